@@ -1,0 +1,30 @@
+# How every target of this project is compiled. The target coconet_flags carries the warnings.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+add_library(coconet_flags INTERFACE)
+target_compile_options(coconet_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow
+  $<$<BOOL:${COCONET_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # It takes `"text" + string` for overlapping memory: https://gcc.gnu.org/PR105651.
+  target_compile_options(coconet_flags INTERFACE -Wno-restrict)
+endif()
+
+# Links what is used, of all that packages name: MPI's, for one, names the library of its old C++ bindings.
+add_link_options(-Wl,--as-needed)
+
+# Global rather than in coconet_flags: a program is checked only when all of it is instrumented.
+if(COCONET_SANITIZE)
+  add_compile_options(-fsanitize=${COCONET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${COCONET_SANITIZE})
+endif()

@@ -1,0 +1,58 @@
+# Layers: OBJECT targets that can include only what lies below them.
+#
+# For every layer a directory of the build tree, its window, holds one symbolic link to the layer's folder:
+# layers/jit_cache/jit/cache -> src/jit/cache. A layer compiles with include/, its own window and those of the
+# layers that it SEES, so that any other include names a file that the compiler cannot find.
+
+define_property(GLOBAL PROPERTY COCONET_LAYERS BRIEF_DOCS "Names of all layers, lowest first")
+
+# The window of `layer`.
+function(coconet_window out layer)
+  set(${out} ${PROJECT_BINARY_DIR}/layers/${layer} PARENT_SCOPE)
+endfunction()
+
+# coconet_layer(NAME FOLDER dir-below-src SOURCES file... [SEES layer...] [USES library...] [GENERATED dir])
+#
+# USES are libraries outside the project. GENERATED is a directory of generated headers that belong to the layer.
+function(coconet_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 layer "" "FOLDER;GENERATED" "SOURCES;SEES;USES")
+
+  coconet_window(window ${name})
+  cmake_path(GET layer_FOLDER PARENT_PATH parent)
+  file(MAKE_DIRECTORY ${window}/${parent})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${layer_FOLDER} ${window}/${layer_FOLDER} SYMBOLIC)
+
+  if(NOT layer_SOURCES)
+    file(WRITE ${window}/empty.cpp "")
+    set(layer_SOURCES ${window}/empty.cpp)
+  endif()
+  add_library(${name} OBJECT ${layer_SOURCES})
+  set(include_dirs ${PROJECT_SOURCE_DIR}/include ${window} ${layer_GENERATED})
+  foreach(below IN LISTS layer_SEES)
+    get_target_property(dirs ${below} COCONET_WINDOWS)
+    list(APPEND include_dirs ${dirs})
+  endforeach()
+  target_include_directories(${name} PRIVATE ${include_dirs})
+  target_link_libraries(${name} PRIVATE coconet_flags ${layer_USES})
+  set_target_properties(${name} PROPERTIES
+    COCONET_WINDOWS "${window};${layer_GENERATED}"
+    COCONET_INCLUDE_DIRS "${include_dirs}")
+  set_property(GLOBAL APPEND PROPERTY COCONET_LAYERS ${name})
+endfunction()
+
+# The .cpp files of `folder` (relative to the current directory) and of all folders below it.
+function(coconet_sources out folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
+# Keeps one of a pair: drops no_<part>.cpp from the list when the part is there, <part>.cpp when it is not.
+function(coconet_pair list part present)
+  if(present)
+    set(other no_${part}.cpp)
+  else()
+    set(other ${part}.cpp)
+  endif()
+  list(FILTER ${list} EXCLUDE REGEX "/${other}$")
+  set(${list} ${${list}} PARENT_SCOPE)
+endfunction()
