@@ -1,0 +1,12 @@
+// Everything an application needs.
+#pragma once
+
+#include "coconet/config.h"
+#include "coconet/dtype.h"
+#include "coconet/error.h"
+#include "coconet/executable.h"
+#include "coconet/mesh.h"
+#include "coconet/program.h"
+#include "coconet/programs.h"
+#include "coconet/schedule.h"
+#include "coconet/world.h"

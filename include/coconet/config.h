@@ -1,0 +1,41 @@
+// Configuration from the environment: every COCONET_* variable, read once per process.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/export.h"
+
+namespace coconet {
+
+/// What the COCONET_* variables say.
+struct Config {
+  std::string log_level = "warn";           ///< COCONET_LOG: trace, debug, info, warn, error or off
+  std::string cxx;                          ///< COCONET_CXX: compiler of host kernels; default: the library's
+  std::string cxx_flags;                    ///< COCONET_CXXFLAGS: appended to the options of host kernels
+  std::filesystem::path cache_dir;          ///< COCONET_CACHE_DIR; default $XDG_CACHE_HOME/coconet-jit
+  std::string cache = "rw";                 ///< COCONET_CACHE: rw, ro or off
+  std::filesystem::path dump_dir;           ///< COCONET_DUMP_DIR: writes every kernel's source here; empty: no
+  std::chrono::milliseconds timeout{60000}; ///< COCONET_TIMEOUT_S: longest wait for another rank, in seconds
+  std::chrono::milliseconds compile_timeout{120000};  ///< COCONET_COMPILE_TIMEOUT_S, in seconds
+};
+
+/// One variable, for documentation and `coconet doctor`.
+struct ConfigVariable {
+  std::string_view name;      ///< "COCONET_LOG"
+  std::string_view accepts;   ///< "trace, debug, info, warn, error or off"
+  std::string_view fallback;  ///< "warn"
+  std::string_view meaning;
+};
+
+/// The process's configuration. The first call reads the environment: it warns about unknown COCONET_* names
+/// with the nearest known one, and throws ConfigError naming the variable, its value and what is accepted.
+[[nodiscard]] COCONET_API const Config& config();
+
+/// All variables, in the order of `Config`.
+[[nodiscard]] COCONET_API const std::vector<ConfigVariable>& config_variables();
+
+}  // namespace coconet

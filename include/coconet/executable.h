@@ -1,0 +1,122 @@
+// compile() turns a program and a schedule into an Executable: kernels and collectives ready to run each step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coconet/dtype.h"
+#include "coconet/export.h"
+#include "coconet/program.h"
+#include "coconet/schedule.h"
+#include "coconet/world.h"
+
+namespace coconet {
+
+/// Extents of symbolic dimensions, by name.
+using Sizes = std::map<std::string, std::int64_t>;
+/// A run-time scalar, by name.
+using ScalarValue = std::pair<std::string_view, double>;
+
+/// What one kernel or library collective of a step did.
+struct KernelReport {
+  std::string name;
+  std::string kind;            ///< "all_reduce", "computation", "reduction" or "library"
+  double ms = 0;               ///< median over the recorded runs, milliseconds on this rank
+  std::uint64_t bytes = 0;     ///< bytes that this rank reads and writes in one run, peers' memory included
+  double roofline_share = 0;   ///< time that a plain copy of as many bytes takes here, over `ms`; 1 is ideal
+};
+
+/// Where this communicator's kernels came from since the process started.
+struct CacheCounters {
+  std::uint64_t hit_memory = 0;  ///< found loaded in this process
+  std::uint64_t hit_disk = 0;    ///< read from the cache directory
+  std::uint64_t hit_peer = 0;    ///< received from the rank that found or compiled it
+  std::uint64_t miss = 0;        ///< compiled
+};
+
+struct Report {
+  std::vector<KernelReport> kernels;  ///< in execution order
+  std::uint64_t runs = 0;             ///< steps run so far
+  double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
+  CacheCounters cache;
+  /// A table for people.
+  [[nodiscard]] COCONET_API std::string str() const;
+};
+
+/// A compiled step on this rank. Calls marked collective must be made by every rank of the world, in the same
+/// order; what one rank throws in one of them, all ranks throw.
+class COCONET_API Executable {
+ public:
+  class State;
+  explicit Executable(std::unique_ptr<State> state);
+  ~Executable();
+  Executable(Executable&&) noexcept;
+  Executable& operator=(Executable&&) noexcept;
+
+  /// Elements that this rank holds of the input, state or output `name`: the local extent under its layout.
+  [[nodiscard]] std::size_t count(std::string_view name) const;
+  /// Bytes that this rank's buffer of `name` takes, padding included.
+  [[nodiscard]] std::size_t allocated_bytes(std::string_view name) const;
+
+  /// Uses the library's own memory for `name` and returns it: zeroed at first, the same memory at every call.
+  /// Throws BackendError when `name` is unknown or T is not its dtype.
+  template <class T>
+  std::span<T> buffer(std::string_view name) {
+    return {static_cast<T*>(own(name, dtype_of<T>)), count(name)};
+  }
+  /// Like `buffer`, for a dtype known at run time only.
+  void* own(std::string_view name, DType dtype);
+
+  /// Uses the caller's memory for `name`: `count(name)` elements, aligned to the element size, alive and at rest
+  /// during `run`. Throws BackendError for an unknown name, another dtype or count, or when a kernel of the
+  /// schedule reaches `name` from other ranks, which needs a Buffer of the world.
+  template <class T>
+  void bind(std::string_view name, std::span<T> data) {
+    bind(name, dtype_of<std::remove_const_t<T>>, const_cast<std::remove_const_t<T>*>(data.data()), data.size());
+  }
+  template <class Range>
+    requires requires(Range& range) { std::span(range); }
+  void bind(std::string_view name, Range& data) {
+    bind(name, std::span(data));
+  }
+  void bind(std::string_view name, DType dtype, void* data, std::size_t count);
+  /// Uses a Buffer of the world; every rank must bind its part of the same allocation.
+  void bind(std::string_view name, const Buffer& buffer);
+
+  /// Collective: one step. Throws BackendError for a missing binding or an unknown or missing scalar, before any
+  /// state is touched; CommError when a rank failed or is late.
+  void run(std::initializer_list<ScalarValue> scalars = {}) {
+    run(std::span<const ScalarValue>(scalars.begin(), scalars.size()));
+  }
+  void run(std::span<const ScalarValue> scalars);
+
+  /// Collective: times of the steps run so far, bytes, and shares of what this machine's memory allows, which it
+  /// measures at the first call.
+  [[nodiscard]] Report report();
+
+  /// The program after its schedule.
+  [[nodiscard]] Program program() const;
+  /// The steps of the plan with their buffers, as text.
+  [[nodiscard]] std::string plan() const;
+  /// The generated source of every kernel, in execution order, as (kernel, text).
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> sources() const;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// Collective: applies `schedule` to `program`, generates, compiles and loads its kernels, and allocates what
+/// they need. `sizes` must name every symbolic dimension that has no default. Throws ProgramError,
+/// ScheduleError, CompileError, or CommError when ranks compile different programs.
+[[nodiscard]] COCONET_API Executable compile(const Program& program, const Schedule& schedule,
+                                             const World& world, const Sizes& sizes = {});
+
+}  // namespace coconet

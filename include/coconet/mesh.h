@@ -1,0 +1,84 @@
+// A mesh names axes over the ranks of a world; a layout says per axis how a tensor lies on them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coconet/export.h"
+
+namespace coconet {
+
+class World;
+
+/// Named axes over ranks, row-major: the last axis varies fastest with the rank number.
+/// `Mesh({{"node", 2}, {"gpu", 8}})` puts rank 9 at node 1, gpu 1.
+class COCONET_API Mesh {
+ public:
+  struct Axis {
+    std::string name;
+    int size = 1;
+    bool operator==(const Axis&) const = default;
+  };
+
+  /// Throws ProgramError when an axis has no name, a repeated name or a size below 1, or there is no axis.
+  explicit Mesh(std::vector<Axis> axes);
+
+  /// One axis, "world", over all ranks of `world`.
+  [[nodiscard]] static Mesh over(const World& world);
+
+  [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
+  /// Number of ranks: the product of the axis sizes.
+  [[nodiscard]] int size() const;
+  /// Position of the axis named `name`, or -1.
+  [[nodiscard]] int find(std::string_view name) const;
+  /// Coordinate of `rank` along `axis`.
+  [[nodiscard]] int coordinate(int rank, int axis) const;
+  /// The ranks that differ from `rank` only along `axis`, in axis order (`rank` included).
+  [[nodiscard]] std::vector<int> group(int rank, int axis) const;
+  /// `{world: 2}` as text.
+  [[nodiscard]] std::string str() const;
+
+  bool operator==(const Mesh&) const = default;
+
+ private:
+  std::vector<Axis> axes_;
+};
+
+/// How a tensor lies along one mesh axis.
+struct Placement {
+  enum class Kind : std::uint8_t {
+    replicated,  ///< every rank holds the same values
+    sliced,      ///< the i-th rank holds the i-th block of dimension `dim`, ceil(size / ranks) long
+    local        ///< every rank holds values of its own
+  };
+  Kind kind = Kind::replicated;
+  int dim = 0;  ///< the sliced dimension; 0 unless sliced
+  bool operator==(const Placement&) const = default;
+};
+
+inline constexpr Placement replicated{Placement::Kind::replicated, 0};
+inline constexpr Placement local{Placement::Kind::local, 0};
+[[nodiscard]] constexpr Placement sliced(int dim) { return {Placement::Kind::sliced, dim}; }
+
+/// One placement per mesh axis, as an application writes it: `local` for all axes, or
+/// `Layout::on({{"tp", sliced(0)}})`, where axes that are not named are replicated.
+class COCONET_API Layout {
+ public:
+  /// The same placement on every axis. `sliced` needs a mesh with one axis.
+  Layout(Placement everywhere) : everywhere_(true), all_(everywhere) {}  // NOLINT: implicit by design
+  [[nodiscard]] static Layout on(std::vector<std::pair<std::string, Placement>> axes);
+
+  /// One placement per axis of `mesh`. Throws ProgramError for an unknown axis.
+  [[nodiscard]] std::vector<Placement> resolve(const Mesh& mesh) const;
+
+ private:
+  Layout() = default;
+  bool everywhere_ = false;
+  Placement all_;
+  std::vector<std::pair<std::string, Placement>> named_;
+};
+
+}  // namespace coconet

@@ -1,0 +1,191 @@
+// The program: what one distributed step computes and communicates. Values are built with operators and
+// functions; every value is checked as it is made, so a wrong program fails at the line that is wrong.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "coconet/dtype.h"
+#include "coconet/export.h"
+#include "coconet/mesh.h"
+
+namespace coconet {
+
+namespace ir {
+struct Graph;
+}
+
+/// One dimension of a shape: a fixed extent, or a symbol that gets its extent when the program is compiled.
+struct Dim {
+  std::string name;          ///< the symbol; empty for a fixed extent
+  std::int64_t extent = 0;   ///< the fixed extent; for a symbol its default, 0 when it has none
+
+  Dim() = default;
+  template <class T>
+    requires std::is_integral_v<T>
+  Dim(T fixed) : extent(static_cast<std::int64_t>(fixed)) {}  // NOLINT: implicit by design
+  Dim(std::string symbol, std::int64_t default_extent)
+      : name(std::move(symbol)), extent(default_extent) {}
+
+  [[nodiscard]] bool symbolic() const { return !name.empty(); }
+  [[nodiscard]] std::string str() const { return symbolic() ? name : std::to_string(extent); }
+  /// Same symbol, or same fixed extent.
+  bool operator==(const Dim& other) const {
+    return name == other.name && (symbolic() || extent == other.extent);
+  }
+};
+
+using Shape = std::vector<Dim>;
+
+/// How values are combined by a reduction or a collective.
+enum class Reduction : std::uint8_t { sum, mean, max, min, prod };
+[[nodiscard]] COCONET_API std::string_view to_string(Reduction reduction);
+
+/// A value of a program: a handle, cheap to copy. A C++ number converts to a constant, which takes the dtype of
+/// what it is combined with.
+class COCONET_API Value {
+ public:
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Value(T constant) : constant_(static_cast<double>(constant)) {}  // NOLINT: implicit by design
+  Value(std::shared_ptr<ir::Graph> graph, int id) : graph_(std::move(graph)), id_(id) {}
+
+  /// Names the value; schedules, errors and reports use the name. Throws ProgramError when it is taken.
+  Value named(std::string name) const;
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] DType dtype() const;
+  [[nodiscard]] const Shape& shape() const;
+  /// One placement per mesh axis.
+  [[nodiscard]] const std::vector<Placement>& layout() const;
+
+  [[nodiscard]] const std::shared_ptr<ir::Graph>& graph() const { return graph_; }  ///< null for a constant
+  [[nodiscard]] int id() const { return id_; }
+  [[nodiscard]] double constant() const { return constant_; }
+
+ private:
+  std::shared_ptr<ir::Graph> graph_;
+  int id_ = -1;
+  double constant_ = 0;
+};
+
+/// A distributed program under construction: a single-assignment graph over a mesh.
+class COCONET_API Program {
+ public:
+  Program(std::string name, Mesh mesh);
+  explicit Program(std::shared_ptr<ir::Graph> graph) : graph_(std::move(graph)) {}
+
+  /// Reads the JSON that `json()` writes. Throws ProgramError with the JSON pointer of what is wrong.
+  [[nodiscard]] static Program parse(std::string_view json);
+  /// `parse` of a file's content.
+  [[nodiscard]] static Program load(const std::filesystem::path& file);
+
+  /// A symbolic dimension. `default_extent` is used when `compile` is given none; 0 means that it must be given.
+  Dim dim(std::string name, std::int64_t default_extent = 0);
+  /// A tensor that the application writes before each step and the step only reads.
+  Value input(std::string name, DType dtype, Shape shape, Layout layout);
+  /// A tensor that lives across steps and is written by `update`.
+  Value state(std::string name, DType dtype, Shape shape, Layout layout);
+  /// A run-time number, given to `Executable::run` by name: a learning rate, a step count. Arithmetic among
+  /// scalars and constants is done once per run, in double, on the host.
+  Value scalar(std::string name);
+  /// Keeps `value` for the application to read after a step, in a buffer named `name`.
+  void output(std::string name, const Value& value);
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] const Mesh& mesh() const;
+  /// One line per value: name, dtype, shape, layout, op.
+  [[nodiscard]] std::string str() const;
+  [[nodiscard]] std::string json() const;
+
+  [[nodiscard]] const std::shared_ptr<ir::Graph>& graph() const { return graph_; }
+
+ private:
+  std::shared_ptr<ir::Graph> graph_;
+};
+
+// ---- pointwise: NumPy broadcasting; dtypes must agree (see `cast`) ------------------------------------------
+
+namespace detail {
+COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> operands);
+}
+
+#define COCONET_OPERANDS_1 const Value &a
+#define COCONET_OPERANDS_2 const Value &a, const Value &b
+#define COCONET_OPERANDS_3 const Value &a, const Value &b, const Value &c
+#define COCONET_ARGUMENTS_1 a
+#define COCONET_ARGUMENTS_2 a, b
+#define COCONET_ARGUMENTS_3 a, b, c
+#define COCONET_POINTWISE(name, arity, rule, device, reference)        \
+  [[nodiscard]] inline Value name(COCONET_OPERANDS_##arity) {          \
+    return detail::pointwise(#name, {COCONET_ARGUMENTS_##arity});      \
+  }
+#include "coconet/pointwise.def"
+#undef COCONET_POINTWISE
+#undef COCONET_OPERANDS_1
+#undef COCONET_OPERANDS_2
+#undef COCONET_OPERANDS_3
+#undef COCONET_ARGUMENTS_1
+#undef COCONET_ARGUMENTS_2
+#undef COCONET_ARGUMENTS_3
+
+[[nodiscard]] inline Value operator+(const Value& a, const Value& b) { return add(a, b); }
+[[nodiscard]] inline Value operator-(const Value& a, const Value& b) { return subtract(a, b); }
+[[nodiscard]] inline Value operator*(const Value& a, const Value& b) { return multiply(a, b); }
+[[nodiscard]] inline Value operator/(const Value& a, const Value& b) { return divide(a, b); }
+[[nodiscard]] inline Value operator-(const Value& a) { return negative(a); }
+[[nodiscard]] inline Value operator<(const Value& a, const Value& b) { return less(a, b); }
+[[nodiscard]] inline Value operator<=(const Value& a, const Value& b) { return less_equal(a, b); }
+[[nodiscard]] inline Value operator>(const Value& a, const Value& b) { return greater(a, b); }
+[[nodiscard]] inline Value operator>=(const Value& a, const Value& b) { return greater_equal(a, b); }
+
+/// `value` converted to `dtype`: floats round to nearest even, float to integer truncates, bool is `value != 0`.
+[[nodiscard]] COCONET_API Value cast(const Value& value, DType dtype);
+
+/// Writes `value` into `state` at the end of the step and returns the new value. `state` itself keeps meaning
+/// the value from before the step. Throws ProgramError when `state` is none or has been updated already.
+COCONET_API Value update(const Value& state, const Value& value);
+
+// ---- reductions: over tensor dimensions, and as the operator of a collective --------------------------------
+
+/// A reduction: call it on a value, `sum(x)` or `sum(x, {0})`, or hand it to a collective, `all_reduce(x, sum)`.
+/// Reducing over a sliced dimension combines across ranks; the result is replicated.
+struct Reducer {
+  Reduction reduction;
+  constexpr operator Reduction() const { return reduction; }  // NOLINT: implicit by design
+  /// Over all dimensions: a rank-0 tensor.
+  COCONET_API Value operator()(const Value& value) const;
+  /// Over `dims`, which disappear from the shape unless `keep_dims`. Negative dims count from the end.
+  COCONET_API Value operator()(const Value& value, std::vector<int> dims, bool keep_dims = false) const;
+};
+inline constexpr Reducer sum{Reduction::sum};
+inline constexpr Reducer mean{Reduction::mean};
+inline constexpr Reducer max{Reduction::max};
+inline constexpr Reducer min{Reduction::min};
+inline constexpr Reducer prod{Reduction::prod};
+
+/// Euclidean norm over all dimensions, or over `dims`: sqrt(sum(value * value)).
+[[nodiscard]] COCONET_API Value norm(const Value& value);
+[[nodiscard]] COCONET_API Value norm(const Value& value, std::vector<int> dims, bool keep_dims = false);
+
+// ---- collectives: along one mesh axis, which must be named when the mesh has several ------------------------
+
+/// local -> replicated: every rank gets the reduction over the axis.
+[[nodiscard]] COCONET_API Value all_reduce(const Value& value, Reduction reduction, std::string_view axis = {});
+/// local -> sliced(dim): rank i gets the i-th block of the reduction.
+[[nodiscard]] COCONET_API Value reduce_scatter(const Value& value, Reduction reduction, int dim = 0,
+                                               std::string_view axis = {});
+/// sliced -> replicated: every rank gets all blocks.
+[[nodiscard]] COCONET_API Value all_gather(const Value& value, std::string_view axis = {});
+/// local -> local: rank `root` of the axis gets the reduction, the others hold zeros.
+[[nodiscard]] COCONET_API Value reduce(const Value& value, Reduction reduction, int root = 0,
+                                       std::string_view axis = {});
+/// local -> replicated: every rank gets the value of rank `root` of the axis.
+[[nodiscard]] COCONET_API Value broadcast(const Value& value, int root = 0, std::string_view axis = {});
+
+}  // namespace coconet

@@ -1,0 +1,73 @@
+// The schedule: how a program runs, as an ordered list of transformations, in C++ or JSON.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/export.h"
+
+namespace coconet {
+
+class Program;
+
+/// Implementation choices for one fused kernel. Zero and empty mean the library's choice.
+struct Knobs {
+  std::string algorithm;  ///< collective algorithm: "direct"
+  std::string protocol;   ///< synchronisation protocol: "simple"
+  int channels = 0;       ///< blocks that work independently, 1 to 64
+  int threads = 0;        ///< threads per block on a GPU, a multiple of 32 up to 1024
+  int vector_bytes = 0;   ///< bytes of a vector access: 4, 8, 16, 32 or 64
+  bool operator==(const Knobs&) const = default;
+};
+
+/// An ordered list of transformations. Steps are checked when they are applied to a program, by `compile` or
+/// `apply`; an illegal step throws ScheduleError, which names the step, the op, the rule and what is legal.
+/// The JSON format is published as docs/schedule.schema.json.
+class COCONET_API Schedule {
+ public:
+  explicit Schedule(std::string name = "unnamed");
+  ~Schedule();
+  Schedule(const Schedule&);
+  Schedule(Schedule&&) noexcept;
+  Schedule& operator=(const Schedule&);
+  Schedule& operator=(Schedule&&) noexcept;
+
+  /// Reads a schedule file, or the shipped schedule of that file name ("adam-fused.json") when there is no such
+  /// file. Throws ScheduleError with the JSON pointer of what is wrong.
+  [[nodiscard]] static Schedule load(const std::filesystem::path& file);
+  [[nodiscard]] static Schedule parse(std::string_view json);
+  [[nodiscard]] std::string json() const;
+  [[nodiscard]] const std::string& name() const;
+
+  /// Replaces the all_reduce `op` by two halves. `into` is "reduce_scatter+all_gather", giving
+  /// `op`.reduce_scatter and `op`.all_gather sliced along dimension `dim`, or "reduce+broadcast", giving
+  /// `op`.reduce and `op`.broadcast.
+  Schedule& split(std::string op, std::string into = "reduce_scatter+all_gather", int dim = 0);
+  /// Moves the computation between the all_gather `all_gather` and the values `before` in front of it, so that
+  /// it runs on slices; the results that are needed whole are gathered afterwards.
+  Schedule& reorder(std::string all_gather, std::vector<std::string> before);
+  /// Keeps the replicated state `state` sliced, so that each rank holds 1/n of it.
+  Schedule& as_slice(std::string state);
+  /// Drops every value that nothing reads.
+  Schedule& dead();
+  /// Makes one kernel of `ops` and the pointwise ops between them. `kind` is "computation" or "all_reduce".
+  Schedule& fuse(std::string kernel, std::string kind, std::vector<std::string> ops, Knobs knobs = {});
+
+  /// The program after each step, the first one being `program` itself: size() + 1 programs.
+  [[nodiscard]] std::vector<Program> apply(const Program& program) const;
+  /// Number of steps.
+  [[nodiscard]] std::size_t size() const;
+  /// Step `index` as text, as errors and `coconet explain` show it.
+  [[nodiscard]] std::string step(std::size_t index) const;
+
+  struct Steps;
+  [[nodiscard]] const Steps& steps() const { return *steps_; }
+
+ private:
+  std::unique_ptr<Steps> steps_;
+};
+
+}  // namespace coconet

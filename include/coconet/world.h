@@ -1,0 +1,76 @@
+// The world: the ranks that run a program together, and memory that they can all reach.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "coconet/dtype.h"
+#include "coconet/error.h"
+#include "coconet/export.h"
+
+namespace coconet {
+
+namespace jit {
+class Comm;
+class PeerMemory;
+}
+
+/// A tensor's memory on this rank, placed where the other ranks of the world can reach it. A handle: copies
+/// share the memory, the last one frees it.
+class COCONET_API Buffer {
+ public:
+  Buffer() = default;
+  Buffer(std::shared_ptr<jit::PeerMemory> memory, DType dtype, std::size_t count);
+
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] std::size_t count() const { return count_; }  ///< elements
+  [[nodiscard]] void* data() const { return data_; }
+  /// The elements as T. Throws BackendError when T is not the buffer's dtype.
+  template <class T>
+  [[nodiscard]] std::span<T> as() const {
+    require(dtype_of<T>);
+    return {static_cast<T*>(data_), count_};
+  }
+  [[nodiscard]] const std::shared_ptr<jit::PeerMemory>& memory() const { return memory_; }
+
+ private:
+  void require(DType asked) const;
+
+  std::shared_ptr<jit::PeerMemory> memory_;
+  void* data_ = nullptr;
+  DType dtype_ = DType::f32;
+  std::size_t count_ = 0;
+};
+
+/// A group of ranks. A handle: copies share the world.
+class COCONET_API World {
+ public:
+  /// One rank: this process.
+  [[nodiscard]] static World self();
+  /// The ranks of MPI_COMM_WORLD, on one node. Initialises MPI when the application has not, and then finalises
+  /// it at exit. Throws CommError when the library was built without MPI or the ranks span several nodes.
+  [[nodiscard]] static World mpi();
+  /// Runs `body` on `ranks` threads of this process, each with its own rank of one world. The first exception
+  /// that a rank throws is thrown here, after all ranks have ended.
+  static void local(int ranks, const std::function<void(World&)>& body);
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+  /// "self", "local" or "mpi".
+  [[nodiscard]] std::string_view kind() const;
+  /// Waits for every rank. Throws CommError when one is later than COCONET_TIMEOUT_S.
+  void barrier() const;
+  /// Collective: `count` zeroed elements on every rank, readable and writable by all of them.
+  [[nodiscard]] Buffer allocate(DType dtype, std::size_t count) const;
+
+  explicit World(std::shared_ptr<jit::Comm> comm) : comm_(std::move(comm)) {}
+  [[nodiscard]] const std::shared_ptr<jit::Comm>& comm() const { return comm_; }
+
+ private:
+  std::shared_ptr<jit::Comm> comm_;
+};
+
+}  // namespace coconet
