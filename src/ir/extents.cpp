@@ -1,0 +1,100 @@
+// Sizes of symbolic dimensions, and the block of a tensor that each rank holds.
+#include "ir/extents.h"
+
+#include <algorithm>
+
+#include "coconet/error.h"
+
+namespace coconet::ir {
+
+namespace {
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+std::map<std::string, std::int64_t> resolve_sizes(
+    const Graph& graph, const std::map<std::string, std::int64_t>& given) {
+  std::vector<std::string> symbols;
+  for (const Dim& dim : graph.dims) symbols.push_back(dim.name);
+  for (const auto& [name, extent] : given) {
+    if (std::find(symbols.begin(), symbols.end(), name) != symbols.end()) continue;
+    const std::string near = nearest(name, symbols);
+    throw ProgramError("program '" + graph.name + "' has no dimension '" + name + "'" +
+                       (symbols.empty() ? "; all its extents are fixed"
+                        : near.empty()  ? "; its dimensions are " + listed(symbols)
+                                        : "; did you mean '" + near + "'?"));
+  }
+  std::map<std::string, std::int64_t> sizes;
+  for (const Dim& dim : graph.dims) {
+    const auto found = given.find(dim.name);
+    const std::int64_t extent = found != given.end() ? found->second : dim.extent;
+    if (found == given.end() && extent == 0) {
+      throw ProgramError("dimension '" + dim.name + "' of program '" + graph.name +
+                         "' has no extent and no default; give it one, such as {\"" + dim.name +
+                         "\", 1024}");
+    }
+    if (extent < 1) {
+      throw ProgramError("dimension '" + dim.name + "' of program '" + graph.name +
+                         "' has the extent " + std::to_string(extent) + "; it must be at least 1");
+    }
+    sizes[dim.name] = extent;
+  }
+  return sizes;
+}
+
+std::int64_t extent_of(const Dim& dim, const std::map<std::string, std::int64_t>& sizes) {
+  if (!dim.symbolic()) return dim.extent;
+  const auto found = sizes.find(dim.name);
+  if (found == sizes.end())
+    throw InternalError("dimension '" + dim.name + "' was not resolved to an extent");
+  return found->second;
+}
+
+Extents global_extents(const Shape& shape, const std::map<std::string, std::int64_t>& sizes) {
+  Extents extents;
+  extents.reserve(shape.size());
+  for (const Dim& dim : shape) extents.push_back(extent_of(dim, sizes));
+  return extents;
+}
+
+std::int64_t Part::count() const {
+  return product(extent);
+}
+
+Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global, int rank) {
+  Part part{Extents(global.size(), 0), global};
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    if (layout[axis].kind != Placement::Kind::sliced) continue;
+    const auto dim = static_cast<std::size_t>(layout[axis].dim);
+    const std::int64_t ranks = mesh.axes().at(axis).size;
+    const std::int64_t whole = part.extent.at(dim);  // what is left after the axes before this one
+    const std::int64_t block = (whole + ranks - 1) / ranks;
+    const std::int64_t offset =
+        std::min(whole, block * mesh.coordinate(rank, static_cast<int>(axis)));
+    part.begin[dim] += offset;
+    part.extent[dim] = std::min(block, whole - offset);
+  }
+  return part;
+}
+
+std::int64_t block_count(const Mesh& mesh, const Placements& layout, const Extents& global) {
+  // Blocks are longest at coordinate 0 of every axis, which is rank 0.
+  return part_of(mesh, layout, global, 0).count();
+}
+
+std::int64_t product(const Extents& extents) {
+  std::int64_t count = 1;
+  for (std::int64_t extent : extents) {
+    if (__builtin_mul_overflow(count, extent, &count)) {
+      throw ProgramError("a tensor has more elements than a 64-bit number can count");
+    }
+  }
+  return count;
+}
+
+}  // namespace coconet::ir

@@ -1,0 +1,123 @@
+// The graph's own operations: look-ups, appending a checked node, re-checking a whole graph.
+#include "ir/graph.h"
+
+#include <algorithm>
+
+#include "coconet/error.h"
+#include "ir/ops/infer.h"
+
+namespace coconet::ir {
+
+std::string_view to_string(Fusion::Kind kind) {
+  return kind == Fusion::Kind::computation ? "computation" : "all_reduce";
+}
+
+ValueId Graph::find(std::string_view wanted) const {
+  for (ValueId id = 0; id < size(); ++id) {
+    if (at(id).name == wanted) return id;
+  }
+  return -1;
+}
+
+ValueId Graph::require(std::string_view wanted) const {
+  const ValueId id = find(wanted);
+  if (id >= 0) return id;
+  std::vector<std::string> known;
+  for (const Node& node : nodes) known.push_back(node.name);
+  const std::string near = nearest(wanted, known);
+  throw ProgramError("program '" + name + "' has no value '" + std::string(wanted) + "'" +
+                     (near.empty() ? "" : "; did you mean '" + near + "'?"));
+}
+
+ValueId Graph::update_of(ValueId state) const {
+  for (ValueId id = 0; id < size(); ++id) {
+    if (at(id).op == Op::update && at(id).operands.front() == state) return id;
+  }
+  return -1;
+}
+
+std::vector<std::vector<ValueId>> Graph::users() const {
+  std::vector<std::vector<ValueId>> result(nodes.size());
+  for (ValueId id = 0; id < size(); ++id) {
+    for (const ValueId operand : at(id).operands) {
+      auto& list = result[static_cast<std::size_t>(operand)];
+      if (list.empty() || list.back() != id) list.push_back(id);
+    }
+  }
+  return result;
+}
+
+const Fusion* Graph::fusion_of(ValueId id) const {
+  for (const Fusion& fusion : fusions) {
+    if (std::binary_search(fusion.members.begin(), fusion.members.end(), id)) return &fusion;
+  }
+  return nullptr;
+}
+
+bool Graph::name_free(std::string_view wanted) const {
+  return find(wanted) < 0 && std::none_of(outputs.begin(), outputs.end(), [&](const Output& output) {
+           return output.name == wanted && at(output.value).name != wanted;
+         });
+}
+
+namespace {
+
+std::string automatic_name(const Graph& graph, const Node& node) {
+  if (node.op == Op::update && !node.operands.empty()) {
+    return graph.at(node.operands.front()).name + ".new";
+  }
+  const std::string stem(node.op == Op::reduction ? to_string(node.attributes.reduction)
+                                                  : to_string(node.op));
+  int number = graph.size();
+  while (!graph.name_free(stem + "_" + std::to_string(number))) ++number;
+  return stem + "_" + std::to_string(number);
+}
+
+void infer(const Graph& graph, Node& node) {
+  switch (node.op) {
+#define COCONET_STRUCTURAL(name, arity, summary) \
+  case Op::name: infer_##name(graph, node); break;
+#include "ir/ops.def"
+#undef COCONET_STRUCTURAL
+    default: infer_pointwise(graph, node); break;
+  }
+}
+
+}  // namespace
+
+ValueId append(Graph& graph, Node node) {
+  if (node.name.empty()) {
+    node.name = automatic_name(graph, node);
+    node.user_named = false;
+  } else if (!graph.name_free(node.name)) {
+    fail(graph, node, "the name is taken; every value needs a name of its own");
+  }
+  if (static_cast<int>(node.operands.size()) != arity(node.op)) {
+    fail(graph, node,
+         "has " + std::to_string(node.operands.size()) + " operands; it takes " +
+             std::to_string(arity(node.op)));
+  }
+  for (const ValueId id : node.operands) {
+    if (id < 0 || id >= graph.size()) throw InternalError("operand out of order in '" + node.name + "'");
+  }
+  infer(graph, node);
+  graph.nodes.push_back(std::move(node));
+  return graph.size() - 1;
+}
+
+void verify(const Graph& graph) {
+  Graph copy;
+  copy.name = graph.name;
+  copy.mesh = graph.mesh;
+  copy.dims = graph.dims;
+  for (const Node& node : graph.nodes) {
+    const Node& checked = copy.at(append(copy, node));
+    if (checked.dtype != node.dtype || checked.shape != node.shape || checked.layout != node.layout ||
+        checked.weak != node.weak) {
+      throw InternalError("'" + node.name + "' is recorded as " + describe(graph, graph.find(node.name)) +
+                          " but its operands make it " + describe(copy, copy.size() - 1));
+    }
+  }
+}
+
+}  // namespace coconet::ir

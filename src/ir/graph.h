@@ -1,0 +1,115 @@
+// The program graph: nodes in single-assignment form, in topological order, each fully typed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coconet/dtype.h"
+#include "coconet/mesh.h"
+#include "coconet/program.h"
+#include "coconet/schedule.h"
+#include "ir/op.h"
+
+namespace coconet::ir {
+
+using ValueId = int;
+using Placements = std::vector<Placement>;  ///< one per mesh axis
+
+/// What an op needs beside its operands; each op reads the fields that it documents.
+struct Attributes {
+  double number = 0;                         ///< constant: its value
+  Reduction reduction = Reduction::sum;      ///< reduction and the reducing collectives (never mean in `reduction`)
+  int axis = 0;                              ///< collectives: the mesh axis
+  int dim = 0;                               ///< reduce_scatter: the dimension that is sliced
+  int root = 0;                              ///< reduce, broadcast: position along the axis
+  std::vector<int> dims;                     ///< reduction: sorted, non-negative
+  bool keep_dims = false;                    ///< reduction
+  bool partial = false;                      ///< reduction: local along the axes that slice a reduced dimension,
+                                             ///< to be combined by an all_reduce; made by lowering only
+  Dim extent;                                ///< extent: the dimension
+  bool operator==(const Attributes&) const = default;
+};
+
+/// One value. `input`, `state` and `cast` state their dtype (the first two also shape and layout); every other
+/// op gets its type from `infer`.
+struct Node {
+  Op op = Op::constant;
+  std::string name;               ///< unique in the graph
+  bool user_named = false;        ///< named by the application or a schedule, not by the graph
+  std::string origin;             ///< the schedule step that made it; empty: the application
+  std::vector<ValueId> operands;  ///< each less than the node's own id
+  Attributes attributes;
+  DType dtype = DType::f64;
+  Shape shape;
+  Placements layout;
+  /// A number rather than a tensor: computed once per run on the host, in double, and taking the dtype of the
+  /// tensor that it is combined with. Constants, scalars, extents and arithmetic among them.
+  bool weak = false;
+};
+
+/// A kernel that a schedule made.
+struct Fusion {
+  enum class Kind : std::uint8_t { computation, all_reduce };
+  std::string name;
+  Kind kind = Kind::computation;
+  std::vector<ValueId> members;  ///< sorted
+  Knobs knobs;
+};
+[[nodiscard]] std::string_view to_string(Fusion::Kind kind);
+
+struct Output {
+  std::string name;
+  ValueId value = -1;
+};
+
+/// A whole program. Transformations make new graphs; only the building API appends to one.
+struct Graph {
+  std::string name;
+  Mesh mesh{{{"world", 1}}};
+  std::vector<Dim> dims;  ///< the symbols, in order of declaration
+  std::vector<Node> nodes;
+  std::vector<Output> outputs;
+  std::vector<Fusion> fusions;
+
+  [[nodiscard]] const Node& at(ValueId id) const { return nodes.at(static_cast<std::size_t>(id)); }
+  [[nodiscard]] ValueId size() const { return static_cast<ValueId>(nodes.size()); }
+  /// The value called `name`, or -1.
+  [[nodiscard]] ValueId find(std::string_view name) const;
+  /// Like `find`; throws ProgramError listing near names when there is none.
+  [[nodiscard]] ValueId require(std::string_view name) const;
+  /// The `update` of state `state`, or -1.
+  [[nodiscard]] ValueId update_of(ValueId state) const;
+  /// For each value the values that read it, in order.
+  [[nodiscard]] std::vector<std::vector<ValueId>> users() const;
+  /// The fusion that `id` is a member of, or null.
+  [[nodiscard]] const Fusion* fusion_of(ValueId id) const;
+  /// Whether `name` may still be given to a value.
+  [[nodiscard]] bool name_free(std::string_view name) const;
+};
+
+/// Infers the type of `node` in `graph` (dtype, shape, layout, weak), checking every rule, and appends it. A
+/// node without a name gets one. Throws ProgramError with the rule that is broken.
+ValueId append(Graph& graph, Node node);
+
+/// Re-checks every node of a graph that came from elsewhere. Throws ProgramError.
+void verify(const Graph& graph);
+
+/// "g: f32[n] local" : dtype, shape and layout as the printer writes them.
+[[nodiscard]] std::string describe(const Graph& graph, ValueId id);
+[[nodiscard]] std::string to_string(const Shape& shape);
+[[nodiscard]] std::string to_string(const Placements& layout, const Mesh& mesh);
+
+/// One line per value, then outputs and kernels.
+[[nodiscard]] std::string print(const Graph& graph);
+
+[[nodiscard]] std::string to_json(const Graph& graph);
+/// Throws ProgramError with the JSON pointer of what is wrong.
+[[nodiscard]] Graph from_json(std::string_view text);
+
+/// The known name nearest to `name` by edit distance, or empty when none is near.
+[[nodiscard]] std::string nearest(std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace coconet::ir

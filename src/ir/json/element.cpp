@@ -1,0 +1,202 @@
+// Typed access to a JSON document with errors that say where.
+#include "ir/json/element.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "coconet/error.h"
+#include "ir/graph.h"
+
+namespace coconet::ir {
+
+struct JsonElement::Document {
+  nlohmann::json json;
+};
+
+namespace {
+
+const nlohmann::json& typed(const void* json) {
+  return *static_cast<const nlohmann::json*>(json);
+}
+
+// RFC 6901: "~" and "/" in keys are escaped.
+std::string pointer_token(std::string_view key) {
+  std::string token;
+  for (const char c : key) {
+    if (c == '~') {
+      token += "~0";
+    } else if (c == '/') {
+      token += "~1";
+    } else {
+      token += c;
+    }
+  }
+  return token;
+}
+
+std::string type_text(const nlohmann::json& json) {
+  switch (json.type()) {
+    case nlohmann::json::value_t::null:
+      return "null";
+    case nlohmann::json::value_t::object:
+      return "an object";
+    case nlohmann::json::value_t::array:
+      return "an array";
+    case nlohmann::json::value_t::string:
+      return "a string";
+    case nlohmann::json::value_t::boolean:
+      return "true or false";
+    default:
+      return "the number " + json.dump();
+  }
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// The library's messages read "[json.exception...] parse error at line 1, column 2: syntax error
+// ...".
+std::string reason_of(const std::string& what) {
+  const auto column = what.find(", column ");
+  const auto start = column == std::string::npos ? what.find("] ") : what.find(": ", column);
+  return start == std::string::npos ? what : what.substr(start + 2);
+}
+
+}  // namespace
+
+void JsonElement::fail(const std::string& message) const {
+  throw ProgramError("program JSON" + (pointer_.empty() ? "" : " at " + pointer_) + ": " + message);
+}
+
+void JsonElement::require_object(const std::vector<std::string_view>& keys) const {
+  if (!typed(json_).is_object()) wrong_type("an object");
+  for (const auto& [key, member] : members()) {
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    member.unknown("key", key, {keys.begin(), keys.end()});
+  }
+}
+
+std::optional<JsonElement> JsonElement::find(std::string_view key) const {
+  const auto found = typed(json_).find(key);
+  if (found == typed(json_).end()) return std::nullopt;
+  return JsonElement(document_, &*found, pointer_ + "/" + pointer_token(key));
+}
+
+JsonElement JsonElement::at(std::string_view key) const {
+  auto found = find(key);
+  if (!found) fail("the key '" + std::string(key) + "' is missing");
+  return *std::move(found);
+}
+
+std::vector<JsonElement> JsonElement::elements() const {
+  if (!typed(json_).is_array()) wrong_type("an array");
+  std::vector<JsonElement> result;
+  for (const auto& element : typed(json_)) {
+    result.emplace_back(document_, &element, pointer_ + "/" + std::to_string(result.size()));
+  }
+  return result;
+}
+
+std::vector<std::pair<std::string, JsonElement>> JsonElement::members() const {
+  std::vector<std::pair<std::string, JsonElement>> result;
+  for (const auto& member : typed(json_).items()) {
+    result.emplace_back(member.key(), JsonElement(document_, &member.value(),
+                                                  pointer_ + "/" + pointer_token(member.key())));
+  }
+  return result;
+}
+
+bool JsonElement::is_string() const {
+  return typed(json_).is_string();
+}
+bool JsonElement::is_number() const {
+  return typed(json_).is_number();
+}
+bool JsonElement::is_object() const {
+  return typed(json_).is_object();
+}
+
+std::string JsonElement::string() const {
+  if (!typed(json_).is_string()) wrong_type("a string");
+  return typed(json_).get<std::string>();
+}
+
+std::string JsonElement::name() const {
+  std::string text = string();
+  if (text.empty()) fail("is empty; it must be a name");
+  return text;
+}
+
+double JsonElement::number() const {
+  if (!typed(json_).is_number()) wrong_type("a number");
+  return typed(json_).get<double>();
+}
+
+bool JsonElement::boolean() const {
+  if (!typed(json_).is_boolean()) wrong_type("true or false");
+  return typed(json_).get<bool>();
+}
+
+std::int64_t JsonElement::integer(std::int64_t least) const {
+  const std::string expected = "a whole number of at least " + std::to_string(least);
+  if (!typed(json_).is_number_integer()) wrong_type(expected);
+  const bool too_large =
+      typed(json_).is_number_unsigned() &&
+      typed(json_).get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  if (too_large) wrong_type(expected + " and below 2^63");
+  if (typed(json_).get<std::int64_t>() < least) wrong_type(expected);
+  return typed(json_).get<std::int64_t>();
+}
+
+int JsonElement::small_integer(int least) const {
+  const std::int64_t value = integer(least);
+  if (value > std::numeric_limits<int>::max()) wrong_type("a whole number below 2^31");
+  return static_cast<int>(value);
+}
+
+void JsonElement::wrong_type(std::string_view it_must_be) const {
+  fail("is " + type_text(typed(json_)) + "; it must be " + std::string(it_must_be));
+}
+
+void JsonElement::unknown(std::string_view what, std::string_view name,
+                          const std::vector<std::string>& known) const {
+  const std::string near = nearest(name, known);
+  const std::string hint = !near.empty()   ? "; did you mean '" + near + "'?"
+                           : known.empty() ? ""
+                                           : "; known are " + listed(known);
+  fail("unknown " + std::string(what) + " '" + std::string(name) + "'" + hint);
+}
+
+JsonElement parse_json(std::string_view text) {
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::set<std::string>> open_objects;
+  const auto watch = [&](int, Event event, nlohmann::json& parsed) {
+    if (event == Event::object_start) open_objects.emplace_back();
+    if (event == Event::object_end) open_objects.pop_back();
+    if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
+      throw ProgramError("program JSON: the key '" + parsed.get<std::string>() +
+                         "' appears twice in one object");
+    }
+    return true;
+  };
+  try {
+    const auto document = std::make_shared<const JsonElement::Document>(
+        JsonElement::Document{nlohmann::json::parse(text, watch)});
+    return {document, &document->json, ""};
+  } catch (const nlohmann::json::parse_error& error) {
+    const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const auto column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
+    throw ProgramError("program JSON, line " + std::to_string(line) + ", column " +
+                       std::to_string(column) + ": " + reason_of(error.what()));
+  } catch (const nlohmann::json::exception& error) {
+    throw ProgramError("program JSON: " + reason_of(error.what()));
+  }
+}
+
+}  // namespace coconet::ir

@@ -1,0 +1,66 @@
+// A place in a parsed JSON document of a program: typed access whose errors name the place by its
+// JSON pointer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace coconet::ir {
+
+/// A place in a document. A handle: the document lives as long as one of its elements.
+class JsonElement {
+ public:
+  struct Document;
+  JsonElement(std::shared_ptr<const Document> document, const void* json, std::string pointer)
+      : document_(std::move(document)), json_(json), pointer_(std::move(pointer)) {}
+
+  /// Throws ProgramError: "program JSON at /values/3/op: <message>".
+  [[noreturn]] void fail(const std::string& message) const;
+
+  /// Checks that this is an object and that all its keys are among `keys`.
+  void require_object(const std::vector<std::string_view>& keys) const;
+  /// The member of an object; nothing when it is absent.
+  [[nodiscard]] std::optional<JsonElement> find(std::string_view key) const;
+  /// The member of an object that must be there.
+  [[nodiscard]] JsonElement at(std::string_view key) const;
+  /// The elements of an array.
+  [[nodiscard]] std::vector<JsonElement> elements() const;
+  /// The members of an object, in alphabetical order.
+  [[nodiscard]] std::vector<std::pair<std::string, JsonElement>> members() const;
+
+  [[nodiscard]] bool is_string() const;
+  [[nodiscard]] bool is_number() const;
+  [[nodiscard]] bool is_object() const;
+
+  [[nodiscard]] std::string string() const;
+  /// A string that is not empty.
+  [[nodiscard]] std::string name() const;
+  [[nodiscard]] double number() const;
+  [[nodiscard]] bool boolean() const;
+  /// A whole number of at least `least`.
+  [[nodiscard]] std::int64_t integer(std::int64_t least) const;
+  [[nodiscard]] int small_integer(int least) const;
+
+  /// Fails because the value is none of what `it_must_be` says.
+  [[noreturn]] void wrong_type(std::string_view it_must_be) const;
+  /// Fails with "unknown <what> '<name>'", and the nearest known one or all of them.
+  [[noreturn]] void unknown(std::string_view what, std::string_view name,
+                            const std::vector<std::string>& known) const;
+
+ private:
+  std::shared_ptr<const Document> document_;
+  const void*
+      json_;  ///< the place in the document, in the JSON library's type, which no header names
+  std::string pointer_;
+};
+
+/// The root of the parsed text. Throws ProgramError with line and column of a syntax error, and for
+/// a repeated key.
+[[nodiscard]] JsonElement parse_json(std::string_view text);
+
+}  // namespace coconet::ir

@@ -1,0 +1,354 @@
+// Reads a program from JSON. Every value goes through `append`, so what is read is checked like
+// what is built.
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "coconet/error.h"
+#include "ir/graph.h"
+#include "ir/json/element.h"
+#include "ir/json/keys.h"
+
+namespace coconet::ir {
+
+namespace {
+
+constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, Reduction::max,
+                                        Reduction::min, Reduction::prod};
+
+// Runs `body`; a rule that it breaks is reported at `where`.
+template <class Body>
+auto located(const JsonElement& where, const Body& body) {
+  try {
+    return body();
+  } catch (const ProgramError& error) {
+    where.fail(error.what());
+  }
+}
+
+DType read_dtype(const JsonElement& element) {
+  const std::string text = element.string();
+  if (const auto dtype = parse_dtype(text)) return *dtype;
+  std::vector<std::string> known;
+  for (const DType dtype : all_dtypes) known.emplace_back(to_string(dtype));
+  element.unknown("dtype", text, known);
+}
+
+Reduction read_reduction(const JsonElement& element) {
+  const std::string text = element.string();
+  std::vector<std::string> known;
+  for (const Reduction reduction : all_reductions) {
+    if (to_string(reduction) == text) return reduction;
+    known.emplace_back(to_string(reduction));
+  }
+  element.unknown("reduction", text, known);
+}
+
+Op read_op(const JsonElement& element) {
+  const std::string text = element.string();
+  if (const auto op = parse_op(text)) return *op;
+  std::vector<std::string> known;
+#define COCONET_STRUCTURAL(name, arity, summary) known.emplace_back(#name);
+#include "ir/ops.def"
+#undef COCONET_STRUCTURAL
+  for (const PointwiseRow& row : pointwise_table()) known.emplace_back(row.name);
+  element.unknown("op", text, known);
+}
+
+double read_constant(const JsonElement& element) {
+  if (element.is_number()) return element.number();
+  const std::string text = element.is_string() ? element.string() : "";
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  element.wrong_type("a number, \"inf\", \"-inf\" or \"nan\"");
+}
+
+Placement read_placement(const JsonElement& element) {
+  const std::string text = element.string();
+  if (text == "replicated") return replicated;
+  if (text == "local") return local;
+  constexpr std::string_view prefix = "sliced(";
+  if (text.starts_with(prefix) && text.ends_with(")")) {
+    const char* const last = text.data() + text.size() - 1;
+    int dim = 0;
+    const auto [end, error] = std::from_chars(text.data() + prefix.size(), last, dim);
+    if (error == std::errc() && end == last && dim >= 0) return sliced(dim);
+  }
+  element.fail("'" + text +
+               "' is no placement; it must be \"replicated\", \"local\" or \"sliced(DIM)\"");
+}
+
+Placements read_layout(const JsonElement& element, const Mesh& mesh) {
+  if (element.is_string()) {
+    const Placement everywhere = read_placement(element);
+    return located(element, [&] { return Layout(everywhere).resolve(mesh); });
+  }
+  if (!element.is_object()) element.wrong_type("a placement, or an object with one per mesh axis");
+  std::vector<std::pair<std::string, Placement>> axes;
+  for (const auto& [axis, placement] : element.members())
+    axes.emplace_back(axis, read_placement(placement));
+  return located(element, [&] { return Layout::on(axes).resolve(mesh); });
+}
+
+Mesh read_mesh(const JsonElement& element) {
+  std::vector<Mesh::Axis> axes;
+  for (const JsonElement& axis : element.elements()) {
+    axis.require_object({"name", "size"});
+    axes.push_back({axis.at("name").name(), axis.at("size").small_integer(1)});
+  }
+  return located(element, [&] { return Mesh(std::move(axes)); });
+}
+
+Knobs read_knobs(const JsonElement& element) {
+  element.require_object({"algorithm", "protocol", "channels", "threads", "vector_bytes"});
+  Knobs knobs;
+  if (const auto knob = element.find("algorithm")) knobs.algorithm = knob->name();
+  if (const auto knob = element.find("protocol")) knobs.protocol = knob->name();
+  if (const auto knob = element.find("channels")) knobs.channels = knob->small_integer(1);
+  if (const auto knob = element.find("threads")) knobs.threads = knob->small_integer(1);
+  if (const auto knob = element.find("vector_bytes")) knobs.vector_bytes = knob->small_integer(1);
+  return knobs;
+}
+
+class Reader {
+ public:
+  explicit Reader(const JsonElement& root) : root_(root) {}
+
+  Graph read() {
+    if (!root_.is_object()) root_.wrong_type("an object");
+    read_version();
+    root_.require_object(
+        {"coconet_program", "name", "mesh", "dims", "values", "outputs", "kernels"});
+    graph_->name = root_.at("name").name();
+    graph_->mesh = read_mesh(root_.at("mesh"));
+    if (const auto dims = root_.find("dims")) read_dims(*dims);
+    const auto values = root_.at("values").elements();
+    collect_names(values);
+    for (const JsonElement& value : values) read_value(value);
+    if (const auto outputs = root_.find("outputs")) read_outputs(*outputs);
+    if (const auto kernels = root_.find("kernels")) {
+      for (const JsonElement& kernel : kernels->elements()) read_kernel(kernel);
+    }
+    return std::move(*graph_);
+  }
+
+ private:
+  // Before the keys: those of another version would be reported as unknown.
+  void read_version() const {
+    const JsonElement version = root_.at("coconet_program");
+    if (version.integer(1) != program_json_version) {
+      version.fail("version " + std::to_string(version.integer(1)) +
+                   " is unknown; this library reads version " +
+                   std::to_string(program_json_version));
+    }
+  }
+
+  void read_dims(const JsonElement& dims) {
+    for (const JsonElement& dim : dims.elements()) {
+      dim.require_object({"name", "default"});
+      const auto fallback = dim.find("default");
+      const std::int64_t extent = fallback ? fallback->integer(1) : 0;
+      located(dim, [&] { return Program(graph_).dim(dim.at("name").name(), extent); });
+    }
+  }
+
+  void collect_names(const std::vector<JsonElement>& values) {
+    for (const JsonElement& value : values) {
+      if (!value.is_object()) continue;
+      if (const auto name = value.find("name"); name && name->is_string())
+        names_.insert(name->string());
+    }
+  }
+
+  void read_value(const JsonElement& value) {
+    if (!value.is_object()) value.wrong_type("an object");
+    Node node;
+    node.op = read_op(value.at("op"));
+    std::vector<std::string_view> keys = {"name", "named", "origin", "op", "operands"};
+    for (const std::string_view key : attribute_keys(node.op)) keys.push_back(key);
+    value.require_object(keys);
+    const bool bound_by_name =
+        node.op == Op::input || node.op == Op::state || node.op == Op::scalar;
+    if (const auto name = bound_by_name ? value.at("name") : value.find("name")) {
+      node.name = name->name();
+      const auto named = value.find("named");
+      node.user_named = named ? named->boolean() : true;
+    }
+    if (const auto origin = value.find("origin")) node.origin = origin->string();
+    read_operands(value, node);
+    read_attributes(value, node);
+    located(value, [&] { return append(*graph_, std::move(node)); });
+  }
+
+  void read_operands(const JsonElement& value, Node& node) {
+    const auto operands = arity(node.op) > 0 ? value.at("operands") : value.find("operands");
+    if (!operands) return;
+    const auto elements = operands->elements();
+    if (static_cast<int>(elements.size()) != arity(node.op)) {
+      operands->fail("'" + std::string(to_string(node.op)) + "' takes " +
+                     std::to_string(arity(node.op)) +
+                     (arity(node.op) == 1 ? " operand" : " operands") + ", not " +
+                     std::to_string(elements.size()));
+    }
+    for (const JsonElement& element : elements) {
+      node.operands.push_back(element.is_number() ? constant(element.number())
+                                                  : find_value(element));
+    }
+  }
+
+  ValueId find_value(const JsonElement& element) const {
+    if (!element.is_string()) element.wrong_type("the name of a value or a number");
+    const std::string name = element.string();
+    const ValueId id = graph_->find(name);
+    if (id >= 0) return id;
+    if (names_.contains(name))
+      element.fail("value '" + name + "' comes later; values are listed before their readers");
+    std::vector<std::string> known;
+    for (const Node& node : graph_->nodes) {
+      if (node.op != Op::constant) known.push_back(node.name);
+    }
+    element.unknown("value", name, known);
+  }
+
+  // The constant of a number among operands; equal numbers share one, as when a program is built in
+  // C++.
+  ValueId constant(double number) {
+    const auto [known, added] = constants_.try_emplace(std::bit_cast<std::uint64_t>(number), -1);
+    if (!added) return known->second;
+    Node node;
+    node.op = Op::constant;
+    node.attributes.number = number;
+    int suffix = graph_->size();
+    do {
+      node.name = "constant_" + std::to_string(suffix++);
+    } while (names_.contains(node.name) || !graph_->name_free(node.name));
+    return known->second = append(*graph_, std::move(node));
+  }
+
+  void read_attributes(const JsonElement& value, Node& node) const {
+    Attributes& attributes = node.attributes;
+    for (const std::string_view key : attribute_keys(node.op)) {
+      if (key == "number") attributes.number = read_constant(value.at(key));
+      if (key == "extent") attributes.extent = read_dim(value.at(key));
+      if (key == "dtype") node.dtype = read_dtype(value.at(key));
+      if (key == "layout") node.layout = read_layout(value.at(key), graph_->mesh);
+      if (key == "reduction") attributes.reduction = read_reduction(value.at(key));
+      if (key == "axis") attributes.axis = read_axis(value);
+      if (key == "shape") {
+        for (const JsonElement& dim : value.at(key).elements()) node.shape.push_back(read_dim(dim));
+      }
+      if (key == "dims") attributes.dims = read_reduced_dims(value, node);
+      const auto optional = value.find(key);
+      if (!optional) continue;
+      if (key == "keep_dims") attributes.keep_dims = optional->boolean();
+      if (key == "partial") attributes.partial = optional->boolean();
+      if (key == "dim") attributes.dim = optional->small_integer(0);
+      if (key == "root") attributes.root = optional->small_integer(0);
+    }
+    if (node.op == Op::reduction && attributes.reduction == Reduction::mean) {
+      value.at("reduction")
+          .fail("a mean over dimensions is written as a sum and a division by their extents");
+    }
+  }
+
+  Dim read_dim(const JsonElement& element) const {
+    if (element.is_number()) return element.integer(1);
+    if (!element.is_string()) element.wrong_type("the name of a dimension or a whole number");
+    const std::string name = element.string();
+    std::vector<std::string> known;
+    for (const Dim& dim : graph_->dims) {
+      if (dim.name == name) return dim;
+      known.push_back(dim.name);
+    }
+    element.unknown("dimension", name, known);
+  }
+
+  int read_axis(const JsonElement& value) const {
+    if (graph_->mesh.axes().size() == 1 && !value.find("axis")) return 0;
+    const JsonElement element = value.at("axis");
+    const std::string name = element.string();
+    if (const int axis = graph_->mesh.find(name); axis >= 0) return axis;
+    std::vector<std::string> known;
+    for (const Mesh::Axis& axis : graph_->mesh.axes()) known.push_back(axis.name);
+    element.unknown("mesh axis", name, known);
+  }
+
+  // All dimensions when the key is absent.
+  std::vector<int> read_reduced_dims(const JsonElement& value, const Node& node) const {
+    std::vector<int> dims;
+    if (const auto given = value.find("dims")) {
+      for (const JsonElement& dim : given->elements()) {
+        dims.push_back(dim.small_integer(std::numeric_limits<int>::min()));
+      }
+    } else {
+      for (std::size_t d = 0; d < graph_->at(node.operands.front()).shape.size(); ++d) {
+        dims.push_back(static_cast<int>(d));
+      }
+    }
+    return dims;
+  }
+
+  void read_outputs(const JsonElement& outputs) {
+    for (const JsonElement& output : outputs.elements()) {
+      output.require_object({"name", "value"});
+      const std::string name = output.at("name").name();
+      const Value value(graph_, find_value(output.at("value")));
+      located(output, [&] { Program(graph_).output(name, value); });
+    }
+  }
+
+  void read_kernel(const JsonElement& kernel) {
+    kernel.require_object({"name", "kind", "members", "knobs"});
+    Fusion fusion;
+    fusion.name = kernel.at("name").name();
+    for (const Fusion& other : graph_->fusions) {
+      if (other.name == fusion.name)
+        kernel.at("name").fail("there are two kernels called '" + fusion.name + "'");
+    }
+    fusion.kind = read_kind(kernel.at("kind"));
+    const JsonElement members = kernel.at("members");
+    for (const JsonElement& member : members.elements()) {
+      const ValueId id = find_value(member);
+      const Fusion* const other = graph_->fusion_of(id);
+      const bool twice =
+          std::find(fusion.members.begin(), fusion.members.end(), id) != fusion.members.end();
+      if (twice || other != nullptr) {
+        member.fail("'" + graph_->at(id).name + "' is a member of kernel '" +
+                    (twice ? fusion : *other).name + "' already");
+      }
+      fusion.members.push_back(id);
+    }
+    if (fusion.members.empty()) members.fail("is empty; a kernel computes at least one value");
+    std::sort(fusion.members.begin(), fusion.members.end());
+    if (const auto knobs = kernel.find("knobs")) fusion.knobs = read_knobs(*knobs);
+    graph_->fusions.push_back(std::move(fusion));
+  }
+
+  static Fusion::Kind read_kind(const JsonElement& element) {
+    const std::string text = element.string();
+    std::vector<std::string> known;
+    for (const Fusion::Kind kind : {Fusion::Kind::computation, Fusion::Kind::all_reduce}) {
+      if (to_string(kind) == text) return kind;
+      known.emplace_back(to_string(kind));
+    }
+    element.unknown("kind of kernel", text, known);
+  }
+
+  const JsonElement root_;
+  const std::shared_ptr<Graph> graph_ = std::make_shared<Graph>();
+  std::set<std::string> names_;  ///< of all values in the file, also those not read yet
+  std::map<std::uint64_t, ValueId> constants_;
+};
+
+}  // namespace
+
+Graph from_json(std::string_view text) {
+  return Reader(parse_json(text)).read();
+}
+
+}  // namespace coconet::ir

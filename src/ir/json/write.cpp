@@ -1,0 +1,183 @@
+// Writes a program as JSON: one line per value, and only what inference cannot find out again.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "ir/graph.h"
+#include "ir/json/keys.h"
+
+namespace coconet::ir {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// On one line, with a blank after commas and colons.
+std::string one_line(const Json& json) {
+  if (!json.is_structured()) return json.dump();
+  std::string text;
+  for (const auto& item : json.items()) {
+    if (!text.empty()) text += ", ";
+    if (json.is_object()) text += Json(item.key()).dump() + ": ";
+    text += one_line(item.value());
+  }
+  return json.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
+
+std::string one_per_line(const Json& array) {
+  std::string text;
+  for (const Json& item : array) text += (text.empty() ? "\n    " : ",\n    ") + one_line(item);
+  return text.empty() ? "[]" : "[" + text + "\n  ]";
+}
+
+// Whole numbers are written without a fraction, as a person would. JSON has no words for what is
+// not finite.
+Json number_json(double number) {
+  constexpr double largest_exact_integer = 9007199254740992.0;
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  const bool whole = number == std::floor(number) && std::fabs(number) <= largest_exact_integer;
+  if (whole && !(number == 0 && std::signbit(number))) return static_cast<std::int64_t>(number);
+  return number;
+}
+
+Json dim_json(const Dim& dim) {
+  if (dim.symbolic()) return dim.name;
+  return dim.extent;
+}
+
+Json layout_json(const Placements& layout, const Mesh& mesh) {
+  bool same = true;
+  for (const Placement& placement : layout) same = same && placement == layout.front();
+  if (same && (layout.size() == 1 || layout.front().kind != Placement::Kind::sliced)) {
+    return to_string({layout.front()}, mesh);
+  }
+  Json axes = Json::object();
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    if (layout[axis] != replicated)
+      axes[mesh.axes().at(axis).name] = to_string({layout[axis]}, mesh);
+  }
+  return axes;
+}
+
+Json attribute_json(const Graph& graph, const Node& node, std::string_view key) {
+  const Attributes& attributes = node.attributes;
+  if (key == "number") return number_json(attributes.number);
+  if (key == "extent") return dim_json(attributes.extent);
+  if (key == "dtype") return to_string(node.dtype);
+  if (key == "layout") return layout_json(node.layout, graph.mesh);
+  if (key == "reduction") return to_string(attributes.reduction);
+  if (key == "dims") return attributes.dims;
+  if (key == "keep_dims") return attributes.keep_dims;
+  if (key == "partial") return attributes.partial;
+  if (key == "dim") return attributes.dim;
+  if (key == "root") return attributes.root;
+  if (key == "axis") return graph.mesh.axes().at(static_cast<std::size_t>(attributes.axis)).name;
+  Json shape = Json::array();
+  for (const Dim& dim : node.shape) shape.push_back(dim_json(dim));
+  return shape;
+}
+
+class Writer {
+ public:
+  explicit Writer(const Graph& graph) : graph_(graph), inlined_(graph.nodes.size(), false) {
+    const auto users = graph.users();
+    for (ValueId id = 0; id < graph.size(); ++id) {
+      const Node& node = graph.at(id);
+      inlined_[static_cast<std::size_t>(id)] =
+          node.op == Op::constant && !node.user_named && std::isfinite(node.attributes.number) &&
+          !users[static_cast<std::size_t>(id)].empty() && graph.fusion_of(id) == nullptr;
+    }
+  }
+
+  std::string str() const {
+    std::string text = "{\n  \"coconet_program\": " + std::to_string(program_json_version);
+    text += ",\n  \"name\": " + Json(graph_.name).dump();
+    text += ",\n  \"mesh\": " + one_line(mesh());
+    if (!graph_.dims.empty()) text += ",\n  \"dims\": " + one_line(dims());
+    text += ",\n  \"values\": " + one_per_line(values());
+    if (!graph_.outputs.empty()) text += ",\n  \"outputs\": " + one_per_line(outputs());
+    if (!graph_.fusions.empty()) text += ",\n  \"kernels\": " + one_per_line(kernels());
+    return text + "\n}\n";
+  }
+
+ private:
+  Json mesh() const {
+    Json axes = Json::array();
+    for (const Mesh::Axis& axis : graph_.mesh.axes())
+      axes.push_back({{"name", axis.name}, {"size", axis.size}});
+    return axes;
+  }
+
+  Json dims() const {
+    Json dims = Json::array();
+    for (const Dim& dim : graph_.dims) {
+      dims.push_back({{"name", dim.name}});
+      if (dim.extent != 0) dims.back()["default"] = dim.extent;
+    }
+    return dims;
+  }
+
+  Json values() const {
+    Json values = Json::array();
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (!inlined_[static_cast<std::size_t>(id)]) values.push_back(value(graph_.at(id)));
+    }
+    return values;
+  }
+
+  Json value(const Node& node) const {
+    Json value = {{"name", node.name}};
+    if (!node.user_named) value["named"] = false;
+    if (!node.origin.empty()) value["origin"] = node.origin;
+    value["op"] = to_string(node.op);
+    if (!node.operands.empty()) value["operands"] = Json::array();
+    for (const ValueId id : node.operands) {
+      const Node& operand = graph_.at(id);
+      const bool inlined = inlined_[static_cast<std::size_t>(id)];
+      value["operands"].push_back(inlined ? number_json(operand.attributes.number)
+                                          : Json(operand.name));
+    }
+    for (const std::string_view key : attribute_keys(node.op)) {
+      if (key == "keep_dims" && !node.attributes.keep_dims) continue;
+      if (key == "partial" && !node.attributes.partial) continue;
+      value[std::string(key)] = attribute_json(graph_, node, key);
+    }
+    return value;
+  }
+
+  Json outputs() const {
+    Json outputs = Json::array();
+    for (const Output& output : graph_.outputs) {
+      outputs.push_back({{"name", output.name}, {"value", graph_.at(output.value).name}});
+    }
+    return outputs;
+  }
+
+  Json kernels() const {
+    Json kernels = Json::array();
+    for (const Fusion& fusion : graph_.fusions) {
+      Json members = Json::array();
+      for (const ValueId id : fusion.members) members.push_back(graph_.at(id).name);
+      Json kernel = {{"name", fusion.name}, {"kind", to_string(fusion.kind)}, {"members", members}};
+      const Knobs& knobs = fusion.knobs;
+      if (!knobs.algorithm.empty()) kernel["knobs"]["algorithm"] = knobs.algorithm;
+      if (!knobs.protocol.empty()) kernel["knobs"]["protocol"] = knobs.protocol;
+      if (knobs.channels != 0) kernel["knobs"]["channels"] = knobs.channels;
+      if (knobs.threads != 0) kernel["knobs"]["threads"] = knobs.threads;
+      if (knobs.vector_bytes != 0) kernel["knobs"]["vector_bytes"] = knobs.vector_bytes;
+      kernels.push_back(std::move(kernel));
+    }
+    return kernels;
+  }
+
+  const Graph& graph_;
+  std::vector<bool> inlined_;
+};
+
+}  // namespace
+
+std::string to_json(const Graph& graph) {
+  return Writer(graph).str();
+}
+
+}  // namespace coconet::ir

@@ -1,0 +1,68 @@
+// The op tables, read from src/ir/ops.def and include/coconet/pointwise.def.
+#include "ir/op.h"
+
+#include <array>
+#include <cmath>
+
+namespace coconet::ir {
+
+namespace {
+
+constexpr PointwiseRow pointwise_rows[] = {
+#define COCONET_POINTWISE(name, arity, rule, device, reference)                                    \
+  {Op::name,                                                                                       \
+   #name,                                                                                          \
+   arity,                                                                                          \
+   DTypeRule::rule,                                                                                \
+   device,                                                                                         \
+   []([[maybe_unused]] double a, [[maybe_unused]] double b, [[maybe_unused]] double c) -> double { \
+     return reference;                                                                             \
+   }},
+#include "coconet/pointwise.def"
+#undef COCONET_POINTWISE
+};
+
+struct OpFacts {
+  std::string_view name;
+  int arity;
+};
+
+// Indexed by Op, which lists the same two tables in the same order.
+constexpr OpFacts op_facts[] = {
+#define COCONET_STRUCTURAL(name, arity, summary) {#name, arity},
+#include "ir/ops.def"
+#undef COCONET_STRUCTURAL
+#define COCONET_POINTWISE(name, arity, rule, device, reference) {#name, arity},
+#include "coconet/pointwise.def"
+#undef COCONET_POINTWISE
+};
+
+constexpr auto first_pointwise = static_cast<std::size_t>(pointwise_rows[0].op);
+
+}  // namespace
+
+std::span<const PointwiseRow> pointwise_table() {
+  return pointwise_rows;
+}
+
+const PointwiseRow* find_pointwise(Op op) {
+  const auto index = static_cast<std::size_t>(op);
+  return index < first_pointwise ? nullptr : &pointwise_rows[index - first_pointwise];
+}
+
+std::string_view to_string(Op op) {
+  return op_facts[static_cast<std::size_t>(op)].name;
+}
+
+std::optional<Op> parse_op(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(op_facts); ++i) {
+    if (op_facts[i].name == name) return static_cast<Op>(i);
+  }
+  return std::nullopt;
+}
+
+int arity(Op op) {
+  return op_facts[static_cast<std::size_t>(op)].arity;
+}
+
+}  // namespace coconet::ir

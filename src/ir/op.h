@@ -1,0 +1,51 @@
+// The op codes and the facts about each op that its table row states.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace coconet::ir {
+
+enum class Op : std::uint8_t {
+#define COCONET_STRUCTURAL(name, arity, summary) name,
+#include "ir/ops.def"
+#undef COCONET_STRUCTURAL
+#define COCONET_POINTWISE(name, arity, rule, device, reference) name,
+#include "coconet/pointwise.def"
+#undef COCONET_POINTWISE
+};
+
+/// dtype rules of pointwise ops; see include/coconet/pointwise.def.
+enum class DTypeRule : std::uint8_t { numeric, floating, compare, logical, choose };
+
+/// One row of include/coconet/pointwise.def.
+struct PointwiseRow {
+  Op op;
+  std::string_view name;
+  int arity;
+  DTypeRule rule;
+  std::string_view device;                           ///< dialect text over a, b, c
+  double (*reference)(double a, double b, double c);  ///< the meaning, in double
+};
+
+/// All rows, in table order.
+[[nodiscard]] std::span<const PointwiseRow> pointwise_table();
+/// The row of `op`, or null when it is structural.
+[[nodiscard]] const PointwiseRow* find_pointwise(Op op);
+
+[[nodiscard]] std::string_view to_string(Op op);
+[[nodiscard]] std::optional<Op> parse_op(std::string_view name);
+[[nodiscard]] int arity(Op op);
+
+[[nodiscard]] inline bool is_pointwise(Op op) { return find_pointwise(op) != nullptr; }
+/// Pointwise or cast: computed element by element from operands of broadcastable shapes.
+[[nodiscard]] inline bool is_elementwise(Op op) { return op == Op::cast || is_pointwise(op); }
+/// Moves data between ranks.
+[[nodiscard]] constexpr bool is_collective(Op op) {
+  return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::all_gather || op == Op::reduce ||
+         op == Op::broadcast;
+}
+
+}  // namespace coconet::ir

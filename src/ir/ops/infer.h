@@ -1,0 +1,37 @@
+// The typing rules: one function per structural op and one for all pointwise ops. Each reads the operands' types
+// from the graph, checks its rules and fills in the node's dtype, shape, layout and weak flag, or throws
+// ProgramError with the rule that is broken.
+#pragma once
+
+#include <string>
+
+#include "ir/graph.h"
+
+namespace coconet::ir {
+
+#define COCONET_STRUCTURAL(name, arity, summary) void infer_##name(const Graph& graph, Node& node);
+#include "ir/ops.def"
+#undef COCONET_STRUCTURAL
+void infer_pointwise(const Graph& graph, Node& node);
+
+/// Throws ProgramError: "in program 'adam', 'avg' (all_reduce): <message>".
+[[noreturn]] void fail(const Graph& graph, const Node& node, const std::string& message);
+
+/// The operand at `index`.
+[[nodiscard]] const Node& operand(const Graph& graph, const Node& node, std::size_t index);
+
+/// "'w' is f32[n] replicated"
+[[nodiscard]] std::string operand_text(const Graph& graph, const Node& operand);
+
+/// Whether a number may be combined with tensors of `dtype`: any with floats, integral constants with integers.
+[[nodiscard]] bool number_fits(const Node& number, DType dtype);
+
+/// NumPy's broadcast of the shapes of the operands that are tensors. Fails naming the two that do not agree.
+[[nodiscard]] Shape broadcast_shapes(const Graph& graph, const Node& node);
+
+/// The layout of an elementwise result: per axis local if an operand is local, sliced if one is sliced (the
+/// replicated ones are read at the global index), else replicated. Fails where local meets sliced, where two
+/// operands are sliced differently, and where a dimension that is broadcast is sliced.
+[[nodiscard]] Placements combine_layouts(const Graph& graph, const Node& node);
+
+}  // namespace coconet::ir

@@ -1,0 +1,107 @@
+// The typing rule of all pointwise ops, driven by the dtype rule of their table row, and that of cast.
+#include "ir/ops/infer.h"
+
+namespace coconet::ir {
+
+namespace {
+
+std::string_view accepted(DTypeRule rule) {
+  switch (rule) {
+    case DTypeRule::numeric: return "floats or integers";
+    case DTypeRule::floating: return "floats";
+    case DTypeRule::compare: return "any dtype";
+    case DTypeRule::logical: return "bool";
+    case DTypeRule::choose: return "a bool condition and two values of one dtype";
+  }
+  return "";
+}
+
+bool accepts(DTypeRule rule, DType dtype) {
+  switch (rule) {
+    case DTypeRule::numeric: return dtype != DType::boolean;
+    case DTypeRule::floating: return is_float(dtype);
+    case DTypeRule::logical: return dtype == DType::boolean;
+    case DTypeRule::compare:
+    case DTypeRule::choose: return true;
+  }
+  return false;
+}
+
+/// The one dtype of the tensors among operands `first`..., or null when all of them are numbers.
+const Node* common_dtype(const Graph& graph, const Node& node, std::size_t first) {
+  const Node* typed = nullptr;
+  for (std::size_t i = first; i < node.operands.size(); ++i) {
+    const Node& from = operand(graph, node, i);
+    if (from.weak) continue;
+    if (typed != nullptr && typed->dtype != from.dtype) {
+      fail(graph, node,
+           "the dtypes differ: " + operand_text(graph, *typed) + " and " + operand_text(graph, from) +
+               "; cast one of them");
+    }
+    typed = &from;
+  }
+  return typed;
+}
+
+void check_numbers(const Graph& graph, const Node& node, std::size_t first, const Node& typed) {
+  for (std::size_t i = first; i < node.operands.size(); ++i) {
+    const Node& from = operand(graph, node, i);
+    if (from.weak && !number_fits(from, typed.dtype)) {
+      fail(graph, node,
+           operand_text(graph, from) + " and " + operand_text(graph, typed) +
+               "; only whole constants combine with integers: cast the tensor to a float dtype");
+    }
+  }
+}
+
+void make_number(const Graph& graph, Node& node) {
+  node.weak = true;
+  node.dtype = DType::f64;
+  node.shape.clear();
+  node.layout.assign(graph.mesh.axes().size(), replicated);
+}
+
+}  // namespace
+
+void infer_pointwise(const Graph& graph, Node& node) {
+  const PointwiseRow& row = *find_pointwise(node.op);
+  node.weak = false;
+  bool all_numbers = true;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    all_numbers = all_numbers && operand(graph, node, i).weak;
+  }
+  if (all_numbers) return make_number(graph, node);
+
+  const std::size_t first = row.rule == DTypeRule::choose ? 1 : 0;
+  const Node* typed = common_dtype(graph, node, first);
+  if (row.rule == DTypeRule::choose) {
+    const Node& condition = operand(graph, node, 0);
+    if (!condition.weak && condition.dtype != DType::boolean) {
+      fail(graph, node, operand_text(graph, condition) + "; the condition must be bool: compare it, != 0");
+    }
+    if (typed == nullptr) {
+      fail(graph, node, "both choices are numbers, so the result has no dtype; make one of them a tensor");
+    }
+  }
+  if (!accepts(row.rule, typed->dtype)) {
+    fail(graph, node, operand_text(graph, *typed) + "; it takes " + std::string(accepted(row.rule)));
+  }
+  check_numbers(graph, node, first, *typed);
+  node.dtype = row.rule == DTypeRule::compare || row.rule == DTypeRule::logical ? DType::boolean
+                                                                                 : typed->dtype;
+  node.shape = broadcast_shapes(graph, node);
+  node.layout = combine_layouts(graph, node);
+}
+
+void infer_cast(const Graph& graph, Node& node) {
+  const Node& from = operand(graph, node, 0);
+  if (from.weak) {
+    fail(graph, node, operand_text(graph, from) + ", which takes the dtype of what it is combined with; "
+                      "drop the cast");
+  }
+  node.weak = false;
+  node.shape = from.shape;
+  node.layout = from.layout;
+}
+
+}  // namespace coconet::ir

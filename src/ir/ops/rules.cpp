@@ -1,0 +1,95 @@
+// What the typing rules share: error sentences, broadcasting, and how layouts combine.
+#include <cmath>
+
+#include "coconet/error.h"
+#include "ir/ops/infer.h"
+
+namespace coconet::ir {
+
+void fail(const Graph& graph, const Node& node, const std::string& message) {
+  throw ProgramError("in program '" + graph.name + "', '" + node.name + "' (" +
+                     std::string(to_string(node.op)) + "): " + message);
+}
+
+const Node& operand(const Graph& graph, const Node& node, std::size_t index) {
+  return graph.at(node.operands.at(index));
+}
+
+std::string operand_text(const Graph& graph, const Node& operand) {
+  if (operand.weak) return "'" + operand.name + "' is a number";
+  return "'" + operand.name + "' is " + std::string(to_string(operand.dtype)) +
+         to_string(operand.shape) + " " + to_string(operand.layout, graph.mesh);
+}
+
+bool number_fits(const Node& number, DType dtype) {
+  if (is_float(dtype)) return true;
+  return number.op == Op::constant && std::floor(number.attributes.number) == number.attributes.number;
+}
+
+Shape broadcast_shapes(const Graph& graph, const Node& node) {
+  Shape result;
+  const Node* widest = nullptr;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const Node& from = operand(graph, node, i);
+    if (from.weak) continue;
+    const Shape& shape = from.shape;
+    if (shape.size() > result.size()) {
+      result.insert(result.begin(), shape.size() - result.size(), Dim(1));
+    }
+    const std::size_t shift = result.size() - shape.size();
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      Dim& have = result[d + shift];
+      if (have == Dim(1)) {
+        have = shape[d];
+      } else if (!(shape[d] == have) && !(shape[d] == Dim(1))) {
+        fail(graph, node,
+             "the shapes do not broadcast: " + operand_text(graph, *widest) + " and " +
+                 operand_text(graph, from) + "; dimensions counted from the right must be the same or 1");
+      }
+    }
+    if (widest == nullptr || shape.size() >= widest->shape.size()) widest = &from;
+  }
+  return result;
+}
+
+Placements combine_layouts(const Graph& graph, const Node& node) {
+  const Shape shape = node.shape;
+  Placements result(graph.mesh.axes().size(), replicated);
+  for (std::size_t axis = 0; axis < result.size(); ++axis) {
+    const std::string& axis_name = graph.mesh.axes()[axis].name;
+    const Node* decided_by = nullptr;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      const Node& from = operand(graph, node, i);
+      if (from.weak) continue;
+      Placement placement = from.layout[axis];
+      if (placement.kind == Placement::Kind::replicated) continue;
+      if (placement.kind == Placement::Kind::sliced) {
+        const int shift = static_cast<int>(shape.size() - from.shape.size());
+        const auto own = static_cast<std::size_t>(placement.dim);
+        if (from.shape[own] == Dim(1) && !(shape[own + static_cast<std::size_t>(shift)] == Dim(1))) {
+          fail(graph, node,
+               operand_text(graph, from) + ", but its sliced dimension has extent 1 and is broadcast; " +
+                   "all_gather it first");
+        }
+        placement.dim += shift;
+      }
+      if (decided_by == nullptr) {
+        result[axis] = placement;
+        decided_by = &from;
+      } else if (!(result[axis] == placement)) {
+        const bool with_local = result[axis].kind == Placement::Kind::local ||
+                                placement.kind == Placement::Kind::local;
+        fail(graph, node,
+             "along axis '" + axis_name + "' " + operand_text(graph, *decided_by) + " and " +
+                 operand_text(graph, from) +
+                 (with_local
+                      ? "; values of each rank's own and slices of one tensor do not combine: "
+                        "reduce_scatter the local operand or all_gather the sliced one"
+                      : "; the operands are sliced along different dimensions: all_gather one of them"));
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace coconet::ir

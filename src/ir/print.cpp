@@ -1,0 +1,303 @@
+// The printer: a program as text for people, one aligned line per value.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "ir/graph.h"
+
+namespace coconet::ir {
+
+namespace {
+
+constexpr std::size_t line_width = 100;
+
+template <class T>
+std::string shortest(T number) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number).ptr;
+  std::string text(buffer, end);
+  // "1e-08" as a person writes it: 1e-8.
+  if (const auto e = text.find('e'); e != std::string::npos) {
+    const auto digits = text.find_first_not_of("+-0", e + 1);
+    const bool negative = text[e + 1] == '-';
+    text = text.substr(0, e) + (negative ? "e-" : "e") + text.substr(digits);
+  }
+  return text;
+}
+
+// The shortest text that reads back as `number`. What was written as a float in C++ looks like one:
+// 0.9f rather than 0.8999999761581421.
+std::string number_text(double number) {
+  constexpr double largest_plain_integer = 1e15;
+  if (number == std::floor(number) && std::fabs(number) < largest_plain_integer &&
+      !std::signbit(number)) {
+    return std::to_string(static_cast<std::int64_t>(number));
+  }
+  const std::string text = shortest(number);
+  if (!std::isfinite(number)) return text;
+  const auto narrow = static_cast<float>(number);
+  if (static_cast<double>(narrow) != number) return text;
+  const std::string narrow_text = shortest(narrow) + "f";
+  return narrow_text.size() < text.size() ? narrow_text : text;
+}
+
+std::string placement_text(const Placement& placement) {
+  switch (placement.kind) {
+    case Placement::Kind::replicated:
+      return "replicated";
+    case Placement::Kind::sliced:
+      return "sliced(" + std::to_string(placement.dim) + ")";
+    case Placement::Kind::local:
+      return "local";
+  }
+  return "";
+}
+
+// How an op is written in formulas, or empty when it is written as a call.
+std::string_view symbol(Op op) {
+  switch (op) {
+    case Op::add:
+      return "+";
+    case Op::subtract:
+    case Op::negative:
+      return "-";
+    case Op::multiply:
+      return "*";
+    case Op::divide:
+      return "/";
+    case Op::less:
+      return "<";
+    case Op::less_equal:
+      return "<=";
+    case Op::greater:
+      return ">";
+    case Op::greater_equal:
+      return ">=";
+    case Op::equal:
+      return "==";
+    case Op::not_equal:
+      return "!=";
+    case Op::logical_and:
+      return "&&";
+    case Op::logical_or:
+      return "||";
+    case Op::logical_not:
+      return "!";
+    default:
+      return "";
+  }
+}
+
+class Printer {
+ public:
+  explicit Printer(const Graph& graph) : graph_(graph) {
+    std::vector<int> reads(graph.nodes.size(), 0);
+    for (const Node& node : graph.nodes) {
+      for (const ValueId operand : node.operands) ++reads[static_cast<std::size_t>(operand)];
+    }
+    inlined_.reserve(graph.nodes.size());
+    for (ValueId id = 0; id < graph.size(); ++id) {
+      inlined_.push_back(reads_inline(graph.at(id), reads[static_cast<std::size_t>(id)]));
+    }
+  }
+
+  std::string str() const { return header() + values() + outputs() + kernels(); }
+
+ private:
+  struct Line {
+    std::string name, type, layout, expression;
+  };
+
+  // Numbers are written where they are used, unless they were named or given at run time. An
+  // expression that is read several times stays in its place only when it is a small one, or the
+  // text could grow exponentially.
+  bool reads_inline(const Node& node, int reads) const {
+    if (!node.weak || node.user_named || node.op == Op::scalar) return false;
+    return reads <= 1 ||
+           std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
+             return !inlined(operand) || graph_.at(operand).operands.empty();
+           });
+  }
+
+  bool inlined(ValueId id) const { return inlined_[static_cast<std::size_t>(id)]; }
+
+  std::string operand(ValueId id, bool in_formula) const {
+    const Node& node = graph_.at(id);
+    if (!inlined(id)) return node.name;
+    const bool parentheses = in_formula && !symbol(node.op).empty();
+    return parentheses ? "(" + expression(node) + ")" : expression(node);
+  }
+
+  std::string expression(const Node& node) const {
+    if (node.op == Op::constant) return number_text(node.attributes.number);
+    const std::string sign(symbol(node.op));
+    if (!sign.empty() && node.operands.size() == 1) return sign + operand(node.operands[0], true);
+    if (!sign.empty()) {
+      return operand(node.operands[0], true) + " " + sign + " " + operand(node.operands[1], true);
+    }
+    if (node.op == Op::input || node.op == Op::state || node.op == Op::scalar) {
+      return std::string(to_string(node.op));
+    }
+    std::string arguments;
+    const auto argument = [&](const std::string& text) {
+      arguments += (arguments.empty() ? "" : ", ") + text;
+    };
+    for (const ValueId id : node.operands) argument(operand(id, false));
+    add_attributes(node, argument);
+    const bool reduction = node.op == Op::reduction;
+    return std::string(reduction ? to_string(node.attributes.reduction) : to_string(node.op)) +
+           "(" + arguments + ")";
+  }
+
+  template <class Argument>
+  void add_attributes(const Node& node, const Argument& argument) const {
+    const Attributes& attributes = node.attributes;
+    if (node.op == Op::extent) argument(attributes.extent.str());
+    if (node.op == Op::cast) argument(std::string(to_string(node.dtype)));
+    if (node.op == Op::reduction) {
+      std::string dims;
+      for (const int dim : attributes.dims)
+        dims += (dims.empty() ? "" : ", ") + std::to_string(dim);
+      if (attributes.dims.size() != graph_.at(node.operands[0]).shape.size() ||
+          attributes.keep_dims) {
+        argument("{" + dims + "}");
+      }
+      if (attributes.keep_dims) argument("keep_dims");
+      if (attributes.partial) argument("partial");
+    }
+    if (!is_collective(node.op)) return;
+    const bool reduces = node.op != Op::all_gather && node.op != Op::broadcast;
+    if (reduces) argument(std::string(to_string(attributes.reduction)));
+    if (node.op == Op::reduce_scatter) argument("dim " + std::to_string(attributes.dim));
+    if (node.op == Op::reduce || node.op == Op::broadcast)
+      argument("root " + std::to_string(attributes.root));
+    argument(graph_.mesh.axes().at(static_cast<std::size_t>(attributes.axis)).name);
+  }
+
+  std::string header() const {
+    std::string text = "program " + graph_.name + " on " + graph_.mesh.str();
+    for (const Dim& dim : graph_.dims) {
+      text +=
+          ", " + dim.name +
+          (dim.extent == 0 ? " (no default)" : " = " + std::to_string(dim.extent) + " (default)");
+    }
+    return text + "\n";
+  }
+
+  std::string values() const {
+    std::vector<Line> lines;
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      const Node& node = graph_.at(id);
+      if (inlined(id)) continue;
+      if (node.weak) {
+        lines.push_back({node.name, "number", "", expression(node)});
+      } else {
+        lines.push_back({node.name, std::string(to_string(node.dtype)) + to_string(node.shape),
+                         to_string(node.layout, graph_.mesh), expression(node)});
+      }
+    }
+    Line width;
+    const auto widen = [](std::string& column, const std::string& text) {
+      if (text.size() > column.size()) column.assign(text.size(), ' ');
+    };
+    for (const Line& line : lines) {
+      widen(width.name, line.name);
+      widen(width.type, line.type);
+      widen(width.layout, line.layout);
+    }
+    const auto padded = [](const std::string& text, const std::string& column) {
+      return text + std::string(column.size() - text.size() + 2, ' ');
+    };
+    std::string text;
+    for (const Line& line : lines) {
+      text += "  " + padded(line.name, width.name) + padded(line.type, width.type) +
+              padded(line.layout, width.layout) + line.expression + "\n";
+    }
+    return text;
+  }
+
+  std::string outputs() const {
+    std::vector<std::string> items;
+    for (const Output& output : graph_.outputs) {
+      const std::string& value = graph_.at(output.value).name;
+      items.push_back(output.name == value ? value : output.name + " = " + value);
+    }
+    return items.empty() ? "" : wrapped("outputs:", items);
+  }
+
+  std::string kernels() const {
+    std::string text;
+    for (const Fusion& fusion : graph_.fusions) {
+      std::vector<std::string> members;
+      for (const ValueId id : fusion.members) {
+        if (!inlined(id)) members.push_back(graph_.at(id).name);
+      }
+      text += wrapped("kernel " + fusion.name + " (" + std::string(to_string(fusion.kind)) +
+                          knobs_text(fusion.knobs) + "):",
+                      members);
+    }
+    return text;
+  }
+
+  static std::string knobs_text(const Knobs& knobs) {
+    std::string text;
+    const auto add = [&](const std::string& knob) { text += (text.empty() ? ": " : ", ") + knob; };
+    if (!knobs.algorithm.empty()) add(knobs.algorithm);
+    if (!knobs.protocol.empty()) add(knobs.protocol);
+    if (knobs.channels != 0)
+      add(std::to_string(knobs.channels) + (knobs.channels == 1 ? " channel" : " channels"));
+    if (knobs.threads != 0) add(std::to_string(knobs.threads) + " threads");
+    if (knobs.vector_bytes != 0) add(std::to_string(knobs.vector_bytes) + "-byte vectors");
+    return text;
+  }
+
+  // `head` and the items after it, continued on indented lines where they do not fit.
+  static std::string wrapped(std::string head, const std::vector<std::string>& items) {
+    std::string text;
+    std::string line = std::move(head);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const std::string item = items[i] + (i + 1 < items.size() ? "," : "");
+      if (line.size() + 1 + item.size() > line_width) {
+        text += line + "\n";
+        line = "   ";
+      }
+      line += " " + item;
+    }
+    return text + line + "\n";
+  }
+
+  const Graph& graph_;
+  std::vector<bool> inlined_;
+};
+
+}  // namespace
+
+std::string to_string(const Shape& shape) {
+  std::string text;
+  for (const Dim& dim : shape) text += (text.empty() ? "" : ", ") + dim.str();
+  return "[" + text + "]";
+}
+
+std::string to_string(const Placements& layout, const Mesh& mesh) {
+  if (layout.size() == 1) return placement_text(layout.front());
+  std::string text;
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    const std::string name = axis < mesh.axes().size() ? mesh.axes()[axis].name : "?";
+    text += (text.empty() ? "" : ", ") + name + ": " + placement_text(layout[axis]);
+  }
+  return "{" + text + "}";
+}
+
+std::string describe(const Graph& graph, ValueId id) {
+  const Node& node = graph.at(id);
+  if (node.weak) return node.name + ": number";
+  return node.name + ": " + std::string(to_string(node.dtype)) + to_string(node.shape) + " " +
+         to_string(node.layout, graph.mesh);
+}
+
+std::string print(const Graph& graph) {
+  return Printer(graph).str();
+}
+
+}  // namespace coconet::ir

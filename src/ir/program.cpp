@@ -1,0 +1,315 @@
+// The building API: Program and Value, and the functions that append to a program's graph.
+#include "coconet/program.h"
+
+#include <fstream>
+#include <initializer_list>
+#include <sstream>
+
+#include "coconet/error.h"
+#include "ir/graph.h"
+
+namespace coconet {
+
+namespace {
+
+/// The graph that the operands belong to. Throws when they are all constants or of different programs.
+std::shared_ptr<ir::Graph> common_graph(std::string_view op, std::initializer_list<Value> operands) {
+  std::shared_ptr<ir::Graph> graph;
+  for (const Value& value : operands) {
+    if (!value.graph()) continue;
+    if (graph && graph != value.graph()) {
+      throw ProgramError(std::string(op) + " combines '" + graph->at(operands.begin()->id()).name +
+                         "' of program '" + graph->name + "' with '" + value.name() + "' of program '" +
+                         value.graph()->name + "'; both must belong to one program");
+    }
+    graph = value.graph();
+  }
+  return graph;
+}
+
+ir::ValueId constant_id(ir::Graph& graph, double number) {
+  for (ir::ValueId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.at(id);
+    if (node.op == ir::Op::constant && node.attributes.number == number) return id;
+  }
+  ir::Node node;
+  node.op = ir::Op::constant;
+  node.attributes.number = number;
+  return append(graph, std::move(node));
+}
+
+Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::initializer_list<Value> operands,
+                   ir::Node node = {}) {
+  node.op = op;
+  for (const Value& value : operands) {
+    node.operands.push_back(value.graph() ? value.id() : constant_id(*graph, value.constant()));
+  }
+  return {graph, append(*graph, std::move(node))};
+}
+
+const ir::Node& node_of(const Value& value) {
+  if (!value.graph()) throw ProgramError("a constant has no name, dtype, shape or layout of its own");
+  return value.graph()->at(value.id());
+}
+
+/// `value` as an operand that must be a tensor of a program.
+const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view op) {
+  if (!value.graph()) {
+    throw ProgramError(std::string(op) + " takes a tensor of a program, but its operand is the constant " +
+                       std::to_string(value.constant()));
+  }
+  return value.graph();
+}
+
+int resolve_axis(const ir::Graph& graph, std::string_view op, std::string_view axis) {
+  if (axis.empty()) {
+    if (graph.mesh.axes().size() == 1) return 0;
+    throw ProgramError(std::string(op) + " in program '" + graph.name + "' names no axis, but the mesh " +
+                       graph.mesh.str() + " has several; name one of them");
+  }
+  const int index = graph.mesh.find(axis);
+  if (index >= 0) return index;
+  throw ProgramError(std::string(op) + " in program '" + graph.name + "' works along axis '" +
+                     std::string(axis) + "'; the mesh is " + graph.mesh.str());
+}
+
+Value collective(ir::Op op, const Value& value, std::string_view axis, ir::Attributes attributes) {
+  const auto& graph = graph_of(value, to_string(op));
+  attributes.axis = resolve_axis(*graph, to_string(op), axis);
+  ir::Node node;
+  node.attributes = std::move(attributes);
+  return append_value(graph, op, {value}, std::move(node));
+}
+
+}  // namespace
+
+std::string_view to_string(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum: return "sum";
+    case Reduction::mean: return "mean";
+    case Reduction::max: return "max";
+    case Reduction::min: return "min";
+    case Reduction::prod: return "prod";
+  }
+  return "";
+}
+
+// ---- Value --------------------------------------------------------------------------------------------------
+
+Value Value::named(std::string name) const {
+  ir::Node& node = const_cast<ir::Node&>(node_of(*this));  // naming is the one change a graph under construction allows
+  if (name.empty()) throw ProgramError("'" + node.name + "' cannot be given an empty name");
+  if (name != node.name && !graph_->name_free(name)) {
+    throw ProgramError("'" + node.name + "' cannot be named '" + name + "': program '" + graph_->name +
+                       "' has a value of that name");
+  }
+  node.name = std::move(name);
+  node.user_named = true;
+  return *this;
+}
+
+const std::string& Value::name() const { return node_of(*this).name; }
+DType Value::dtype() const { return node_of(*this).dtype; }
+const Shape& Value::shape() const { return node_of(*this).shape; }
+const std::vector<Placement>& Value::layout() const { return node_of(*this).layout; }
+
+// ---- Program ------------------------------------------------------------------------------------------------
+
+Program::Program(std::string name, Mesh mesh) : graph_(std::make_shared<ir::Graph>()) {
+  if (name.empty()) throw ProgramError("a program needs a name");
+  graph_->name = std::move(name);
+  graph_->mesh = std::move(mesh);
+}
+
+Program Program::parse(std::string_view json) {
+  return Program(std::make_shared<ir::Graph>(ir::from_json(json)));
+}
+
+Program Program::load(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::stringstream text;
+  if (!stream || !(text << stream.rdbuf())) {
+    throw ProgramError("cannot read the program file '" + file.string() + "'");
+  }
+  try {
+    return parse(text.str());
+  } catch (const ProgramError& error) {
+    throw ProgramError(file.string() + ": " + error.what());
+  }
+}
+
+Dim Program::dim(std::string name, std::int64_t default_extent) {
+  if (name.empty()) throw ProgramError("a symbolic dimension of program '" + graph_->name + "' needs a name");
+  if (default_extent < 0) {
+    throw ProgramError("dimension '" + name + "' has default " + std::to_string(default_extent) +
+                       "; it must be positive, or 0 for none");
+  }
+  Dim dim(std::move(name), default_extent);
+  for (const Dim& known : graph_->dims) {
+    if (known == dim) throw ProgramError("program '" + graph_->name + "' has a dimension '" + dim.name + "' already");
+  }
+  graph_->dims.push_back(dim);
+  return dim;
+}
+
+namespace {
+
+Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string name, DType dtype, Shape shape,
+                 const Layout& layout) {
+  if (name.empty()) throw ProgramError("an " + std::string(to_string(op)) + " of program '" + graph->name + "' needs a name");
+  ir::Node node;
+  node.name = std::move(name);
+  node.user_named = true;
+  node.dtype = dtype;
+  node.shape = std::move(shape);
+  node.layout = layout.resolve(graph->mesh);
+  return append_value(graph, op, {}, std::move(node));
+}
+
+}  // namespace
+
+Value Program::input(std::string name, DType dtype, Shape shape, Layout layout) {
+  return add_tensor(graph_, ir::Op::input, std::move(name), dtype, std::move(shape), layout);
+}
+
+Value Program::state(std::string name, DType dtype, Shape shape, Layout layout) {
+  return add_tensor(graph_, ir::Op::state, std::move(name), dtype, std::move(shape), layout);
+}
+
+Value Program::scalar(std::string name) {
+  if (name.empty()) throw ProgramError("a scalar of program '" + graph_->name + "' needs a name");
+  ir::Node node;
+  node.name = std::move(name);
+  node.user_named = true;
+  return append_value(graph_, ir::Op::scalar, {}, std::move(node));
+}
+
+void Program::output(std::string name, const Value& value) {
+  const ir::Node& node = node_of(value);
+  const std::string what = "output '" + name + "' of program '" + graph_->name + "'";
+  if (name.empty()) throw ProgramError("an output of program '" + graph_->name + "' needs a name");
+  if (value.graph() != graph_) throw ProgramError(what + " is a value of another program");
+  if (node.weak) throw ProgramError(what + " is a number; outputs are tensors");
+  for (const ir::Output& output : graph_->outputs) {
+    if (output.name == name) throw ProgramError(what + " exists already");
+  }
+  const ir::ValueId same = graph_->find(name);
+  if (same >= 0 && same != value.id()) {
+    throw ProgramError(what + " has the name of another value; choose one of its own");
+  }
+  if (node.op == ir::Op::input || node.op == ir::Op::state || node.op == ir::Op::update) {
+    throw ProgramError(what + " is the " + std::string(to_string(node.op)) + " '" + node.name +
+                       "', which has a buffer already; read that one");
+  }
+  graph_->outputs.push_back({std::move(name), value.id()});
+}
+
+const std::string& Program::name() const { return graph_->name; }
+const Mesh& Program::mesh() const { return graph_->mesh; }
+std::string Program::str() const { return ir::print(*graph_); }
+std::string Program::json() const { return ir::to_json(*graph_); }
+
+// ---- ops ----------------------------------------------------------------------------------------------------
+
+Value detail::pointwise(std::string_view op, std::initializer_list<Value> operands) {
+  const ir::PointwiseRow& row = *ir::find_pointwise(*ir::parse_op(op));
+  const auto graph = common_graph(op, operands);
+  bool constants = true;
+  double numbers[3] = {0, 0, 0};
+  std::size_t index = 0;
+  for (const Value& value : operands) {
+    if (value.graph()) {
+      const ir::Node& node = graph->at(value.id());
+      constants = constants && node.op == ir::Op::constant;
+      numbers[index++] = node.attributes.number;
+    } else {
+      numbers[index++] = value.constant();
+    }
+  }
+  if (constants) return row.reference(numbers[0], numbers[1], numbers[2]);
+  return append_value(graph, row.op, operands);
+}
+
+Value cast(const Value& value, DType dtype) {
+  const auto& graph = graph_of(value, "cast");
+  ir::Node node;
+  node.dtype = dtype;
+  return append_value(graph, ir::Op::cast, {value}, std::move(node));
+}
+
+Value update(const Value& state, const Value& value) {
+  common_graph("update", {state, value});
+  return append_value(graph_of(state, "update"), ir::Op::update, {state, value});
+}
+
+Value Reducer::operator()(const Value& value) const {
+  graph_of(value, to_string(reduction));
+  std::vector<int> dims(value.shape().size());
+  for (std::size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
+  return (*this)(value, std::move(dims));
+}
+
+Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_dims) const {
+  const auto& graph = graph_of(value, to_string(reduction));
+  const bool averages = reduction == Reduction::mean;
+  ir::Node node;
+  node.attributes.reduction = averages ? Reduction::sum : reduction;
+  node.attributes.dims = std::move(dims);
+  node.attributes.keep_dims = keep_dims;
+  const Value reduced = append_value(graph, ir::Op::reduction, {value}, std::move(node));
+  if (!averages) return reduced;
+  if (!is_float(value.dtype())) {
+    throw ProgramError("mean of '" + value.name() + "', which is " + std::string(to_string(value.dtype())) +
+                       "; mean takes floats: cast it first");
+  }
+  Value count = 1;
+  for (const int d : graph->at(reduced.id()).attributes.dims) {
+    const Dim& dim = value.shape()[static_cast<std::size_t>(d)];
+    if (dim.symbolic()) {
+      ir::Node extent;
+      extent.attributes.extent = dim;
+      count = count * append_value(graph, ir::Op::extent, {}, std::move(extent));
+    } else {
+      count = count * dim.extent;
+    }
+  }
+  return reduced / count;
+}
+
+Value norm(const Value& value) { return sqrt(sum(square(value))); }
+
+Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
+  return sqrt(sum(square(value), std::move(dims), keep_dims));
+}
+
+Value all_reduce(const Value& value, Reduction reduction, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.reduction = reduction;
+  return collective(ir::Op::all_reduce, value, axis, attributes);
+}
+
+Value reduce_scatter(const Value& value, Reduction reduction, int dim, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.reduction = reduction;
+  attributes.dim = dim;
+  return collective(ir::Op::reduce_scatter, value, axis, attributes);
+}
+
+Value all_gather(const Value& value, std::string_view axis) {
+  return collective(ir::Op::all_gather, value, axis, {});
+}
+
+Value reduce(const Value& value, Reduction reduction, int root, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.reduction = reduction;
+  attributes.root = root;
+  return collective(ir::Op::reduce, value, axis, attributes);
+}
+
+Value broadcast(const Value& value, int root, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.root = root;
+  return collective(ir::Op::broadcast, value, axis, attributes);
+}
+
+}  // namespace coconet

@@ -1,0 +1,79 @@
+// Collectives in the reference: every rank reads the parts of the ranks of its group directly.
+#include <algorithm>
+
+#include "coconet/error.h"
+#include "ir/reference/evaluate.h"
+#include "ir/reference/walk.h"
+
+namespace coconet::ir {
+
+namespace {
+
+using Offset = std::array<std::int64_t, 1>;
+
+// The reduction of the operand over `group` on the part `part` of the result, in group order.
+Data reduced(const ReferenceStep& step, const Node& node, const Part& part,
+             const std::vector<int>& group) {
+  const Reduction reduction = node.attributes.reduction;
+  const ValueId operand = node.operands[0];
+  Data out(static_cast<std::size_t>(part.count()), identity(reduction));
+  for (const int member : group) {
+    const Data& in = step.data(operand, member);
+    const std::array<View, 1> views{
+        view_into(part, step.part(operand, member), step.extents(operand))};
+    walk(part, views, [&](std::size_t n, const Offset& at) {
+      out[n] = combine(reduction, out[n], in[static_cast<std::size_t>(at[0])]);
+    });
+  }
+  const double divisor = reduction == Reduction::mean ? static_cast<double>(group.size()) : 1;
+  for (double& element : out) element = round_to(node.dtype, element / divisor);
+  return out;
+}
+
+// The blocks of all ranks of `group`, each put where its global index says in `part` of the result.
+Data gathered(const ReferenceStep& step, const Node& node, const Part& part,
+              const std::vector<int>& group) {
+  const ValueId operand = node.operands[0];
+  Data out(static_cast<std::size_t>(part.count()));
+  for (const int member : group) {
+    const Part block = step.part(operand, member);
+    const Data& in = step.data(operand, member);
+    const std::array<View, 1> views{view_into(block, part, step.extents(operand))};
+    walk(block, views,
+         [&](std::size_t n, const Offset& at) { out[static_cast<std::size_t>(at[0])] = in[n]; });
+  }
+  return out;
+}
+
+}  // namespace
+
+RankData evaluate_collective(const ReferenceStep& step, ValueId id) {
+  const Node& node = step.graph.at(id);
+  RankData result;
+  for (int rank = 0; rank < step.graph.mesh.size(); ++rank) {
+    const Part part = step.part(id, rank);
+    const std::vector<int> group = step.graph.mesh.group(rank, node.attributes.axis);
+    const int root = group.at(static_cast<std::size_t>(node.attributes.root));
+    switch (node.op) {
+      case Op::all_reduce:
+      case Op::reduce_scatter:
+        result.push_back(reduced(step, node, part, group));
+        break;
+      case Op::reduce:
+        result.push_back(rank == root ? reduced(step, node, part, group)
+                                      : Data(static_cast<std::size_t>(part.count()), 0));
+        break;
+      case Op::all_gather:
+        result.push_back(gathered(step, node, part, group));
+        break;
+      case Op::broadcast:
+        result.push_back(step.data(node.operands[0], root));
+        break;
+      default:
+        throw InternalError("reference: " + std::string(to_string(node.op)) + " is no collective");
+    }
+  }
+  return result;
+}
+
+}  // namespace coconet::ir

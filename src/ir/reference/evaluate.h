@@ -1,0 +1,40 @@
+// One step of the reference as the ops see it, and the functions that compute a value on all ranks.
+#pragma once
+
+#include <vector>
+
+#include "ir/reference/reference.h"
+
+namespace coconet::ir {
+
+/// The values so far. Numbers are stored like tensors of rank 0, unrounded.
+struct ReferenceStep {
+  const Graph& graph;
+  const std::map<std::string, std::int64_t>& sizes;
+  std::vector<const RankData*>
+      values;  ///< by id; null where not computed yet, or not needed any more
+
+  [[nodiscard]] Extents extents(ValueId id) const {
+    return global_extents(graph.at(id).shape, sizes);
+  }
+  [[nodiscard]] Part part(ValueId id, int rank) const {
+    return part_of(graph.mesh, graph.at(id).layout, extents(id), rank);
+  }
+  [[nodiscard]] const Data& data(ValueId id, int rank) const {
+    return values.at(static_cast<std::size_t>(id))->at(static_cast<std::size_t>(rank));
+  }
+};
+
+/// The value `id` on all ranks, from those of its operands. The results are rounded to the node's
+/// dtype.
+[[nodiscard]] RankData evaluate_elementwise(const ReferenceStep& step,
+                                            ValueId id);  ///< also of an update
+[[nodiscard]] RankData evaluate_reduction(const ReferenceStep& step, ValueId id);
+[[nodiscard]] RankData evaluate_collective(const ReferenceStep& step, ValueId id);
+
+/// What combining nothing gives: 0 for sum and mean, 1 for prod, the infinities for max and min.
+[[nodiscard]] double identity(Reduction reduction);
+/// `a` and `b` combined; mean adds, and its caller divides. A NaN stays one in max and min.
+[[nodiscard]] double combine(Reduction reduction, double a, double b);
+
+}  // namespace coconet::ir

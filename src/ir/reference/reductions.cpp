@@ -1,0 +1,109 @@
+// Reductions over tensor dimensions in the reference, combined across ranks where a reduced
+// dimension is sliced.
+#include <algorithm>
+#include <limits>
+
+#include "ir/reference/evaluate.h"
+#include "ir/reference/walk.h"
+
+namespace coconet::ir {
+
+namespace {
+
+bool is_reduced(const Node& node, int dim) {
+  const std::vector<int>& dims = node.attributes.dims;
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+// `part` of the operand with every reduced dimension shrunk to its one result: the part of the
+// result with its dimensions kept. `extents` likewise becomes the extents of that result.
+Part shrink(const Node& node, Part part, Extents& extents) {
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    if (!is_reduced(node, static_cast<int>(d))) continue;
+    part.begin[d] = 0;
+    part.extent[d] = 1;
+    extents[d] = 1;
+  }
+  return part;
+}
+
+// Whether ranks `a` and `b` hold pieces of the same result: they differ only along axes that slice
+// what is reduced. A partial reduction leaves the combination to the collective that follows it.
+bool combine_across(const Graph& graph, const Node& node, int a, int b) {
+  if (node.attributes.partial) return a == b;
+  const Placements& layout = graph.at(node.operands[0]).layout;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    const int axis = static_cast<int>(i);
+    const bool combined =
+        layout[i].kind == Placement::Kind::sliced && is_reduced(node, layout[i].dim);
+    if (!combined && graph.mesh.coordinate(a, axis) != graph.mesh.coordinate(b, axis)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+double identity(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+    case Reduction::mean:
+      return 0;
+    case Reduction::prod:
+      return 1;
+    case Reduction::max:
+      return -std::numeric_limits<double>::infinity();
+    case Reduction::min:
+      return std::numeric_limits<double>::infinity();
+  }
+  return 0;
+}
+
+double combine(Reduction reduction, double a, double b) {
+  switch (reduction) {
+    case Reduction::sum:
+    case Reduction::mean:
+      return a + b;
+    case Reduction::prod:
+      return a * b;
+    case Reduction::max:
+      return a > b || a != a ? a : b;
+    case Reduction::min:
+      return a < b || a != a ? a : b;
+  }
+  return a;
+}
+
+RankData evaluate_reduction(const ReferenceStep& step, ValueId id) {
+  const Node& node = step.graph.at(id);
+  const Reduction reduction = node.attributes.reduction;
+  const int ranks = step.graph.mesh.size();
+
+  RankData partial;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Part read = step.part(node.operands[0], rank);
+    Extents extents = step.extents(node.operands[0]);
+    const Part kept = shrink(node, read, extents);
+    const Data& in = step.data(node.operands[0], rank);
+    Data& out = partial.emplace_back(static_cast<std::size_t>(kept.count()), identity(reduction));
+    const std::array<View, 1> views{view_into(read, kept, extents)};
+    walk(read, views, [&](std::size_t n, const std::array<std::int64_t, 1>& at) {
+      double& total = out[static_cast<std::size_t>(at[0])];
+      total = combine(reduction, total, in[n]);
+    });
+  }
+
+  RankData result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Data& out =
+        result.emplace_back(partial[static_cast<std::size_t>(rank)].size(), identity(reduction));
+    for (int other = 0; other < ranks; ++other) {
+      if (!combine_across(step.graph, node, rank, other)) continue;
+      const Data& piece = partial[static_cast<std::size_t>(other)];
+      for (std::size_t n = 0; n < out.size(); ++n) out[n] = combine(reduction, out[n], piece[n]);
+    }
+    for (double& element : out) element = round_to(node.dtype, element);
+  }
+  return result;
+}
+
+}  // namespace coconet::ir

@@ -1,0 +1,144 @@
+// Runs a program step by step: evaluates every value in order, then lets the updates take effect.
+#include "ir/reference/reference.h"
+
+#include <algorithm>
+
+#include "coconet/error.h"
+#include "ir/reference/evaluate.h"
+
+namespace coconet::ir {
+
+namespace {
+
+RankData evaluate(const ReferenceStep& step, ValueId id) {
+  const Op op = step.graph.at(id).op;
+  if (is_elementwise(op) || op == Op::update) return evaluate_elementwise(step, id);
+  if (is_collective(op)) return evaluate_collective(step, id);
+  if (op == Op::reduction) return evaluate_reduction(step, id);
+  throw InternalError("reference: there is no meaning for the op " + std::string(to_string(op)));
+}
+
+bool holds_tensor(const Node& node) {
+  return node.op == Op::input || node.op == Op::state;
+}
+
+// For each value the last one that reads it, after which its memory may go; size() for those that
+// are kept.
+std::vector<ValueId> last_readers(const Graph& graph) {
+  std::vector<ValueId> last(graph.nodes.size(), -1);
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    for (const ValueId operand : graph.at(id).operands)
+      last[static_cast<std::size_t>(operand)] = id;
+  }
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    if (graph.at(id).op == Op::update) last[static_cast<std::size_t>(id)] = graph.size();
+  }
+  for (const Output& output : graph.outputs)
+    last[static_cast<std::size_t>(output.value)] = graph.size();
+  return last;
+}
+
+}  // namespace
+
+Reference::Reference(const Graph& graph, const std::map<std::string, std::int64_t>& sizes)
+    : graph_(graph), sizes_(resolve_sizes(graph, sizes)) {
+  for (ValueId id = 0; id < graph_.size(); ++id) {
+    if (graph_.at(id).op == Op::state) tensors_[graph_.at(id).name] = zeros(id);
+  }
+}
+
+RankData Reference::zeros(ValueId id) const {
+  RankData parts;
+  for (int rank = 0; rank < graph_.mesh.size(); ++rank) {
+    parts.emplace_back(static_cast<std::size_t>(part(id, rank).count()), 0.0);
+  }
+  return parts;
+}
+
+Part Reference::part(ValueId id, int rank) const {
+  const Node& node = graph_.at(id);
+  return part_of(graph_.mesh, node.layout, global_extents(node.shape, sizes_), rank);
+}
+
+void Reference::set(const std::string& name, RankData parts) {
+  const ValueId id = graph_.require(name);
+  const Node& node = graph_.at(id);
+  if (!holds_tensor(node)) {
+    throw ProgramError("'" + name + "' of program '" + graph_.name +
+                       "' is computed; only inputs and states are set");
+  }
+  if (parts.size() != static_cast<std::size_t>(graph_.mesh.size())) {
+    throw ProgramError("'" + name + "' was given " + std::to_string(parts.size()) +
+                       " parts; the mesh " + graph_.mesh.str() + " has " +
+                       std::to_string(graph_.mesh.size()) + " ranks");
+  }
+  for (int rank = 0; rank < graph_.mesh.size(); ++rank) {
+    Data& data = parts[static_cast<std::size_t>(rank)];
+    const std::int64_t expected = part(id, rank).count();
+    if (data.size() != static_cast<std::size_t>(expected)) {
+      throw ProgramError("'" + name + "' was given " + std::to_string(data.size()) +
+                         " elements on rank " + std::to_string(rank) + "; that rank holds " +
+                         std::to_string(expected));
+    }
+    for (double& element : data) element = round_to(node.dtype, element);
+  }
+  tensors_[name] = std::move(parts);
+}
+
+void Reference::run(const std::map<std::string, double>& scalars) {
+  for (const Node& node : graph_.nodes) {
+    if (node.op == Op::input && !tensors_.contains(node.name)) {
+      throw ProgramError("program '" + graph_.name + "' needs the input '" + node.name +
+                         "', which was not set");
+    }
+  }
+  const std::vector<ValueId> last_reader = last_readers(graph_);
+  std::vector<RankData> computed(graph_.nodes.size());
+  ReferenceStep step{graph_, sizes_, std::vector<const RankData*>(graph_.nodes.size(), nullptr)};
+  for (ValueId id = 0; id < graph_.size(); ++id) {
+    const Node& node = graph_.at(id);
+    const auto index = static_cast<std::size_t>(id);
+    if (holds_tensor(node)) {
+      step.values[index] = &tensors_.at(node.name);
+      continue;
+    }
+    if (node.weak) {
+      const double number = evaluate_weak(graph_, id, scalars, sizes_);
+      computed[index].assign(static_cast<std::size_t>(graph_.mesh.size()), Data{number});
+    } else {
+      computed[index] = evaluate(step, id);
+    }
+    step.values[index] = &computed[index];
+    for (const ValueId operand : node.operands) {
+      const auto read = static_cast<std::size_t>(operand);
+      if (last_reader[read] == id) RankData().swap(computed[read]);
+    }
+  }
+  for (const Output& output : graph_.outputs) {
+    tensors_[output.name] = *step.values[static_cast<std::size_t>(output.value)];
+  }
+  for (ValueId id = 0; id < graph_.size(); ++id) {
+    const Node& node = graph_.at(id);
+    if (node.op != Op::update) continue;
+    tensors_[graph_.at(node.operands[0]).name] = std::move(computed[static_cast<std::size_t>(id)]);
+  }
+}
+
+const RankData& Reference::get(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found != tensors_.end()) return found->second;
+  std::vector<std::string> known;
+  for (const Node& node : graph_.nodes) {
+    if (node.op == Op::state) known.push_back(node.name);
+  }
+  for (const Output& output : graph_.outputs) known.push_back(output.name);
+  if (std::find(known.begin(), known.end(), name) != known.end()) {
+    throw ProgramError("output '" + name + "' of program '" + graph_.name +
+                       "' has no value before the first step");
+  }
+  const std::string near = nearest(name, known);
+  throw ProgramError("program '" + graph_.name + "' has no state or output '" + name + "'" +
+                     (near.empty() ? "" : "; did you mean '" + near + "'?"));
+}
+
+}  // namespace coconet::ir
