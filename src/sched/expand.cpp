@@ -1,0 +1,81 @@
+// Rewrites that turn collectives of means and reductions across ranks into what can be run.
+#include "sched/expand.h"
+
+#include <algorithm>
+
+#include "sched/rewrite.h"
+
+namespace coconet::sched {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+Graph expand_means(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.at(id);
+    const bool is_mean = ir::is_collective(node.op) && node.op != Op::all_gather && node.op != Op::broadcast &&
+                         node.attributes.reduction == Reduction::mean;
+    if (!is_mean || graph.fusion_of(id) != nullptr) {
+      rewriter.copy(id);
+      continue;
+    }
+    Node total = node;
+    total.name = rewriter.fresh_name(node.name + ".sum");
+    total.operands = {rewriter.map(node.operands.front())};
+    total.attributes.reduction = Reduction::sum;
+    Node ranks;
+    ranks.op = Op::constant;
+    ranks.attributes.number = graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
+    Node mean;
+    mean.op = Op::divide;
+    mean.name = node.name;
+    mean.user_named = node.user_named;
+    mean.operands = {rewriter.add(std::move(total)), rewriter.add(std::move(ranks))};
+    rewriter.set(id, rewriter.add(std::move(mean)));
+  }
+  return rewriter.finish();
+}
+
+Graph expand_cross_rank_reductions(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.at(id);
+    std::vector<int> axes;
+    if (node.op == Op::reduction) {
+      const auto& dims = node.attributes.dims;
+      const ir::Placements& layout = graph.at(node.operands.front()).layout;
+      for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+        if (layout[axis].kind == Placement::Kind::sliced &&
+            std::binary_search(dims.begin(), dims.end(), layout[axis].dim)) {
+          axes.push_back(static_cast<int>(axis));
+        }
+      }
+    }
+    if (axes.empty()) {
+      rewriter.copy(id);
+      continue;
+    }
+    Node partial = node;
+    partial.name = rewriter.fresh_name(node.name + ".partial");
+    partial.operands = {rewriter.map(node.operands.front())};
+    partial.attributes.partial = true;
+    ValueId value = rewriter.add(std::move(partial));
+    for (const int axis : axes) {
+      Node combine;
+      combine.op = Op::all_reduce;
+      combine.name = axis == axes.back() ? node.name : "";
+      combine.user_named = node.user_named;
+      combine.operands = {value};
+      combine.attributes.reduction = node.attributes.reduction;
+      combine.attributes.axis = axis;
+      value = rewriter.add(std::move(combine));
+    }
+    rewriter.set(id, value);
+  }
+  return rewriter.finish();
+}
+
+}  // namespace coconet::sched

@@ -1,0 +1,152 @@
+// Grouping of values into steps and the order of the steps.
+#include "sched/groups.h"
+
+#include <algorithm>
+#include <set>
+
+#include "coconet/error.h"
+
+namespace coconet::sched {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+namespace {
+
+bool is_output(const Graph& graph, ValueId id) {
+  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                     [&](const ir::Output& output) { return output.value == id; });
+}
+
+class Grouping {
+ public:
+  explicit Grouping(const Graph& graph) : graph_(graph), users_(graph.users()), of_(graph.nodes.size(), -1) {}
+
+  Groups run() {
+    for (const ir::Fusion& fusion : graph_.fusions) {
+      const int group = open(fusion.kind == ir::Fusion::Kind::computation ? Group::Kind::computation
+                                                                           : Group::Kind::all_reduce);
+      groups_[static_cast<std::size_t>(group)].fusion = &fusion;
+      for (const ValueId member : fusion.members) join(member, group);
+    }
+    for (ValueId id = graph_.size() - 1; id >= 0; --id) {
+      const Node& node = graph_.at(id);
+      if (of(id) >= 0 || node.weak || node.op == Op::input || node.op == Op::state) continue;
+      if (ir::is_collective(node.op)) {
+        join(id, open(Group::Kind::library));
+      } else if (node.op == Op::reduction) {
+        join(id, open(Group::Kind::reduction));
+      } else if (node.op == Op::update && writes_through(graph_, id)) {
+        pending_.push_back(id);
+      } else {
+        const int reader = only_reader(id);
+        join(id, reader >= 0 ? reader : open(Group::Kind::computation));
+      }
+    }
+    for (const ValueId id : pending_) join(id, of(graph_.at(id).operands[1]));
+    for (Group& group : groups_) std::sort(group.values.begin(), group.values.end());
+    return order();
+  }
+
+ private:
+  [[nodiscard]] int of(ValueId id) const { return of_[static_cast<std::size_t>(id)]; }
+  int open(Group::Kind kind) {
+    groups_.push_back({kind, {}, nullptr});
+    return static_cast<int>(groups_.size()) - 1;
+  }
+  void join(ValueId id, int group) {
+    of_[static_cast<std::size_t>(id)] = group;
+    groups_[static_cast<std::size_t>(group)].values.push_back(id);
+  }
+
+  /// The kernel that can compute elementwise `id` on the fly, because it alone reads it; -1 when there is none.
+  [[nodiscard]] int only_reader(ValueId id) const {
+    if (!ir::is_elementwise(graph_.at(id).op) || is_output(graph_, id)) return -1;
+    int reader = -1;
+    for (const ValueId user : users_[static_cast<std::size_t>(id)]) {
+      const Node& node = graph_.at(user);
+      const bool whole_operand = node.op == Op::reduction && node.shape.size() <= graph_.at(id).shape.size();
+      if (ir::is_collective(node.op) || (node.op == Op::reduction && !whole_operand)) return -1;
+      if (reader >= 0 && reader != of(user)) return -1;
+      reader = of(user);
+      if (reader < 0) return -1;
+    }
+    return reader;
+  }
+
+  [[nodiscard]] std::vector<std::set<int>> dependences() const {
+    std::vector<std::set<int>> needs(groups_.size());
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (of(id) < 0) continue;
+      auto& mine = needs[static_cast<std::size_t>(of(id))];
+      for (const ValueId operand : graph_.at(id).operands) {
+        if (of(operand) >= 0 && of(operand) != of(id)) mine.insert(of(operand));
+      }
+      if (graph_.at(id).op != Op::update) continue;
+      for (const ValueId reader : users_[static_cast<std::size_t>(graph_.at(id).operands[0])]) {
+        if (of(reader) >= 0 && of(reader) != of(id)) mine.insert(of(reader));
+      }
+    }
+    return needs;
+  }
+
+  Groups order() const {
+    const std::vector<std::set<int>> needs = dependences();
+    std::vector<int> position(groups_.size(), -1);
+    Groups result;
+    result.of.assign(graph_.nodes.size(), -1);
+    while (result.groups.size() < groups_.size()) {
+      int next = -1;
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        if (position[g] >= 0) continue;
+        const bool ready = std::all_of(needs[g].begin(), needs[g].end(),
+                                       [&](int need) { return position[static_cast<std::size_t>(need)] >= 0; });
+        const bool earlier = next < 0 || groups_[g].values.front() < groups_[static_cast<std::size_t>(next)].values.front();
+        if (ready && earlier) next = static_cast<int>(g);
+      }
+      if (next < 0) refuse(position);
+      position[static_cast<std::size_t>(next)] = static_cast<int>(result.groups.size());
+      result.groups.push_back(groups_[static_cast<std::size_t>(next)]);
+    }
+    for (std::size_t id = 0; id < of_.size(); ++id) {
+      if (of_[id] >= 0) result.of[id] = position[static_cast<std::size_t>(of_[id])];
+    }
+    return result;
+  }
+
+  [[noreturn]] void refuse(const std::vector<int>& position) const {
+    std::string stuck;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (position[g] >= 0) continue;
+      const Group& group = groups_[g];
+      stuck += (stuck.empty() ? "" : ", ") +
+               (group.fusion != nullptr ? "kernel '" + group.fusion->name + "'"
+                                        : "'" + graph_.at(group.values.back()).name + "'");
+    }
+    throw ScheduleError("there is no order for " + stuck +
+                        ": each needs the other, or reads a state that the other overwrites; fuse the reader of "
+                        "the state's old value with its update");
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<ValueId>> users_;
+  std::vector<Group> groups_;
+  std::vector<int> of_;
+  std::vector<ValueId> pending_;  ///< updates that their value's producer writes
+};
+
+}  // namespace
+
+bool writes_through(const Graph& graph, ValueId id) {
+  const Node& update = graph.at(id);
+  const ValueId value = update.operands[1];
+  const Node& from = graph.at(value);
+  return ir::is_collective(from.op) && from.shape == update.shape && from.layout == update.layout &&
+         graph.users()[static_cast<std::size_t>(value)].size() == 1 && !is_output(graph, value);
+}
+
+Groups make_groups(const Graph& graph) { return Grouping(graph).run(); }
+
+}  // namespace coconet::sched

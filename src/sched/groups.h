@@ -1,0 +1,31 @@
+// Which ops run together: the kernels that the schedule made, one step per library collective and reduction, and
+// for the rest the fewest kernels that store no value which only one kernel reads.
+#pragma once
+
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace coconet::sched {
+
+struct Group {
+  enum class Kind : std::uint8_t { computation, reduction, all_reduce, library };
+  Kind kind = Kind::computation;
+  std::vector<ir::ValueId> values;        ///< sorted; updates included
+  const ir::Fusion* fusion = nullptr;  ///< the schedule's kernel, or null
+};
+
+struct Groups {
+  std::vector<Group> groups;  ///< in execution order
+  std::vector<int> of;        ///< by value: its group, or -1 for leaves and numbers
+};
+
+/// Groups the values of `graph`, which has no dead ones, and orders the groups: after what they read, and after
+/// every reader of the old value of a state that they write. Throws ScheduleError when there is no such order.
+[[nodiscard]] Groups make_groups(const ir::Graph& graph);
+
+/// The value that update `id` stores needs no copy of its own: it is produced by a collective that can write the
+/// state's memory, and nothing else reads it.
+[[nodiscard]] bool writes_through(const ir::Graph& graph, ir::ValueId id);
+
+}  // namespace coconet::sched

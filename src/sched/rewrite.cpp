@@ -1,0 +1,95 @@
+// The rewriter and the reachability questions that transformations ask.
+#include "sched/rewrite.h"
+
+#include <algorithm>
+
+#include "coconet/error.h"
+
+namespace coconet::sched {
+
+using ir::Graph;
+using ir::Node;
+using ir::ValueId;
+
+Rewriter::Rewriter(const Graph& from) : from_(from), map_(from.nodes.size(), -1) {
+  to_.name = from.name;
+  to_.mesh = from.mesh;
+  to_.dims = from.dims;
+}
+
+ValueId Rewriter::copy(ValueId id) {
+  Node node = from_.at(id);
+  for (ValueId& operand : node.operands) {
+    operand = map(operand);
+    if (operand < 0) throw InternalError("'" + node.name + "' is copied before its operands");
+  }
+  const ValueId copied = append(to_, std::move(node));
+  set(id, copied);
+  return copied;
+}
+
+ValueId Rewriter::add(Node node) { return append(to_, std::move(node)); }
+
+std::string Rewriter::fresh_name(const std::string& stem) const {
+  std::string name = stem;
+  for (int number = 2; !from_.name_free(name) || !to_.name_free(name); ++number) {
+    name = stem + "_" + std::to_string(number);
+  }
+  return name;
+}
+
+Graph Rewriter::finish() {
+  for (const ir::Output& output : from_.outputs) to_.outputs.push_back({output.name, map(output.value)});
+  for (ir::Fusion fusion : from_.fusions) {
+    std::vector<ValueId> members;
+    for (const ValueId member : fusion.members) {
+      if (map(member) >= 0) members.push_back(map(member));
+    }
+    std::sort(members.begin(), members.end());
+    fusion.members = std::move(members);
+    if (!fusion.members.empty()) to_.fusions.push_back(std::move(fusion));
+  }
+  return std::move(to_);
+}
+
+std::set<ValueId> ancestors(const Graph& graph, const std::set<ValueId>& ids) {
+  std::set<ValueId> result = ids;
+  for (ValueId id = graph.size() - 1; id >= 0; --id) {
+    if (!result.contains(id)) continue;
+    result.insert(graph.at(id).operands.begin(), graph.at(id).operands.end());
+  }
+  return result;
+}
+
+std::set<ValueId> descendants(const Graph& graph, const std::set<ValueId>& ids) {
+  std::set<ValueId> result = ids;
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const auto& operands = graph.at(id).operands;
+    if (std::any_of(operands.begin(), operands.end(),
+                    [&](ValueId operand) { return result.contains(operand); })) {
+      result.insert(id);
+    }
+  }
+  return result;
+}
+
+std::set<ValueId> live_values(const Graph& graph) {
+  std::set<ValueId> roots;
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const ir::Op op = graph.at(id).op;
+    if (op == ir::Op::update || op == ir::Op::state || op == ir::Op::input || op == ir::Op::scalar) {
+      roots.insert(id);
+    }
+  }
+  for (const ir::Output& output : graph.outputs) roots.insert(output.value);
+  return ancestors(graph, roots);
+}
+
+Graph drop_dead(const Graph& graph) {
+  const std::set<ValueId> live = live_values(graph);
+  Rewriter rewriter(graph);
+  for (const ValueId id : live) rewriter.copy(id);
+  return rewriter.finish();
+}
+
+}  // namespace coconet::sched

@@ -1,0 +1,44 @@
+// Builds the graph after a transformation from the one before it, node by node, with every node checked again.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace coconet::sched {
+
+class Rewriter {
+ public:
+  explicit Rewriter(const ir::Graph& from);
+
+  /// What stands for the old value `id` in the new graph; -1 while nothing does.
+  [[nodiscard]] ir::ValueId map(ir::ValueId id) const { return map_[static_cast<std::size_t>(id)]; }
+  void set(ir::ValueId old_id, ir::ValueId new_id) { map_[static_cast<std::size_t>(old_id)] = new_id; }
+  /// Appends old node `id` with mapped operands.
+  ir::ValueId copy(ir::ValueId id);
+  /// Appends a new node; its operands are ids of the new graph.
+  ir::ValueId add(ir::Node node);
+  /// `stem`, or `stem`_2 and so on when the old or the new graph has it.
+  [[nodiscard]] std::string fresh_name(const std::string& stem) const;
+  [[nodiscard]] const ir::Graph& graph() const { return to_; }
+  /// The new graph, with outputs and fusions mapped; members of fusions that have no counterpart are gone.
+  [[nodiscard]] ir::Graph finish();
+
+ private:
+  const ir::Graph& from_;
+  ir::Graph to_;
+  std::vector<ir::ValueId> map_;
+};
+
+/// The values that `id` depends on, `id` included.
+[[nodiscard]] std::set<ir::ValueId> ancestors(const ir::Graph& graph, const std::set<ir::ValueId>& ids);
+/// The values that depend on `id`, `id` included.
+[[nodiscard]] std::set<ir::ValueId> descendants(const ir::Graph& graph, const std::set<ir::ValueId>& ids);
+/// The values that updates and outputs need; states and inputs count as needed always.
+[[nodiscard]] std::set<ir::ValueId> live_values(const ir::Graph& graph);
+/// `graph` without the values that are not live.
+[[nodiscard]] ir::Graph drop_dead(const ir::Graph& graph);
+
+}  // namespace coconet::sched

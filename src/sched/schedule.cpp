@@ -1,0 +1,111 @@
+// coconet::Schedule: building a list of steps, loading one, applying it to a program.
+#include "sched/schedule.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "coconet/error.h"
+#include "coconet/program.h"
+#include "sched/shipped.h"
+
+namespace coconet {
+
+Schedule::Schedule(std::string name) : steps_(std::make_unique<Steps>(Steps{std::move(name), {}})) {}
+Schedule::~Schedule() = default;
+Schedule::Schedule(const Schedule& other) : steps_(std::make_unique<Steps>(*other.steps_)) {}
+Schedule::Schedule(Schedule&&) noexcept = default;
+Schedule& Schedule::operator=(const Schedule& other) {
+  steps_ = std::make_unique<Steps>(*other.steps_);
+  return *this;
+}
+Schedule& Schedule::operator=(Schedule&&) noexcept = default;
+
+Schedule Schedule::parse(std::string_view json) {
+  Schedule schedule;
+  *schedule.steps_ = sched::parse_schedule(json);
+  return schedule;
+}
+
+Schedule Schedule::load(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) {
+    std::vector<std::string> known;
+    for (const sched::ShippedSchedule& shipped : sched::shipped_schedules()) {
+      if (shipped.file == file.string()) return parse(shipped.text);
+      known.emplace_back(shipped.file);
+    }
+    const std::string near = ir::nearest(file.string(), known);
+    throw ScheduleError("there is no schedule file '" + file.string() + "', and none of that name ships" +
+                        (near.empty() ? "" : "; did you mean '" + near + "'?"));
+  }
+  std::stringstream text;
+  text << stream.rdbuf();
+  try {
+    return parse(text.str());
+  } catch (const ScheduleError& error) {
+    throw ScheduleError(file.string() + ": " + error.what());
+  }
+}
+
+std::string Schedule::json() const { return sched::to_json(*steps_); }
+const std::string& Schedule::name() const { return steps_->name; }
+std::size_t Schedule::size() const { return steps_->steps.size(); }
+std::string Schedule::step(std::size_t index) const { return to_string(steps_->steps.at(index)); }
+
+Schedule& Schedule::split(std::string op, std::string into, int dim) {
+  steps_->steps.push_back(sched::complete(
+      {"split", {{"op", std::move(op)}, {"into", std::move(into)}, {"dim", std::int64_t{dim}}}}));
+  return *this;
+}
+
+Schedule& Schedule::reorder(std::string all_gather, std::vector<std::string> before) {
+  steps_->steps.push_back(sched::complete(
+      {"reorder", {{"all_gather", std::move(all_gather)}, {"before", std::move(before)}}}));
+  return *this;
+}
+
+Schedule& Schedule::as_slice(std::string state) {
+  steps_->steps.push_back(sched::complete({"as_slice", {{"state", std::move(state)}}}));
+  return *this;
+}
+
+Schedule& Schedule::dead() {
+  steps_->steps.push_back(sched::complete({"dead", {}}));
+  return *this;
+}
+
+Schedule& Schedule::fuse(std::string kernel, std::string kind, std::vector<std::string> ops, Knobs knobs) {
+  steps_->steps.push_back(sched::complete({"fuse",
+                                           {{"kernel", std::move(kernel)},
+                                            {"kind", std::move(kind)},
+                                            {"ops", std::move(ops)},
+                                            {"algorithm", std::move(knobs.algorithm)},
+                                            {"protocol", std::move(knobs.protocol)},
+                                            {"channels", std::int64_t{knobs.channels}},
+                                            {"threads", std::int64_t{knobs.threads}},
+                                            {"vector_bytes", std::int64_t{knobs.vector_bytes}}}}));
+  return *this;
+}
+
+std::vector<Program> Schedule::apply(const Program& program) const {
+  std::vector<Program> programs = {program};
+  for (std::size_t index = 0; index < size(); ++index) {
+    const sched::Step& step = steps_->steps[index];
+    try {
+      const ir::Graph& before = *programs.back().graph();
+      auto after = std::make_shared<ir::Graph>(sched::find_transformation(step.transformation)->apply(before, step));
+      for (ir::Node& node : after->nodes) {
+        if (before.find(node.name) < 0) node.origin = to_string(step);
+      }
+      programs.emplace_back(std::move(after));
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      throw ScheduleError("schedule '" + name() + "', step " + std::to_string(index + 1) + " (" +
+                          to_string(step) + "): " + error.what());
+    }
+  }
+  return programs;
+}
+
+}  // namespace coconet

@@ -1,0 +1,75 @@
+// What a transformation is: a named rewrite of a program with a parameter schema. Adding one is a row in
+// transforms.def and a file in transforms/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace coconet::sched {
+
+/// One parameter of a transformation. The schema drives the JSON, its checks and the documentation.
+struct Parameter {
+  enum class Kind : std::uint8_t { text, list, integer };
+  std::string_view name;
+  Kind kind = Kind::text;
+  bool required = true;
+  std::string_view fallback;              ///< used when it is absent and not required
+  std::span<const std::string_view> choices;  ///< accepted texts; empty: any
+  std::string_view summary;
+};
+
+using Argument = std::variant<std::string, std::vector<std::string>, std::int64_t>;
+
+/// One step of a schedule: a transformation and its arguments, complete and of the schema's kinds.
+struct Step {
+  std::string transformation;
+  std::map<std::string, Argument, std::less<>> arguments;
+
+  [[nodiscard]] const std::string& text(std::string_view name) const;
+  [[nodiscard]] const std::vector<std::string>& list(std::string_view name) const;
+  [[nodiscard]] std::int64_t integer(std::string_view name) const;
+  bool operator==(const Step&) const = default;
+};
+
+struct Transformation {
+  std::string_view name;
+  std::string_view summary;
+  std::span<const Parameter> parameters;
+  /// The program after the step. Throws ScheduleError or ProgramError with the reason when it is not legal.
+  ir::Graph (*apply)(const ir::Graph& graph, const Step& step);
+  /// Legal steps that a tuner may try.
+  std::vector<Step> (*candidates)(const ir::Graph& graph);
+};
+
+/// All transformations, in table order.
+[[nodiscard]] std::span<const Transformation* const> transformations();
+/// Null when there is none of that name.
+[[nodiscard]] const Transformation* find_transformation(std::string_view name);
+
+/// Why `step` is not legal for `graph`; empty when it is.
+[[nodiscard]] std::string legal(const ir::Graph& graph, const Step& step);
+
+/// Checks `step` against its transformation's schema and fills in the fallbacks. Throws ScheduleError.
+[[nodiscard]] Step complete(Step step);
+
+/// "split avg into reduce_scatter+all_gather"
+[[nodiscard]] std::string to_string(const Step& step);
+
+/// The id of `name`, which step `what` needs. Throws ScheduleError naming the nearest known value.
+[[nodiscard]] ir::ValueId require_value(const ir::Graph& graph, std::string_view name);
+
+/// "'avg' (all_reduce)"
+[[nodiscard]] std::string quoted(const ir::Graph& graph, ir::ValueId id);
+
+#define COCONET_TRANSFORMATION(name) extern const Transformation name##_transformation;
+#include "sched/transforms.def"
+#undef COCONET_TRANSFORMATION
+
+}  // namespace coconet::sched

@@ -1,0 +1,85 @@
+// as_slice: keeps a replicated state sliced, so that every rank holds, reads and writes 1/n of it.
+#include "coconet/error.h"
+#include "sched/rewrite.h"
+#include "sched/transform.h"
+
+namespace coconet::sched {
+
+namespace {
+
+constexpr Parameter parameters[] = {
+    {"state", Parameter::Kind::text, true, "", {}, "the replicated state to keep sliced"},
+};
+
+/// Copies a value that may now be computed from slices. What needs the whole state refuses.
+void copy_reader(const ir::Graph& graph, ir::ValueId state, ir::ValueId id, Rewriter& rewriter) {
+  const auto refuse = [&](const std::string& why) {
+    throw ScheduleError(quoted(graph, state) + " is read whole by " + quoted(graph, id) + why +
+                        "; reorder that computation before the all_gather too, or leave the state replicated");
+  };
+  try {
+    rewriter.copy(id);
+  } catch (const ProgramError& error) {
+    refuse(": " + std::string(error.what()));
+  }
+  if (rewriter.graph().at(rewriter.map(id)).layout == graph.at(id).layout) return;
+  for (const ir::Output& output : graph.outputs) {
+    if (output.value == id) refuse(", the output '" + output.name + "'");
+  }
+}
+
+ir::Graph apply(const ir::Graph& graph, const Step& step) {
+  const ir::ValueId state = require_value(graph, step.text("state"));
+  if (graph.at(state).op != ir::Op::state) {
+    throw ScheduleError(quoted(graph, state) + " is no state; only states can be kept sliced");
+  }
+  const ir::ValueId update = graph.update_of(state);
+  if (update < 0) {
+    throw ScheduleError(quoted(graph, state) + " is never updated, so every rank reads the whole of it; " +
+                        "declare it sliced instead");
+  }
+  const ir::ValueId value = graph.at(update).operands[1];
+  if (graph.at(value).op != ir::Op::all_gather) {
+    throw ScheduleError("the update of " + quoted(graph, state) + " writes " + quoted(graph, value) +
+                        ", which is computed whole; reorder that computation before an all_gather first");
+  }
+  if (graph.fusion_of(update) != nullptr) {
+    throw ScheduleError("the update of " + quoted(graph, state) + " is in kernel '" +
+                        graph.fusion_of(update)->name + "' already; keep the state sliced before fusing");
+  }
+  const ir::ValueId slice = graph.at(value).operands.front();
+  const auto axis = static_cast<std::size_t>(graph.at(value).attributes.axis);
+
+  Rewriter rewriter(graph);
+  for (ir::ValueId id = 0; id < graph.size(); ++id) {
+    if (id == state) {
+      ir::Node node = graph.at(id);
+      node.layout[axis] = graph.at(slice).layout[axis];
+      rewriter.set(id, rewriter.add(std::move(node)));
+    } else if (id == update) {
+      ir::Node node = graph.at(id);
+      node.operands = {rewriter.map(state), rewriter.map(slice)};
+      rewriter.set(id, rewriter.add(std::move(node)));
+    } else {
+      copy_reader(graph, state, id, rewriter);
+    }
+  }
+  return rewriter.finish();
+}
+
+std::vector<Step> candidates(const ir::Graph& graph) {
+  std::vector<Step> steps;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op != ir::Op::state) continue;
+    Step step = complete({"as_slice", {{"state", node.name}}});
+    if (legal(graph, step).empty()) steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+}  // namespace
+
+constinit const Transformation as_slice_transformation{
+    "as_slice", "keeps a replicated state sliced: each rank holds 1/n of it", parameters, apply, candidates};
+
+}  // namespace coconet::sched

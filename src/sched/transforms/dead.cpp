@@ -1,0 +1,21 @@
+// dead: drops the values that no update and no output needs.
+#include "sched/rewrite.h"
+#include "sched/transform.h"
+
+namespace coconet::sched {
+
+namespace {
+
+ir::Graph apply(const ir::Graph& graph, const Step&) { return drop_dead(graph); }
+
+std::vector<Step> candidates(const ir::Graph& graph) {
+  if (static_cast<int>(live_values(graph).size()) == graph.size()) return {};
+  return {complete({"dead", {}})};
+}
+
+}  // namespace
+
+constinit const Transformation dead_transformation{
+    "dead", "drops every value that no update and no output needs", {}, apply, candidates};
+
+}  // namespace coconet::sched

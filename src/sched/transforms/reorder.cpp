@@ -1,0 +1,190 @@
+// reorder: moves computation from behind an all_gather to in front of it, where it runs on slices.
+//
+//   y = f(all_gather(s), w)   becomes   y_s = f(s, w); y = all_gather(y_s)
+//
+// Replicated operands such as w stay whole and are read at the slice's global index. A state update behind the
+// gather still writes the whole state, from its own all_gather; as_slice then removes that.
+#include <algorithm>
+
+#include "coconet/error.h"
+#include "sched/rewrite.h"
+#include "sched/transform.h"
+
+namespace coconet::sched {
+
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::ValueId;
+
+constexpr Parameter parameters[] = {
+    {"all_gather", Parameter::Kind::text, true, "", {}, "the all_gather to move computation across"},
+    {"before", Parameter::Kind::list, true, "", {},
+     "the last values of the computation that moves; what lies between moves with them"},
+};
+
+/// The values between the gather and `before`, in order. Throws when one of them cannot run on slices.
+std::set<ValueId> find_region(const Graph& graph, ValueId gather, const std::vector<std::string>& before) {
+  const std::set<ValueId> behind = descendants(graph, {gather});
+  std::set<ValueId> targets;
+  for (const std::string& name : before) {
+    const ValueId id = require_value(graph, name);
+    if (id == gather || !behind.contains(id)) {
+      throw ScheduleError(quoted(graph, id) + " does not depend on " + quoted(graph, gather) +
+                          ", so there is nothing to move; name values computed from it");
+    }
+    targets.insert(id);
+  }
+  if (targets.empty()) throw ScheduleError("'before' is empty; name the values that move");
+  std::set<ValueId> region;
+  for (const ValueId id : ancestors(graph, targets)) {
+    if (!behind.contains(id) || id == gather) continue;
+    const Node& node = graph.at(id);
+    if (!ir::is_elementwise(node.op) && node.op != ir::Op::update) {
+      throw ScheduleError(quoted(graph, id) + " lies between " + quoted(graph, gather) +
+                          " and the named values and needs whole operands; only pointwise ops and updates " +
+                          "move across an all_gather");
+    }
+    if (const ir::Fusion* fusion = graph.fusion_of(id)) {
+      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name + "' already; reorder before fusing");
+    }
+    region.insert(id);
+  }
+  return region;
+}
+
+/// Rewrites one graph; slice_ maps region values to their sliced counterparts in the new graph.
+class Reorder {
+ public:
+  Reorder(const Graph& graph, ValueId gather, std::set<ValueId> region)
+      : graph_(graph),
+        gather_(gather),
+        axis_(graph.at(gather).attributes.axis),
+        region_(std::move(region)),
+        users_(graph.users()),
+        rewriter_(graph),
+        slice_(graph.nodes.size(), -1) {}
+
+  Graph run() {
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (id == gather_) {
+        slice_[static_cast<std::size_t>(id)] = rewriter_.map(graph_.at(id).operands.front());
+        if (needed_whole(id)) rewriter_.copy(id);
+      } else if (!region_.contains(id)) {
+        rewriter_.copy(id);
+      } else if (graph_.at(id).op == ir::Op::update) {
+        move_update(id);
+      } else {
+        move_pointwise(id);
+      }
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  [[nodiscard]] bool needed_whole(ValueId id) const {
+    const auto& users = users_[static_cast<std::size_t>(id)];
+    return std::any_of(users.begin(), users.end(), [&](ValueId user) { return !region_.contains(user); }) ||
+           std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                       [&](const ir::Output& output) { return output.value == id; });
+  }
+
+  [[nodiscard]] ValueId sliced(ValueId old_id) const {
+    const ValueId slice = slice_[static_cast<std::size_t>(old_id)];
+    return slice >= 0 ? slice : rewriter_.map(old_id);
+  }
+
+  ValueId gather(ValueId slice, const std::string& name) {
+    Node node;
+    node.op = ir::Op::all_gather;
+    node.name = rewriter_.fresh_name(name + ".all_gather");
+    node.user_named = true;
+    node.operands = {slice};
+    node.attributes.axis = axis_;
+    return rewriter_.add(std::move(node));
+  }
+
+  /// An unnamed value that an update writes is called `state`.slice, so that later steps can name it.
+  void name_slice(ValueId id, Node& node) const {
+    if (node.user_named) return;
+    for (const ValueId user : users_[static_cast<std::size_t>(id)]) {
+      const Node& update = graph_.at(user);
+      if (update.op != ir::Op::update || update.operands[1] != id || !region_.contains(user)) continue;
+      node.name = rewriter_.fresh_name(graph_.at(update.operands[0]).name + ".slice");
+      node.user_named = true;
+      return;
+    }
+  }
+
+  void move_pointwise(ValueId id) {
+    Node node = graph_.at(id);
+    for (ValueId& operand : node.operands) operand = sliced(operand);
+    name_slice(id, node);
+    ValueId moved = -1;
+    try {
+      moved = rewriter_.add(std::move(node));
+    } catch (const ProgramError& error) {
+      throw ScheduleError(quoted(graph_, id) + " cannot run on slices: " + error.what());
+    }
+    slice_[static_cast<std::size_t>(id)] = moved;
+    if (needed_whole(id)) rewriter_.set(id, gather(moved, graph_.at(id).name));
+  }
+
+  void move_update(ValueId id) {
+    const Node& update = graph_.at(id);
+    const ValueId state = update.operands[0];
+    const ValueId value = update.operands[1];
+    if (graph_.at(value).shape != update.shape) {
+      throw ScheduleError(quoted(graph_, id) + " broadcasts its value over the state; a slice of the value " +
+                          "is no slice of the state");
+    }
+    const ValueId slice = sliced(value);
+    slice_[static_cast<std::size_t>(id)] = slice;
+    Node node = update;
+    node.operands = {rewriter_.map(state), gather(slice, graph_.at(state).name)};
+    rewriter_.set(id, rewriter_.add(std::move(node)));
+  }
+
+  const Graph& graph_;
+  ValueId gather_;
+  int axis_;
+  std::set<ValueId> region_;
+  std::vector<std::vector<ValueId>> users_;
+  Rewriter rewriter_;
+  std::vector<ValueId> slice_;
+};
+
+Graph apply(const Graph& graph, const Step& step) {
+  const ValueId gather = require_value(graph, step.text("all_gather"));
+  if (graph.at(gather).op != ir::Op::all_gather) {
+    throw ScheduleError(quoted(graph, gather) + " is no all_gather; computation moves across an all_gather, " +
+                        "which splitting an all_reduce makes");
+  }
+  return Reorder(graph, gather, find_region(graph, gather, step.list("before"))).run();
+}
+
+std::vector<Step> candidates(const Graph& graph) {
+  std::vector<Step> steps;
+  for (ValueId gather = 0; gather < graph.size(); ++gather) {
+    if (graph.at(gather).op != ir::Op::all_gather) continue;
+    std::vector<std::string> updates;
+    for (const ValueId id : descendants(graph, {gather})) {
+      if (graph.at(id).op == ir::Op::update && graph.at(id).operands[1] != gather) {
+        updates.push_back(graph.at(id).name);
+      }
+    }
+    if (updates.empty()) continue;
+    Step step = complete({"reorder", {{"all_gather", graph.at(gather).name}, {"before", updates}}});
+    if (legal(graph, step).empty()) steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+}  // namespace
+
+constinit const Transformation reorder_transformation{
+    "reorder", "moves computation across an all_gather, so that it runs on slices", parameters, apply,
+    candidates};
+
+}  // namespace coconet::sched
