@@ -1,0 +1,247 @@
+// Finding the C++ compiler, choosing its options, and turning kernel text into the bytes of a shared object.
+#include "jit/compile/host_compiler.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "coconet/error.h"
+#include "jit/compile/process.h"
+#include "jit/config/build_info.h"
+
+namespace coconet::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Why each: vectors as wide as the machine has them; no errno from sqrt and no trapping comparisons, which would
+// both keep loops scalar and change no value; no contraction and no fast-math, because every schedule and every
+// compiler must give the same bits; signed overflow wraps, as the program's integers do; and no warnings, because
+// the log is for errors in generated text.
+constexpr auto base_options = std::to_array<std::string_view>({
+  "-std=c++20", "-O3", "-march=native",
+#if defined(__x86_64__)
+      "-mprefer-vector-width=512",
+#endif
+      "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared",
+      "-w",
+});
+
+bool is_program(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
+// Where execvp would find it; empty when nowhere.
+fs::path search(const std::string& name) {
+  if (name.find('/') != std::string::npos)
+    return is_program(name) ? fs::absolute(name) : fs::path();
+  const char* variable = std::getenv("PATH");
+  std::istringstream directories(variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
+    if (!name.empty() && is_program(candidate)) return fs::absolute(candidate);
+  }
+  return {};
+}
+
+[[noreturn]] void no_compiler(const std::string& asked) {
+  constexpr std::string_view advice = "a C++20 compiler such as g++ or clang++";
+  if (asked == build_info::default_cxx) {
+    throw CompileError("There is no '" + asked +
+                       "' on this machine, the compiler that built coconet-jit; set " +
+                       "COCONET_CXX to " + std::string(advice) + ".");
+  }
+  std::string message = "COCONET_CXX is '" + asked + "'; there is no such program";
+  if (asked.find('/') == std::string::npos) message += " on PATH";
+  message += ", set it to " + std::string(advice);
+  if (asked.find(' ') != std::string::npos) message += "; options belong in COCONET_CXXFLAGS";
+  throw CompileError(message + ".");
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// A script, or a launcher such as ccache that goes by the compiler's name: its own file says nothing about the
+// compiler that it starts.
+bool stands_for_another(const fs::path& program) {
+  constexpr auto launchers =
+      std::to_array<std::string_view>({"ccache", "sccache", "distcc", "icecc"});
+  const std::string name = program.filename().string();
+  if (std::find(launchers.begin(), launchers.end(), name) != launchers.end()) return true;
+  std::array<char, 2> start{};
+  std::ifstream file(program, std::ios::binary);
+  return file.read(start.data(), start.size()) && start[0] == '#' && start[1] == '!';
+}
+
+std::string first_line_of_version(const std::string& asked, const std::string& path,
+                                  std::chrono::milliseconds timeout) {
+  const TemporaryDirectory directory;
+  const fs::path log = directory.path() / "log";
+  const Outcome outcome = run_program({path, "--version"}, log, directory.path(), timeout);
+  if (!outcome.ok) {
+    throw CompileError("COCONET_CXX is '" + asked +
+                       "'; it does not answer to --version, as a C++ compiler such as " +
+                       "g++ or clang++ does. " + outcome.failure);
+  }
+  const std::string printed = read_file(log);
+  return printed.substr(0, printed.find('\n'));
+}
+
+// Identity without starting a process: `clang++ --version` takes 20 ms and `g++ --version` 1 ms, and a process that
+// finds all its kernels in the cache has less than 20 ms to reach its first step. The driver behind all symbolic
+// links, with its size and modification time, changes with every upgrade of a compiler package; only where that
+// file is not the compiler does it have to speak for itself.
+std::string identify(const std::string& asked, const std::string& path,
+                     std::chrono::milliseconds timeout) {
+  std::error_code error;
+  const fs::path driver = fs::canonical(path, error);
+  struct stat status {};
+  if (error || stat(driver.c_str(), &status) != 0) no_compiler(asked);
+  std::string identity = driver.string() + " size " + std::to_string(status.st_size) +
+                         " modified " + std::to_string(status.st_mtim.tv_sec) + " s " +
+                         std::to_string(status.st_mtim.tv_nsec) + " ns";
+  if (stands_for_another(driver))
+    identity += " version " + first_line_of_version(asked, path, timeout);
+  return identity;
+}
+
+std::vector<std::string> split_at_blanks(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
+}
+
+// As one would type it in a shell; for people, never executed.
+std::string typed(const std::vector<std::string>& arguments) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  std::string line;
+  for (const std::string& argument : arguments) {
+    if (!line.empty()) line += ' ';
+    if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos) {
+      line += argument;
+      continue;
+    }
+    line += '\'';
+    for (const char c : argument) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+void erase_all(std::string& text, const std::string& part) {
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at))
+    text.erase(at, part.size());
+}
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+// The first processor's lines of /proc/cpuinfo. Read in one go and no further: the kernel writes the text as it is
+// read, and a large machine has hundreds of processors.
+std::string first_processor() {
+  std::string text(16384, '\0');
+  const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+  if (file == -1) return {};
+  std::size_t have = 0;
+  while (have < text.size() && text.find("\n\n") == std::string::npos) {
+    const ssize_t got = read(file, text.data() + have, text.size() - have);
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  close(file);
+  text.resize(have);
+  return text.substr(0, text.find("\n\n"));
+}
+
+}  // namespace
+
+HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra_flags,
+                           std::chrono::milliseconds timeout)
+    : path_(search(compiler).string()), timeout_(timeout) {
+  if (path_.empty()) no_compiler(compiler);
+  identity_ = identify(compiler, path_, timeout_);
+  options_.assign(base_options.begin(), base_options.end());
+  if constexpr (!build_info::sanitize.empty()) {
+    // Kernels are checked as the library is, and end the process at the first finding with a usable stack.
+    options_.push_back("-fsanitize=" + std::string(build_info::sanitize));
+    options_.insert(options_.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
+  }
+  for (std::string& flag : split_at_blanks(extra_flags)) options_.push_back(std::move(flag));
+}
+
+std::string HostCompiler::resolved_isa() {
+  // Everything that -march=native looks at: the model for tuning, the flags for instructions. All flags count, as
+  // a list of those that matter to code would miss the next machine's; their order does not.
+  utsname machine{};
+  std::string name = uname(&machine) == 0 ? machine.machine : "unknown";
+  std::string flags;
+  std::istringstream lines(first_processor());
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string field = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
+    std::vector<std::string> words = split_at_blanks(line.substr(colon + 1));
+    if (field == "flags" || field == "Features") {
+      std::sort(words.begin(), words.end());
+      for (const std::string& word : words) flags += word + " ";
+    } else if (!words.empty() &&
+               (field == "vendor_id" || field == "cpu family" || field == "model" ||
+                field == "CPU implementer" || field == "CPU part" || field == "CPU variant")) {
+      name += " " + words.front();
+    }
+  }
+  std::ostringstream hash;
+  hash << std::hex << fnv1a(flags);
+  return name + " flags " + hash.str();
+}
+
+CompileResult HostCompiler::compile(std::string_view source) const {
+  const TemporaryDirectory directory;
+  const std::string inside = directory.path().string() + "/";
+  const std::string text = inside + "kernel.cpp";
+  const std::string object = inside + "kernel.so";
+  const std::string log = inside + "log";
+
+  std::ofstream file(text, std::ios::binary);
+  file.write(source.data(), static_cast<std::streamsize>(source.size()));
+  file.close();
+  if (!file) {
+    throw CompileError("A kernel cannot be compiled: its source cannot be written to '" + text +
+                       "'; is the disk full? TMPDIR names another directory.");
+  }
+
+  std::vector<std::string> arguments{path_};
+  arguments.insert(arguments.end(), options_.begin(), options_.end());
+  CompileResult result;
+  result.command = typed(arguments) + " -o kernel.so kernel.cpp";
+  // The private directory differs from run to run and is gone afterwards: neither debug information nor the log
+  // mentions it.
+  arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o", object, text});
+  const Outcome outcome = run_program(arguments, log, directory.path(), timeout_);
+  result.log = read_file(log);
+  erase_all(result.log, inside);
+  if (outcome.ok) result.binary = read_file(object);
+  result.ok = outcome.ok && !result.binary.empty();
+  if (result.ok) return result;
+  if (!result.log.empty() && result.log.back() != '\n') result.log += '\n';
+  result.log += outcome.ok ? "It ended well but wrote no shared object." : outcome.failure;
+  return result;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,45 @@
+// Compiles kernel text to a shared object with the system C++ compiler, started with an argv, never a shell.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace coconet::jit {
+
+/// The outcome of one compilation that ran.
+struct CompileResult {
+  bool ok = false;
+  std::string binary;   ///< the shared object's bytes when ok
+  std::string log;      ///< what the compiler printed
+  std::string command;  ///< the command as one would type it
+};
+
+class HostCompiler {
+ public:
+  /// `compiler`: a path or a name on PATH. `extra_flags`: split at blanks, appended. Throws CompileError, naming
+  /// COCONET_CXX, when there is no such program or it cannot run.
+  HostCompiler(const std::string& compiler, const std::string& extra_flags, std::chrono::milliseconds timeout);
+
+  /// Resolved path.
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// The program's path behind symbolic links, its size and modification time, and the first line of `--version`
+  /// where the program is a script or a launcher such as ccache: changes when the compiler does.
+  [[nodiscard]] const std::string& identity() const { return identity_; }
+  /// The instruction set that the options resolve to on this machine.
+  [[nodiscard]] static std::string resolved_isa();
+  /// The options, in order, without file names.
+  [[nodiscard]] const std::vector<std::string>& options() const { return options_; }
+
+  /// Compiles `source`. A death by signal or a timeout is a failure with a log that says so.
+  [[nodiscard]] CompileResult compile(std::string_view source) const;
+
+ private:
+  std::string path_;
+  std::string identity_;
+  std::vector<std::string> options_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace coconet::jit

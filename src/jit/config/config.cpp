@@ -1,0 +1,224 @@
+// The configuration: one table of COCONET_* variables drives reading, config_variables() and the documentation.
+#include "coconet/config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "coconet/error.h"
+#include "ir/graph.h"
+#include "jit/config/build_info.h"
+#include "jit/config/log.h"
+#include "jit/config/parse.h"
+
+namespace coconet {
+namespace jit {
+namespace {
+
+constexpr std::string_view prefix = "COCONET_";
+
+template <std::size_t N>
+bool read_one_of(const std::array<std::string_view, N>& words, std::string_view text,
+                 std::string& into) {
+  if (std::find(words.begin(), words.end(), text) == words.end()) return false;
+  into = text;
+  return true;
+}
+
+bool read_log(std::string_view text, Config& config) {
+  static constexpr std::array<std::string_view, 6> words{"trace", "debug", "info",
+                                                         "warn",  "error", "off"};
+  return read_one_of(words, text, config.log_level);
+}
+
+bool read_cache(std::string_view text, Config& config) {
+  static constexpr std::array<std::string_view, 3> words{"rw", "ro", "off"};
+  return read_one_of(words, text, config.cache);
+}
+
+bool read_cxx(std::string_view text, Config& config) {
+  config.cxx = text;
+  return true;
+}
+
+bool read_cxx_flags(std::string_view text, Config& config) {
+  config.cxx_flags = text;
+  return true;
+}
+
+// Absolute, because the application may change its working directory later.
+bool read_directory(std::string_view text, std::filesystem::path& into) {
+  std::error_code error;
+  into = std::filesystem::absolute(std::filesystem::path(text), error);
+  return !error;
+}
+
+bool read_cache_dir(std::string_view text, Config& config) {
+  return read_directory(text, config.cache_dir);
+}
+
+bool read_dump_dir(std::string_view text, Config& config) {
+  return read_directory(text, config.dump_dir);
+}
+
+// Rounded up to a whole millisecond, so that no positive number means no time at all; a number of more than some
+// thirty years means those, so that adding it to a clock cannot overflow.
+bool read_seconds(std::string_view text, std::chrono::milliseconds& into) {
+  constexpr double longest = 1e9;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  if (!std::isfinite(seconds) || seconds <= 0) return false;
+  into = std::chrono::milliseconds(
+      static_cast<std::int64_t>(std::ceil(std::min(seconds, longest) * 1e3)));
+  return true;
+}
+
+bool read_timeout(std::string_view text, Config& config) {
+  return read_seconds(text, config.timeout);
+}
+
+bool read_compile_timeout(std::string_view text, Config& config) {
+  return read_seconds(text, config.compile_timeout);
+}
+
+struct Row {
+  ConfigVariable variable;
+  bool (*read)(std::string_view text, Config& config);  ///< false: malformed
+};
+
+// In the order of `Config`.
+constexpr std::array<Row, 8> rows{{
+    {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
+      "the least severe messages that are printed on standard error"},
+     read_log},
+    {{"COCONET_CXX", "a path or a name on PATH", "the compiler that built the library",
+      "the C++20 compiler of host kernels"},
+     read_cxx},
+    {{"COCONET_CXXFLAGS", "options, split at blanks", "none",
+      "appended to the options of host kernels"},
+     read_cxx_flags},
+    {{"COCONET_CACHE_DIR", "a directory",
+      "kernel_cache in the source tree for a build that is not installed, else "
+      "$XDG_CACHE_HOME/coconet-jit, "
+      "else $HOME/.cache/coconet-jit",
+      "where compiled kernels are kept"},
+     read_cache_dir},
+    {{"COCONET_CACHE", "rw, ro or off", "rw",
+      "whether kernels on disk are read and written, only read, or neither"},
+     read_cache},
+    {{"COCONET_DUMP_DIR", "a directory", "none", "where the source of every kernel is written"},
+     read_dump_dir},
+    {{"COCONET_TIMEOUT_S", "a number of seconds above 0", "60",
+      "the longest wait for another rank"},
+     read_timeout},
+    {{"COCONET_COMPILE_TIMEOUT_S", "a number of seconds above 0", "120",
+      "the longest run of a compiler"},
+     read_compile_timeout},
+}};
+
+const std::string* find(const Environment& environment, std::string_view name) {
+  for (const auto& [key, value] : environment) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+// The XDG base directory specification has relative paths ignored. Empty: no place, no cache on disk.
+std::filesystem::path default_cache_dir(const Environment& environment,
+                                        const BuildDefaults& defaults) {
+  if (!defaults.cache_dir.empty()) return std::filesystem::path(defaults.cache_dir);
+  const std::string* xdg = find(environment, "XDG_CACHE_HOME");
+  if (xdg != nullptr && xdg->starts_with('/')) return std::filesystem::path(*xdg) / "coconet-jit";
+  const std::string* home = find(environment, "HOME");
+  if (home != nullptr && home->starts_with('/'))
+    return std::filesystem::path(*home) / ".cache" / "coconet-jit";
+  return {};
+}
+
+std::vector<std::string> known_names() {
+  std::vector<std::string> names;
+  names.reserve(rows.size());
+  for (const Row& row : rows) names.emplace_back(row.variable.name);
+  return names;
+}
+
+std::string unknown_name(const std::string& name, const std::vector<std::string>& known) {
+  std::string message = name + " is not a variable of coconet-jit and is ignored; ";
+  if (const std::string near = ir::nearest(name, known); !near.empty())
+    return message + "did you mean " + near + "?";
+  message += "the known ones are";
+  for (std::size_t i = 0; i < known.size(); ++i) message += (i == 0 ? " " : ", ") + known[i];
+  return message;
+}
+
+}  // namespace
+
+ParsedConfig parse_config(const Environment& environment, const BuildDefaults& defaults) {
+  ParsedConfig result;
+  result.config.cxx = defaults.cxx;
+  result.config.cache_dir = default_cache_dir(environment, defaults);
+  for (const Row& row : rows) {
+    const std::string* value = find(environment, row.variable.name);
+    if (value == nullptr || value->empty() || row.read(*value, result.config)) continue;
+    throw ConfigError(std::string(row.variable.name) + " is '" + *value + "'; it takes " +
+                      std::string(row.variable.accepts));
+  }
+  const std::vector<std::string> known = known_names();
+  for (const auto& [name, value] : environment) {
+    if (!name.starts_with(prefix) || std::find(known.begin(), known.end(), name) != known.end())
+      continue;
+    result.warnings.push_back(unknown_name(name, known));
+  }
+  return result;
+}
+
+Environment process_environment() {
+  Environment result;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    result.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return result;
+}
+
+std::string config_table() {
+  std::string table = "| variable | takes | default | meaning |\n|---|---|---|---|\n";
+  for (const auto& [name, accepts, fallback, meaning] : config_variables()) {
+    table += "| `" + std::string(name) + "` | " + std::string(accepts) + " | " +
+             std::string(fallback) + " | " + std::string(meaning) + " |\n";
+  }
+  return table;
+}
+
+}  // namespace jit
+
+const Config& config() {
+  // A throwing initialiser runs again at the next call, so every caller hears of a malformed variable.
+  static const Config read = [] {
+    const jit::BuildDefaults defaults{jit::build_info::default_cxx,
+                                      jit::build_info::source_cache_dir};
+    jit::ParsedConfig parsed = jit::parse_config(jit::process_environment(), defaults);
+    jit::set_log_level(parsed.config.log_level);
+    for (const std::string& warning : parsed.warnings) jit::log_warn(warning);
+    return std::move(parsed.config);
+  }();
+  return read;
+}
+
+const std::vector<ConfigVariable>& config_variables() {
+  static const std::vector<ConfigVariable> variables = [] {
+    std::vector<ConfigVariable> result;
+    result.reserve(jit::rows.size());
+    for (const jit::Row& row : jit::rows) result.push_back(row.variable);
+    return result;
+  }();
+  return variables;
+}
+
+}  // namespace coconet

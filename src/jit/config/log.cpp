@@ -1,0 +1,57 @@
+// The log on top of spdlog: one logger of our own, outside spdlog's registry, which belongs to the application.
+#include "jit/config/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+
+namespace coconet::jit {
+namespace {
+
+constexpr std::array<std::string_view, 6> level_names{"trace", "debug", "info",
+                                                      "warn",  "error", "off"};
+
+constexpr std::array<spdlog::level::level_enum, 6> spdlog_levels{
+    spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
+    spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
+
+std::atomic<LogLevel> least{LogLevel::warn};
+
+// Made at the first line that is printed, so that a quiet process does not pay for it.
+spdlog::logger& logger() {
+  static const std::shared_ptr<spdlog::logger> made = [] {
+    auto log = std::make_shared<spdlog::logger>(
+        "coconet", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    log->set_pattern("[coconet %P] %^%l%$: %v");
+    log->set_level(spdlog::level::trace);
+    log->flush_on(spdlog::level::trace);
+    return log;
+  }();
+  return *made;
+}
+
+}  // namespace
+
+bool set_log_level(std::string_view level) {
+  const auto* found = std::find(level_names.begin(), level_names.end(), level);
+  if (found == level_names.end()) return false;
+  least = static_cast<LogLevel>(found - level_names.begin());
+  return true;
+}
+
+bool log_enabled(LogLevel level) {
+  return level != LogLevel::off && level >= least;
+}
+
+void log(LogLevel level, std::string_view message) {
+  if (!log_enabled(level)) return;
+  // The text is an argument, not a format: a brace in a message means a brace.
+  logger().log(spdlog_levels[static_cast<std::size_t>(level)],
+               spdlog::string_view_t(message.data(), message.size()));
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,37 @@
+// The library's log: lines on standard error, filtered by COCONET_LOG. Hides the logging library behind functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace coconet::jit {
+
+enum class LogLevel : std::uint8_t { trace, debug, info, warn, error, off };
+
+/// Sets the least level that is printed: "trace", "debug", "info", "warn", "error" or "off", false for any other
+/// text. `config()` does this when it reads COCONET_LOG; until then it is "warn".
+bool set_log_level(std::string_view level);
+
+/// Whether a line of `level` would be printed, for messages that are dear to compose.
+[[nodiscard]] bool log_enabled(LogLevel level);
+
+/// Prints one line: process number, level, message. Safe from several threads.
+void log(LogLevel level, std::string_view message);
+
+inline void log_trace(std::string_view message) {
+  log(LogLevel::trace, message);
+}
+inline void log_debug(std::string_view message) {
+  log(LogLevel::debug, message);
+}
+inline void log_info(std::string_view message) {
+  log(LogLevel::info, message);
+}
+inline void log_warn(std::string_view message) {
+  log(LogLevel::warn, message);
+}
+inline void log_error(std::string_view message) {
+  log(LogLevel::error, message);
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,39 @@
+// Reading COCONET_* variables as a function of an environment, so that it can be tested without changing one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coconet/config.h"
+
+namespace coconet::jit {
+
+/// (name, value) pairs in the order of the process's environment; of a repeated name the first counts.
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+/// What the build says about defaults.
+struct BuildDefaults {
+  std::string_view cxx;  ///< the compiler that built the library
+  std::string_view
+      cache_dir;  ///< the source tree's kernel_cache, or empty when the library is installed
+};
+
+struct ParsedConfig {
+  Config config;
+  std::vector<std::string> warnings;  ///< one sentence per unknown COCONET_* name
+};
+
+/// The configuration that `environment` asks for. A variable that is set to nothing counts as not set. Throws
+/// ConfigError naming the variable, its value and what it takes.
+[[nodiscard]] ParsedConfig parse_config(const Environment& environment,
+                                        const BuildDefaults& defaults);
+
+/// This process's environment.
+[[nodiscard]] Environment process_environment();
+
+/// `config_variables()` as a Markdown table: the body of docs/configuration.md.
+[[nodiscard]] std::string config_table();
+
+}  // namespace coconet::jit

@@ -1,0 +1,163 @@
+// COCONET_* variables: defaults, values, sentences for malformed values and unknown names.
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <iterator>
+
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/captured_stderr.h"
+#include "jit/config/log.h"
+#include "jit/config/parse.h"
+
+using namespace coconet;
+using namespace coconet::jit;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr BuildDefaults installed{"/usr/bin/c++", ""};
+
+Config parse(const Environment& environment) {
+  return parse_config(environment, installed).config;
+}
+
+std::string refusal(const std::string& name, const std::string& value) {
+  try {
+    (void)parse({{name, value}});
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("an empty environment gives the documented defaults") {
+  const ParsedConfig parsed = parse_config({}, installed);
+  CHECK(parsed.warnings.empty());
+  CHECK(parsed.config.log_level == "warn");
+  CHECK(parsed.config.cxx == "/usr/bin/c++");
+  CHECK(parsed.config.cxx_flags.empty());
+  CHECK(parsed.config.cache_dir.empty());
+  CHECK(parsed.config.cache == "rw");
+  CHECK(parsed.config.dump_dir.empty());
+  CHECK(parsed.config.timeout == 60s);
+  CHECK(parsed.config.compile_timeout == 120s);
+}
+
+TEST_CASE("every variable reaches its field") {
+  const Config config = parse({{"COCONET_LOG", "debug"},
+                               {"COCONET_CXX", "clang++"},
+                               {"COCONET_CXXFLAGS", "-O2 -g"},
+                               {"COCONET_CACHE_DIR", "/var/kernels"},
+                               {"COCONET_CACHE", "ro"},
+                               {"COCONET_DUMP_DIR", "/var/dump"},
+                               {"COCONET_TIMEOUT_S", "2.5"},
+                               {"COCONET_COMPILE_TIMEOUT_S", "7"}});
+  CHECK(config.log_level == "debug");
+  CHECK(config.cxx == "clang++");
+  CHECK(config.cxx_flags == "-O2 -g");
+  CHECK(config.cache_dir == "/var/kernels");
+  CHECK(config.cache == "ro");
+  CHECK(config.dump_dir == "/var/dump");
+  CHECK(config.timeout == 2500ms);
+  CHECK(config.compile_timeout == 7s);
+}
+
+TEST_CASE("a malformed value is an error with the variable, the value and what it takes") {
+  CHECK(refusal("COCONET_TIMEOUT_S", "abc") ==
+        "COCONET_TIMEOUT_S is 'abc'; it takes a number of seconds above 0");
+  CHECK(refusal("COCONET_COMPILE_TIMEOUT_S", "-1") ==
+        "COCONET_COMPILE_TIMEOUT_S is '-1'; it takes a number of seconds above 0");
+  CHECK(refusal("COCONET_LOG", "loud") ==
+        "COCONET_LOG is 'loud'; it takes trace, debug, info, warn, error or off");
+  CHECK(refusal("COCONET_CACHE", "RW") == "COCONET_CACHE is 'RW'; it takes rw, ro or off");
+  for (const char* wrong : {"0", "-0.0", "nan", "inf", "1s", "5 ", " 5", "0x10", "1e999"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_TIMEOUT_S", wrong) == "COCONET_TIMEOUT_S is '" + std::string(wrong) +
+                                                     "'; it takes a number of seconds above 0");
+  }
+}
+
+TEST_CASE("tiny and huge times stay usable") {
+  CHECK(parse({{"COCONET_TIMEOUT_S", "1e-9"}}).timeout == 1ms);
+  CHECK(parse({{"COCONET_TIMEOUT_S", "1e300"}}).timeout == 1'000'000'000s);
+}
+
+TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
+  const auto near = parse_config({{"COCONET_TIMOUT_S", "1"}, {"PATH", "/bin"}}, installed).warnings;
+  REQUIRE(near.size() == 1);
+  CHECK(near[0] ==
+        "COCONET_TIMOUT_S is not a variable of coconet-jit and is ignored; did you mean "
+        "COCONET_TIMEOUT_S?");
+  const auto far = parse_config({{"COCONET_ZZZZZZZZZZZZZZZZZZZZZZ", ""}}, installed).warnings;
+  REQUIRE(far.size() == 1);
+  CHECK(far[0] ==
+        "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
+        "ones are COCONET_LOG, COCONET_CXX, COCONET_CXXFLAGS, COCONET_CACHE_DIR, COCONET_CACHE, "
+        "COCONET_DUMP_DIR, COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
+}
+
+TEST_CASE("a variable that is set to nothing counts as not set") {
+  for (const ConfigVariable& variable : config_variables()) {
+    INFO(variable.name);
+    const ParsedConfig parsed = parse_config({{std::string(variable.name), ""}}, installed);
+    CHECK(parsed.warnings.empty());
+    CHECK(parsed.config.cxx == "/usr/bin/c++");
+    CHECK(parsed.config.timeout == 60s);
+  }
+}
+
+TEST_CASE("of a repeated name the first counts, as getenv has it") {
+  CHECK(parse({{"COCONET_CXX", "g++"}, {"COCONET_CXX", "clang++"}}).cxx == "g++");
+}
+
+TEST_CASE("the cache directory is the source tree's, else XDG's, else the home's, else none") {
+  const Environment home{{"HOME", "/home/ada"}};
+  const Environment xdg{{"HOME", "/home/ada"}, {"XDG_CACHE_HOME", "/fast/cache"}};
+  const BuildDefaults in_tree{"/usr/bin/c++", "/src/coconet-jit/kernel_cache"};
+  CHECK(parse_config(xdg, in_tree).config.cache_dir == "/src/coconet-jit/kernel_cache");
+  CHECK(parse(xdg).cache_dir == "/fast/cache/coconet-jit");
+  CHECK(parse(home).cache_dir == "/home/ada/.cache/coconet-jit");
+  CHECK(parse({}).cache_dir.empty());
+  SECTION("a relative XDG_CACHE_HOME is ignored, as its specification says") {
+    CHECK(parse({{"HOME", "/home/ada"}, {"XDG_CACHE_HOME", "cache"}}).cache_dir ==
+          "/home/ada/.cache/coconet-jit");
+  }
+  SECTION("COCONET_CACHE_DIR wins, and is absolute from then on") {
+    const Environment relative{{"COCONET_CACHE_DIR", "kernels"}};
+    CHECK(parse_config(relative, in_tree).config.cache_dir ==
+          std::filesystem::current_path() / "kernels");
+  }
+}
+
+TEST_CASE("config() reads the environment once") {
+  const Config& first = config();
+  CHECK(&first == &config());
+  CHECK_FALSE(first.cxx.empty());
+}
+
+TEST_CASE("docs/configuration.md holds the table of variables") {
+  std::ifstream file(std::filesystem::path(COCONET_SOURCE_DIR) / "docs" / "configuration.md");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  INFO("The table should read:\n" << config_table());
+  CHECK(text.find(config_table()) != std::string::npos);
+}
+
+TEST_CASE("the log prints what its level allows, braces included") {
+  const CapturedStderr printed;
+  REQUIRE(set_log_level("info"));
+  log_debug("not this");
+  log_info("this {}");
+  CHECK_FALSE(log_enabled(LogLevel::debug));
+  CHECK(log_enabled(LogLevel::error));
+  REQUIRE(set_log_level("off"));
+  log_error("nor this");
+  CHECK_FALSE(set_log_level("loud"));
+  REQUIRE(set_log_level("warn"));
+  CHECK(printed.count("not this") == 0);
+  CHECK(printed.count("this {}") == 1);
+  CHECK(printed.count("nor this") == 0);
+  CHECK(printed.text().starts_with("[coconet "));
+}
