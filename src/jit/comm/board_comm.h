@@ -1,0 +1,43 @@
+// A world whose ranks share memory: control messages go through a board that every rank writes a
+// part of.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/comm/comm.h"
+#include "jit/comm/meeting.h"
+
+namespace coconet::jit {
+
+class BoardComm : public Comm {
+ public:
+  /// Bytes of the board on every rank.
+  static constexpr std::size_t slot_bytes = std::size_t{1} << 18;
+  static constexpr std::size_t board_bytes = 4096 + 2 * slot_bytes;
+
+  /// `board` is zeroed memory of `board_bytes` and `ranks` blocks.
+  BoardComm(std::shared_ptr<PeerMemory> board, int ranks, int ranks_per_core, Waiting waiting);
+
+  [[nodiscard]] int rank() const override { return roster_->rank(); }
+  [[nodiscard]] int size() const override { return roster_->size(); }
+  [[nodiscard]] int ranks_per_core() const override { return ranks_per_core_; }
+  void barrier() override { everybody_.meet("barrier"); }
+  [[nodiscard]] std::vector<std::string> all_gather(std::string_view mine) override;
+  [[nodiscard]] std::string broadcast(std::string_view mine, int root) override;
+
+  [[nodiscard]] const std::shared_ptr<Roster>& roster() const { return roster_; }
+
+ private:
+  [[nodiscard]] std::vector<std::string> gather(std::string_view mine, std::string_view call);
+
+  std::shared_ptr<PeerMemory> board_;
+  std::shared_ptr<Roster> roster_;
+  Meeting everybody_;
+  int ranks_per_core_;
+  unsigned round_ = 0;
+};
+
+}  // namespace coconet::jit

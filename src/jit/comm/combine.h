@@ -1,0 +1,23 @@
+// What the reductions of collectives compute, for every dtype.
+//
+// Integers wrap. f16 and bf16 are widened to f32. bool: sum and max are "or", prod and min are
+// "and". max and min are NaN when an operand is, as the pointwise ops of programs are.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "coconet/dtype.h"
+#include "coconet/program.h"
+
+namespace coconet::jit {
+
+/// inout[i] = in[i] (+) inout[i] for `count` elements, rounded to `dtype`.
+void combine(DType dtype, Reduction reduction, const void* in, void* inout, std::size_t count);
+
+/// out[i] = parts[0][first + i] (+) parts[1][first + i] (+) ..., in this order, for `count`
+/// elements. f16 and bf16 are rounded once, at the end.
+void combine_in_order(DType dtype, Reduction reduction, std::span<const void* const> parts,
+                      std::size_t first, std::size_t count, void* out);
+
+}  // namespace coconet::jit

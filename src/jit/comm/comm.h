@@ -1,0 +1,94 @@
+// What the runtime needs of a world: control messages between ranks, memory that all of them reach, and the
+// library's collectives. One implementation per kind of world: self, local, mpi.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/dtype.h"
+#include "coconet/program.h"
+
+namespace coconet::jit {
+
+/// One collective allocation: a block of the same size on every rank, all of them mapped here. Zeroed, aligned
+/// to 4096 bytes. Pages that nobody touches take no memory. Freed when the last handle on the last rank goes;
+/// freeing is not collective.
+class PeerMemory {
+ public:
+  virtual ~PeerMemory() = default;
+  /// The block of `rank`, as this rank addresses it.
+  [[nodiscard]] virtual std::byte* base(int rank) const = 0;
+  /// The rank that holds this handle: `base(rank())` is its own block.
+  [[nodiscard]] virtual int rank() const = 0;
+  /// Bytes per rank, as asked.
+  [[nodiscard]] virtual std::size_t bytes() const = 0;
+};
+
+/// Library collectives among some ranks of a world: those along one mesh axis. All calls block, are collective
+/// over the group, and count elements. Ranks are positions in the group.
+class Group {
+ public:
+  virtual ~Group() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  /// `out` and `in` hold `count` elements and do not overlap. `reduction` is never mean: callers divide.
+  virtual void all_reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction) = 0;
+  /// `in` holds the blocks of all ranks one after the other, `counts[i]` elements for rank i; `out` the own one.
+  virtual void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
+                              Reduction reduction) = 0;
+  /// `in` holds counts[rank()] elements, `out` all blocks one after the other.
+  virtual void all_gather(const void* in, void* out, std::span<const std::size_t> counts, DType dtype) = 0;
+  /// `out` is written on `root` only.
+  virtual void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
+                      int root) = 0;
+  /// In place, from `root` to all.
+  virtual void broadcast(void* data, std::size_t count, DType dtype, int root) = 0;
+};
+
+/// A world's machinery on one rank.
+class Comm {
+ public:
+  virtual ~Comm() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  [[nodiscard]] virtual std::string_view kind() const = 0;
+
+  /// Waits for every rank; throws CommError naming the missing ranks after `config().timeout`.
+  virtual void barrier() = 0;
+  /// Every rank's bytes, by rank; lengths may differ.
+  [[nodiscard]] virtual std::vector<std::string> all_gather(std::string_view mine) = 0;
+  /// `root`'s bytes on every rank; `mine` counts on `root` only.
+  [[nodiscard]] virtual std::string broadcast(std::string_view mine, int root) = 0;
+  /// Collective over the world.
+  [[nodiscard]] virtual std::shared_ptr<PeerMemory> allocate(std::size_t bytes) = 0;
+  /// Collective over the world: each rank passes the group it is in, in group order. Groups are disjoint.
+  [[nodiscard]] virtual std::unique_ptr<Group> group(const std::vector<int>& ranks) = 0;
+  /// Ranks of this world on this node over cores available to them, rounded up: above 1 waiting ranks yield.
+  [[nodiscard]] virtual int ranks_per_core() const = 0;
+};
+
+[[nodiscard]] std::shared_ptr<Comm> make_self_comm();
+/// The comms of a new world of `ranks` threads, one for each; all of them share one state.
+[[nodiscard]] std::vector<std::shared_ptr<Comm>> make_local_comms(int ranks);
+/// Throws CommError when the library was built without MPI (no_mpi.cpp).
+[[nodiscard]] std::shared_ptr<Comm> make_mpi_comm();
+
+/// What `doctor` says of MPI.
+struct MpiFacts {
+  bool built = false;
+  std::string version;  ///< "Open MPI v4.1.4"
+};
+[[nodiscard]] MpiFacts mpi_facts();
+
+/// Runs `body` on every rank; when it throws on some, throws on all of them: the own error on those, elsewhere a
+/// CommError "rank 1: ...". Collective.
+void together(Comm& comm, const std::function<void()>& body);
+
+}  // namespace coconet::jit

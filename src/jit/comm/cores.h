@@ -1,0 +1,20 @@
+// How many ranks share a core.
+#pragma once
+
+#include <bitset>
+#include <vector>
+
+namespace coconet::jit {
+
+/// The cores that a thread may run on.
+using Cores = std::bitset<1024>;
+
+/// Those of the calling thread; all, where the system does not say.
+[[nodiscard]] Cores available_cores();
+
+/// Ranks over cores, rounded up, where they crowd most. `by_rank` holds every rank's cores: ranks
+/// that are bound to one core each do not crowd, and ranks bound to the same core do, however many
+/// cores the others have.
+[[nodiscard]] int ranks_per_core(const std::vector<Cores>& by_rank);
+
+}  // namespace coconet::jit

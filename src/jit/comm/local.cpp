@@ -1,0 +1,221 @@
+// The local world: ranks are threads of this process. The board of control messages is plain
+// memory, and the library collectives read the other ranks' buffers directly, in rank order.
+#include "jit/comm/local.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/comm/board_comm.h"
+#include "jit/comm/combine.h"
+#include "jit/comm/cores.h"
+#include "jit/comm/groups.h"
+#include "jit/comm/peer_memory.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// What the ranks of one group share.
+struct Table {
+  struct Place {
+    alignas(64) std::uint64_t arrivals = 0;
+    const void* data = nullptr;
+  };
+  explicit Table(std::size_t ranks) : places(ranks) {}
+  std::vector<Place> places;
+};
+
+/// What all ranks of the world share. Each rank writes its own elements only, and others read them
+/// after a meeting.
+struct Shared {
+  explicit Shared(int ranks) : tables(ranks) {}
+  std::shared_ptr<const Mapping> mapping;      ///< the newest allocation, by rank 0
+  std::vector<std::shared_ptr<Table>> tables;  ///< the newest group, by its first rank
+};
+
+class LocalGroup final : public Group {
+ public:
+  LocalGroup(std::shared_ptr<Roster> roster, std::vector<int> ranks, std::shared_ptr<Table> table)
+      : table_(std::move(table)), meeting_(std::move(roster), std::move(ranks), arrivals()) {}
+
+  [[nodiscard]] int rank() const override { return meeting_.position(); }
+  [[nodiscard]] int size() const override { return meeting_.size(); }
+
+  void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
+                  Reduction reduction) override {
+    exchange("all_reduce", in,
+             [&](const auto& parts) { combine_in_order(dtype, reduction, parts, 0, count, out); });
+  }
+
+  void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
+                      Reduction reduction) override {
+    const std::vector<std::size_t> starts = block_starts(*this, "reduce_scatter", counts);
+    exchange("reduce_scatter", in, [&](const auto& parts) {
+      combine_in_order(dtype, reduction, parts, starts[rank()], counts[rank()], out);
+    });
+  }
+
+  void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
+                  DType dtype) override {
+    const std::vector<std::size_t> starts = block_starts(*this, "all_gather", counts);
+    exchange("all_gather", in, [&](const auto& parts) {
+      for (int from = 0; from < size(); ++from) {
+        std::byte* to = static_cast<std::byte*>(out) + starts[from] * size_of(dtype);
+        if (counts[from] > 0) std::memcpy(to, parts[from], counts[from] * size_of(dtype));
+      }
+    });
+  }
+
+  void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
+              int root) override {
+    require_root(*this, "reduce", root);
+    exchange("reduce", in, [&](const auto& parts) {
+      if (rank() == root) combine_in_order(dtype, reduction, parts, 0, count, out);
+    });
+  }
+
+  void broadcast(void* data, std::size_t count, DType dtype, int root) override {
+    require_root(*this, "broadcast", root);
+    exchange("broadcast", data, [&](const auto& parts) {
+      if (rank() != root && count > 0) std::memcpy(data, parts[root], count * size_of(dtype));
+    });
+  }
+
+ private:
+  /// Calls `body` with every rank's `mine`, while all ranks leave theirs as they are.
+  template <class Body>
+  void exchange(std::string_view call, const void* mine, const Body& body) {
+    table_->places[rank()].data = mine;
+    meeting_.meet(call);
+    std::vector<const void*> parts;
+    for (const Table::Place& place : table_->places) parts.push_back(place.data);
+    body(parts);
+    meeting_.meet(call);
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t*> arrivals() const {
+    std::vector<std::uint64_t*> all;
+    for (Table::Place& place : table_->places) all.push_back(&place.arrivals);
+    return all;
+  }
+
+  std::shared_ptr<Table> table_;
+  Meeting meeting_;
+};
+
+class LocalComm final : public BoardComm {
+ public:
+  LocalComm(std::shared_ptr<Shared> shared, std::shared_ptr<PeerMemory> board, int ranks,
+            int ranks_per_core, Waiting waiting)
+      : BoardComm(std::move(board), ranks, ranks_per_core, std::move(waiting)),
+        shared_(std::move(shared)) {}
+
+  [[nodiscard]] std::string_view kind() const override { return "local"; }
+
+  [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override {
+    agree_on_bytes(bytes, [this](std::string_view mine) { return all_gather(mine); });
+    together(*this, [&] {
+      if (rank() == 0) shared_->mapping = std::make_shared<const Mapping>(size(), bytes, -1);
+    });
+    auto memory = std::make_shared<MappedMemory>(shared_->mapping, rank());
+    barrier();
+    if (rank() == 0) shared_->mapping.reset();
+    return memory;
+  }
+
+  [[nodiscard]] std::unique_ptr<Group> group(const std::vector<int>& ranks) override {
+    (void)agree_on_groups(*this, ranks);
+    const bool first = ranks.front() == rank();
+    if (first) shared_->tables[rank()] = std::make_shared<Table>(ranks.size());
+    barrier();
+    auto made = std::make_unique<LocalGroup>(roster(), ranks, shared_->tables[ranks.front()]);
+    barrier();
+    if (first) shared_->tables[rank()].reset();
+    return made;
+  }
+
+ private:
+  std::shared_ptr<Shared> shared_;
+};
+
+std::vector<std::shared_ptr<LocalComm>> make_comms(int ranks) {
+  if (ranks < 1) {
+    throw CommError("a local world of " + std::to_string(ranks) +
+                    " ranks was asked for; it needs at least 1");
+  }
+  const int crowd = ranks_per_core(std::vector<Cores>(ranks, available_cores()));
+  const Waiting waiting{config().timeout, crowd > 1, {}};
+  const auto board = std::make_shared<const Mapping>(ranks, BoardComm::board_bytes, -1);
+  const auto shared = std::make_shared<Shared>(ranks);
+  std::vector<std::shared_ptr<LocalComm>> comms;
+  for (int rank = 0; rank < ranks; ++rank) {
+    comms.push_back(std::make_shared<LocalComm>(shared, std::make_shared<MappedMemory>(board, rank),
+                                                ranks, crowd, waiting));
+  }
+  return comms;
+}
+
+/// The exceptions of the ranks of one run, in the order in which they came.
+class Failures {
+ public:
+  void add(std::exception_ptr failure, bool because_of_another) {
+    const std::lock_guard lock(mutex_);
+    (because_of_another ? consequences_ : causes_).push_back(std::move(failure));
+  }
+  void rethrow_first() const {
+    if (!causes_.empty()) std::rethrow_exception(causes_.front());
+    if (!consequences_.empty()) std::rethrow_exception(consequences_.front());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::exception_ptr> causes_;
+  std::vector<std::exception_ptr> consequences_;
+};
+
+}  // namespace
+
+std::vector<std::shared_ptr<Comm>> make_local_comms(int ranks) {
+  const auto comms = make_comms(ranks);
+  return {comms.begin(), comms.end()};
+}
+
+void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<Comm>&)>& body) {
+  const auto comms = make_comms(ranks);
+  Failures failures;
+  const auto guarded = [&](Roster& roster, const std::function<void()>& part) {
+    try {
+      part();
+    } catch (const PeerFailure& e) {
+      failures.add(std::current_exception(), true);
+      roster.fail(e.what());
+    } catch (const std::exception& e) {
+      failures.add(std::current_exception(), false);
+      roster.fail(e.what());
+    } catch (...) {
+      failures.add(std::current_exception(), false);
+      roster.fail("an exception that is no std::exception");
+    }
+  };
+
+  std::vector<std::thread> threads;
+  for (const auto& comm : comms) {
+    guarded(*comm->roster(), [&] {
+      threads.emplace_back([&, comm] {
+        guarded(*comm->roster(), [&] {
+          body(comm);
+          comm->roster()->leave();
+        });
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  failures.rethrow_first();
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,171 @@
+// Waiting for other ranks: spin while they are probably on their way, then give way, then sleep.
+#include "jit/comm/meeting.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <sstream>
+#include <thread>
+
+namespace coconet::jit {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+enum State : std::uint32_t { present, failed, left };
+
+State state_of(const Seat& seat) {
+  return static_cast<State>(std::atomic_ref<std::uint32_t>(const_cast<Seat&>(seat).state)
+                                .load(std::memory_order_acquire));
+}
+
+void set_state(Seat& seat, State state) {
+  std::atomic_ref<std::uint32_t>(seat.state).store(state, std::memory_order_release);
+}
+
+void pause_core() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  std::ostringstream text;
+  text << static_cast<double>(time.count()) / 1000 << " s";
+  return text.str();
+}
+
+// A pause takes 5 to 50 ns: some tens of microseconds, in which a rank at the same step usually
+// comes.
+constexpr int spins = 2000;
+// Yielding returns at once when there is nobody to give way to, so it reacts like spinning. Later a
+// rank sleeps, so that one that compiles has the cores, by a sixteenth of its wait so far, which is
+// the most it adds.
+constexpr microseconds yields_for{1000};
+constexpr microseconds longest_sleep{1000};
+
+}  // namespace
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+Roster::Roster(int rank, std::vector<Seat*> seats, Waiting waiting)
+    : rank_(rank), seats_(std::move(seats)), waiting_(std::move(waiting)) {}
+
+void Roster::fail(std::string_view reason) noexcept {
+  Seat& seat = *seats_[rank_];
+  if (state_of(seat) != present) return;
+  const std::size_t length = std::min(reason.size(), sizeof(seat.reason) - 1);
+  std::memcpy(seat.reason, reason.data(), length);
+  seat.reason[length] = 0;
+  set_state(seat, failed);
+}
+
+void Roster::leave() noexcept {
+  Seat& seat = *seats_[rank_];
+  if (state_of(seat) == present) set_state(seat, left);
+}
+
+void Roster::require_present() const {
+  const Seat& seat = *seats_[rank_];
+  switch (state_of(seat)) {
+    case present:
+      return;
+    case failed:
+      throw CommError("rank " + std::to_string(rank_) +
+                      " failed in this world before: " + seat.reason);
+    case left:
+      throw CommError("rank " + std::to_string(rank_) + " has left this world already");
+  }
+}
+
+void Roster::require_nobody_failed() const {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_ && state_of(*seats_[rank]) == failed) {
+      throw PeerFailure("rank " + std::to_string(rank) + " failed: " + seats_[rank]->reason);
+    }
+  }
+}
+
+bool Roster::has_left(int rank) const {
+  return state_of(*seats_[rank]) == left;
+}
+
+Meeting::Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
+                 std::vector<std::uint64_t*> arrivals)
+    : roster_(std::move(roster)), ranks_(std::move(ranks)), arrivals_(std::move(arrivals)) {
+  position_ =
+      static_cast<int>(std::find(ranks_.begin(), ranks_.end(), roster_->rank()) - ranks_.begin());
+}
+
+bool Meeting::arrived(int position) const {
+  return std::atomic_ref<std::uint64_t>(*arrivals_[position]).load(std::memory_order_acquire) >=
+         count_;
+}
+
+void Meeting::meet(std::string_view call) {
+  roster_->require_present();
+  ++count_;
+  std::atomic_ref<std::uint64_t>(*arrivals_[position_]).store(count_, std::memory_order_release);
+  for (int position = 0; position < size(); ++position) {
+    if (!arrived(position)) wait_for(position, call);
+  }
+}
+
+void Meeting::wait_for(int position, std::string_view call) {
+  const Waiting& waiting = roster_->waiting();
+  for (int spin = 0; spin < (waiting.crowded ? 0 : spins); ++spin) {
+    pause_core();
+    if (arrived(position)) return;
+  }
+  const Clock::time_point start = Clock::now();
+  while (!arrived(position)) {
+    roster_->require_nobody_failed();
+    // In this order: a rank that arrives and then leaves is not missing.
+    if (roster_->has_left(ranks_[position]) && !arrived(position)) {
+      give_up(call, {ranks_[position]}, "which has left the world");
+    }
+    const auto waited = Clock::now() - start;
+    if (waited > waiting.timeout) {
+      give_up(call, missing(),
+              "which did not come within " + seconds(waiting.timeout) +
+                  ", the limit that COCONET_TIMEOUT_S sets");
+    }
+    if (waiting.progress) waiting.progress();
+    if (waited < yields_for) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::min<Clock::duration>(longest_sleep, waited / 16));
+    }
+  }
+}
+
+std::vector<int> Meeting::missing() const {
+  std::vector<int> ranks;
+  for (int position = 0; position < size(); ++position) {
+    if (!arrived(position)) ranks.push_back(ranks_[position]);
+  }
+  return ranks;
+}
+
+void Meeting::give_up(std::string_view call, const std::vector<int>& awaited,
+                      const std::string& why) {
+  const std::string message = "rank " + std::to_string(roster_->rank()) + " waited in " +
+                              std::string(call) + " for " + name_ranks(awaited) + ", " + why;
+  roster_->fail(message);
+  throw CommError(message);
+}
+
+}  // namespace coconet::jit

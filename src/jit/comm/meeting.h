@@ -1,0 +1,95 @@
+// Ranks that wait for each other through memory that all of them see: with a deadline, and told at
+// once when one of them fails. Threads and processes alike.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/error.h"
+
+namespace coconet::jit {
+
+/// Another rank's failure, as this rank learns of it. Never the root cause of what went wrong.
+class PeerFailure : public CommError {
+ public:
+  using CommError::CommError;
+};
+
+/// "rank 1", "ranks 1 and 3", "ranks 0, 1 and 3".
+[[nodiscard]] std::string name_ranks(const std::vector<int>& ranks);
+
+/// What a rank shows the others of itself. Zeroed memory is the seat of a rank that is present.
+struct alignas(64) Seat {
+  std::uint32_t state;
+  char reason[956];  ///< why it failed, zero-terminated
+};
+
+/// How a rank waits.
+struct Waiting {
+  std::chrono::milliseconds timeout;
+  bool crowded = false;            ///< more ranks than cores: give way at once
+  std::function<void()> progress;  ///< called now and then while waiting; may be empty
+};
+
+/// Which ranks of a world are present, have failed, or have left.
+class Roster {
+ public:
+  Roster(int rank, std::vector<Seat*> seats, Waiting waiting);
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
+  [[nodiscard]] const Waiting& waiting() const { return waiting_; }
+
+  /// Tells the others that this rank takes no further part. The first call counts.
+  void fail(std::string_view reason) noexcept;
+  void leave() noexcept;
+
+  /// Throws CommError when this rank has failed or left.
+  void require_present() const;
+  /// Throws PeerFailure when another rank has failed.
+  void require_nobody_failed() const;
+  [[nodiscard]] bool has_left(int rank) const;
+
+ private:
+  int rank_;
+  std::vector<Seat*> seats_;
+  Waiting waiting_;
+};
+
+/// A barrier among some ranks of a world.
+class Meeting {
+ public:
+  /// `arrivals[i]` counts the arrivals of `ranks[i]`: zero at first, in memory that all of `ranks`
+  /// see, and of one cache line or more each.
+  Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
+          std::vector<std::uint64_t*> arrivals);
+
+  /// Waits until all have called it as often; what each wrote before is visible to all after.
+  /// `call` names it in errors. Throws CommError naming the missing ranks when the time is over or
+  /// they have left, and PeerFailure when any rank of the world has failed. An error ends this
+  /// rank's part in the world.
+  void meet(std::string_view call);
+
+  [[nodiscard]] int position() const { return position_; }
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+
+ private:
+  [[nodiscard]] bool arrived(int position) const;
+  void wait_for(int position, std::string_view call);
+  [[nodiscard]] std::vector<int> missing() const;
+  [[noreturn]] void give_up(std::string_view call, const std::vector<int>& awaited,
+                            const std::string& why);
+
+  std::shared_ptr<Roster> roster_;
+  std::vector<int> ranks_;
+  std::vector<std::uint64_t*> arrivals_;
+  int position_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,18 @@
+// The MPI world of a library that was built without MPI.
+#include "coconet/error.h"
+#include "jit/comm/comm.h"
+
+namespace coconet::jit {
+
+std::shared_ptr<Comm> make_mpi_comm() {
+  throw CommError(
+      "this coconet-jit was built without MPI, so it has no world of processes; build it where MPI "
+      "is installed, "
+      "with -DCOCONET_MPI=ON, or use World::local or World::self");
+}
+
+MpiFacts mpi_facts() {
+  return {};
+}
+
+}  // namespace coconet::jit

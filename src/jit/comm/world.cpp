@@ -1,0 +1,67 @@
+// The public face of worlds, and the buffers that live in them.
+#include "coconet/world.h"
+
+#include <limits>
+#include <string>
+
+#include "coconet/mesh.h"
+#include "jit/comm/comm.h"
+#include "jit/comm/local.h"
+
+namespace coconet {
+
+Buffer::Buffer(std::shared_ptr<jit::PeerMemory> memory, DType dtype, std::size_t count)
+    : memory_(std::move(memory)),
+      data_(memory_->base(memory_->rank())),
+      dtype_(dtype),
+      count_(count) {}
+
+void Buffer::require(DType asked) const {
+  if (asked != dtype_) {
+    throw BackendError("the buffer holds " + std::string(to_string(dtype_)) + ", but is read as " +
+                       std::string(to_string(asked)));
+  }
+}
+
+World World::self() {
+  return World(jit::make_self_comm());
+}
+
+World World::mpi() {
+  return World(jit::make_mpi_comm());
+}
+
+void World::local(int ranks, const std::function<void(World&)>& body) {
+  jit::run_local_ranks(ranks, [&](const std::shared_ptr<jit::Comm>& comm) {
+    World world(comm);
+    body(world);
+  });
+}
+
+int World::rank() const {
+  return comm_->rank();
+}
+int World::size() const {
+  return comm_->size();
+}
+std::string_view World::kind() const {
+  return comm_->kind();
+}
+void World::barrier() const {
+  comm_->barrier();
+}
+
+Buffer World::allocate(DType dtype, std::size_t count) const {
+  if (count > std::numeric_limits<std::size_t>::max() / size_of(dtype)) {
+    throw CommError("cannot allocate " + std::to_string(count) + " elements of " +
+                    std::string(to_string(dtype)) + ": their size in bytes does not fit 64 bits");
+  }
+  return {comm_->allocate(count * size_of(dtype)), dtype, count};
+}
+
+// Here rather than beside the rest of Mesh: the program's layer knows no worlds.
+Mesh Mesh::over(const World& world) {
+  return Mesh({{"world", world.size()}});
+}
+
+}  // namespace coconet

@@ -1,0 +1,315 @@
+// Checks of a world that hold for every kind of it. They are run by all ranks and throw what they
+// find: ranks may be threads, and Catch's macros are for one thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "coconet/dtype.h"
+#include "coconet/error.h"
+#include "jit/comm/comm.h"
+
+namespace coconet::test {
+
+inline constexpr Reduction reductions[] = {Reduction::sum, Reduction::max, Reduction::min,
+                                           Reduction::prod};
+
+inline void expect(bool holds, const std::string& claim) {
+  if (!holds) throw std::runtime_error("not so: " + claim);
+}
+
+/// What `rank` puts at `index`: small whole numbers, whose sums and products over five ranks are
+/// exact in any order and dtype, or wrap.
+inline double element(int rank, std::size_t index, Reduction reduction) {
+  const int step = static_cast<int>((index * 3 + static_cast<std::size_t>(rank) * 7) % 11);
+  if (reduction == Reduction::prod) return step % 3 == 0 ? -1 : step % 3;
+  return step - 5;
+}
+
+using Bytes = std::vector<std::byte>;
+
+inline Bytes elements(int rank, std::size_t first, std::size_t count, DType dtype,
+                      Reduction reduction) {
+  Bytes data(count * size_of(dtype));
+  for (std::size_t i = 0; i < count; ++i)
+    store_element(dtype, data.data(), i, element(rank, first + i, reduction));
+  return data;
+}
+
+/// The reduction over the ranks of a group, by definition.
+inline Bytes reduced(int ranks, std::size_t first, std::size_t count, DType dtype,
+                     Reduction reduction) {
+  Bytes result(count * size_of(dtype));
+  std::vector<Bytes> parts;
+  for (int rank = 0; rank < ranks; ++rank)
+    parts.push_back(elements(rank, first, count, dtype, reduction));
+  for (std::size_t i = 0; i < count; ++i) {
+    double value = load_element(dtype, parts[0].data(), i);
+    for (int rank = 1; rank < ranks; ++rank) {
+      const double other = load_element(dtype, parts[rank].data(), i);
+      switch (reduction) {
+        case Reduction::sum:
+          value += other;
+          break;
+        case Reduction::max:
+          value = std::max(value, other);
+          break;
+        case Reduction::min:
+          value = std::min(value, other);
+          break;
+        default:
+          value *= other;
+      }
+    }
+    store_element(dtype, result.data(), i, value);
+  }
+  return result;
+}
+
+/// Every collective of `group`, with `counts` elements for the ranks, of one dtype under one
+/// reduction.
+inline void check_collectives(jit::Group& group, const std::vector<std::size_t>& counts,
+                              DType dtype, Reduction reduction) {
+  const std::string what = " of " + std::string(to_string(dtype)) + " under " +
+                           std::string(to_string(reduction)) + " on " +
+                           std::to_string(group.size()) + " ranks";
+  const int rank = group.rank();
+  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const std::size_t first = std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0});
+  const Bytes in = elements(rank, 0, all, dtype, reduction);
+  const Bytes untouched(all * size_of(dtype), std::byte{0x55});
+
+  Bytes out = untouched;
+  group.all_reduce(in.data(), out.data(), all, dtype, reduction);
+  expect(out == reduced(group.size(), 0, all, dtype, reduction), "all_reduce" + what);
+
+  out.assign(counts[rank] * size_of(dtype), std::byte{0});
+  group.reduce_scatter(in.data(), out.data(), counts, dtype, reduction);
+  expect(out == reduced(group.size(), first, counts[rank], dtype, reduction),
+         "reduce_scatter" + what);
+
+  for (int root = 0; root < group.size(); ++root) {
+    out = untouched;
+    group.reduce(in.data(), out.data(), all, dtype, reduction, root);
+    expect(out == (rank == root ? reduced(group.size(), 0, all, dtype, reduction) : untouched),
+           "reduce" + what);
+
+    out = in;
+    group.broadcast(out.data(), all, dtype, root);
+    expect(out == elements(root, 0, all, dtype, reduction), "broadcast" + what);
+  }
+
+  Bytes blocks;
+  for (int from = 0; from < group.size(); ++from) {
+    const Bytes block = elements(from, 0, counts[from], dtype, reduction);
+    blocks.insert(blocks.end(), block.begin(), block.end());
+  }
+  out = untouched;
+  group.all_gather(in.data(), out.data(), counts, dtype);
+  expect(out == blocks, "all_gather" + what);
+}
+
+/// All dtypes and reductions, for even, uneven, partly empty and wholly empty blocks.
+inline void check_all_collectives(jit::Group& group) {
+  for (const std::size_t shape : {0, 1, 2, 3}) {
+    std::vector<std::size_t> counts;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      const std::size_t uneven[] = {0, 37, static_cast<std::size_t>(rank * 5 % 3),
+                                    static_cast<std::size_t>(300 + rank)};
+      counts.push_back(uneven[shape]);
+    }
+    for (const DType dtype : all_dtypes) {
+      for (const Reduction reduction : reductions)
+        check_collectives(group, counts, dtype, reduction);
+    }
+  }
+}
+
+/// Runs the collectives in the group of all ranks, in each of two interleaved ones, and in one that
+/// counts down.
+inline void check_groups(jit::Comm& comm) {
+  std::vector<int> all(comm.size());
+  std::iota(all.begin(), all.end(), 0);
+  check_all_collectives(*comm.group(all));
+
+  std::vector<int> alternate;
+  for (int rank = comm.rank() % 2; rank < comm.size(); rank += 2) alternate.push_back(rank);
+  const auto half = comm.group(alternate);
+  expect(half->rank() == comm.rank() / 2, "a group counts its ranks in its own order");
+  check_all_collectives(*half);
+
+  const std::vector<int> down(all.rbegin(), all.rend());
+  const auto backwards = comm.group(down);
+  expect(backwards->rank() == comm.size() - 1 - comm.rank(), "a group may count down");
+  check_collectives(*backwards, std::vector<std::size_t>(comm.size(), 5), f32, Reduction::sum);
+
+  // The same groups again, and both kinds in turn.
+  const auto again = comm.group(all);
+  for (int round = 0; round < 3; ++round) {
+    check_collectives(*again, std::vector<std::size_t>(comm.size(), 3), f64, Reduction::max);
+    check_collectives(*half, std::vector<std::size_t>(half->size(), 4), i32, Reduction::sum);
+  }
+}
+
+/// Sums of integers wrap; the largest and smallest of floats are NaN when an operand is, and come
+/// with the same bits on all ranks.
+inline void check_edges(jit::Comm& comm) {
+  std::vector<int> all(comm.size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto group = comm.group(all);
+  const int last = comm.size() - 1;
+
+  const std::int8_t hundred = 100;
+  std::int8_t wrapped = 0;
+  group->all_reduce(&hundred, &wrapped, 1, i8, Reduction::sum);
+  expect(wrapped == static_cast<std::int8_t>(100 * comm.size()), "sums of i8 wrap");
+
+  for (const DType dtype : {f64, f32, f16, bf16}) {
+    for (const Reduction reduction : {Reduction::max, Reduction::min}) {
+      // A NaN on the last rank only; zeros of both signs.
+      double in[2] = {};
+      double out[2] = {};
+      store_element(dtype, in, 0,
+                    comm.rank() == last ? std::numeric_limits<double>::quiet_NaN() : comm.rank());
+      store_element(dtype, in, 1, comm.rank() % 2 == 0 ? 0.0 : -0.0);
+      group->all_reduce(in, out, 2, dtype, reduction);
+      const double largest = load_element(dtype, out, 0);
+      expect(largest != largest, "max and min of a NaN are NaN, " + std::string(to_string(dtype)));
+      const std::string bits(reinterpret_cast<const char*>(out), 2 * size_of(dtype));
+      for (const std::string& other : comm.all_gather(bits)) {
+        expect(other == bits,
+               "max and min have the same bits on all ranks, " + std::string(to_string(dtype)));
+      }
+    }
+  }
+}
+
+/// Memory is aligned, zeroed, and one rank's writes are there for the others after a barrier.
+inline void check_memory(jit::Comm& comm) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{5000}, std::size_t{3} << 20}) {
+    const auto memory = comm.allocate(bytes);
+    expect(memory->bytes() == bytes && memory->rank() == comm.rank(),
+           "memory knows its size and its rank");
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      const std::byte* base = memory->base(rank);
+      expect(reinterpret_cast<std::uintptr_t>(base) % 4096 == 0, "every block starts at a page");
+      for (std::size_t i = 0; i < bytes; ++i) expect(base[i] == std::byte{0}, "memory is zeroed");
+    }
+    comm.barrier();
+    // Each rank writes its number's part of every block.
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      for (std::size_t i = comm.rank(); i < bytes; i += comm.size()) {
+        memory->base(rank)[i] = static_cast<std::byte>(comm.rank() + 1);
+      }
+    }
+    comm.barrier();
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      for (std::size_t i = 0; i < bytes; ++i) {
+        const auto writer = static_cast<std::byte>(i % comm.size() + 1);
+        expect(memory->base(rank)[i] == writer, "every rank sees what the others wrote");
+      }
+    }
+    comm.barrier();
+  }
+}
+
+/// Messages of different lengths, also longer than what the board holds at once.
+inline void check_messages(jit::Comm& comm) {
+  const auto message = [](int rank, std::size_t length) {
+    std::string text(length, static_cast<char>('a' + rank));
+    for (std::size_t i = 0; i < length; i += 1000) text[i] = static_cast<char>('0' + i / 1000 % 10);
+    return text;
+  };
+  for (const std::size_t unit : {0, 1, 300, 262136, 262137, 700000}) {
+    const auto length = [&](int rank) { return rank % 2 == 0 ? unit * (rank + 1) : unit / 3; };
+    const std::vector<std::string> all = comm.all_gather(message(comm.rank(), length(comm.rank())));
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      expect(all[rank] == message(rank, length(rank)), "all_gather brings every rank's message");
+      const std::string sent =
+          rank == comm.rank() ? message(rank, length(rank)) : "counts for nothing";
+      expect(comm.broadcast(sent, rank) == message(rank, length(rank)),
+             "broadcast brings the root's message");
+    }
+  }
+}
+
+/// The message of the exception of type `E` that `body` throws.
+template <class E, class Body>
+std::string message_of(const Body& body) {
+  try {
+    body();
+  } catch (const E& e) {
+    return e.what();
+  }
+  throw std::runtime_error("nothing was thrown");
+}
+
+inline void expect_contains(const std::string& text, const std::string& part) {
+  if (text.find(part) == std::string::npos) {
+    throw std::runtime_error("not found: \"" + part + "\"\nin:        \"" + text + "\"");
+  }
+}
+
+/// What goes wrong on some ranks of a collective call goes wrong on all, and the world lives on.
+inline void check_agreement(jit::Comm& comm) {
+  const int last = comm.size() - 1;
+  const std::string who = "rank " + std::to_string(last);
+  const std::string thrown = message_of<Error>([&] {
+    together(comm, [&] {
+      if (comm.rank() == last) throw CompileError("no compiler");
+    });
+  });
+  expect(thrown == (comm.rank() == last ? "no compiler" : who + ": no compiler"),
+         "together tells who failed");
+  together(comm, [] {});
+  if (comm.size() == 1) return;
+
+  // Of several failures, the others hear of the lowest rank's.
+  const std::string heard = message_of<Error>([&] {
+    together(comm, [&] {
+      if (comm.rank() > 0) throw ProgramError("mine " + std::to_string(comm.rank()));
+    });
+  });
+  expect(heard == (comm.rank() == 0 ? "rank 1: mine 1" : "mine " + std::to_string(comm.rank())),
+         "together tells the lowest rank's failure, and each rank its own");
+
+  expect_contains(message_of<CommError>([&] { (void)comm.allocate(comm.rank() == last ? 8 : 16); }),
+                  who +
+                      " allocates 8 bytes, but rank 0 16; allocate is collective, all ranks must "
+                      "ask for the same size");
+  expect_contains(message_of<CommError>([&] { (void)comm.allocate(std::size_t{1} << 60); }),
+                  "cannot allocate 1152921504606846976 bytes on each of " +
+                      std::to_string(comm.size()) + " ranks");
+  expect_contains(message_of<CommError>([&] { (void)comm.group({0}); }),
+                  "rank 1 passes the group {0}, which must hold that rank once");
+  expect_contains(message_of<CommError>([&] {
+                    std::vector<int> mine{comm.rank()};
+                    if (comm.rank() == 0) mine = {0, 1};
+                    (void)comm.group(mine);
+                  }),
+                  "rank 0 passes the group {0, 1}, but rank 1 passes {1}; all ranks of a group "
+                  "must pass the same one");
+  expect_contains(
+      message_of<CommError>([&] {
+        (void)comm.group({comm.rank(), 9});
+      }),
+      "rank 0 passes the group {0, 9}, but the world has the ranks 0 to " + std::to_string(last));
+}
+
+inline void check_world(jit::Comm& comm) {
+  check_memory(comm);
+  check_messages(comm);
+  check_groups(comm);
+  check_edges(comm);
+  check_agreement(comm);
+  comm.barrier();
+}
+
+}  // namespace coconet::test

@@ -1,0 +1,121 @@
+// What goes wrong in MPI worlds. Each case ends its world, so that comm.sh runs each in processes
+// of its own.
+//
+// Some faults are played: a function of MPI that is defined here takes the place of the library's.
+#define CATCH_CONFIG_RUNNER
+#if defined(__GNUC__) && !defined(__clang__)
+// gcc 12 errs about std::regex, which Catch's runner uses, where sanitizers are on.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <mpi.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+#include "coconet/error.h"
+#include "coconet/world.h"
+#include "jit/comm/comm.h"
+
+using namespace coconet;
+using Catch::Matchers::Contains;
+
+namespace {
+
+bool two_nodes = false;
+bool broken_all_reduce = false;
+
+}  // namespace
+
+extern "C" int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info,
+                                   MPI_Comm* split) {
+  if (two_nodes) return PMPI_Comm_dup(MPI_COMM_SELF, split);
+  return PMPI_Comm_split_type(comm, type, key, info, split);
+}
+
+extern "C" int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                             MPI_Comm comm) {
+  if (broken_all_reduce) return MPI_ERR_COUNT;
+  return PMPI_Allreduce(in, out, count, type, op, comm);
+}
+
+TEST_CASE("ranks on several nodes are refused on every rank", "[nodes]") {
+  two_nodes = true;
+  CHECK_THROWS_WITH((void)World::mpi(),
+                    Contains("the ranks cannot all share memory (ranks 0 and 1 on ") &&
+                        Contains("; a world has to be on one node"));
+}
+
+TEST_CASE("an error of MPI is told in its words", "[broken]") {
+  const auto comm = jit::make_mpi_comm();
+  const auto group = comm->group({0, 1});
+  broken_all_reduce = true;
+  const float in = 1;
+  float out = 0;
+  CHECK_THROWS_WITH(
+      group->all_reduce(&in, &out, 1, f32, Reduction::sum),
+      Contains("MPI_Allreduce failed on rank " + std::to_string(comm->rank()) + ": ") &&
+          Contains("count"));
+}
+
+// Run with COCONET_TIMEOUT_S=1.
+TEST_CASE("a late rank is missed by name, and hears of it", "[late]") {
+  const auto comm = jit::make_mpi_comm();
+  if (comm->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (comm->rank() == 0) {
+    CHECK_THROWS_WITH(
+        comm->barrier(),
+        "rank 0 waited in barrier for rank 1, which did not come within 1 s, the limit that "
+        "COCONET_TIMEOUT_S sets");
+  } else {
+    comm->barrier();
+    CHECK_THROWS_WITH(comm->barrier(),
+                      Contains("rank 0 failed: rank 0 waited in barrier for rank 1"));
+  }
+}
+
+TEST_CASE("a rank that is late for a collective is missed by name", "[late-collective]") {
+  const auto comm = jit::make_mpi_comm();
+  const auto group = comm->group({0, 1});
+  if (comm->rank() == 1) {
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    return;
+  }
+  const float in = 1;
+  float out = 0;
+  CHECK_THROWS_WITH(
+      group->all_reduce(&in, &out, 1, f32, Reduction::sum),
+      Contains("rank 0 waited in all_reduce for rank 1, which did not come within 1 s"));
+}
+
+TEST_CASE("a rank that finalises MPI is missed by name at once", "[leaves]") {
+  const auto comm = jit::make_mpi_comm();
+  const auto start = std::chrono::steady_clock::now();
+  if (comm->rank() == 1) {
+    MPI_Finalize();
+    CHECK_THROWS_WITH(comm->barrier(), "rank 1 has left this world already");
+    CHECK_THROWS_WITH((void)jit::make_mpi_comm(),
+                      Contains("World::mpi was called after MPI_Finalize"));
+    return;
+  }
+  CHECK_THROWS_WITH(comm->barrier(),
+                    "rank 0 waited in barrier for rank 1, which has left the world");
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("a world that the application started MPI for is the application's to end",
+          "[application]") {
+  MPI_Init(nullptr, nullptr);
+  {
+    const World world = World::mpi();
+    world.barrier();
+  }
+  int initialised = 0;
+  MPI_Initialized(&initialised);
+  CHECK(initialised == 1);
+  MPI_Finalize();
+}
+
+int main(int argc, char** argv) {
+  return Catch::Session().run(argc, argv);
+}

@@ -1,0 +1,45 @@
+// The MPI world, on all ranks of an mpirun: every rank runs the same checks.
+#define CATCH_CONFIG_RUNNER
+#if defined(__GNUC__) && !defined(__clang__)
+// gcc 12 errs about std::regex, which Catch's runner uses, where sanitizers are on.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <catch2/catch.hpp>
+
+#include "coconet/mesh.h"
+#include "coconet/world.h"
+#include "jit/comm/comm.h"
+#include "jit/comm/peer_memory.h"
+#include "jit/comm_checks.h"
+
+using namespace coconet;
+
+TEST_CASE("the mpi world does what every world does") {
+  const auto comm = jit::make_mpi_comm();
+  CHECK(comm->kind() == "mpi");
+  CHECK(comm->ranks_per_core() >= 1);
+  REQUIRE_NOTHROW(test::check_world(*comm));
+}
+
+TEST_CASE("there is one mpi world in a process") {
+  CHECK(World::mpi().comm() == World::mpi().comm());
+  CHECK(Mesh::over(World::mpi()).size() == World::mpi().size());
+}
+
+TEST_CASE("ranks share memory with and without a name") {
+  const auto comm = jit::make_mpi_comm();
+  const jit::Exchange exchange = [&](std::string_view mine) { return comm->all_gather(mine); };
+  for (const auto kind : {jit::SharedFile::memfd, jit::SharedFile::shm}) {
+    const auto memory = jit::map_across_processes(comm->rank(), comm->size(), 1000, exchange, kind);
+    const int next = (comm->rank() + 1) % comm->size();
+    memory->base(next)[999] = static_cast<std::byte>(comm->rank() + 1);
+    comm->barrier();
+    const int previous = (comm->rank() + comm->size() - 1) % comm->size();
+    CHECK(memory->base(comm->rank())[999] == static_cast<std::byte>(previous + 1));
+    comm->barrier();
+  }
+}
+
+int main(int argc, char** argv) {
+  return Catch::Session().run(argc, argv);
+}
