@@ -1,0 +1,41 @@
+// Chooses the writer for a kernel step, and puts prelude and kernel together.
+#include "jit/codegen/codegen.h"
+
+#include "jit/codegen/kernel_writer.h"
+#include "jit/device/embedded.h"
+
+namespace coconet::jit {
+
+KernelText generate(const sched::Plan& plan, const sched::KernelStep& step) {
+  switch (step.kind) {
+    case sched::KernelStep::Kind::reduction: return write_reduction(plan, step);
+    case sched::KernelStep::Kind::computation:
+    case sched::KernelStep::Kind::all_reduce: break;
+  }
+  return write_pointwise(plan, step);
+}
+
+std::string complete_source(const KernelText& kernel, std::string_view target) {
+  std::string source(device::file(std::string(target) + ".h"));
+  source += "\n";
+  source += device::file("common.h");
+  if (!kernel.header.empty()) source += "\n" + std::string(device::file(kernel.header));
+  return source + "\n" + kernel.source;
+}
+
+std::string op_at_line(std::string_view source, int line) {
+  constexpr std::string_view mark = "// op ";
+  std::string op;
+  int number = 0;
+  while (!source.empty() && number < line) {
+    const std::size_t end = source.find('\n');
+    const std::string_view text = source.substr(0, end);
+    if (const std::size_t at = text.find(mark); at != std::string_view::npos) op = text.substr(at + mark.size());
+    if (text.starts_with("KERNEL_ENTRY")) op.clear();
+    source = end == std::string_view::npos ? std::string_view() : source.substr(end + 1);
+    ++number;
+  }
+  return op;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,53 @@
+// Code generation: one kernel step of a plan becomes kernel text in the dialect of device/*.h, and a list of what
+// its argument block holds. Deterministic: the same program and schedule give the same bytes in any process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sched/plan.h"
+
+namespace coconet::jit {
+
+/// One field of a kernel's argument block. Every field is one or more 8-byte words, in order.
+struct KernelArgument {
+  enum class Kind : std::uint8_t {
+    pointer,     ///< `buffer` on this rank
+    pointers,    ///< `buffer` on every rank of the axis: one word each
+    offset,      ///< elements from the start of `buffer`'s part to the first element of the kernel's domain
+    stride,      ///< elements of `buffer` that one step along dimension `dim` of the domain moves
+    extent,      ///< this rank's extent of dimension `dim` of the domain
+    count,       ///< elements of this rank's part of the domain
+    rows,        ///< product of the extents of all dimensions but the last
+    outputs,     ///< reduction: results of this rank
+    inner,       ///< reduction: elements that each result combines
+    number,      ///< the weak value `value`, as a double
+    vectorize,   ///< 1 when every vector access is aligned
+    sync         ///< the prelude's Sync<ranks>: ranks + 6 words
+  };
+  Kind kind = Kind::pointer;
+  std::string name;              ///< the field's name in the text
+  sched::BufferId buffer = -1;
+  ir::ValueId value = -1;        ///< number: the weak value
+  int dim = 0;
+};
+
+/// A generated kernel.
+struct KernelText {
+  std::string name;    ///< the entry point
+  std::string source;  ///< without the prelude
+  std::string header;  ///< the algorithm's prelude header in device/, or empty
+  std::vector<KernelArgument> arguments;
+};
+
+/// Generates the text of `step`. Throws ScheduleError for knobs that name no algorithm or protocol.
+[[nodiscard]] KernelText generate(const sched::Plan& plan, const sched::KernelStep& step);
+
+/// The prelude of `target` ("host" or "cuda") followed by the kernel: what a compiler is given.
+[[nodiscard]] std::string complete_source(const KernelText& kernel, std::string_view target);
+
+/// The op that line `line` (from 1) of `complete_source` belongs to, by its label; empty when it is in the prelude.
+[[nodiscard]] std::string op_at_line(std::string_view source, int line);
+
+}  // namespace coconet::jit

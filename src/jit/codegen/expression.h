@@ -1,0 +1,29 @@
+// Pointwise ops as dialect text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace coconet::jit {
+
+/// "f32": the dialect's name of a dtype.
+[[nodiscard]] std::string_view storage_type(DType dtype);
+/// The dialect's type that values of `dtype` are computed in: f32 for f16 and bf16.
+[[nodiscard]] std::string_view compute_type(DType dtype);
+
+/// `number` as a literal of `dtype`'s computation type.
+[[nodiscard]] std::string literal(double number, DType dtype);
+
+/// The row's device text with a, b and c replaced by the operands. Operands are parenthesised unless they are names
+/// or literals.
+[[nodiscard]] std::string expand(std::string_view device, const std::string& a, const std::string& b,
+                                 const std::string& c);
+/// Whether the text reads each operand at most once, so that an operand may itself be an expression.
+[[nodiscard]] bool reads_once(std::string_view device);
+
+/// `text` made a C identifier that is no word of the dialect.
+[[nodiscard]] std::string identifier(std::string_view text);
+
+}  // namespace coconet::jit

@@ -1,0 +1,243 @@
+// The parts of a kernel's text that do not depend on its kind.
+#include "jit/codegen/kernel_writer.h"
+
+#include <algorithm>
+
+#include "coconet/error.h"
+#include "jit/codegen/expression.h"
+
+namespace coconet::jit {
+
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+using sched::BufferId;
+
+KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& step)
+    : plan_(plan),
+      step_(step),
+      ranks_(step.kind == sched::KernelStep::Kind::all_reduce
+                 ? plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size
+                 : 1),
+      users_(plan.graph.users()),
+      names_{step.name, step.name + "_block"} {}
+
+std::string KernelWriter::unique(std::string_view text) {
+  const std::string stem = identifier(text);
+  std::string name = stem;
+  for (int number = 2; !names_.insert(name).second; ++number) name = stem + "_" + std::to_string(number);
+  return name;
+}
+
+std::string KernelWriter::variable(ValueId value) {
+  auto& name = variables_[value];
+  if (name.empty()) name = unique(graph().at(value).name);
+  return name;
+}
+
+std::string KernelWriter::argument(KernelArgument wanted) {
+  for (const KernelArgument& known : arguments_) {
+    if (known.kind == wanted.kind && known.buffer == wanted.buffer && known.value == wanted.value &&
+        known.dim == wanted.dim) {
+      return "a." + known.name;
+    }
+  }
+  wanted.name = unique(wanted.name);
+  arguments_.push_back(std::move(wanted));
+  return "a." + arguments_.back().name;
+}
+
+std::string KernelWriter::pointer(BufferId id) {
+  return argument({KernelArgument::Kind::pointer, buffer(id).name + "_data", id, -1, 0});
+}
+
+std::string KernelWriter::pointers(BufferId id) {
+  return argument({KernelArgument::Kind::pointers, buffer(id).name + "_ranks", id, -1, 0});
+}
+
+bool KernelWriter::is_linear(const Shape& shape, const ir::Placements& layout) const {
+  if (shape != domain().shape) return false;
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    const Placement mine = domain().layout[axis];
+    if (layout[axis] == mine) continue;
+    const bool leading = (mine.kind != Placement::Kind::sliced || mine.dim == 0) &&
+                         (layout[axis].kind != Placement::Kind::sliced || layout[axis].dim == 0);
+    if (!leading) return false;
+  }
+  return true;
+}
+
+bool KernelWriter::all_linear() const {
+  const auto linear = [&](const auto& access) {
+    return is_linear(buffer(access.buffer).shape, buffer(access.buffer).layout);
+  };
+  return std::all_of(step_.loads.begin(), step_.loads.end(), linear) &&
+         std::all_of(step_.stores.begin(), step_.stores.end(), linear);
+}
+
+std::string KernelWriter::linear_index(BufferId id) {
+  const ir::Placements& layout = buffer(id).layout;
+  if (!is_linear(buffer(id).shape, layout)) throw InternalError("'" + buffer(id).name + "' has no linear index");
+  bool same = true;
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    const bool mine = domain().layout[axis].kind == Placement::Kind::sliced;
+    same = same && mine == (layout[axis].kind == Placement::Kind::sliced);
+  }
+  if (same) return "i";
+  return argument({KernelArgument::Kind::offset, buffer(id).name + "_at", id, -1, 0}) + " + i";
+}
+
+ValueId KernelWriter::resolve(ValueId value) const {
+  const bool loaded = std::any_of(step_.loads.begin(), step_.loads.end(),
+                                  [&](const auto& load) { return load.value == value && !load.from_peers; });
+  if (!loaded && graph().at(value).op == Op::update) return resolve(graph().at(value).operands[1]);
+  return value;
+}
+
+std::string KernelWriter::read_number(ValueId value, DType context, bool round) {
+  const Node& node = graph().at(value);
+  const bool is_bool = context == DType::boolean;
+  if (node.op == Op::constant) {
+    const double number = round ? round_to(context, node.attributes.number) : node.attributes.number;
+    return is_bool ? (number != 0 ? "b8(1)" : "b8(0)") : literal(number, context);
+  }
+  const std::string from = argument({KernelArgument::Kind::number, node.name, -1, value, 0});
+  const std::string type(compute_type(context));
+  const std::string suffix = (type == "f32" ? "" : "_" + type) + (round ? "_rounded" : "");
+  const std::string name = from.substr(2) + "_" + (suffix.empty() ? "n" : suffix.substr(1));
+  std::string initialiser = is_bool ? "b8(" + from + " != 0)" : type + "(" + from + ")";
+  if (round && !is_bool) initialiser = rounded(initialiser, context);
+  names_.insert(name);
+  numbers_[name] = "const " + type + " " + name + " = " + initialiser;
+  return name;
+}
+
+std::string KernelWriter::read(ValueId value, DType context) {
+  const ValueId meant = resolve(value);
+  if (graph().at(meant).weak) return read_number(meant, context, meant != value);
+  if (const auto found = inlined_.find(meant); found != inlined_.end()) return found->second;
+  if (!defined_.contains(meant)) throw InternalError("'" + graph().at(meant).name + "' is read before it is computed");
+  return variable(meant);
+}
+
+std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
+  switch (dtype) {
+    case DType::f16:
+    case DType::bf16: return "rounded<" + std::string(storage_type(dtype)) + ">(" + text + ")";
+    case DType::i8:
+    case DType::u8:
+    case DType::boolean: return std::string(storage_type(dtype)) + "(" + text + ")";
+    default: return text;
+  }
+}
+
+std::string KernelWriter::stored(const std::string& text, DType dtype) const {
+  return dtype == DType::f16 || dtype == DType::bf16
+             ? "narrow<" + std::string(storage_type(dtype)) + ">(" + text + ")"
+             : text;
+}
+
+std::string KernelWriter::expression(ValueId value) {
+  const Node& node = graph().at(value);
+  if (node.op == Op::cast) {
+    const Node& from = graph().at(resolve(node.operands[0]));
+    const std::string operand = read(node.operands[0], from.dtype);
+    if (node.dtype == DType::boolean) return "b8(" + operand + " != 0)";
+    return rounded(std::string(compute_type(node.dtype)) + "(" + operand + ")", node.dtype);
+  }
+  const ir::PointwiseRow& row = *ir::find_pointwise(node.op);
+  DType typed = node.dtype;
+  for (std::size_t i = row.rule == ir::DTypeRule::choose ? 1 : 0; i < node.operands.size(); ++i) {
+    const Node& from = graph().at(node.operands[i]);
+    if (!from.weak) typed = from.dtype;
+  }
+  std::string operands[3];
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const bool condition = row.rule == ir::DTypeRule::choose && i == 0;
+    operands[i] = read(node.operands[i], condition ? DType::boolean : typed);
+  }
+  return rounded(expand(row.device, operands[0], operands[1], operands[2]), node.dtype);
+}
+
+std::string KernelWriter::number_text(ValueId value) const {
+  const Node& node = graph().at(value);
+  if (node.op == Op::constant) return literal(node.attributes.number, DType::f64);
+  if (node.op == Op::scalar || node.user_named) return node.name;
+  if (node.op == Op::extent) return "extent of " + node.attributes.extent.str();
+  std::string operands[3];
+  for (std::size_t i = 0; i < node.operands.size(); ++i) operands[i] = number_text(node.operands[i]);
+  return expand(ir::find_pointwise(node.op)->device, operands[0], operands[1], operands[2]);
+}
+
+bool KernelWriter::can_inline(ValueId value) const {
+  if (graph().at(value).user_named) return false;
+  int reads = 0;
+  for (const ValueId user : users_[static_cast<std::size_t>(value)]) {
+    const Node& node = graph().at(user);
+    const ir::PointwiseRow* row = ir::find_pointwise(node.op);
+    if (row == nullptr || !reads_once(row->device)) return false;
+    reads += static_cast<int>(std::count(node.operands.begin(), node.operands.end(), value));
+  }
+  const bool is_stored = std::any_of(step_.stores.begin(), step_.stores.end(),
+                                     [&](const auto& store) { return resolve(store.value) == value; });
+  return reads == 1 && !is_stored;
+}
+
+std::string KernelWriter::label(ValueId value) const {
+  const Node& node = graph().at(value);
+  std::string name = node.name;
+  for (const ValueId user : users_[static_cast<std::size_t>(value)]) {
+    if (graph().at(user).op == Op::update && graph().at(user).operands[1] == value) name = graph().at(user).name;
+  }
+  return "// op " + name + " (" + std::string(to_string(node.op)) + ")" +
+         (node.origin.empty() ? "" : ", by " + node.origin);
+}
+
+std::string KernelWriter::compute_members(const std::string& indent) {
+  constexpr std::size_t longest_inlined = 60;
+  std::string text;
+  for (const ValueId member : step_.members) {
+    const Node& node = graph().at(member);
+    if (!ir::is_elementwise(node.op)) continue;
+    const std::string value = expression(member);
+    if (can_inline(member) && value.size() <= longest_inlined) {
+      inlined_[member] = value;
+      continue;
+    }
+    text += indent + label(member) + "\n";
+    text += indent + "const " + std::string(compute_type(node.dtype)) + " " + variable(member) + " = " + value + ";\n";
+    define(member);
+  }
+  return text;
+}
+
+std::string KernelWriter::number_variables() const {
+  std::string text;
+  for (const auto& [name, statement] : numbers_) text += "  " + statement + ";\n";
+  return text;
+}
+
+KernelText KernelWriter::finish(const std::string& body, const std::string& header) const {
+  std::string source = "// kernel " + step_.name + " of program " + graph().name + " on " + graph().mesh.str() + "\n";
+  source += "struct Args {\n";
+  for (const KernelArgument& argument : arguments_) {
+    const auto element = [&] { return std::string(storage_type(buffer(argument.buffer).dtype)); };
+    switch (argument.kind) {
+      case KernelArgument::Kind::pointer: source += "  " + element() + "* " + argument.name + ";"; break;
+      case KernelArgument::Kind::pointers:
+        source += "  " + element() + "* " + argument.name + "[" + std::to_string(ranks_) + "];";
+        break;
+      case KernelArgument::Kind::number:
+        source += "  f64 " + argument.name + ";  // " + number_text(argument.value);
+        break;
+      case KernelArgument::Kind::vectorize: source += "  u64 " + argument.name + ";"; break;
+      case KernelArgument::Kind::sync: source += "  Sync<" + std::to_string(ranks_) + "> " + argument.name + ";"; break;
+      default: source += "  index_t " + argument.name + ";"; break;
+    }
+    source += "\n";
+  }
+  source += "};\n\n" + body + "KERNEL_ENTRY(" + step_.name + ")\n";
+  return {step_.name, std::move(source), header, arguments_};
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,86 @@
+// Writes one kernel: what all kinds of kernels share, names, arguments, operands and the computation of members.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/codegen/codegen.h"
+
+namespace coconet::jit {
+
+class KernelWriter {
+ public:
+  KernelWriter(const sched::Plan& plan, const sched::KernelStep& step);
+
+  [[nodiscard]] const ir::Graph& graph() const { return plan_.graph; }
+  [[nodiscard]] const sched::KernelStep& step() const { return step_; }
+  [[nodiscard]] const ir::Node& domain() const { return graph().at(step_.domain); }
+  [[nodiscard]] const sched::PlanBuffer& buffer(sched::BufferId id) const {
+    return plan_.buffers[static_cast<std::size_t>(id)];
+  }
+
+  /// An identifier that starts like `text` and is not used in this kernel yet.
+  std::string unique(std::string_view text);
+  /// The variable that holds `value` in the lanes loop.
+  std::string variable(ir::ValueId value);
+  /// "a.name" of the argument, declared at its first use.
+  std::string argument(KernelArgument argument);
+  std::string pointer(sched::BufferId id);
+  std::string pointers(sched::BufferId id);
+
+  /// The element index into a buffer at linear domain index `i`; needs `is_linear`.
+  std::string linear_index(sched::BufferId id);
+  /// Whether a tensor lies in memory as the kernel's domain does, but for where its part begins.
+  [[nodiscard]] bool is_linear(const Shape& shape, const ir::Placements& layout) const;
+  /// The same for all loads and stores.
+  [[nodiscard]] bool all_linear() const;
+
+  /// Says that `value` is held in `variable(value)` from here on.
+  void define(ir::ValueId value) { defined_.insert(value); }
+  /// Statements that compute all elementwise members, each line starting with `indent`; the text of those that are
+  /// read once is kept for their reader instead.
+  std::string compute_members(const std::string& indent);
+  /// `value` in its computation type: a variable, a literal, or an expression.
+  std::string read(ir::ValueId value, DType context);
+  /// The value that `value` stands for inside the kernel: what an update writes.
+  [[nodiscard]] ir::ValueId resolve(ir::ValueId value) const;
+  /// `text`, of `dtype`'s computation type, as a stored element.
+  [[nodiscard]] std::string stored(const std::string& text, DType dtype) const;
+  /// `text` rounded to `dtype`, in its computation type.
+  [[nodiscard]] std::string rounded(const std::string& text, DType dtype) const;
+  /// "// op avg (all_reduce), by split ..."
+  [[nodiscard]] std::string label(ir::ValueId value) const;
+
+  /// Puts together comment, argument block and body. `setup` is text before the body's loop that numbers need.
+  [[nodiscard]] KernelText finish(const std::string& body, const std::string& header) const;
+  /// Statements that make variables of the numbers read so far.
+  [[nodiscard]] std::string number_variables() const;
+  [[nodiscard]] int ranks() const { return ranks_; }
+
+ private:
+  [[nodiscard]] std::string expression(ir::ValueId value);
+  [[nodiscard]] bool can_inline(ir::ValueId value) const;
+  /// A number's expression, for people.
+  [[nodiscard]] std::string number_text(ir::ValueId value) const;
+  std::string read_number(ir::ValueId value, DType context, bool round);
+
+  const sched::Plan& plan_;
+  const sched::KernelStep& step_;
+  int ranks_;
+  std::vector<std::vector<ir::ValueId>> users_;
+  std::set<std::string> names_;
+  std::map<ir::ValueId, std::string> variables_;
+  std::map<ir::ValueId, std::string> inlined_;
+  std::set<ir::ValueId> defined_;
+  std::vector<KernelArgument> arguments_;
+  std::map<std::string, std::string> numbers_;  ///< variable -> its initialiser
+};
+
+/// The kinds of kernels.
+[[nodiscard]] KernelText write_pointwise(const sched::Plan& plan, const sched::KernelStep& step);
+[[nodiscard]] KernelText write_reduction(const sched::Plan& plan, const sched::KernelStep& step);
+
+}  // namespace coconet::jit

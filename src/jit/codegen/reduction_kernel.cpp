@@ -1,0 +1,130 @@
+// Kernels that reduce over dimensions of their domain: one block computes one result, its lanes share the elements.
+#include <algorithm>
+
+#include "jit/algo/algorithm.h"
+#include "jit/codegen/expression.h"
+#include "jit/codegen/kernel_writer.h"
+
+namespace coconet::jit {
+
+using ir::Node;
+using ir::ValueId;
+using sched::BufferId;
+
+namespace {
+
+class ReductionKernel {
+ public:
+  ReductionKernel(const sched::Plan& plan, const sched::KernelStep& step)
+      : writer_(plan, step),
+        step_(step),
+        reduction_(plan.graph.at(step.members.back())),
+        contiguous_(loads_linear() && reduces_trailing_dims()) {}
+
+  KernelText write() {
+    const std::string outputs = writer_.argument({KernelArgument::Kind::outputs, "outputs", -1, -1, 0});
+    const std::string inner = writer_.argument({KernelArgument::Kind::inner, "inner", -1, -1, 0});
+    const std::string type(compute_type(reduction_.dtype));
+    const std::string kept = contiguous_ ? "" : coordinates("o", false, "    ");
+    const std::string element = write_element(inner);
+
+    std::string body = "DEVICE void " + step_.name + "_block(const Args& a, const Block& block) {\n";
+    body += writer_.number_variables();
+    body += "  for (index_t o = block.index; o < " + outputs + "; o += block.count) {\n" + kept;
+    body += "    " + writer_.label(step_.members.back()) + "\n";
+    const std::string total = writer_.variable(step_.members.back());
+    body += "    const " + type + " " + total + " = block_reduce<" +
+            std::string(device_operator(reduction_.attributes.reduction)) + ", " + type + ">(block, " + inner +
+            ", [&](index_t j) -> " + type + " {\n" + element + "    });\n";
+    for (const auto& store : step_.stores) {
+      body += "    if (is_leader(block)) " + writer_.pointer(store.buffer) + "[o] = " +
+              writer_.stored(total, reduction_.dtype) + ";\n";
+    }
+    body += "  }\n}\n";
+    return writer_.finish(body, "");
+  }
+
+ private:
+  [[nodiscard]] int rank() const { return static_cast<int>(writer_.domain().shape.size()); }
+  [[nodiscard]] bool reduced(int dim) const {
+    const auto& dims = reduction_.attributes.dims;
+    return std::binary_search(dims.begin(), dims.end(), dim);
+  }
+  [[nodiscard]] bool loads_linear() const {
+    return std::all_of(step_.loads.begin(), step_.loads.end(), [&](const auto& load) {
+      const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
+      return writer_.is_linear(buffer.shape, buffer.layout);
+    });
+  }
+  [[nodiscard]] bool reduces_trailing_dims() const {
+    for (int d = 0; d + 1 < rank(); ++d) {
+      if (reduced(d) && !reduced(d + 1)) return false;
+    }
+    return true;
+  }
+
+  /// Statements that take the coordinates of the reduced, or the kept, dimensions apart from `linear`.
+  std::string coordinates(const std::string& linear, bool of_reduced, const std::string& indent) {
+    std::vector<int> dims;
+    for (int d = 0; d < rank(); ++d) {
+      if (reduced(d) == of_reduced) dims.push_back(d);
+    }
+    std::string text;
+    std::string rest = linear;
+    for (std::size_t k = dims.size(); k-- > 0;) {
+      const std::string d = std::to_string(dims[k]);
+      if (k == 0) {
+        text += indent + "const index_t c" + d + " = " + rest + ";\n";
+        break;
+      }
+      const std::string extent = writer_.argument({KernelArgument::Kind::extent, "e" + d, -1, -1, dims[k]});
+      text += indent + "const index_t c" + d + " = " + rest + " % " + extent + ";\n";
+      text += indent + "const index_t r" + d + " = " + rest + " / " + extent + ";\n";
+      rest = "r" + d;
+    }
+    return text;
+  }
+
+  std::string index(BufferId buffer) {
+    if (contiguous_) return writer_.linear_index(buffer);
+    const Shape& shape = writer_.buffer(buffer).shape;
+    const std::string& name = writer_.buffer(buffer).name;
+    std::string text = writer_.argument({KernelArgument::Kind::offset, name + "_at", buffer, -1, 0});
+    for (int d = 0; d < rank(); ++d) {
+      const int own = d - (rank() - static_cast<int>(shape.size()));
+      const bool repeats = own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
+                                       !(writer_.domain().shape[static_cast<std::size_t>(d)] == Dim(1)));
+      if (repeats) continue;
+      text += " + c" + std::to_string(d) + " * " +
+              writer_.argument({KernelArgument::Kind::stride, name + "_s" + std::to_string(d), buffer, -1, d});
+    }
+    return text;
+  }
+
+  std::string write_element(const std::string& inner) {
+    const std::string indent = "      ";
+    std::string text = contiguous_ ? indent + "const index_t i = o * " + inner + " + j;\n"
+                                   : coordinates("j", true, indent);
+    for (const auto& load : step_.loads) {
+      const Node& node = writer_.graph().at(load.value);
+      text += indent + "const " + std::string(compute_type(node.dtype)) + " " + writer_.variable(load.value) +
+              " = wide(" + writer_.pointer(load.buffer) + "[" + index(load.buffer) + "]);\n";
+      writer_.define(load.value);
+    }
+    text += writer_.compute_members(indent);
+    return text + indent + "return " + writer_.read(reduction_.operands.front(), reduction_.dtype) + ";\n";
+  }
+
+  KernelWriter writer_;
+  const sched::KernelStep& step_;
+  const Node& reduction_;
+  bool contiguous_;
+};
+
+}  // namespace
+
+KernelText write_reduction(const sched::Plan& plan, const sched::KernelStep& step) {
+  return ReductionKernel(plan, step).write();
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,161 @@
+// Device prelude, the half that host and CUDA share: dtypes' computation, reductions, and the barrier of ranks.
+
+// ---- computation types: f16 and bf16 compute in f32, all others in their own type ----------------------------
+
+DEVICE f64 wide(f64 x) { return x; }
+DEVICE f32 wide(f32 x) { return x; }
+DEVICE i64 wide(i64 x) { return x; }
+DEVICE i32 wide(i32 x) { return x; }
+DEVICE i8 wide(i8 x) { return x; }
+DEVICE u8 wide(u8 x) { return x; }
+
+template <class T>
+struct wide_type {
+  typedef T type;
+};
+template <>
+struct wide_type<f16> {
+  typedef f32 type;
+};
+template <>
+struct wide_type<bf16> {
+  typedef f32 type;
+};
+
+/// `x` as a stored T: rounded to nearest even, wrapped, or unchanged.
+template <class T, class S>
+DEVICE T narrow(S x) {
+  return narrow_to<T>::from(typename wide_type<T>::type(x));
+}
+
+/// `x` rounded to T, in T's computation type.
+template <class T, class S>
+DEVICE typename wide_type<T>::type rounded(S x) {
+  return wide(narrow<T>(x));
+}
+
+DEVICE f32 abs_(f32 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
+DEVICE f64 abs_(f64 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
+DEVICE i64 abs_(i64 x) { return x < 0 ? -x : x; }
+DEVICE i32 abs_(i32 x) { return x < 0 ? -x : x; }
+DEVICE i8 abs_(i8 x) { return i8(x < 0 ? -x : x); }
+DEVICE u8 abs_(u8 x) { return x; }
+
+template <class T>
+DEVICE T sign_(T x) {
+  return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+}
+DEVICE f32 gelu_(f32 x) { return 0.5f * x * (1 + erf_(x * 0.70710678118654752f)); }
+DEVICE f64 gelu_(f64 x) { return 0.5 * x * (1 + erf_(x * 0.70710678118654752440)); }
+
+constexpr f64 infinity = __builtin_huge_val();
+
+// ---- reductions ---------------------------------------------------------------------------------------------
+
+template <class T>
+struct limits {
+  static constexpr bool is_signed = T(-1) < T(0);
+  static constexpr T top = is_signed ? T((u64(1) << (8 * sizeof(T) - 1)) - 1) : T(~u64(0));
+  static constexpr T bottom = is_signed ? T(-top - 1) : T(0);
+};
+template <>
+struct limits<f32> {
+  static constexpr f32 top = f32(infinity), bottom = f32(-infinity);
+};
+template <>
+struct limits<f64> {
+  static constexpr f64 top = infinity, bottom = -infinity;
+};
+
+struct sum_of {
+  template <class T>
+  DEVICE T identity() {
+    return T(0);
+  }
+  template <class T>
+  DEVICE T apply(T a, T b) {
+    return T(a + b);
+  }
+};
+struct prod_of {
+  template <class T>
+  DEVICE T identity() {
+    return T(1);
+  }
+  template <class T>
+  DEVICE T apply(T a, T b) {
+    return T(a * b);
+  }
+};
+struct max_of {
+  template <class T>
+  DEVICE T identity() {
+    return limits<T>::bottom;
+  }
+  template <class T>
+  DEVICE T apply(T a, T b) {
+    return (a > b || a != a) ? a : b;
+  }
+};
+struct min_of {
+  template <class T>
+  DEVICE T identity() {
+    return limits<T>::top;
+  }
+  template <class T>
+  DEVICE T apply(T a, T b) {
+    return (a < b || a != a) ? a : b;
+  }
+};
+
+// ---- ranks --------------------------------------------------------------------------------------------------
+
+/// Why a kernel gave up, for the host to say: filled by the first wait that failed.
+struct Fault {
+  u64 code;  // 1: a rank was late; 2: a rank failed before the kernel and said so
+  u64 phase, block, peer, expected, found;
+};
+
+/// What R ranks need to wait for each other. Flag [block * R + peer] of a rank, one cache line each, holds twice
+/// the epoch that `peer` has reached; the lowest bit says that `peer` failed.
+template <int R>
+struct Sync {
+  u64* flags[R];
+  u64* own_flags;
+  Fault* fault;
+  u64 epoch, rank, timeout, spin_limit;
+};
+
+constexpr int FLAG_STRIDE = 8;
+
+/// Waits until every rank's block of the same index is here; what they wrote before is visible after. False, for
+/// all threads of the block, when a rank is late or failed.
+template <int R>
+DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
+  block_barrier(block);
+  bool ok = true;
+  if (is_leader(block)) {
+    const u64 target = (sync.epoch + phase) * 2;
+    UNROLL
+    for (int peer = 0; peer < R; ++peer) {
+      if (u64(peer) != sync.rank) signal(sync.flags[peer] + (block.index * R + sync.rank) * FLAG_STRIDE, target);
+    }
+    for (int peer = 0; peer < R && ok; ++peer) {
+      if (u64(peer) == sync.rank) continue;
+      const u64* flag = sync.own_flags + (block.index * R + peer) * FLAG_STRIDE;
+      u64 found = observe(flag);
+      u64 started = 0;
+      for (u64 looks = 1; found < target; ++looks) {
+        relax(looks, sync.spin_limit);
+        if (looks % 1024 == 0) {
+          if (started == 0) started = now();
+          if (now() - started > sync.timeout) break;
+        }
+        found = observe(flag);
+      }
+      ok = found >= target && found != target + 1;
+      if (!ok) *sync.fault = Fault{found < target ? 1u : 2u, phase, u64(block.index), u64(peer), target, found};
+    }
+  }
+  return all_in_block(block, ok);
+}

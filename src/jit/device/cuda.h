@@ -1,0 +1,210 @@
+// Device prelude, CUDA half: what kernels are written in, for NVRTC. It includes nothing; host.h gives the same
+// names for the system C++ compiler.
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef unsigned char b8;
+typedef int i32;
+typedef long long i64;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+typedef long long index_t;
+
+#define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
+#define UNROLL _Pragma("unroll")
+
+constexpr int VECTOR_BYTES = 16;
+
+/// Where a kernel runs: block `index` of `count`, thread `thread` of `threads`.
+struct Block {
+  index_t index, count;
+  int thread, threads;
+};
+DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
+DEVICE void block_barrier(const Block&) { __syncthreads(); }
+DEVICE bool all_in_block(const Block&, bool ok) { return __syncthreads_and(ok) != 0; }
+/// The block as if it were the only one, to share out work among its own threads.
+DEVICE Block alone(const Block& block) { return Block{0, 1, block.thread, block.threads}; }
+
+/// Defines the entry point that the launcher starts.
+#define KERNEL_ENTRY(name)                                                                          \
+  extern "C" __global__ void name(const __grid_constant__ Args args) {                              \
+    name##_block(args, Block{blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}); \
+  }
+
+// ---- bits and math ------------------------------------------------------------------------------------------
+
+DEVICE u32 bits_of(f32 x) { return __float_as_uint(x); }
+DEVICE f32 float_of(u32 x) { return __uint_as_float(x); }
+
+#define COCONET_MATH(name)                        \
+  DEVICE f32 name##_(f32 x) { return name##f(x); } \
+  DEVICE f64 name##_(f64 x) { return name(x); }
+COCONET_MATH(sqrt)
+COCONET_MATH(exp)
+COCONET_MATH(expm1)
+COCONET_MATH(log)
+COCONET_MATH(log1p)
+COCONET_MATH(sin)
+COCONET_MATH(cos)
+COCONET_MATH(tanh)
+COCONET_MATH(erf)
+COCONET_MATH(floor)
+COCONET_MATH(ceil)
+#undef COCONET_MATH
+DEVICE f32 pow_(f32 x, f32 y) { return powf(x, y); }
+DEVICE f64 pow_(f64 x, f64 y) { return pow(x, y); }
+
+// ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store ------------------------------
+
+struct f16 {
+  unsigned short bits;
+};
+struct bf16 {
+  unsigned short bits;
+};
+
+DEVICE f32 wide(f16 x) {
+  f32 value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));
+  return value;
+}
+DEVICE f32 wide(bf16 x) { return float_of(u32(x.bits) << 16); }
+
+template <class T>
+struct narrow_to {
+  template <class S>
+  DEVICE T from(S x) {
+    return T(x);
+  }
+};
+template <>
+struct narrow_to<f16> {
+  DEVICE f16 from(f32 x) {
+    f16 value;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(value.bits) : "f"(x));
+    return value;
+  }
+};
+template <>
+struct narrow_to<bf16> {
+  DEVICE bf16 from(f32 x) {
+    bf16 value;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(value.bits) : "f"(x));
+    return value;
+  }
+};
+
+// ---- vectors ------------------------------------------------------------------------------------------------
+
+/// N elements that a lane loads, computes and stores together, in accesses of at most 16 bytes.
+template <int N, class T>
+struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) vec {
+  T lane[N];
+  DEVICE_MEMBER T& operator[](int i) { return lane[i]; }
+  DEVICE_MEMBER const T& operator[](int i) const { return lane[i]; }
+};
+
+/// The widest access that moves part of a vector of `bytes`.
+template <int bytes>
+struct access {
+  typedef int4 type;
+};
+template <>
+struct access<8> {
+  typedef int2 type;
+};
+template <>
+struct access<4> {
+  typedef int type;
+};
+template <>
+struct access<2> {
+  typedef short type;
+};
+template <>
+struct access<1> {
+  typedef char type;
+};
+
+template <int N, class T>
+DEVICE vec<N, T> load(const T* from) {
+  typedef typename access<sizeof(vec<N, T>)>::type part;
+  vec<N, T> value;
+  UNROLL
+  for (int i = 0; i < int(sizeof(value) / sizeof(part)); ++i) {
+    reinterpret_cast<part*>(&value)[i] = reinterpret_cast<const part*>(from)[i];
+  }
+  return value;
+}
+
+template <int N, class T>
+DEVICE void store(T* to, const vec<N, T>& value) {
+  typedef typename access<sizeof(vec<N, T>)>::type part;
+  UNROLL
+  for (int i = 0; i < int(sizeof(value) / sizeof(part)); ++i) {
+    reinterpret_cast<part*>(to)[i] = reinterpret_cast<const part*>(&value)[i];
+  }
+}
+
+template <int N, class F>
+DEVICE void lanes(F f) {
+  UNROLL
+  for (int l = 0; l < N; ++l) f(l);
+}
+
+/// A number of lanes as a type, so that one body serves whole vectors and the tail.
+template <int N>
+struct width {};
+
+/// Calls f(width<W>, i) for whole vectors of [0, count) and f(width<1>, i) for what is left over, strided over
+/// the grid. `vectorize` is 0 when some operand is not aligned to its vectors: then all accesses are single.
+template <int W, class F>
+DEVICE void for_each(const Block& block, index_t count, u64 vectorize, F f) {
+  const index_t bulk = vectorize ? count / W * W : 0;
+  const index_t first = block.index * block.threads + block.thread;
+  const index_t step = block.count * block.threads;
+  for (index_t i = first * W; i < bulk; i += step * W) f(width<W>{}, i);
+  for (index_t i = bulk + first; i < count; i += step) f(width<1>{}, i);
+}
+
+/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` and the block alone; all threads
+/// get the result.
+template <class Op, class T, class F>
+DEVICE T block_reduce(const Block& block, index_t count, F f) {
+  __shared__ T of_warp[32];
+  T partial = Op::template identity<T>();
+  for (index_t i = block.thread; i < count; i += block.threads) partial = Op::apply(partial, f(i));
+  for (int step = 16; step > 0; step /= 2) {
+    partial = Op::apply(partial, T(__shfl_down_sync(0xffffffffu, partial, step)));
+  }
+  block_barrier(block);
+  if (block.thread % 32 == 0) of_warp[block.thread / 32] = partial;
+  block_barrier(block);
+  T total = of_warp[0];
+  for (int warp = 1; warp < block.threads / 32; ++warp) total = Op::apply(total, of_warp[warp]);
+  return total;
+}
+
+// ---- waiting for other ranks --------------------------------------------------------------------------------
+
+/// Nanoseconds of the device's clock.
+DEVICE u64 now() {
+  u64 time;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+  return time;
+}
+
+DEVICE void relax(u64, u64) {}
+
+DEVICE void signal(u64* flag, u64 value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(flag), "l"(value) : "memory");
+}
+DEVICE u64 observe(const u64* flag) {
+  u64 value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(flag) : "memory");
+  return value;
+}

@@ -1,0 +1,22 @@
+// Device prelude, algorithm "direct": every rank reads its slice from all ranks and writes results to all ranks.
+
+/// Elements [at, at + N) of all ranks' arrays, reduced with Op in rank order, in the computation type.
+template <class Op, int N, int R, class T>
+DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(T* const (&ranks)[R], index_t at) {
+  vec<N, typename wide_type<T>::type> total;
+  const vec<N, T> first = load<N>(ranks[0] + at);
+  lanes<N>([&](int l) { total[l] = wide(first[l]); });
+  UNROLL
+  for (int rank = 1; rank < R; ++rank) {
+    const vec<N, T> next = load<N>(ranks[rank] + at);
+    lanes<N>([&](int l) { total[l] = Op::apply(total[l], wide(next[l])); });
+  }
+  return total;
+}
+
+/// Writes `value` to elements [at, at + N) of all ranks' arrays.
+template <int N, int R, class T>
+DEVICE void store_ranks(T* const (&ranks)[R], index_t at, const vec<N, T>& value) {
+  UNROLL
+  for (int rank = 0; rank < R; ++rank) store<N>(ranks[rank] + at, value);
+}

@@ -1,0 +1,12 @@
+// The device prelude: the text of the other headers in this folder, embedded at build time. Kernels are compiled
+// from it; the library itself never includes it.
+#pragma once
+
+#include <string_view>
+
+namespace coconet::jit::device {
+
+/// The text of the prelude header `name` ("host.h"); empty when there is none of that name.
+[[nodiscard]] std::string_view file(std::string_view name);
+
+}  // namespace coconet::jit::device

@@ -1,0 +1,207 @@
+// Device prelude, host half: what kernels are written in, for the system C++ compiler. It includes nothing, so
+// that a kernel compiles in a fraction of a second; cuda.h gives the same names for NVRTC.
+//
+// A block runs as one lane; its vectors are as wide as the machine's. Ranks are processes or threads that share
+// memory, and flags are atomics in it.
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef unsigned char b8;
+typedef int i32;
+typedef long long i64;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+typedef long long index_t;
+
+#define DEVICE static inline __attribute__((always_inline))
+#define DEVICE_MEMBER inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 64")
+#endif
+
+constexpr int VECTOR_BYTES = 64;
+
+/// Where a kernel runs: block `index` of `count`.
+struct Block {
+  index_t index, count;
+};
+DEVICE bool is_leader(const Block&) { return true; }
+DEVICE void block_barrier(const Block&) {}
+DEVICE bool all_in_block(const Block&, bool ok) { return ok; }
+/// The block as if it were the only one, to share out work among its own lanes.
+DEVICE Block alone(const Block&) { return Block{0, 1}; }
+
+/// Defines the entry point that the launcher calls, for one block at a time.
+#define KERNEL_ENTRY(name)                                                                         \
+  extern "C" __attribute__((visibility("default"))) void name(const Args* args, index_t block_index, \
+                                                              index_t block_count) {               \
+    name##_block(*args, Block{block_index, block_count});                                          \
+  }
+
+// ---- bits and math ------------------------------------------------------------------------------------------
+
+DEVICE u32 bits_of(f32 x) { return __builtin_bit_cast(u32, x); }
+DEVICE f32 float_of(u32 x) { return __builtin_bit_cast(f32, x); }
+
+#define COCONET_MATH(name)                                    \
+  DEVICE f32 name##_(f32 x) { return __builtin_##name##f(x); } \
+  DEVICE f64 name##_(f64 x) { return __builtin_##name(x); }
+COCONET_MATH(sqrt)
+COCONET_MATH(exp)
+COCONET_MATH(expm1)
+COCONET_MATH(log)
+COCONET_MATH(log1p)
+COCONET_MATH(sin)
+COCONET_MATH(cos)
+COCONET_MATH(tanh)
+COCONET_MATH(erf)
+COCONET_MATH(floor)
+COCONET_MATH(ceil)
+#undef COCONET_MATH
+DEVICE f32 pow_(f32 x, f32 y) { return __builtin_powf(x, y); }
+DEVICE f64 pow_(f64 x, f64 y) { return __builtin_pow(x, y); }
+
+// ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store ------------------------------
+// Written with selects instead of branches, so that loops over lanes become vector code.
+
+struct f16 {
+  unsigned short bits;
+};
+struct bf16 {
+  unsigned short bits;
+};
+
+DEVICE f32 wide(f16 x) {
+  const u32 magnitude = (u32(x.bits) & 0x7fffu) << 13;
+  const f32 scaled = float_of(magnitude) * float_of(0x77800000u);  // 2^112 moves the exponent's bias, exactly
+  const u32 special = magnitude | 0x7f800000u;                     // infinity and NaN
+  const u32 value = magnitude >= 0x0f800000u ? special : bits_of(scaled);
+  return float_of(value | (u32(x.bits) & 0x8000u) << 16);
+}
+DEVICE f32 wide(bf16 x) { return float_of(u32(x.bits) << 16); }
+
+template <class T>
+struct narrow_to {
+  template <class S>
+  DEVICE T from(S x) {
+    return T(x);
+  }
+};
+template <>
+struct narrow_to<f16> {
+  DEVICE f16 from(f32 x) {
+    const u32 sign = bits_of(x) >> 16 & 0x8000u;
+    const u32 magnitude = bits_of(x) & 0x7fffffffu;
+    const u32 odd = magnitude >> 13 & 1u;
+    const u32 normal = (magnitude + 0xc8000fffu + odd) >> 13;
+    // Adding 0.5 aligns a subnormal's last bit with the float's: the addition itself rounds to nearest even.
+    const u32 subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
+    const u32 special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const u32 finite = magnitude < 0x38800000u ? subnormal : normal;
+    return f16{static_cast<unsigned short>(sign | (magnitude >= 0x477ff000u ? special : finite))};
+  }
+};
+template <>
+struct narrow_to<bf16> {
+  DEVICE bf16 from(f32 x) {
+    const u32 bits = bits_of(x);
+    const u32 rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    const u32 quiet_nan = bits >> 16 | 0x40u;
+    return bf16{static_cast<unsigned short>((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded)};
+  }
+};
+
+// ---- vectors ------------------------------------------------------------------------------------------------
+
+/// N elements that a lane loads, computes and stores together.
+template <int N, class T>
+struct vec {
+  T lane[N];
+  DEVICE_MEMBER T& operator[](int i) { return lane[i]; }
+  DEVICE_MEMBER const T& operator[](int i) const { return lane[i]; }
+};
+
+template <int N, class T>
+DEVICE vec<N, T> load(const T* from) {
+  vec<N, T> value;
+  __builtin_memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+template <int N, class T>
+DEVICE void store(T* to, const vec<N, T>& value) {
+  __builtin_memcpy(to, &value, sizeof(value));
+}
+
+template <int N, class F>
+DEVICE void lanes(F f) {
+  for (int l = 0; l < N; ++l) f(l);
+}
+
+/// A number of lanes as a type, so that one body serves whole vectors and the tail.
+template <int N>
+struct width {};
+
+/// Calls f(width<W>, i) for this block's whole vectors of [0, count) and f(width<1>, i) for what is left over.
+/// `vectorize` is a fact about alignment that matters on GPUs only.
+template <int W, class F>
+DEVICE void for_each(const Block& block, index_t count, u64, F f) {
+  const index_t chunk = (count / W + block.count - 1) / block.count * W;
+  const index_t begin = chunk * block.index < count ? chunk * block.index : count;
+  const index_t end = block.index + 1 == block.count || begin + chunk > count ? count : begin + chunk;
+  index_t i = begin;
+  for (; i + W <= end; i += W) f(width<W>{}, i);
+  for (; i < end; ++i) f(width<1>{}, i);
+}
+
+/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` alone; all lanes get the result.
+template <class Op, class T, class F>
+DEVICE T block_reduce(const Block&, index_t count, F f) {
+  constexpr int W = 16;
+  T partial[W];
+  for (int l = 0; l < W; ++l) partial[l] = Op::template identity<T>();
+  index_t i = 0;
+  for (; i + W <= count; i += W) {
+    for (int l = 0; l < W; ++l) partial[l] = Op::apply(partial[l], f(i + l));
+  }
+  for (int l = 0; i + l < count; ++l) partial[l] = Op::apply(partial[l], f(i + l));
+  for (int step = W / 2; step > 0; step /= 2) {
+    for (int l = 0; l < step; ++l) partial[l] = Op::apply(partial[l], partial[l + step]);
+  }
+  return partial[0];
+}
+
+// ---- waiting for other ranks --------------------------------------------------------------------------------
+
+struct host_time {
+  long seconds, nanoseconds;
+};
+extern "C" int clock_gettime(int clock, host_time* time);
+extern "C" int sched_yield();
+
+/// Nanoseconds of a clock that only goes forward.
+DEVICE u64 now() {
+  host_time time;
+  clock_gettime(1, &time);
+  return u64(time.seconds) * 1000000000u + u64(time.nanoseconds);
+}
+
+/// Lets others run between two looks at a flag: a pause at first, the processor after `spin_limit` looks.
+DEVICE void relax(u64 looks, u64 spin_limit) {
+  if (looks >= spin_limit) {
+    sched_yield();
+  } else {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+}
+
+DEVICE void signal(u64* flag, u64 value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
+DEVICE u64 observe(const u64* flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
