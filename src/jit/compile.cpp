@@ -1,0 +1,96 @@
+// compile(): schedule, lower, agree, generate, compile, load, allocate.
+#include <algorithm>
+
+#include "coconet/error.h"
+#include "jit/cache/cache.h"
+#include "jit/executable_state.h"
+#include "jit/kernel_store.h"
+#include "sched/schedule.h"
+
+namespace coconet {
+
+namespace {
+
+void check_mesh(const Program& program, const World& world) {
+  if (program.mesh().size() == world.size()) return;
+  throw ProgramError("program '" + program.name() + "' is written for " + std::to_string(program.mesh().size()) +
+                     " ranks, mesh " + program.mesh().str() + ", but the world has " + std::to_string(world.size()) +
+                     "; use Mesh::over(world), or start that many ranks");
+}
+
+std::string text_of(const std::map<std::string, std::int64_t>& sizes) {
+  std::string text;
+  for (const auto& [name, extent] : sizes) text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(extent);
+  return text;
+}
+
+/// Collective: throws on every rank when the ranks compile different things, naming those that differ from rank 0.
+void check_agreement(jit::Comm& comm, const Program& program, const Schedule& schedule,
+                     const std::map<std::string, std::int64_t>& sizes) {
+  if (comm.size() == 1) return;
+  const std::string all[] = {program.json(), schedule.json(), text_of(sizes)};
+  const char* const names[] = {"program", "schedule", "sizes"};
+  const std::string shown[] = {"'" + program.name() + "'", "'" + schedule.name() + "'", text_of(sizes)};
+  std::string digests;
+  for (const std::string& part : all) digests += jit::sha256_hex(part);
+  const std::vector<std::string> others = comm.all_gather(digests);
+  const std::size_t length = digests.size() / std::size(all);
+  for (std::size_t part = 0; part < std::size(all); ++part) {
+    const auto digest = [&](std::size_t rank) { return others[rank].substr(part * length, length); };
+    std::string ranks;
+    int count = 0;
+    for (std::size_t rank = 1; rank < others.size(); ++rank) {
+      if (digest(rank) == digest(0)) continue;
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+      ++count;
+    }
+    if (count == 0) continue;
+    throw CommError("all ranks must compile the same, but rank" + (count > 1 ? std::string("s ") : std::string(" ")) + ranks +
+                    (count > 1 ? " have" : " has") + " another " + names[part] + " than rank 0; rank " +
+                    std::to_string(comm.rank()) + " has " + names[part] + " " + shown[part]);
+  }
+}
+
+}  // namespace
+
+Executable::State::State(World world_, Program program_, sched::Plan plan_, std::map<std::string, std::int64_t> sizes_)
+    : world(std::move(world_)),
+      program(std::move(program_)),
+      plan(std::move(plan_)),
+      sizes(std::move(sizes_)),
+      gate(*world.comm(), plan.graph.mesh),
+      tensors(*world.comm(), plan, sizes),
+      numbers(plan.graph, sizes) {
+  jit::Comm& comm = *world.comm();
+  for (const sched::PlanStep& planned : plan.steps) {
+    if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
+      steps.push_back({library->name, "library", jit::LibraryCollective(plan, *library, sizes, comm.rank()), {}});
+      auto& group = groups_[std::get<jit::LibraryCollective>(steps.back().work).axis()];
+      const int axis = plan.graph.at(library->value).attributes.axis;
+      if (!group) group = comm.group(gate.group(axis));
+      continue;
+    }
+    const auto& kernel = std::get<sched::KernelStep>(planned);
+    jit::KernelText text = jit::generate(plan, kernel);
+    auto loaded = jit::obtain_kernel(comm, text);
+    steps.push_back({kernel.name, std::string(to_string(kernel.kind)),
+                     jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), sizes, comm.rank(), gate), {}});
+  }
+}
+
+Executable compile(const Program& program, const Schedule& schedule, const World& world, const Sizes& sizes) {
+  jit::Comm& comm = *world.comm();
+  Sizes resolved;
+  std::vector<Program> scheduled;
+  sched::Plan plan;
+  jit::together(comm, [&] {
+    check_mesh(program, world);
+    resolved = ir::resolve_sizes(*program.graph(), sizes);
+    scheduled = schedule.apply(program);
+    plan = sched::lower(*scheduled.back().graph());
+  });
+  check_agreement(comm, program, schedule, resolved);
+  return Executable(std::make_unique<Executable::State>(world, scheduled.back(), std::move(plan), std::move(resolved)));
+}
+
+}  // namespace coconet

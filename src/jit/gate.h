@@ -1,0 +1,69 @@
+// The gate: shared flags by which the ranks of an executable meet, inside kernels and on the host, and learn that
+// one of them failed or is late.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coconet/mesh.h"
+#include "jit/comm/comm.h"
+
+namespace coconet::jit {
+
+/// What the device prelude's Fault holds.
+struct Fault {
+  std::uint64_t code = 0, phase = 0, block = 0, peer = 0, expected = 0, found = 0;
+};
+
+/// Most blocks that a kernel may have: the flags are laid out for them.
+inline constexpr int max_blocks = 64;
+
+/// "60" or "0.5", for messages.
+[[nodiscard]] std::string seconds(std::chrono::milliseconds time);
+
+class Gate {
+ public:
+  /// Collective.
+  Gate(Comm& comm, const Mesh& mesh);
+
+  /// Host side: waits for every rank of the world. `failed` tells the others that this rank cannot run the step;
+  /// returns whether any rank said so. Throws CommError naming a rank that is late.
+  [[nodiscard]] bool meet(bool failed);
+
+  /// Instead of launching an all_reduce kernel that all ranks enter: makes the others' kernels give up before they
+  /// touch anything.
+  void fail_kernel(int axis, int blocks);
+
+  /// Words of the prelude's Sync for a kernel along `axis`; `epoch_word` is the index of the word that changes.
+  [[nodiscard]] std::vector<std::uint64_t> sync_words(int axis);
+  static constexpr std::size_t epoch_word_from_end = 4;
+  /// The epoch of the next kernel along `axis`, which uses two.
+  [[nodiscard]] std::uint64_t next_epoch(int axis);
+
+  [[nodiscard]] const Fault& fault() const { return fault_; }
+  void clear_fault() { fault_ = {}; }
+  /// Ranks along `axis`, this one's group, in axis order.
+  [[nodiscard]] const std::vector<int>& group(int axis) const { return axes_[static_cast<std::size_t>(axis)].ranks; }
+
+ private:
+  struct Axis {
+    std::vector<int> ranks;
+    std::uint64_t position = 0;
+    std::uint64_t epoch = 1;
+    std::size_t flags = 0;  ///< offset into every rank's block of the shared memory
+  };
+  [[nodiscard]] std::uint64_t* flags(int rank, std::size_t offset) const;
+
+  Comm& comm_;
+  std::vector<Axis> axes_;
+  std::size_t host_flags_ = 0;
+  std::uint64_t host_epoch_ = 0;
+  std::uint64_t spin_limit_ = 0;
+  std::shared_ptr<PeerMemory> memory_;
+  Fault fault_;
+};
+
+}  // namespace coconet::jit

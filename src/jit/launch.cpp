@@ -1,0 +1,139 @@
+// Filling argument blocks.
+#include "jit/launch.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ir/extents.h"
+
+namespace coconet::jit {
+
+namespace {
+
+using ir::Extents;
+
+/// Where a buffer's elements are, seen from the kernel's domain on this rank.
+struct View {
+  std::int64_t offset = 0;   ///< of the domain's first element
+  Extents strides;           ///< by domain dimension; 0 where the buffer repeats
+};
+
+View view_of(const sched::PlanBuffer& buffer, const ir::Part& part, const Shape& domain_shape, const ir::Part& domain) {
+  const std::size_t rank = domain_shape.size();
+  const std::size_t shift = rank - buffer.shape.size();
+  View view;
+  view.strides.assign(rank, 0);
+  std::int64_t stride = 1;
+  for (std::size_t d = rank; d-- > shift;) {
+    const std::size_t own = d - shift;
+    const bool repeats = buffer.shape[own] == Dim(1) && !(domain_shape[d] == Dim(1));
+    if (!repeats) {
+      view.strides[d] = stride;
+      view.offset += (domain.begin[d] - part.begin[own]) * stride;
+    }
+    stride *= part.extent[own];
+  }
+  return view;
+}
+
+std::int64_t product_of(const Extents& extents, const std::vector<int>& dims, bool listed) {
+  std::int64_t product = 1;
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    if (std::binary_search(dims.begin(), dims.end(), static_cast<int>(d)) == listed) product *= extents[d];
+  }
+  return product;
+}
+
+}  // namespace
+
+KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
+                           std::shared_ptr<const Kernel> kernel, const std::map<std::string, std::int64_t>& sizes,
+                           int rank, Gate& gate)
+    : text_(std::move(text)),
+      kernel_(std::move(kernel)),
+      axis_(step.axis),
+      blocks_(std::max(1, step.knobs.channels)),
+      group_(gate.group(step.axis)) {
+  const ir::Node& domain = plan.graph.at(step.domain);
+  const ir::Part part = ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), rank);
+  const std::vector<int>& reduced = plan.graph.at(step.members.empty() ? step.domain : step.members.back()).attributes.dims;
+  const auto view = [&](sched::BufferId id) {
+    const sched::PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
+    const ir::Part own = ir::part_of(plan.graph.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes), rank);
+    return view_of(buffer, own, domain.shape, part);
+  };
+  for (const KernelArgument& argument : text_.arguments) {
+    const auto push = [&](std::int64_t word) { words_.push_back(static_cast<std::uint64_t>(word)); };
+    const auto dim = static_cast<std::size_t>(argument.dim);
+    switch (argument.kind) {
+      case KernelArgument::Kind::pointer:
+        pointers_.push_back({words_.size(), argument.buffer, false});
+        push(0);
+        break;
+      case KernelArgument::Kind::pointers:
+        pointers_.push_back({words_.size(), argument.buffer, true});
+        words_.resize(words_.size() + group_.size());
+        break;
+      case KernelArgument::Kind::offset: push(view(argument.buffer).offset); break;
+      case KernelArgument::Kind::stride: push(view(argument.buffer).strides[dim]); break;
+      case KernelArgument::Kind::extent: push(part.extent[dim]); break;
+      case KernelArgument::Kind::count: push(part.count()); break;
+      case KernelArgument::Kind::rows:
+        push(part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back());
+        break;
+      case KernelArgument::Kind::outputs: push(product_of(part.extent, reduced, false)); break;
+      case KernelArgument::Kind::inner: push(product_of(part.extent, reduced, true)); break;
+      case KernelArgument::Kind::number:
+        numbers_.push_back({words_.size(), argument.value});
+        push(0);
+        break;
+      case KernelArgument::Kind::vectorize: push(1); break;
+      case KernelArgument::Kind::sync: {
+        sync_at_ = words_.size();
+        const std::vector<std::uint64_t> sync = gate.sync_words(axis_);
+        words_.insert(words_.end(), sync.begin(), sync.end());
+        epoch_at_ = words_.size() - Gate::epoch_word_from_end;
+        break;
+      }
+    }
+  }
+  const auto bytes_of = [&](sched::BufferId id, bool on_all_ranks) {
+    const sched::PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
+    const View seen = view(id);
+    std::uint64_t count = 1;
+    for (std::size_t d = 0; d < part.extent.size(); ++d) {
+      if (seen.strides[d] != 0) count *= static_cast<std::uint64_t>(part.extent[d]);
+    }
+    return count * size_of(buffer.dtype) * (on_all_ranks ? group_.size() : 1);
+  };
+  for (const auto& load : step.loads) bytes_ += bytes_of(load.buffer, load.from_peers);
+  for (const auto& store : step.stores) {
+    bytes_ += step.kind == sched::KernelStep::Kind::reduction
+                  ? static_cast<std::uint64_t>(product_of(part.extent, reduced, false)) *
+                        size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype)
+                  : bytes_of(store.buffer, store.to_peers);
+  }
+}
+
+void KernelLaunch::refresh_pointers(const Tensors& tensors) {
+  for (const PointerWord& pointer : pointers_) {
+    const Tensors::Tensor& tensor = tensors[pointer.buffer];
+    if (!pointer.of_peers) {
+      words_[pointer.word] = reinterpret_cast<std::uint64_t>(tensor.data);
+      continue;
+    }
+    for (std::size_t i = 0; i < group_.size(); ++i) {
+      words_[pointer.word + i] = reinterpret_cast<std::uint64_t>(tensor.peers[static_cast<std::size_t>(group_[i])]);
+    }
+  }
+  tensors_version_ = tensors.version();
+}
+
+void KernelLaunch::run(const Tensors& tensors, const Numbers& numbers, Gate& gate) {
+  if (tensors_version_ != tensors.version()) refresh_pointers(tensors);
+  for (const NumberWord& number : numbers_) words_[number.word] = std::bit_cast<std::uint64_t>(numbers[number.value]);
+  if (collective()) words_[epoch_at_] = gate.next_epoch(axis_);
+  kernel_->launch(words_, blocks_);
+}
+
+}  // namespace coconet::jit

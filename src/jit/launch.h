@@ -1,0 +1,62 @@
+// A kernel ready to launch on this rank: its code and its argument block, in which only pointers, numbers and the
+// epoch change from run to run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/backend/backend.h"
+#include "jit/codegen/codegen.h"
+#include "jit/gate.h"
+#include "jit/numbers.h"
+#include "jit/tensors.h"
+
+namespace coconet::jit {
+
+class KernelLaunch {
+ public:
+  KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
+               std::shared_ptr<const Kernel> kernel, const std::map<std::string, std::int64_t>& sizes, int rank,
+               Gate& gate);
+
+  /// Runs the kernel. Collective along the axis for all_reduce kernels: check `gate.fault()` afterwards.
+  void run(const Tensors& tensors, const Numbers& numbers, Gate& gate);
+
+  [[nodiscard]] const KernelText& text() const { return text_; }
+  [[nodiscard]] bool collective() const { return sync_at_ != no_word; }
+  [[nodiscard]] int axis() const { return axis_; }
+  [[nodiscard]] int blocks() const { return blocks_; }
+  /// Bytes that this rank reads and writes in a run, peers' memory included.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t no_word = ~std::size_t{0};
+  struct PointerWord {
+    std::size_t word;
+    sched::BufferId buffer;
+    bool of_peers;
+  };
+  struct NumberWord {
+    std::size_t word;
+    ir::ValueId value;
+  };
+  void refresh_pointers(const Tensors& tensors);
+
+  KernelText text_;
+  std::shared_ptr<const Kernel> kernel_;
+  int axis_ = 0;
+  int blocks_ = 1;
+  std::vector<int> group_;
+  std::vector<std::uint64_t> words_;
+  std::vector<PointerWord> pointers_;
+  std::vector<NumberWord> numbers_;
+  std::size_t sync_at_ = no_word;
+  std::size_t epoch_at_ = no_word;
+  std::uint64_t tensors_version_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,40 @@
+// The numbers of a program (scalars, constants, and arithmetic among them), evaluated on the host before each run
+// without allocating.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coconet/executable.h"
+#include "ir/graph.h"
+
+namespace coconet::jit {
+
+class Numbers {
+ public:
+  Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes);
+
+  /// Takes the run's scalars and computes all numbers. Throws BackendError naming an unknown or missing scalar.
+  void evaluate(std::span<const ScalarValue> scalars);
+  /// The value of weak node `id` after `evaluate`.
+  [[nodiscard]] double operator[](ir::ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+
+ private:
+  struct Instruction {
+    double (*function)(double, double, double);
+    ir::ValueId result, a, b, c;
+  };
+  struct Scalar {
+    std::string name;
+    ir::ValueId id;
+  };
+  std::vector<double> values_;  ///< by value id
+  std::vector<Scalar> scalars_;
+  std::vector<Instruction> program_;
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,60 @@
+// Reports of what the steps did and how near to the memory's limit they came.
+#include <array>
+#include <algorithm>
+#include <cstdio>
+
+#include "jit/executable_state.h"
+#include "jit/kernel_store.h"
+
+namespace coconet {
+
+namespace {
+
+template <class... Args>
+std::string format(const char* pattern, Args... args) {
+  std::array<char, 256> line{};
+  const int length = std::snprintf(line.data(), line.size(), pattern, args...);
+  return {line.data(), std::min(line.size() - 1, static_cast<std::size_t>(std::max(0, length)))};
+}
+
+}  // namespace
+
+Report Executable::State::report() {
+  Report report;
+  report.runs = runs_;
+  report.ms = times_.median_ms();
+  report.cache = jit::cache_counters();
+  for (const Step& step : steps) {
+    KernelReport row;
+    row.name = step.name;
+    row.kind = step.kind;
+    row.ms = step.times.median_ms();
+    row.bytes = std::visit(
+        [&](const auto& work) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(work)>, jit::KernelLaunch>) {
+            return work.bytes();
+          } else {
+            return work.bytes(tensors);
+          }
+        },
+        step.work);
+    row.roofline_share = row.ms > 0 ? roofline_.copy_ms(*world.comm(), row.bytes) / row.ms : 0;
+    report.kernels.push_back(std::move(row));
+  }
+  return report;
+}
+
+std::string Report::str() const {
+  std::string text = format("%-24s %-12s %10s %14s %9s\n", "kernel", "kind", "ms", "bytes", "roofline");
+  for (const KernelReport& kernel : kernels) {
+    text += format("%-24s %-12s %10.4f %14llu %8.0f%%\n", kernel.name.c_str(), kernel.kind.c_str(), kernel.ms,
+                   static_cast<unsigned long long>(kernel.bytes), 100 * kernel.roofline_share);
+  }
+  text += format("%-24s %-12s %10.4f   median of %llu runs\n", "step", "", ms, static_cast<unsigned long long>(runs));
+  text += format("kernel cache: %llu in memory, %llu on disk, %llu from a peer, %llu compiled\n",
+                 static_cast<unsigned long long>(cache.hit_memory), static_cast<unsigned long long>(cache.hit_disk),
+                 static_cast<unsigned long long>(cache.hit_peer), static_cast<unsigned long long>(cache.miss));
+  return text;
+}
+
+}  // namespace coconet
