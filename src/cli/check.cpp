@@ -1,0 +1,397 @@
+// The check of a compiled step against the reference; see check.h.
+#include "cli/check.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/data.h"
+#include "coconet/error.h"
+#include "ir/extents.h"
+#include "ir/graph.h"
+#include "ir/reference/reference.h"
+#include "jit/comm/comm.h"
+
+namespace coconet::cli {
+namespace {
+
+using ResolvedSizes = std::map<std::string, std::int64_t>;
+
+/// A tensor to compare: where it is in the program as written and in the scheduled one.
+struct Tensor {
+  std::string name;
+  ir::ValueId written = -1;
+  ir::ValueId scheduled = -1;
+};
+
+ir::ValueId output_of(const ir::Graph& graph, const std::string& name) {
+  for (const ir::Output& output : graph.outputs) {
+    if (output.name == name) return output.value;
+  }
+  return -1;
+}
+
+/// States and outputs of `written`. A schedule may drop a state that is neither read nor updated, nothing else.
+std::vector<Tensor> tensors_of(const ir::Graph& written, const ir::Graph& scheduled) {
+  std::vector<Tensor> tensors;
+  const auto add = [&](const std::string& name, ir::ValueId id, ir::ValueId found, bool droppable) {
+    if (found >= 0) {
+      tensors.push_back({name, id, found});
+    } else if (!droppable) {
+      throw InternalError("The schedule lost '" + name + "', which the program keeps.");
+    }
+  };
+  for (ir::ValueId id = 0; id < written.size(); ++id) {
+    const ir::Node& node = written.at(id);
+    if (node.op == ir::Op::state)
+      add(node.name, id, scheduled.find(node.name), written.update_of(id) < 0);
+  }
+  for (const ir::Output& output : written.outputs) {
+    add(output.name, output.value, output_of(scheduled, output.name), false);
+  }
+  return tensors;
+}
+
+ir::Part part_of(const ir::Graph& graph, ir::ValueId id, const ResolvedSizes& sizes, int rank) {
+  return ir::part_of(graph.mesh, graph.at(id).layout, ir::global_extents(graph.at(id).shape, sizes),
+                     rank);
+}
+
+/// The first rank that must hold the same values as `rank`: its coordinates differ only along replicated axes.
+int first_replica(const ir::Graph& graph, ir::ValueId id, int rank) {
+  const ir::Placements& layout = graph.at(id).layout;
+  for (int other = 0; other < rank; ++other) {
+    bool same = true;
+    for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+      const int a = static_cast<int>(axis);
+      same = same && (layout[axis].kind == Placement::Kind::replicated ||
+                      graph.mesh.coordinate(rank, a) == graph.mesh.coordinate(other, a));
+    }
+    if (same) return other;
+  }
+  return rank;
+}
+
+std::map<std::string, double> scalars_at(const ir::Graph& graph, const DriveOptions& options,
+                                         int step) {
+  std::map<std::string, double> scalars;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op != ir::Op::scalar) continue;
+    const auto given = options.scalars.find(node.name);
+    scalars[node.name] =
+        given != options.scalars.end() ? given->second : default_scalar(node.name, step);
+  }
+  return scalars;
+}
+
+/// Distance of two numbers in units of `scale`; infinite when only one is a number.
+double relative_error(double got, double expected, double scale) {
+  if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
+  const double error = std::fabs(got - expected) / scale;
+  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
+}
+
+double rms_of(const ir::RankData& parts) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const ir::Data& part : parts) {
+    for (const double value : part) {
+      if (!std::isfinite(value)) continue;
+      sum += value * value;
+      ++count;
+    }
+  }
+  return count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
+}
+
+std::string number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+/// "w[3, 17]": the element `offset` of a row that begins at `index`.
+std::string element(const std::string& tensor, ir::Extents index, std::int64_t offset) {
+  if (index.empty()) return tensor;
+  index.back() += offset;
+  std::string text;
+  for (const std::int64_t i : index) text += (text.empty() ? "" : ", ") + std::to_string(i);
+  return tensor + "[" + text + "]";
+}
+
+/// Rank 0's side of `compare`: the reference, which computes all ranks, and what the comparisons found so far.
+class Judge {
+ public:
+  Judge(const ir::Graph& written, const ir::Graph& scheduled, const ResolvedSizes& sizes,
+        double tolerance)
+      : written_(written), scheduled_(scheduled), sizes_(sizes), reference_(written, sizes) {
+    result_.tolerance = tolerance;
+  }
+
+  /// One step of the reference, on the data that `drive` gives to step `step`.
+  void advance(const DriveOptions& options, int step) {
+    for (ir::ValueId id = 0; id < written_.size(); ++id) {
+      const ir::Op op = written_.at(id).op;
+      if (op == ir::Op::input || (op == ir::Op::state && step == 0)) set(id, options, step);
+    }
+    reference_.run(scalars_at(written_, options, step + 1));
+  }
+
+  /// Compares `tensor`, of which every rank put its part in `gathered`.
+  void judge(const Tensor& tensor, const jit::PeerMemory& gathered) {
+    const ir::RankData& expected = reference_.get(tensor.name);
+    const double rms = rms_of(expected);
+    std::int64_t wrong = 0;
+    double worst = -1;
+    std::string sentence;
+    for (int rank = 0; rank < written_.mesh.size(); ++rank) {
+      compare_bytes(tensor, gathered, rank);
+      compare_values(tensor, gathered.base(rank), expected.at(static_cast<std::size_t>(rank)), rms,
+                     rank, wrong, worst, sentence);
+    }
+    if (wrong == 0) return;
+    fail(sentence + "; " + std::to_string(wrong) +
+         (wrong == 1 ? " element of '" : " elements of '") + tensor.name +
+         "' beyond the tolerance of " + number(tolerance_of(tensor)) + ".");
+  }
+
+  [[nodiscard]] CheckResult result() const {
+    CheckResult result = result_;
+    result.passed = result.failure.empty();
+    return result;
+  }
+
+ private:
+  void set(ir::ValueId id, const DriveOptions& options, int step) {
+    ir::RankData parts;
+    for (int rank = 0; rank < written_.mesh.size(); ++rank) {
+      const int iteration = options.fresh_inputs ? step : 0;
+      parts.push_back(test_data(written_, id, sizes_, rank, options.seed,
+                                static_cast<std::uint64_t>(iteration)));
+    }
+    reference_.set(written_.at(id).name, std::move(parts));
+  }
+
+  [[nodiscard]] double tolerance_of(const Tensor& tensor) const {
+    return is_float(written_.at(tensor.written).dtype) ? result_.tolerance : 0;
+  }
+
+  void compare_bytes(const Tensor& tensor, const jit::PeerMemory& gathered, int rank) {
+    const int first = first_replica(scheduled_, tensor.scheduled, rank);
+    const DType dtype = scheduled_.at(tensor.scheduled).dtype;
+    const ir::Part part = part_of(scheduled_, tensor.scheduled, sizes_, rank);
+    const auto bytes = static_cast<std::size_t>(part.count()) * size_of(dtype);
+    if (first == rank || std::memcmp(gathered.base(first), gathered.base(rank), bytes) == 0) return;
+    result_.bit_identical = false;
+    std::size_t i = 0;
+    while (std::memcmp(gathered.base(first) + i * size_of(dtype),
+                       gathered.base(rank) + i * size_of(dtype), size_of(dtype)) == 0) {
+      ++i;
+    }
+    fail("'" + tensor.name + "' must have the same bytes on ranks " + std::to_string(first) +
+         " and " + std::to_string(rank) + ", and its element " + std::to_string(i) + " is " +
+         number(load_element(dtype, gathered.base(first), i)) + " on the one and " +
+         number(load_element(dtype, gathered.base(rank), i)) + " on the other.");
+  }
+
+  void compare_values(const Tensor& tensor, const std::byte* got, const ir::Data& expected,
+                      double rms, int rank, std::int64_t& wrong, double& worst,
+                      std::string& sentence) {
+    const DType dtype = scheduled_.at(tensor.scheduled).dtype;
+    const ir::Extents global = ir::global_extents(scheduled_.at(tensor.scheduled).shape, sizes_);
+    const ir::Part whole = reference_.part(tensor.written, rank);
+    const double tolerance = tolerance_of(tensor);
+    for_each_stretch(
+        part_of(scheduled_, tensor.scheduled, sizes_, rank), global, [&](const Stretch& stretch) {
+          const std::int64_t from = position_in(whole, stretch.index);
+          if (from < 0)
+            throw InternalError("A schedule moved '" + tensor.name +
+                                "' to other ranks than the program.");
+          for (std::int64_t i = 0; i < stretch.length; ++i) {
+            const double have =
+                load_element(dtype, got, static_cast<std::size_t>(stretch.in_part + i));
+            const double want = expected.at(static_cast<std::size_t>(from + i));
+            const double error = relative_error(have, want, std::max(std::fabs(want), rms));
+            result_.max_rel_error = std::max(result_.max_rel_error, error);
+            if (error > tolerance) ++wrong;
+            if (error > tolerance && error > worst) {
+              worst = error;
+              sentence = element(tensor.name, stretch.index, i) + " on rank " +
+                         std::to_string(rank) + " is " + number(have) + ", expected " +
+                         number(want) + " (relative error " + number(error) + ")";
+            }
+          }
+        });
+  }
+
+  /// Keeps the first finding: later ones tend to follow from it.
+  void fail(std::string sentence) {
+    if (result_.failure.empty()) result_.failure = std::move(sentence);
+  }
+
+  const ir::Graph& written_;
+  const ir::Graph& scheduled_;
+  const ResolvedSizes& sizes_;
+  ir::Reference reference_;
+  CheckResult result_;
+};
+
+/// Rank 0's result on every rank. Infinity has no JSON, so the error travels as text.
+CheckResult shared(jit::Comm& comm, const CheckResult& mine) {
+  const nlohmann::json text = {{"passed", mine.passed},
+                               {"error", number(mine.max_rel_error)},
+                               {"bit_identical", mine.bit_identical},
+                               {"failure", mine.failure}};
+  const auto read = nlohmann::json::parse(comm.broadcast(text.dump(), 0));
+  CheckResult result = mine;
+  result.passed = read.at("passed").get<bool>();
+  result.max_rel_error = std::strtod(read.at("error").get<std::string>().c_str(), nullptr);
+  result.bit_identical = read.at("bit_identical").get<bool>();
+  result.failure = read.at("failure").get<std::string>();
+  return result;
+}
+
+void fill(Executable& step, const ir::Graph& graph, ir::ValueId id, const ResolvedSizes& sizes,
+          int rank, const DriveOptions& options, int iteration) {
+  const ir::Node& node = graph.at(id);
+  const ir::Data data =
+      test_data(graph, id, sizes, rank, options.seed, static_cast<std::uint64_t>(iteration));
+  void* memory = step.own(node.name, node.dtype);
+  if (step.count(node.name) != data.size()) {
+    throw InternalError("The buffer of '" + node.name + "' holds " +
+                        std::to_string(step.count(node.name)) + " elements on rank " +
+                        std::to_string(rank) + ", where its layout says " +
+                        std::to_string(data.size()) + ".");
+  }
+  for (std::size_t i = 0; i < data.size(); ++i) store_element(node.dtype, memory, i, data[i]);
+}
+
+}  // namespace
+
+double default_scalar(const std::string& name, int step) {
+  if (name == "lr") return 1e-2;
+  if (name == "t") return step;
+  return 0.5;
+}
+
+double default_tolerance(const Program& program, int iterations) {
+  // A kernel and the reference round each op to its dtype, but a kernel's f32 and f64 arithmetic may contract
+  // multiply and add, order a sum otherwise, and use faster math functions, each good for a few units in the last
+  // place (eps); tens of such ops in a row, and each step builds on the one before: 64 eps a step. 16-bit floats
+  // are computed in f32 and rounded after each op as the reference does, so that only values near a tie round to
+  // the other side, and errors of several ops seldom add up: 8 eps a step. The coarsest dtype of the program
+  // counts, as its rounding may reach any result.
+  double eps = 0;
+  double factor = 64;
+  for (const ir::Node& node : program.graph()->nodes) {
+    if (node.weak) continue;
+    double own = 0;
+    switch (node.dtype) {
+      case DType::f64:
+        own = 0x1p-52;
+        break;
+      case DType::f32:
+        own = 0x1p-23;
+        break;
+      case DType::f16:
+        own = 0x1p-10;
+        break;
+      case DType::bf16:
+        own = 0x1p-7;
+        break;
+      default:
+        break;
+    }
+    eps = std::max(eps, own);
+    if (size_of(node.dtype) == 2) factor = 8;
+  }
+  return factor * eps * std::max(iterations, 1);
+}
+
+std::vector<double> drive(Executable& step, const World& world, const Sizes& sizes,
+                          const DriveOptions& options) {
+  const Program program = step.program();
+  const ir::Graph& graph = *program.graph();
+  const ResolvedSizes resolved = ir::resolve_sizes(graph, sizes);
+  std::vector<double> ms;
+  for (int iteration = 0; iteration < options.iterations; ++iteration) {
+    if (iteration == 0 || options.fresh_inputs) {
+      jit::together(*world.comm(), [&] {
+        for (ir::ValueId id = 0; id < graph.size(); ++id) {
+          const ir::Op op = graph.at(id).op;
+          if (op != ir::Op::input && (op != ir::Op::state || iteration > 0)) continue;
+          fill(step, graph, id, resolved, world.rank(), options, iteration);
+        }
+      });
+    }
+    const auto scalars = scalars_at(graph, options, iteration + 1);
+    const std::vector<ScalarValue> values(scalars.begin(), scalars.end());
+    const auto start = std::chrono::steady_clock::now();
+    step.run(values);
+    ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+                     .count());
+  }
+  return ms;
+}
+
+CheckResult compare(Executable& step, const Program& program, const World& world,
+                    const Sizes& sizes, const CheckOptions& options) {
+  jit::Comm& comm = *world.comm();
+  const ir::Graph& written = *program.graph();
+  const Program applied = step.program();
+  const ir::Graph& scheduled = *applied.graph();
+  const ResolvedSizes resolved = ir::resolve_sizes(written, sizes);
+  const std::vector<Tensor> tensors = tensors_of(written, scheduled);
+  const double tolerance =
+      options.tolerance.value_or(default_tolerance(program, options.drive.iterations));
+
+  // `together` ends when the body has ended on every rank. The reference is slow: one for each of its steps keeps
+  // the other ranks' waits short.
+  std::unique_ptr<Judge> judge;
+  jit::together(comm, [&] {
+    if (world.rank() == 0) judge = std::make_unique<Judge>(written, scheduled, resolved, tolerance);
+  });
+  for (int i = 0; i < options.drive.iterations; ++i) {
+    jit::together(comm, [&] {
+      if (judge) judge->advance(options.drive, i);
+    });
+  }
+
+  std::size_t largest = 1;
+  for (const Tensor& tensor : tensors) {
+    const ir::Node& node = scheduled.at(tensor.scheduled);
+    const auto count =
+        ir::block_count(scheduled.mesh, node.layout, ir::global_extents(node.shape, resolved));
+    largest = std::max(largest, static_cast<std::size_t>(count) * size_of(node.dtype));
+  }
+  const std::shared_ptr<jit::PeerMemory> gathered = comm.allocate(largest);
+  for (const Tensor& tensor : tensors) {
+    const DType dtype = scheduled.at(tensor.scheduled).dtype;
+    jit::together(comm, [&] {
+      const std::size_t bytes = step.count(tensor.name) * size_of(dtype);
+      if (bytes > 0) std::memcpy(gathered->base(world.rank()), step.own(tensor.name, dtype), bytes);
+    });
+    jit::together(comm, [&] {
+      if (judge) judge->judge(tensor, *gathered);
+    });
+  }
+
+  CheckResult mine;
+  mine.tolerance = tolerance;
+  if (judge) mine = judge->result();
+  return shared(comm, mine);
+}
+
+CheckResult run_check(const Program& program, const Schedule& schedule, const World& world,
+                      const Sizes& sizes, const CheckOptions& options) {
+  Executable step = compile(program, schedule, world, sizes);
+  drive(step, world, sizes, options.drive);
+  return compare(step, program, world, sizes, options);
+}
+
+}  // namespace coconet::cli

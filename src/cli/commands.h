@@ -1,0 +1,60 @@
+// The subcommands of `coconet`: what each is told on its command line, and the function that does it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "coconet/dtype.h"
+#include "coconet/executable.h"
+
+namespace coconet::cli {
+
+/// Exit codes of the command.
+inline constexpr int exit_ok = 0;
+inline constexpr int exit_failure = 1;
+inline constexpr int exit_usage = 2;
+
+/// The command line is wrong: exit code 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What to run: shared by `run` and `explain`.
+struct Subject {
+  std::string program;         ///< a shipped name or a JSON file
+  std::string schedule;        ///< a shipped short name or a JSON file; empty: none
+  std::optional<DType> dtype;  ///< shipped programs only; f32 when not given
+  Sizes sizes;                 ///< --set
+};
+
+struct RunOptions {
+  Subject subject;
+  std::optional<int> iterations;  ///< timed steps; default 20, or 3 with `check`
+  std::optional<int> warmup;      ///< steps before those; default 3, or 0 with `check`
+  bool check = false;
+  std::string json;   ///< file to write, or empty
+  std::string world;  ///< "mpi", "self", "local:N", or empty: what this process was started as
+  std::map<std::string, double> scalars;  ///< --scalar
+};
+
+struct ExplainOptions {
+  Subject subject;
+  std::optional<int> ranks;  ///< default: the program file's mesh, or 2
+  std::string show = "ir";   ///< "ir", "plan" or "source"
+};
+
+struct ProgramsOptions {
+  bool schedules = false;
+};
+
+/// Each returns the exit code, and throws UsageError or coconet::Error.
+[[nodiscard]] int run(const RunOptions& options);
+[[nodiscard]] int explain(const ExplainOptions& options);
+[[nodiscard]] int programs(const ProgramsOptions& options);
+[[nodiscard]] int doctor();
+
+}  // namespace coconet::cli

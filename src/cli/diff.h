@@ -1,0 +1,19 @@
+// A line diff of two texts, for showing what a transformation changed.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace coconet::cli {
+
+struct DiffLine {
+  char mark = ' ';  ///< ' ' in both texts, '-' in the old one only, '+' in the new one only
+  std::string text;
+};
+
+/// The shortest edit from `before` to `after`, line by line; removed lines come before added ones. Lines that
+/// differ in their blanks only, as columns do that were aligned anew, are the same, shown as in `after`.
+[[nodiscard]] std::vector<DiffLine> diff_lines(std::string_view before, std::string_view after);
+
+}  // namespace coconet::cli

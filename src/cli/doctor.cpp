@@ -1,0 +1,247 @@
+// `coconet doctor`: says what this machine offers, what is missing, what that turns off and how to get it.
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/doctor_cuda.h"
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/comm/comm.h"
+#include "jit/compile/host_compiler.h"
+#include "jit/compile/nvrtc.h"
+#include "jit/compile/process.h"
+#include "jit/config/build_info.h"
+
+namespace coconet::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One line per thing, and two more for a thing that is missing.
+class Findings {
+ public:
+  void here(const char* what, const std::string& fact) { line("ok", what, fact); }
+
+  /// Something optional is missing.
+  void missing(const char* what, const std::string& fact, const std::string& turns_off,
+               const std::string& cure) {
+    line("--", what, fact);
+    std::printf("     %-15s without it: %s\n     %-15s to get it: %s\n", "", turns_off.c_str(), "",
+                cure.c_str());
+  }
+
+  /// Nothing can run on this machine as it is.
+  void broken(const char* what, const std::string& fact, const std::string& cure) {
+    line("!!", what, fact);
+    std::printf("     %-15s to mend it: %s\n", "", cure.c_str());
+    works_ = false;
+  }
+
+  [[nodiscard]] bool works() const { return works_; }
+
+ private:
+  static void line(const char* mark, const char* what, const std::string& fact) {
+    std::printf("[%s] %-15s %s\n", mark, what, fact.c_str());
+  }
+
+  bool works_ = true;
+};
+
+std::string gigabytes(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GiB",
+                static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
+  return text;
+}
+
+/// The path of a program on PATH.
+std::optional<std::string> find_on_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::string left = path ? path : "";
+  while (!left.empty()) {
+    const auto colon = left.find(':');
+    const std::string file = left.substr(0, colon) + "/" + name;
+    if (access(file.c_str(), X_OK) == 0) return file;
+    left = colon == std::string::npos ? "" : left.substr(colon + 1);
+  }
+  return std::nullopt;
+}
+
+/// The first line that the compiler prints when asked for its version.
+std::string version_of(const jit::HostCompiler& compiler, const Config& config) {
+  const jit::TemporaryDirectory directory;
+  const fs::path log = directory.path() / "version";
+  const auto outcome = jit::run_program({compiler.path(), "--version"}, log, directory.path(),
+                                        config.compile_timeout);
+  std::string line;
+  std::ifstream stream(log);
+  if (!outcome.ok || !std::getline(stream, line)) return "which does not tell its version";
+  return line;
+}
+
+/// The configuration, or nothing when a COCONET_* variable is malformed.
+const Config* examine_config(Findings& findings) {
+  try {
+    return &config();
+  } catch (const ConfigError& error) {
+    findings.broken("environment", error.what(),
+                    "set the variable to what it accepts, or unset it");
+    return nullptr;
+  }
+}
+
+void examine_host_compiler(const Config& config, Findings& findings) {
+  const std::string cure = "install g++ or clang++ and name it with COCONET_CXX";
+  try {
+    const jit::HostCompiler compiler(config.cxx, config.cxx_flags, config.compile_timeout);
+    const auto trial = compiler.compile("extern \"C\" int coconet_trial() { return 1; }\n");
+    if (!trial.ok) {
+      findings.broken("host compiler",
+                      compiler.path() + " cannot compile: " + trial.command + "\n" + trial.log,
+                      cure);
+      return;
+    }
+    findings.here("host compiler", compiler.path() + ", " + version_of(compiler, config));
+    findings.here("host kernels",
+                  "compiled for " + jit::HostCompiler::resolved_isa() + ", run by " +
+                      std::to_string(std::thread::hardware_concurrency()) + " cores");
+  } catch (const Error& error) {
+    findings.broken("host compiler", error.what(), cure);
+  }
+}
+
+void examine_mpi(Findings& findings) {
+  const std::string off = "no world of several processes; --world self and local:N remain";
+  const jit::MpiFacts facts = jit::mpi_facts();
+  if (!facts.built) {
+    findings.missing("MPI", "this library was built without it", off,
+                     "install libopenmpi-dev and openmpi-bin, then configure and build again");
+    return;
+  }
+  if (const auto launcher = find_on_path("mpirun")) {
+    findings.here("MPI", facts.version + ", " + *launcher);
+  } else {
+    findings.missing("MPI", facts.version + ", and no mpirun on PATH", off,
+                     "install openmpi-bin, or add it to PATH");
+  }
+}
+
+void examine_cuda(Findings& findings) {
+  if (jit::nvrtc::is_available()) {
+    findings.here("NVRTC", jit::nvrtc::version());
+  } else {
+    findings.missing("NVRTC", jit::nvrtc::version(), "kernels are not compiled for GPUs",
+                     "install the CUDA toolkit (libnvrtc), and build with its headers present");
+  }
+  const DriverFacts driver = probe_driver();
+  if (!driver.version.empty()) {
+    findings.here("CUDA driver", driver.version);
+  } else {
+    findings.missing(
+        "CUDA driver", driver.problem, "no GPU is used; the host backend remains",
+        "install NVIDIA's driver (libcuda.so.1); in a container, start it with --gpus all");
+  }
+  for (const std::string& gpu : driver.gpus) findings.here("GPU", gpu);
+  if (!driver.version.empty() && driver.gpus.empty()) {
+    findings.missing("GPU", "the driver sees none", "no GPU is used; the host backend remains",
+                     "check CUDA_VISIBLE_DEVICES and nvidia-smi");
+  }
+  const NcclFacts nccl = probe_nccl();
+  if (!nccl.version.empty()) {
+    findings.here("NCCL", nccl.version);
+  } else {
+    findings.missing("NCCL", nccl.problem,
+                     "no library collectives on GPUs; on the host MPI's are used",
+                     "install libnccl2, or add the directory of libnccl.so.2 to LD_LIBRARY_PATH");
+  }
+}
+
+void examine_cache(const Config& config, Findings& findings) {
+  const std::string off = "every process compiles its kernels anew";
+  const std::string where = config.cache_dir.string();
+  if (config.cache == "off") {
+    findings.missing("cache", "switched off by COCONET_CACHE=off", off, "unset COCONET_CACHE");
+    return;
+  }
+  std::error_code ignored;
+  fs::path existing = config.cache_dir;
+  while (!existing.empty() && !fs::exists(existing, ignored) &&
+         existing != existing.parent_path()) {
+    existing = existing.parent_path();
+  }
+  const bool there = existing == config.cache_dir;
+  const bool writable =
+      fs::is_directory(existing, ignored) && access(existing.c_str(), W_OK | X_OK) == 0;
+  if (!writable && !(there && config.cache == "ro")) {
+    findings.missing(
+        "cache",
+        where + (there ? " is not writable"
+                       : " cannot be made: " + existing.string() + " is not a writable directory"),
+        off, "name a writable directory with COCONET_CACHE_DIR");
+    return;
+  }
+  findings.here("cache", where + (there ? "" : ", made when needed") +
+                             (config.cache == "ro" ? ", read only" : ""));
+}
+
+void examine_shared_memory(Findings& findings) {
+  struct statvfs facts {};
+  if (statvfs("/dev/shm", &facts) != 0) {
+    findings.missing("shared memory", "there is no /dev/shm",
+                     "ranks of an MPI world may get no memory in common",
+                     "mount a tmpfs at /dev/shm");
+    return;
+  }
+  const std::uint64_t total = std::uint64_t{facts.f_blocks} * facts.f_frsize;
+  const std::uint64_t free = std::uint64_t{facts.f_bavail} * facts.f_frsize;
+  const std::string fact = "/dev/shm has " + gigabytes(total) + ", " + gigabytes(free) + " free";
+  // A container's default is 64 MiB: not enough for Adam on 2^20 f32 parameters and 8 ranks.
+  if (free < (std::uint64_t{256} << 20)) {
+    findings.missing(
+        "shared memory", fact, "larger programs fail under mpirun, whose ranks share memory there",
+        "mount -o remount,size=8G /dev/shm; for a container, start it with --shm-size=8g");
+    return;
+  }
+  findings.here("shared memory", fact);
+}
+
+void list_environment() {
+  bool any = false;
+  for (const ConfigVariable& variable : config_variables()) {
+    const std::string name(variable.name);
+    const char* value = std::getenv(name.c_str());
+    if (!value) continue;
+    std::printf("%s  %s=%s\n", any ? "" : "COCONET_* variables set:\n", name.c_str(), value);
+    any = true;
+  }
+  if (!any) std::printf("no COCONET_* variable is set\n");
+}
+
+}  // namespace
+
+int doctor() {
+  std::printf("coconet %s\n", std::string(jit::build_info::version).c_str());
+  Findings findings;
+  if (const Config* config = examine_config(findings)) {
+    examine_host_compiler(*config, findings);
+    examine_cache(*config, findings);
+  }
+  examine_shared_memory(findings);
+  examine_mpi(findings);
+  examine_cuda(findings);
+  list_environment();
+  std::printf("%s\n",
+              findings.works() ? "The host path works." : "The host path does not work: see [!!].");
+  return findings.works() ? exit_ok : exit_failure;
+}
+
+}  // namespace coconet::cli

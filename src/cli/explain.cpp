@@ -1,0 +1,104 @@
+// `coconet explain`: shows what a schedule makes of a program, after each step, as a plan, or as generated source.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/diff.h"
+#include "cli/subject.h"
+#include "coconet/program.h"
+#include "ir/extents.h"
+#include "ir/graph.h"
+#include "jit/codegen/codegen.h"
+#include "sched/plan.h"
+
+namespace coconet::cli {
+namespace {
+
+void print_text(std::string text) {
+  if (!text.ends_with('\n')) text += '\n';
+  std::fputs(text.c_str(), stdout);
+}
+
+/// On a terminal unchanged lines are dim, removed ones red and added ones green; elsewhere the marks say it all.
+void print_diff(const std::string& before, const std::string& after) {
+  const bool colors = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+  for (const DiffLine& line : diff_lines(before, after)) {
+    const char* color = line.mark == '+' ? "\x1b[32m" : line.mark == '-' ? "\x1b[31m" : "\x1b[2m";
+    std::printf("%s%c %s%s\n", colors ? color : "", line.mark, line.text.c_str(),
+                colors ? "\x1b[0m" : "");
+  }
+}
+
+void show_ir(const Schedule& schedule, const std::vector<Program>& programs) {
+  for (std::size_t step = 0; step < programs.size(); ++step) {
+    if (step == 0) {
+      std::printf("the program as written\n");
+      print_diff(programs[0].str(), programs[0].str());
+      continue;
+    }
+    std::printf("\nstep %zu of %zu: %s\n", step, schedule.size(), schedule.step(step - 1).c_str());
+    const std::string before = programs[step - 1].str();
+    const std::string after = programs[step].str();
+    if (before == after) {
+      std::printf("  (unchanged)\n");
+    } else {
+      print_diff(before, after);
+    }
+  }
+}
+
+void show_plan(const Program& program) {
+  print_text(sched::print(sched::lower(*program.graph())));
+}
+
+/// The kernels as they are generated, without the prelude that goes before every one of them.
+void show_source(const Program& program) {
+  const sched::Plan plan = sched::lower(*program.graph());
+  bool any = false;
+  for (const sched::PlanStep& step : plan.steps) {
+    const auto* kernel_step = std::get_if<sched::KernelStep>(&step);
+    if (!kernel_step) continue;
+    const jit::KernelText kernel = jit::generate(plan, *kernel_step);
+    std::printf("%s// prelude: host.h or cuda.h, common.h%s%s\n", any ? "\n" : "",
+                kernel.header.empty() ? "" : ", ", kernel.header.c_str());
+    print_text(kernel.source);
+    any = true;
+  }
+  if (!any) std::printf("// no kernel: every step is a collective of the library\n");
+}
+
+/// Ranks to plan for. Throws UsageError when --ranks contradicts a program file.
+int ranks_of(const Found& found, const ExplainOptions& options) {
+  const std::optional<int> fixed = found.ranks();
+  if (fixed && options.ranks && *fixed != *options.ranks) {
+    throw UsageError("The program " + options.subject.program + " is written for " +
+                     std::to_string(*fixed) + " ranks; leave out --ranks " +
+                     std::to_string(*options.ranks) + ".");
+  }
+  return fixed ? *fixed : options.ranks.value_or(2);
+}
+
+}  // namespace
+
+int explain(const ExplainOptions& options) {
+  const Found found(options.subject);
+  const Program program = found.program(ranks_of(found, options));
+  if (!options.subject.sizes.empty())
+    (void)ir::resolve_sizes(*program.graph(), options.subject.sizes);
+  const std::vector<Program> programs = found.schedule().apply(program);
+  if (options.show == "plan") {
+    show_plan(programs.back());
+  } else if (options.show == "source") {
+    show_source(programs.back());
+  } else {
+    show_ir(found.schedule(), programs);
+  }
+  return exit_ok;
+}
+
+}  // namespace coconet::cli

@@ -1,0 +1,212 @@
+// `coconet run`: compiles a program under a schedule, runs it on the ranks of a world, times it, and checks it.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/check.h"
+#include "cli/commands.h"
+#include "cli/launch.h"
+#include "cli/subject.h"
+#include "coconet/error.h"
+#include "coconet/executable.h"
+#include "coconet/world.h"
+#include "ir/extents.h"
+#include "ir/graph.h"
+#include "jit/comm/comm.h"
+
+namespace coconet::cli {
+namespace {
+
+/// What a run found, for people and for the JSON file.
+struct Outcome {
+  Sizes sizes;
+  std::string dtype;
+  int timed = 0;
+  double ms_median = 0;
+  Report report;
+  std::optional<CheckResult> check;
+};
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// The dtype of what the program keeps: its first state, else its first input.
+std::string dtype_of_program(const ir::Graph& graph) {
+  for (const ir::Op op : {ir::Op::state, ir::Op::input}) {
+    for (const ir::Node& node : graph.nodes) {
+      if (node.op == op) return std::string(to_string(node.dtype));
+    }
+  }
+  return "none";
+}
+
+void require_scalars(const ir::Graph& graph, const std::map<std::string, double>& given) {
+  std::vector<std::string> known;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op == ir::Op::scalar) known.push_back(node.name);
+  }
+  for (const auto& [name, value] : given) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string text;
+    for (const std::string& one : known) text += (text.empty() ? "; its scalars are " : ", ") + one;
+    throw UsageError("--scalar: the program '" + graph.name + "' has no scalar '" + name + "'" +
+                     (text.empty() ? "; it has none at all." : text + "."));
+  }
+}
+
+std::string counted(int count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+nlohmann::json as_json(const RunOptions& options, const Found& found, const World& world,
+                       const Outcome& outcome) {
+  nlohmann::json kernels = nlohmann::json::array();
+  for (const KernelReport& kernel : outcome.report.kernels) {
+    kernels.push_back({{"name", kernel.name},
+                       {"kind", kernel.kind},
+                       {"ms", kernel.ms},
+                       {"bytes", kernel.bytes},
+                       {"roofline_share", kernel.roofline_share}});
+  }
+  const CacheCounters& cache = outcome.report.cache;
+  nlohmann::json json = {{"program", options.subject.program},
+                         {"schedule", found.schedule_name()},
+                         {"ranks", world.size()},
+                         {"world", world.kind()},
+                         {"sizes", outcome.sizes},
+                         {"dtype", outcome.dtype},
+                         {"iters", outcome.timed},
+                         {"ms_median", outcome.ms_median},
+                         {"max_rel_error", nullptr},
+                         {"bit_identical", nullptr},
+                         {"cache",
+                          {{"hit_memory", cache.hit_memory},
+                           {"hit_disk", cache.hit_disk},
+                           {"hit_peer", cache.hit_peer},
+                           {"miss", cache.miss}}},
+                         {"kernels", kernels}};
+  if (outcome.check) {
+    json["max_rel_error"] = outcome.check->max_rel_error;
+    json["bit_identical"] = outcome.check->bit_identical;
+  }
+  return json;
+}
+
+/// Readers of `file` see the old content or all of the new one.
+void write_atomically(const std::filesystem::path& file, const std::string& text) {
+  std::filesystem::path temporary = file;
+  temporary += ".tmp" + std::to_string(getpid());
+  std::ofstream stream(temporary, std::ios::binary);
+  stream << text;
+  stream.close();
+  std::error_code error;
+  if (stream) std::filesystem::rename(temporary, file, error);
+  if (!stream || error) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw BackendError("Cannot write the file '" + file.string() +
+                       "' of --json: is its directory there, and writable?");
+  }
+}
+
+void print(const RunOptions& options, const Found& found, const World& world,
+           const Outcome& outcome) {
+  std::string sizes;
+  for (const auto& [name, extent] : outcome.sizes)
+    sizes += ", " + name + " = " + std::to_string(extent);
+  std::printf("%s, schedule %s, %s (%s), %s%s\n", options.subject.program.c_str(),
+              found.schedule_name().c_str(), counted(world.size(), "rank").c_str(),
+              std::string(world.kind()).c_str(), outcome.dtype.c_str(), sizes.c_str());
+  std::string table = outcome.report.str();
+  while (table.ends_with('\n')) table.pop_back();
+  std::printf("%s\n", table.c_str());
+  std::printf("median of %s: %.4g ms\n", counted(outcome.timed, "step").c_str(), outcome.ms_median);
+  if (outcome.check && outcome.check->passed) {
+    std::printf("check passed: max relative error %.1e (tolerance %.1e), all ranks bit-identical\n",
+                outcome.check->max_rel_error, outcome.check->tolerance);
+  }
+  std::fflush(stdout);
+}
+
+int run_on(const World& world, const RunOptions& options, const Found& found) {
+  const Program program = found.program(world.size());
+  const ir::Graph& graph = *program.graph();
+  require_scalars(graph, options.scalars);
+  const int warmup = options.warmup.value_or(options.check ? 0 : 3);
+
+  Outcome outcome;
+  outcome.sizes = ir::resolve_sizes(graph, options.subject.sizes);
+  outcome.dtype = dtype_of_program(graph);
+  outcome.timed = options.iterations.value_or(options.check ? 3 : 20);
+  CheckOptions check;
+  check.drive.iterations = warmup + outcome.timed;
+  check.drive.scalars = options.scalars;
+  check.drive.fresh_inputs = options.check;
+
+  Executable step = compile(program, found.schedule(), world, outcome.sizes);
+  std::vector<double> ms = drive(step, world, outcome.sizes, check.drive);
+  ms.erase(ms.begin(), ms.begin() + warmup);
+  outcome.ms_median = median(ms);
+  if (options.check) outcome.check = compare(step, program, world, outcome.sizes, check);
+  outcome.report = step.report();
+
+  jit::together(*world.comm(), [&] {
+    if (world.rank() != 0) return;
+    print(options, found, world, outcome);
+    if (!options.json.empty()) {
+      write_atomically(options.json, as_json(options, found, world, outcome).dump(2) + "\n");
+    }
+    if (outcome.check && !outcome.check->passed)
+      complain("check failed: " + outcome.check->failure);
+  });
+  return outcome.check && !outcome.check->passed ? exit_failure : exit_ok;
+}
+
+/// N of "local:N".
+int local_ranks(const std::string& world) {
+  const std::string digits = world.substr(world.find(':') + 1);
+  const bool number =
+      !digits.empty() && digits.size() <= 4 &&
+      std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const int ranks = number ? std::stoi(digits) : 0;
+  if (ranks < 1)
+    throw UsageError("--world local:N takes a number of ranks from 1, not '" + world + "'.");
+  return ranks;
+}
+
+int run_local(int ranks, const RunOptions& options, const Found& found) {
+  std::atomic<int> code = exit_ok;
+  World::local(ranks, [&](World& world) {
+    const int mine = run_on(world, options, found);
+    if (world.rank() == 0) code = mine;
+  });
+  return code;
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  const Found found(options.subject);
+  const std::string kind = !options.world.empty() ? options.world
+                           : launch().by_mpi      ? "mpi"
+                                                  : "self";
+  if (kind.starts_with("local:")) return run_local(local_ranks(kind), options, found);
+  if (kind != "mpi" && kind != "self") {
+    throw UsageError("--world is mpi, self or local:N, not '" + kind + "'.");
+  }
+  const World world = kind == "mpi" ? World::mpi() : World::self();
+  return guarded(world, [&] { return run_on(world, options, found); });
+}
+
+}  // namespace coconet::cli

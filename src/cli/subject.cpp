@@ -1,0 +1,154 @@
+// Finds the program and the schedule that a command line names; see subject.h.
+#include "cli/subject.h"
+
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace coconet::cli {
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// Whether `name` can only be a file: a path, or called like one.
+bool is_file_name(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".json");
+}
+
+bool is_file(const std::string& name) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(name, ignored);
+}
+
+/// " Did you mean X?" when a known name is near.
+std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
+  const std::string near = ir::nearest(name, known);
+  return near.empty() ? "" : " Did you mean '" + near + "'?";
+}
+
+UsageError no_program(const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& shipped : programs::shipped()) known.emplace_back(shipped.name);
+  return UsageError("There is no program '" + name + "'; PROGRAM is one of " + joined(known) +
+                    ", or a JSON file." + suggestion(name, known));
+}
+
+/// The shipped schedule of `program` called `name`.
+Schedule shipped_schedule(const std::string& program, const std::string& name) {
+  const programs::Shipped* shipped = programs::find(program);
+  if (!shipped) {
+    throw UsageError("No schedules ship for the program '" + program +
+                     "'; --schedule must be a JSON file, not '" + name + "'.");
+  }
+  std::vector<std::string> known(shipped->schedules.begin(), shipped->schedules.end());
+  for (const std::string& one : known) {
+    if (one == name) return Schedule::load(program + "-" + name + ".json");
+  }
+  throw UsageError("There is no schedule '" + name + "' for " + program +
+                   "; --schedule is one of " + joined(known) + ", or a JSON file." +
+                   suggestion(name, known));
+}
+
+/// The two sides of NAME=VALUE.
+std::pair<std::string, std::string> assignment(const std::string& option, const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw UsageError(option + " takes NAME=VALUE, not '" + text + "'.");
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+template <class T>
+bool read_number(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+/// An integer, or BASE^EXPONENT; nothing when it is neither or does not fit.
+std::optional<std::int64_t> read_size(std::string_view text) {
+  std::int64_t base = 0;
+  const auto caret = text.find('^');
+  if (!read_number(text.substr(0, caret), base)) return std::nullopt;
+  if (caret == std::string_view::npos) return base;
+  int exponent = 0;
+  if (!read_number(text.substr(caret + 1), exponent) || base < 1 || exponent < 0)
+    return std::nullopt;
+  std::int64_t value = 1;
+  for (int i = 0; i < exponent && base > 1; ++i) {
+    if (value > std::numeric_limits<std::int64_t>::max() / base) return std::nullopt;
+    value *= base;
+  }
+  return value;
+}
+
+}  // namespace
+
+Found::Found(const Subject& subject)
+    : asked_(subject.program), shipped_(programs::find(subject.program)) {
+  if (shipped_) {
+    dtype_ = subject.dtype.value_or(DType::f32);
+  } else if (is_file_name(asked_) || is_file(asked_)) {
+    file_ = Program::load(asked_);
+    if (subject.dtype) {
+      throw UsageError("--dtype is for the programs that ship; the file " + asked_ +
+                       " states the dtype of each of its tensors.");
+    }
+  } else {
+    throw no_program(asked_);
+  }
+  if (subject.schedule.empty()) return;
+  schedule_name_ = subject.schedule;
+  schedule_ = is_file_name(schedule_name_) || is_file(schedule_name_)
+                  ? Schedule::load(schedule_name_)
+                  : shipped_schedule(shipped_ ? std::string(shipped_->name) : file_->name(),
+                                     schedule_name_);
+}
+
+Program Found::program(int ranks) const {
+  if (shipped_) return shipped_->build(Mesh({{"world", ranks}}), dtype_);
+  const Mesh& mesh = file_->mesh();
+  if (mesh.size() != ranks) {
+    throw UsageError("The program " + asked_ + " is written for the mesh " + mesh.str() +
+                     ", which is " + std::to_string(mesh.size()) +
+                     (mesh.size() == 1 ? " rank" : " ranks") + ", and this world has " +
+                     std::to_string(ranks) + ". Start it with mpirun -n " +
+                     std::to_string(mesh.size()) +
+                     ", or with --world local:" + std::to_string(mesh.size()) + ".");
+  }
+  return *file_;
+}
+
+std::optional<int> Found::ranks() const {
+  if (shipped_) return std::nullopt;
+  return file_->mesh().size();
+}
+
+std::pair<std::string, std::int64_t> parse_size(const std::string& text) {
+  auto [name, value] = assignment("--set", text);
+  const auto size = read_size(value);
+  if (!size) {
+    throw UsageError("--set " + name + " takes an integer such as 4099 or 2^20, not '" + value +
+                     "'.");
+  }
+  return {name, *size};
+}
+
+std::pair<std::string, double> parse_scalar(const std::string& text) {
+  auto [name, value] = assignment("--scalar", text);
+  double number = 0;
+  if (!read_number(std::string_view(value), number)) {
+    throw UsageError("--scalar " + name + " takes a number, not '" + value + "'.");
+  }
+  return {name, number};
+}
+
+}  // namespace coconet::cli

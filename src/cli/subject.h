@@ -1,0 +1,42 @@
+// Finds the program and the schedule that a command line names, among those that ship and among files.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/commands.h"
+#include "coconet/programs.h"
+#include "coconet/schedule.h"
+
+namespace coconet::cli {
+
+/// A program and a schedule that exist, before the ranks are known.
+class Found {
+ public:
+  /// Throws UsageError when `subject` names something that does not ship and is no file, ProgramError or
+  /// ScheduleError when a file is malformed.
+  explicit Found(const Subject& subject);
+
+  /// The program for `ranks` ranks. Throws UsageError when it comes from a file whose mesh has another size.
+  [[nodiscard]] Program program(int ranks) const;
+  /// Ranks of a program file's mesh; nothing for a shipped program, which takes any number.
+  [[nodiscard]] std::optional<int> ranks() const;
+  [[nodiscard]] const Schedule& schedule() const { return schedule_; }
+  /// The schedule as the command line called it, or "none".
+  [[nodiscard]] const std::string& schedule_name() const { return schedule_name_; }
+
+ private:
+  std::string asked_;
+  const programs::Shipped* shipped_ = nullptr;
+  std::optional<Program> file_;
+  DType dtype_ = DType::f32;
+  Schedule schedule_{"none"};
+  std::string schedule_name_ = "none";
+};
+
+/// `value` of `--set NAME=VALUE`: an integer, or a power such as 2^20. Throws UsageError.
+[[nodiscard]] std::pair<std::string, std::int64_t> parse_size(const std::string& text);
+/// `--scalar NAME=VALUE`. Throws UsageError.
+[[nodiscard]] std::pair<std::string, double> parse_scalar(const std::string& text);
+
+}  // namespace coconet::cli

@@ -1,0 +1,203 @@
+// The `coconet` command from outside: help, wrong command lines, and what each subcommand prints.
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/command.h"
+#include "coconet/programs.h"
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using coconet::test::coconet_command;
+using coconet::test::Said;
+
+namespace {
+
+/// A wrong command line: exit code 2, nothing on stdout, one line on stderr.
+void require_usage_error(const std::string& arguments, const std::string& sentence) {
+  const Said said = coconet_command(arguments);
+  INFO("coconet " << arguments);
+  CHECK(said.code == 2);
+  CHECK(said.out.empty());
+  CHECK_THAT(said.err, StartsWith("coconet: "));
+  CHECK_THAT(said.err, Contains(sentence));
+  CHECK(std::count(said.err.begin(), said.err.end(), '\n') == 1);
+}
+
+/// A file in the temporary directory, removed at the end.
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::string& name, const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / (std::to_string(getpid()) + "." + name)) {
+    if (!text.empty()) std::ofstream(path_) << text;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("--version and --help succeed and --help shows examples") {
+  const Said version = coconet_command("--version");
+  CHECK(version.code == 0);
+  CHECK_THAT(version.out, StartsWith("coconet 0."));
+  const Said help = coconet_command("--help");
+  CHECK(help.code == 0);
+  for (const char* command : {"run", "explain", "programs", "doctor"})
+    CHECK_THAT(help.out, Contains(command));
+  for (const char* command : {"run", "explain"}) {
+    const Said more = coconet_command(std::string(command) + " --help");
+    CHECK(more.code == 0);
+    CHECK_THAT(more.out, Contains("Examples:") && Contains("--schedule") && Contains("--set"));
+  }
+}
+
+TEST_CASE("help and errors come from rank 0 only") {
+  CHECK(coconet_command("--help", "OMPI_COMM_WORLD_RANK=1").out.empty());
+  const Said wrong = coconet_command("run nonsense", "OMPI_COMM_WORLD_RANK=1");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err.empty());
+}
+
+TEST_CASE("a wrong command line is exit code 2 and one sentence") {
+  require_usage_error("", "A subcommand is required");
+  require_usage_error("run", "PROGRAM is required");
+  require_usage_error("run adam --frobnicate", "--frobnicate");
+  require_usage_error("run adm", "There is no program 'adm'; PROGRAM is one of");
+  require_usage_error("run adm", "Did you mean 'adam'?");
+  require_usage_error(
+      "run adam --schedule fusd",
+      "There is no schedule 'fusd' for adam; --schedule is one of unfused, sliced, fused, or a "
+      "JSON file. Did you mean 'fused'?");
+  require_usage_error("run adam --set n", "--set takes NAME=VALUE, not 'n'.");
+  require_usage_error("run adam --set n=many",
+                      "--set n takes an integer such as 4099 or 2^20, not 'many'.");
+  require_usage_error("run adam --set n=2^64", "--set n takes an integer");
+  require_usage_error("run adam --set n=1 --set n=2", "--set gives the dimension 'n' twice.");
+  require_usage_error("run adam --dtype i32", "--dtype is f32, f64, f16 or bf16, not 'i32'.");
+  require_usage_error("run adam --scalar lr=fast", "--scalar lr takes a number, not 'fast'.");
+  require_usage_error("run adam --scalar lq=1",
+                      "the program 'adam' has no scalar 'lq'; its scalars are lr, t.");
+  require_usage_error("run adam --world moon", "--world is mpi, self or local:N, not 'moon'.");
+  require_usage_error("run adam --world local:0", "--world local:N takes a number of ranks from 1");
+  require_usage_error("run adam --iters 0", "--iters");
+  require_usage_error("explain adam --show everything", "--show");
+}
+
+TEST_CASE("a failure is exit code 1 and one sentence") {
+  const Said missing = coconet_command("run /nowhere/program.json");
+  CHECK(missing.code == 1);
+  CHECK_THAT(missing.err, StartsWith("coconet: ") && Contains("/nowhere/program.json"));
+  const Said dimension = coconet_command("run adam --set m=3");
+  CHECK(dimension.code == 1);
+  CHECK_THAT(dimension.err, Contains("has no dimension 'm'"));
+}
+
+TEST_CASE("a program file runs on as many ranks as its mesh has, and keeps its dtypes") {
+  const coconet::Mesh mesh({{"world", 3}});
+  const TemporaryFile file("adam3.json", coconet::programs::adam(mesh).json());
+  require_usage_error(
+      "run " + file.path() + " --world local:2",
+      "is written for the mesh {world: 3}, which is 3 ranks, and this world has 2. Start it with "
+      "mpirun -n 3, or with --world local:3.");
+  require_usage_error("run " + file.path() + " --dtype f16",
+                      "--dtype is for the programs that ship");
+  require_usage_error("explain " + file.path() + " --ranks 2",
+                      "is written for 3 ranks; leave out --ranks 2.");
+  const Said said = coconet_command("run " + file.path() + " --world local:3 --set n=100 --check");
+  CHECK(said.code == 0);
+  CHECK_THAT(said.out, Contains("check passed"));
+}
+
+TEST_CASE("programs lists what ships, and --schedules pairs only") {
+  const Said names = coconet_command("programs");
+  CHECK(names.code == 0);
+  const Said pairs = coconet_command("programs --schedules");
+  CHECK(pairs.code == 0);
+  std::string expected;
+  for (const auto& shipped : coconet::programs::shipped()) {
+    CHECK_THAT(names.out,
+               Contains(std::string(shipped.name)) && Contains(std::string(shipped.summary)));
+    for (const auto schedule : shipped.schedules) {
+      expected += std::string(shipped.name) + " " + std::string(schedule) + "\n";
+    }
+  }
+  CHECK(pairs.out == expected);
+}
+
+TEST_CASE("explain shows the program after each step, marking what the step changed") {
+  const Said said = coconet_command("explain adam --schedule fused");
+  CHECK(said.code == 0);
+  CHECK_THAT(said.out, StartsWith("the program as written\n"));
+  CHECK_THAT(said.out,
+             Contains("\nstep 1 of ") && Contains("split") && Contains("\n+ ") && Contains("\n- "));
+  CHECK_THAT(said.out, !Contains("\x1b"));
+}
+
+TEST_CASE("explain prints plans and sources, the same ones in every process") {
+  for (const char* show : {"ir", "plan", "source"}) {
+    const std::string arguments = std::string("explain adam --schedule fused --show ") + show;
+    const Said said = coconet_command(arguments);
+    INFO(said.err);
+    CHECK(said.code == 0);
+    CHECK(!said.out.empty());
+    for (int i = 0; i < 5; ++i) CHECK(coconet_command(arguments).out == said.out);
+  }
+}
+
+TEST_CASE("run --check passes on threads and reports as JSON") {
+  const TemporaryFile file("result.json", "");
+  const Said said = coconet_command(
+      "run adam --schedule fused --world local:2 --set n=1000 --check --json " + file.path());
+  INFO(said.err);
+  REQUIRE(said.code == 0);
+  CHECK_THAT(said.out,
+             Contains("check passed: max relative error") && Contains("all ranks bit-identical"));
+  const auto json = nlohmann::json::parse(std::ifstream(file.path()));
+  CHECK(json.at("program") == "adam");
+  CHECK(json.at("schedule") == "fused");
+  CHECK(json.at("ranks") == 2);
+  CHECK(json.at("sizes").at("n") == 1000);
+  CHECK(json.at("dtype") == "f32");
+  CHECK(json.at("iters") == 3);
+  CHECK(json.at("ms_median").get<double>() > 0);
+  CHECK(json.at("max_rel_error").get<double>() < 1e-4);
+  CHECK(json.at("bit_identical") == true);
+  for (const char* key : {"hit_memory", "hit_disk", "hit_peer", "miss"}) {
+    CHECK(json.at("cache").at(key).is_number_integer());
+  }
+  REQUIRE(!json.at("kernels").empty());
+  for (const char* key : {"name", "kind", "ms", "bytes", "roofline_share"}) {
+    CHECK(json.at("kernels").at(0).contains(key));
+  }
+}
+
+TEST_CASE("a result file that cannot be written is a failure that names it") {
+  const Said said = coconet_command("run sgd --set n=10 --iters 1 --json /nowhere/result.json");
+  CHECK(said.code == 1);
+  CHECK_THAT(said.err, Contains("Cannot write the file '/nowhere/result.json' of --json"));
+}
+
+TEST_CASE("doctor says what is here, and fails when no kernel can be compiled") {
+  const Said said = coconet_command("doctor");
+  CHECK(said.code == 0);
+  for (const char* thing :
+       {"host compiler", "MPI", "NVRTC", "CUDA driver", "NCCL", "cache", "shared memory"}) {
+    CHECK_THAT(said.out, Contains(thing));
+  }
+  CHECK_THAT(said.out, Contains("The host path works."));
+  const Said broken = coconet_command("doctor", "COCONET_CXX=/nowhere/c++");
+  CHECK(broken.code == 1);
+  CHECK_THAT(broken.out, Contains("[!!] host compiler") && Contains("/nowhere/c++") &&
+                             Contains("COCONET_CXX=/nowhere/c++"));
+}
