@@ -61,10 +61,12 @@ void complain(std::string_view message) {
 }
 
 int fail_alike(std::string_view message, int code) {
-  if (launch().rank == 0) {
+  const int rank = launch().rank;
+  if (rank == 0) {
     complain(message);
   } else {
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    complain("rank " + std::to_string(rank) + ": " + std::string(message));
   }
   return code;
 }

@@ -19,8 +19,9 @@ struct Launch {
 /// Prints `coconet: <message>` on stderr.
 void complain(std::string_view message);
 
-/// An error before the ranks know each other, which every process finds by itself: process 0 prints it, the others
-/// let it go first, because a launcher ends the job at the first process that fails. Returns `code`.
+/// An error before the ranks know each other, which every process finds by itself: process 0 prints it at once, and
+/// its exit makes the launcher end the others. One that is still there seconds later was alone, and prints it too.
+/// Returns `code`.
 [[nodiscard]] int fail_alike(std::string_view message, int code);
 
 /// Runs `body`, which does collective work, and returns its exit code. When it throws, prints the error: rank 0 what

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -131,7 +132,8 @@ void print(const RunOptions& options, const Found& found, const World& world,
   std::string table = outcome.report.str();
   while (table.ends_with('\n')) table.pop_back();
   std::printf("%s\n", table.c_str());
-  std::printf("median of %s: %.4g ms\n", counted(outcome.timed, "step").c_str(), outcome.ms_median);
+  std::printf("median of the %s timed: %.4g ms\n", counted(outcome.timed, "step").c_str(),
+              outcome.ms_median);
   if (outcome.check && outcome.check->passed) {
     std::printf("check passed: max relative error %.1e (tolerance %.1e), all ranks bit-identical\n",
                 outcome.check->max_rel_error, outcome.check->tolerance);
@@ -140,15 +142,18 @@ void print(const RunOptions& options, const Found& found, const World& world,
 }
 
 int run_on(const World& world, const RunOptions& options, const Found& found) {
-  const Program program = found.program(world.size());
-  const ir::Graph& graph = *program.graph();
-  require_scalars(graph, options.scalars);
   const int warmup = options.warmup.value_or(options.check ? 0 : 3);
-
   Outcome outcome;
-  outcome.sizes = ir::resolve_sizes(graph, options.subject.sizes);
-  outcome.dtype = dtype_of_program(graph);
   outcome.timed = options.iterations.value_or(options.check ? 3 : 20);
+  std::optional<Program> written;
+  jit::together(*world.comm(), [&] {  // mpirun may give each rank a command line of its own
+    written = found.program(world.size());
+    require_scalars(*written->graph(), options.scalars);
+    outcome.sizes = ir::resolve_sizes(*written->graph(), options.subject.sizes);
+    outcome.dtype = dtype_of_program(*written->graph());
+  });
+  const Program& program = *written;
+
   CheckOptions check;
   check.drive.iterations = warmup + outcome.timed;
   check.drive.scalars = options.scalars;

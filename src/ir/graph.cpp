@@ -64,7 +64,8 @@ namespace {
 
 std::string automatic_name(const Graph& graph, const Node& node) {
   if (node.op == Op::update && !node.operands.empty()) {
-    return graph.at(node.operands.front()).name + ".new";
+    const std::string wanted = graph.at(node.operands.front()).name + ".new";
+    if (graph.name_free(wanted)) return wanted;
   }
   const std::string stem(node.op == Op::reduction ? to_string(node.attributes.reduction)
                                                   : to_string(node.op));

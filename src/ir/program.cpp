@@ -1,6 +1,7 @@
 // The building API: Program and Value, and the functions that append to a program's graph.
 #include "coconet/program.h"
 
+#include <cmath>
 #include <fstream>
 #include <initializer_list>
 #include <sstream>
@@ -12,25 +13,26 @@ namespace coconet {
 
 namespace {
 
-/// The graph that the operands belong to. Throws when they are all constants or of different programs.
+/// The graph that the operands belong to; null when they are all constants. Throws when there are several.
 std::shared_ptr<ir::Graph> common_graph(std::string_view op, std::initializer_list<Value> operands) {
-  std::shared_ptr<ir::Graph> graph;
+  const Value* first = nullptr;
   for (const Value& value : operands) {
     if (!value.graph()) continue;
-    if (graph && graph != value.graph()) {
-      throw ProgramError(std::string(op) + " combines '" + graph->at(operands.begin()->id()).name +
-                         "' of program '" + graph->name + "' with '" + value.name() + "' of program '" +
-                         value.graph()->name + "'; both must belong to one program");
+    if (first == nullptr) first = &value;
+    if (first->graph() != value.graph()) {
+      throw ProgramError(std::string(op) + " combines '" + first->name() + "' of program '" + first->graph()->name +
+                         "' with '" + value.name() + "' of program '" + value.graph()->name +
+                         "'; both must belong to one program");
     }
-    graph = value.graph();
   }
-  return graph;
+  return first == nullptr ? nullptr : first->graph();
 }
 
 ir::ValueId constant_id(ir::Graph& graph, double number) {
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.at(id);
-    if (node.op == ir::Op::constant && node.attributes.number == number) return id;
+    const bool same = node.attributes.number == number && std::signbit(node.attributes.number) == std::signbit(number);
+    if (node.op == ir::Op::constant && same) return id;
   }
   ir::Node node;
   node.op = ir::Op::constant;
@@ -262,18 +264,21 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
     throw ProgramError("mean of '" + value.name() + "', which is " + std::string(to_string(value.dtype())) +
                        "; mean takes floats: cast it first");
   }
-  Value count = 1;
+  std::int64_t fixed = 1;
+  Value count = reduced;  // stands for "none yet"
   for (const int d : graph->at(reduced.id()).attributes.dims) {
     const Dim& dim = value.shape()[static_cast<std::size_t>(d)];
-    if (dim.symbolic()) {
-      ir::Node extent;
-      extent.attributes.extent = dim;
-      count = count * append_value(graph, ir::Op::extent, {}, std::move(extent));
-    } else {
-      count = count * dim.extent;
+    if (!dim.symbolic()) {
+      fixed *= dim.extent;
+      continue;
     }
+    ir::Node node;
+    node.attributes.extent = dim;
+    const Value extent = append_value(graph, ir::Op::extent, {}, std::move(node));
+    count = count.id() == reduced.id() ? extent : count * extent;
   }
-  return reduced / count;
+  if (count.id() == reduced.id()) return reduced / fixed;
+  return reduced / (fixed == 1 ? count : count * fixed);
 }
 
 Value norm(const Value& value) { return sqrt(sum(square(value))); }

@@ -2,6 +2,8 @@
 #include "sched/expand.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "sched/rewrite.h"
 
@@ -74,6 +76,47 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
       value = rewriter.add(std::move(combine));
     }
     rewriter.set(id, value);
+  }
+  return rewriter.finish();
+}
+
+bool is_copy(const Graph& graph, ValueId id) {
+  const Node& node = graph.at(id);
+  return node.op == Op::cast && graph.at(node.operands.front()).op == Op::state &&
+         node.dtype == graph.at(node.operands.front()).dtype;
+}
+
+Graph expand_overwritten_reads(const Graph& graph) {
+  const std::vector<std::vector<ValueId>> users = graph.users();
+  std::map<ValueId, std::set<ValueId>> late;  // by state: the readers that need a copy
+  for (ValueId state = 0; state < graph.size(); ++state) {
+    if (graph.at(state).op != Op::state) continue;
+    const ValueId update = graph.update_of(state);
+    if (update < 0) continue;
+    const std::set<ValueId> after = descendants(graph, {update});
+    const ir::Fusion* kernel = graph.fusion_of(update);
+    for (const ValueId user : users[static_cast<std::size_t>(state)]) {
+      const bool same_kernel = kernel != nullptr && graph.fusion_of(user) == kernel;
+      if (user != update && after.contains(user) && !same_kernel) late[state].insert(user);
+    }
+  }
+  if (late.empty()) return graph;
+  Rewriter rewriter(graph);
+  std::map<ValueId, ValueId> copies;
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    Node node = graph.at(id);
+    for (ValueId& operand : node.operands) {
+      const auto found = late.find(operand);
+      operand = found != late.end() && found->second.contains(id) ? copies.at(operand) : rewriter.map(operand);
+    }
+    rewriter.set(id, rewriter.add(std::move(node)));
+    if (!late.contains(id)) continue;
+    Node copy;
+    copy.op = Op::cast;
+    copy.name = rewriter.fresh_name(graph.at(id).name + ".old");
+    copy.dtype = graph.at(id).dtype;
+    copy.operands = {rewriter.map(id)};
+    copies[id] = rewriter.add(std::move(copy));
   }
   return rewriter.finish();
 }

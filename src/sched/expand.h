@@ -13,4 +13,11 @@ namespace coconet::sched {
 /// all_reduce of the (smaller) results.
 [[nodiscard]] ir::Graph expand_cross_rank_reductions(const ir::Graph& graph);
 
+/// What is computed from a state's new value and reads its old value too, outside the kernel that overwrites it, gets
+/// a copy of the old value: a cast to its own dtype, which grouping makes a step of its own.
+[[nodiscard]] ir::Graph expand_overwritten_reads(const ir::Graph& graph);
+
+/// Whether `id` is such a copy.
+[[nodiscard]] bool is_copy(const ir::Graph& graph, ir::ValueId id);
+
 }  // namespace coconet::sched

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "coconet/error.h"
+#include "sched/expand.h"
 
 namespace coconet::sched {
 
@@ -63,7 +64,7 @@ class Grouping {
 
   /// The kernel that can compute elementwise `id` on the fly, because it alone reads it; -1 when there is none.
   [[nodiscard]] int only_reader(ValueId id) const {
-    if (!ir::is_elementwise(graph_.at(id).op) || is_output(graph_, id)) return -1;
+    if (!ir::is_elementwise(graph_.at(id).op) || is_output(graph_, id) || is_copy(graph_, id)) return -1;
     int reader = -1;
     for (const ValueId user : users_[static_cast<std::size_t>(id)]) {
       const Node& node = graph_.at(user);

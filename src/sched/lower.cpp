@@ -195,6 +195,7 @@ Plan lower(const ir::Graph& graph) {
   Graph rewritten = drop_dead(graph);
   rewritten = expand_means(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);
+  rewritten = expand_overwritten_reads(rewritten);
   Plan plan = Lowering(std::move(rewritten)).run();
   make_names_distinct(plan);
   return plan;

@@ -28,7 +28,10 @@ ValueId Rewriter::copy(ValueId id) {
   return copied;
 }
 
-ValueId Rewriter::add(Node node) { return append(to_, std::move(node)); }
+ValueId Rewriter::add(Node node) {
+  if (node.name.empty()) node.name = fresh_name(std::string(to_string(node.op)));
+  return append(to_, std::move(node));
+}
 
 std::string Rewriter::fresh_name(const std::string& stem) const {
   std::string name = stem;

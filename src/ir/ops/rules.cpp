@@ -89,7 +89,29 @@ Placements combine_layouts(const Graph& graph, const Node& node) {
       }
     }
   }
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const Node& from = operand(graph, node, i);
+    if (!from.weak) require_nesting(graph, node, from, result, shape.size());
+  }
   return result;
 }
+
+void require_nesting(const Graph& graph, const Node& node, const Node& from, const Placements& layout,
+                     std::size_t rank) {
+  const int shift = static_cast<int>(rank - from.shape.size());
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    if (from.layout[axis].kind != Placement::Kind::sliced) continue;
+    const int dim = from.layout[axis].dim;
+    for (std::size_t outer = 0; outer < axis; ++outer) {
+      const bool result_sliced = layout[outer] == sliced(dim + shift);
+      if (!result_sliced || from.layout[outer] == sliced(dim)) continue;
+      fail(graph, node,
+           operand_text(graph, from) + ", but the result's dimension " + std::to_string(dim + shift) +
+               " is sliced along axis '" + graph.mesh.axes()[outer].name + "' first; slice the operand along '" +
+               graph.mesh.axes()[outer].name + "' too, or all_gather it along '" + graph.mesh.axes()[axis].name + "'");
+    }
+  }
+}
+
 
 }  // namespace coconet::ir

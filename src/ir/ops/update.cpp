@@ -42,6 +42,7 @@ void infer_update(const Graph& graph, Node& node) {
     }
     fail(graph, node, along + "; every rank would write values of its own: all_reduce the value first");
   }
+  require_nesting(graph, node, value, state.layout, state.shape.size());
 }
 
 }  // namespace coconet::ir

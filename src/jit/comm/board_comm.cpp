@@ -51,7 +51,7 @@ BoardComm::BoardComm(std::shared_ptr<PeerMemory> board, int ranks, int ranks_per
     : board_(std::move(board)),
       roster_(
           std::make_shared<Roster>(board_->rank(), seats_of(*board_, ranks), std::move(waiting))),
-      everybody_(roster_, first_ranks(ranks), arrivals_of(*board_, ranks)),
+      everybody_(roster_, first_ranks(ranks), arrivals_of(*board_, ranks), board_),
       ranks_per_core_(ranks_per_core) {}
 
 std::vector<std::string> BoardComm::all_gather(std::string_view mine) {

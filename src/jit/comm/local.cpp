@@ -2,8 +2,6 @@
 // memory, and the library collectives read the other ranks' buffers directly, in rank order.
 #include "jit/comm/local.h"
 
-#include <algorithm>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -11,8 +9,8 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/board_comm.h"
-#include "jit/comm/combine.h"
 #include "jit/comm/cores.h"
+#include "jit/comm/direct_group.h"
 #include "jit/comm/groups.h"
 #include "jit/comm/peer_memory.h"
 
@@ -38,75 +36,19 @@ struct Shared {
   std::vector<std::shared_ptr<Table>> tables;  ///< the newest group, by its first rank
 };
 
-class LocalGroup final : public Group {
- public:
-  LocalGroup(std::shared_ptr<Roster> roster, std::vector<int> ranks, std::shared_ptr<Table> table)
-      : table_(std::move(table)), meeting_(std::move(roster), std::move(ranks), arrivals()) {}
-
-  [[nodiscard]] int rank() const override { return meeting_.position(); }
-  [[nodiscard]] int size() const override { return meeting_.size(); }
-
-  void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
-                  Reduction reduction) override {
-    exchange("all_reduce", in,
-             [&](const auto& parts) { combine_in_order(dtype, reduction, parts, 0, count, out); });
+/// A rank's view of the group whose ranks share `table`.
+std::unique_ptr<Group> make_group(const std::shared_ptr<Roster>& roster,
+                                  const std::vector<int>& ranks,
+                                  const std::shared_ptr<Table>& table) {
+  std::vector<std::uint64_t*> arrivals;
+  std::vector<const void**> pointers;
+  for (Table::Place& place : table->places) {
+    arrivals.push_back(&place.arrivals);
+    pointers.push_back(&place.data);
   }
-
-  void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
-                      Reduction reduction) override {
-    const std::vector<std::size_t> starts = block_starts(*this, "reduce_scatter", counts);
-    exchange("reduce_scatter", in, [&](const auto& parts) {
-      combine_in_order(dtype, reduction, parts, starts[rank()], counts[rank()], out);
-    });
-  }
-
-  void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
-                  DType dtype) override {
-    const std::vector<std::size_t> starts = block_starts(*this, "all_gather", counts);
-    exchange("all_gather", in, [&](const auto& parts) {
-      for (int from = 0; from < size(); ++from) {
-        std::byte* to = static_cast<std::byte*>(out) + starts[from] * size_of(dtype);
-        if (counts[from] > 0) std::memcpy(to, parts[from], counts[from] * size_of(dtype));
-      }
-    });
-  }
-
-  void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
-              int root) override {
-    require_root(*this, "reduce", root);
-    exchange("reduce", in, [&](const auto& parts) {
-      if (rank() == root) combine_in_order(dtype, reduction, parts, 0, count, out);
-    });
-  }
-
-  void broadcast(void* data, std::size_t count, DType dtype, int root) override {
-    require_root(*this, "broadcast", root);
-    exchange("broadcast", data, [&](const auto& parts) {
-      if (rank() != root && count > 0) std::memcpy(data, parts[root], count * size_of(dtype));
-    });
-  }
-
- private:
-  /// Calls `body` with every rank's `mine`, while all ranks leave theirs as they are.
-  template <class Body>
-  void exchange(std::string_view call, const void* mine, const Body& body) {
-    table_->places[rank()].data = mine;
-    meeting_.meet(call);
-    std::vector<const void*> parts;
-    for (const Table::Place& place : table_->places) parts.push_back(place.data);
-    body(parts);
-    meeting_.meet(call);
-  }
-
-  [[nodiscard]] std::vector<std::uint64_t*> arrivals() const {
-    std::vector<std::uint64_t*> all;
-    for (Table::Place& place : table_->places) all.push_back(&place.arrivals);
-    return all;
-  }
-
-  std::shared_ptr<Table> table_;
-  Meeting meeting_;
-};
+  auto meeting = std::make_shared<Meeting>(roster, ranks, std::move(arrivals), table);
+  return std::make_unique<PointerGroup>(std::move(meeting), std::move(pointers));
+}
 
 class LocalComm final : public BoardComm {
  public:
@@ -133,7 +75,7 @@ class LocalComm final : public BoardComm {
     const bool first = ranks.front() == rank();
     if (first) shared_->tables[rank()] = std::make_shared<Table>(ranks.size());
     barrier();
-    auto made = std::make_unique<LocalGroup>(roster(), ranks, shared_->tables[ranks.front()]);
+    auto made = make_group(roster(), ranks, shared_->tables[ranks.front()]);
     barrier();
     if (first) shared_->tables[rank()].reset();
     return made;

@@ -104,8 +104,11 @@ bool Roster::has_left(int rank) const {
 }
 
 Meeting::Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
-                 std::vector<std::uint64_t*> arrivals)
-    : roster_(std::move(roster)), ranks_(std::move(ranks)), arrivals_(std::move(arrivals)) {
+                 std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory)
+    : roster_(std::move(roster)),
+      ranks_(std::move(ranks)),
+      arrivals_(std::move(arrivals)),
+      memory_(std::move(memory)) {
   position_ =
       static_cast<int>(std::find(ranks_.begin(), ranks_.end(), roster_->rank()) - ranks_.begin());
 }

@@ -65,9 +65,9 @@ class Roster {
 class Meeting {
  public:
   /// `arrivals[i]` counts the arrivals of `ranks[i]`: zero at first, in memory that all of `ranks`
-  /// see, and of one cache line or more each.
+  /// see, and of one cache line or more each. `memory` is what they lie in, kept as long as this.
   Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
-          std::vector<std::uint64_t*> arrivals);
+          std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory);
 
   /// Waits until all have called it as often; what each wrote before is visible to all after.
   /// `call` names it in errors. Throws CommError naming the missing ranks when the time is over or
@@ -88,6 +88,7 @@ class Meeting {
   std::shared_ptr<Roster> roster_;
   std::vector<int> ranks_;
   std::vector<std::uint64_t*> arrivals_;
+  std::shared_ptr<const void> memory_;
   int position_ = 0;
   std::uint64_t count_ = 0;
 };

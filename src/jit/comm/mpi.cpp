@@ -14,9 +14,11 @@
 #include "jit/comm/board_comm.h"
 #include "jit/comm/combine.h"
 #include "jit/comm/cores.h"
+#include "jit/comm/direct_group.h"
 #include "jit/comm/groups.h"
 #include "jit/comm/nodes.h"
 #include "jit/comm/peer_memory.h"
+#include "jit/comm/tiered_group.h"
 
 namespace coconet::jit {
 
@@ -136,28 +138,23 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
 
 // ---- library collectives ------------------------------------------------------------------------------------
 
-/// A communicator, and the meeting that its ranks hold before each blocking call: inside MPI nobody
-/// could tell them that a rank is late, has failed or has left.
-struct Channel {
-  MPI_Comm comm;
-  std::shared_ptr<PeerMemory> arrivals;
-  Meeting meeting;
-};
-
+/// MPI's collectives. The ranks meet before each blocking call: inside MPI nobody could tell them
+/// that a rank is late, has failed or has left.
 class MpiGroup final : public Group {
  public:
-  explicit MpiGroup(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
+  MpiGroup(MPI_Comm comm, std::shared_ptr<Meeting> meeting)
+      : comm_(comm), meeting_(std::move(meeting)) {}
 
-  [[nodiscard]] int rank() const override { return channel_->meeting.position(); }
-  [[nodiscard]] int size() const override { return channel_->meeting.size(); }
+  [[nodiscard]] int rank() const override { return meeting_->position(); }
+  [[nodiscard]] int size() const override { return meeting_->size(); }
 
   void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
                   Reduction reduction) override {
     const MPI_Op op = op_of(dtype, reduction);
-    channel_->meeting.meet("all_reduce");
+    meeting_->meet("all_reduce");
     in_chunks(count, dtype, [&](std::size_t at, int length) {
-      check(MPI_Allreduce(from(in, at), to(out, at), length, type_of(dtype), op, channel_->comm),
-            "MPI_Allreduce", channel_->comm);
+      check(MPI_Allreduce(from(in, at), to(out, at), length, type_of(dtype), op, comm_),
+            "MPI_Allreduce", comm_);
     });
   }
 
@@ -165,12 +162,12 @@ class MpiGroup final : public Group {
                       Reduction reduction) override {
     const std::vector<std::size_t> starts = block_starts(*this, "reduce_scatter", counts);
     const MPI_Op op = op_of(dtype, reduction);
-    channel_->meeting.meet("reduce_scatter");
+    meeting_->meet("reduce_scatter");
     if (starts.back() == 0) return;
     if (starts.back() <= chunk_of(dtype)) {
       const std::vector<int> lengths(counts.begin(), counts.end());
-      check(MPI_Reduce_scatter(in, out, lengths.data(), type_of(dtype), op, channel_->comm),
-            "MPI_Reduce_scatter", channel_->comm);
+      check(MPI_Reduce_scatter(in, out, lengths.data(), type_of(dtype), op, comm_),
+            "MPI_Reduce_scatter", comm_);
       return;
     }
     for (int root = 0; root < size(); ++root) {
@@ -181,15 +178,15 @@ class MpiGroup final : public Group {
   void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
                   DType dtype) override {
     const std::vector<std::size_t> starts = block_starts(*this, "all_gather", counts);
-    channel_->meeting.meet("all_gather");
+    meeting_->meet("all_gather");
     if (starts.back() == 0) return;
     if (starts.back() <= chunk_of(dtype)) {
       const std::vector<int> lengths(counts.begin(), counts.end());
       const std::vector<int> places(starts.begin(), starts.end() - 1);
       const MPI_Datatype type = type_of(dtype);
       check(MPI_Allgatherv(in, lengths[rank()], type, out, lengths.data(), places.data(), type,
-                           channel_->comm),
-            "MPI_Allgatherv", channel_->comm);
+                           comm_),
+            "MPI_Allgatherv", comm_);
       return;
     }
     for (int root = 0; root < size(); ++root) {
@@ -203,13 +200,13 @@ class MpiGroup final : public Group {
               int root) override {
     require_root(*this, "reduce", root);
     const MPI_Op op = op_of(dtype, reduction);
-    channel_->meeting.meet("reduce");
+    meeting_->meet("reduce");
     reduce_chunks(in, out, count, dtype, op, root);
   }
 
   void broadcast(void* data, std::size_t count, DType dtype, int root) override {
     require_root(*this, "broadcast", root);
-    channel_->meeting.meet("broadcast");
+    meeting_->meet("broadcast");
     broadcast_chunks(data, count, dtype, root);
   }
 
@@ -234,19 +231,19 @@ class MpiGroup final : public Group {
                      int root) {
     in_chunks(count, dtype, [&](std::size_t at, int length) {
       void* result = rank() == root ? to(out, at) : nullptr;
-      check(MPI_Reduce(from(in, at), result, length, type_of(dtype), op, root, channel_->comm),
-            "MPI_Reduce", channel_->comm);
+      check(MPI_Reduce(from(in, at), result, length, type_of(dtype), op, root, comm_), "MPI_Reduce",
+            comm_);
     });
   }
 
   void broadcast_chunks(void* data, std::size_t count, DType dtype, int root) {
     in_chunks(count, dtype, [&](std::size_t at, int length) {
-      check(MPI_Bcast(to(data, at), length, type_of(dtype), root, channel_->comm), "MPI_Bcast",
-            channel_->comm);
+      check(MPI_Bcast(to(data, at), length, type_of(dtype), root, comm_), "MPI_Bcast", comm_);
     });
   }
 
-  std::shared_ptr<Channel> channel_;
+  MPI_Comm comm_;
+  std::shared_ptr<Meeting> meeting_;
 };
 
 // ---- the world ----------------------------------------------------------------------------------------------
@@ -268,12 +265,18 @@ class MpiComm final : public BoardComm {
   [[nodiscard]] std::unique_ptr<Group> group(const std::vector<int>& ranks) override {
     const std::vector<std::vector<int>> division = agree_on_groups(*this, ranks);
     // By the division of the whole world, so that all ranks find it here or none does.
-    std::shared_ptr<Channel>& channel = channels_[division];
-    if (!channel) channel = make_channel(ranks);
-    return std::make_unique<MpiGroup>(channel);
+    Ways& ways = ways_[division];
+    if (!ways.large) ways = make_ways(ranks);
+    return std::make_unique<TieredGroup>(ways.small, ways.large, CopyGroup::capacity);
   }
 
  private:
+  /// Short messages go through shared memory, which takes a fraction of MPI's time for them.
+  struct Ways {
+    std::shared_ptr<Group> small;
+    std::shared_ptr<Group> large;
+  };
+
   static Waiting waiting(MPI_Comm comm, int ranks_per_core) {
     // MPI moves on only inside its calls, and another rank may still wait for what this one has
     // sent.
@@ -283,21 +286,26 @@ class MpiComm final : public BoardComm {
             }};
   }
 
-  std::shared_ptr<Channel> make_channel(const std::vector<int>& ranks) {
-    std::shared_ptr<PeerMemory> memory = allocate(sizeof(std::uint64_t));
+  Ways make_ways(const std::vector<int>& ranks) {
+    constexpr std::size_t slots_at = 4096;  // behind the page of the arrival count
+    const std::shared_ptr<PeerMemory> memory = allocate(slots_at + CopyGroup::slots_bytes);
     std::vector<std::uint64_t*> arrivals;
-    for (const int rank : ranks)
+    std::vector<std::byte*> slots;
+    for (const int rank : ranks) {
       arrivals.push_back(reinterpret_cast<std::uint64_t*>(memory->base(rank)));
-    Meeting meeting(roster(), ranks, std::move(arrivals));
+      slots.push_back(memory->base(rank) + slots_at);
+    }
+    const auto meeting = std::make_shared<Meeting>(roster(), ranks, std::move(arrivals), memory);
     MPI_Comm split = MPI_COMM_NULL;
-    check(MPI_Comm_split(comm_, ranks.front(), meeting.position(), &split), "MPI_Comm_split",
+    check(MPI_Comm_split(comm_, ranks.front(), meeting->position(), &split), "MPI_Comm_split",
           comm_);
     MPI_Comm_set_errhandler(split, MPI_ERRORS_RETURN);
-    return std::make_shared<Channel>(Channel{split, std::move(memory), std::move(meeting)});
+    return {std::make_shared<CopyGroup>(meeting, std::move(slots)),
+            std::make_shared<MpiGroup>(split, meeting)};
   }
 
   MPI_Comm comm_;
-  std::map<std::vector<std::vector<int>>, std::shared_ptr<Channel>> channels_;
+  std::map<std::vector<std::vector<int>>, Ways> ways_;
 };
 
 /// Every rank's text by MPI itself, for as long as there is no shared memory.
