@@ -1,16 +1,30 @@
 // Filling argument blocks.
 #include "jit/launch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 
 #include "ir/extents.h"
+#include "jit/config/build_info.h"
 
 namespace coconet::jit {
 
 namespace {
 
 using ir::Extents;
+
+// The prelude's VECTORIZE and STREAMING.
+constexpr std::uint64_t vectorize_mode = 1;
+constexpr std::uint64_t streaming_mode = 2;
+constexpr std::size_t widest_vector = 64;
+
+/// What a rank may keep in caches from one step to the next: the last level's size, 32 MiB where it is unknown.
+std::uint64_t cache_bytes() {
+  static const long level3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return level3 > 0 ? static_cast<std::uint64_t>(level3) : std::uint64_t{32} << 20;
+}
 
 /// Where a buffer's elements are, seen from the kernel's domain on this rank.
 struct View {
@@ -87,7 +101,10 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         numbers_.push_back({words_.size(), argument.value});
         push(0);
         break;
-      case KernelArgument::Kind::vectorize: push(1); break;
+      case KernelArgument::Kind::mode:
+        mode_at_ = words_.size();
+        push(vectorize_mode);
+        break;
       case KernelArgument::Kind::sync: {
         sync_at_ = words_.size();
         const std::vector<std::uint64_t> sync = gate.sync_words(axis_);
@@ -108,6 +125,10 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
   };
   for (const auto& load : step.loads) bytes_ += bytes_of(load.buffer, load.from_peers);
   for (const auto& store : step.stores) {
+    if (store.to_peers) {
+      const auto size = static_cast<std::int64_t>(size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype));
+      gathered_.push_back({store.buffer, static_cast<std::size_t>(view(store.buffer).offset * size)});
+    }
     bytes_ += step.kind == sched::KernelStep::Kind::reduction
                   ? static_cast<std::uint64_t>(product_of(part.extent, reduced, false)) *
                         size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype)
@@ -115,7 +136,19 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
   }
 }
 
+bool KernelLaunch::can_stream(const Tensors& tensors) const {
+  // Instrumented kernels keep to stores that a sanitizer sees.
+  if (gathered_.empty() || bytes_ < cache_bytes() || !build_info::sanitize.empty()) return false;
+  return std::all_of(gathered_.begin(), gathered_.end(), [&](const Gathered& store) {
+    const std::vector<std::byte*>& peers = tensors[store.buffer].peers;
+    return std::all_of(peers.begin(), peers.end(), [&](const std::byte* peer) {
+      return (reinterpret_cast<std::uintptr_t>(peer) + store.offset_bytes) % widest_vector == 0;
+    });
+  });
+}
+
 void KernelLaunch::refresh_pointers(const Tensors& tensors) {
+  if (mode_at_ != no_word) words_[mode_at_] = vectorize_mode | (can_stream(tensors) ? streaming_mode : 0);
   for (const PointerWord& pointer : pointers_) {
     const Tensors::Tensor& tensor = tensors[pointer.buffer];
     if (!pointer.of_peers) {

@@ -43,7 +43,14 @@ class KernelLaunch {
     std::size_t word;
     ir::ValueId value;
   };
+  /// A tensor that the kernel writes on all ranks, and where this rank's part of it begins.
+  struct Gathered {
+    sched::BufferId buffer;
+    std::size_t offset_bytes;
+  };
   void refresh_pointers(const Tensors& tensors);
+  /// Whether stores to other ranks should go past the caches: they would not stay there anyway.
+  [[nodiscard]] bool can_stream(const Tensors& tensors) const;
 
   KernelText text_;
   std::shared_ptr<const Kernel> kernel_;
@@ -53,6 +60,8 @@ class KernelLaunch {
   std::vector<std::uint64_t> words_;
   std::vector<PointerWord> pointers_;
   std::vector<NumberWord> numbers_;
+  std::vector<Gathered> gathered_;
+  std::size_t mode_at_ = no_word;
   std::size_t sync_at_ = no_word;
   std::size_t epoch_at_ = no_word;
   std::uint64_t tensors_version_ = 0;

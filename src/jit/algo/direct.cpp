@@ -19,7 +19,7 @@ std::string reduce(const Skeleton& skeleton, Reduction reduction, const std::str
 
 std::string gather(const Skeleton&, const std::string& pointers, const std::string& index,
                    const std::string& value) {
-  return "store_ranks(" + pointers + ", " + index + ", " + value + ");";
+  return "store_ranks<STREAM>(" + pointers + ", " + index + ", a.sync.rank, " + value + ");";
 }
 
 std::string close() {

@@ -23,7 +23,7 @@ struct KernelArgument {
     outputs,     ///< reduction: results of this rank
     inner,       ///< reduction: elements that each result combines
     number,      ///< the weak value `value`, as a double
-    vectorize,   ///< 1 when every vector access is aligned
+    mode,        ///< the prelude's VECTORIZE and STREAMING
     sync         ///< the prelude's Sync<ranks>: ranks + 6 words
   };
   Kind kind = Kind::pointer;

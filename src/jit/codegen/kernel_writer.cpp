@@ -230,7 +230,7 @@ KernelText KernelWriter::finish(const std::string& body, const std::string& head
       case KernelArgument::Kind::number:
         source += "  f64 " + argument.name + ";  // " + number_text(argument.value);
         break;
-      case KernelArgument::Kind::vectorize: source += "  u64 " + argument.name + ";"; break;
+      case KernelArgument::Kind::mode: source += "  u64 " + argument.name + ";"; break;
       case KernelArgument::Kind::sync: source += "  Sync<" + std::to_string(ranks_) + "> " + argument.name + ";"; break;
       default: source += "  index_t " + argument.name + ";"; break;
     }

@@ -27,7 +27,7 @@ class PointwiseKernel {
     if (collective) (void)writer_.argument({KernelArgument::Kind::sync, "sync", -1, -1, 0});
     const std::string count = linear_ ? writer_.argument({KernelArgument::Kind::count, "count", -1, -1, 0})
                                       : last_extent();
-    const std::string vectorize = writer_.argument({KernelArgument::Kind::vectorize, "vectorize", -1, -1, 0});
+    const std::string mode = writer_.argument({KernelArgument::Kind::mode, "mode", -1, -1, 0});
     const std::string indent = linear_ ? "    " : "      ";
     const std::string loads = write_loads(indent);
     const std::string lanes = write_lanes(indent);
@@ -38,11 +38,11 @@ class PointwiseKernel {
     body += writer_.number_variables();
     if (collective) body += algorithm_.open();
     if (linear_) {
-      body += "  for_each<W>(block, " + count + ", " + vectorize + ", [&]<int N>(width<N>, index_t i) {\n";
+      body += "  for_each<W>(block, " + count + ", " + mode + ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
       body += loads + lanes + stores + "  });\n";
     } else {
       body += write_row_loop();
-      body += "    for_each<W>(alone(block), " + count + ", " + vectorize + ", [&]<int N>(width<N>, index_t i) {\n";
+      body += "    for_each<W>(alone(block), " + count + ", " + mode + ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
       body += loads + lanes + stores + "    });\n  }\n";
     }
     if (collective) body += algorithm_.close();

@@ -156,19 +156,31 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
-/// A number of lanes as a type, so that one body serves whole vectors and the tail.
-template <int N>
+/// On a GPU a plain store: it fetches nothing.
+template <int N, class T>
+DEVICE void stream(T* to, const vec<N, T>& value) {
+  store<N>(to, value);
+}
+
+/// A number of lanes as a type, so that one body serves whole vectors and the tail. STREAM is false on GPUs.
+template <int N, bool STREAM>
 struct width {};
 
+/// Facts about a launch that choose among loops over the same body.
+enum : u64 {
+  VECTORIZE = 1,  // every vector access is aligned; without it all accesses are single
+  STREAMING = 2   // matters on the host only
+};
+
 /// Calls f(width<W>, i) for whole vectors of [0, count) and f(width<1>, i) for what is left over, strided over
-/// the grid. `vectorize` is 0 when some operand is not aligned to its vectors: then all accesses are single.
+/// the grid.
 template <int W, class F>
-DEVICE void for_each(const Block& block, index_t count, u64 vectorize, F f) {
-  const index_t bulk = vectorize ? count / W * W : 0;
+DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
+  const index_t bulk = mode & VECTORIZE ? count / W * W : 0;
   const index_t first = block.index * block.threads + block.thread;
   const index_t step = block.count * block.threads;
-  for (index_t i = first * W; i < bulk; i += step * W) f(width<W>{}, i);
-  for (index_t i = bulk + first; i < count; i += step) f(width<1>{}, i);
+  for (index_t i = first * W; i < bulk; i += step * W) f(width<W, false>{}, i);
+  for (index_t i = bulk + first; i < count; i += step) f(width<1, false>{}, i);
 }
 
 /// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` and the block alone; all threads

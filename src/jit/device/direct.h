@@ -14,9 +14,15 @@ DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(T* const (&ranks)[R], in
   return total;
 }
 
-/// Writes `value` to elements [at, at + N) of all ranks' arrays.
-template <int N, int R, class T>
-DEVICE void store_ranks(T* const (&ranks)[R], index_t at, const vec<N, T>& value) {
+/// Writes `value` to elements [at, at + N) of all ranks' arrays; STREAM sends the others' past the caches.
+template <bool STREAM, int N, int R, class T>
+DEVICE void store_ranks(T* const (&ranks)[R], index_t at, u64 own_rank, const vec<N, T>& value) {
   UNROLL
-  for (int rank = 0; rank < R; ++rank) store<N>(ranks[rank] + at, value);
+  for (int rank = 0; rank < R; ++rank) {
+    if (STREAM && u64(rank) != own_rank) {
+      stream<N>(ranks[rank] + at, value);
+    } else {
+      store<N>(ranks[rank] + at, value);
+    }
+  }
 }

@@ -142,20 +142,61 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
-/// A number of lanes as a type, so that one body serves whole vectors and the tail.
-template <int N>
+/// Stores past the caches: for what this processor does not read again, so that fetching its lines first, only to
+/// overwrite them, would be waste. `to` is aligned to the vector. Plain stores where the machine has no such thing.
+template <int N, class T>
+DEVICE void stream(T* to, const vec<N, T>& value) {
+#if defined(__AVX512F__)
+  typedef f32 line __attribute__((vector_size(64)));
+#elif defined(__AVX__)
+  typedef f32 line __attribute__((vector_size(32)));
+#else
+  typedef f32 line __attribute__((vector_size(16)));
+#endif
+#if defined(__x86_64__)
+  if constexpr (sizeof(value) % sizeof(line) == 0) {
+    for (int i = 0; i < int(sizeof(value) / sizeof(line)); ++i) {
+      line part;
+      __builtin_memcpy(&part, reinterpret_cast<const char*>(&value) + i * sizeof(part), sizeof(part));
+      line* const at = reinterpret_cast<line*>(to) + i;
+#if defined(__AVX__)
+      asm volatile("vmovntps %1, %0" : "=m"(*at) : "v"(part));
+#else
+      asm volatile("movntps %1, %0" : "=m"(*at) : "x"(part));
+#endif
+    }
+    return;
+  }
+#endif
+  store<N>(to, value);
+}
+
+/// A number of lanes as a type, so that one body serves whole vectors and the tail, and whether stores to other ranks
+/// go past the caches.
+template <int N, bool STREAM>
 struct width {};
 
+/// Facts about a launch that choose among loops over the same body.
+enum : u64 {
+  VECTORIZE = 1,  // every vector access is aligned; matters on GPUs only
+  STREAMING = 2   // what goes to other ranks leaves the caches, and its vectors are aligned
+};
+
 /// Calls f(width<W>, i) for this block's whole vectors of [0, count) and f(width<1>, i) for what is left over.
-/// `vectorize` is a fact about alignment that matters on GPUs only.
 template <int W, class F>
-DEVICE void for_each(const Block& block, index_t count, u64, F f) {
+DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
   const index_t chunk = (count / W + block.count - 1) / block.count * W;
   const index_t begin = chunk * block.index < count ? chunk * block.index : count;
   const index_t end = block.index + 1 == block.count || begin + chunk > count ? count : begin + chunk;
   index_t i = begin;
-  for (; i + W <= end; i += W) f(width<W>{}, i);
-  for (; i < end; ++i) f(width<1>{}, i);
+  if (mode & STREAMING) {
+    for (; i + W <= end; i += W) f(width<W, true>{}, i);
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();  // a release store does not order streaming stores before it
+#endif
+  }
+  for (; i + W <= end; i += W) f(width<W, false>{}, i);
+  for (; i < end; ++i) f(width<1, false>{}, i);
 }
 
 /// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` alone; all lanes get the result.
