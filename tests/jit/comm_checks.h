@@ -158,33 +158,33 @@ inline void check_groups(jit::Comm& comm) {
 }
 
 /// Sums of integers wrap; the largest and smallest of floats are NaN when an operand is, and come
-/// with the same bits on all ranks.
-inline void check_edges(jit::Comm& comm) {
+/// with the same bits on all ranks. In messages of `count` elements, 2 or more.
+inline void check_edges(jit::Comm& comm, std::size_t count) {
   std::vector<int> all(comm.size());
   std::iota(all.begin(), all.end(), 0);
   const auto group = comm.group(all);
   const int last = comm.size() - 1;
 
-  const std::int8_t hundred = 100;
-  std::int8_t wrapped = 0;
-  group->all_reduce(&hundred, &wrapped, 1, i8, Reduction::sum);
-  expect(wrapped == static_cast<std::int8_t>(100 * comm.size()), "sums of i8 wrap");
+  const std::vector<std::int8_t> hundreds(count, 100);
+  std::vector<std::int8_t> wrapped(count);
+  group->all_reduce(hundreds.data(), wrapped.data(), count, i8, Reduction::sum);
+  expect(wrapped.back() == static_cast<std::int8_t>(100 * comm.size()), "sums of i8 wrap");
 
   for (const DType dtype : {f64, f32, f16, bf16}) {
     for (const Reduction reduction : {Reduction::max, Reduction::min}) {
       // A NaN on the last rank only; zeros of both signs.
-      double in[2] = {};
-      double out[2] = {};
-      store_element(dtype, in, 0,
-                    comm.rank() == last ? std::numeric_limits<double>::quiet_NaN() : comm.rank());
-      store_element(dtype, in, 1, comm.rank() % 2 == 0 ? 0.0 : -0.0);
-      group->all_reduce(in, out, 2, dtype, reduction);
-      const double largest = load_element(dtype, out, 0);
-      expect(largest != largest, "max and min of a NaN are NaN, " + std::string(to_string(dtype)));
-      const std::string bits(reinterpret_cast<const char*>(out), 2 * size_of(dtype));
+      Bytes in(count * size_of(dtype));
+      Bytes out(count * size_of(dtype));
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      store_element(dtype, in.data(), 0, comm.rank() == last ? nan : comm.rank());
+      store_element(dtype, in.data(), 1, comm.rank() % 2 == 0 ? 0.0 : -0.0);
+      group->all_reduce(in.data(), out.data(), count, dtype, reduction);
+      const double largest = load_element(dtype, out.data(), 0);
+      const std::string name(to_string(dtype));
+      expect(largest != largest, "max and min of a NaN are NaN, " + name);
+      const std::string bits(reinterpret_cast<const char*>(out.data()), out.size());
       for (const std::string& other : comm.all_gather(bits)) {
-        expect(other == bits,
-               "max and min have the same bits on all ranks, " + std::string(to_string(dtype)));
+        expect(other == bits, "max and min have the same bits on all ranks, " + name);
       }
     }
   }
@@ -307,7 +307,7 @@ inline void check_world(jit::Comm& comm) {
   check_memory(comm);
   check_messages(comm);
   check_groups(comm);
-  check_edges(comm);
+  check_edges(comm, 2);
   check_agreement(comm);
   comm.barrier();
 }

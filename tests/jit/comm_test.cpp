@@ -184,7 +184,7 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
           "[comm]") {
   Stage stage(4);
   const auto first = stage.roster(0, 30ms);
-  jit::Meeting meeting(first, stage.all, stage.arrival_of);
+  jit::Meeting meeting(first, stage.all, stage.arrival_of, {});
   stage.arrivals[2] = 1;
   CHECK_THROWS_WITH(meeting.meet("all_reduce"),
                     "rank 0 waited in all_reduce for ranks 1 and 3, which did not come within 0.03 "
@@ -193,7 +193,7 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
   CHECK_THROWS_WITH(meeting.meet("barrier"),
                     Contains("rank 0 failed in this world before: rank 0 waited in "));
 
-  jit::Meeting late(stage.roster(1, 10s), stage.all, stage.arrival_of);
+  jit::Meeting late(stage.roster(1, 10s), stage.all, stage.arrival_of, {});
   CHECK_THROWS_WITH(late.meet("all_reduce"),
                     Contains("rank 0 failed: rank 0 waited in all_reduce for ranks 1 and 3"));
 }
@@ -202,7 +202,7 @@ TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {
   Stage stage(2);
   stage.arrivals[1] = 1;
   stage.roster(1, 1s)->leave();
-  jit::Meeting meeting(stage.roster(0, 1s), stage.all, stage.arrival_of);
+  jit::Meeting meeting(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
   CHECK_NOTHROW(meeting.meet("barrier"));
   CHECK_THROWS_WITH(meeting.meet("barrier"),
                     "rank 0 waited in barrier for rank 1, which has left the world");
@@ -211,7 +211,7 @@ TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {
 TEST_CASE("reasons longer than a seat are cut", "[comm]") {
   Stage stage(2);
   stage.roster(1, 1s)->fail(std::string(5000, 'x'));
-  jit::Meeting meeting(stage.roster(0, 1s), stage.all, stage.arrival_of);
+  jit::Meeting meeting(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
   CHECK_THROWS_WITH(meeting.meet("barrier"), Contains("rank 1 failed: xxx"));
 }
 

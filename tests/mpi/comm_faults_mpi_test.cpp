@@ -12,10 +12,12 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "coconet/error.h"
 #include "coconet/world.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/direct_group.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;
@@ -50,10 +52,10 @@ TEST_CASE("an error of MPI is told in its words", "[broken]") {
   const auto comm = jit::make_mpi_comm();
   const auto group = comm->group({0, 1});
   broken_all_reduce = true;
-  const float in = 1;
-  float out = 0;
+  const std::vector<float> in(jit::CopyGroup::capacity);  // more bytes than go without MPI
+  std::vector<float> out(in.size());
   CHECK_THROWS_WITH(
-      group->all_reduce(&in, &out, 1, f32, Reduction::sum),
+      group->all_reduce(in.data(), out.data(), in.size(), f32, Reduction::sum),
       Contains("MPI_Allreduce failed on rank " + std::to_string(comm->rank()) + ": ") &&
           Contains("count"));
 }

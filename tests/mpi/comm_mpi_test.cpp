@@ -5,10 +5,12 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <catch2/catch.hpp>
+#include <numeric>
 
 #include "coconet/mesh.h"
 #include "coconet/world.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/direct_group.h"
 #include "jit/comm/peer_memory.h"
 #include "jit/comm_checks.h"
 
@@ -19,6 +21,21 @@ TEST_CASE("the mpi world does what every world does") {
   CHECK(comm->kind() == "mpi");
   CHECK(comm->ranks_per_core() >= 1);
   REQUIRE_NOTHROW(test::check_world(*comm));
+}
+
+TEST_CASE("messages that are too long for shared memory arrive by MPI") {
+  const auto comm = jit::make_mpi_comm();
+  std::vector<int> all(comm->size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto group = comm->group(all);
+  for (const DType dtype : all_dtypes) {
+    std::vector<std::size_t> counts(all.begin(), all.end());
+    counts[0] = jit::CopyGroup::capacity / size_of(dtype) + 1;
+    for (const Reduction reduction : test::reductions) {
+      REQUIRE_NOTHROW(test::check_collectives(*group, counts, dtype, reduction));
+    }
+  }
+  REQUIRE_NOTHROW(test::check_edges(*comm, jit::CopyGroup::capacity + 1));
 }
 
 TEST_CASE("there is one mpi world in a process") {
