@@ -44,7 +44,7 @@ struct RunOptions {
 struct ExplainOptions {
   Subject subject;
   std::optional<int> ranks;  ///< default: the program file's mesh, or 2
-  std::string show = "ir";   ///< "ir", "plan" or "source"
+  std::string show = "ir";   ///< "ir", "plan", "source" or "dot"
 };
 
 struct ProgramsOptions {

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/diff.h"
+#include "cli/dot.h"
 #include "cli/subject.h"
 #include "coconet/program.h"
 #include "ir/extents.h"
@@ -95,6 +96,8 @@ int explain(const ExplainOptions& options) {
     show_plan(programs.back());
   } else if (options.show == "source") {
     show_source(programs.back());
+  } else if (options.show == "dot") {
+    print_text(dot(programs.front(), programs.back()));
   } else {
     show_ir(found.schedule(), programs);
   }

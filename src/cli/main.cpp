@@ -33,6 +33,7 @@ constexpr const char* explain_examples = R"(Examples:
   coconet explain adam --schedule fused                the program after each step of the schedule
   coconet explain adam --schedule sliced --show plan   the kernels and collectives, with their buffers
   coconet explain adam --schedule fused --show source  the generated kernels
+  coconet explain adam --schedule fused --show dot | dot -Tsvg -o adam.svg
 Lines that begin with + or - were added or removed by the step.)";
 
 /// The text of an option as CLI11 got it, before it is understood.
@@ -127,9 +128,9 @@ int command(int argc, char** argv) {
       ->check(CLI::Range(1, 65536));
   explain_command
       .add_option("--show", explain_options.show,
-                  "ir (default): the program after each step; plan; source")
+                  "ir (default): the program after each step; plan; source; dot: a Graphviz picture")
       ->type_name("WHAT")
-      ->check(CLI::IsMember({"ir", "plan", "source"}));
+      ->check(CLI::IsMember({"ir", "plan", "source", "dot"}));
 
   ProgramsOptions programs_options;
   CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");

@@ -1,0 +1,137 @@
+// The floor: ReduceScatter, Adam and AllGather as one loop over two ranks' shared memory, written
+// by hand for this one case. A generated kernel that is as fast as this leaves nothing on the
+// table.
+#pragma once
+
+#include <mpi.h>
+#include <sched.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+
+#include "adam_update.h"
+#include "memory.h"
+
+namespace bench {
+
+/// Writes one cache line, past the caches if `streaming`: the other rank's copy of the weights is
+/// not read here again, so fetching its lines before overwriting them is waste once the arrays
+/// leave the caches.
+template <bool streaming>
+[[gnu::always_inline]] inline void store_line(float* to, const float* line) {
+#if defined(__AVX512F__)
+  if constexpr (streaming) return _mm512_stream_ps(to, _mm512_load_ps(line));
+#elif defined(__AVX__)
+  if constexpr (streaming) {
+    for (int i = 0; i < 16; i += 8) _mm256_stream_ps(to + i, _mm256_load_ps(line + i));
+    return;
+  }
+#elif defined(__x86_64__)
+  if constexpr (streaming) {
+    for (int i = 0; i < 16; i += 4) _mm_stream_ps(to + i, _mm_load_ps(line + i));
+    return;
+  }
+#endif
+  for (int i = 0; i < 16; ++i) to[i] = line[i];
+}
+
+class Floor {
+ public:
+  /// Two ranks; `n` must be a multiple of 32. The moments are sliced, gradients and weights are in
+  /// the window.
+  Floor(std::size_t n, int rank, bool streaming)
+      : n_(n),
+        streaming_(streaming),
+        window_(4096 + flag_bytes + 2 * n * sizeof(float)),
+        m_(make_array(n / 2)),
+        v_(make_array(n / 2)) {
+    if (n % 32 != 0) throw std::invalid_argument("the floor takes sizes that are multiples of 32");
+    for (int r = 0; r < 2; ++r) {
+      std::byte* const base = window_.segment(r);
+      auto* const arrays = reinterpret_cast<float*>(base + flag_bytes);
+      flag_[r == rank ? 0 : 1] = reinterpret_cast<std::atomic<unsigned>*>(base);
+      g_[r] = arrays;
+      w_[r == rank ? 0 : 1] = arrays + n;
+      if (r == rank) my_g_ = arrays;
+    }
+    begin_ = n / 2 * static_cast<std::size_t>(rank);
+  }
+
+  void begin(std::span<const float> g, std::span<const float> w) {
+    std::copy(g.begin(), g.end(), my_g_);
+    std::copy(w.begin(), w.end(), w_[0]);
+    std::fill_n(m_.get(), n_ / 2, 0.0f);
+    std::fill_n(v_.get(), n_ / 2, 0.0f);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  void step(int t) {
+    const AdamScalars s(t);
+    rank_barrier();  // every gradient is written
+    auto* const loop = streaming_ ? &Floor::update<true> : &Floor::update<false>;
+    loop(g_[0] + begin_, g_[1] + begin_, w_[0] + begin_, w_[1] + begin_, m_.get(), v_.get(), n_ / 2,
+         s);
+    rank_barrier();  // every weight is written
+  }
+
+  [[nodiscard]] std::span<const float> weights() const { return {w_[0], n_}; }
+
+ private:
+  static constexpr std::size_t flag_bytes =
+      128;  // a line of its own, and the one that is fetched along with it
+
+  template <bool streaming>
+  static void update(const float* __restrict g0, const float* __restrict g1, float* __restrict w,
+                     float* __restrict other_w, float* __restrict m, float* __restrict v,
+                     std::size_t n, const AdamScalars s) {
+    for (std::size_t i = 0; i < n; i += 16) {
+      alignas(64) float line[16];
+      for (std::size_t l = 0; l < 16; ++l) {
+        float weight = w[i + l];
+        float m1 = m[i + l];
+        float v1 = v[i + l];
+        adam_update((g0[i + l] + g1[i + l]) * 0.5f, weight, m1, v1, s);
+        line[l] = weight;
+        m[i + l] = m1;
+        v[i + l] = v1;
+      }
+      store_line<false>(w + i, line);
+      store_line<streaming>(other_w + i, line);
+    }
+#if defined(__x86_64__)
+    // Streaming stores are not ordered by the release store of the flag.
+    if constexpr (streaming) _mm_sfence();
+#endif
+  }
+
+  /// Each rank writes its own flag and polls the other's.
+  void rank_barrier() {
+    ++epoch_;
+    flag_[0]->store(epoch_, std::memory_order_release);
+    for (int polls = 0; flag_[1]->load(std::memory_order_acquire) < epoch_; ++polls) {
+      if (polls >= 2000) sched_yield();
+#if defined(__x86_64__)
+      _mm_pause();
+#endif
+    }
+  }
+
+  std::size_t n_;
+  bool streaming_;
+  Window window_;
+  Array m_, v_;
+  unsigned epoch_ = 0;
+  std::size_t begin_ = 0;
+  float* my_g_ = nullptr;
+  const float* g_[2] = {};               // by rank, so that both ranks add in the same order
+  float* w_[2] = {};                     // own, other's
+  std::atomic<unsigned>* flag_[2] = {};  // own, other's
+};
+
+}  // namespace bench

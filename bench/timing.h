@@ -1,0 +1,60 @@
+// Medians of interleaved measurements over all ranks: slow spells of the machine hit every
+// contestant alike.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+struct Contestant {
+  std::string name;
+  std::function<void()> begin;    ///< untimed, before each sample
+  std::function<void(int)> step;  ///< one whole step, number t from 1
+  int most_steps = 4096;          ///< steps that may follow one `begin`
+  double ms = 0;                  ///< result: median time of a step on the slowest rank
+};
+
+/// Milliseconds of one step: `steps` in a row, after one that brings the caches to where a step
+/// leaves them.
+inline double sample(const Contestant& contestant, int steps) {
+  contestant.begin();
+  contestant.step(1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = MPI_Wtime();
+  for (int i = 0; i < steps; ++i) contestant.step(i + 2);
+  double ms = (MPI_Wtime() - start) * 1e3 / steps;
+  MPI_Allreduce(MPI_IN_PLACE, &ms, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return ms;
+}
+
+/// Collective: fills in `ms` of every contestant. A sample lasts about `sample_ms`, so that the
+/// clock's own time and the ranks' different starts do not count.
+inline void measure(std::vector<Contestant>& contestants, int samples, double sample_ms) {
+  std::vector<int> steps;
+  for (const Contestant& c : contestants) {
+    sample(c, 2);
+    const double warm_ms = sample(c, std::min(16, c.most_steps - 1));
+    const double wanted = std::ceil(sample_ms / std::max(warm_ms, 1e-6));
+    steps.push_back(
+        static_cast<int>(std::clamp(wanted, 2.0, static_cast<double>(c.most_steps - 1))));
+  }
+  std::vector<std::vector<double>> times(contestants.size());
+  for (int s = 0; s < samples; ++s) {
+    for (std::size_t c = 0; c < contestants.size(); ++c) {
+      times[c].push_back(sample(contestants[c], steps[c]));
+    }
+  }
+  for (std::size_t c = 0; c < contestants.size(); ++c) {
+    auto middle = times[c].begin() + samples / 2;
+    std::nth_element(times[c].begin(), middle, times[c].end());
+    contestants[c].ms = *middle;
+  }
+}
+
+}  // namespace bench

@@ -1,0 +1,232 @@
+// Data-parallel training of a small network on real handwritten digits. Forward and backward pass
+// are plain C++ on this rank's share of each batch; averaging the gradients over the ranks and
+// updating the parameters is one step of this library, by default a single generated kernel.
+//
+//   mpirun -n 2 03_train_digits [--optimizer sgd|momentum_sgd|adam|adamw]
+//                               [--schedule unfused|sliced|fused] [--epochs N] [--data FILE]
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/coconet.h"
+#include "digits.h"
+#include "mlp.h"
+
+#ifndef COCONET_SAMPLE_DIR
+#define COCONET_SAMPLE_DIR "samples/03_train_digits"
+#endif
+
+namespace {
+
+/// An optimizer of coconet::programs with what this sample gives it.
+struct Optimizer {
+  std::string_view name;
+  double learning_rate;
+  std::vector<std::string_view> moments;  ///< its states besides the parameters `w`
+  bool counts_steps;                      ///< has the scalar `t`
+};
+
+const std::array<Optimizer, 4> optimizers = {{{"sgd", 0.5, {}, false},
+                                              {"momentum_sgd", 0.1, {"m"}, false},
+                                              {"adam", 5e-3, {"m", "v"}, true},
+                                              {"adamw", 5e-3, {"m", "v"}, true}}};
+
+struct Options {
+  std::string optimizer = "adam";
+  std::string schedule = "fused";
+  int epochs = 50;
+  std::filesystem::path data = std::filesystem::path(COCONET_SAMPLE_DIR) / "data/digits.csv";
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view name = argv[i];
+    if (i + 1 == argc) throw std::invalid_argument(std::string(name) + " needs a value");
+    const std::string value = argv[i + 1];
+    if (name == "--optimizer") {
+      options.optimizer = value;
+    } else if (name == "--schedule") {
+      options.schedule = value;
+    } else if (name == "--epochs") {
+      options.epochs = std::stoi(value);
+    } else if (name == "--data") {
+      options.data = value;
+    } else {
+      throw std::invalid_argument("unknown option " + std::string(name) +
+                                  "; there are --optimizer, --schedule, --epochs and --data");
+    }
+  }
+  return options;
+}
+
+/// The parameter update as this library runs it: an optimizer under a schedule.
+class Update {
+ public:
+  Update(const coconet::World& world, const std::string& optimizer, const std::string& schedule)
+      : optimizer_(find(optimizer)),
+        step_(coconet::compile(
+            coconet::programs::find(optimizer)->build(coconet::Mesh::over(world), coconet::f32),
+            coconet::Schedule::load(optimizer + "-" + schedule + ".json"), world,
+            {{"n", static_cast<std::int64_t>(mlp::parameters)}})) {
+    // The library's own memory for all of them; the moments start as zeros.
+    for (const std::string_view name : {"g", "w"}) step_.buffer<float>(name);
+    for (const std::string_view name : optimizer_.moments) step_.buffer<float>(name);
+  }
+
+  [[nodiscard]] std::span<float> gradient() { return step_.buffer<float>("g"); }
+  [[nodiscard]] std::span<float> weights() { return step_.buffer<float>("w"); }
+
+  /// Collective: averages the gradients of all ranks and updates the weights.
+  void run() {
+    ++t_;
+    if (optimizer_.counts_steps) {
+      step_.run({{"lr", optimizer_.learning_rate}, {"t", t_}});
+    } else {
+      step_.run({{"lr", optimizer_.learning_rate}});
+    }
+  }
+
+ private:
+  static const Optimizer& find(std::string_view name) {
+    const auto* found = std::ranges::find(optimizers, name, &Optimizer::name);
+    if (found == optimizers.end()) {
+      throw std::invalid_argument("no optimizer is called " + std::string(name) +
+                                  "; there are sgd, momentum_sgd, adam and adamw");
+    }
+    return *found;
+  }
+
+  const Optimizer& optimizer_;
+  coconet::Executable step_;
+  int t_ = 0;
+};
+
+double accuracy(mlp::Parameters w, const Digits& digits) {
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (mlp::predict(w, digits.image(i)) == digits.labels[i]) ++right;
+  }
+  return static_cast<double>(right) / static_cast<double>(digits.size());
+}
+
+/// Collective over `world`: trains and returns the weights. Every number of ranks computes the same
+/// mathematics. With `test`, rank 0 prints its progress.
+std::vector<float> train(const coconet::World& world, const Options& options, const Digits& digits,
+                         const Digits* test) {
+  constexpr std::size_t batch_size = 64;
+  const auto ranks = static_cast<std::size_t>(world.size()),
+             rank = static_cast<std::size_t>(world.rank());
+  Update update(world, options.optimizer, options.schedule);
+  const std::span<float> g = update.gradient(), w = update.weights();
+  mlp::initialise(w);
+
+  std::vector<double> sum(mlp::parameters);
+  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+    double loss = 0;
+    std::size_t seen = 0;
+    const std::vector<std::size_t> order = shuffled(digits.size(), static_cast<unsigned>(epoch));
+    for (std::size_t begin = 0; begin < digits.size(); begin += batch_size) {
+      const std::size_t batch = std::min(batch_size, digits.size() - begin);
+      const std::size_t first = batch * rank / ranks,
+                        last = batch * (rank + 1) / ranks;  // this rank's share
+
+      // Sums in double and rounds once, so that how a batch is cut into shares hardly changes its
+      // gradient.
+      std::ranges::fill(sum, 0.0);
+      for (std::size_t i = begin + first; i < begin + last; ++i) {
+        loss += mlp::add_gradient(w, digits.image(order[i]), digits.labels[order[i]], sum);
+      }
+      seen += last - first;
+
+      // The update averages over ranks. Shares can be uneven, so each rank hands in its sum over
+      // the mean share: the average over ranks is then the average over the batch.
+      const double scale = static_cast<double>(ranks) / static_cast<double>(batch);
+      for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(sum[i] * scale);
+      update.run();
+    }
+    if (test != nullptr && rank == 0 && (epoch == 1 || epoch % 10 == 0)) {
+      std::printf("epoch %2d  loss %.4f  test accuracy %.4f\n", epoch,
+                  loss / static_cast<double>(seen), accuracy(w, *test));
+      std::fflush(stdout);
+    }
+  }
+  return {w.begin(), w.end()};
+}
+
+/// Collective: prints the median time of the parameter update under each schedule.
+void time_schedules(const coconet::World& world, const std::string& optimizer) {
+  const std::array<std::string, 3> schedules = {"unfused", "sliced", "fused"};
+  constexpr int samples = 15, steps = 50;
+  std::vector<Update> updates;
+  for (const std::string& schedule : schedules) {
+    updates.emplace_back(world, optimizer, schedule);
+    std::ranges::fill(updates.back().gradient(), 0.01f);
+  }
+  std::array<std::vector<double>, 3> times;  // microseconds of a step
+  for (int sample = 0; sample < samples; ++sample) {
+    for (std::size_t s = 0; s < schedules.size(); ++s) {
+      updates[s].run();
+      const auto start = std::chrono::steady_clock::now();
+      for (int step = 0; step < steps; ++step) updates[s].run();
+      const std::chrono::duration<double, std::micro> elapsed =
+          std::chrono::steady_clock::now() - start;
+      times[s].push_back(elapsed.count() / steps);
+    }
+  }
+  if (world.rank() != 0) return;
+  std::printf("time of one %s update of %zu parameters:\n", optimizer.c_str(), mlp::parameters);
+  for (std::size_t s = 0; s < schedules.size(); ++s) {
+    std::ranges::nth_element(times[s], times[s].begin() + samples / 2);
+    std::printf("  %-8s %9.2f us\n", schedules[s].c_str(), times[s][samples / 2]);
+  }
+}
+
+/// max |a - b| / max |b|
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  float difference = 0, largest = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+    largest = std::max(largest, std::abs(b[i]));
+  }
+  return static_cast<double>(difference) / static_cast<double>(largest);
+}
+
+void run(const Options& options) {
+  const coconet::World world = coconet::World::mpi();
+  const Digits digits = load_digits(options.data);
+  const std::vector<std::size_t> order = shuffled(digits.size(), 0);
+  const auto training_part = std::span(order).first(digits.size() * 4 / 5);
+  const Digits training = pick(digits, training_part);
+  const Digits test = pick(digits, std::span(order).subspan(training_part.size()));
+  if (world.rank() == 0) {
+    std::printf("%zu images to learn from, %zu to test with; %s, %s, ranks: %d\n", training.size(),
+                test.size(), options.optimizer.c_str(), options.schedule.c_str(), world.size());
+  }
+
+  const std::vector<float> weights = train(world, options, training, &test);
+  time_schedules(world, options.optimizer);
+  if (world.rank() != 0) return;
+
+  const std::vector<float> alone = train(coconet::World::self(), options, training, nullptr);
+  std::printf("test accuracy %.4f, largest difference from one rank %.1e\n",
+              accuracy(weights, test), relative_difference(weights, alone));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(parse(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

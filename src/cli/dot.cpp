@@ -1,0 +1,94 @@
+// Writes programs as Graphviz text.
+#include "cli/dot.h"
+
+#include "ir/graph.h"
+
+namespace coconet::cli {
+
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+/// What a pointwise op looks like in a formula; its name where there is no symbol.
+std::string short_name(const Node& node) {
+  switch (node.op) {
+    case Op::add: return "+";
+    case Op::subtract: return "−";
+    case Op::multiply: return "×";
+    case Op::divide: return "÷";
+    default: return std::string(to_string(node.op));
+  }
+}
+
+std::string label(const Graph& graph, ValueId id) {
+  const Node& node = graph.at(id);
+  if (ir::is_elementwise(node.op)) return short_name(node);
+  const bool tensor = node.op == Op::input || node.op == Op::state;
+  const std::string what = tensor                ? node.name
+                           : node.op == Op::update ? "write " + graph.at(node.operands.front()).name
+                                                   : std::string(to_string(node.op));
+  return what + "\\n" + ir::to_string(node.layout, graph.mesh);
+}
+
+std::string style(const Node& node) {
+  if (node.op == Op::input || node.op == Op::state) return "shape=ellipse, fillcolor=\"#dbe9f6\"";
+  if (node.op == Op::update) return "shape=ellipse, fillcolor=\"#d9f2d9\"";
+  if (ir::is_collective(node.op)) return "shape=box, fillcolor=\"#fbd9b5\", penwidth=1.5";
+  return "shape=circle, fillcolor=\"#f3f3f3\", margin=0.02, width=0.35";
+}
+
+class Picture {
+ public:
+  Picture(const Graph& graph, std::string prefix) : graph_(graph), prefix_(std::move(prefix)) {}
+
+  [[nodiscard]] std::string str(const std::string& title) const {
+    std::string text = "  subgraph cluster_" + prefix_ + " {\n    label=\"" + title + "\"; color=\"#bbbbbb\";\n";
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (!graph_.at(id).weak && graph_.fusion_of(id) == nullptr) text += "    " + node(id);
+    }
+    for (const ir::Fusion& fusion : graph_.fusions) {
+      text += "    subgraph cluster_" + prefix_ + "_" + fusion.name + " {\n      label=\"kernel " + fusion.name +
+              "\"; style=\"rounded,filled\"; fillcolor=\"#fffbe6\"; color=\"#c9a400\";\n";
+      for (const ValueId member : fusion.members) text += "      " + node(member);
+      text += "    }\n";
+    }
+    for (ValueId id = 0; id < graph_.size(); ++id) text += edges(id);
+    return text + "  }\n";
+  }
+
+ private:
+  [[nodiscard]] std::string name(ValueId id) const { return prefix_ + std::to_string(id); }
+  [[nodiscard]] std::string node(ValueId id) const {
+    return name(id) + " [label=\"" + label(graph_, id) + "\", " + style(graph_.at(id)) + "];\n";
+  }
+  /// An update writes its state: the edge points from the value to the write, not from the state.
+  [[nodiscard]] std::string edges(ValueId id) const {
+    const Node& node = graph_.at(id);
+    if (node.weak) return {};
+    std::string text;
+    for (std::size_t i = node.op == Op::update ? 1 : 0; i < node.operands.size(); ++i) {
+      if (!graph_.at(node.operands[i]).weak) text += "    " + name(node.operands[i]) + " -> " + name(id) + ";\n";
+    }
+    return text;
+  }
+
+  const Graph& graph_;
+  std::string prefix_;
+};
+
+}  // namespace
+
+std::string dot(const Program& before, const Program& after) {
+  std::string text = "digraph \"" + before.name() + "\" {\n";
+  text += "  rankdir=TB; nodesep=0.2; ranksep=0.3; fontname=\"Helvetica\";\n";
+  text += "  node [style=filled, fontname=\"Helvetica\", fontsize=11, height=0.3];\n";
+  text += "  edge [arrowsize=0.6, color=\"#555555\"];\n";
+  text += Picture(*before.graph(), "a").str("program " + before.name() + " as written");
+  text += Picture(*after.graph(), "b").str("after its schedule");
+  return text + "}\n";
+}
+
+}  // namespace coconet::cli
