@@ -62,7 +62,6 @@ void Executable::State::run_step(Step& step, std::size_t index) {
     return;
   }
   auto& collective = std::get<jit::LibraryCollective>(step.work);
-  if (index > 0 && world.size() > 1) (void)gate.meet(false);  // bounds the wait for a rank that is late
   auto& group = groups_[collective.axis()];
   collective.run(*group, tensors);
 }

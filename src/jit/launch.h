@@ -47,9 +47,10 @@ class KernelLaunch {
   struct Gathered {
     sched::BufferId buffer;
     std::size_t offset_bytes;
+    std::uint64_t bytes;  ///< of this rank's part
   };
   void refresh_pointers(const Tensors& tensors);
-  /// Whether stores to other ranks should go past the caches: they would not stay there anyway.
+  /// Whether stores to other ranks go past the caches.
   [[nodiscard]] bool can_stream(const Tensors& tensors) const;
 
   KernelText text_;

@@ -41,12 +41,12 @@ void Numbers::evaluate(std::span<const ScalarValue> scalars) {
     }
     values_[static_cast<std::size_t>(found->id)] = value;
   }
-  if (scalars.size() != scalars_.size()) {
-    for (const Scalar& scalar : scalars_) {
-      const bool given = std::any_of(scalars.begin(), scalars.end(), [&](const auto& s) { return s.first == scalar.name; });
-      if (!given) throw BackendError("scalar '" + scalar.name + "' is missing; give it to run, {{\"" + scalar.name + "\", value}}");
+  for (const Scalar& scalar : scalars_) {
+    const auto given = std::count_if(scalars.begin(), scalars.end(), [&](const auto& s) { return s.first == scalar.name; });
+    if (given == 0) {
+      throw BackendError("scalar '" + scalar.name + "' is missing; give it to run, {{\"" + scalar.name + "\", value}}");
     }
-    throw BackendError("a scalar is given twice; give each once");
+    if (given > 1) throw BackendError("scalar '" + scalar.name + "' is given twice; give it once");
   }
   for (const Instruction& step : program_) {
     values_[static_cast<std::size_t>(step.result)] =

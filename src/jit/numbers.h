@@ -18,7 +18,8 @@ class Numbers {
  public:
   Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes);
 
-  /// Takes the run's scalars and computes all numbers. Throws BackendError naming an unknown or missing scalar.
+  /// Takes the run's scalars and computes all numbers. Throws BackendError naming an unknown scalar, or one
+  /// that is missing or given twice.
   void evaluate(std::span<const ScalarValue> scalars);
   /// The value of weak node `id` after `evaluate`.
   [[nodiscard]] double operator[](ir::ValueId id) const { return values_[static_cast<std::size_t>(id)]; }

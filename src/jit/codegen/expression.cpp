@@ -103,7 +103,7 @@ std::string identifier(std::string_view text) {
       "delete", "do",   "double", "else",  "enum",   "export", "extern", "false", "float", "for",  "friend",
       "goto",  "if",    "inline", "int",   "long",   "new",   "namespace", "operator", "private", "public",
       "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this",
-      "DEVICE", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE", "reduce_ranks", "store_ranks", "rank_barrier",
+      "DEVICE", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE", "reduce_ranks", "store_ranks", "rank_barrier", "to_float",
       "is_leader", "alone", "throw", "true",  "try",   "typedef", "typename", "union", "unsigned", "using", "virtual", "void",
       "volatile", "while", "and", "or", "not", "xor"};
   std::string name(text);

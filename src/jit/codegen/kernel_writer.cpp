@@ -143,6 +143,9 @@ std::string KernelWriter::expression(ValueId value) {
     const Node& from = graph().at(resolve(node.operands[0]));
     const std::string operand = read(node.operands[0], from.dtype);
     if (node.dtype == DType::boolean) return "b8(" + operand + " != 0)";
+    if (is_integer(from.dtype) && is_float(node.dtype)) {
+      return rounded("to_float<" + std::string(compute_type(node.dtype)) + ">(" + operand + ")", node.dtype);
+    }
     return rounded(std::string(compute_type(node.dtype)) + "(" + operand + ")", node.dtype);
   }
   const ir::PointwiseRow& row = *ir::find_pointwise(node.op);

@@ -62,7 +62,7 @@ class PointerGroup final : public DirectGroup {
 class CopyGroup final : public DirectGroup {
  public:
   /// No rank may have more bytes than this to show.
-  static constexpr std::size_t capacity = std::size_t{1} << 16;
+  static constexpr std::size_t capacity = std::size_t{1} << 18;
   static constexpr std::size_t slots_bytes = 2 * capacity;
 
   /// `slots[i]` is the memory of `slots_bytes` that the rank at position i writes and all read.

@@ -152,7 +152,7 @@ class MpiGroup final : public Group {
                   Reduction reduction) override {
     const MPI_Op op = op_of(dtype, reduction);
     meeting_->meet("all_reduce");
-    in_chunks(count, dtype, [&](std::size_t at, int length) {
+    in_chunks(reducing_call, count, dtype, [&](std::size_t at, int length) {
       check(MPI_Allreduce(from(in, at), to(out, at), length, type_of(dtype), op, comm_),
             "MPI_Allreduce", comm_);
     });
@@ -164,7 +164,7 @@ class MpiGroup final : public Group {
     const MPI_Op op = op_of(dtype, reduction);
     meeting_->meet("reduce_scatter");
     if (starts.back() == 0) return;
-    if (starts.back() <= chunk_of(dtype)) {
+    if (starts.back() * size_of(dtype) <= reducing_call) {
       const std::vector<int> lengths(counts.begin(), counts.end());
       check(MPI_Reduce_scatter(in, out, lengths.data(), type_of(dtype), op, comm_),
             "MPI_Reduce_scatter", comm_);
@@ -180,7 +180,7 @@ class MpiGroup final : public Group {
     const std::vector<std::size_t> starts = block_starts(*this, "all_gather", counts);
     meeting_->meet("all_gather");
     if (starts.back() == 0) return;
-    if (starts.back() <= chunk_of(dtype)) {
+    if (starts.back() * size_of(dtype) <= largest_call) {
       const std::vector<int> lengths(counts.begin(), counts.end());
       const std::vector<int> places(starts.begin(), starts.end() - 1);
       const MPI_Datatype type = type_of(dtype);
@@ -211,17 +211,21 @@ class MpiGroup final : public Group {
   }
 
  private:
-  /// Elements of one call. MPI counts in int; 1 GiB is also below what its transports count in int.
-  static std::size_t chunk_of(DType dtype) { return (std::size_t{1} << 30) / size_of(dtype); }
+  /// Bytes of one call that moves data: MPI counts in int, and so do its transports.
+  static constexpr std::size_t largest_call = std::size_t{1} << 30;
+  /// Bytes of one call that reduces: small enough to stay in a core's cache from the sender's copy to the receiver's
+  /// sum. With Open MPI 4.1 and 2 ranks of one socket an AllReduce of 64 MiB takes a third of the time in such pieces,
+  /// a ReduceScatter a quarter.
+  static constexpr std::size_t reducing_call = std::size_t{512} << 10;
   static const void* from(const void* data, std::size_t bytes) {
     return static_cast<const std::byte*>(data) + bytes;
   }
   static void* to(void* data, std::size_t bytes) { return static_cast<std::byte*>(data) + bytes; }
 
-  /// Calls `body(byte offset, elements)` until all is covered; not at all for nothing.
+  /// Calls `body(byte offset, elements)` for pieces of at most `bytes` until all is covered; not at all for nothing.
   template <class Body>
-  static void in_chunks(std::size_t count, DType dtype, const Body& body) {
-    const std::size_t chunk = chunk_of(dtype);
+  static void in_chunks(std::size_t bytes, std::size_t count, DType dtype, const Body& body) {
+    const std::size_t chunk = bytes / size_of(dtype);
     for (std::size_t done = 0; done < count; done += chunk) {
       body(done * size_of(dtype), static_cast<int>(std::min(chunk, count - done)));
     }
@@ -229,7 +233,7 @@ class MpiGroup final : public Group {
 
   void reduce_chunks(const void* in, void* out, std::size_t count, DType dtype, MPI_Op op,
                      int root) {
-    in_chunks(count, dtype, [&](std::size_t at, int length) {
+    in_chunks(reducing_call, count, dtype, [&](std::size_t at, int length) {
       void* result = rank() == root ? to(out, at) : nullptr;
       check(MPI_Reduce(from(in, at), result, length, type_of(dtype), op, root, comm_), "MPI_Reduce",
             comm_);
@@ -237,7 +241,7 @@ class MpiGroup final : public Group {
   }
 
   void broadcast_chunks(void* data, std::size_t count, DType dtype, int root) {
-    in_chunks(count, dtype, [&](std::size_t at, int length) {
+    in_chunks(largest_call, count, dtype, [&](std::size_t at, int length) {
       check(MPI_Bcast(to(data, at), length, type_of(dtype), root, comm_), "MPI_Bcast", comm_);
     });
   }

@@ -34,6 +34,13 @@ DEVICE typename wide_type<T>::type rounded(S x) {
   return wide(narrow<T>(x));
 }
 
+/// An integer as a float. Zero is chosen apart because gcc makes a truncation of a float's way to an integer and back,
+/// and that keeps a zero's sign.
+template <class T, class S>
+DEVICE T to_float(S x) {
+  return x == 0 ? T(0) : T(x);
+}
+
 DEVICE f32 abs_(f32 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
 DEVICE f64 abs_(f64 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
 DEVICE i64 abs_(i64 x) { return x < 0 ? -x : x; }
