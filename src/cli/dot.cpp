@@ -51,7 +51,7 @@ class Picture {
     }
     for (const ir::Fusion& fusion : graph_.fusions) {
       text += "    subgraph cluster_" + prefix_ + "_" + fusion.name + " {\n      label=\"kernel " + fusion.name +
-              "\"; style=\"rounded,filled\"; fillcolor=\"#fffbe6\"; color=\"#c9a400\";\n";
+              "\"; labelloc=b; style=\"rounded,filled\"; fillcolor=\"#fffbe6\"; color=\"#c9a400\";\n";
       for (const ValueId member : fusion.members) text += "      " + node(member);
       text += "    }\n";
     }
