@@ -95,7 +95,7 @@ ValueId append(Graph& graph, Node node) {
   }
   if (static_cast<int>(node.operands.size()) != arity(node.op)) {
     fail(graph, node,
-         "has " + std::to_string(node.operands.size()) + " operands; it takes " +
+         "has " + counted(node.operands.size(), "operand") + "; it takes " +
              std::to_string(arity(node.op)));
   }
   for (const ValueId id : node.operands) {

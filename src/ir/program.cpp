@@ -103,7 +103,7 @@ Value Value::named(std::string name) const {
   if (name.empty()) throw ProgramError("'" + node.name + "' cannot be given an empty name");
   if (name != node.name && !graph_->name_free(name)) {
     throw ProgramError("'" + node.name + "' cannot be named '" + name + "': program '" + graph_->name +
-                       "' has a value of that name");
+                       "' has a value or an output of that name");
   }
   node.name = std::move(name);
   node.user_named = true;
@@ -158,7 +158,7 @@ namespace {
 
 Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string name, DType dtype, Shape shape,
                  const Layout& layout) {
-  if (name.empty()) throw ProgramError("an " + std::string(to_string(op)) + " of program '" + graph->name + "' needs a name");
+  if (name.empty()) throw ProgramError((op == ir::Op::input ? "an input" : "a state") + std::string(" of program '") + graph->name + "' needs a name");
   ir::Node node;
   node.name = std::move(name);
   node.user_named = true;
@@ -254,16 +254,16 @@ Value Reducer::operator()(const Value& value) const {
 Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_dims) const {
   const auto& graph = graph_of(value, to_string(reduction));
   const bool averages = reduction == Reduction::mean;
+  if (averages && !is_float(value.dtype())) {
+    throw ProgramError("mean of '" + value.name() + "', which is " + std::string(to_string(value.dtype())) +
+                       "; mean takes floats: cast it first");
+  }
   ir::Node node;
   node.attributes.reduction = averages ? Reduction::sum : reduction;
   node.attributes.dims = std::move(dims);
   node.attributes.keep_dims = keep_dims;
   const Value reduced = append_value(graph, ir::Op::reduction, {value}, std::move(node));
   if (!averages) return reduced;
-  if (!is_float(value.dtype())) {
-    throw ProgramError("mean of '" + value.name() + "', which is " + std::string(to_string(value.dtype())) +
-                       "; mean takes floats: cast it first");
-  }
   std::int64_t fixed = 1;
   Value count = reduced;  // stands for "none yet"
   for (const int d : graph->at(reduced.id()).attributes.dims) {
@@ -272,9 +272,9 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
       fixed *= dim.extent;
       continue;
     }
-    ir::Node node;
-    node.attributes.extent = dim;
-    const Value extent = append_value(graph, ir::Op::extent, {}, std::move(node));
+    ir::Node extent_node;
+    extent_node.attributes.extent = dim;
+    const Value extent = append_value(graph, ir::Op::extent, {}, std::move(extent_node));
     count = count.id() == reduced.id() ? extent : count * extent;
   }
   if (count.id() == reduced.id()) return reduced / fixed;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "sched/groups.h"
 #include "sched/rewrite.h"
 
 namespace coconet::sched {
@@ -35,6 +36,7 @@ Graph expand_means(const Graph& graph) {
     mean.op = Op::divide;
     mean.name = node.name;
     mean.user_named = node.user_named;
+    mean.origin = node.origin;
     mean.operands = {rewriter.add(std::move(total)), rewriter.add(std::move(ranks))};
     rewriter.set(id, rewriter.add(std::move(mean)));
   }
@@ -70,6 +72,7 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
       combine.op = Op::all_reduce;
       combine.name = axis == axes.back() ? node.name : "";
       combine.user_named = node.user_named;
+      combine.origin = node.origin;
       combine.operands = {value};
       combine.attributes.reduction = node.attributes.reduction;
       combine.attributes.axis = axis;
@@ -87,19 +90,7 @@ bool is_copy(const Graph& graph, ValueId id) {
 }
 
 Graph expand_overwritten_reads(const Graph& graph) {
-  const std::vector<std::vector<ValueId>> users = graph.users();
-  std::map<ValueId, std::set<ValueId>> late;  // by state: the readers that need a copy
-  for (ValueId state = 0; state < graph.size(); ++state) {
-    if (graph.at(state).op != Op::state) continue;
-    const ValueId update = graph.update_of(state);
-    if (update < 0) continue;
-    const std::set<ValueId> after = descendants(graph, {update});
-    const ir::Fusion* kernel = graph.fusion_of(update);
-    for (const ValueId user : users[static_cast<std::size_t>(state)]) {
-      const bool same_kernel = kernel != nullptr && graph.fusion_of(user) == kernel;
-      if (user != update && after.contains(user) && !same_kernel) late[state].insert(user);
-    }
-  }
+  const std::map<ValueId, std::set<ValueId>> late = overwritten_reads(graph);
   if (late.empty()) return graph;
   Rewriter rewriter(graph);
   std::map<ValueId, ValueId> copies;

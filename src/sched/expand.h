@@ -13,8 +13,8 @@ namespace coconet::sched {
 /// all_reduce of the (smaller) results.
 [[nodiscard]] ir::Graph expand_cross_rank_reductions(const ir::Graph& graph);
 
-/// What is computed from a state's new value and reads its old value too, outside the kernel that overwrites it, gets
-/// a copy of the old value: a cast to its own dtype, which grouping makes a step of its own.
+/// What reads a state's old value but has to run after the kernel that overwrites it (see `overwritten_reads`) gets a
+/// copy of the old value: a cast to its own dtype, which grouping makes a step of its own.
 [[nodiscard]] ir::Graph expand_overwritten_reads(const ir::Graph& graph);
 
 /// Whether `id` is such a copy.

@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "sched/expand.h"
+#include "sched/rewrite.h"
 
 namespace coconet::sched {
 
@@ -16,16 +17,35 @@ using ir::ValueId;
 
 namespace {
 
-bool is_output(const Graph& graph, ValueId id) {
-  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                     [&](const ir::Output& output) { return output.value == id; });
-}
-
 class Grouping {
  public:
   explicit Grouping(const Graph& graph) : graph_(graph), users_(graph.users()), of_(graph.nodes.size(), -1) {}
 
   Groups run() {
+    form();
+    return order();
+  }
+
+  std::map<ValueId, std::set<ValueId>> overwritten_reads() {
+    form();
+    std::vector<std::set<int>> needs = data_dependences();
+    std::map<ValueId, std::set<ValueId>> late;
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (graph_.at(id).op != Op::update) continue;
+      const ValueId state = graph_.at(id).operands[0];
+      for (const ValueId reader : old_readers(id)) {
+        if (reaches(needs, of(reader), of(id))) {
+          late[state].insert(reader);
+        } else {
+          needs[static_cast<std::size_t>(of(id))].insert(of(reader));
+        }
+      }
+    }
+    return late;
+  }
+
+ private:
+  void form() {
     for (const ir::Fusion& fusion : graph_.fusions) {
       const int group = open(fusion.kind == ir::Fusion::Kind::computation ? Group::Kind::computation
                                                                            : Group::Kind::all_reduce);
@@ -48,10 +68,8 @@ class Grouping {
     }
     for (const ValueId id : pending_) join(id, of(graph_.at(id).operands[1]));
     for (Group& group : groups_) std::sort(group.values.begin(), group.values.end());
-    return order();
   }
 
- private:
   [[nodiscard]] int of(ValueId id) const { return of_[static_cast<std::size_t>(id)]; }
   int open(Group::Kind kind) {
     groups_.push_back({kind, {}, nullptr});
@@ -77,24 +95,48 @@ class Grouping {
     return reader;
   }
 
-  [[nodiscard]] std::vector<std::set<int>> dependences() const {
+  /// By group, those whose results it reads.
+  [[nodiscard]] std::vector<std::set<int>> data_dependences() const {
     std::vector<std::set<int>> needs(groups_.size());
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (of(id) < 0) continue;
-      auto& mine = needs[static_cast<std::size_t>(of(id))];
       for (const ValueId operand : graph_.at(id).operands) {
-        if (of(operand) >= 0 && of(operand) != of(id)) mine.insert(of(operand));
-      }
-      if (graph_.at(id).op != Op::update) continue;
-      for (const ValueId reader : users_[static_cast<std::size_t>(graph_.at(id).operands[0])]) {
-        if (of(reader) >= 0 && of(reader) != of(id)) mine.insert(of(reader));
+        if (of(operand) >= 0 && of(operand) != of(id)) needs[static_cast<std::size_t>(of(id))].insert(of(operand));
       }
     }
     return needs;
   }
 
+  /// What reads, in other groups, the old value of the state that `update` writes.
+  [[nodiscard]] std::vector<ValueId> old_readers(ValueId update) const {
+    std::vector<ValueId> readers;
+    for (const ValueId reader : users_[static_cast<std::size_t>(graph_.at(update).operands[0])]) {
+      if (of(reader) >= 0 && of(reader) != of(update)) readers.push_back(reader);
+    }
+    return readers;
+  }
+
+  /// Whether group `from` needs group `to`, directly or through others.
+  static bool reaches(const std::vector<std::set<int>>& needs, int from, int to) {
+    std::set<int> seen = {from};
+    std::vector<int> pending = {from};
+    while (!pending.empty()) {
+      const int group = pending.back();
+      pending.pop_back();
+      if (group == to) return true;
+      for (const int need : needs[static_cast<std::size_t>(group)]) {
+        if (seen.insert(need).second) pending.push_back(need);
+      }
+    }
+    return false;
+  }
+
   Groups order() const {
-    const std::vector<std::set<int>> needs = dependences();
+    std::vector<std::set<int>> needs = data_dependences();
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (graph_.at(id).op != Op::update) continue;
+      for (const ValueId reader : old_readers(id)) needs[static_cast<std::size_t>(of(id))].insert(of(reader));
+    }
     std::vector<int> position(groups_.size(), -1);
     Groups result;
     result.of.assign(graph_.nodes.size(), -1);
@@ -107,7 +149,7 @@ class Grouping {
         const bool earlier = next < 0 || groups_[g].values.front() < groups_[static_cast<std::size_t>(next)].values.front();
         if (ready && earlier) next = static_cast<int>(g);
       }
-      if (next < 0) refuse(position);
+      if (next < 0) throw InternalError("the kernels of program '" + graph_.name + "' wait for each other");
       position[static_cast<std::size_t>(next)] = static_cast<int>(result.groups.size());
       result.groups.push_back(groups_[static_cast<std::size_t>(next)]);
     }
@@ -115,20 +157,6 @@ class Grouping {
       if (of_[id] >= 0) result.of[id] = position[static_cast<std::size_t>(of_[id])];
     }
     return result;
-  }
-
-  [[noreturn]] void refuse(const std::vector<int>& position) const {
-    std::string stuck;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (position[g] >= 0) continue;
-      const Group& group = groups_[g];
-      stuck += (stuck.empty() ? "" : ", ") +
-               (group.fusion != nullptr ? "kernel '" + group.fusion->name + "'"
-                                        : "'" + graph_.at(group.values.back()).name + "'");
-    }
-    throw ScheduleError("there is no order for " + stuck +
-                        ": each needs the other, or reads a state that the other overwrites; fuse the reader of "
-                        "the state's old value with its update");
   }
 
   const Graph& graph_;
@@ -144,10 +172,15 @@ bool writes_through(const Graph& graph, ValueId id) {
   const Node& update = graph.at(id);
   const ValueId value = update.operands[1];
   const Node& from = graph.at(value);
-  return ir::is_collective(from.op) && from.shape == update.shape && from.layout == update.layout &&
+  return ir::is_collective(from.op) && from.operands[0] != update.operands[0] && from.shape == update.shape &&
+         from.layout == update.layout &&
          graph.users()[static_cast<std::size_t>(value)].size() == 1 && !is_output(graph, value);
 }
 
 Groups make_groups(const Graph& graph) { return Grouping(graph).run(); }
+
+std::map<ValueId, std::set<ValueId>> overwritten_reads(const Graph& graph) {
+  return Grouping(graph).overwritten_reads();
+}
 
 }  // namespace coconet::sched

@@ -2,6 +2,8 @@
 // for the rest the fewest kernels that store no value which only one kernel reads.
 #pragma once
 
+#include <map>
+#include <set>
 #include <vector>
 
 #include "ir/graph.h"
@@ -20,12 +22,16 @@ struct Groups {
   std::vector<int> of;        ///< by value: its group, or -1 for leaves and numbers
 };
 
-/// Groups the values of `graph`, which has no dead ones, and orders the groups: after what they read, and after
-/// every reader of the old value of a state that they write. Throws ScheduleError when there is no such order.
+/// Groups the values of `graph`, which has no dead ones and no `overwritten_reads`, and orders the groups: after what
+/// they read, and after every reader of the old value of a state that they write.
 [[nodiscard]] Groups make_groups(const ir::Graph& graph);
 
+/// By state, what reads its old value but cannot come before the group that overwrites it: because it needs that
+/// group's results, or because two groups overwrite what the other reads.
+[[nodiscard]] std::map<ir::ValueId, std::set<ir::ValueId>> overwritten_reads(const ir::Graph& graph);
+
 /// The value that update `id` stores needs no copy of its own: it is produced by a collective that can write the
-/// state's memory, and nothing else reads it.
+/// state's memory, which is not its operand, and nothing else reads it.
 [[nodiscard]] bool writes_through(const ir::Graph& graph, ir::ValueId id);
 
 }  // namespace coconet::sched

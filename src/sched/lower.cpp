@@ -5,6 +5,7 @@
 #include "coconet/error.h"
 #include "sched/expand.h"
 #include "sched/groups.h"
+#include "sched/kernels.h"
 #include "sched/plan.h"
 #include "sched/rewrite.h"
 
@@ -192,6 +193,7 @@ std::string_view to_string(KernelStep::Kind kind) {
 }
 
 Plan lower(const ir::Graph& graph) {
+  check_kernels(graph);
   Graph rewritten = drop_dead(graph);
   rewritten = expand_means(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);

@@ -70,7 +70,8 @@ struct Plan {
   std::map<std::string, BufferId, std::less<>> named;
 };
 
-/// Lowers a scheduled program. Throws ScheduleError when its kernels cannot be ordered.
+/// Lowers a scheduled program. Throws ScheduleError when one of its kernels breaks a rule, which only a program file
+/// can make it do.
 [[nodiscard]] Plan lower(const ir::Graph& graph);
 
 /// The plan as text: buffers, then one block per step.

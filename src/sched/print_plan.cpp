@@ -31,7 +31,7 @@ std::string print(const Plan& plan, const KernelStep& step) {
   for (const auto& load : step.loads) {
     line += (line.empty() ? "" : ", ") + buffer(load.buffer) + (load.from_peers ? " of every rank" : "");
   }
-  text += "    reads    " + line + "\n";
+  if (!line.empty()) text += "    reads    " + line + "\n";
   line.clear();
   for (const ir::ValueId member : step.members) line += (line.empty() ? "" : ", ") + plan.graph.at(member).name;
   if (!line.empty()) text += "    computes " + line + "\n";
@@ -68,7 +68,9 @@ std::string print(const Plan& plan) {
     }
     const auto& library = std::get<LibraryStep>(step);
     const ir::Node& node = plan.graph.at(library.value);
-    text += "library " + std::string(to_string(node.op)) + " along " +
+    const bool reduces = node.op != ir::Op::all_gather && node.op != ir::Op::broadcast;
+    text += "library " + std::string(to_string(node.op)) +
+            (reduces ? " (" + std::string(to_string(node.attributes.reduction)) + ")" : "") + " along " +
             plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].name + "\n    reads    " +
             plan.buffers[static_cast<std::size_t>(library.in)].name + "\n    writes   " +
             plan.buffers[static_cast<std::size_t>(library.out)].name + "\n";

@@ -55,6 +55,11 @@ Graph Rewriter::finish() {
   return std::move(to_);
 }
 
+bool is_output(const Graph& graph, ValueId id) {
+  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                     [&](const ir::Output& output) { return output.value == id; });
+}
+
 std::set<ValueId> ancestors(const Graph& graph, const std::set<ValueId>& ids) {
   std::set<ValueId> result = ids;
   for (ValueId id = graph.size() - 1; id >= 0; --id) {

@@ -32,9 +32,11 @@ class Rewriter {
   std::vector<ir::ValueId> map_;
 };
 
-/// The values that `id` depends on, `id` included.
+/// Whether the application reads `id` after a step.
+[[nodiscard]] bool is_output(const ir::Graph& graph, ir::ValueId id);
+/// The values that `ids` depend on, `ids` included.
 [[nodiscard]] std::set<ir::ValueId> ancestors(const ir::Graph& graph, const std::set<ir::ValueId>& ids);
-/// The values that depend on `id`, `id` included.
+/// The values that depend on `ids`, `ids` included.
 [[nodiscard]] std::set<ir::ValueId> descendants(const ir::Graph& graph, const std::set<ir::ValueId>& ids);
 /// The values that updates and outputs need; states and inputs count as needed always.
 [[nodiscard]] std::set<ir::ValueId> live_values(const ir::Graph& graph);

@@ -27,8 +27,8 @@ Schedule Schedule::parse(std::string_view json) {
 }
 
 Schedule Schedule::load(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) {
     std::vector<std::string> known;
     for (const sched::ShippedSchedule& shipped : sched::shipped_schedules()) {
       if (shipped.file == file.string()) return parse(shipped.text);
@@ -38,8 +38,11 @@ Schedule Schedule::load(const std::filesystem::path& file) {
     throw ScheduleError("there is no schedule file '" + file.string() + "', and none of that name ships" +
                         (near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
+  std::ifstream stream(file);
   std::stringstream text;
-  text << stream.rdbuf();
+  if (!stream || !(text << stream.rdbuf())) {
+    throw ScheduleError("cannot read the schedule file '" + file.string() + "'");
+  }
   try {
     return parse(text.str());
   } catch (const ScheduleError& error) {
@@ -93,7 +96,7 @@ std::vector<Program> Schedule::apply(const Program& program) const {
     const sched::Step& step = steps_->steps[index];
     try {
       const ir::Graph& before = *programs.back().graph();
-      auto after = std::make_shared<ir::Graph>(sched::find_transformation(step.transformation)->apply(before, step));
+      auto after = std::make_shared<ir::Graph>(sched::transform(before, step));
       for (ir::Node& node : after->nodes) {
         if (before.find(node.name) < 0) node.origin = to_string(step);
       }

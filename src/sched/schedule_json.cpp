@@ -1,7 +1,9 @@
 // Schedule <-> JSON, and the JSON Schema, all three from the parameter schemas of the transformations.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "coconet/error.h"
+#include "ir/json/element.h"
 #include "sched/schedule.h"
 
 namespace coconet::sched {
@@ -12,41 +14,70 @@ using json = nlohmann::ordered_json;
 
 constexpr int format_version = 1;
 
-[[noreturn]] void fail(const std::string& pointer, const std::string& message) {
-  throw ScheduleError("schedule at " + (pointer.empty() ? "/" : pointer) + ": " + message);
+using ir::JsonElement;
+
+std::string text_argument(const JsonElement& element, const Parameter& parameter) {
+  const std::string text = element.string();
+  const auto& choices = parameter.choices;
+  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+  std::vector<std::string> known;
+  for (const std::string_view choice : choices) {
+    if (!choice.empty()) known.emplace_back(choice);
+  }
+  element.unknown(parameter.name, text, known);
 }
 
-Argument parse_argument(const json& value, const std::string& pointer) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_integer()) return value.get<std::int64_t>();
-  if (value.is_array()) {
-    std::vector<std::string> list;
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      if (!value[i].is_string()) fail(pointer + "/" + std::to_string(i), "must be a string, a value's name");
-      list.push_back(value[i].get<std::string>());
+Argument parse_argument(const JsonElement& element, const Parameter& parameter) {
+  switch (parameter.kind) {
+    case Parameter::Kind::text: return text_argument(element, parameter);
+    case Parameter::Kind::integer: return element.integer(0);
+    case Parameter::Kind::list: break;
+  }
+  std::vector<std::string> list;
+  for (const JsonElement& item : element.elements()) list.push_back(item.string());
+  return list;
+}
+
+const Transformation& parse_transformation(const std::string& name, const JsonElement& step) {
+  if (const Transformation* known = find_transformation(name)) return *known;
+  std::vector<std::string> names;
+  for (const Transformation* row : transformations()) names.emplace_back(row->name);
+  step.unknown("transformation", name, names);
+}
+
+Step parse_step(const JsonElement& element) {
+  if (!element.is_object() || element.members().size() != 1) {
+    element.wrong_type("an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}");
+  }
+  const auto [name, arguments] = element.members().front();
+  const Transformation& transformation = parse_transformation(name, element);
+  std::vector<std::string_view> keys;
+  for (const Parameter& parameter : transformation.parameters) keys.push_back(parameter.name);
+  arguments.require_object(keys);
+  Step step{name, {}};
+  for (const Parameter& parameter : transformation.parameters) {
+    if (const auto argument = arguments.find(parameter.name)) {
+      step.arguments.emplace(parameter.name, parse_argument(*argument, parameter));
+    } else if (parameter.required) {
+      arguments.fail("the key '" + std::string(parameter.name) + "' is missing: " + std::string(parameter.summary));
     }
-    return list;
   }
-  fail(pointer, "is " + std::string(value.type_name()) + "; it must be a string, a whole number or a list of strings");
+  return complete(std::move(step));
 }
 
-Step parse_step(const json& value, const std::string& pointer) {
-  if (!value.is_object() || value.size() != 1) {
-    fail(pointer, "a step is an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}");
+Schedule::Steps parse_root(const JsonElement& root) {
+  if (!root.is_object()) root.wrong_type("an object with the keys coconet_schedule, name and steps");
+  const JsonElement version = root.at("coconet_schedule");  // first: another version has other keys
+  if (version.integer(1) != format_version) {
+    version.fail("version " + std::to_string(version.integer(1)) + " is unknown; this library reads version " +
+                 std::to_string(format_version));
   }
-  Step step;
-  step.transformation = value.begin().key();
-  const json& arguments = value.begin().value();
-  const std::string inner = pointer + "/" + step.transformation;
-  if (!arguments.is_object()) fail(inner, "must be an object of parameters");
-  for (const auto& [key, argument] : arguments.items()) {
-    step.arguments[key] = parse_argument(argument, inner + "/" + key);
-  }
-  try {
-    return complete(std::move(step));
-  } catch (const ScheduleError& error) {
-    fail(inner, error.what());
-  }
+  root.require_object({"$schema", "coconet_schedule", "name", "description", "steps"});
+  if (const auto description = root.find("description")) (void)description->string();
+  Schedule::Steps steps;
+  steps.name = root.at("name").string();
+  for (const JsonElement& step : root.at("steps").elements()) steps.steps.push_back(parse_step(step));
+  return steps;
 }
 
 }  // namespace
@@ -79,33 +110,11 @@ std::string to_json(const Schedule::Steps& steps) {
 }
 
 Schedule::Steps parse_schedule(std::string_view text) {
-  json root;
   try {
-    root = json::parse(text);
-  } catch (const json::parse_error& error) {
-    throw ScheduleError("the schedule is not JSON: " + std::string(error.what()));
+    return parse_root(ir::parse_json(text, "schedule JSON"));
+  } catch (const ProgramError& error) {
+    throw ScheduleError(error.what());
   }
-  if (!root.is_object()) fail("", "must be an object with 'coconet_schedule', 'name' and 'steps'");
-  for (const auto& [key, value] : root.items()) {
-    if (key != "coconet_schedule" && key != "name" && key != "steps" && key != "$schema" && key != "description") {
-      fail("/" + key, "is unknown; known are coconet_schedule, name, description, steps and $schema");
-    }
-  }
-  if (!root.contains("coconet_schedule")) {
-    fail("", "'coconet_schedule' is missing: the format's version, " + std::to_string(format_version));
-  }
-  if (root["coconet_schedule"] != format_version) {
-    fail("/coconet_schedule", "is " + root["coconet_schedule"].dump() + "; this library reads version " +
-                                  std::to_string(format_version));
-  }
-  Schedule::Steps steps;
-  if (!root.contains("name") || !root["name"].is_string()) fail("/name", "must be a string");
-  steps.name = root["name"].get<std::string>();
-  if (!root.contains("steps") || !root["steps"].is_array()) fail("/steps", "must be a list of steps");
-  for (std::size_t i = 0; i < root["steps"].size(); ++i) {
-    steps.steps.push_back(parse_step(root["steps"][i], "/steps/" + std::to_string(i)));
-  }
-  return steps;
 }
 
 std::string json_schema() {
@@ -118,7 +127,10 @@ std::string json_schema() {
       property["description"] = parameter.summary;
       switch (parameter.kind) {
         case Parameter::Kind::text: property["type"] = "string"; break;
-        case Parameter::Kind::integer: property["type"] = "integer"; break;
+        case Parameter::Kind::integer:
+          property["type"] = "integer";
+          property["minimum"] = 0;
+          break;
         case Parameter::Kind::list:
           property["type"] = "array";
           property["items"] = {{"type", "string"}};

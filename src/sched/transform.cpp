@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "coconet/error.h"
+#include "sched/kernels.h"
 
 namespace coconet::sched {
 
@@ -75,9 +76,16 @@ const Transformation* find_transformation(std::string_view name) {
   return found == std::end(table) ? nullptr : *found;
 }
 
+ir::Graph transform(const ir::Graph& graph, const Step& step) {
+  const Step completed = complete(step);
+  ir::Graph after = find_transformation(completed.transformation)->apply(graph, completed);
+  check_kernels(after);
+  return after;
+}
+
 std::string legal(const ir::Graph& graph, const Step& step) {
   try {
-    (void)find_transformation(step.transformation)->apply(graph, complete(step));
+    (void)transform(graph, step);
     return {};
   } catch (const ScheduleError& error) {
     return error.what();

@@ -42,7 +42,7 @@ struct Transformation {
   std::string_view name;
   std::string_view summary;
   std::span<const Parameter> parameters;
-  /// The program after the step. Throws ScheduleError or ProgramError with the reason when it is not legal.
+  /// The program after the step, which is complete. Throws ScheduleError or ProgramError when it is not legal.
   ir::Graph (*apply)(const ir::Graph& graph, const Step& step);
   /// Legal steps that a tuner may try.
   std::vector<Step> (*candidates)(const ir::Graph& graph);
@@ -53,16 +53,20 @@ struct Transformation {
 /// Null when there is none of that name.
 [[nodiscard]] const Transformation* find_transformation(std::string_view name);
 
+/// The program after `step`. Throws ScheduleError or ProgramError with the reason when it is not legal, also where it
+/// would break a kernel that an earlier step made.
+[[nodiscard]] ir::Graph transform(const ir::Graph& graph, const Step& step);
+
 /// Why `step` is not legal for `graph`; empty when it is.
 [[nodiscard]] std::string legal(const ir::Graph& graph, const Step& step);
 
 /// Checks `step` against its transformation's schema and fills in the fallbacks. Throws ScheduleError.
 [[nodiscard]] Step complete(Step step);
 
-/// "split avg into reduce_scatter+all_gather"
+/// "split op=avg dim=1": the arguments that differ from the fallbacks.
 [[nodiscard]] std::string to_string(const Step& step);
 
-/// The id of `name`, which step `what` needs. Throws ScheduleError naming the nearest known value.
+/// The id of `name`. Throws ScheduleError naming the nearest known value.
 [[nodiscard]] ir::ValueId require_value(const ir::Graph& graph, std::string_view name);
 
 /// "'avg' (all_reduce)"

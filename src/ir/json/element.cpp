@@ -12,6 +12,7 @@
 namespace coconet::ir {
 
 struct JsonElement::Document {
+  std::string what;
   nlohmann::json json;
 };
 
@@ -70,7 +71,7 @@ std::string reason_of(const std::string& what) {
 }  // namespace
 
 void JsonElement::fail(const std::string& message) const {
-  throw ProgramError("program JSON" + (pointer_.empty() ? "" : " at " + pointer_) + ": " + message);
+  throw ProgramError(document_->what + (pointer_.empty() ? "" : " at " + pointer_) + ": " + message);
 }
 
 void JsonElement::require_object(const std::vector<std::string_view>& keys) const {
@@ -172,30 +173,30 @@ void JsonElement::unknown(std::string_view what, std::string_view name,
   fail("unknown " + std::string(what) + " '" + std::string(name) + "'" + hint);
 }
 
-JsonElement parse_json(std::string_view text) {
+JsonElement parse_json(std::string_view text, const std::string& what) {
   using Event = nlohmann::json::parse_event_t;
   std::vector<std::set<std::string>> open_objects;
   const auto watch = [&](int, Event event, nlohmann::json& parsed) {
     if (event == Event::object_start) open_objects.emplace_back();
     if (event == Event::object_end) open_objects.pop_back();
     if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw ProgramError("program JSON: the key '" + parsed.get<std::string>() +
+      throw ProgramError(what + ": the key '" + parsed.get<std::string>() +
                          "' appears twice in one object");
     }
     return true;
   };
   try {
     const auto document = std::make_shared<const JsonElement::Document>(
-        JsonElement::Document{nlohmann::json::parse(text, watch)});
+        JsonElement::Document{what, nlohmann::json::parse(text, watch)});
     return {document, &document->json, ""};
   } catch (const nlohmann::json::parse_error& error) {
     const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
     const auto line = std::count(before.begin(), before.end(), '\n') + 1;
     const auto column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
-    throw ProgramError("program JSON, line " + std::to_string(line) + ", column " +
+    throw ProgramError(what + ", line " + std::to_string(line) + ", column " +
                        std::to_string(column) + ": " + reason_of(error.what()));
   } catch (const nlohmann::json::exception& error) {
-    throw ProgramError("program JSON: " + reason_of(error.what()));
+    throw ProgramError(what + ": " + reason_of(error.what()));
   }
 }
 

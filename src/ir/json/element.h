@@ -1,5 +1,5 @@
-// A place in a parsed JSON document of a program: typed access whose errors name the place by its
-// JSON pointer.
+// A place in a parsed JSON document, of a program or a schedule: typed access whose errors name the
+// place by its JSON pointer.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ class JsonElement {
   std::string pointer_;
 };
 
-/// The root of the parsed text. Throws ProgramError with line and column of a syntax error, and for
-/// a repeated key.
-[[nodiscard]] JsonElement parse_json(std::string_view text);
+/// The root of the parsed text, which errors call `what`. Throws ProgramError with line and column
+/// of a syntax error, and for a repeated key.
+[[nodiscard]] JsonElement parse_json(std::string_view text, const std::string& what);
 
 }  // namespace coconet::ir

@@ -348,7 +348,7 @@ class Reader {
 }  // namespace
 
 Graph from_json(std::string_view text) {
-  return Reader(parse_json(text)).read();
+  return Reader(parse_json(text, "program JSON")).read();
 }
 
 }  // namespace coconet::ir

@@ -82,8 +82,8 @@ void infer_reduce_scatter(const Graph& graph, Node& node) {
   const int dim = node.attributes.dim;
   if (dim < 0 || dim >= static_cast<int>(from.shape.size())) {
     fail(graph, node, "slices dimension " + std::to_string(dim) + ", but " + operand_text(graph, from) +
-                          ": it has " + std::to_string(from.shape.size()) +
-                          " dimensions, counted from 0");
+                          ": it has " +
+                          counted(from.shape.size(), "dimension") + ", counted from 0");
   }
   require_unsliced(graph, node, from, dim);
   placement(node) = sliced(dim);

@@ -23,6 +23,9 @@ void infer_pointwise(const Graph& graph, Node& node);
 /// "'w' is f32[n] replicated"
 [[nodiscard]] std::string operand_text(const Graph& graph, const Node& operand);
 
+/// "1 dimension", "2 dimensions"
+[[nodiscard]] std::string counted(std::size_t count, const std::string& noun);
+
 /// Whether a number may be combined with tensors of `dtype`: any with floats, integral constants with integers.
 [[nodiscard]] bool number_fits(const Node& number, DType dtype);
 

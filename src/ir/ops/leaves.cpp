@@ -27,7 +27,7 @@ void check_dim(const Graph& graph, const Node& node, const Dim& dim) {
 void check_tensor(const Graph& graph, const Node& node) {
   for (const Dim& dim : node.shape) check_dim(graph, node, dim);
   if (node.layout.size() != graph.mesh.axes().size()) {
-    fail(graph, node, "has " + std::to_string(node.layout.size()) + " placements; the mesh " +
+    fail(graph, node, "has " + counted(node.layout.size(), "placement") + "; the mesh " +
                           graph.mesh.str() + " needs one per axis");
   }
   for (std::size_t axis = 0; axis < node.layout.size(); ++axis) {
@@ -36,8 +36,8 @@ void check_tensor(const Graph& graph, const Node& node) {
         (placement.dim < 0 || placement.dim >= static_cast<int>(node.shape.size()))) {
       fail(graph, node,
            "is sliced(" + std::to_string(placement.dim) + ") along axis '" + graph.mesh.axes()[axis].name +
-               "', but its shape " + to_string(node.shape) + " has " + std::to_string(node.shape.size()) +
-               " dimensions, counted from 0");
+               "', but its shape " + to_string(node.shape) + " has " +
+               counted(node.shape.size(), "dimension") + ", counted from 0");
     }
   }
 }

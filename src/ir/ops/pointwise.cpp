@@ -49,7 +49,7 @@ void check_numbers(const Graph& graph, const Node& node, std::size_t first, cons
     if (from.weak && !number_fits(from, typed.dtype)) {
       fail(graph, node,
            operand_text(graph, from) + " and " + operand_text(graph, typed) +
-               "; only whole constants combine with integers: cast the tensor to a float dtype");
+               "; only whole constants combine with integers and bool: cast the tensor to a float dtype");
     }
   }
 }

@@ -16,8 +16,9 @@ void infer_reduction(const Graph& graph, Node& node) {
   for (int& dim : dims) {
     if (dim < -rank || dim >= rank) {
       fail(graph, node, "reduces over dimension " + std::to_string(dim) + ", but " +
-                            operand_text(graph, from) + ": dimensions are -" + std::to_string(rank) +
-                            " to " + std::to_string(rank - 1));
+                            operand_text(graph, from) + ": " +
+                            (rank == 0 ? "it has no dimensions"
+                                       : "dimensions are -" + std::to_string(rank) + " to " + std::to_string(rank - 1)));
     }
     if (dim < 0) dim += rank;
   }

@@ -21,6 +21,10 @@ std::string operand_text(const Graph& graph, const Node& operand) {
          to_string(operand.shape) + " " + to_string(operand.layout, graph.mesh);
 }
 
+std::string counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 bool number_fits(const Node& number, DType dtype) {
   if (is_float(dtype)) return true;
   return number.op == Op::constant && std::floor(number.attributes.number) == number.attributes.number;
@@ -112,6 +116,5 @@ void require_nesting(const Graph& graph, const Node& node, const Node& from, con
     }
   }
 }
-
 
 }  // namespace coconet::ir

@@ -1,4 +1,6 @@
-// The optimizers of data-parallel training as programs. Formulas and defaults are those of torch.optim (2.x).
+// The optimizers of data-parallel training as programs. Formulas and defaults are those of torch.optim (2.x). No
+// expression makes values in two of its operands: compilers may evaluate those in either order, and a program must
+// be the same whoever compiled it.
 #include <algorithm>
 
 #include "coconet/programs.h"
@@ -21,10 +23,13 @@ struct Training {
   Training(const char* name, const Mesh& mesh, DType dtype)
       : program(name, mesh),
         n(program.dim("n", default_n)),
-        g(program.input("g", dtype, {n}, local)),
+        g(program.input("g", dtype, {n}, Layout::on({{axis_of(mesh), local}}))),
         w(program.state("w", dtype, {n}, replicated)),
         lr(program.scalar("lr")),
-        avg(all_reduce(g, mean, mesh.axes().size() == 1 ? "" : "world").named("avg")) {}
+        avg(all_reduce(g, mean, axis_of(mesh)).named("avg")) {}
+
+  /// The axis of data parallelism: "world", or the only one.
+  static std::string axis_of(const Mesh& mesh) { return mesh.axes().size() == 1 ? mesh.axes().front().name : "world"; }
 
   Value moment(const char* name) { return program.state(name, w.dtype(), {n}, replicated); }
 };
@@ -39,10 +44,13 @@ void adam_step(Training& training, const Value& gradient, const Value& w, double
   const Value m = training.moment("m");
   const Value v = training.moment("v");
   const Value t = training.program.scalar("t");
-  const Value m1 = update(m, beta1 * m + (1 - beta1) * gradient);
-  const Value v1 = update(v, beta2 * v + (1 - beta2) * gradient * gradient);
+  const Value m_kept = beta1 * m;
+  const Value m1 = update(m, m_kept + (1 - beta1) * gradient);
+  const Value v_kept = beta2 * v;
+  const Value v1 = update(v, v_kept + (1 - beta2) * gradient * gradient);
   const Value step_size = training.lr / (1 - pow(beta1, t));
-  const Value denominator = sqrt(v1) / sqrt(1 - pow(beta2, t)) + eps;
+  const Value root = sqrt(v1);
+  const Value denominator = root / sqrt(1 - pow(beta2, t)) + eps;
   update(training.w, w - step_size * (m1 / denominator));
 }
 
@@ -58,11 +66,12 @@ Program momentum_sgd(const Mesh& mesh, DType dtype, MomentumSgdOptions options) 
   Training training("momentum_sgd", mesh, dtype);
   const Value m = training.moment("m");
   const Value gradient = regularised(training.avg, training.w, options.weight_decay);
+  const Value kept = options.momentum * m;
   // The first step takes the whole gradient, whatever the dampening is; t tells it from later ones.
   const Value fresh = options.dampening == 0
                           ? gradient
                           : select(equal(training.program.scalar("t"), 1), 1, 1 - options.dampening) * gradient;
-  const Value m1 = update(m, options.momentum * m + fresh);
+  const Value m1 = update(m, kept + fresh);
   const Value direction = options.nesterov ? gradient + options.momentum * m1 : m1;
   update(training.w, training.w - training.lr * direction);
   return training.program;

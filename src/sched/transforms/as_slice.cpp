@@ -43,12 +43,24 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
     throw ScheduleError("the update of " + quoted(graph, state) + " writes " + quoted(graph, value) +
                         ", which is computed whole; reorder that computation before an all_gather first");
   }
-  if (graph.fusion_of(update) != nullptr) {
-    throw ScheduleError("the update of " + quoted(graph, state) + " is in kernel '" +
-                        graph.fusion_of(update)->name + "' already; keep the state sliced before fusing");
+  for (const ir::ValueId id : {update, value}) {
+    if (const ir::Fusion* fusion = graph.fusion_of(id)) {
+      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
+                          "' already; keep the state sliced before fusing");
+    }
+  }
+  if (graph.at(value).shape != graph.at(state).shape) {
+    throw ScheduleError(quoted(graph, update) + " broadcasts its value over the state; a slice of the value is no " +
+                        "slice of the state");
   }
   const ir::ValueId slice = graph.at(value).operands.front();
   const auto axis = static_cast<std::size_t>(graph.at(value).attributes.axis);
+  const Placement now = graph.at(state).layout[axis];
+  if (now != replicated && now != graph.at(slice).layout[axis]) {
+    throw ScheduleError(quoted(graph, state) + " is " + ir::to_string(graph.at(state).layout, graph.mesh) +
+                        ", and its update gathers what is " + ir::to_string(graph.at(slice).layout, graph.mesh) +
+                        "; only a replicated state can be kept sliced");
+  }
 
   Rewriter rewriter(graph);
   for (ir::ValueId id = 0; id < graph.size(); ++id) {

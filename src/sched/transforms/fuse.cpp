@@ -1,5 +1,5 @@
 // fuse: makes one kernel of several ops. The kernel holds the named ops and the pointwise ops that they read,
-// directly or through further pointwise ops.
+// directly or through further pointwise ops. The rules are in sched/kernels.cpp.
 //
 // Kinds:
 //   computation  pointwise ops and updates over one domain
@@ -8,6 +8,7 @@
 #include <cctype>
 
 #include "coconet/error.h"
+#include "sched/kernels.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -28,7 +29,7 @@ constexpr std::string_view protocols[] = {"", "simple"};
 constexpr Parameter parameters[] = {
     {"kernel", Parameter::Kind::text, true, "", {}, "the kernel's name, a C identifier"},
     {"kind", Parameter::Kind::text, true, "", kinds, "what the kernel is made of"},
-    {"ops", Parameter::Kind::list, true, "", {}, "the ops to fuse; pointwise ops that they read join them"},
+    {"ops", Parameter::Kind::list, true, "", {}, "the ops to fuse; the pointwise ops that they read join them"},
     {"algorithm", Parameter::Kind::text, false, "", algorithms, "knob: collective algorithm"},
     {"protocol", Parameter::Kind::text, false, "", protocols, "knob: synchronisation protocol"},
     {"channels", Parameter::Kind::integer, false, "0", {}, "knob: independent blocks, 1 to 64; 0: automatic"},
@@ -76,9 +77,9 @@ std::string read_name(const Graph& graph, const Step& step) {
   return name;
 }
 
-/// The named ops and the pointwise ops that they read.
-std::set<ValueId> find_members(const Graph& graph, const std::vector<std::string>& ops) {
-  std::set<ValueId> members;
+/// The ops that the step names.
+std::set<ValueId> find_named(const Graph& graph, const std::vector<std::string>& ops) {
+  std::set<ValueId> named;
   for (const std::string& name : ops) {
     const ValueId id = require_value(graph, name);
     const Node& node = graph.at(id);
@@ -88,150 +89,46 @@ std::set<ValueId> find_members(const Graph& graph, const std::vector<std::string
     if (const Fusion* fusion = graph.fusion_of(id)) {
       throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name + "' already; an op is in one kernel");
     }
-    members.insert(id);
+    named.insert(id);
   }
-  if (members.empty()) throw ScheduleError("'ops' is empty; name the ops to fuse");
+  if (named.empty()) throw ScheduleError("'ops' is empty; name the ops to fuse");
+  return named;
+}
+
+/// Whether one of `members` is computed from a result of `kernel`.
+bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& members) {
+  const std::set<ValueId> before = ancestors(graph, members);
+  return std::any_of(kernel.members.begin(), kernel.members.end(), [&](ValueId id) { return before.contains(id); });
+}
+
+/// Adds the pointwise ops that `members` read, directly or through further ones. What is needed elsewhere too joins
+/// only where the kernel can hand it out: in the kernel's domain, and not if the kernel would have to wait for what is
+/// computed from it.
+void add_operands(const Graph& graph, std::set<ValueId>& members) {
+  const auto users = graph.users();
+  const auto scatter = std::find_if(members.begin(), members.end(),
+                                    [&](ValueId id) { return graph.at(id).op == Op::reduce_scatter; });
+  const Node& domain = graph.at(scatter != members.end() ? *scatter : *members.rbegin());
+  std::vector<bool> awaited(graph.nodes.size(), false);  // outside, and a member needs it
   for (ValueId id = graph.size() - 1; id >= 0; --id) {
-    if (!members.contains(id) || graph.at(id).op == Op::reduce_scatter) continue;
-    for (const ValueId operand : graph.at(id).operands) {
-      const Node& node = graph.at(operand);
-      if (ir::is_elementwise(node.op) && !node.weak && graph.fusion_of(operand) == nullptr) members.insert(operand);
-    }
-  }
-  return members;
-}
-
-/// A value outside that is computed from one member and needed by another would have to run in mid-kernel.
-void refuse_cycle(const Graph& graph, const std::set<ValueId>& members) {
-  const std::set<ValueId> after = descendants(graph, members);
-  for (const ValueId id : ancestors(graph, members)) {
-    if (members.contains(id) || !after.contains(id)) continue;
-    const auto& operands = graph.at(id).operands;
-    const auto from = std::find_if(operands.begin(), operands.end(), [&](ValueId v) { return after.contains(v); });
-    throw ScheduleError("the kernel would wait for itself (a cycle): " + quoted(graph, id) +
-                        " reads " + quoted(graph, *from) + " and is needed by another of its ops; fuse " +
-                        quoted(graph, id) + " too, or leave out what it lies between");
-  }
-}
-
-/// Ops that share no value, not even an operand, gain nothing from one kernel and make its domain ambiguous.
-void refuse_gap(const Graph& graph, const std::set<ValueId>& members) {
-  std::set<ValueId> joined = {*members.begin()};
-  std::set<ValueId> values = joined;
-  for (bool grew = true; grew;) {
-    grew = false;
-    for (const ValueId id : members) {
-      if (joined.contains(id)) continue;
-      const auto& operands = graph.at(id).operands;
-      const bool touches = values.contains(id) || std::any_of(operands.begin(), operands.end(), [&](ValueId v) {
-                             return !graph.at(v).weak && values.contains(v);
-                           });
-      if (touches) joined.insert(id);
-      grew = grew || touches;
-    }
-    for (const ValueId id : joined) {
-      values.insert(id);
-      for (const ValueId operand : graph.at(id).operands) {
-        if (!graph.at(operand).weak) values.insert(operand);
-      }
-    }
-  }
-  for (const ValueId id : members) {
-    if (!joined.contains(id)) {
-      throw ScheduleError("there is a gap: " + quoted(graph, id) + " shares no value with " +
-                          quoted(graph, *members.begin()) + " and the ops around it; fuse the ops that connect " +
-                          "them, or make two kernels");
-    }
-  }
-}
-
-bool needed_outside(const Graph& graph, const std::set<ValueId>& members, ValueId id) {
-  const auto users = graph.users()[static_cast<std::size_t>(id)];
-  return std::any_of(users.begin(), users.end(), [&](ValueId user) { return !members.contains(user); }) ||
-         std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                     [&](const ir::Output& output) { return output.value == id; });
-}
-
-/// All results that leave the kernel must be of one shape and layout: that of `domain`.
-void require_domain(const Graph& graph, const std::set<ValueId>& members, ValueId domain, const std::set<ValueId>& free) {
-  for (const ValueId id : members) {
-    if (free.contains(id)) continue;
-    if (graph.at(id).op != Op::update && !needed_outside(graph, members, id)) continue;
-    if (graph.at(id).shape != graph.at(domain).shape || graph.at(id).layout != graph.at(domain).layout) {
-      throw ScheduleError("one kernel runs over one domain, but its results differ: " + describe(graph, domain) +
-                          " and " + describe(graph, id) + "; make two kernels");
-    }
-  }
-}
-
-void check_computation(const Graph& graph, const std::set<ValueId>& members) {
-  ValueId domain = -1;
-  for (const ValueId id : members) {
-    const Op op = graph.at(id).op;
-    if (!ir::is_elementwise(op) && op != Op::update) {
-      throw ScheduleError(quoted(graph, id) + " is " + (ir::is_collective(op) ? "a collective" : "no pointwise op") +
-                          "; a kernel of kind 'computation' takes pointwise ops and updates" +
-                          (op == Op::reduce_scatter || op == Op::all_gather ? ", one of kind 'all_reduce' takes it" : ""));
-    }
-    if (op == Op::update || needed_outside(graph, members, id)) domain = id;
-  }
-  if (domain < 0) throw ScheduleError("nothing outside the kernel reads any of its results; name an update or an output");
-  require_domain(graph, members, domain, {});
-}
-
-void check_all_reduce(const Graph& graph, const std::set<ValueId>& members) {
-  ValueId scatter = -1;
-  ValueId gather = -1;
-  for (const ValueId id : members) {
-    const Op op = graph.at(id).op;
-    if (op == Op::reduce_scatter || op == Op::all_gather) {
-      ValueId& slot = op == Op::reduce_scatter ? scatter : gather;
-      if (slot >= 0) {
-        throw ScheduleError("two collectives on one side: " + quoted(graph, slot) + " and " + quoted(graph, id) +
-                            "; the kernel takes one reduce_scatter and one all_gather" +
-                            (op == Op::all_gather ? " (as_slice removes the gather of a state)" : ""));
-      }
-      slot = id;
-    } else if (!ir::is_elementwise(op) && op != Op::update) {
-      throw ScheduleError(quoted(graph, id) + " cannot be in a kernel of kind 'all_reduce', which takes a " +
-                          "reduce_scatter, pointwise ops, an all_gather and updates");
-    }
-  }
-  if (scatter < 0 || gather < 0) {
-    throw ScheduleError("a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and has no " +
-                        std::string(scatter < 0 ? "reduce_scatter" : "all_gather") + "; split an all_reduce first");
-  }
-  const Node& first = graph.at(scatter);
-  const Node& last = graph.at(gather);
-  const Node& slice = graph.at(last.operands.front());
-  if (first.attributes.axis != last.attributes.axis || first.layout != slice.layout || first.shape != slice.shape) {
-    throw ScheduleError(quoted(graph, scatter) + " makes " + describe(graph, scatter) + " but " + quoted(graph, gather) +
-                        " gathers " + describe(graph, last.operands.front()) + "; they must slice alike");
-  }
-  std::set<ValueId> gathered = {gather};
-  for (const ValueId id : members) {
+    if (members.contains(id)) continue;
     const Node& node = graph.at(id);
-    if (id == gather) continue;
-    for (const ValueId operand : node.operands) {
-      if (operand == gather && node.op != Op::update) {
-        throw ScheduleError(quoted(graph, id) + " reads the gathered " + quoted(graph, gather) +
-                            " in the same kernel; reorder it before the all_gather, or leave it out");
-      }
-      if (operand == gather) gathered.insert(id);
-      if (gathered.contains(operand) && operand != gather) {
-        throw ScheduleError(quoted(graph, id) + " reads the gathered state in the same kernel; leave it out");
-      }
+    bool shared = is_output(graph, id);
+    bool read = false;
+    bool waits = false;
+    for (const ValueId user : users[static_cast<std::size_t>(id)]) {
+      const bool inside = members.contains(user) && graph.at(user).op != Op::reduce_scatter;
+      read = read || inside;
+      shared = shared || !inside;
+      waits = waits || awaited[static_cast<std::size_t>(user)] || (!inside && members.contains(user)) ||
+              (graph.fusion_of(user) != nullptr && feeds(graph, *graph.fusion_of(user), members));
     }
-    if (id != scatter && descendants(graph, {id}).contains(scatter)) {
-      throw ScheduleError(quoted(graph, id) + " comes before " + quoted(graph, scatter) +
-                          "; the kernel takes computation between the collectives: leave it out");
-    }
+    const bool can_store = node.shape == domain.shape && node.layout == domain.layout;
+    const bool joins = read && ir::is_elementwise(node.op) && !node.weak && graph.fusion_of(id) == nullptr &&
+                       (!shared || (can_store && !waits));
+    if (joins) members.insert(id);
+    awaited[static_cast<std::size_t>(id)] = !joins && (read || waits);
   }
-  if (!members.contains(last.operands.front())) {
-    throw ScheduleError(quoted(graph, gather) + " gathers " + quoted(graph, last.operands.front()) +
-                        ", which the kernel does not compute; fuse it too");
-  }
-  require_domain(graph, members, scatter, gathered);
 }
 
 Graph apply(const Graph& graph, const Step& step) {
@@ -239,14 +136,9 @@ Graph apply(const Graph& graph, const Step& step) {
   fusion.name = read_name(graph, step);
   fusion.knobs = read_knobs(step);
   fusion.kind = step.text("kind") == kinds[0] ? Fusion::Kind::computation : Fusion::Kind::all_reduce;
-  const std::set<ValueId> members = find_members(graph, step.list("ops"));
-  refuse_cycle(graph, members);
-  refuse_gap(graph, members);
-  if (fusion.kind == Fusion::Kind::computation) {
-    check_computation(graph, members);
-  } else {
-    check_all_reduce(graph, members);
-  }
+  std::set<ValueId> members = find_named(graph, step.list("ops"));
+  add_operands(graph, members);
+  check_kernel(graph, fusion.kind, members);
   fusion.members.assign(members.begin(), members.end());
   Graph result = graph;
   result.fusions.push_back(std::move(fusion));
@@ -260,10 +152,13 @@ std::vector<Step> candidates(const Graph& graph) {
     if (node.op == Op::update) updates.push_back(node.name);
     if (node.op == Op::update || node.op == Op::reduce_scatter || node.op == Op::all_gather) everything.push_back(node.name);
   }
+  std::string kernel = graph.name + "_step";
+  std::replace_if(kernel.begin(), kernel.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  if (std::isdigit(static_cast<unsigned char>(kernel.front())) != 0) kernel.insert(0, "_");
   std::vector<Step> steps;
   for (const bool all_reduce : {false, true}) {
     Step step = complete({"fuse",
-                          {{"kernel", graph.name + "_step"},
+                          {{"kernel", kernel},
                            {"kind", std::string(kinds[all_reduce ? 1 : 0])},
                            {"ops", all_reduce ? everything : updates}}});
     if (legal(graph, step).empty()) steps.push_back(std::move(step));

@@ -85,9 +85,8 @@ class Reorder {
  private:
   [[nodiscard]] bool needed_whole(ValueId id) const {
     const auto& users = users_[static_cast<std::size_t>(id)];
-    return std::any_of(users.begin(), users.end(), [&](ValueId user) { return !region_.contains(user); }) ||
-           std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
-                       [&](const ir::Output& output) { return output.value == id; });
+    return is_output(graph_, id) ||
+           std::any_of(users.begin(), users.end(), [&](ValueId user) { return !region_.contains(user); });
   }
 
   [[nodiscard]] ValueId sliced(ValueId old_id) const {
@@ -105,8 +104,15 @@ class Reorder {
     return rewriter_.add(std::move(node));
   }
 
-  /// An unnamed value that an update writes is called `state`.slice, so that later steps can name it.
+  /// A slice keeps the name of the whole. But an output's name stays with the whole, so its slice is called
+  /// `name`.slice; and an unnamed value that an update writes `state`.slice, so that later steps can name it.
   void name_slice(ValueId id, Node& node) const {
+    const bool names_output = std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                                          [&](const ir::Output& output) { return output.name == node.name; });
+    if (names_output) {
+      node.name = rewriter_.fresh_name(node.name + ".slice");
+      return;
+    }
     if (node.user_named) return;
     for (const ValueId user : users_[static_cast<std::size_t>(id)]) {
       const Node& update = graph_.at(user);
@@ -160,6 +166,9 @@ Graph apply(const Graph& graph, const Step& step) {
   if (graph.at(gather).op != ir::Op::all_gather) {
     throw ScheduleError(quoted(graph, gather) + " is no all_gather; computation moves across an all_gather, " +
                         "which splitting an all_reduce makes");
+  }
+  if (const ir::Fusion* fusion = graph.fusion_of(gather)) {
+    throw ScheduleError(quoted(graph, gather) + " is in kernel '" + fusion->name + "' already; reorder before fusing");
   }
   return Reorder(graph, gather, find_region(graph, gather, step.list("before"))).run();
 }

@@ -26,6 +26,15 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
                         "' already; split it before it is fused");
   }
   const bool scatter = step.text("into") == ways[0];
+  const std::int64_t dim = step.integer("dim");
+  const auto rank = static_cast<std::int64_t>(all_reduce.shape.size());
+  if (scatter && (dim < 0 || dim >= rank)) {
+    throw ScheduleError("'dim' is " + std::to_string(dim) + ", but " + describe(graph, target) + " has " +
+                        (rank == 0   ? "no dimension to slice; split it into reduce+broadcast"
+                         : rank == 1 ? "dimension 0 only"
+                                     : "dimensions 0 to " + std::to_string(rank - 1)));
+  }
+  if (!scatter && dim != 0) throw ScheduleError("'dim' is for reduce_scatter+all_gather only; drop it");
   Rewriter rewriter(graph);
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
     if (id != target) {
@@ -37,7 +46,7 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
     first.name = rewriter.fresh_name(all_reduce.name + (scatter ? ".reduce_scatter" : ".reduce"));
     first.operands = {rewriter.map(all_reduce.operands.front())};
     first.attributes = all_reduce.attributes;
-    first.attributes.dim = static_cast<int>(step.integer("dim"));
+    first.attributes.dim = static_cast<int>(dim);
     ir::Node second;
     second.op = scatter ? ir::Op::all_gather : ir::Op::broadcast;
     second.name = rewriter.fresh_name(all_reduce.name + (scatter ? ".all_gather" : ".broadcast"));

@@ -1,0 +1,27 @@
+// Golden texts: files that hold what the library is expected to print. COCONET_UPDATE_GOLDEN=1 writes them anew.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+/// The content of `file`, a path in the source tree; empty when there is none.
+inline std::string source_text(const std::string& file) {
+  std::ostringstream text;
+  text << std::ifstream(std::filesystem::path(COCONET_SOURCE_DIR) / file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Checks that `file`, a path in the source tree, holds `text`.
+inline void check_golden(const std::string& file, const std::string& text) {
+  if (std::getenv("COCONET_UPDATE_GOLDEN") != nullptr) {
+    const std::filesystem::path path = std::filesystem::path(COCONET_SOURCE_DIR) / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  INFO("expected in " << file << "; COCONET_UPDATE_GOLDEN=1 writes it anew");
+  CHECK(text == source_text(file));
+}

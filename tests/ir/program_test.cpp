@@ -1,0 +1,178 @@
+// Building a program: names, dimensions, numbers, outputs and files.
+#include "coconet/program.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "ir/graph.h"
+#include "ir/reference/reference.h"
+#include "refusal.h"
+
+using namespace coconet;
+using Catch::Contains;
+using Catch::StartsWith;
+
+namespace {
+
+struct Small {
+  Program p{"p", Mesh({{"world", 2}})};
+  Dim n = p.dim("n", 8);
+  Value w = p.state("w", f32, {n}, replicated);
+  Value g = p.input("g", f32, {n}, local);
+};
+
+}  // namespace
+
+TEST_CASE("a program, its tensors, scalars, dimensions and outputs need names") {
+  Small s;
+  CHECK(refusal([] { Program("", Mesh({{"world", 1}})); }) == "a program needs a name");
+  CHECK(refusal([&] { (void)s.p.input("", f32, {s.n}, local); }) == "an input of program 'p' needs a name");
+  CHECK(refusal([&] { (void)s.p.state("", f32, {s.n}, local); }) == "a state of program 'p' needs a name");
+  CHECK(refusal([&] { (void)s.p.scalar(""); }) == "a scalar of program 'p' needs a name");
+  CHECK(refusal([&] { (void)s.p.dim(""); }) == "a symbolic dimension of program 'p' needs a name");
+  CHECK(refusal([&] { s.p.output("", s.w * 2); }) == "an output of program 'p' needs a name");
+  CHECK(refusal([&] { (void)(s.w * 2).named(""); }) == "'multiply_4' cannot be given an empty name");
+}
+
+TEST_CASE("every value has a name of its own") {
+  Small s;
+  (void)(s.w * 2).named("twice");
+  CHECK(refusal([&] { (void)s.p.input("w", f32, {s.n}, local); }) ==
+        "in program 'p', 'w' (input): the name is taken; every value needs a name of its own");
+  CHECK(refusal([&] { (void)(s.w * 3).named("twice"); }) ==
+        "'multiply_5' cannot be named 'twice': program 'p' has a value or an output of that name");
+  CHECK((s.w * 4).named("four").named("four").name() == "four");
+}
+
+TEST_CASE("values that nobody names get names, which give way to given ones") {
+  Small s;
+  const Value taken = (s.g + s.g).named("add_3");
+  CHECK(taken.id() == 2);
+  CHECK((s.g + s.w).name() == "add_4");
+  CHECK(max(s.w).name() == "max_4");
+  CHECK(update(s.w, 0).name() == "w.new");
+}
+
+TEST_CASE("an update whose usual name is taken gets another") {
+  Small s;
+  (void)s.p.scalar("w.new");
+  CHECK(update(s.w, s.w).name() == "update_3");
+}
+
+TEST_CASE("a dimension is declared once, with a default that can be an extent") {
+  Small s;
+  CHECK(s.p.dim("m").extent == 0);
+  CHECK(refusal([&] { (void)s.p.dim("n"); }) == "program 'p' has a dimension 'n' already");
+  CHECK(refusal([&] { (void)s.p.dim("k", -1); }) == "dimension 'k' has default -1; it must be positive, or 0 for none");
+}
+
+TEST_CASE("values of two programs do not combine") {
+  Small s;
+  Small other;
+  CHECK(refusal([&] { (void)(s.w + other.g); }) ==
+        "add combines 'w' of program 'p' with 'g' of program 'p'; both must belong to one program");
+  CHECK_THAT(refusal([&] { update(s.w, other.w); }), StartsWith("update combines 'w' of program 'p'"));
+  CHECK(refusal([&] { s.p.output("y", other.w * 2); }) == "output 'y' of program 'p' is a value of another program");
+}
+
+TEST_CASE("constants are folded where the program is written") {
+  Small s;
+  const int before = s.p.graph()->size();
+  const Value folded = pow(Value(2), 3) - 1;
+  CHECK(folded.graph() == nullptr);
+  CHECK(folded.constant() == 7);
+  CHECK(s.p.graph()->size() == before);
+  CHECK(refusal([&] { (void)folded.name(); }) == "a constant has no name, dtype, shape or layout of its own");
+  CHECK(refusal([&] { (void)Value(1).named("one"); }) == "a constant has no name, dtype, shape or layout of its own");
+}
+
+TEST_CASE("equal constants are one value, but the two zeros differ") {
+  Small s;
+  (void)(s.w * 0.5 + 0.5);
+  CHECK(s.p.graph()->size() == 5);
+  (void)(s.w * 0.0);
+  (void)(s.w * -0.0);
+  CHECK(s.p.graph()->size() == 9);
+}
+
+TEST_CASE("arithmetic among scalars, constants and extents is a number") {
+  Small s;
+  const Value lr = s.p.scalar("lr");
+  const Value number = sqrt(1 - pow(0.9, lr));
+  CHECK(s.p.graph()->at(number.id()).weak);
+  CHECK(ir::evaluate_weak(*s.p.graph(), number.id(), {{"lr", 2}}, {}) == Approx(std::sqrt(0.19)));
+  CHECK_FALSE(s.p.graph()->at((number * s.w).id()).weak);
+}
+
+TEST_CASE("a mean divides by the extents that it reduces") {
+  Program p("p", Mesh({{"world", 1}}));
+  const Dim n = p.dim("n", 3);
+  const Value x = p.input("x", f64, {n, 2}, replicated);
+  p.output("all", mean(x));
+  p.output("rows", mean(x, {1}));
+  p.output("columns", mean(x, {0}, true));
+  ir::Reference reference(*p.graph(), {});
+  reference.set("x", {{1, 2, 3, 4, 5, 6}});
+  reference.run({});
+  CHECK(reference.get("all") == ir::RankData{{3.5}});
+  CHECK(reference.get("rows") == ir::RankData{{1.5, 3.5, 5.5}});
+  CHECK(reference.get("columns") == ir::RankData{{3, 4}});
+}
+
+TEST_CASE("an output is a computed tensor under a name of its own") {
+  Small s;
+  const Value twice = (s.w * 2).named("twice");
+  const Value lr = s.p.scalar("lr");
+  s.p.output("twice", twice);
+  s.p.output("again", twice);
+  REQUIRE(s.p.graph()->outputs.size() == 2);
+  CHECK(refusal([&] { s.p.output("again", s.w * 3); }) == "output 'again' of program 'p' exists already");
+  CHECK(refusal([&] { s.p.output("lr2", lr); }) == "output 'lr2' of program 'p' is a number; outputs are tensors");
+  CHECK(refusal([&] { s.p.output("g", twice); }) ==
+        "output 'g' of program 'p' has the name of another value; choose one of its own");
+  CHECK(refusal([&] { s.p.output("copy", s.w); }) ==
+        "output 'copy' of program 'p' is the state 'w', which has a buffer already; read that one");
+  CHECK_THAT(refusal([&] { s.p.output("copy", s.g); }), Contains("is the input 'g', which has a buffer already"));
+  CHECK_THAT(refusal([&] { s.p.output("copy", update(s.w, 0)); }), Contains("is the update 'w.new', which has a buffer"));
+  CHECK(refusal([&] { s.p.output("one", 1); }) == "a constant has no name, dtype, shape or layout of its own");
+}
+
+TEST_CASE("an output's name is no other value's") {
+  Small s;
+  s.p.output("y", s.w * 2);
+  CHECK_THAT(refusal([&] { (void)(s.w * 3).named("y"); }), Contains("has a value or an output of that name"));
+  CHECK_THAT(refusal([&] { (void)s.p.scalar("y"); }), Contains("the name is taken"));
+}
+
+TEST_CASE("a missing value is answered with the nearest name") {
+  Small s;
+  CHECK(refusal([&] { (void)s.p.graph()->require("gg"); }) == "program 'p' has no value 'gg'; did you mean 'g'?");
+  CHECK(refusal([&] { (void)s.p.graph()->require("momentum"); }) == "program 'p' has no value 'momentum'");
+}
+
+TEST_CASE("a program file that cannot be read is refused, and one with an error names the file") {
+  const auto missing = std::filesystem::temp_directory_path() / "coconet-no-such-program.json";
+  CHECK(refusal([&] { (void)Program::load(missing); }) == "cannot read the program file '" + missing.string() + "'");
+  const std::string schedule = std::string(COCONET_SOURCE_DIR) + "/src/sched/shipped/adam-fused.json";
+  CHECK(refusal([&] { (void)Program::load(schedule); }) ==
+        schedule + ": program JSON: the key 'coconet_program' is missing");
+}
+
+TEST_CASE("the program file of the documentation loads, and its JSON is what it reads back as") {
+  const Program p = Program::load(std::string(COCONET_SOURCE_DIR) + "/tests/programs/ridge.json");
+  CHECK(p.str() ==
+        "program ridge on {world: 2}, n = 4096 (default)\n"
+        "  g          f32[n]  local       input\n"
+        "  w          f32[n]  replicated  state\n"
+        "  lr         number              scalar\n"
+        "  avg        f32[n]  replicated  all_reduce(g, mean, world)\n"
+        "  decayed    f32[n]  replicated  w * 0.99\n"
+        "  scaled     f32[n]  replicated  lr * avg\n"
+        "  next       f32[n]  replicated  decayed - scaled\n"
+        "  w.new      f32[n]  replicated  update(w, next)\n"
+        "  squares    f32[n]  replicated  square(avg)\n"
+        "  grad_norm  f32[]   replicated  sum(squares)\n"
+        "outputs: grad_norm\n");
+  CHECK(Program::parse(p.json()).json() == p.json());
+}

@@ -1,0 +1,269 @@
+// Lowering: what steps and buffers a scheduled program becomes.
+#include <catch2/catch.hpp>
+
+#include "coconet/programs.h"
+#include "golden.h"
+#include "sched/plan.h"
+#include "sched/subjects.h"
+
+using namespace coconet;
+using Catch::Contains;
+
+namespace {
+
+/// The plan of `program` as text.
+std::string plan_of(const Program& program) { return sched::print(sched::lower(*program.graph())); }
+
+/// The part of the plan behind "steps".
+std::string steps_of(const Program& program) {
+  const std::string text = plan_of(program);
+  return text.substr(text.find("steps\n") + 6);
+}
+
+std::vector<std::string> kernel_names(const Program& program) {
+  std::vector<std::string> names;
+  for (const sched::PlanStep& step : sched::lower(*program.graph()).steps) {
+    if (const auto* kernel = std::get_if<sched::KernelStep>(&step)) names.push_back(kernel->name);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("the plans of the shipped programs are the golden ones") {
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    const Program program = shipped.build(two_ranks(), f32);
+    std::string text = "no schedule\n" + plan_of(program);
+    for (const std::string_view name : shipped.schedules) {
+      const Schedule schedule = Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
+      text += "\n" + schedule.name() + "\n" + plan_of(after(program, schedule));
+    }
+    check_golden("tests/golden/plan-" + std::string(shipped.name) + ".txt", text);
+  }
+}
+
+TEST_CASE("without a schedule, a value that one kernel reads is computed in it, and others are stored") {
+  Program p("grouping", two_ranks());
+  const Value x = p.input("x", f32, {4}, replicated);
+  const Value shared = (x * 2).named("shared");
+  const Value once = (shared + 1).named("once");
+  p.output("a", (once * 3).named("a"));
+  p.output("b", sqrt(shared).named("b"));
+  CHECK(steps_of(p) ==
+        "  1. kernel shared (computation) over [4] replicated\n"
+        "    reads    x\n"
+        "    computes shared\n"
+        "    writes   shared\n"
+        "  2. kernel a (computation) over [4] replicated\n"
+        "    reads    shared\n"
+        "    computes once, a\n"
+        "    writes   a\n"
+        "  3. kernel b (computation) over [4] replicated\n"
+        "    reads    shared\n"
+        "    computes b\n"
+        "    writes   b\n");
+}
+
+TEST_CASE("an operand of a collective is stored, that of a reduction computed in its kernel") {
+  Program p("operands", two_ranks());
+  const Value x = p.input("x", f32, {4}, local);
+  p.output("total", sum((all_reduce((x * 2).named("twice"), sum).named("whole") + 1).named("next")).named("total"));
+  CHECK(plan_of(p) ==
+        "buffers\n"
+        "  x      f32[4]  local       input\n"
+        "  total  f32[]   replicated  output\n"
+        "  twice  f32[4]  local       temporary\n"
+        "  whole  f32[4]  replicated  temporary\n"
+        "steps\n"
+        "  1. kernel twice (computation) over [4] local\n"
+        "    reads    x\n"
+        "    computes twice\n"
+        "    writes   twice\n"
+        "  2. library all_reduce (sum) along world\n"
+        "    reads    twice\n"
+        "    writes   whole\n"
+        "  3. kernel total (reduction) over [4] replicated\n"
+        "    reads    whole\n"
+        "    computes next, total\n"
+        "    writes   total\n");
+}
+
+TEST_CASE("what nothing needs is not in the plan") {
+  Program p("dead", two_ranks());
+  const Value x = p.input("x", f32, {4}, local);
+  (void)all_reduce(x, sum).named("unused");
+  p.output("y", (x * 2).named("y"));
+  CHECK_THAT(plan_of(p), !Contains("unused"));
+}
+
+TEST_CASE("a library collective writes the state that its result updates") {
+  Program p("through", two_ranks());
+  const Value w = p.state("w", f32, {4}, replicated);
+  update(w, all_reduce(p.input("x", f32, {4}, local), max));
+  CHECK(plan_of(p) ==
+        "buffers\n"
+        "  w  f32[4]  replicated  state\n"
+        "  x  f32[4]  local       input\n"
+        "steps\n"
+        "  1. library all_reduce (max) along world\n"
+        "    reads    x\n"
+        "    writes   w\n");
+}
+
+TEST_CASE("a library collective writes a buffer of its own when others read its result, or it reads the state") {
+  Program shared("shared", two_ranks());
+  const Value w = shared.state("w", f32, {4}, replicated);
+  const Value total = all_reduce(shared.input("x", f32, {4}, local), sum).named("total");
+  update(w, total);
+  shared.output("y", (total * 2).named("y"));
+  CHECK_THAT(plan_of(shared), Contains("total  f32[4]  replicated  temporary"));
+
+  Program own("own", two_ranks());
+  const Value state = own.state("state", f32, {4}, local);
+  update(state, reduce(state, sum).named("total"));
+  CHECK(steps_of(own) ==
+        "  1. library reduce (sum) along world\n"
+        "    reads    state\n"
+        "    writes   total\n"
+        "  2. kernel state_new (computation) over [4] local\n"
+        "    reads    total\n"
+        "    writes   state\n");
+}
+
+TEST_CASE("a library mean is a sum, and the division joins the kernel that reads it") {
+  const Momentum step;
+  CHECK_THAT(steps_of(after(step.p, Schedule().fuse("k", "computation", {"m.new", "w.new"}))),
+             Contains("library all_reduce (sum) along world\n    reads    g\n    writes   avg.sum\n") &&
+                 Contains("    reads    avg.sum, m, w\n    computes avg, "));
+}
+
+TEST_CASE("a fused collective divides itself") {
+  const Momentum step;
+  const Program p = after(step.p, Schedule()
+                                      .split("avg")
+                                      .reorder("avg.all_gather", {"m.new", "w.new"})
+                                      .as_slice("m")
+                                      .dead()
+                                      .fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
+  CHECK(plan_of(p) ==
+        "buffers\n"
+        "  g  f32[n]  local       input, reached by other ranks\n"
+        "  w  f32[n]  replicated  state, reached by other ranks\n"
+        "  m  f32[n]  sliced(0)   state\n"
+        "steps\n"
+        "  1. kernel k (all_reduce) over [n] sliced(0)\n"
+        "    reads    g of every rank, m, w\n"
+        "    computes avg.reduce_scatter, multiply_6, m.slice, multiply_9, w.slice\n"
+        "    writes   m, w of every rank\n");
+}
+
+TEST_CASE("a reduction over a sliced dimension is one over each slice and an all_reduce along each axis") {
+  Program p("norms", Mesh({{"pp", 2}, {"tp", 3}}));
+  const Value x = p.input("x", f32, {4, 6}, Layout::on({{"pp", sliced(0)}, {"tp", sliced(1)}}));
+  p.output("largest", max(x).named("largest"));
+  p.output("rows", sum(x, {1}).named("rows"));
+  CHECK(steps_of(p) ==
+        "  1. kernel largest_partial (reduction) over [4, 6] {pp: sliced(0), tp: sliced(1)}\n"
+        "    reads    x\n"
+        "    computes largest.partial\n"
+        "    writes   largest.partial\n"
+        "  2. library all_reduce (max) along pp\n"
+        "    reads    largest.partial\n"
+        "    writes   all_reduce\n"
+        "  3. library all_reduce (max) along tp\n"
+        "    reads    all_reduce\n"
+        "    writes   largest\n"
+        "  4. kernel rows_partial (reduction) over [4, 6] {pp: sliced(0), tp: sliced(1)}\n"
+        "    reads    x\n"
+        "    computes rows.partial\n"
+        "    writes   rows.partial\n"
+        "  5. library all_reduce (sum) along tp\n"
+        "    reads    rows.partial\n"
+        "    writes   rows\n");
+}
+
+TEST_CASE("a reader of a state's old value runs before the kernel that overwrites it") {
+  Program p("before", two_ranks());
+  const Value w = p.state("w", f32, {4}, replicated);
+  update(w, w * 2);
+  p.output("old", (w + 1).named("old"));
+  CHECK(kernel_names(p) == std::vector<std::string>{"old", "w_new"});
+}
+
+TEST_CASE("a reader of the old value that needs the new one gets a copy") {
+  Program p("difference", two_ranks());
+  const Value w = p.state("w", f32, {4}, replicated);
+  const Value w1 = update(w, w * 2);
+  p.output("change", (sum(w1) * w).named("change"));
+  CHECK_THAT(steps_of(p), Contains("kernel w_old (computation) over [4] replicated\n    reads    w\n    computes w.old\n"
+                                   "    writes   w.old\n") &&
+                              Contains("reads    sum_4, w.old\n    computes change"));
+}
+
+TEST_CASE("in the kernel that overwrites a state its old value needs no copy") {
+  Program p("difference", two_ranks());
+  const Value w = p.state("w", f32, {4}, replicated);
+  const Value w1 = update(w, w * 2);
+  p.output("change", (w1 - w).named("change"));
+  CHECK_THAT(plan_of(after(p, Schedule().fuse("k", "computation", {"w.new", "change"}))), !Contains("w.old"));
+}
+
+TEST_CASE("states that swap need one copy") {
+  Program p("swap", two_ranks());
+  const Value a = p.state("a", f32, {4}, replicated);
+  const Value b = p.state("b", f32, {4}, replicated);
+  update(a, b);
+  update(b, a);
+  CHECK(steps_of(p) ==
+        "  1. kernel b_old (computation) over [4] replicated\n"
+        "    reads    b\n"
+        "    computes b.old\n"
+        "    writes   b.old\n"
+        "  2. kernel b_new (computation) over [4] replicated\n"
+        "    reads    a\n"
+        "    writes   b\n"
+        "  3. kernel a_new (computation) over [4] replicated\n"
+        "    reads    b.old\n"
+        "    writes   a\n");
+}
+
+TEST_CASE("a reader that needs another result of the kernel that overwrites the state gets a copy") {
+  Momentum step;
+  step.p.output("y", (step.w * sum(step.m1).named("total")).named("y"));
+  const Program p = after(step.p, Schedule().fuse("k", "computation", {"m.new", "w.new"}));
+  CHECK_THAT(plan_of(p), Contains("w.old  "));
+  CHECK(kernel_names(p) == std::vector<std::string>{"w_old", "k", "total", "y"});
+}
+
+TEST_CASE("an output with two names is one buffer") {
+  Program p("names", two_ranks());
+  const Value y = (p.input("x", f32, {4}, local) * 2).named("y");
+  p.output("first", y);
+  p.output("second", y);
+  const sched::Plan plan = sched::lower(*p.graph());
+  CHECK(plan.named.at("first") == plan.named.at("second"));
+}
+
+TEST_CASE("kernel names are distinct identifiers") {
+  Program p("names", two_ranks());
+  const Value x = p.input("x", f32, {4}, local);
+  p.output("a.b", (x * 2).named("a.b"));
+  p.output("a b", (x * 3).named("a b"));
+  p.output("2x", (x * 4).named("2x"));
+  CHECK(kernel_names(p) == std::vector<std::string>{"a_b", "a_b_2", "k_2x"});
+}
+
+TEST_CASE("steps carry the schedule's knobs") {
+  const Momentum step;
+  const Knobs knobs{"", "", 2, 128, 32};
+  const Program p = after(step.p, Schedule().fuse("k", "computation", {"m.new", "w.new"}, knobs));
+  const sched::Plan plan = sched::lower(*p.graph());
+  CHECK(std::get<sched::KernelStep>(plan.steps.back()).knobs == knobs);
+}
+
+TEST_CASE("a program file's kernel that breaks a rule is refused") {
+  Momentum step;
+  step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::all_reduce, {step.m1.id()}, {}});
+  CHECK_THAT(refusal<ScheduleError>([&] { (void)sched::lower(*step.p.graph()); }),
+             Contains("kernel 'k' cannot be: a kernel of kind 'all_reduce' needs a reduce_scatter"));
+}

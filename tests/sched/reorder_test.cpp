@@ -1,0 +1,173 @@
+// reorder: computation that moves across an all_gather, and what cannot move.
+#include <catch2/catch.hpp>
+
+#include "ir/reference/reference.h"
+#include "sched/subjects.h"
+
+using namespace coconet;
+using Names = std::vector<std::string>;
+
+namespace {
+
+/// y = x_whole * 2 + bias, with x_whole gathered from slices of a [4, 6] matrix.
+struct Biased {
+  Program p{"biased", two_ranks()};
+  Value x;
+  Value bias = p.input("bias", f32, {6}, replicated);
+  Value whole;
+  Value y;
+
+  explicit Biased(int dim)
+      : x(p.input("x", f32, {4, 6}, sliced(dim))),
+        whole(all_gather(x).named("whole")),
+        y((whole * 2 + bias).named("y")) {
+    p.output("result", y);
+  }
+};
+
+ir::RankData result_of(const Program& program, const ir::RankData& x, const ir::RankData& bias) {
+  ir::Reference reference(*program.graph(), {});
+  reference.set("x", x);
+  reference.set("bias", bias);
+  reference.run({});
+  return reference.get("result");
+}
+
+}  // namespace
+
+TEST_CASE("updates behind the gather are computed on slices and gathered for their states") {
+  const Momentum before;
+  const Program p = after(before.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}));
+  CHECK(p.graph()->find("avg.all_gather") == -1);
+  CHECK(type_of(p, "m.slice") == "m.slice: f32[n] sliced(0)");
+  CHECK(operands(p, "m.slice") == Names{"multiply_6", "avg.reduce_scatter"});
+  CHECK(operands(p, "m.all_gather") == Names{"m.slice"});
+  CHECK(operands(p, "m.new") == Names{"m", "m.all_gather"});
+  CHECK(operands(p, "w.new") == Names{"w", "w.all_gather"});
+  CHECK(operands(p, "multiply_9") == Names{"lr", "m.slice"});
+  CHECK(type_of(p, "w.slice") == "w.slice: f32[n] sliced(0)");
+  CHECK(type_of(p, "w") == "w: f32[n] replicated");
+  ir::verify(*p.graph());
+}
+
+TEST_CASE("a value that is needed whole is gathered after the computation") {
+  for (const int dim : {0, 1}) {
+    const Biased before(dim);
+    const Program p = after(before.p, Schedule().reorder("whole", {"y"}));
+    const std::string layout = dim == 0 ? "sliced(0)" : "sliced(1)";
+    CHECK(type_of(p, "y") == "y: f32[4, 6] " + layout);
+    CHECK(operands(p, "y.all_gather") == Names{"y"});
+    CHECK(p.graph()->at(p.graph()->outputs[0].value).name == "y.all_gather");
+    CHECK(p.graph()->find("whole") == -1);
+  }
+}
+
+TEST_CASE("a bias that is broadcast keeps its global index, whichever dimension is sliced") {
+  const ir::RankData bias(2, {10, 20, 30, 40, 50, 60});
+  for (const int dim : {0, 1}) {
+    const Biased before(dim);
+    const Program p = after(before.p, Schedule().reorder("whole", {"y"}));
+    CHECK(type_of(p, "bias") == "bias: f32[6] replicated");
+    ir::RankData x(2);
+    for (int i = 0; i < 24; ++i) {
+      const int rank = dim == 0 ? i / 12 : i % 6 / 3;
+      x[static_cast<std::size_t>(rank)].push_back(i);
+    }
+    CHECK(result_of(p, x, bias) == result_of(before.p, x, bias));
+  }
+}
+
+TEST_CASE("what is not named stays behind the gather, which stays for it") {
+  const Momentum before;
+  const Program p = after(before.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new"}));
+  CHECK(operands(p, "m.slice") == Names{"multiply_6", "avg.reduce_scatter"});
+  CHECK(operands(p, "multiply_9") == Names{"lr", "m.new"});
+  CHECK(p.graph()->find("w.slice") == -1);
+}
+
+TEST_CASE("an output's name stays with the whole, and its slice gets another") {
+  Program p("total", two_ranks());
+  const Value x = all_gather(p.input("x", f32, {4}, sliced(0))).named("x.whole");
+  p.output("y", (x * 2).named("y"));
+  const Program q = after(p, Schedule().reorder("x.whole", {"y"}));
+  CHECK(q.graph()->outputs[0].name == "y");
+  CHECK(operands(q, q.graph()->at(q.graph()->outputs[0].value).name) == Names{"y.slice"});
+  CHECK(Program::parse(q.json()).json() == q.json());
+}
+
+TEST_CASE("several axes: computation moves along the gather's axis only") {
+  Program p("grid", Mesh({{"pp", 2}, {"tp", 3}}));
+  const Value x = p.input("x", f32, {4, 6}, Layout::on({{"pp", sliced(0)}, {"tp", sliced(1)}}));
+  const Value bias = p.input("bias", f32, {6}, replicated);
+  const Value whole = all_gather(x, "tp").named("whole");
+  p.output("result", (whole + bias).named("y"));
+  const Program q = after(p, Schedule().reorder("whole", {"y"}));
+  CHECK(type_of(q, "y") == "y: f32[4, 6] {pp: sliced(0), tp: sliced(1)}");
+  CHECK(type_of(q, "y.all_gather") == "y.all_gather: f32[4, 6] {pp: sliced(0), tp: replicated}");
+}
+
+TEST_CASE("what is named must depend on the gather") {
+  const Momentum step;
+  const Schedule split = Schedule().split("avg");
+  CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"multiply_6"})) ==
+        "'multiply_6' (multiply) does not depend on 'avg.all_gather' (all_gather), so there is nothing to move; name "
+        "values computed from it");
+  CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"avg.all_gather"})) ==
+        "'avg.all_gather' (all_gather) does not depend on 'avg.all_gather' (all_gather), so there is nothing to move; "
+        "name values computed from it");
+  CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"w.neu"})) ==
+        "program 'step' has no value 'w.neu'; did you mean 'w.new'?");
+  CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {})) == "'before' is empty; name the values that move");
+}
+
+TEST_CASE("computation moves across an all_gather, and across nothing else") {
+  const Momentum step;
+  CHECK(reason(step.p, Schedule().reorder("avg", {"m.new"})) ==
+        "'avg' (all_reduce) is no all_gather; computation moves across an all_gather, which splitting an all_reduce "
+        "makes");
+}
+
+TEST_CASE("what needs whole operands does not move") {
+  Momentum step;
+  step.p.output("y", (step.avg * norm(step.avg).named("length")).named("y"));
+  CHECK(reason(step.p, Schedule().split("avg").reorder("avg.all_gather", {"y"})) ==
+        "'sum_13' (reduction) lies between 'avg.all_gather' (all_gather) and the named values and needs whole operands; "
+        "only pointwise ops and updates move across an all_gather");
+}
+
+TEST_CASE("what combines with values of each rank's own does not move") {
+  Momentum step;
+  step.p.output("y", (step.avg + step.g).named("y"));
+  CHECK(reason(step.p, Schedule().split("avg").reorder("avg.all_gather", {"y"})) ==
+        "'y' (add) cannot run on slices: in program 'step', 'y.slice' (add): along axis 'world' "
+        "'avg.reduce_scatter' is f32[n] sliced(0) and 'g' is f32[n] local; values of each rank's own and slices of one tensor do not combine: "
+        "reduce_scatter the local operand or all_gather the sliced one");
+}
+
+TEST_CASE("an update that broadcasts its value does not move") {
+  Program p("rows", two_ranks());
+  const Value matrix = p.state("matrix", f32, {4, 6}, replicated);
+  const Value row = all_gather(p.input("row", f32, {6}, sliced(0))).named("whole");
+  update(matrix, row * 2);
+  CHECK(reason(p, Schedule().reorder("whole", {"matrix.new"})) ==
+        "'matrix.new' (update) broadcasts its value over the state; a slice of the value is no slice of the state");
+}
+
+TEST_CASE("what is in a kernel does not move, nor does the gather of a kernel") {
+  const Momentum step;
+  const Schedule split = Schedule().split("avg");
+  CHECK(reason(step.p, Schedule(split).fuse("k", "computation", {"m.new"}).reorder("avg.all_gather", {"m.new"})) ==
+        "'add_7' (add) is in kernel 'k' already; reorder before fusing");
+  const Schedule fused =
+      Schedule(split).reorder("avg.all_gather", {"m.new", "w.new"}).as_slice("m").dead().fuse(
+          "k", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "w.new", "m.new"});
+  CHECK(reason(step.p, Schedule(fused).reorder("w.all_gather", {"w.new"})) ==
+        "'w.all_gather' (all_gather) is in kernel 'k' already; reorder before fusing");
+}
+
+TEST_CASE("updates behind a gather are the candidates") {
+  const Momentum step;
+  CHECK(legal_candidates(step.p, "reorder").empty());
+  CHECK(legal_candidates(after(step.p, Schedule().split("avg")), "reorder") ==
+        Names{"reorder all_gather=avg.all_gather before=[m.new, w.new]"});
+}

@@ -1,0 +1,116 @@
+// split: what an all_reduce becomes, and what cannot be split.
+#include <catch2/catch.hpp>
+
+#include "sched/subjects.h"
+
+using namespace coconet;
+using Names = std::vector<std::string>;
+
+TEST_CASE("an all_reduce becomes a reduce_scatter and an all_gather that its readers read") {
+  const Momentum before;
+  const Program p = after(before.p, Schedule().split("avg"));
+  CHECK(p.graph()->find("avg") == -1);
+  CHECK(operands(p, "avg.reduce_scatter") == Names{"g"});
+  CHECK(type_of(p, "avg.reduce_scatter") == "avg.reduce_scatter: f32[n] sliced(0)");
+  CHECK(node(p, "avg.reduce_scatter").attributes.reduction == Reduction::mean);
+  CHECK(operands(p, "avg.all_gather") == Names{"avg.reduce_scatter"});
+  CHECK(type_of(p, "avg.all_gather") == "avg.all_gather: f32[n] replicated");
+  CHECK(operands(p, "add_7") == Names{"multiply_6", "avg.all_gather"});
+  CHECK(node(p, "avg.all_gather").origin == "split op=avg");
+  CHECK(node(p, "add_7").origin.empty());
+  ir::verify(*p.graph());
+}
+
+TEST_CASE("an all_reduce becomes a reduce and a broadcast") {
+  const Momentum before;
+  const Program p = after(before.p, Schedule().split("avg", "reduce+broadcast"));
+  CHECK(type_of(p, "avg.reduce") == "avg.reduce: f32[n] local");
+  CHECK(node(p, "avg.reduce").attributes.reduction == Reduction::mean);
+  CHECK(operands(p, "avg.broadcast") == Names{"avg.reduce"});
+  CHECK(operands(p, "add_7") == Names{"multiply_6", "avg.broadcast"});
+}
+
+TEST_CASE("split slices the dimension that it is told, along the axis of the all_reduce") {
+  Program p("grid", Mesh({{"pp", 2}, {"tp", 3}}));
+  const Value x = p.input("x", f32, {4, 6}, Layout::on({{"pp", sliced(0)}, {"tp", local}}));
+  (void)all_reduce(x, sum, "tp").named("y");
+  const Program q = after(p, Schedule().split("y", "reduce_scatter+all_gather", 1));
+  CHECK(type_of(q, "y.reduce_scatter") == "y.reduce_scatter: f32[4, 6] {pp: sliced(0), tp: sliced(1)}");
+  CHECK(type_of(q, "y.all_gather") == "y.all_gather: f32[4, 6] {pp: sliced(0), tp: replicated}");
+  CHECK(reason(p, Schedule().split("y")) ==
+        "in program 'grid', 'y.reduce_scatter' (reduce_scatter): dimension 0 is also sliced along axis 'pp': 'x' is "
+        "f32[4, 6] {pp: sliced(0), tp: local}; use another dimension, or all_gather along that axis first");
+}
+
+TEST_CASE("an output keeps its name when its all_reduce is split") {
+  Program p("total", two_ranks());
+  p.output("y", all_reduce(p.input("x", f32, {4}, local), sum).named("y"));
+  const Program q = after(p, Schedule().split("y"));
+  REQUIRE(q.graph()->outputs.size() == 1);
+  CHECK(q.graph()->outputs[0].name == "y");
+  CHECK(q.graph()->at(q.graph()->outputs[0].value).name == "y.all_gather");
+  CHECK(Program::parse(q.json()).json() == q.json());
+}
+
+TEST_CASE("the halves get names that are free") {
+  Program p("names", two_ranks());
+  const Value x = p.input("x", f32, {4}, local);
+  (void)p.scalar("y.all_gather");
+  p.output("z", all_reduce(x, sum).named("y") * 2);
+  const Program q = after(p, Schedule().split("y"));
+  CHECK(operands(q, "y.all_gather_2") == Names{"y.reduce_scatter"});
+}
+
+TEST_CASE("only an all_reduce can be split") {
+  const Momentum step;
+  CHECK(refusal([&] { (void)after(step.p, Schedule("mine").split("m.new")); }) ==
+        "schedule 'mine', step 1 (split op=m.new): 'm.new' (update) is no all_reduce; only an all_reduce can be split");
+  CHECK(reason(step.p, Schedule().split("av")) == "program 'step' has no value 'av'; did you mean 'avg'?");
+}
+
+TEST_CASE("an all_reduce whose halves would have no dimension to slice is refused") {
+  Program p("scalars", two_ranks());
+  const Value x = p.input("x", f32, {4}, local);
+  const Value total = all_reduce(sum(x), sum).named("total");
+  p.output("y", total + all_reduce(x, sum).named("rows"));
+  CHECK(reason(p, Schedule().split("total")) ==
+        "'dim' is 0, but total: f32[] replicated has no dimension to slice; split it into reduce+broadcast");
+  CHECK(reason(p, Schedule().split("rows", "reduce_scatter+all_gather", 1)) ==
+        "'dim' is 1, but rows: f32[4] replicated has dimension 0 only");
+  CHECK(type_of(after(p, Schedule().split("total", "reduce+broadcast")), "total.broadcast") ==
+        "total.broadcast: f32[] replicated");
+}
+
+TEST_CASE("the dimension must be one of the tensor, and is for slices only") {
+  Program p("matrix", two_ranks());
+  p.output("y", all_reduce(p.input("x", f32, {4, 6}, local), sum).named("avg") * 2);
+  CHECK(reason(p, Schedule().split("avg", "reduce_scatter+all_gather", -1)) ==
+        "'dim' is -1, but avg: f32[4, 6] replicated has dimensions 0 to 1");
+  CHECK(reason(p, Schedule().split("avg", "reduce+broadcast", 1)) ==
+        "'dim' is for reduce_scatter+all_gather only; drop it");
+  // 2^32 is no 0.
+  CHECK(sched::legal(*p.graph(), {"split", {{"op", "avg"}, {"dim", std::int64_t{1} << 32}}}) ==
+        "'dim' is 4294967296, but avg: f32[4, 6] replicated has dimensions 0 to 1");
+}
+
+TEST_CASE("the halves are one of the known pairs") {
+  CHECK(refusal<ScheduleError>([] { Schedule().split("avg", "all_gather"); }) ==
+        "split: 'into' is 'all_gather'; it takes 'reduce_scatter+all_gather', 'reduce+broadcast'");
+}
+
+TEST_CASE("an all_reduce in a kernel is not split") {
+  // Only a program file can say this: fuse takes no all_reduce.
+  Momentum step;
+  step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::computation, {step.avg.id()}, {}});
+  CHECK(reason(step.p, Schedule().split("avg")) == "'avg' (all_reduce) is in kernel 'k' already; split it before it is fused");
+}
+
+TEST_CASE("every all_reduce is a candidate, both ways where it has dimensions") {
+  Program p("two", two_ranks());
+  const Value x = p.input("x", f32, {4}, local);
+  const Value a = all_reduce(x, sum).named("a");
+  const Value b = all_reduce(sum(x), max).named("b");
+  p.output("y", a + b);
+  CHECK(legal_candidates(p, "split") == Names{"split op=a", "split op=a into=reduce+broadcast",
+                                              "split op=b into=reduce+broadcast"});
+}
