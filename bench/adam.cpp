@@ -89,12 +89,12 @@ std::vector<float> make_gradient(std::size_t n, int rank) {
   return g;
 }
 
-/// Collective: throws unless three steps of `contestant` lead to weights that `expected` holds, on
-/// every rank.
-void verify(bench::Contestant& contestant, std::span<const float> weights,
+/// Collective: throws unless `steps` steps of `contestant` lead to the weights `expected`, on every
+/// rank. An empty `expected` is filled in.
+void verify(bench::Contestant& contestant, std::span<const float> weights, int steps,
             std::vector<float>& expected) {
   contestant.begin();
-  for (int t = 1; t <= 3; ++t) contestant.step(t);
+  for (int t = 1; t <= steps; ++t) contestant.step(t);
   MPI_Barrier(MPI_COMM_WORLD);
   if (expected.empty()) expected.assign(weights.begin(), weights.end());
   float worst = 0;
@@ -114,7 +114,7 @@ void verify(bench::Contestant& contestant, std::span<const float> weights,
 std::vector<Row> measure_size(const coconet::World& world, std::size_t n) {
   const std::vector<float> g = make_gradient(n, world.rank());
   const std::vector<float> w(n, 0.5f);
-  std::vector<float> expected;
+  std::vector<float> after_one, after_three;
   std::vector<bench::Contestant> contestants;
 
   const auto enter = [&](std::string name, auto& entrant, int most_steps) {
@@ -122,7 +122,7 @@ std::vector<Row> measure_size(const coconet::World& world, std::size_t n) {
                            .begin = [&entrant, &g, &w] { entrant.begin(g, w); },
                            .step = [&entrant](int t) { entrant.step(t); },
                            .most_steps = most_steps});
-    verify(contestants.back(), entrant.weights(), expected);
+    verify(contestants.back(), entrant.weights(), 3, after_three);
   };
   constexpr int any_steps = 4096;
 
@@ -138,12 +138,13 @@ std::vector<Row> measure_size(const coconet::World& world, std::size_t n) {
     ours.push_back(std::make_unique<Ours>(world, n, schedule));
     enter(std::string(schedule), *ours.back(), any_steps);
   }
-  // Its gradient grows from step to step, so that its weights are the others' after the first step
-  // only.
+  // This one's gradient grows from step to step, so that only its first step is the others'.
+  verify(contestants.front(), peer.weights(), 1, after_one);
   contestants.push_back({.name = "peer, in place",
                          .begin = [&] { peer_in_place.begin(g, w); },
                          .step = [&](int t) { peer_in_place.step(t); },
                          .most_steps = bench::Peer::most_steps});
+  verify(contestants.back(), peer_in_place.weights(), 1, after_one);
 
   bench::measure(contestants, 15, 0.5);
 

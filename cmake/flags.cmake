@@ -15,9 +15,15 @@ add_library(coconet_flags INTERFACE)
 target_compile_options(coconet_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow
   $<$<BOOL:${COCONET_WERROR}>:-Werror>)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # It takes `"text" + string` for overlapping memory: https://gcc.gnu.org/PR105651.
-  target_compile_options(coconet_flags INTERFACE -Wno-restrict)
+# Two warnings of gcc that are wrong about standard headers: gcc 12 takes `"text" + string` for overlapping memory
+# (https://gcc.gnu.org/PR105651), and the sanitizers' code hides from it what has been initialized.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(coconet_flags INTERFACE -Wno-restrict)
+  endif()
+  if(COCONET_SANITIZE)
+    target_compile_options(coconet_flags INTERFACE -Wno-maybe-uninitialized)
+  endif()
 endif()
 
 # Links what is used, of all that packages name: MPI's, for one, names the library of its old C++ bindings.

@@ -1,5 +1,6 @@
 # The set-up that samples/run.sh and tests/run.sh share: sourced, not run. It is the only place of the project that
 # installs anything, and installs only what dpkg says is missing.
+# shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

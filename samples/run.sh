@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs a sample on MPI ranks: samples/run.sh [SAMPLE] [-n RANKS] [ARGUMENT...]
 set -euo pipefail
+# shellcheck source=cmake/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # The samples, one a line.

@@ -55,7 +55,7 @@ DEVICE T sign_(T x) {
 DEVICE f32 gelu_(f32 x) { return 0.5f * x * (1 + erf_(x * 0.70710678118654752f)); }
 DEVICE f64 gelu_(f64 x) { return 0.5 * x * (1 + erf_(x * 0.70710678118654752440)); }
 
-constexpr f64 infinity = __builtin_huge_val();
+constexpr f64 infinity = __builtin_bit_cast(f64, 0x7ff0000000000000ull);
 
 // ---- reductions ---------------------------------------------------------------------------------------------
 
