@@ -1,4 +1,5 @@
-// Golden texts: files that hold what the library is expected to print. COCONET_UPDATE_GOLDEN=1 writes them anew.
+// Golden texts: files that hold what the library is expected to print. COCONET_UPDATE_GOLDEN=1
+// writes them anew.
 #pragma once
 
 #include <catch2/catch.hpp>

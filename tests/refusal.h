@@ -5,7 +5,8 @@
 
 #include "coconet/error.h"
 
-/// The message of the coconet error of kind `E` that `body` throws; "(accepted)" when it throws none.
+/// The message of the coconet error of kind `E` that `body` throws; "(accepted)" when it throws
+/// none.
 template <class E = coconet::Error, class Body>
 std::string refusal(const Body& body) {
   try {

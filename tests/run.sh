@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, builds everything and runs the whole test suite: tests/run.sh [--sanitizers]
 set -euo pipefail
+# shellcheck source=cmake/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 presets=(release)

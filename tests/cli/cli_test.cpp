@@ -62,11 +62,11 @@ TEST_CASE("--version and --help succeed and --help shows examples") {
   }
 }
 
-TEST_CASE("help and errors come from rank 0 only") {
+TEST_CASE("help comes from rank 0 only, and an error that another rank has alone names the rank") {
   CHECK(coconet_command("--help", "OMPI_COMM_WORLD_RANK=1").out.empty());
   const Said wrong = coconet_command("run nonsense", "OMPI_COMM_WORLD_RANK=1");
   CHECK(wrong.code == 2);
-  CHECK(wrong.err.empty());
+  CHECK_THAT(wrong.err, StartsWith("coconet: rank 1: There is no program 'nonsense'"));
 }
 
 TEST_CASE("a wrong command line is exit code 2 and one sentence") {

@@ -27,12 +27,15 @@ struct Small {
 TEST_CASE("a program, its tensors, scalars, dimensions and outputs need names") {
   Small s;
   CHECK(refusal([] { Program("", Mesh({{"world", 1}})); }) == "a program needs a name");
-  CHECK(refusal([&] { (void)s.p.input("", f32, {s.n}, local); }) == "an input of program 'p' needs a name");
-  CHECK(refusal([&] { (void)s.p.state("", f32, {s.n}, local); }) == "a state of program 'p' needs a name");
+  CHECK(refusal([&] { (void)s.p.input("", f32, {s.n}, local); }) ==
+        "an input of program 'p' needs a name");
+  CHECK(refusal([&] { (void)s.p.state("", f32, {s.n}, local); }) ==
+        "a state of program 'p' needs a name");
   CHECK(refusal([&] { (void)s.p.scalar(""); }) == "a scalar of program 'p' needs a name");
   CHECK(refusal([&] { (void)s.p.dim(""); }) == "a symbolic dimension of program 'p' needs a name");
   CHECK(refusal([&] { s.p.output("", s.w * 2); }) == "an output of program 'p' needs a name");
-  CHECK(refusal([&] { (void)(s.w * 2).named(""); }) == "'multiply_4' cannot be given an empty name");
+  CHECK(refusal([&] { (void)(s.w * 2).named(""); }) ==
+        "'multiply_4' cannot be given an empty name");
 }
 
 TEST_CASE("every value has a name of its own") {
@@ -64,7 +67,8 @@ TEST_CASE("a dimension is declared once, with a default that can be an extent") 
   Small s;
   CHECK(s.p.dim("m").extent == 0);
   CHECK(refusal([&] { (void)s.p.dim("n"); }) == "program 'p' has a dimension 'n' already");
-  CHECK(refusal([&] { (void)s.p.dim("k", -1); }) == "dimension 'k' has default -1; it must be positive, or 0 for none");
+  CHECK(refusal([&] { (void)s.p.dim("k", -1); }) ==
+        "dimension 'k' has default -1; it must be positive, or 0 for none");
 }
 
 TEST_CASE("values of two programs do not combine") {
@@ -72,8 +76,10 @@ TEST_CASE("values of two programs do not combine") {
   Small other;
   CHECK(refusal([&] { (void)(s.w + other.g); }) ==
         "add combines 'w' of program 'p' with 'g' of program 'p'; both must belong to one program");
-  CHECK_THAT(refusal([&] { update(s.w, other.w); }), StartsWith("update combines 'w' of program 'p'"));
-  CHECK(refusal([&] { s.p.output("y", other.w * 2); }) == "output 'y' of program 'p' is a value of another program");
+  CHECK_THAT(refusal([&] { update(s.w, other.w); }),
+             StartsWith("update combines 'w' of program 'p'"));
+  CHECK(refusal([&] { s.p.output("y", other.w * 2); }) ==
+        "output 'y' of program 'p' is a value of another program");
 }
 
 TEST_CASE("constants are folded where the program is written") {
@@ -83,8 +89,10 @@ TEST_CASE("constants are folded where the program is written") {
   CHECK(folded.graph() == nullptr);
   CHECK(folded.constant() == 7);
   CHECK(s.p.graph()->size() == before);
-  CHECK(refusal([&] { (void)folded.name(); }) == "a constant has no name, dtype, shape or layout of its own");
-  CHECK(refusal([&] { (void)Value(1).named("one"); }) == "a constant has no name, dtype, shape or layout of its own");
+  CHECK(refusal([&] { (void)folded.name(); }) ==
+        "a constant has no name, dtype, shape or layout of its own");
+  CHECK(refusal([&] { (void)Value(1).named("one"); }) ==
+        "a constant has no name, dtype, shape or layout of its own");
 }
 
 TEST_CASE("equal constants are one value, but the two zeros differ") {
@@ -127,34 +135,44 @@ TEST_CASE("an output is a computed tensor under a name of its own") {
   s.p.output("twice", twice);
   s.p.output("again", twice);
   REQUIRE(s.p.graph()->outputs.size() == 2);
-  CHECK(refusal([&] { s.p.output("again", s.w * 3); }) == "output 'again' of program 'p' exists already");
-  CHECK(refusal([&] { s.p.output("lr2", lr); }) == "output 'lr2' of program 'p' is a number; outputs are tensors");
+  CHECK(refusal([&] { s.p.output("again", s.w * 3); }) ==
+        "output 'again' of program 'p' exists already");
+  CHECK(refusal([&] { s.p.output("lr2", lr); }) ==
+        "output 'lr2' of program 'p' is a number; outputs are tensors");
   CHECK(refusal([&] { s.p.output("g", twice); }) ==
         "output 'g' of program 'p' has the name of another value; choose one of its own");
   CHECK(refusal([&] { s.p.output("copy", s.w); }) ==
         "output 'copy' of program 'p' is the state 'w', which has a buffer already; read that one");
-  CHECK_THAT(refusal([&] { s.p.output("copy", s.g); }), Contains("is the input 'g', which has a buffer already"));
-  CHECK_THAT(refusal([&] { s.p.output("copy", update(s.w, 0)); }), Contains("is the update 'w.new', which has a buffer"));
-  CHECK(refusal([&] { s.p.output("one", 1); }) == "a constant has no name, dtype, shape or layout of its own");
+  CHECK_THAT(refusal([&] { s.p.output("copy", s.g); }),
+             Contains("is the input 'g', which has a buffer already"));
+  CHECK_THAT(refusal([&] { s.p.output("copy", update(s.w, 0)); }),
+             Contains("is the update 'w.new', which has a buffer"));
+  CHECK(refusal([&] { s.p.output("one", 1); }) ==
+        "a constant has no name, dtype, shape or layout of its own");
 }
 
 TEST_CASE("an output's name is no other value's") {
   Small s;
   s.p.output("y", s.w * 2);
-  CHECK_THAT(refusal([&] { (void)(s.w * 3).named("y"); }), Contains("has a value or an output of that name"));
+  CHECK_THAT(refusal([&] { (void)(s.w * 3).named("y"); }),
+             Contains("has a value or an output of that name"));
   CHECK_THAT(refusal([&] { (void)s.p.scalar("y"); }), Contains("the name is taken"));
 }
 
 TEST_CASE("a missing value is answered with the nearest name") {
   Small s;
-  CHECK(refusal([&] { (void)s.p.graph()->require("gg"); }) == "program 'p' has no value 'gg'; did you mean 'g'?");
-  CHECK(refusal([&] { (void)s.p.graph()->require("momentum"); }) == "program 'p' has no value 'momentum'");
+  CHECK(refusal([&] { (void)s.p.graph()->require("gg"); }) ==
+        "program 'p' has no value 'gg'; did you mean 'g'?");
+  CHECK(refusal([&] { (void)s.p.graph()->require("momentum"); }) ==
+        "program 'p' has no value 'momentum'");
 }
 
 TEST_CASE("a program file that cannot be read is refused, and one with an error names the file") {
   const auto missing = std::filesystem::temp_directory_path() / "coconet-no-such-program.json";
-  CHECK(refusal([&] { (void)Program::load(missing); }) == "cannot read the program file '" + missing.string() + "'");
-  const std::string schedule = std::string(COCONET_SOURCE_DIR) + "/src/sched/shipped/adam-fused.json";
+  CHECK(refusal([&] { (void)Program::load(missing); }) ==
+        "cannot read the program file '" + missing.string() + "'");
+  const std::string schedule =
+      std::string(COCONET_SOURCE_DIR) + "/src/sched/shipped/adam-fused.json";
   CHECK(refusal([&] { (void)Program::load(schedule); }) ==
         schedule + ": program JSON: the key 'coconet_program' is missing");
 }

@@ -1,4 +1,5 @@
-// The typing rules: for each one a program that keeps it and one that breaks it, with the sentence that says so.
+// The typing rules: for each one a program that keeps it and one that breaks it, with the sentence
+// that says so.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -13,7 +14,9 @@ using Catch::StartsWith;
 
 namespace {
 
-std::string type_of(const Value& value) { return ir::describe(*value.graph(), value.id()); }
+std::string type_of(const Value& value) {
+  return ir::describe(*value.graph(), value.id());
+}
 
 /// Two ranks on one axis, and tensors of each layout.
 struct Flat {
@@ -30,14 +33,13 @@ struct Grid {
   Program p{"grid", Mesh({{"pp", 2}, {"tp", 3}})};
   Dim n = p.dim("n", 8);
 
-  Value input(const char* name, Shape shape, std::vector<std::pair<std::string, Placement>> layout) {
+  Value input(const char* name, Shape shape,
+              std::vector<std::pair<std::string, Placement>> layout) {
     return p.input(name, f32, std::move(shape), Layout::on(std::move(layout)));
   }
 };
 
 }  // namespace
-
-// ---- dtypes of pointwise ops --------------------------------------------------------------------------------
 
 TEST_CASE("operands of one dtype combine, and numbers take the dtype of the tensor") {
   Flat f;
@@ -53,7 +55,8 @@ TEST_CASE("dtypes do not mix without a cast") {
   Flat f;
   const Value h = f.p.input("h", f16, {f.n}, replicated);
   CHECK(refusal([&] { (void)(f.w + h).named("x"); }) ==
-        "in program 'p', 'add_5' (add): the dtypes differ: 'w' is f32[n] replicated and 'h' is f16[n] replicated; "
+        "in program 'p', 'add_5' (add): the dtypes differ: 'w' is f32[n] replicated and 'h' is "
+        "f16[n] replicated; "
         "cast one of them");
   CHECK(type_of((f.w + cast(h, f32)).named("x")) == "x: f32[n] replicated");
 }
@@ -64,9 +67,12 @@ TEST_CASE("each dtype rule of the table accepts its dtypes and refuses the other
   const Value b = f.p.input("b", boolean, {f.n}, replicated);
   CHECK_THAT(refusal([&] { (void)(b + b); }),
              EndsWith("(add): 'b' is bool[n] replicated; it takes floats or integers"));
-  CHECK_THAT(refusal([&] { (void)sqrt(i); }), EndsWith("(sqrt): 'i' is i32[n] replicated; it takes floats"));
-  CHECK_THAT(refusal([&] { (void)(i / i); }), EndsWith("(divide): 'i' is i32[n] replicated; it takes floats"));
-  CHECK_THAT(refusal([&] { (void)logical_and(b, i); }), Contains("the dtypes differ: 'b' is bool[n] replicated"));
+  CHECK_THAT(refusal([&] { (void)sqrt(i); }),
+             EndsWith("(sqrt): 'i' is i32[n] replicated; it takes floats"));
+  CHECK_THAT(refusal([&] { (void)(i / i); }),
+             EndsWith("(divide): 'i' is i32[n] replicated; it takes floats"));
+  CHECK_THAT(refusal([&] { (void)logical_and(b, i); }),
+             Contains("the dtypes differ: 'b' is bool[n] replicated"));
   CHECK_THAT(refusal([&] { (void)logical_not(f.w); }),
              EndsWith("(logical_not): 'w' is f32[n] replicated; it takes bool"));
   CHECK(type_of((i < 3).named("small")) == "small: bool[n] replicated");
@@ -80,11 +86,14 @@ TEST_CASE("select takes a bool condition and two choices of one dtype") {
   const Value i = f.p.input("i", i32, {f.n}, replicated);
   CHECK(type_of(select(b, f.w, 0).named("kept")) == "kept: f32[n] replicated");
   CHECK(type_of(select(f.lr > 1, f.w, f.g).named("either")) == "either: f32[n] local");
-  CHECK_THAT(refusal([&] { (void)select(f.w, f.w, f.w); }),
-             EndsWith("(select): 'w' is f32[n] replicated; the condition must be bool: compare it, != 0"));
-  CHECK_THAT(refusal([&] { (void)select(b, 1, 0); }),
-             EndsWith("both choices are numbers, so the result has no dtype; make one of them a tensor"));
-  CHECK_THAT(refusal([&] { (void)select(b, f.w, i); }), Contains("the dtypes differ: 'w' is f32[n] replicated and 'i'"));
+  CHECK_THAT(
+      refusal([&] { (void)select(f.w, f.w, f.w); }),
+      EndsWith("(select): 'w' is f32[n] replicated; the condition must be bool: compare it, != 0"));
+  CHECK_THAT(
+      refusal([&] { (void)select(b, 1, 0); }),
+      EndsWith("both choices are numbers, so the result has no dtype; make one of them a tensor"));
+  CHECK_THAT(refusal([&] { (void)select(b, f.w, i); }),
+             Contains("the dtypes differ: 'w' is f32[n] replicated and 'i'"));
 }
 
 TEST_CASE("only whole constants combine with integers") {
@@ -94,21 +103,22 @@ TEST_CASE("only whole constants combine with integers") {
   (void)(i + 2.0);
   (void)equal(b, 1);
   CHECK_THAT(refusal([&] { (void)(i * 0.5); }),
-             EndsWith("is a number and 'i' is i32[n] replicated; only whole constants combine with integers and bool: "
+             EndsWith("is a number and 'i' is i32[n] replicated; only whole constants combine with "
+                      "integers and bool: "
                       "cast the tensor to a float dtype"));
-  CHECK_THAT(refusal([&] { (void)(i * f.lr); }), Contains("'lr' is a number and 'i' is i32[n] replicated; only whole"));
+  CHECK_THAT(refusal([&] { (void)(i * f.lr); }),
+             Contains("'lr' is a number and 'i' is i32[n] replicated; only whole"));
 }
 
 TEST_CASE("cast takes a tensor") {
   Flat f;
   CHECK(type_of(cast(f.s, bf16).named("narrow")) == "narrow: bf16[n] sliced(0)");
   CHECK_THAT(refusal([&] { (void)cast(f.lr, f16); }),
-             EndsWith("(cast): 'lr' is a number, which takes the dtype of what it is combined with; drop the cast"));
+             EndsWith("(cast): 'lr' is a number, which takes the dtype of what it is combined "
+                      "with; drop the cast"));
   CHECK(refusal([&] { (void)cast(2, f16); }) ==
         "cast takes a tensor of a program, but its operand is the constant 2.000000");
 }
-
-// ---- shapes -------------------------------------------------------------------------------------------------
 
 TEST_CASE("shapes broadcast from the right") {
   Flat f;
@@ -124,12 +134,12 @@ TEST_CASE("shapes that do not broadcast are refused, naming two that differ") {
   const Value five = f.p.input("five", f32, {5}, replicated);
   const Value matrix = f.p.input("matrix", f32, {f.n, 4}, replicated);
   CHECK_THAT(refusal([&] { (void)(f.w + five); }),
-             EndsWith("(add): the shapes do not broadcast: 'w' is f32[n] replicated and 'five' is f32[5] replicated; "
+             EndsWith("(add): the shapes do not broadcast: 'w' is f32[n] replicated and 'five' is "
+                      "f32[5] replicated; "
                       "dimensions counted from the right must be the same or 1"));
-  CHECK_THAT(refusal([&] { (void)(matrix * f.w); }), Contains("'matrix' is f32[n, 4] replicated and 'w' is f32[n]"));
+  CHECK_THAT(refusal([&] { (void)(matrix * f.w); }),
+             Contains("'matrix' is f32[n, 4] replicated and 'w' is f32[n]"));
 }
-
-// ---- layouts of pointwise ops -------------------------------------------------------------------------------
 
 TEST_CASE("a replicated operand takes the layout of the others") {
   Flat f;
@@ -148,8 +158,10 @@ TEST_CASE("a slice of a broadcast operand is a slice of the result's own dimensi
 TEST_CASE("local and sliced do not combine") {
   Flat f;
   CHECK(refusal([&] { (void)(f.g + f.s).named("x"); }) ==
-        "in program 'p', 'add_4' (add): along axis 'world' 'g' is f32[n] local and 's' is f32[n] sliced(0); values "
-        "of each rank's own and slices of one tensor do not combine: reduce_scatter the local operand or all_gather "
+        "in program 'p', 'add_4' (add): along axis 'world' 'g' is f32[n] local and 's' is f32[n] "
+        "sliced(0); values "
+        "of each rank's own and slices of one tensor do not combine: reduce_scatter the local "
+        "operand or all_gather "
         "the sliced one");
   CHECK(type_of((reduce_scatter(f.g, sum) + f.s).named("x")) == "x: f32[n] sliced(0)");
 }
@@ -159,7 +171,8 @@ TEST_CASE("slices of different dimensions do not combine") {
   const Value rows = f.p.input("rows", f32, {f.n, f.n}, sliced(0));
   const Value columns = f.p.input("columns", f32, {f.n, f.n}, sliced(1));
   CHECK_THAT(refusal([&] { (void)(rows + columns); }),
-             EndsWith("along axis 'world' 'rows' is f32[n, n] sliced(0) and 'columns' is f32[n, n] sliced(1); the "
+             EndsWith("along axis 'world' 'rows' is f32[n, n] sliced(0) and 'columns' is f32[n, n] "
+                      "sliced(1); the "
                       "operands are sliced along different dimensions: all_gather one of them"));
   CHECK(type_of((rows + all_gather(columns)).named("x")) == "x: f32[n, n] sliced(0)");
 }
@@ -168,7 +181,8 @@ TEST_CASE("a sliced dimension of extent 1 does not broadcast") {
   Flat f;
   const Value one = f.p.input("one", f32, {1}, sliced(0));
   CHECK_THAT(refusal([&] { (void)(one + f.w); }),
-             EndsWith("'one' is f32[1] sliced(0), but its sliced dimension has extent 1 and is broadcast; all_gather it "
+             EndsWith("'one' is f32[1] sliced(0), but its sliced dimension has extent 1 and is "
+                      "broadcast; all_gather it "
                       "first"));
   CHECK(type_of((all_gather(one) + f.w).named("x")) == "x: f32[n] replicated");
   CHECK(type_of((one + one).named("y")) == "y: f32[1] sliced(0)");
@@ -180,37 +194,44 @@ TEST_CASE("axes place an operand independently") {
   const Value y = grid.input("y", {grid.n, 6}, {{"tp", sliced(1)}});
   CHECK(type_of((x + y).named("z")) == "z: f32[n, 6] {pp: local, tp: sliced(1)}");
   const Value rows = grid.input("rows", {grid.n, 6}, {{"pp", sliced(0)}});
-  CHECK_THAT(refusal([&] { (void)(x + rows); }), Contains("along axis 'pp' 'x' is f32[n, 6] {pp: local, tp: sliced(1)}"));
+  CHECK_THAT(refusal([&] { (void)(x + rows); }),
+             Contains("along axis 'pp' 'x' is f32[n, 6] {pp: local, tp: sliced(1)}"));
 }
 
-TEST_CASE("an inner slice combines with an outer one of the same dimension only when it is sliced alike") {
+TEST_CASE(
+    "an inner slice combines with an outer one of the same dimension only when it is sliced "
+    "alike") {
   Grid grid;
   const Value outer = grid.input("outer", {grid.n}, {{"pp", sliced(0)}});
   const Value inner = grid.input("inner", {grid.n}, {{"tp", sliced(0)}});
   const Value both = grid.input("both", {grid.n}, {{"pp", sliced(0)}, {"tp", sliced(0)}});
   CHECK(type_of((outer + both).named("x")) == "x: f32[n] {pp: sliced(0), tp: sliced(0)}");
-  CHECK_THAT(refusal([&] { (void)(outer + inner); }),
-             EndsWith("'inner' is f32[n] {pp: replicated, tp: sliced(0)}, but the result's dimension 0 is sliced along "
-                      "axis 'pp' first; slice the operand along 'pp' too, or all_gather it along 'tp'"));
+  CHECK_THAT(
+      refusal([&] { (void)(outer + inner); }),
+      EndsWith("'inner' is f32[n] {pp: replicated, tp: sliced(0)}, but the result's dimension 0 is "
+               "sliced along "
+               "axis 'pp' first; slice the operand along 'pp' too, or all_gather it along 'tp'"));
 }
-
-// ---- leaves -------------------------------------------------------------------------------------------------
 
 TEST_CASE("shapes name dimensions of the program, with extents of at least 1") {
   Flat f;
   CHECK(refusal([&] { (void)f.p.input("x", f32, {Dim("m", 4)}, replicated); }) ==
         "in program 'p', 'x' (input): dimension 'm' is unknown; make it with Program::dim");
-  CHECK(refusal([&] { (void)f.p.state("x", f32, {4, 0}, replicated); }) ==
-        "in program 'p', 'x' (state): has a dimension of extent 0; it must be at least 1");
+  CHECK(refusal([&] {
+          (void)f.p.state("x", f32, {4, 0}, replicated);
+        }) == "in program 'p', 'x' (state): has a dimension of extent 0; it must be at least 1");
 }
 
 TEST_CASE("a tensor is sliced along a dimension that it has") {
   Flat f;
   CHECK(refusal([&] { (void)f.p.input("x", f32, {f.n}, sliced(1)); }) ==
-        "in program 'p', 'x' (input): is sliced(1) along axis 'world', but its shape [n] has 1 dimension, counted "
+        "in program 'p', 'x' (input): is sliced(1) along axis 'world', but its shape [n] has 1 "
+        "dimension, counted "
         "from 0");
-  CHECK_THAT(refusal([&] { (void)f.p.input("x", f32, {}, sliced(0)); }), Contains("its shape [] has 0 dimensions"));
-  CHECK_THAT(refusal([&] { (void)f.p.input("x", f32, {f.n}, sliced(-1)); }), Contains("is sliced(-1) along axis 'world'"));
+  CHECK_THAT(refusal([&] { (void)f.p.input("x", f32, {}, sliced(0)); }),
+             Contains("its shape [] has 0 dimensions"));
+  CHECK_THAT(refusal([&] { (void)f.p.input("x", f32, {f.n}, sliced(-1)); }),
+             Contains("is sliced(-1) along axis 'world'"));
 }
 
 TEST_CASE("a tensor has one placement per mesh axis") {
@@ -221,18 +242,20 @@ TEST_CASE("a tensor has one placement per mesh axis") {
   node.shape = {grid.n};
   node.layout = {replicated};
   CHECK(refusal([&] { (void)ir::append(*grid.p.graph(), node); }) ==
-        "in program 'grid', 'x' (input): has 1 placement; the mesh {pp: 2, tp: 3} needs one per axis");
+        "in program 'grid', 'x' (input): has 1 placement; the mesh {pp: 2, tp: 3} needs one per "
+        "axis");
 }
-
-// ---- update -------------------------------------------------------------------------------------------------
 
 TEST_CASE("update takes a state, once") {
   Flat f;
   CHECK(type_of(update(f.w, f.w * 2)) == "w.new: f32[n] replicated");
   CHECK(refusal([&] { update(f.w, f.w * 3); }) ==
-        "in program 'p', 'update_9' (update): state 'w' is updated already, by 'w.new'; a step updates a state once");
-  CHECK_THAT(refusal([&] { update(f.g, f.w); }),
-             EndsWith("(update): 'g' is no state but input; only what Program::state made can be updated"));
+        "in program 'p', 'update_9' (update): state 'w' is updated already, by 'w.new'; a step "
+        "updates a state once");
+  CHECK_THAT(
+      refusal([&] { update(f.g, f.w); }),
+      EndsWith(
+          "(update): 'g' is no state but input; only what Program::state made can be updated"));
   CHECK(refusal([&] { update(1, f.w); }) ==
         "update takes a tensor of a program, but its operand is the constant 1.000000");
 }
@@ -242,11 +265,15 @@ TEST_CASE("update writes a value of the state's dtype that broadcasts to its sha
   const Value i = f.p.state("i", i32, {f.n}, replicated);
   const Value matrix = f.p.state("matrix", f32, {4, f.n}, replicated);
   CHECK_THAT(refusal([&] { update(i, f.w); }),
-             EndsWith("the dtypes differ: 'i' is i32[n] replicated and 'w' is f32[n] replicated; cast the value"));
+             EndsWith("the dtypes differ: 'i' is i32[n] replicated and 'w' is f32[n] replicated; "
+                      "cast the value"));
   CHECK_THAT(refusal([&] { update(f.w, matrix); }),
-             EndsWith("the value is larger than the state: 'w' is f32[n] replicated and 'matrix' is f32[4, n] replicated"));
-  CHECK_THAT(refusal([&] { update(i, f.lr); }),
-             EndsWith("'i' is i32[n] replicated and 'lr' is a number; write a tensor of the state's dtype"));
+             EndsWith("the value is larger than the state: 'w' is f32[n] replicated and 'matrix' "
+                      "is f32[4, n] replicated"));
+  CHECK_THAT(
+      refusal([&] { update(i, f.lr); }),
+      EndsWith(
+          "'i' is i32[n] replicated and 'lr' is a number; write a tensor of the state's dtype"));
   CHECK(type_of(update(matrix, f.w)) == "matrix.new: f32[4, n] replicated");
   CHECK(type_of(update(i, 3)) == "i.new: i32[n] replicated");
   CHECK(type_of(update(f.w, f.lr)) == "w.new: f32[n] replicated");
@@ -257,12 +284,15 @@ TEST_CASE("update writes a value that lies like the state, or is the same on eve
   const Value slice = f.p.state("slice", f32, {f.n}, sliced(0));
   const Value own = f.p.state("own", f32, {f.n}, local);
   CHECK_THAT(refusal([&] { update(f.w, f.s); }),
-             EndsWith("along axis 'world' 'w' is f32[n] replicated and 's' is f32[n] sliced(0); all_gather the value, "
+             EndsWith("along axis 'world' 'w' is f32[n] replicated and 's' is f32[n] sliced(0); "
+                      "all_gather the value, "
                       "or keep the state sliced alike"));
   CHECK_THAT(refusal([&] { update(f.w, f.g); }),
-             EndsWith("along axis 'world' 'w' is f32[n] replicated and 'g' is f32[n] local; every rank would write "
+             EndsWith("along axis 'world' 'w' is f32[n] replicated and 'g' is f32[n] local; every "
+                      "rank would write "
                       "values of its own: all_reduce the value first"));
-  CHECK_THAT(refusal([&] { update(slice, f.g); }), Contains("'slice' is f32[n] sliced(0) and 'g' is f32[n] local"));
+  CHECK_THAT(refusal([&] { update(slice, f.g); }),
+             Contains("'slice' is f32[n] sliced(0) and 'g' is f32[n] local"));
   CHECK(type_of(update(slice, f.w)) == "slice.new: f32[n] sliced(0)");
   CHECK(type_of(update(own, f.w)) == "own.new: f32[n] local");
 }
@@ -272,7 +302,8 @@ TEST_CASE("update does not broadcast a sliced dimension of extent 1") {
   const Value matrix = f.p.state("matrix", f32, {4, f.n}, sliced(0));
   const Value row = f.p.input("row", f32, {1, f.n}, sliced(0));
   CHECK_THAT(refusal([&] { update(matrix, row); }),
-             EndsWith("'matrix' is f32[4, n] sliced(0) and 'row' is f32[1, n] sliced(0); the value's sliced dimension "
+             EndsWith("'matrix' is f32[4, n] sliced(0) and 'row' is f32[1, n] sliced(0); the "
+                      "value's sliced dimension "
                       "has extent 1 and is broadcast: all_gather it first"));
   CHECK(type_of(update(matrix, all_gather(row))) == "matrix.new: f32[4, n] sliced(0)");
 }
@@ -282,17 +313,18 @@ TEST_CASE("update counts sliced dimensions of a smaller value from the right") {
   const Value matrix = f.p.state("matrix", f32, {4, f.n}, sliced(1));
   CHECK(type_of(update(matrix, f.s)) == "matrix.new: f32[4, n] sliced(1)");
   const Value rows = f.p.state("rows", f32, {f.n, f.n}, sliced(0));
-  CHECK_THAT(refusal([&] { update(rows, f.s); }), Contains("'rows' is f32[n, n] sliced(0) and 's' is f32[n] sliced(0)"));
+  CHECK_THAT(refusal([&] { update(rows, f.s); }),
+             Contains("'rows' is f32[n, n] sliced(0) and 's' is f32[n] sliced(0)"));
 }
 
 TEST_CASE("update keeps nested slices nested") {
   Grid grid;
   const Value inner = grid.input("inner", {grid.n}, {{"tp", sliced(0)}});
-  const Value state = grid.p.state("state", f32, {grid.n}, Layout::on({{"pp", sliced(0)}, {"tp", sliced(0)}}));
-  CHECK_THAT(refusal([&] { update(state, inner); }), Contains("the result's dimension 0 is sliced along axis 'pp' first"));
+  const Value state =
+      grid.p.state("state", f32, {grid.n}, Layout::on({{"pp", sliced(0)}, {"tp", sliced(0)}}));
+  CHECK_THAT(refusal([&] { update(state, inner); }),
+             Contains("the result's dimension 0 is sliced along axis 'pp' first"));
 }
-
-// ---- reductions ---------------------------------------------------------------------------------------------
 
 TEST_CASE("a reduction drops its dimensions or keeps them as 1") {
   Flat f;
@@ -304,7 +336,8 @@ TEST_CASE("a reduction drops its dimensions or keeps them as 1") {
   CHECK(type_of(mean(x).named("e")) == "e: f32[] replicated");
 }
 
-TEST_CASE("a reduction over the sliced dimension is the same on every rank; another one stays sliced") {
+TEST_CASE(
+    "a reduction over the sliced dimension is the same on every rank; another one stays sliced") {
   Flat f;
   const Value x = f.p.input("x", f32, {4, f.n}, sliced(1));
   CHECK(type_of(sum(x, {1}).named("a")) == "a: f32[4] replicated");
@@ -317,15 +350,20 @@ TEST_CASE("a reduction takes a tensor of numbers and dimensions that it has, onc
   Flat f;
   const Value b = f.p.input("b", boolean, {f.n}, replicated);
   const Value i = f.p.input("i", i32, {f.n}, replicated);
-  CHECK_THAT(refusal([&] { (void)sum(f.lr); }), EndsWith("(reduction): 'lr' is a number; a reduction takes a tensor"));
+  CHECK_THAT(refusal([&] { (void)sum(f.lr); }),
+             EndsWith("(reduction): 'lr' is a number; a reduction takes a tensor"));
   CHECK_THAT(refusal([&] { (void)max(b); }),
              EndsWith("'b' is bool[n] replicated; cast it to an integer or float dtype first"));
-  CHECK_THAT(refusal([&] { (void)sum(f.w, {1}); }),
-             EndsWith("reduces over dimension 1, but 'w' is f32[n] replicated: dimensions are -1 to 0"));
-  CHECK_THAT(refusal([&] { (void)sum(sum(f.w), {0}); }), EndsWith("is f32[] replicated: it has no dimensions"));
+  CHECK_THAT(
+      refusal([&] { (void)sum(f.w, {1}); }),
+      EndsWith("reduces over dimension 1, but 'w' is f32[n] replicated: dimensions are -1 to 0"));
+  CHECK_THAT(refusal([&] { (void)sum(sum(f.w), {0}); }),
+             EndsWith("is f32[] replicated: it has no dimensions"));
   CHECK_THAT(refusal([&] { (void)sum(f.w, {0, -1}); }), EndsWith("names dimension 0 twice"));
-  CHECK(refusal([&] { (void)mean(i); }) == "mean of 'i', which is i32; mean takes floats: cast it first");
-  CHECK(refusal([&] { (void)sum(3); }) == "sum takes a tensor of a program, but its operand is the constant 3.000000");
+  CHECK(refusal([&] { (void)mean(i); }) ==
+        "mean of 'i', which is i32; mean takes floats: cast it first");
+  CHECK(refusal([&] { (void)sum(3); }) ==
+        "sum takes a tensor of a program, but its operand is the constant 3.000000");
 }
 
 TEST_CASE("a refused mean leaves the program as it was") {
@@ -336,8 +374,6 @@ TEST_CASE("a refused mean leaves the program as it was") {
   CHECK(f.p.str() == before);
 }
 
-// ---- collectives --------------------------------------------------------------------------------------------
-
 TEST_CASE("collectives change the placement along their axis") {
   Flat f;
   CHECK(type_of(all_reduce(f.g, mean).named("a")) == "a: f32[n] replicated");
@@ -347,22 +383,27 @@ TEST_CASE("collectives change the placement along their axis") {
   CHECK(type_of(broadcast(f.g).named("e")) == "e: f32[n] replicated");
   Grid grid;
   const Value x = grid.input("x", {grid.n, 6}, {{"pp", sliced(0)}, {"tp", local}});
-  CHECK(type_of(reduce_scatter(x, sum, 1, "tp").named("y")) == "y: f32[n, 6] {pp: sliced(0), tp: sliced(1)}");
+  CHECK(type_of(reduce_scatter(x, sum, 1, "tp").named("y")) ==
+        "y: f32[n, 6] {pp: sliced(0), tp: sliced(1)}");
 }
 
 TEST_CASE("what every rank has already is not reduced again") {
   Flat f;
   CHECK(refusal([&] { (void)all_reduce(f.w, sum).named("x"); }) ==
-        "in program 'p', 'all_reduce_4' (all_reduce): along axis 'world' 'w' is f32[n] replicated: every rank has the "
+        "in program 'p', 'all_reduce_4' (all_reduce): along axis 'world' 'w' is f32[n] replicated: "
+        "every rank has the "
         "same values already; drop this op, or make the operand local");
-  CHECK_THAT(refusal([&] { (void)broadcast(f.w); }), Contains("(broadcast): along axis 'world' 'w' is f32[n] replicated"));
+  CHECK_THAT(refusal([&] { (void)broadcast(f.w); }),
+             Contains("(broadcast): along axis 'world' 'w' is f32[n] replicated"));
 }
 
 TEST_CASE("slices of one tensor are not reduced over ranks") {
   Flat f;
   CHECK(refusal([&] { (void)reduce_scatter(f.s, sum).named("x"); }) ==
-        "in program 'p', 'reduce_scatter_4' (reduce_scatter): along axis 'world' 's' is f32[n] sliced(0): every rank "
-        "has another slice, so there is nothing to combine; all_gather it, or reduce over the sliced dimension");
+        "in program 'p', 'reduce_scatter_4' (reduce_scatter): along axis 'world' 's' is f32[n] "
+        "sliced(0): every rank "
+        "has another slice, so there is nothing to combine; all_gather it, or reduce over the "
+        "sliced dimension");
   CHECK_THAT(refusal([&] { (void)all_reduce(f.s, sum); }), Contains("there is nothing to combine"));
   CHECK_THAT(refusal([&] { (void)reduce(f.s, sum); }), Contains("there is nothing to combine"));
 }
@@ -370,18 +411,23 @@ TEST_CASE("slices of one tensor are not reduced over ranks") {
 TEST_CASE("all_gather takes a sliced value") {
   Flat f;
   CHECK_THAT(refusal([&] { (void)all_gather(f.g); }),
-             EndsWith("along axis 'world' 'g' is f32[n] local: it takes a sliced value; reduce_scatter makes one of a "
+             EndsWith("along axis 'world' 'g' is f32[n] local: it takes a sliced value; "
+                      "reduce_scatter makes one of a "
                       "local one"));
-  CHECK_THAT(refusal([&] { (void)all_gather(f.w); }),
-             EndsWith("along axis 'world' 'w' is f32[n] replicated: every rank has the whole already; drop the "
-                      "all_gather"));
+  CHECK_THAT(
+      refusal([&] { (void)all_gather(f.w); }),
+      EndsWith(
+          "along axis 'world' 'w' is f32[n] replicated: every rank has the whole already; drop the "
+          "all_gather"));
 }
 
 TEST_CASE("reduce_scatter slices a dimension that there is") {
   Flat f;
-  CHECK_THAT(refusal([&] { (void)reduce_scatter(f.g, sum, 1); }),
-             EndsWith("slices dimension 1, but 'g' is f32[n] local: it has 1 dimension, counted from 0"));
-  CHECK_THAT(refusal([&] { (void)reduce_scatter(f.g, sum, -1); }), Contains("slices dimension -1, but 'g'"));
+  CHECK_THAT(
+      refusal([&] { (void)reduce_scatter(f.g, sum, 1); }),
+      EndsWith("slices dimension 1, but 'g' is f32[n] local: it has 1 dimension, counted from 0"));
+  CHECK_THAT(refusal([&] { (void)reduce_scatter(f.g, sum, -1); }),
+             Contains("slices dimension -1, but 'g'"));
 }
 
 TEST_CASE("a collective does not slice or gather a dimension that another axis slices") {
@@ -389,9 +435,11 @@ TEST_CASE("a collective does not slice or gather a dimension that another axis s
   const Value x = grid.input("x", {grid.n, 6}, {{"pp", sliced(0)}, {"tp", local}});
   const Value y = grid.input("y", {grid.n, 6}, {{"pp", sliced(0)}, {"tp", sliced(0)}});
   CHECK_THAT(refusal([&] { (void)reduce_scatter(x, sum, 0, "tp"); }),
-             EndsWith("dimension 0 is also sliced along axis 'pp': 'x' is f32[n, 6] {pp: sliced(0), tp: local}; use "
+             EndsWith("dimension 0 is also sliced along axis 'pp': 'x' is f32[n, 6] {pp: "
+                      "sliced(0), tp: local}; use "
                       "another dimension, or all_gather along that axis first"));
-  CHECK_THAT(refusal([&] { (void)all_gather(y, "tp"); }), Contains("dimension 0 is also sliced along axis 'pp'"));
+  CHECK_THAT(refusal([&] { (void)all_gather(y, "tp"); }),
+             Contains("dimension 0 is also sliced along axis 'pp'"));
 }
 
 TEST_CASE("collectives reduce numbers, and mean floats") {
@@ -416,26 +464,30 @@ TEST_CASE("collectives take tensors") {
 
 TEST_CASE("a root is a rank of the axis") {
   Flat f;
-  CHECK_THAT(refusal([&] { (void)reduce(f.g, sum, 2); }), EndsWith("(reduce): has root 2; axis 'world' has ranks 0 to 1"));
-  CHECK_THAT(refusal([&] { (void)broadcast(f.g, -1); }), EndsWith("has root -1; axis 'world' has ranks 0 to 1"));
+  CHECK_THAT(refusal([&] { (void)reduce(f.g, sum, 2); }),
+             EndsWith("(reduce): has root 2; axis 'world' has ranks 0 to 1"));
+  CHECK_THAT(refusal([&] { (void)broadcast(f.g, -1); }),
+             EndsWith("has root -1; axis 'world' has ranks 0 to 1"));
 }
 
-TEST_CASE("a collective works along an axis of the mesh, which must be named when there are several") {
+TEST_CASE(
+    "a collective works along an axis of the mesh, which must be named when there are several") {
   Grid grid;
   const Value x = grid.input("x", {grid.n}, {{"tp", local}});
-  CHECK(type_of(all_reduce(x, sum, "tp").named("y")) == "y: f32[n] {pp: replicated, tp: replicated}");
+  CHECK(type_of(all_reduce(x, sum, "tp").named("y")) ==
+        "y: f32[n] {pp: replicated, tp: replicated}");
   CHECK(refusal([&] { (void)all_reduce(x, sum); }) ==
-        "all_reduce in program 'grid' names no axis, but the mesh {pp: 2, tp: 3} has several; name one of them");
+        "all_reduce in program 'grid' names no axis, but the mesh {pp: 2, tp: 3} has several; name "
+        "one of them");
   CHECK(refusal([&] { (void)all_reduce(x, sum, "dp"); }) ==
         "all_reduce in program 'grid' works along axis 'dp'; the mesh is {pp: 2, tp: 3}");
   ir::Node node;
   node.op = ir::Op::all_gather;
   node.operands = {x.id()};
   node.attributes.axis = 2;
-  CHECK_THAT(refusal([&] { (void)ir::append(*grid.p.graph(), node); }), EndsWith("works along axis 2 of {pp: 2, tp: 3}"));
+  CHECK_THAT(refusal([&] { (void)ir::append(*grid.p.graph(), node); }),
+             EndsWith("works along axis 2 of {pp: 2, tp: 3}"));
 }
-
-// ---- the graph ----------------------------------------------------------------------------------------------
 
 TEST_CASE("an op takes as many operands as its row says") {
   Flat f;
@@ -446,7 +498,8 @@ TEST_CASE("an op takes as many operands as its row says") {
   CHECK(refusal([&] { (void)ir::append(*f.p.graph(), node); }) ==
         "in program 'p', 'x' (add): has 1 operand; it takes 2");
   node.operands = {f.w.id(), 99};
-  CHECK(refusal<InternalError>([&] { (void)ir::append(*f.p.graph(), node); }) == "operand out of order in 'x'");
+  CHECK(refusal<InternalError>([&] { (void)ir::append(*f.p.graph(), node); }) ==
+        "operand out of order in 'x'");
 }
 
 TEST_CASE("verify accepts what was built and refuses a type that its operands do not make") {

@@ -39,9 +39,8 @@ grep -q 'all_reduce' "$work/by_cmake.txt" || fail "the consumer printed: $(cat "
 if command -v pkg-config >/dev/null; then
   libdir=$(dirname "$library")
   export PKG_CONFIG_PATH=$libdir/pkgconfig
-  # Unquoted: the flags are several words.
-  "$cxx" -std=c++20 "$consumer/consumer.cpp" -o "$work/by_pkg_config" \
-    $(pkg-config --cflags --libs coconet-jit) -Wl,-rpath,"$libdir"
+  read -ra flags < <(pkg-config --cflags --libs coconet-jit)
+  "$cxx" -std=c++20 "$consumer/consumer.cpp" -o "$work/by_pkg_config" "${flags[@]}" -Wl,-rpath,"$libdir"
   "$work/by_pkg_config" >"$work/by_pkg_config.txt"
   cmp "$work/by_cmake.txt" "$work/by_pkg_config.txt"
 fi

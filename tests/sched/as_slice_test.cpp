@@ -55,28 +55,32 @@ TEST_CASE("a state that is sliced like its update drops the gather") {
 
 TEST_CASE("only states can be kept sliced") {
   const Momentum step;
-  CHECK(reason(step.p, Schedule().as_slice("g")) == "'g' (input) is no state; only states can be kept sliced");
-  CHECK(reason(step.p, Schedule().as_slice("mm")) == "program 'step' has no value 'mm'; did you mean 'm'?");
+  CHECK(reason(step.p, Schedule().as_slice("g")) ==
+        "'g' (input) is no state; only states can be kept sliced");
+  CHECK(reason(step.p, Schedule().as_slice("mm")) ==
+        "program 'step' has no value 'mm'; did you mean 'm'?");
 }
 
 TEST_CASE("a state that is never updated is not sliced") {
   Momentum step;
   (void)step.p.state("table", f32, {step.n}, replicated);
   CHECK(reason(step.p, Schedule().as_slice("table")) ==
-        "'table' (state) is never updated, so every rank reads the whole of it; declare it sliced instead");
+        "'table' (state) is never updated, so every rank reads the whole of it; declare it sliced "
+        "instead");
 }
 
 TEST_CASE("a state whose update is computed whole is not sliced") {
   const Momentum step;
   CHECK(reason(step.p, Schedule().as_slice("m")) ==
-        "the update of 'm' (state) writes 'add_7' (add), which is computed whole; reorder that computation before an "
+        "the update of 'm' (state) writes 'add_7' (add), which is computed whole; reorder that "
+        "computation before an "
         "all_gather first");
 }
 
 TEST_CASE("a state whose update is in a kernel is not sliced") {
   const Momentum step;
-  const Schedule fused =
-      Schedule(on_slices).as_slice("m").dead().fuse("k", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "w.new"});
+  const Schedule fused = Schedule(on_slices).as_slice("m").dead().fuse(
+      "k", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "w.new"});
   CHECK(reason(step.p, Schedule(fused).as_slice("w")) ==
         "'w.new' (update) is in kernel 'k' already; keep the state sliced before fusing");
   Program gathers("gathers", two_ranks());
@@ -86,38 +90,48 @@ TEST_CASE("a state whose update is in a kernel is not sliced") {
   const Value whole = all_gather((x * 2).named("twice")).named("whole");
   update(w, whole);
   update(v, whole);
-  CHECK(reason(gathers, Schedule().fuse("k", "all_reduce", {"x.slice", "whole", "w.new"}).as_slice("v")) ==
+  CHECK(reason(gathers,
+               Schedule().fuse("k", "all_reduce", {"x.slice", "whole", "w.new"}).as_slice("v")) ==
         "'whole' (all_gather) is in kernel 'k' already; keep the state sliced before fusing");
 }
 
 TEST_CASE("a state over which the update broadcasts is not sliced") {
   Program p("rows", two_ranks());
-  update(p.state("matrix", f32, {4, 6}, replicated), all_gather(p.input("row", f32, {6}, sliced(0))));
+  update(p.state("matrix", f32, {4, 6}, replicated),
+         all_gather(p.input("row", f32, {6}, sliced(0))));
   CHECK(reason(p, Schedule().as_slice("matrix")) ==
-        "'matrix.new' (update) broadcasts its value over the state; a slice of the value is no slice of the state");
+        "'matrix.new' (update) broadcasts its value over the state; a slice of the value is no "
+        "slice of the state");
 }
 
 TEST_CASE("a state that is local or sliced otherwise stays so") {
   Program p("columns", two_ranks());
-  update(p.state("m", f32, {4, 6}, sliced(1)), all_gather(p.input("x", f32, {4, 6}, sliced(0))).named("whole"));
+  update(p.state("m", f32, {4, 6}, sliced(1)),
+         all_gather(p.input("x", f32, {4, 6}, sliced(0))).named("whole"));
   update(p.state("own", f32, {4, 6}, local), Value(p.graph(), p.graph()->require("whole")));
   CHECK(reason(p, Schedule().as_slice("m")) ==
-        "'m' (state) is sliced(1), and its update gathers what is sliced(0); only a replicated state can be kept sliced");
+        "'m' (state) is sliced(1), and its update gathers what is sliced(0); only a replicated "
+        "state can be kept sliced");
   CHECK(reason(p, Schedule().as_slice("own")) ==
-        "'own' (state) is local, and its update gathers what is sliced(0); only a replicated state can be kept sliced");
+        "'own' (state) is local, and its update gathers what is sliced(0); only a replicated state "
+        "can be kept sliced");
 }
 
 TEST_CASE("a state that something reads whole stays whole") {
   Momentum step;
   step.p.output("y", (step.m * 2).named("y"));
   CHECK(reason(step.p, Schedule(on_slices).as_slice("m")) ==
-        "'m' (state) is read whole by 'y' (multiply), the output 'y'; reorder that computation before the all_gather "
+        "'m' (state) is read whole by 'y' (multiply), the output 'y'; reorder that computation "
+        "before the all_gather "
         "too, or leave the state replicated");
   const Momentum other;
-  CHECK_THAT(reason(other.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new"}).as_slice("m")),
-             Contains("'m' (state) is read whole by 'w.new' (update): in program 'step', 'w.new' (update): along axis "
-                      "'world' 'w' is f32[n] replicated and ") &&
-                 Contains("; reorder that computation before the all_gather too, or leave the state replicated"));
+  CHECK_THAT(
+      reason(other.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new"}).as_slice("m")),
+      Contains("'m' (state) is read whole by 'w.new' (update): in program 'step', 'w.new' "
+               "(update): along axis "
+               "'world' 'w' is f32[n] replicated and ") &&
+          Contains("; reorder that computation before the all_gather too, or leave the state "
+                   "replicated"));
 }
 
 TEST_CASE("a state is not sliced where that would break a kernel made before") {
@@ -126,12 +140,14 @@ TEST_CASE("a state is not sliced where that would break a kernel made before") {
   step.p.output("a", sum((step.m * q).named("mq")));
   step.p.output("b", sum((q * 3).named("q3")));
   CHECK(reason(step.p, Schedule(on_slices).fuse("k", "computation", {"mq", "q3"}).as_slice("m")) ==
-        "kernel 'k' cannot be: one kernel runs over one domain, but its results differ: q3: f32[n] replicated and "
+        "kernel 'k' cannot be: one kernel runs over one domain, but its results differ: q3: f32[n] "
+        "replicated and "
         "mq: f32[n] sliced(0); make two kernels");
 }
 
 TEST_CASE("states whose update gathers are the candidates") {
   const Momentum step;
   CHECK(legal_candidates(step.p, "as_slice").empty());
-  CHECK(legal_candidates(after(step.p, on_slices), "as_slice") == Names{"as_slice state=w", "as_slice state=m"});
+  CHECK(legal_candidates(after(step.p, on_slices), "as_slice") ==
+        Names{"as_slice state=w", "as_slice state=m"});
 }

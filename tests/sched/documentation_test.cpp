@@ -28,7 +28,8 @@ void check_excerpt(const std::string& section, const std::string& first, const s
   REQUIRE(begin != std::string::npos);
   const auto body = begin + 4;
   std::istringstream lines(section.substr(body, section.find("```", body) - body));
-  for (std::string line; std::getline(lines, line);) CHECK_THAT("\n" + text, Contains("\n" + line + "\n"));
+  for (std::string line; std::getline(lines, line);)
+    CHECK_THAT("\n" + text, Contains("\n" + line + "\n"));
 }
 
 }  // namespace
@@ -41,7 +42,8 @@ TEST_CASE("every transformation has a section with each of its parameters and th
     CHECK_FALSE(about.empty());
     for (const sched::Parameter& parameter : row->parameters) {
       CHECK_THAT(about, Contains("| `" + std::string(parameter.name) + "` | "));
-      CHECK(parameter.required == (about.find("| `" + std::string(parameter.name) + "` | required |") != std::string::npos));
+      CHECK(parameter.required == (about.find("| `" + std::string(parameter.name) +
+                                              "` | required |") != std::string::npos));
       for (const std::string_view choice : parameter.choices) {
         if (!choice.empty()) CHECK_THAT(about, Contains("`" + std::string(choice) + "`"));
       }
@@ -49,10 +51,12 @@ TEST_CASE("every transformation has a section with each of its parameters and th
   }
 }
 
-TEST_CASE("the documented schedule, in C++ and JSON, does to the documented program what is shown") {
+TEST_CASE(
+    "the documented schedule, in C++ and JSON, does to the documented program what is shown") {
   const std::string text = source_text("docs/schedules.md");
   const auto json = text.find("```json\n") + 8;
-  CHECK(Schedule::parse(text.substr(json, text.find("```", json) - json)).json() == documented_schedule().json());
+  CHECK(Schedule::parse(text.substr(json, text.find("```", json) - json)).json() ==
+        documented_schedule().json());
 
   const auto programs = documented_schedule().apply(documented_program());
   REQUIRE(programs.size() == 6);
@@ -69,7 +73,8 @@ TEST_CASE("every op, dtype, reduction and key of the program format is documente
   for (const ir::PointwiseRow& row : ir::pointwise_table()) {
     INFO(row.name);
     const std::string name(row.name);
-    CHECK((text.find(" " + name + " ") != std::string::npos || text.find("`" + name) != std::string::npos ||
+    CHECK((text.find(" " + name + " ") != std::string::npos ||
+           text.find("`" + name) != std::string::npos ||
            text.find(" " + name + "`") != std::string::npos));
   }
 #define COCONET_STRUCTURAL(name, arity, summary) CHECK_THAT(text, Contains("`" #name "`"));
@@ -78,7 +83,9 @@ TEST_CASE("every op, dtype, reduction and key of the program format is documente
   for (const DType dtype : all_dtypes) CHECK_THAT(text, Contains(std::string(to_string(dtype))));
 }
 
-TEST_CASE("the documented program file is tests/programs/ridge.json, and the C++ beside it makes the same") {
+TEST_CASE(
+    "the documented program file is tests/programs/ridge.json, and the C++ beside it makes the "
+    "same") {
   CHECK_THAT(source_text("docs/programs.md"), Contains(source_text("tests/programs/ridge.json")));
   Program p("ridge", two_ranks());
   const Dim n = p.dim("n", 4096);
@@ -90,7 +97,8 @@ TEST_CASE("the documented program file is tests/programs/ridge.json, and the C++
   const Value scaled = (lr * avg).named("scaled");
   update(w, (decayed - scaled).named("next"));
   p.output("grad_norm", sum(square(avg).named("squares")).named("grad_norm"));
-  CHECK(Program::load(std::string(COCONET_SOURCE_DIR) + "/tests/programs/ridge.json").str() == p.str());
+  CHECK(Program::load(std::string(COCONET_SOURCE_DIR) + "/tests/programs/ridge.json").str() ==
+        p.str());
 }
 
 TEST_CASE("every shipped program and kind of schedule is documented") {

@@ -13,23 +13,28 @@ namespace {
 const Schedule on_slices =
     Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}).as_slice("m").dead();
 
-Schedule kernel(const Names& ops, const char* kind = "computation") { return Schedule().fuse("k", kind, ops); }
+Schedule kernel(const Names& ops, const char* kind = "computation") {
+  return Schedule().fuse("k", kind, ops);
+}
 
 }  // namespace
 
 TEST_CASE("a kernel holds the named ops and the pointwise ops that they read") {
   const Momentum before;
   const Program p = after(before.p, kernel({"m.new", "w.new"}));
-  CHECK(members(p, "k") == Names{"multiply_6", "add_7", "m.new", "multiply_9", "subtract_10", "w.new"});
+  CHECK(members(p, "k") ==
+        Names{"multiply_6", "add_7", "m.new", "multiply_9", "subtract_10", "w.new"});
   CHECK(p.graph()->fusions[0].kind == ir::Fusion::Kind::computation);
 }
 
-TEST_CASE("an all_reduce kernel holds the collectives, the computation between them and the updates") {
+TEST_CASE(
+    "an all_reduce kernel holds the collectives, the computation between them and the updates") {
   const Momentum before;
   const Program p = after(
-      before.p, Schedule(on_slices).fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
-  CHECK(members(p, "k") == Names{"avg.reduce_scatter", "multiply_6", "m.slice", "m.new", "multiply_9", "w.slice",
-                                 "w.all_gather", "w.new"});
+      before.p, Schedule(on_slices).fuse("k", "all_reduce",
+                                         {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
+  CHECK(members(p, "k") == Names{"avg.reduce_scatter", "multiply_6", "m.slice", "m.new",
+                                 "multiply_9", "w.slice", "w.all_gather", "w.new"});
   CHECK(p.graph()->fusions[0].kind == ir::Fusion::Kind::all_reduce);
 }
 
@@ -73,31 +78,44 @@ TEST_CASE("the kernel's name is an identifier of its own") {
   const Momentum step;
   CHECK(reason(step.p, Schedule().fuse("my kernel", "computation", {"m.new"})) ==
         "the kernel name 'my kernel' is no identifier; use letters, digits and _");
-  CHECK_THAT(reason(step.p, Schedule().fuse("2nd", "computation", {"m.new"})), Contains("'2nd' is no identifier"));
-  CHECK_THAT(reason(step.p, Schedule().fuse("", "computation", {"m.new"})), Contains("'' is no identifier"));
+  CHECK_THAT(reason(step.p, Schedule().fuse("2nd", "computation", {"m.new"})),
+             Contains("'2nd' is no identifier"));
+  CHECK_THAT(reason(step.p, Schedule().fuse("", "computation", {"m.new"})),
+             Contains("'' is no identifier"));
   CHECK(reason(step.p, kernel({"m.new"}).fuse("k", "computation", {"w.new"})) ==
         "there is a kernel 'k' already; choose another name");
 }
 
 TEST_CASE("knobs have ranges") {
   const Momentum step;
-  const auto with = [&](Knobs knobs) { return reason(step.p, Schedule().fuse("k", "computation", {"m.new"}, knobs)); };
+  const auto with = [&](Knobs knobs) {
+    return reason(step.p, Schedule().fuse("k", "computation", {"m.new"}, knobs));
+  };
   CHECK(with({"", "", 65, 0, 0}) == "'channels' is 65; it must be 1 to 64, or 0");
-  CHECK(with({"", "", 0, 100, 0}) == "'threads' is 100; it must be a multiple of 32 up to 1024, or 0");
-  CHECK(with({"", "", 0, 2048, 0}) == "'threads' is 2048; it must be a multiple of 32 up to 1024, or 0");
+  CHECK(with({"", "", 0, 100, 0}) ==
+        "'threads' is 100; it must be a multiple of 32 up to 1024, or 0");
+  CHECK(with({"", "", 0, 2048, 0}) ==
+        "'threads' is 2048; it must be a multiple of 32 up to 1024, or 0");
   CHECK(with({"", "", 0, 0, 12}) == "'vector_bytes' is 12; it must be 4, 8, 16, 32 or 64, or 0");
-  CHECK(refusal([&] { (void)with({"ring", "", 0, 0, 0}); }) == "fuse: 'algorithm' is 'ring'; it takes 'direct'");
-  CHECK(refusal([&] { (void)with({"", "ll", 0, 0, 0}); }) == "fuse: 'protocol' is 'll'; it takes 'simple'");
-  CHECK(refusal([] { (void)kernel({"m.new"}, "send"); }) == "fuse: 'kind' is 'send'; it takes 'computation', 'all_reduce'");
+  CHECK(refusal([&] {
+          (void)with({"ring", "", 0, 0, 0});
+        }) == "fuse: 'algorithm' is 'ring'; it takes 'direct'");
+  CHECK(refusal([&] {
+          (void)with({"", "ll", 0, 0, 0});
+        }) == "fuse: 'protocol' is 'll'; it takes 'simple'");
+  CHECK(refusal([] { (void)kernel({"m.new"}, "send"); }) ==
+        "fuse: 'kind' is 'send'; it takes 'computation', 'all_reduce'");
 }
 
 TEST_CASE("operands are no work for a kernel") {
   const Momentum step;
-  CHECK(reason(step.p, kernel({"m"})) == "'m' (state) is an operand, no work that a kernel could do; leave it out");
+  CHECK(reason(step.p, kernel({"m"})) ==
+        "'m' (state) is an operand, no work that a kernel could do; leave it out");
   CHECK_THAT(reason(step.p, kernel({"g"})), Contains("'g' (input) is an operand"));
   CHECK_THAT(reason(step.p, kernel({"lr"})), Contains("'lr' (scalar) is an operand"));
   CHECK(reason(step.p, kernel({})) == "'ops' is empty; name the ops to fuse");
-  CHECK(reason(step.p, kernel({"m.nwe"})) == "program 'step' has no value 'm.nwe'; did you mean 'm.new'?");
+  CHECK(reason(step.p, kernel({"m.nwe"})) ==
+        "program 'step' has no value 'm.nwe'; did you mean 'm.new'?");
 }
 
 TEST_CASE("an op is in one kernel") {
@@ -110,11 +128,15 @@ TEST_CASE("a computation kernel takes pointwise ops and updates") {
   Momentum step;
   step.p.output("y", sum(step.w).named("y"));
   CHECK(reason(step.p, kernel({"avg", "m.new"})) ==
-        "'avg' (all_reduce) is a collective; a kernel of kind 'computation' takes pointwise ops and updates");
+        "'avg' (all_reduce) is a collective; a kernel of kind 'computation' takes pointwise ops "
+        "and updates");
   CHECK(reason(step.p, kernel({"y"})) ==
-        "'y' (reduction) is no pointwise op; a kernel of kind 'computation' takes pointwise ops and updates");
-  CHECK(reason(step.p, Schedule(on_slices).fuse("k", "computation", {"avg.reduce_scatter", "m.new"})) ==
-        "'avg.reduce_scatter' (reduce_scatter) is a collective; a kernel of kind 'computation' takes pointwise ops and "
+        "'y' (reduction) is no pointwise op; a kernel of kind 'computation' takes pointwise ops "
+        "and updates");
+  CHECK(reason(step.p,
+               Schedule(on_slices).fuse("k", "computation", {"avg.reduce_scatter", "m.new"})) ==
+        "'avg.reduce_scatter' (reduce_scatter) is a collective; a kernel of kind 'computation' "
+        "takes pointwise ops and "
         "updates, one of kind 'all_reduce' takes it too");
 }
 
@@ -131,7 +153,8 @@ TEST_CASE("a kernel that would wait for itself is refused") {
   const Value total = sum(a).named("total");
   step.p.output("b", (a * total).named("b"));
   CHECK(reason(step.p, kernel({"a", "b"})) ==
-        "the kernel would wait for itself (a cycle): 'total' (reduction) is computed from its ops and read by 'b' "
+        "the kernel would wait for itself (a cycle): 'total' (reduction) is computed from its ops "
+        "and read by 'b' "
         "(multiply); fuse 'total' (reduction) too, or leave out 'b' (multiply)");
 }
 
@@ -150,7 +173,8 @@ TEST_CASE("two kernels that would wait for each other are refused") {
   const Schedule first = Schedule().fuse("first", "computation", {"a", "d"});
   CHECK(members(after(p, first), "first") == Names{"value of a", "a", "value of d", "d"});
   CHECK(reason(p, Schedule(first).fuse("second", "computation", {"b", "c"})) ==
-        "the kernel would wait for itself (a cycle): kernel 'first' reads what this one computes, and 'value of b' "
+        "the kernel would wait for itself (a cycle): kernel 'first' reads what this one computes, "
+        "and 'value of b' "
         "(add) reads its 'a' (update); make one kernel of both, or leave out 'value of b' (add)");
 }
 
@@ -162,7 +186,8 @@ TEST_CASE("a kernel of ops that share nothing is refused") {
   update(a, a * lr);
   update(b, b * lr);
   CHECK(reason(p, kernel({"a.new", "b.new"})) ==
-        "there is a gap: 'multiply_5' (multiply) shares no value with 'multiply_3' (multiply) and the ops around it; "
+        "there is a gap: 'multiply_5' (multiply) shares no value with 'multiply_3' (multiply) and "
+        "the ops around it; "
         "fuse the ops that connect them, or make two kernels");
 }
 
@@ -171,41 +196,51 @@ TEST_CASE("results of one kernel are of one shape and layout") {
   const Value matrix = step.p.state("matrix", f32, {4, step.n}, replicated);
   update(matrix, matrix * step.w);
   CHECK(reason(step.p, kernel({"w.new", "matrix.new"})) ==
-        "one kernel runs over one domain, but its results differ: matrix.new: f32[4, n] replicated and w.new: f32[n] "
+        "one kernel runs over one domain, but its results differ: matrix.new: f32[4, n] replicated "
+        "and w.new: f32[n] "
         "replicated; make two kernels");
 }
 
 TEST_CASE("an all_reduce kernel needs both collectives") {
   const Momentum step;
   CHECK(reason(step.p, kernel({"w.new", "m.new"}, "all_reduce")) ==
-        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and has no reduce_scatter; split an "
+        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and has no "
+        "reduce_scatter; split an "
         "all_reduce first");
-  CHECK(reason(step.p, Schedule(on_slices).fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new"})) ==
-        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and has no all_gather; split an "
+  CHECK(reason(step.p,
+               Schedule(on_slices).fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new"})) ==
+        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and has no "
+        "all_gather; split an "
         "all_reduce first");
 }
 
 TEST_CASE("an all_reduce kernel takes one collective on each side") {
   const Momentum step;
-  const Schedule both_gathered = Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"});
+  const Schedule both_gathered =
+      Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"});
   CHECK(reason(step.p, Schedule(both_gathered)
-                           .fuse("k", "all_reduce", {"avg.reduce_scatter", "m.all_gather", "w.all_gather"})) ==
-        "two collectives on one side: 'm.all_gather' (all_gather) and 'w.all_gather' (all_gather); the kernel takes one "
+                           .fuse("k", "all_reduce",
+                                 {"avg.reduce_scatter", "m.all_gather", "w.all_gather"})) ==
+        "two collectives on one side: 'm.all_gather' (all_gather) and 'w.all_gather' (all_gather); "
+        "the kernel takes one "
         "reduce_scatter and one all_gather (as_slice removes the gather of a state)");
   Program p("two", two_ranks());
   const Value x = reduce_scatter(p.input("x", f32, {4}, local), sum).named("x.slice");
   const Value y = reduce_scatter(p.input("y", f32, {4}, local), sum).named("y.slice");
   p.output("z", all_gather(x + y).named("z"));
   CHECK(reason(p, kernel({"x.slice", "y.slice", "z"}, "all_reduce")) ==
-        "two collectives on one side: 'x.slice' (reduce_scatter) and 'y.slice' (reduce_scatter); the kernel takes one "
+        "two collectives on one side: 'x.slice' (reduce_scatter) and 'y.slice' (reduce_scatter); "
+        "the kernel takes one "
         "reduce_scatter and one all_gather");
 }
 
 TEST_CASE("an all_reduce kernel takes no other collective and no reduction") {
   Momentum step;
   step.p.output("y", sum(step.w).named("y"));
-  CHECK(reason(step.p, Schedule(on_slices).fuse("k", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "y"})) ==
-        "'y' (reduction) cannot be in a kernel of kind 'all_reduce', which takes a reduce_scatter, pointwise ops, an "
+  CHECK(reason(step.p, Schedule(on_slices).fuse("k", "all_reduce",
+                                                {"avg.reduce_scatter", "w.all_gather", "y"})) ==
+        "'y' (reduction) cannot be in a kernel of kind 'all_reduce', which takes a reduce_scatter, "
+        "pointwise ops, an "
         "all_gather and updates");
 }
 
@@ -224,7 +259,8 @@ TEST_CASE("an all_reduce kernel slices alike on both sides") {
   p.output("total", sum(x));
   p.output("whole", all_gather((y * 2).named("y2")).named("whole"));
   CHECK(reason(p, kernel({"x.slice", "whole"}, "all_reduce")) ==
-        "'x.slice' (reduce_scatter) makes x.slice: f32[4, 6] sliced(0) but 'whole' (all_gather) gathers y2: f32[4, 6] "
+        "'x.slice' (reduce_scatter) makes x.slice: f32[4, 6] sliced(0) but 'whole' (all_gather) "
+        "gathers y2: f32[4, 6] "
         "sliced(1); they must slice alike");
 }
 
@@ -242,9 +278,11 @@ TEST_CASE("computation before the reduce_scatter stays outside") {
   const Value scaled = (p.input("x", f32, {4}, local) * 2).named("scaled");
   const Value x = reduce_scatter(scaled, sum).named("x.slice");
   p.output("whole", all_gather((x + 1).named("y")).named("whole"));
-  CHECK(members(after(p, kernel({"x.slice", "whole"}, "all_reduce")), "k") == Names{"x.slice", "y", "whole"});
+  CHECK(members(after(p, kernel({"x.slice", "whole"}, "all_reduce")), "k") ==
+        Names{"x.slice", "y", "whole"});
   CHECK(reason(p, kernel({"scaled", "x.slice", "whole"}, "all_reduce")) ==
-        "'scaled' (multiply) comes before 'x.slice' (reduce_scatter); the kernel takes computation between the "
+        "'scaled' (multiply) comes before 'x.slice' (reduce_scatter); the kernel takes computation "
+        "between the "
         "collectives: leave it out");
 }
 
@@ -259,15 +297,19 @@ TEST_CASE("what reads the gathered value is not in the kernel that gathers it") 
     all.emplace_back(name);
     return reason(step.p, Schedule(on_slices).fuse("k", "all_reduce", all));
   };
-  CHECK(with("y") == "'y' (multiply) reads 'w.new' (update), which is gathered in the same kernel; leave 'y' (multiply) out");
+  CHECK(with("y") ==
+        "'y' (multiply) reads 'w.new' (update), which is gathered in the same kernel; leave 'y' "
+        "(multiply) out");
   CHECK(with("other.new") ==
-        "'other.new' (update) reads 'w.new' (update), which is gathered in the same kernel; leave 'other.new' (update) "
+        "'other.new' (update) reads 'w.new' (update), which is gathered in the same kernel; leave "
+        "'other.new' (update) "
         "out");
   Program p("read", two_ranks());
   const Value x = reduce_scatter(p.input("x", f32, {4}, local), sum).named("x.slice");
   p.output("z", (all_gather((x + 1).named("y")).named("whole") * 2).named("z"));
   CHECK(reason(p, kernel({"x.slice", "whole", "z"}, "all_reduce")) ==
-        "'z' (multiply) reads 'whole' (all_gather) in the kernel that gathers it; reorder it before the all_gather, or "
+        "'z' (multiply) reads 'whole' (all_gather) in the kernel that gathers it; reorder it "
+        "before the all_gather, or "
         "leave it out");
 }
 
@@ -278,25 +320,32 @@ TEST_CASE("a kernel gathers into states that lie like what it gathers") {
   update(p.state("part", f32, {4}, sliced(0)), whole);
   update(p.state("matrix", f32, {3, 4}, replicated), whole);
   CHECK(reason(p, kernel({"x.slice", "whole", "part.new"}, "all_reduce")) ==
-        "'part.new' (update) writes what 'whole' (all_gather) gathers, whole: f32[4] replicated, into part: f32[4] "
-        "sliced(0); the kernel gathers into a tensor of the same shape and layout only: leave it out, or use as_slice "
+        "'part.new' (update) writes what 'whole' (all_gather) gathers, whole: f32[4] replicated, "
+        "into part: f32[4] "
+        "sliced(0); the kernel gathers into a tensor of the same shape and layout only: leave it "
+        "out, or use as_slice "
         "on the state");
   CHECK(reason(p, kernel({"x.slice", "whole", "matrix.new"}, "all_reduce")) ==
-        "'matrix.new' (update) writes what 'whole' (all_gather) gathers, whole: f32[4] replicated, into matrix: f32[3, "
-        "4] replicated; the kernel gathers into a tensor of the same shape and layout only: leave it out");
+        "'matrix.new' (update) writes what 'whole' (all_gather) gathers, whole: f32[4] replicated, "
+        "into matrix: f32[3, "
+        "4] replicated; the kernel gathers into a tensor of the same shape and layout only: leave "
+        "it out");
 }
 
 TEST_CASE("the kernels of a program file are checked too") {
   Momentum step;
   step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::computation, {step.avg.id()}, {}});
   CHECK(refusal<ScheduleError>([&] { sched::check_kernels(*step.p.graph()); }) ==
-        "kernel 'k' cannot be: 'avg' (all_reduce) is a collective; a kernel of kind 'computation' takes pointwise ops "
+        "kernel 'k' cannot be: 'avg' (all_reduce) is a collective; a kernel of kind 'computation' "
+        "takes pointwise ops "
         "and updates");
 }
 
 TEST_CASE("all updates, and all of a sliced step, are the candidates") {
   const Momentum step;
-  CHECK(legal_candidates(step.p, "fuse") == Names{"fuse kernel=step_step kind=computation ops=[m.new, w.new]"});
+  CHECK(legal_candidates(step.p, "fuse") ==
+        Names{"fuse kernel=step_step kind=computation ops=[m.new, w.new]"});
   CHECK(legal_candidates(after(step.p, on_slices), "fuse") ==
-        Names{"fuse kernel=step_step kind=all_reduce ops=[avg.reduce_scatter, m.new, w.all_gather, w.new]"});
+        Names{"fuse kernel=step_step kind=all_reduce ops=[avg.reduce_scatter, m.new, w.all_gather, "
+              "w.new]"});
 }

@@ -12,7 +12,9 @@ using Catch::Contains;
 namespace {
 
 /// The plan of `program` as text.
-std::string plan_of(const Program& program) { return sched::print(sched::lower(*program.graph())); }
+std::string plan_of(const Program& program) {
+  return sched::print(sched::lower(*program.graph()));
+}
 
 /// The part of the plan behind "steps".
 std::string steps_of(const Program& program) {
@@ -35,14 +37,16 @@ TEST_CASE("the plans of the shipped programs are the golden ones") {
     const Program program = shipped.build(two_ranks(), f32);
     std::string text = "no schedule\n" + plan_of(program);
     for (const std::string_view name : shipped.schedules) {
-      const Schedule schedule = Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
+      const Schedule schedule =
+          Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
       text += "\n" + schedule.name() + "\n" + plan_of(after(program, schedule));
     }
     check_golden("tests/golden/plan-" + std::string(shipped.name) + ".txt", text);
   }
 }
 
-TEST_CASE("without a schedule, a value that one kernel reads is computed in it, and others are stored") {
+TEST_CASE(
+    "without a schedule, a value that one kernel reads is computed in it, and others are stored") {
   Program p("grouping", two_ranks());
   const Value x = p.input("x", f32, {4}, replicated);
   const Value shared = (x * 2).named("shared");
@@ -67,7 +71,8 @@ TEST_CASE("without a schedule, a value that one kernel reads is computed in it, 
 TEST_CASE("an operand of a collective is stored, that of a reduction computed in its kernel") {
   Program p("operands", two_ranks());
   const Value x = p.input("x", f32, {4}, local);
-  p.output("total", sum((all_reduce((x * 2).named("twice"), sum).named("whole") + 1).named("next")).named("total"));
+  p.output("total", sum((all_reduce((x * 2).named("twice"), sum).named("whole") + 1).named("next"))
+                        .named("total"));
   CHECK(plan_of(p) ==
         "buffers\n"
         "  x      f32[4]  local       input\n"
@@ -110,7 +115,9 @@ TEST_CASE("a library collective writes the state that its result updates") {
         "    writes   w\n");
 }
 
-TEST_CASE("a library collective writes a buffer of its own when others read its result, or it reads the state") {
+TEST_CASE(
+    "a library collective writes a buffer of its own when others read its result, or it reads the "
+    "state") {
   Program shared("shared", two_ranks());
   const Value w = shared.state("w", f32, {4}, replicated);
   const Value total = all_reduce(shared.input("x", f32, {4}, local), sum).named("total");
@@ -132,19 +139,22 @@ TEST_CASE("a library collective writes a buffer of its own when others read its 
 
 TEST_CASE("a library mean is a sum, and the division joins the kernel that reads it") {
   const Momentum step;
-  CHECK_THAT(steps_of(after(step.p, Schedule().fuse("k", "computation", {"m.new", "w.new"}))),
-             Contains("library all_reduce (sum) along world\n    reads    g\n    writes   avg.sum\n") &&
-                 Contains("    reads    avg.sum, m, w\n    computes avg, "));
+  CHECK_THAT(
+      steps_of(after(step.p, Schedule().fuse("k", "computation", {"m.new", "w.new"}))),
+      Contains("library all_reduce (sum) along world\n    reads    g\n    writes   avg.sum\n") &&
+          Contains("    reads    avg.sum, m, w\n    computes avg, "));
 }
 
 TEST_CASE("a fused collective divides itself") {
   const Momentum step;
-  const Program p = after(step.p, Schedule()
-                                      .split("avg")
-                                      .reorder("avg.all_gather", {"m.new", "w.new"})
-                                      .as_slice("m")
-                                      .dead()
-                                      .fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
+  const Program p =
+      after(step.p,
+            Schedule()
+                .split("avg")
+                .reorder("avg.all_gather", {"m.new", "w.new"})
+                .as_slice("m")
+                .dead()
+                .fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
   CHECK(plan_of(p) ==
         "buffers\n"
         "  g  f32[n]  local       input, reached by other ranks\n"
@@ -157,7 +167,9 @@ TEST_CASE("a fused collective divides itself") {
         "    writes   m, w of every rank\n");
 }
 
-TEST_CASE("a reduction over a sliced dimension is one over each slice and an all_reduce along each axis") {
+TEST_CASE(
+    "a reduction over a sliced dimension is one over each slice and an all_reduce along each "
+    "axis") {
   Program p("norms", Mesh({{"pp", 2}, {"tp", 3}}));
   const Value x = p.input("x", f32, {4, 6}, Layout::on({{"pp", sliced(0)}, {"tp", sliced(1)}}));
   p.output("largest", max(x).named("largest"));
@@ -195,9 +207,12 @@ TEST_CASE("a reader of the old value that needs the new one gets a copy") {
   const Value w = p.state("w", f32, {4}, replicated);
   const Value w1 = update(w, w * 2);
   p.output("change", (sum(w1) * w).named("change"));
-  CHECK_THAT(steps_of(p), Contains("kernel w_old (computation) over [4] replicated\n    reads    w\n    computes w.old\n"
-                                   "    writes   w.old\n") &&
-                              Contains("reads    sum_4, w.old\n    computes change"));
+  CHECK_THAT(
+      steps_of(p),
+      Contains(
+          "kernel w_old (computation) over [4] replicated\n    reads    w\n    computes w.old\n"
+          "    writes   w.old\n") &&
+          Contains("reads    sum_4, w.old\n    computes change"));
 }
 
 TEST_CASE("in the kernel that overwrites a state its old value needs no copy") {
@@ -205,7 +220,8 @@ TEST_CASE("in the kernel that overwrites a state its old value needs no copy") {
   const Value w = p.state("w", f32, {4}, replicated);
   const Value w1 = update(w, w * 2);
   p.output("change", (w1 - w).named("change"));
-  CHECK_THAT(plan_of(after(p, Schedule().fuse("k", "computation", {"w.new", "change"}))), !Contains("w.old"));
+  CHECK_THAT(plan_of(after(p, Schedule().fuse("k", "computation", {"w.new", "change"}))),
+             !Contains("w.old"));
 }
 
 TEST_CASE("states that swap need one copy") {
@@ -227,7 +243,8 @@ TEST_CASE("states that swap need one copy") {
         "    writes   a\n");
 }
 
-TEST_CASE("a reader that needs another result of the kernel that overwrites the state gets a copy") {
+TEST_CASE(
+    "a reader that needs another result of the kernel that overwrites the state gets a copy") {
   Momentum step;
   step.p.output("y", (step.w * sum(step.m1).named("total")).named("y"));
   const Program p = after(step.p, Schedule().fuse("k", "computation", {"m.new", "w.new"}));
@@ -264,6 +281,7 @@ TEST_CASE("steps carry the schedule's knobs") {
 TEST_CASE("a program file's kernel that breaks a rule is refused") {
   Momentum step;
   step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::all_reduce, {step.m1.id()}, {}});
-  CHECK_THAT(refusal<ScheduleError>([&] { (void)sched::lower(*step.p.graph()); }),
-             Contains("kernel 'k' cannot be: a kernel of kind 'all_reduce' needs a reduce_scatter"));
+  CHECK_THAT(
+      refusal<ScheduleError>([&] { (void)sched::lower(*step.p.graph()); }),
+      Contains("kernel 'k' cannot be: a kernel of kind 'all_reduce' needs a reduce_scatter"));
 }

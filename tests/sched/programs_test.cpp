@@ -1,4 +1,5 @@
-// The shipped programs: their schedules apply, tuners find legal steps, and the formulas are those of torch.optim.
+// The shipped programs: their schedules apply, tuners find legal steps, and the formulas are those
+// of torch.optim.
 #include "coconet/programs.h"
 
 #include <catch2/catch.hpp>
@@ -19,8 +20,12 @@ constexpr double lr = 0.01;
 double gradient(int rank, int step, std::size_t i) {
   return std::sin(1.0 + rank * 7 + step * 3 + static_cast<double>(i));
 }
-double average_gradient(int step, std::size_t i) { return (gradient(0, step, i) + gradient(1, step, i)) / 2; }
-double initial(std::size_t i) { return 1 + 0.5 * static_cast<double>(i); }
+double average_gradient(int step, std::size_t i) {
+  return (gradient(0, step, i) + gradient(1, step, i)) / 2;
+}
+double initial(std::size_t i) {
+  return 1 + 0.5 * static_cast<double>(i);
+}
 
 /// The parameters after each step of `program`, run by the reference interpreter in f64.
 std::vector<ir::Data> run(const Program& program) {
@@ -32,7 +37,8 @@ std::vector<ir::Data> run(const Program& program) {
   for (int step = 1; step <= steps; ++step) {
     ir::RankData g(ranks, ir::Data(n));
     for (int rank = 0; rank < ranks; ++rank) {
-      for (std::size_t i = 0; i < n; ++i) g[static_cast<std::size_t>(rank)][i] = gradient(rank, step, i);
+      for (std::size_t i = 0; i < n; ++i)
+        g[static_cast<std::size_t>(rank)][i] = gradient(rank, step, i);
     }
     reference.set("g", g);
     reference.run({{"lr", lr}, {"t", step}});
@@ -42,7 +48,8 @@ std::vector<ir::Data> run(const Program& program) {
   return after_step;
 }
 
-/// Compares with `formula(i, step, w)`, which returns the parameter after `step` from the one before.
+/// Compares with `formula(i, step, w)`, which returns the parameter after `step` from the one
+/// before.
 template <class Formula>
 void check_against(const Program& program, Formula formula) {
   const std::vector<ir::Data> got = run(program);
@@ -66,11 +73,15 @@ TEST_CASE("every shipped program is found by its name, and only those") {
   CHECK(programs::find("lion") == nullptr);
 }
 
-TEST_CASE("every shipped schedule applies to its program on any mesh and dtype, and its program survives JSON") {
+TEST_CASE(
+    "every shipped schedule applies to its program on any mesh and dtype, and its program survives "
+    "JSON") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     for (const std::string_view name : shipped.schedules) {
-      const Schedule schedule = Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
-      for (const Mesh& mesh : {Mesh({{"world", 1}}), Mesh({{"dp", 3}}), Mesh({{"world", 4}, {"tp", 2}})}) {
+      const Schedule schedule =
+          Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
+      for (const Mesh& mesh :
+           {Mesh({{"world", 1}}), Mesh({{"dp", 3}}), Mesh({{"world", 4}, {"tp", 2}})}) {
         for (const DType dtype : {f64, f32, f16, bf16}) {
           INFO(schedule.name() << " on " << mesh.str() << ", " << to_string(dtype));
           const Program p = after(shipped.build(mesh, dtype), schedule);
@@ -87,7 +98,8 @@ TEST_CASE("schedules do not change what a shipped program computes") {
     const Program program = shipped.build(two_ranks(), f64);
     const std::vector<ir::Data> expected = run(program);
     for (const std::string_view name : shipped.schedules) {
-      const Schedule schedule = Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
+      const Schedule schedule =
+          Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
       for (const Program& p : schedule.apply(program)) CHECK(run(p) == expected);
     }
   }
@@ -97,7 +109,8 @@ TEST_CASE("every candidate for every shipped program, after each step of its sch
   std::size_t candidates = 0;
   for (const programs::Shipped& shipped : programs::shipped()) {
     for (const std::string_view name : shipped.schedules) {
-      const Schedule schedule = Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
+      const Schedule schedule =
+          Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
       for (const Program& p : schedule.apply(shipped.build(two_ranks(), f32))) {
         for (const sched::Transformation* row : sched::transformations()) {
           for (const std::string& text : legal_candidates(p, row->name)) {
@@ -115,8 +128,11 @@ TEST_CASE("data parallelism runs along the axis 'world', and other axes hold the
   const Program p = programs::adam(Mesh({{"world", 2}, {"tp", 2}}));
   CHECK(type_of(p, "g") == "g: f32[n] {world: local, tp: replicated}");
   CHECK(type_of(p, "avg") == "avg: f32[n] {world: replicated, tp: replicated}");
-  CHECK_THAT(refusal([] { (void)programs::adam(Mesh({{"pp", 2}, {"tp", 2}})); }),
-             Catch::Contains("the layout names the axis 'world', which the mesh {pp: 2, tp: 2} does not have"));
+  CHECK_THAT(refusal([] {
+               (void)programs::adam(Mesh({{"pp", 2}, {"tp", 2}}));
+             }),
+             Catch::Contains(
+                 "the layout names the axis 'world', which the mesh {pp: 2, tp: 2} does not have"));
 }
 
 TEST_CASE("sgd is torch.optim.SGD") {
@@ -133,13 +149,14 @@ TEST_CASE("momentum_sgd is torch.optim.SGD with momentum, dampening and Nesterov
       const double decay = 0.05;
       const double momentum = 0.8;
       std::vector<double> buffer(n);
-      check_against(programs::momentum_sgd(two_ranks(), f64, {momentum, dampening, decay, nesterov}),
-                    [&](std::size_t i, int step, double w) {
-                      const double g = average_gradient(step, i) + decay * w;
-                      double& b = buffer[i];
-                      b = step == 1 ? g : momentum * b + (1 - dampening) * g;
-                      return w - lr * (nesterov ? g + momentum * b : b);
-                    });
+      check_against(
+          programs::momentum_sgd(two_ranks(), f64, {momentum, dampening, decay, nesterov}),
+          [&](std::size_t i, int step, double w) {
+            const double g = average_gradient(step, i) + decay * w;
+            double& b = buffer[i];
+            b = step == 1 ? g : momentum * b + (1 - dampening) * g;
+            return w - lr * (nesterov ? g + momentum * b : b);
+          });
     }
   }
 }
@@ -149,7 +166,8 @@ TEST_CASE("adam is torch.optim.Adam") {
     const programs::AdamOptions options{0.8, 0.95, 1e-6, decay};
     std::vector<double> m(n);
     std::vector<double> v(n);
-    check_against(programs::adam(two_ranks(), f64, options), [&](std::size_t i, int step, double w) {
+    check_against(programs::adam(two_ranks(), f64, options), [&](std::size_t i, int step,
+                                                                 double w) {
       const double g = average_gradient(step, i) + decay * w;
       m[i] = options.beta1 * m[i] + (1 - options.beta1) * g;
       v[i] = options.beta2 * v[i] + (1 - options.beta2) * g * g;
@@ -182,5 +200,6 @@ TEST_CASE("the defaults are PyTorch's") {
   const programs::AdamOptions adam;
   CHECK((adam.beta1 == 0.9 && adam.beta2 == 0.999 && adam.eps == 1e-8 && adam.weight_decay == 0));
   const programs::AdamWOptions adamw;
-  CHECK((adamw.beta1 == 0.9 && adamw.beta2 == 0.999 && adamw.eps == 1e-8 && adamw.weight_decay == 0.01));
+  CHECK((adamw.beta1 == 0.9 && adamw.beta2 == 0.999 && adamw.eps == 1e-8 &&
+         adamw.weight_decay == 0.01));
 }

@@ -37,7 +37,8 @@ ir::RankData result_of(const Program& program, const ir::RankData& x, const ir::
 
 TEST_CASE("updates behind the gather are computed on slices and gathered for their states") {
   const Momentum before;
-  const Program p = after(before.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}));
+  const Program p =
+      after(before.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}));
   CHECK(p.graph()->find("avg.all_gather") == -1);
   CHECK(type_of(p, "m.slice") == "m.slice: f32[n] sliced(0)");
   CHECK(operands(p, "m.slice") == Names{"multiply_6", "avg.reduce_scatter"});
@@ -110,20 +111,24 @@ TEST_CASE("what is named must depend on the gather") {
   const Momentum step;
   const Schedule split = Schedule().split("avg");
   CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"multiply_6"})) ==
-        "'multiply_6' (multiply) does not depend on 'avg.all_gather' (all_gather), so there is nothing to move; name "
+        "'multiply_6' (multiply) does not depend on 'avg.all_gather' (all_gather), so there is "
+        "nothing to move; name "
         "values computed from it");
   CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"avg.all_gather"})) ==
-        "'avg.all_gather' (all_gather) does not depend on 'avg.all_gather' (all_gather), so there is nothing to move; "
+        "'avg.all_gather' (all_gather) does not depend on 'avg.all_gather' (all_gather), so there "
+        "is nothing to move; "
         "name values computed from it");
   CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"w.neu"})) ==
         "program 'step' has no value 'w.neu'; did you mean 'w.new'?");
-  CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {})) == "'before' is empty; name the values that move");
+  CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {})) ==
+        "'before' is empty; name the values that move");
 }
 
 TEST_CASE("computation moves across an all_gather, and across nothing else") {
   const Momentum step;
   CHECK(reason(step.p, Schedule().reorder("avg", {"m.new"})) ==
-        "'avg' (all_reduce) is no all_gather; computation moves across an all_gather, which splitting an all_reduce "
+        "'avg' (all_reduce) is no all_gather; computation moves across an all_gather, which "
+        "splitting an all_reduce "
         "makes");
 }
 
@@ -131,7 +136,8 @@ TEST_CASE("what needs whole operands does not move") {
   Momentum step;
   step.p.output("y", (step.avg * norm(step.avg).named("length")).named("y"));
   CHECK(reason(step.p, Schedule().split("avg").reorder("avg.all_gather", {"y"})) ==
-        "'sum_13' (reduction) lies between 'avg.all_gather' (all_gather) and the named values and needs whole operands; "
+        "'sum_13' (reduction) lies between 'avg.all_gather' (all_gather) and the named values and "
+        "needs whole operands; "
         "only pointwise ops and updates move across an all_gather");
 }
 
@@ -140,7 +146,8 @@ TEST_CASE("what combines with values of each rank's own does not move") {
   step.p.output("y", (step.avg + step.g).named("y"));
   CHECK(reason(step.p, Schedule().split("avg").reorder("avg.all_gather", {"y"})) ==
         "'y' (add) cannot run on slices: in program 'step', 'y.slice' (add): along axis 'world' "
-        "'avg.reduce_scatter' is f32[n] sliced(0) and 'g' is f32[n] local; values of each rank's own and slices of one tensor do not combine: "
+        "'avg.reduce_scatter' is f32[n] sliced(0) and 'g' is f32[n] local; values of each rank's "
+        "own and slices of one tensor do not combine: "
         "reduce_scatter the local operand or all_gather the sliced one");
 }
 
@@ -150,17 +157,23 @@ TEST_CASE("an update that broadcasts its value does not move") {
   const Value row = all_gather(p.input("row", f32, {6}, sliced(0))).named("whole");
   update(matrix, row * 2);
   CHECK(reason(p, Schedule().reorder("whole", {"matrix.new"})) ==
-        "'matrix.new' (update) broadcasts its value over the state; a slice of the value is no slice of the state");
+        "'matrix.new' (update) broadcasts its value over the state; a slice of the value is no "
+        "slice of the state");
 }
 
 TEST_CASE("what is in a kernel does not move, nor does the gather of a kernel") {
   const Momentum step;
   const Schedule split = Schedule().split("avg");
-  CHECK(reason(step.p, Schedule(split).fuse("k", "computation", {"m.new"}).reorder("avg.all_gather", {"m.new"})) ==
+  CHECK(reason(step.p, Schedule(split)
+                           .fuse("k", "computation", {"m.new"})
+                           .reorder("avg.all_gather", {"m.new"})) ==
         "'add_7' (add) is in kernel 'k' already; reorder before fusing");
   const Schedule fused =
-      Schedule(split).reorder("avg.all_gather", {"m.new", "w.new"}).as_slice("m").dead().fuse(
-          "k", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "w.new", "m.new"});
+      Schedule(split)
+          .reorder("avg.all_gather", {"m.new", "w.new"})
+          .as_slice("m")
+          .dead()
+          .fuse("k", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "w.new", "m.new"});
   CHECK(reason(step.p, Schedule(fused).reorder("w.all_gather", {"w.new"})) ==
         "'w.all_gather' (all_gather) is in kernel 'k' already; reorder before fusing");
 }

@@ -1,4 +1,5 @@
-// Schedules as JSON: round trips, the published schema, and an error with a pointer for whatever is wrong.
+// Schedules as JSON: round trips, the published schema, and an error with a pointer for whatever is
+// wrong.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -33,7 +34,8 @@ TEST_CASE("a schedule built in C++ survives a round trip, knobs included") {
                                 .reorder("avg.all_gather", {"m.new", "w.new"})
                                 .as_slice("m")
                                 .dead()
-                                .fuse("k", "all_reduce", {"avg.reduce_scatter", "w.new"}, {"direct", "simple", 4, 256, 16})
+                                .fuse("k", "all_reduce", {"avg.reduce_scatter", "w.new"},
+                                      {"direct", "simple", 4, 256, 16})
                                 .fuse("l", "computation", {"x"});
   const Schedule read = Schedule::parse(schedule.json());
   CHECK(read.json() == schedule.json());
@@ -42,7 +44,11 @@ TEST_CASE("a schedule built in C++ survives a round trip, knobs included") {
 }
 
 TEST_CASE("JSON holds what differs from the fallbacks") {
-  CHECK(Schedule("s").split("avg").dead().fuse("k", "computation", {"x"}, {"", "", 0, 64, 0}).json() == R"({
+  CHECK(Schedule("s")
+            .split("avg")
+            .dead()
+            .fuse("k", "computation", {"x"}, {"", "", 0, 64, 0})
+            .json() == R"({
   "coconet_schedule": 1,
   "name": "s",
   "steps": [
@@ -109,13 +115,15 @@ TEST_CASE("the schema has every transformation with its parameters, and forbids 
     CHECK(arguments["properties"].size() == row.parameters.size());
     for (const sched::Parameter& parameter : row.parameters) {
       INFO(row.name << "." << parameter.name);
-      CHECK(arguments["properties"][std::string(parameter.name)]["description"] == parameter.summary);
+      CHECK(arguments["properties"][std::string(parameter.name)]["description"] ==
+            parameter.summary);
     }
   }
 }
 
 TEST_CASE("text that is no JSON is refused with line and column") {
-  CHECK_THAT(error_of("{\n  \"coconet_schedule\" 1}"), StartsWith("schedule JSON, line 2, column 22: syntax error"));
+  CHECK_THAT(error_of("{\n  \"coconet_schedule\" 1}"),
+             StartsWith("schedule JSON, line 2, column 22: syntax error"));
   CHECK_THAT(error_of(""), StartsWith("schedule JSON, line 1, column 1: syntax error"));
   CHECK(error_of(R"({"coconet_schedule": 1, "coconet_schedule": 1})") ==
         "schedule JSON: the key 'coconet_schedule' appears twice in one object");
@@ -123,7 +131,8 @@ TEST_CASE("text that is no JSON is refused with line and column") {
 
 TEST_CASE("errors at the top level point at what is wrong") {
   CHECK(error_of("[]") ==
-        "schedule JSON: is an array; it must be an object with the keys coconet_schedule, name and steps");
+        "schedule JSON: is an array; it must be an object with the keys coconet_schedule, name and "
+        "steps");
   CHECK(error_of("{}") == "schedule JSON: the key 'coconet_schedule' is missing");
   CHECK(error_of(R"({"coconet_schedule": 2, "phases": []})") ==
         "schedule JSON at /coconet_schedule: version 2 is unknown; this library reads version 1");
@@ -131,20 +140,25 @@ TEST_CASE("errors at the top level point at what is wrong") {
         "schedule JSON at /coconet_schedule: is a string; it must be a whole number of at least 1");
   CHECK(error_of(R"({"coconet_schedule": 1, "name": "s", "step": []})") ==
         "schedule JSON at /step: unknown key 'step'; did you mean 'steps'?");
-  CHECK(error_of(R"({"coconet_schedule": 1, "steps": []})") == "schedule JSON: the key 'name' is missing");
+  CHECK(error_of(R"({"coconet_schedule": 1, "steps": []})") ==
+        "schedule JSON: the key 'name' is missing");
   CHECK(error_of(R"({"coconet_schedule": 1, "name": 3, "steps": []})") ==
         "schedule JSON at /name: is the number 3; it must be a string");
-  CHECK(error_of(R"({"coconet_schedule": 1, "name": "s"})") == "schedule JSON: the key 'steps' is missing");
+  CHECK(error_of(R"({"coconet_schedule": 1, "name": "s"})") ==
+        "schedule JSON: the key 'steps' is missing");
   CHECK(error_of(R"({"coconet_schedule": 1, "name": "s", "steps": {}})") ==
         "schedule JSON at /steps: is an object; it must be an array");
   CHECK(error_of(R"({"coconet_schedule": 1, "name": "s", "description": [], "steps": []})") ==
         "schedule JSON at /description: is an array; it must be a string");
-  CHECK(error_of(R"({"coconet_schedule": 1, "name": "s", "description": "d", "$schema": "x", "steps": []})") ==
-        "(accepted)");
+  CHECK(
+      error_of(
+          R"({"coconet_schedule": 1, "name": "s", "description": "d", "$schema": "x", "steps": []})") ==
+      "(accepted)");
 }
 
 TEST_CASE("a step is an object with one transformation") {
-  const std::string shape = "; it must be an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}";
+  const std::string shape =
+      "; it must be an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}";
   CHECK(error_of(with_step(R"("dead")")) == "schedule JSON at /steps/0: is a string" + shape);
   CHECK(error_of(with_step("{}")) == "schedule JSON at /steps/0: is an object" + shape);
   CHECK(error_of(with_step(R"({"dead": {}, "split": {"op": "avg"}})")) ==
@@ -152,7 +166,8 @@ TEST_CASE("a step is an object with one transformation") {
   CHECK(error_of(with_step(R"({"dead": {}}, {"splt": {}})")) ==
         "schedule JSON at /steps/1: unknown transformation 'splt'; did you mean 'split'?");
   CHECK(error_of(with_step(R"({"parallelise": {}})")) ==
-        "schedule JSON at /steps/0: unknown transformation 'parallelise'; known are split, reorder, as_slice, dead, "
+        "schedule JSON at /steps/0: unknown transformation 'parallelise'; known are split, "
+        "reorder, as_slice, dead, "
         "fuse");
   CHECK(error_of(with_step(R"({"dead": []})")) ==
         "schedule JSON at /steps/0/dead: is an array; it must be an object");
@@ -165,49 +180,71 @@ TEST_CASE("errors in arguments point at them") {
         "schedule JSON at /steps/0/split: the key 'op' is missing: the all_reduce to split");
   CHECK(error_of(with_step(R"({"split": {"op": ["avg"]}})")) ==
         "schedule JSON at /steps/0/split/op: is an array; it must be a string");
-  CHECK(error_of(with_step(R"({"split": {"op": "avg", "dim": "0"}})")) ==
-        "schedule JSON at /steps/0/split/dim: is a string; it must be a whole number of at least 0");
+  CHECK(
+      error_of(with_step(R"({"split": {"op": "avg", "dim": "0"}})")) ==
+      "schedule JSON at /steps/0/split/dim: is a string; it must be a whole number of at least 0");
   CHECK(error_of(with_step(R"({"split": {"op": "avg", "dim": 0.5}})")) ==
-        "schedule JSON at /steps/0/split/dim: is the number 0.5; it must be a whole number of at least 0");
+        "schedule JSON at /steps/0/split/dim: is the number 0.5; it must be a whole number of at "
+        "least 0");
   CHECK(error_of(with_step(R"({"split": {"op": "avg", "dim": 9223372036854775808}})")) ==
-        "schedule JSON at /steps/0/split/dim: is the number 9223372036854775808; it must be a whole number of at least 0 "
+        "schedule JSON at /steps/0/split/dim: is the number 9223372036854775808; it must be a "
+        "whole number of at least 0 "
         "and below 2^63");
   CHECK(error_of(with_step(R"({"split": {"op": "avg", "into": "halves"}})")) ==
-        "schedule JSON at /steps/0/split/into: unknown into 'halves'; known are reduce_scatter+all_gather, "
+        "schedule JSON at /steps/0/split/into: unknown into 'halves'; known are "
+        "reduce_scatter+all_gather, "
         "reduce+broadcast");
   CHECK(error_of(with_step(R"({"fuse": {"kernel": "k", "kind": "compute", "ops": []}})")) ==
-        "schedule JSON at /steps/0/fuse/kind: unknown kind 'compute'; known are computation, all_reduce");
+        "schedule JSON at /steps/0/fuse/kind: unknown kind 'compute'; known are computation, "
+        "all_reduce");
   CHECK(error_of(with_step(R"({"reorder": {"all_gather": "g", "before": "w.new"}})")) ==
         "schedule JSON at /steps/0/reorder/before: is a string; it must be an array");
   CHECK(error_of(with_step(R"({"reorder": {"all_gather": "g", "before": ["w.new", null]}})")) ==
         "schedule JSON at /steps/0/reorder/before/1: is null; it must be a string");
-  CHECK(error_of(with_step(R"({"fuse": {"kernel": "k", "kind": "computation", "ops": ["x"], "threads": true}})")) ==
-        "schedule JSON at /steps/0/fuse/threads: is true or false; it must be a whole number of at least 0");
+  CHECK(
+      error_of(with_step(
+          R"({"fuse": {"kernel": "k", "kind": "computation", "ops": ["x"], "threads": true}})")) ==
+      "schedule JSON at /steps/0/fuse/threads: is true or false; it must be a whole number of at "
+      "least 0");
 }
 
 TEST_CASE("a step built in code is checked like one that is read") {
-  CHECK(refusal([] { (void)sched::complete({"splitt", {}}); }) ==
-        "there is no transformation 'splitt'; did you mean 'split'?");
-  CHECK(refusal([] { (void)sched::complete({"parallelise", {}}); }) ==
-        "there is no transformation 'parallelise'; known are [split, reorder, as_slice, dead, fuse]");
-  CHECK(refusal([] { (void)sched::complete({"split", {}}); }) == "split needs 'op': the all_reduce to split");
-  CHECK(refusal([] { (void)sched::complete({"split", {{"op", "avg"}, {"axis", "world"}}}); }) ==
-        "split has no parameter 'axis'; it takes [op, into, dim]");
-  CHECK(refusal([] { (void)sched::complete({"split", {{"op", std::int64_t{1}}}}); }) ==
-        "split: 'op' must be a string: the all_reduce to split");
-  CHECK(refusal([] { (void)sched::complete({"split", {{"op", "avg"}, {"dim", "0"}}}); }) ==
-        "split: 'dim' must be a whole number: the dimension that reduce_scatter slices");
-  CHECK(refusal([] { (void)sched::complete({"reorder", {{"all_gather", "g"}, {"before", "w"}}}); }) ==
-        "reorder: 'before' must be a list of strings: the last values of the computation that moves; what lies between "
+  CHECK(refusal([] {
+          (void)sched::complete({"splitt", {}});
+        }) == "there is no transformation 'splitt'; did you mean 'split'?");
+  CHECK(
+      refusal([] {
+        (void)sched::complete({"parallelise", {}});
+      }) ==
+      "there is no transformation 'parallelise'; known are [split, reorder, as_slice, dead, fuse]");
+  CHECK(refusal([] {
+          (void)sched::complete({"split", {}});
+        }) == "split needs 'op': the all_reduce to split");
+  CHECK(refusal([] {
+          (void)sched::complete({"split", {{"op", "avg"}, {"axis", "world"}}});
+        }) == "split has no parameter 'axis'; it takes [op, into, dim]");
+  CHECK(refusal([] {
+          (void)sched::complete({"split", {{"op", std::int64_t{1}}}});
+        }) == "split: 'op' must be a string: the all_reduce to split");
+  CHECK(refusal([] {
+          (void)sched::complete({"split", {{"op", "avg"}, {"dim", "0"}}});
+        }) == "split: 'dim' must be a whole number: the dimension that reduce_scatter slices");
+  CHECK(refusal([] {
+          (void)sched::complete({"reorder", {{"all_gather", "g"}, {"before", "w"}}});
+        }) ==
+        "reorder: 'before' must be a list of strings: the last values of the computation that "
+        "moves; what lies between "
         "moves with them");
   const Momentum step;
-  CHECK(sched::legal(*step.p.graph(), {"splitt", {}}) == "there is no transformation 'splitt'; did you mean 'split'?");
+  CHECK(sched::legal(*step.p.graph(), {"splitt", {}}) ==
+        "there is no transformation 'splitt'; did you mean 'split'?");
   CHECK(sched::legal(*step.p.graph(), {"split", {{"op", "avg"}}}).empty());
 }
 
 TEST_CASE("a schedule that does not exist is answered with the nearest that ships") {
   CHECK(refusal<ScheduleError>([] { (void)Schedule::load("adam-fuse.json"); }) ==
-        "there is no schedule file 'adam-fuse.json', and none of that name ships; did you mean 'adam-fused.json'?");
+        "there is no schedule file 'adam-fuse.json', and none of that name ships; did you mean "
+        "'adam-fused.json'?");
   CHECK(refusal<ScheduleError>([] { (void)Schedule::load("/no/such/place.json"); }) ==
         "there is no schedule file '/no/such/place.json', and none of that name ships");
 }
@@ -230,9 +267,11 @@ TEST_CASE("a file comes before the shipped schedule of its name") {
 
 TEST_CASE("an illegal step is named with its number and its arguments") {
   const Momentum step;
-  CHECK(refusal<ScheduleError>([&] { (void)Schedule("mine").dead().as_slice("m").apply(step.p); }) ==
-        "schedule 'mine', step 2 (as_slice state=m): the update of 'm' (state) writes 'add_7' (add), which is computed "
-        "whole; reorder that computation before an all_gather first");
+  CHECK(
+      refusal<ScheduleError>([&] { (void)Schedule("mine").dead().as_slice("m").apply(step.p); }) ==
+      "schedule 'mine', step 2 (as_slice state=m): the update of 'm' (state) writes 'add_7' (add), "
+      "which is computed "
+      "whole; reorder that computation before an all_gather first");
 }
 
 TEST_CASE("apply returns the program before and after each step") {

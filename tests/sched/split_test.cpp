@@ -35,11 +35,14 @@ TEST_CASE("split slices the dimension that it is told, along the axis of the all
   const Value x = p.input("x", f32, {4, 6}, Layout::on({{"pp", sliced(0)}, {"tp", local}}));
   (void)all_reduce(x, sum, "tp").named("y");
   const Program q = after(p, Schedule().split("y", "reduce_scatter+all_gather", 1));
-  CHECK(type_of(q, "y.reduce_scatter") == "y.reduce_scatter: f32[4, 6] {pp: sliced(0), tp: sliced(1)}");
+  CHECK(type_of(q, "y.reduce_scatter") ==
+        "y.reduce_scatter: f32[4, 6] {pp: sliced(0), tp: sliced(1)}");
   CHECK(type_of(q, "y.all_gather") == "y.all_gather: f32[4, 6] {pp: sliced(0), tp: replicated}");
   CHECK(reason(p, Schedule().split("y")) ==
-        "in program 'grid', 'y.reduce_scatter' (reduce_scatter): dimension 0 is also sliced along axis 'pp': 'x' is "
-        "f32[4, 6] {pp: sliced(0), tp: local}; use another dimension, or all_gather along that axis first");
+        "in program 'grid', 'y.reduce_scatter' (reduce_scatter): dimension 0 is also sliced along "
+        "axis 'pp': 'x' is "
+        "f32[4, 6] {pp: sliced(0), tp: local}; use another dimension, or all_gather along that "
+        "axis first");
 }
 
 TEST_CASE("an output keeps its name when its all_reduce is split") {
@@ -64,8 +67,10 @@ TEST_CASE("the halves get names that are free") {
 TEST_CASE("only an all_reduce can be split") {
   const Momentum step;
   CHECK(refusal([&] { (void)after(step.p, Schedule("mine").split("m.new")); }) ==
-        "schedule 'mine', step 1 (split op=m.new): 'm.new' (update) is no all_reduce; only an all_reduce can be split");
-  CHECK(reason(step.p, Schedule().split("av")) == "program 'step' has no value 'av'; did you mean 'avg'?");
+        "schedule 'mine', step 1 (split op=m.new): 'm.new' (update) is no all_reduce; only an "
+        "all_reduce can be split");
+  CHECK(reason(step.p, Schedule().split("av")) ==
+        "program 'step' has no value 'av'; did you mean 'avg'?");
 }
 
 TEST_CASE("an all_reduce whose halves would have no dimension to slice is refused") {
@@ -74,7 +79,8 @@ TEST_CASE("an all_reduce whose halves would have no dimension to slice is refuse
   const Value total = all_reduce(sum(x), sum).named("total");
   p.output("y", total + all_reduce(x, sum).named("rows"));
   CHECK(reason(p, Schedule().split("total")) ==
-        "'dim' is 0, but total: f32[] replicated has no dimension to slice; split it into reduce+broadcast");
+        "'dim' is 0, but total: f32[] replicated has no dimension to slice; split it into "
+        "reduce+broadcast");
   CHECK(reason(p, Schedule().split("rows", "reduce_scatter+all_gather", 1)) ==
         "'dim' is 1, but rows: f32[4] replicated has dimension 0 only");
   CHECK(type_of(after(p, Schedule().split("total", "reduce+broadcast")), "total.broadcast") ==
@@ -102,7 +108,8 @@ TEST_CASE("an all_reduce in a kernel is not split") {
   // Only a program file can say this: fuse takes no all_reduce.
   Momentum step;
   step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::computation, {step.avg.id()}, {}});
-  CHECK(reason(step.p, Schedule().split("avg")) == "'avg' (all_reduce) is in kernel 'k' already; split it before it is fused");
+  CHECK(reason(step.p, Schedule().split("avg")) ==
+        "'avg' (all_reduce) is in kernel 'k' already; split it before it is fused");
 }
 
 TEST_CASE("every all_reduce is a candidate, both ways where it has dimensions") {

@@ -12,7 +12,9 @@
 
 namespace coconet {
 
-inline Mesh two_ranks() { return Mesh({{"world", 2}}); }
+inline Mesh two_ranks() {
+  return Mesh({{"world", 2}});
+}
 
 /// An optimizer in small: w -= lr * m1, m1 = 0.9 m + avg, on the average gradient.
 struct Momentum {
@@ -28,7 +30,9 @@ struct Momentum {
 };
 
 /// The program after `schedule`.
-inline Program after(const Program& program, const Schedule& schedule) { return schedule.apply(program).back(); }
+inline Program after(const Program& program, const Schedule& schedule) {
+  return schedule.apply(program).back();
+}
 
 /// What the schedule's refusal says after "schedule 'unnamed', step I (...): ".
 inline std::string reason(const Program& program, const Schedule& schedule) {
@@ -44,7 +48,8 @@ inline const ir::Node& node(const Program& program, const std::string& name) {
 /// The names of the operands of value `name`.
 inline std::vector<std::string> operands(const Program& program, const std::string& name) {
   std::vector<std::string> names;
-  for (const ir::ValueId id : node(program, name).operands) names.push_back(program.graph()->at(id).name);
+  for (const ir::ValueId id : node(program, name).operands)
+    names.push_back(program.graph()->at(id).name);
   return names;
 }
 
@@ -64,9 +69,11 @@ inline std::vector<std::string> members(const Program& program, const std::strin
 }
 
 /// Checks that every candidate of the transformation is legal, and returns the candidates as text.
-inline std::vector<std::string> legal_candidates(const Program& program, std::string_view transformation) {
+inline std::vector<std::string> legal_candidates(const Program& program,
+                                                 std::string_view transformation) {
   std::vector<std::string> texts;
-  for (const sched::Step& step : sched::find_transformation(transformation)->candidates(*program.graph())) {
+  for (const sched::Step& step :
+       sched::find_transformation(transformation)->candidates(*program.graph())) {
     const std::string why = sched::legal(*program.graph(), step);
     texts.push_back(why.empty() ? to_string(step) : "illegal: " + why);
   }

@@ -1,0 +1,150 @@
+// The host half of the device prelude, compiled as kernels are: 16-bit floats against the library's own, for all values,
+// and reductions inside a block.
+#include <catch2/catch.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "coconet/dtype.h"
+#include "jit/backend/backend.h"
+#include "jit/codegen/codegen.h"
+
+using namespace coconet;
+
+namespace {
+
+/// A kernel over `Out* out`, `const In* in` and their `count`, whose body is `statements`.
+template <class Out, class In>
+class TwoArrays {
+ public:
+  TwoArrays(const std::string& out, const std::string& in, const std::string& statements) {
+    jit::KernelText text;
+    text.name = "two_arrays";
+    text.source = "struct Args {\n  " + out + "* out;\n  const " + in + "* in;\n  index_t count;\n};\n\n" +
+                  "DEVICE void two_arrays_block(const Args& a, const Block& block) {\n" + statements +
+                  "}\nKERNEL_ENTRY(two_arrays)\n";
+    const jit::Backend::Compiled compiled = jit::host_backend().compile(jit::complete_source(text, "host"));
+    INFO(compiled.log);
+    REQUIRE(compiled.ok);
+    kernel_ = jit::load_host_kernel(compiled.binary, text.name);
+  }
+  void operator()(std::vector<Out>& out, const std::vector<In>& in) const {
+    const std::uint64_t words[] = {reinterpret_cast<std::uint64_t>(out.data()),
+                                   reinterpret_cast<std::uint64_t>(in.data()), in.size()};
+    kernel_->launch(words, 1);
+  }
+
+ private:
+  std::shared_ptr<const jit::Kernel> kernel_;
+};
+
+template <class Narrow>
+void require_widens(const std::string& type) {
+  std::vector<std::uint16_t> bits(65536);
+  std::iota(bits.begin(), bits.end(), std::uint16_t{0});
+  std::vector<float> wide(bits.size());
+  TwoArrays<float, std::uint16_t>("f32", type, "  for (index_t i = 0; i < a.count; ++i) a.out[i] = wide(a.in[i]);\n")(wide, bits);
+  int wrong = 0;
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    Narrow value;
+    value.bits = bits[i];
+    const auto expected = static_cast<float>(value);
+    const bool same = std::isnan(expected) ? std::isnan(wide[i])
+                                           : std::bit_cast<std::uint32_t>(expected) == std::bit_cast<std::uint32_t>(wide[i]);
+    if (!same && ++wrong <= 3) FAIL_CHECK(type << " " << bits[i] << " widens to " << wide[i] << ", expected " << expected);
+  }
+  CHECK(wrong == 0);
+}
+
+/// Every float with `low_bits` bits below those that the narrow type keeps, at, and one unit around, each value and each
+/// midpoint between two values.
+template <class Narrow>
+void require_narrows(const std::string& type, unsigned low_bits) {
+  const std::uint32_t half = std::uint32_t{1} << (low_bits - 1);
+  std::vector<float> values;
+  for (std::uint64_t high = 0; high < (std::uint64_t{1} << 32); high += std::uint64_t{1} << low_bits) {
+    for (const std::uint32_t low : {0U, 1U, half - 1, half, half + 1, 2 * half - 1}) {
+      values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(high) | low));
+    }
+  }
+  std::vector<std::uint16_t> narrow(values.size());
+  TwoArrays<std::uint16_t, float>(type, "f32", "  for (index_t i = 0; i < a.count; ++i) a.out[i] = narrow<" + type +
+                                                   ">(a.in[i]);\n")(narrow, values);
+  int wrong = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Narrow expected(static_cast<double>(values[i]));
+    Narrow got;
+    got.bits = narrow[i];
+    const bool same = std::isnan(values[i]) ? std::isnan(static_cast<float>(got)) : got.bits == expected.bits;
+    if (!same && ++wrong <= 3) {
+      FAIL_CHECK(values[i] << " narrows to " << type << " " << got.bits << ", expected " << expected.bits);
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+template <class T>
+T reduced(const std::string& type, const std::string& op, const std::vector<T>& values) {
+  std::vector<T> out(1);
+  TwoArrays<T, T>(type, type, "  a.out[0] = block_reduce<" + op + ", " + type +
+                                  ">(block, a.count, [&](index_t j) -> " + type + " { return a.in[j]; });\n")(out, values);
+  return out[0];
+}
+
+}  // namespace
+
+TEST_CASE("every f16 widens to the same float") { require_widens<Half>("f16"); }
+
+TEST_CASE("every bf16 widens to the same float") { require_widens<BFloat16>("bf16"); }
+
+TEST_CASE("floats round to the nearest f16, ties to even") { require_narrows<Half>("f16", 13); }
+
+TEST_CASE("floats round to the nearest bf16, ties to even") { require_narrows<BFloat16>("bf16", 16); }
+
+TEST_CASE("a block reduces any number of elements, none included") {
+  const TwoArrays<std::int64_t, std::int64_t> all(
+      "i64", "i64",
+      "  const auto element = [&](index_t j) -> i64 { return a.in[j]; };\n"
+      "  a.out[0] = block_reduce<sum_of, i64>(block, a.count, element);\n"
+      "  a.out[1] = block_reduce<max_of, i64>(block, a.count, element);\n"
+      "  a.out[2] = block_reduce<min_of, i64>(block, a.count, element);\n"
+      "  a.out[3] = block_reduce<prod_of, i64>(block, a.count, element);\n");
+  for (std::int64_t count = 0; count < 70; ++count) {
+    std::vector<std::int64_t> values;
+    std::int64_t sum = 0, product = 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      values.push_back(i % 5 == 0 ? -1 - i : i);
+      sum += values.back();
+      product = static_cast<std::int64_t>(static_cast<std::uint64_t>(product) * static_cast<std::uint64_t>(values.back()));
+    }
+    std::vector<std::int64_t> out(4);
+    all(out, values);
+    INFO(count);
+    CHECK(out[0] == sum);
+    CHECK(out[1] == (count == 0 ? std::numeric_limits<std::int64_t>::min() : *std::max_element(values.begin(), values.end())));
+    CHECK(out[2] == (count == 0 ? std::numeric_limits<std::int64_t>::max() : *std::min_element(values.begin(), values.end())));
+    CHECK(out[3] == product);
+  }
+}
+
+TEST_CASE("a block's largest and least of numbers with NaN is NaN, of none an infinity") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK(std::isnan(reduced<float>("f32", "max_of", {1, nan, 3})));
+  CHECK(std::isnan(reduced<float>("f32", "min_of", {nan, 2, 3})));
+  CHECK(reduced<float>("f32", "max_of", {}) == -infinity);
+  CHECK(reduced<float>("f32", "min_of", {}) == infinity);
+}
+
+TEST_CASE("narrow integers reduce with wrapping") {
+  CHECK(reduced<std::int8_t>("i8", "sum_of", {100, 100}) == static_cast<std::int8_t>(200));
+  CHECK(reduced<std::uint8_t>("u8", "prod_of", {20, 20}) == static_cast<std::uint8_t>(400));
+  CHECK(reduced<std::int8_t>("i8", "max_of", {}) == -128);
+  CHECK(reduced<std::uint8_t>("u8", "min_of", {}) == 255);
+}

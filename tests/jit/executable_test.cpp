@@ -1,0 +1,294 @@
+// An executable: its buffers, bindings, reports, and where its kernels come from.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "coconet/coconet.h"
+#include "jit/child_process.h"
+#include "jit/kernel_store.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+constexpr std::size_t padding = 64;
+
+std::size_t padded(std::size_t bytes) { return (bytes + padding - 1) / padding * padding; }
+
+/// x += factor * g, on every rank, and y = x before that.
+Program accumulate(int ranks) {
+  Program program("accumulate", Mesh({{"world", ranks}}));
+  const Dim n = program.dim("n", 100);
+  const Value g = program.input("g", f32, {n}, local);
+  const Value x = program.state("x", f32, {n}, local);
+  const Value factor = program.scalar("factor");
+  update(x, x + factor * g);
+  program.output("y", x * 1);
+  return program;
+}
+
+/// What ranks found wrong, as Catch's assertions are for one thread only.
+void require_on_rank(bool right, const char* what) {
+  if (!right) throw std::runtime_error(what);
+}
+#define REQUIRE_ON_RANK(...) require_on_rank((__VA_ARGS__), #__VA_ARGS__)
+
+CacheCounters difference(const CacheCounters& after, const CacheCounters& before) {
+  return {after.hit_memory - before.hit_memory, after.hit_disk - before.hit_disk, after.hit_peer - before.hit_peer,
+          after.miss - before.miss};
+}
+
+}  // namespace
+
+TEST_CASE("a sliced state takes 1/n of the memory, padded to 64 bytes") {
+  for (const int ranks : {1, 2, 3, 5}) {
+    for (const std::size_t n : {1, 2, 17, 1000, 4099}) {
+      INFO(ranks << " ranks, " << n << " elements");
+      REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+        const Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"), world,
+                                        {{"n", static_cast<std::int64_t>(n)}});
+        const std::size_t size = static_cast<std::size_t>(world.size());
+        const std::size_t rank = static_cast<std::size_t>(world.rank());
+        const std::size_t block = (n + size - 1) / size;
+        const std::size_t begin = std::min(n, rank * block);
+        for (const char* name : {"m", "v"}) {
+          REQUIRE_ON_RANK(step.count(name) == std::min(n, begin + block) - begin);
+          REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(block * sizeof(float)));
+        }
+        for (const char* name : {"w", "g"}) {
+          REQUIRE_ON_RANK(step.count(name) == n);
+          REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(n * sizeof(float)));
+        }
+      }));
+    }
+  }
+}
+
+TEST_CASE("the library's own memory is zeroed, aligned, and the same at every call") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world);
+  const std::span<float> x = step.buffer<float>("x");
+  REQUIRE(x.size() == 100);
+  CHECK(std::all_of(x.begin(), x.end(), [](float value) { return value == 0; }));
+  CHECK(reinterpret_cast<std::uintptr_t>(x.data()) % padding == 0);
+  CHECK(step.buffer<float>("x").data() == x.data());
+}
+
+TEST_CASE("a step works in the caller's memory, and in other memory after it is bound again") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 3}});
+  std::vector<float> g = {1, 2, 3};
+  std::vector<float> x = {10, 20, 30};
+  std::vector<float> y(3);
+  step.bind("g", g);
+  step.bind("x", std::span<float>(x));
+  step.bind("y", y);
+  step.run({{"factor", 2}});
+  CHECK(x == std::vector<float>{12, 24, 36});
+  CHECK(y == std::vector<float>{10, 20, 30});
+
+  std::vector<float> other = {0, 0, 1};
+  step.bind("x", other);
+  step.run({{"factor", 1}});
+  CHECK(other == std::vector<float>{1, 2, 4});
+  CHECK(x == std::vector<float>{12, 24, 36});
+
+  const std::span<float> own = step.buffer<float>("x");
+  step.run({{"factor", 1}});
+  CHECK(std::vector<float>(own.begin(), own.end()) == std::vector<float>{1, 2, 3});
+  CHECK(other == std::vector<float>{1, 2, 4});
+}
+
+TEST_CASE("an output needs no binding") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 3}});
+  step.buffer<float>("g")[2] = 5;
+  step.buffer<float>("x")[2] = 7;
+  step.run({{"factor", 1}});
+  CHECK(step.buffer<float>("y")[2] == 7);
+  CHECK(step.buffer<float>("x")[2] == 12);
+}
+
+TEST_CASE("buffers of the world serve kernels that reach them from other ranks") {
+  for (const int ranks : {1, 2, 3}) {
+    REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+      Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"), world, {{"n", 17}});
+      const Buffer g = world.allocate(f32, 17);
+      Buffer w = world.allocate(f32, 17);
+      step.bind("g", g);
+      step.bind("w", w);
+      for (std::size_t i = 0; i < 17; ++i) {
+        g.as<float>()[i] = static_cast<float>(world.rank() + 1);
+        w.as<float>()[i] = static_cast<float>(i);
+      }
+      step.run({{"lr", 1}});
+      const float mean_gradient = static_cast<float>(world.size() + 1) / 2;
+      for (std::size_t i = 0; i < 17; ++i) {
+        REQUIRE_ON_RANK(w.as<float>()[i] == static_cast<float>(i) - mean_gradient);
+      }
+      // The executable keeps what it is bound to, and other memory takes its place.
+      const Buffer second = world.allocate(f32, 17);
+      step.bind("w", second);
+      w = Buffer();
+      step.run({{"lr", 1}});
+      REQUIRE_ON_RANK(second.as<float>()[16] == -mean_gradient);
+      world.barrier();
+    }));
+  }
+}
+
+TEST_CASE("user memory serves what no other rank reaches, beside the library's") {
+  REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+    Executable step =
+        compile(programs::momentum_sgd(Mesh::over(world)), Schedule::load("momentum_sgd-fused.json"), world, {{"n", 5}});
+    std::vector<float> m(step.count("m"), 0.0F);
+    step.bind("m", m);
+    for (float& g : step.buffer<float>("g")) g = 2;
+    const std::span<float> w = step.buffer<float>("w");
+    step.run({{"lr", 0.5}});
+    for (const float value : m) REQUIRE_ON_RANK(value == 2);
+    for (const float value : w) REQUIRE_ON_RANK(value == -1);
+    world.barrier();
+  }));
+}
+
+TEST_CASE("an executable can be moved") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 1}});
+  step.buffer<float>("g")[0] = 1;
+  const std::span<float> x = step.buffer<float>("x");
+  Executable moved = std::move(step);
+  moved.run({{"factor", 1}});
+  moved = compile(accumulate(1), Schedule(), world, {{"n", 2}});
+  CHECK(moved.count("x") == 2);
+  CHECK(x.size() == 1);
+}
+
+TEST_CASE("an executable shows its program, its plan and its sources") {
+  REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+    const Executable step =
+        compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"), world, {{"n", 8}});
+    REQUIRE_ON_RANK(step.program().str().find("adam_fused") != std::string::npos);
+    REQUIRE_ON_RANK(step.plan().find("adam_fused") != std::string::npos);
+    const auto sources = step.sources();
+    REQUIRE_ON_RANK(sources.size() == 1);
+    REQUIRE_ON_RANK(sources[0].first == "adam_fused");
+    REQUIRE_ON_RANK(sources[0].second.starts_with("// kernel adam_fused of program adam"));
+    REQUIRE_ON_RANK(sources[0].second.find("KERNEL_ENTRY(adam_fused)") != std::string::npos);
+  }));
+}
+
+TEST_CASE("a report names every step in order with time, bytes and its share of the roofline") {
+  for (const char* schedule : {"unfused", "sliced", "fused"}) {
+    INFO(schedule);
+    std::string shown;
+    REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+      constexpr std::int64_t n = 1 << 16;
+      Executable step = compile(programs::adam(Mesh::over(world)),
+                                Schedule::load("adam-" + std::string(schedule) + ".json"), world, {{"n", n}});
+      for (const char* name : {"g", "w", "m", "v"}) (void)step.buffer<float>(name);
+      for (int i = 1; i <= 5; ++i) step.run({{"lr", 1e-3}, {"t", i}});
+      const Report report = step.report();
+      REQUIRE_ON_RANK(report.runs == 5);
+      REQUIRE_ON_RANK(report.ms > 0);
+      double sum = 0;
+      std::set<std::string> kinds;
+      for (const KernelReport& kernel : report.kernels) {
+        REQUIRE_ON_RANK(!kernel.name.empty());
+        REQUIRE_ON_RANK(kernel.ms > 0 && kernel.ms < 1e4);
+        REQUIRE_ON_RANK(kernel.bytes > 0);
+        REQUIRE_ON_RANK(kernel.roofline_share > 0 && kernel.roofline_share < 100);
+        kinds.insert(kernel.kind);
+        sum += kernel.ms;
+      }
+      REQUIRE_ON_RANK(sum < 10 * report.ms + 1);
+      const bool fused = std::string(schedule) == "fused";
+      REQUIRE_ON_RANK(report.kernels.size() == (fused ? 1U : std::string(schedule) == "sliced" ? 3U : 2U));
+      REQUIRE_ON_RANK(kinds == (fused ? std::set<std::string>{"all_reduce"} : std::set<std::string>{"computation", "library"}));
+      // g from two ranks, w to two ranks, m, v and the slice of w read and written: half of 4 bytes n times 2+2+2+2+1.
+      if (fused) REQUIRE_ON_RANK(report.kernels[0].bytes == 9 * n / 2 * 4);
+      REQUIRE_ON_RANK(report.cache.miss + report.cache.hit_disk + report.cache.hit_memory > 0);
+      if (world.rank() == 0) shown = report.str();
+      (void)step.report();
+    }));
+    CHECK_THAT(shown, Catch::Matchers::Contains("roofline") && Catch::Matchers::Contains("median of 5 runs") &&
+                          Catch::Matchers::Contains("kernel cache: "));
+  }
+}
+
+TEST_CASE("one kernel serves all sizes, and a second compile in the process finds it in memory") {
+  const World world = World::self();
+  Program program("any_size", Mesh::over(world));
+  const Value x = program.state("x", f32, {program.dim("n")}, replicated);
+  update(x, 2 * x);
+  const auto counted = [&](std::int64_t n) {
+    const CacheCounters before = jit::cache_counters();
+    (void)compile(program, Schedule(), world, {{"n", n}});
+    return difference(jit::cache_counters(), before);
+  };
+  const CacheCounters first = counted(7);
+  CHECK(first.miss + first.hit_disk == 1);
+  for (const std::int64_t n : {7, 1, 4099}) {
+    const CacheCounters again = counted(n);
+    CHECK(again.hit_memory == 1);
+    CHECK(again.miss == 0);
+    CHECK(again.hit_disk == 0);
+  }
+}
+
+TEST_CASE("the ranks of a process compile a kernel once") {
+  const CacheCounters before = jit::cache_counters();
+  REQUIRE_NOTHROW(World::local(3, [&](World& world) {
+    Program program("once_for_all", Mesh::over(world));
+    const Value x = program.state("x", f32, {17}, replicated);
+    update(x, x * 3 + 1);
+    (void)compile(program, Schedule(), world);
+  }));
+  const CacheCounters counted = difference(jit::cache_counters(), before);
+  CHECK(counted.miss + counted.hit_disk == 1);
+  CHECK(counted.hit_memory == 2);
+}
+
+TEST_CASE("a second process compiles nothing") {
+  const ScratchDirectory scratch;
+  const std::string cache = (scratch.path() / "cache").string();
+  const std::string file = (scratch.path() / "result.json").string();
+  const auto counters = [&](const char* schedule) {
+    const ChildOutput output = run_command(
+        "run adam --schedule " + std::string(schedule) + " --set n=100 --world local:2 --iters 1 --json '" + file + "'",
+        "COCONET_CACHE=rw COCONET_CACHE_DIR='" + cache + "'");
+    INFO(output.text);
+    REQUIRE(output.code == 0);
+    std::ifstream stream(file);
+    return nlohmann::json::parse(stream).at("cache");
+  };
+  for (const char* schedule : {"fused", "unfused"}) {
+    const nlohmann::json first = counters(schedule);
+    CHECK(first.at("miss") == 1);
+    CHECK(first.at("hit_disk") == 0);
+    const nlohmann::json second = counters(schedule);
+    CHECK(second.at("miss") == 0);
+    CHECK(second.at("hit_disk") == 1);
+  }
+}
+
+TEST_CASE("the source of a kernel is the same bytes in 100 processes") {
+  const ChildOutput first = run_command("explain adam --schedule fused --show source");
+  REQUIRE(first.code == 0);
+  REQUIRE_THAT(first.text, Catch::Matchers::Contains("KERNEL_ENTRY(adam_fused)"));
+  int different = 0;
+  for (int process = 1; process < 100; ++process) {
+    // Another environment puts the stack and the arguments elsewhere.
+    const ChildOutput again = run_command("explain adam --schedule fused --show source",
+                                          "PADDING=" + std::string(static_cast<std::size_t>(37 * process), 'x'));
+    different += again.text == first.text ? 0 : 1;
+  }
+  CHECK(different == 0);
+}

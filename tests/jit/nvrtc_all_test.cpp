@@ -1,0 +1,183 @@
+// Every kernel that any test emitted compiles under NVRTC for the architectures we support, and spills nothing.
+//
+// The tests leave complete host sources in COCONET_DUMP_DIR. Their kernels are the same text for all targets: here
+// they get the CUDA half of the prelude. Many go into one compilation, each in a namespace of its own.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "coconet/coconet.h"
+#include "jit/algo/algorithm.h"
+#include "jit/codegen/codegen.h"
+#include "jit/compile/nvrtc.h"
+#include "jit/device/embedded.h"
+#include "sched/plan.h"
+
+using namespace coconet;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int skipped = 77;  // what tests/CMakeLists.txt takes for "skipped"
+constexpr const char* architectures[] = {"sm_80", "sm_90", "sm_100"};
+constexpr std::size_t kernels_in_a_compilation = 32;
+
+/// Where kernels come from, by their text without prelude and comments: one of those that are equal otherwise.
+using Texts = std::map<std::string, std::string>;
+
+/// The kernel after the prelude, from its line "// kernel NAME of program ..." on; empty when there is none.
+std::string kernel_part(const std::string& source) {
+  const std::size_t at = source.rfind("\n// kernel ");
+  return at == std::string::npos ? "" : source.substr(at + 1);
+}
+
+/// `text` without its comments, all of which start with two slashes.
+std::string code_of(const std::string& text) {
+  std::string code;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(std::min(line.size(), line.find("//")));
+    if (line.find_first_not_of(' ') != std::string::npos) code += line + "\n";
+  }
+  return code;
+}
+
+/// NAME of the line KERNEL_ENTRY(NAME).
+std::string name_of(const std::string& code) {
+  const std::string mark = "KERNEL_ENTRY(";
+  const std::size_t begin = code.rfind(mark) + mark.size();
+  return code.substr(begin, code.find(')', begin) - begin);
+}
+
+void add_dumped(Texts& texts) {
+  const char* directory = std::getenv("COCONET_DUMP_DIR");
+  if (directory == nullptr || !fs::is_directory(directory)) return;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.path().extension() != ".cpp") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text = kernel_part({std::istreambuf_iterator<char>(file), {}});
+    if (!text.empty()) texts.emplace(code_of(text), entry.path().string());
+  }
+}
+
+void add_shipped(Texts& texts) {
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    for (const std::string_view schedule : shipped.schedules) {
+      for (const DType dtype : all_dtypes) {
+        if (!is_float(dtype)) continue;
+        const std::string name = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
+        const auto steps = Schedule::load(name).apply(shipped.build(Mesh({{"world", 8}}), dtype));
+        const sched::Plan plan = sched::lower(*steps.back().graph());
+        for (const sched::PlanStep& step : plan.steps) {
+          const auto* kernel = std::get_if<sched::KernelStep>(&step);
+          if (kernel == nullptr) continue;
+          texts.emplace(code_of(jit::generate(plan, *kernel).source), name + " in " + std::string(to_string(dtype)));
+        }
+      }
+    }
+  }
+}
+
+struct Unit {
+  std::string source;
+  std::map<std::string, std::string> from;  ///< by entry point
+};
+
+std::string prelude() {
+  std::string text = std::string(jit::device::file("cuda.h")) + "\n" + std::string(jit::device::file("common.h"));
+  std::set<std::string_view> headers;
+  for (const jit::Algorithm* algorithm : jit::algorithms()) headers.insert(algorithm->header);
+  for (const std::string_view header : headers) text += "\n" + std::string(jit::device::file(header));
+  return text + "\n";
+}
+
+std::vector<Unit> make_units(const Texts& texts) {
+  std::vector<Unit> units;
+  std::size_t number = 0;
+  for (const auto& [text, from] : texts) {
+    if (number % kernels_in_a_compilation == 0) units.push_back({prelude(), {}});
+    const std::string scope = "k" + std::to_string(number++);
+    const std::string name = name_of(text);
+    // The entry point, whose name is outside all namespaces, gets the namespace's.
+    units.back().source += "#define " + name + " " + scope + "_" + name + "\nnamespace " + scope + " {\n" + text +
+                           "}\n#undef " + name + "\n";
+    units.back().from[scope + "_" + name] = from;
+  }
+  return units;
+}
+
+/// The log without its warnings, which are about parts of the prelude that a kernel does not use.
+std::string errors_in(const std::string& log) {
+  std::string errors;
+  bool wanted = false;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("kernel.cu(")) wanted = line.find(" error") != std::string::npos;
+    if (wanted) errors += line + "\n";
+  }
+  return errors;
+}
+
+/// What is wrong with `unit` on `architecture`; empty when all is well.
+std::string fault_of(const Unit& unit, const char* architecture) {
+  const jit::nvrtc::Result result = jit::nvrtc::compile(unit.source, architecture);
+  if (!result.ok) return errors_in(result.log) + architecture + ", one of: " + unit.from.begin()->second + " ...\n";
+  std::string faults;
+  std::set<std::string> seen;
+  for (const jit::nvrtc::KernelResources& kernel : result.kernels) {
+    seen.insert(kernel.entry);
+    if (kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0) continue;
+    faults += kernel.entry + " spills " + std::to_string(kernel.spill_store_bytes) + " bytes on " + architecture + ": " +
+              unit.from.at(kernel.entry) + "\n";
+  }
+  for (const auto& [entry, from] : unit.from) {
+    if (!seen.contains(entry)) faults += entry + " is not in the cubin: " + from + "\n";
+  }
+  return faults;
+}
+
+}  // namespace
+
+TEST_CASE("every kernel that tests emit compiles for every architecture and spills nothing") {
+  if (!jit::nvrtc::is_available()) {
+    std::cout << "skipped: NVRTC not available: " << jit::nvrtc::version() << std::endl;
+    std::exit(skipped);
+  }
+  Texts texts;
+  add_shipped(texts);
+  add_dumped(texts);
+  const std::vector<Unit> units = make_units(texts);
+
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::vector<std::string> faults;
+  const auto work = [&] {
+    const std::size_t jobs = units.size() * std::size(architectures);
+    for (std::size_t job = next++; job < jobs; job = next++) {
+      std::string fault = fault_of(units[job / std::size(architectures)], architectures[job % std::size(architectures)]);
+      const std::lock_guard lock(mutex);
+      if (!fault.empty()) faults.push_back(std::move(fault));
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  for (const std::string& fault : faults) UNSCOPED_INFO(fault);
+  CHECK(faults.empty());
+  std::cout << texts.size() << " kernels compiled with NVRTC " << jit::nvrtc::version() << " for sm_80, sm_90 and sm_100"
+            << std::endl;
+}

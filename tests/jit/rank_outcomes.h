@@ -1,0 +1,48 @@
+// What each rank of a local world threw: for tests of what goes wrong, where every rank must hear of it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "coconet/error.h"
+#include "coconet/world.h"
+
+namespace coconet::test {
+
+struct RankOutcome {
+  std::string kind;  ///< "BackendError"; empty when nothing was thrown
+  std::string what;
+};
+
+/// The outcome of `body`.
+template <class Body>
+[[nodiscard]] RankOutcome outcome_of(const Body& body) {
+  try {
+    body();
+  } catch (const ProgramError& error) {
+    return {"ProgramError", error.what()};
+  } catch (const ScheduleError& error) {
+    return {"ScheduleError", error.what()};
+  } catch (const CompileError& error) {
+    return {"CompileError", error.what()};
+  } catch (const CommError& error) {
+    return {"CommError", error.what()};
+  } catch (const BackendError& error) {
+    return {"BackendError", error.what()};
+  } catch (const std::exception& error) {
+    return {"another exception", error.what()};
+  }
+  return {};
+}
+
+/// The outcomes of `body` on the ranks of a local world.
+[[nodiscard]] inline std::vector<RankOutcome> outcomes_of(int ranks, const std::function<void(World&)>& body) {
+  std::vector<RankOutcome> outcomes(static_cast<std::size_t>(ranks));
+  World::local(ranks, [&](World& world) {
+    outcomes[static_cast<std::size_t>(world.rank())] = outcome_of([&] { body(world); });
+  });
+  return outcomes;
+}
+
+}  // namespace coconet::test

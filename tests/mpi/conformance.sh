@@ -1,0 +1,15 @@
+#!/bin/bash
+# Shipped programs, schedules, dtypes and sizes against the reference, on 1 to 8 processes.
+# Usage: conformance.sh DIRECTORY_OF_THE_TEST_PROGRAMS
+set -euo pipefail
+bin=$1
+
+# More ranks than cores, and the root user of a container, are fine for a test.
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# MPI leaks, in plugins that are unloaded by the time the leaks are reported.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+
+for ranks in 1 2 3 4 5 8; do
+  echo "== $ranks ranks"
+  mpirun -n "$ranks" "$bin/conformance_mpi_test" --use-colour no
+done

@@ -1,0 +1,53 @@
+// Shipped programs under their schedules equal the reference on the ranks of an mpirun: every rank runs the same checks.
+#define CATCH_CONFIG_RUNNER
+#if defined(__GNUC__) && !defined(__clang__)
+// gcc 12 errs about std::regex, which Catch's runner uses, where sanitizers are on.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <catch2/catch.hpp>
+
+#include "cli/check.h"
+#include "coconet/coconet.h"
+#include "jit/shipped_conformance.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+void require_passes(const Program& program, const Schedule& schedule, const World& world, std::int64_t n) {
+  INFO(program.name() << " under " << schedule.name() << " on " << world.size() << " ranks, n = " << n);
+  const cli::CheckResult result = cli::run_check(program, schedule, world, {{"n", n}});
+  INFO(result.failure);
+  // What is wrong is wrong on all ranks, which so end together.
+  REQUIRE(result.passed);
+  REQUIRE(result.bit_identical);
+}
+
+}  // namespace
+
+TEST_CASE("every shipped program under every schedule equals the reference in every float dtype and size") {
+  const World world = World::mpi();
+  for (const DType dtype : all_dtypes) {
+    if (!is_float(dtype)) continue;
+    for (const programs::Shipped& shipped : programs::shipped()) {
+      for (const std::string_view schedule : shipped.schedules) {
+        INFO(to_string(dtype));
+        const Program program = shipped.build(Mesh::over(world), dtype);
+        for (const std::int64_t n : shipped_lengths) {
+          require_passes(program, shipped_schedule(shipped, schedule), world, n);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("adam on a million elements equals the reference under every schedule") {
+  const World world = World::mpi();
+  const programs::Shipped& adam = *programs::find("adam");
+  for (const std::string_view schedule : adam.schedules) {
+    require_passes(programs::adam(Mesh::over(world)), shipped_schedule(adam, schedule), world, 1048583);
+  }
+}
+
+int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Checks what samples/run.sh and tests/run.sh say to wrong arguments, which they do before they install or build
+# anything: scripts_test.sh SOURCE_DIR
+set -euo pipefail
+source_dir=$1
+
+# says CODE TEXT COMMAND...: COMMAND must end with CODE and print TEXT.
+says() {
+  local code=$1 text=$2 output status=0
+  shift 2
+  output=$("$@" 2>&1) || status=$?
+  if [[ $status != "$code" || $output != *"$text"* ]]; then
+    echo "scripts_test: '$*' ended with $status and said:" >&2
+    echo "$output" >&2
+    echo "and should have ended with $code and said: $text" >&2
+    exit 1
+  fi
+}
+
+run=$source_dir/samples/run.sh
+says 0 "usage: samples/run.sh [SAMPLE] [-n RANKS]" "$run" --help
+says 0 "  03_train_digits" "$run" --help
+says 1 "samples/run.sh: there is no sample '04_none'. The samples are: 01_allreduce_add 02_adam 03_train_digits." \
+  "$run" 04_none
+says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got '0'." "$run" -n 0
+says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got ''." "$run" 02_adam -n
+says 0 "usage: tests/run.sh [--sanitizers]" "$source_dir/tests/run.sh" --help
+says 1 "tests/run.sh: unknown argument '--fast'; see tests/run.sh --help." "$source_dir/tests/run.sh" --fast
+for script in .ci/run cmake/setup.sh samples/run.sh tests/run.sh; do
+  bash -n "$source_dir/$script"
+done
