@@ -93,7 +93,7 @@ struct Found {
 Found find_or_compile(const KernelText& text) {
   const Backend& backend = host_backend();
   const std::string source = complete_source(text, backend.target());
-  const CacheKey key = backend.key(source, text.name);
+  const CacheKey key = backend.key(source, text.entry);
   Found found{key.digest(), {}};
   if (!config().dump_dir.empty()) (void)dump(text.name, found.digest, source, false);
   if (find_stored(found.digest, &found.binary) != nullptr) {
@@ -103,7 +103,7 @@ Found find_or_compile(const KernelText& text) {
   DiskCache disk = open_disk_cache();
   if (std::optional<std::string> payload = disk.get(key)) {
     try {
-      (void)keep(found.digest, *payload, text.name);
+      (void)keep(found.digest, *payload, text.entry);
       found.binary = std::move(*payload);
       ++counters.hit_disk;
       return found;
@@ -114,7 +114,7 @@ Found find_or_compile(const KernelText& text) {
   Backend::Compiled compiled = backend.compile(source);
   if (!compiled.ok) refuse(text, source, found.digest, compiled);
   ++counters.miss;
-  (void)keep(found.digest, compiled.binary, text.name);
+  (void)keep(found.digest, compiled.binary, text.entry);
   disk.put(key, compiled.binary);
   found.binary = std::move(compiled.binary);
   return found;
@@ -144,7 +144,7 @@ std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const KernelText& text) 
     const std::string binary = comm.broadcast(found.binary, 0);
     const bool received = kernel == nullptr;
     together(comm, [&] {
-      if (received) kernel = keep(digest, binary, text.name);
+      if (received) kernel = keep(digest, binary, text.entry);
     });
     if (received) {
       ++counters.hit_peer;

@@ -325,7 +325,7 @@ TEST_CASE("a kernel that does not compile ends the command with the same words")
   const ScratchDirectory scratch;
   const ChildOutput output =
       run_command("run adam --schedule fused --set n=8 --world local:2",
-                  "COCONET_CACHE=off COCONET_CXXFLAGS=-Dadam_fused_block=no_such::name COCONET_DUMP_DIR='" +
+                  "COCONET_CACHE=off COCONET_CXXFLAGS=-Dadam_fused_kernel_block=no_such::name COCONET_DUMP_DIR='" +
                       scratch.path().string() + "'");
   CHECK(output.code == 1);
   CHECK_THAT(output.text, Contains("kernel 'adam_fused' does not compile") && Contains("\ncommand: ") &&

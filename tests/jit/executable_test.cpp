@@ -181,7 +181,7 @@ TEST_CASE("an executable shows its program, its plan and its sources") {
     REQUIRE_ON_RANK(sources.size() == 1);
     REQUIRE_ON_RANK(sources[0].first == "adam_fused");
     REQUIRE_ON_RANK(sources[0].second.starts_with("// kernel adam_fused of program adam"));
-    REQUIRE_ON_RANK(sources[0].second.find("KERNEL_ENTRY(adam_fused)") != std::string::npos);
+    REQUIRE_ON_RANK(sources[0].second.find("KERNEL_ENTRY(adam_fused_kernel)") != std::string::npos);
   }));
 }
 
@@ -282,7 +282,7 @@ TEST_CASE("a second process compiles nothing") {
 TEST_CASE("the source of a kernel is the same bytes in 100 processes") {
   const ChildOutput first = run_command("explain adam --schedule fused --show source");
   REQUIRE(first.code == 0);
-  REQUIRE_THAT(first.text, Catch::Matchers::Contains("KERNEL_ENTRY(adam_fused)"));
+  REQUIRE_THAT(first.text, Catch::Matchers::Contains("KERNEL_ENTRY(adam_fused_kernel)"));
   int different = 0;
   for (int process = 1; process < 100; ++process) {
     // Another environment puts the stack and the arguments elsewhere.

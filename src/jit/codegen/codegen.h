@@ -35,7 +35,8 @@ struct KernelArgument {
 
 /// A generated kernel.
 struct KernelText {
-  std::string name;    ///< the entry point
+  std::string name;    ///< the step's
+  std::string entry;   ///< the entry point's symbol; never a word of C++ or a function of its library
   std::string source;  ///< without the prelude
   std::string header;  ///< the algorithm's prelude header in device/, or empty
   std::vector<KernelArgument> arguments;

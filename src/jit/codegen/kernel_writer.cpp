@@ -20,7 +20,7 @@ KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& ste
                  ? plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size
                  : 1),
       users_(plan.graph.users()),
-      names_{step.name, step.name + "_block"} {}
+      names_{step.name + "_kernel", step.name + "_kernel_block"} {}
 
 std::string KernelWriter::unique(std::string_view text) {
   const std::string stem = identifier(text);
@@ -239,8 +239,8 @@ KernelText KernelWriter::finish(const std::string& body, const std::string& head
     }
     source += "\n";
   }
-  source += "};\n\n" + body + "KERNEL_ENTRY(" + step_.name + ")\n";
-  return {step_.name, std::move(source), header, arguments_};
+  source += "};\n\n" + body + "KERNEL_ENTRY(" + entry() + ")\n";
+  return {step_.name, entry(), std::move(source), header, arguments_};
 }
 
 }  // namespace coconet::jit

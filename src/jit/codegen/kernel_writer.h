@@ -22,6 +22,8 @@ class KernelWriter {
     return plan_.buffers[static_cast<std::size_t>(id)];
   }
 
+  /// The entry point's symbol.
+  [[nodiscard]] std::string entry() const { return step_.name + "_kernel"; }
   /// An identifier that starts like `text` and is not used in this kernel yet.
   std::string unique(std::string_view text);
   /// The variable that holds `value` in the lanes loop.

@@ -34,7 +34,7 @@ class PointwiseKernel {
     const std::string stores = write_stores(indent);
 
     std::string body = "constexpr int W = " + lanes_per_access() + ";\n\n";
-    body += "DEVICE void " + step_.name + "_block(const Args& a, const Block& block) {\n";
+    body += "DEVICE void " + writer_.entry() + "_block(const Args& a, const Block& block) {\n";
     body += writer_.number_variables();
     if (collective) body += algorithm_.open();
     if (linear_) {

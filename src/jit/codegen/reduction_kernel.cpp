@@ -28,7 +28,7 @@ class ReductionKernel {
     const std::string kept = contiguous_ ? "" : coordinates("o", false, "    ");
     const std::string element = write_element(inner);
 
-    std::string body = "DEVICE void " + step_.name + "_block(const Args& a, const Block& block) {\n";
+    std::string body = "DEVICE void " + writer_.entry() + "_block(const Args& a, const Block& block) {\n";
     body += writer_.number_variables();
     body += "  for (index_t o = block.index; o < " + outputs + "; o += block.count) {\n" + kept;
     body += "    " + writer_.label(step_.members.back()) + "\n";

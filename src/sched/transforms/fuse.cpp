@@ -150,7 +150,9 @@ std::vector<Step> candidates(const Graph& graph) {
   std::vector<std::string> everything;
   for (const Node& node : graph.nodes) {
     if (node.op == Op::update) updates.push_back(node.name);
-    if (node.op == Op::update || node.op == Op::reduce_scatter || node.op == Op::all_gather) everything.push_back(node.name);
+    if (node.op == Op::update || node.op == Op::reduce_scatter || node.op == Op::all_gather) {
+      everything.push_back(node.name);
+    }
   }
   std::string kernel = graph.name + "_step";
   std::replace_if(kernel.begin(), kernel.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
