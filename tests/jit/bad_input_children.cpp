@@ -15,7 +15,8 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-/// A step with a value called `curved`, on which the environment's options make the compiler stumble.
+/// A step with a value called `curved`, on which the environment's options make the compiler
+/// stumble.
 Program stumbling(int ranks) {
   Program program("stumbling", Mesh({{"world", ranks}}));
   const Value x = program.state("x", f32, {16}, replicated);
@@ -25,8 +26,9 @@ Program stumbling(int ranks) {
 }
 
 Executable compile_and_fill(const World& world, const char* schedule) {
-  Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-" + std::string(schedule) + ".json"),
-                            world, {{"n", 8}});
+  Executable step =
+      compile(programs::sgd(Mesh::over(world)),
+              Schedule::load("sgd-" + std::string(schedule) + ".json"), world, {{"n", 8}});
   for (const char* name : {"g", "w"}) (void)step.buffer<float>(name);
   return step;
 }
@@ -39,24 +41,29 @@ void run_after(Executable& step, std::chrono::milliseconds delay) {
 }  // namespace
 
 TEST_CASE("a kernel that does not compile", "[.child][does-not-compile]") {
-  const auto outcomes = outcomes_of(3, [](World& world) { (void)compile(stumbling(3), Schedule(), world); });
+  const auto outcomes =
+      outcomes_of(3, [](World& world) { (void)compile(stumbling(3), Schedule(), world); });
   for (const RankOutcome& outcome : outcomes) {
     CHECK(outcome.kind == "CompileError");
     CHECK(outcome.what == outcomes[0].what);
   }
   const std::string& what = outcomes[0].what;
-  CHECK_THAT(what, StartsWith("kernel '") && Contains("does not compile; the first error is in op curved (sqrt)") &&
-                       Contains("\ncommand: ") && Contains("-Dcurved=no_such::name") && Contains("\nsource: ") &&
-                       Contains("\nthe compiler says:\n") && Contains("no_such"));
+  CHECK_THAT(what, StartsWith("kernel '") &&
+                       Contains("does not compile; the first error is in op curved (sqrt)") &&
+                       Contains("\ncommand: ") && Contains("-Dcurved=no_such::name") &&
+                       Contains("\nsource: ") && Contains("\nthe compiler says:\n") &&
+                       Contains("no_such"));
   const std::size_t at = what.find("\nsource: ") + 9;
   CHECK(std::filesystem::exists(what.substr(at, what.find('\n', at) - at)));
 }
 
 TEST_CASE("no compiler", "[.child][no-compiler]") {
-  const auto outcomes = outcomes_of(3, [](World& world) { (void)compile(stumbling(3), Schedule(), world); });
+  const auto outcomes =
+      outcomes_of(3, [](World& world) { (void)compile(stumbling(3), Schedule(), world); });
   for (const RankOutcome& outcome : outcomes) {
     CHECK(outcome.kind == "CompileError");
-    CHECK_THAT(outcome.what, Contains("COCONET_CXX is '/no/such/compiler'; there is no such program"));
+    CHECK_THAT(outcome.what,
+               Contains("COCONET_CXX is '/no/such/compiler'; there is no such program"));
   }
 }
 
@@ -64,22 +71,27 @@ TEST_CASE("a late rank in a fused kernel", "[.child][late-rank]") {
   const auto outcomes = outcomes_of(3, [](World& world) {
     Executable step = compile_and_fill(world, "fused");
     step.run({{"lr", 1}});
-    const RankOutcome first =
-        outcome_of([&] { run_after(step, std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0)); });
+    const RankOutcome first = outcome_of(
+        [&] { run_after(step, std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0)); });
     const RankOutcome second = outcome_of([&] { step.run({{"lr", 1}}); });
-    if (second.kind != "CommError") throw InternalError("the broken executable ran again: " + second.what);
+    if (second.kind != "CommError")
+      throw InternalError("the broken executable ran again: " + second.what);
     throw CommError(first.what + " | " + second.what);
   });
   for (const std::size_t rank : {0U, 2U}) {
     const std::string me = "rank " + std::to_string(rank);
     CHECK_THAT(outcomes[rank].what,
-               StartsWith(me + " waited 1 s for rank 1 in kernel 'sgd_fused' (step 1 of 1), at its first barrier, block "
+               StartsWith(me + " waited 1 s for rank 1 in kernel 'sgd_fused' (step 1 of 1), at its "
+                               "first barrier, block "
                                "0: expected flag 6, found 4; that rank is late, stuck or gone") &&
-                   Contains("COCONET_TIMEOUT_S") && Contains("cannot run any more, because in an earlier step " + me));
+                   Contains("COCONET_TIMEOUT_S") &&
+                   Contains("cannot run any more, because in an earlier step " + me));
   }
   // The late rank finds the flags of the first barrier and misses the others at the last one.
-  CHECK_THAT(outcomes[1].what, StartsWith("rank 1 waited 1 s for rank 0 in kernel 'sgd_fused' (step 1 of 1), at its last "
-                                          "barrier, block 0: expected flag"));
+  CHECK_THAT(
+      outcomes[1].what,
+      StartsWith("rank 1 waited 1 s for rank 0 in kernel 'sgd_fused' (step 1 of 1), at its last "
+                 "barrier, block 0: expected flag"));
 }
 
 TEST_CASE("a late rank before a step of several kernels", "[.child][late-rank]") {
@@ -90,9 +102,9 @@ TEST_CASE("a late rank before a step of several kernels", "[.child][late-rank]")
       run_after(step, std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0));
     });
     CHECK(outcomes[0].kind == "CommError");
-    CHECK_THAT(outcomes[0].what,
-               StartsWith("rank 0 waited 1 s for rank 1 to enter the step; it is late, stuck or gone (COCONET_TIMEOUT_S "
-                          "sets the limit)"));
+    CHECK_THAT(outcomes[0].what, StartsWith("rank 0 waited 1 s for rank 1 to enter the step; it is "
+                                            "late, stuck or gone (COCONET_TIMEOUT_S "
+                                            "sets the limit)"));
     CHECK(outcomes[1].kind == "CommError");
   }
 }

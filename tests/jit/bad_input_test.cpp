@@ -1,5 +1,5 @@
-// What an application can do wrong with a compiled step: an exception with the right sentence on every rank, no state
-// touched, no hang, and the same executable runs once the mistake is mended.
+// What an application can do wrong with a compiled step: an exception with the right sentence on
+// every rank, no state touched, no hang, and the same executable runs once the mistake is mended.
 #include <catch2/catch.hpp>
 
 #include <filesystem>
@@ -21,7 +21,8 @@ constexpr std::int64_t n = 17;
 constexpr float start = 4;
 
 Executable compile_adam(const World& world, const std::string& schedule) {
-  return compile(programs::adam(Mesh::over(world)), Schedule::load("adam-" + schedule + ".json"), world, {{"n", n}});
+  return compile(programs::adam(Mesh::over(world)), Schedule::load("adam-" + schedule + ".json"),
+                 world, {{"n", n}});
 }
 
 void fill(std::span<float> data, float value) {
@@ -37,12 +38,13 @@ bool all_equal(std::span<const float> data, float value) {
 
 /// What one rank does wrong, and how that is mended.
 struct Mistake {
-  std::string what;       ///< the start of the sentence
-  bool binds_g = true;    ///< else it leaves out the input
+  std::string what;     ///< the start of the sentence
+  bool binds_g = true;  ///< else it leaves out the input
   std::vector<ScalarValue> scalars = {{"lr", 1.0}, {"t", 1.0}};
 };
 
-/// Rank 1 of three makes the mistake in its first step and in its third; the second and the last are right.
+/// Rank 1 of three makes the mistake in its first step and in its third; the second and the last
+/// are right.
 void require_step_fails_everywhere(const Mistake& mistake) {
   for (const char* schedule : {"fused", "sliced", "unfused"}) {
     INFO("schedule " << schedule << ", " << mistake.what);
@@ -58,7 +60,8 @@ void require_step_fails_everywhere(const Mistake& mistake) {
       fill(step.buffer<float>("v"), start);
       const auto untouched = [&] {
         for (const char* name : {"w", "m", "v"}) {
-          if (!all_equal(step.buffer<float>(name), start)) throw InternalError(std::string(name) + " was touched");
+          if (!all_equal(step.buffer<float>(name), start))
+            throw InternalError(std::string(name) + " was touched");
         }
       };
       first[rank] = outcome_of([&] { step.run(wrong ? mistake.scalars : Mistake().scalars); });
@@ -68,14 +71,16 @@ void require_step_fails_everywhere(const Mistake& mistake) {
       fill(step.buffer<float>("g"), 1);
       step.run({{"lr", 0.0}, {"t", 1.0}});
       world.barrier();
-      if (!all_equal(step.buffer<float>("w"), start)) throw InternalError("w changed at learning rate 0");
+      if (!all_equal(step.buffer<float>("w"), start))
+        throw InternalError("w changed at learning rate 0");
       if (all_equal(step.buffer<float>("m"), start)) throw InternalError("m was not updated");
       world.barrier();
       if (mistake.binds_g) {
         const float before = step.buffer<float>("m").empty() ? 0 : step.buffer<float>("m")[0];
         later[rank] = outcome_of([&] { step.run(wrong ? mistake.scalars : Mistake().scalars); });
         world.barrier();
-        if (!all_equal(step.buffer<float>("m"), before)) throw InternalError("m was touched by the later mistake");
+        if (!all_equal(step.buffer<float>("m"), before))
+          throw InternalError("m was touched by the later mistake");
         step.run({{"lr", 1.0}, {"t", 2.0}});
       }
     });
@@ -94,7 +99,8 @@ void require_step_fails_everywhere(const Mistake& mistake) {
 }
 
 /// What `body` throws on the first of two ranks, where it does nothing collective.
-RankOutcome bind_outcome(const std::string& schedule, const std::function<void(Executable&, const World&)>& body) {
+RankOutcome bind_outcome(const std::string& schedule,
+                         const std::function<void(Executable&, const World&)>& body) {
   RankOutcome outcome;
   World::local(2, [&](World& world) {
     Executable step = compile_adam(world, schedule);
@@ -107,14 +113,16 @@ RankOutcome bind_outcome(const std::string& schedule, const std::function<void(E
 }  // namespace
 
 TEST_CASE("a missing binding on one rank fails the step on every rank") {
-  require_step_fails_everywhere({"'g', 17 x f32 on rank 1, has no memory; bind data to it, or fill "
-                                 "Executable::buffer(\"g\")",
-                                 false});
+  require_step_fails_everywhere(
+      {"'g', 17 x f32 on rank 1, has no memory; bind data to it, or fill "
+       "Executable::buffer(\"g\")",
+       false});
 }
 
 TEST_CASE("an unknown scalar on one rank fails the step on every rank") {
-  require_step_fails_everywhere(
-      {"there is no scalar 'momentum'; the program takes lr, t", true, {{"lr", 1.0}, {"t", 1.0}, {"momentum", 1.0}}});
+  require_step_fails_everywhere({"there is no scalar 'momentum'; the program takes lr, t",
+                                 true,
+                                 {{"lr", 1.0}, {"t", 1.0}, {"momentum", 1.0}}});
 }
 
 TEST_CASE("a missing scalar on one rank fails the step on every rank") {
@@ -125,7 +133,8 @@ TEST_CASE("a missing scalar on one rank fails the step on every rank") {
 TEST_CASE("a scalar given twice on one rank fails the step on every rank") {
   require_step_fails_everywhere(
       {"scalar 't' is given twice; give it once", true, {{"lr", 1.0}, {"t", 1.0}, {"t", 2.0}}});
-  require_step_fails_everywhere({"scalar 'lr' is given twice; give it once", true, {{"lr", 1.0}, {"lr", 1.0}}});
+  require_step_fails_everywhere(
+      {"scalar 'lr' is given twice; give it once", true, {{"lr", 1.0}, {"lr", 1.0}}});
 }
 
 TEST_CASE("a program without scalars says so") {
@@ -140,57 +149,73 @@ TEST_CASE("a program without scalars says so") {
 
 TEST_CASE("a binding of a wrong size says how many elements the layout takes") {
   std::vector<float> data(16);
-  const RankOutcome whole = bind_outcome("sliced", [&](Executable& step, const World&) { step.bind("w", data); });
+  const RankOutcome whole =
+      bind_outcome("sliced", [&](Executable& step, const World&) { step.bind("w", data); });
   CHECK(whole.kind == "BackendError");
   CHECK(whole.what ==
         "'w', 17 x f32 on rank 0, is bound to 16 elements; its layout is replicated, so give 17");
-  const RankOutcome slice = bind_outcome("sliced", [&](Executable& step, const World&) { step.bind("m", data); });
-  CHECK_THAT(slice.what, StartsWith("'m', 9 x f32 on rank 0, is bound to 16 elements; its layout is sliced(0)"));
+  const RankOutcome slice =
+      bind_outcome("sliced", [&](Executable& step, const World&) { step.bind("m", data); });
+  CHECK_THAT(
+      slice.what,
+      StartsWith("'m', 9 x f32 on rank 0, is bound to 16 elements; its layout is sliced(0)"));
 }
 
 TEST_CASE("a binding of a wrong dtype says which is right") {
   std::vector<double> data(17);
   const std::string sentence = "'w', 17 x f32 on rank 0, is bound to f64 data; give f32";
-  CHECK(bind_outcome("sliced", [&](Executable& step, const World&) { step.bind("w", data); }).what == sentence);
-  CHECK(bind_outcome("sliced", [](Executable& step, const World&) { (void)step.buffer<double>("w"); }).what == sentence);
-  CHECK(bind_outcome("sliced", [](Executable& step, const World&) { (void)step.own("w", f64); }).what == sentence);
+  CHECK(bind_outcome("sliced", [&](Executable& step, const World&) {
+          step.bind("w", data);
+        }).what == sentence);
+  CHECK(bind_outcome("sliced", [](Executable& step, const World&) {
+          (void)step.buffer<double>("w");
+        }).what == sentence);
+  CHECK(bind_outcome("sliced", [](Executable& step, const World&) {
+          (void)step.own("w", f64);
+        }).what == sentence);
 }
 
 TEST_CASE("memory that is not aligned to its elements is refused") {
   alignas(8) std::byte bytes[100];
-  const RankOutcome outcome = bind_outcome("sliced", [&](Executable& step, const World&) {
-    step.bind("w", f32, bytes + 2, 17);
-  });
+  const RankOutcome outcome = bind_outcome(
+      "sliced", [&](Executable& step, const World&) { step.bind("w", f32, bytes + 2, 17); });
   CHECK(outcome.kind == "BackendError");
   CHECK(outcome.what ==
         "'w', 17 x f32 on rank 0, is bound to memory that is not aligned to its 4-byte elements");
 }
 
 TEST_CASE("a null pointer is refused") {
-  const RankOutcome outcome =
-      bind_outcome("sliced", [&](Executable& step, const World&) { step.bind("w", f32, nullptr, 17); });
+  const RankOutcome outcome = bind_outcome(
+      "sliced", [&](Executable& step, const World&) { step.bind("w", f32, nullptr, 17); });
   CHECK(outcome.what == "'w', 17 x f32 on rank 0, is bound to a null pointer");
 }
 
 TEST_CASE("private memory is refused for what a kernel reaches from other ranks") {
   std::vector<float> data(17);
   for (const char* name : {"g", "w"}) {
-    const RankOutcome outcome = bind_outcome("fused", [&](Executable& step, const World&) { step.bind(name, data); });
+    const RankOutcome outcome =
+        bind_outcome("fused", [&](Executable& step, const World&) { step.bind(name, data); });
     CHECK(outcome.kind == "BackendError");
-    CHECK(outcome.what == "'" + std::string(name) +
-                              "', 17 x f32 on rank 0, is reached by other ranks from inside a kernel, which the memory "
-                              "given is not open to; bind a Buffer of World::allocate, or use Executable::buffer");
+    CHECK(outcome.what ==
+          "'" + std::string(name) +
+              "', 17 x f32 on rank 0, is reached by other ranks from inside a kernel, which the "
+              "memory "
+              "given is not open to; bind a Buffer of World::allocate, or use Executable::buffer");
   }
 }
 
 TEST_CASE("an unknown name is answered with the nearest, or with all") {
   const auto what = [](const char* name) {
-    return bind_outcome("fused", [&](Executable& step, const World&) { (void)step.count(name); }).what;
+    return bind_outcome("fused", [&](Executable& step, const World&) { (void)step.count(name); })
+        .what;
   };
   CHECK(what("ww") == "program 'adam' has no input, state or output 'ww'; did you mean 'w'?");
-  CHECK(what("gradient") == "program 'adam' has no input, state or output 'gradient'; it has g, m, v, w");
-  CHECK_THAT(bind_outcome("fused", [](Executable& step, const World&) { (void)step.buffer<float>("x1"); }).what,
-             Contains("has no input, state or output 'x1'"));
+  CHECK(what("gradient") ==
+        "program 'adam' has no input, state or output 'gradient'; it has g, m, v, w");
+  CHECK_THAT(
+      bind_outcome("fused", [](Executable& step, const World&) { (void)step.buffer<float>("x1"); })
+          .what,
+      Contains("has no input, state or output 'x1'"));
 }
 
 TEST_CASE("a Buffer of a wrong size or dtype, and an empty one, are refused") {
@@ -206,15 +231,18 @@ TEST_CASE("a Buffer of a wrong size or dtype, and an empty one, are refused") {
     as[rank] = outcome_of([&] { (void)half.as<float>(); });
     world.barrier();
   }));
-  CHECK(small[1].what == "'w', 17 x f32 on rank 1, is bound to 4 elements; its layout is replicated, so give 17");
+  CHECK(small[1].what ==
+        "'w', 17 x f32 on rank 1, is bound to 4 elements; its layout is replicated, so give 17");
   CHECK(narrow[1].what == "'w', 17 x f32 on rank 1, is bound to f16 data; give f32");
   CHECK(empty[1].what == "'w' is bound to an empty Buffer; allocate one");
   CHECK(as[1].kind == "BackendError");
 }
 
-// ---- compile ------------------------------------------------------------------------------------------------
+// ---- compile
+// ------------------------------------------------------------------------------------------------
 
-TEST_CASE("ranks that compile different programs, schedules or sizes are all told which rank differs") {
+TEST_CASE(
+    "ranks that compile different programs, schedules or sizes are all told which rank differs") {
   const auto compile_differently = [](const std::string& part) {
     return outcomes_of(4, [&](World& world) {
       const bool differs = world.rank() == 2 || (part == "two programs" && world.rank() == 3);
@@ -231,15 +259,18 @@ TEST_CASE("ranks that compile different programs, schedules or sizes are all tol
     const auto outcomes = compile_differently(part);
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
       CHECK(outcomes[rank].kind == "CommError");
-      CHECK(outcomes[rank].what == sentence + " than rank 0; rank " + std::to_string(rank) + " has " + have[rank]);
+      CHECK(outcomes[rank].what ==
+            sentence + " than rank 0; rank " + std::to_string(rank) + " has " + have[rank]);
     }
   };
   require_all("programs", "all ranks must compile the same, but rank 2 has another program",
               {"program 'adam'", "program 'adam'", "program 'adamw'", "program 'adam'"});
-  require_all("two programs", "all ranks must compile the same, but ranks 2, 3 have another program",
+  require_all("two programs",
+              "all ranks must compile the same, but ranks 2, 3 have another program",
               {"program 'adam'", "program 'adam'", "program 'adamw'", "program 'adamw'"});
   require_all("schedule", "all ranks must compile the same, but rank 2 has another schedule",
-              {"schedule 'adam-fused'", "schedule 'adam-fused'", "schedule 'adam-sliced'", "schedule 'adam-fused'"});
+              {"schedule 'adam-fused'", "schedule 'adam-fused'", "schedule 'adam-sliced'",
+               "schedule 'adam-fused'"});
   require_all("sizes", "all ranks must compile the same, but rank 2 has another sizes",
               {"sizes n=17", "sizes n=17", "sizes n=18", "sizes n=17"});
 }
@@ -271,17 +302,22 @@ TEST_CASE("a program for another number of ranks is refused on every rank") {
   for (const RankOutcome& outcome : outcomes) {
     CHECK(outcome.kind == "ProgramError");
     CHECK(outcome.what ==
-          "program 'sgd' is written for 4 ranks, mesh {world: 4}, but the world has 2; use Mesh::over(world), or start that "
+          "program 'sgd' is written for 4 ranks, mesh {world: 4}, but the world has 2; use "
+          "Mesh::over(world), or start that "
           "many ranks");
   }
 }
 
-TEST_CASE("a mistake that one rank makes alone in compile reaches all ranks, and the next compile works") {
+TEST_CASE(
+    "a mistake that one rank makes alone in compile reaches all ranks, and the next compile "
+    "works") {
   const auto outcomes = outcomes_of(3, [](World& world) {
     const Program program = programs::sgd(Mesh::over(world));
     Schedule schedule("mine");
     if (world.rank() == 1) schedule.split("average");
-    const RankOutcome first = outcome_of([&] { (void)compile(program, schedule, world, {{"n", 4}}); });
+    const RankOutcome first = outcome_of([&] {
+      (void)compile(program, schedule, world, {{"n", 4}});
+    });
     Executable step = compile(program, Schedule(), world, {{"n", 4}});
     (void)step.buffer<float>("g");
     (void)step.buffer<float>("w");
@@ -297,13 +333,16 @@ TEST_CASE("a mistake that one rank makes alone in compile reaches all ranks, and
   }
 }
 
-// ---- in processes of their own ------------------------------------------------------------------------------
+// ---- in processes of their own
+// ------------------------------------------------------------------------------
 
-TEST_CASE("a kernel that does not compile is an error with command, log, op and source on every rank") {
+TEST_CASE(
+    "a kernel that does not compile is an error with command, log, op and source on every rank") {
   const ScratchDirectory scratch;
   const ChildOutput output =
-      run_test_case("does-not-compile", "COCONET_CACHE=off COCONET_CXXFLAGS=-Dcurved=no_such::name COCONET_DUMP_DIR='" +
-                                            scratch.path().string() + "'");
+      run_test_case("does-not-compile",
+                    "COCONET_CACHE=off COCONET_CXXFLAGS=-Dcurved=no_such::name COCONET_DUMP_DIR='" +
+                        scratch.path().string() + "'");
   INFO(output.text);
   CHECK(output.code == 0);
 }
@@ -315,21 +354,28 @@ TEST_CASE("a machine without the compiler is an error on every rank") {
 }
 
 TEST_CASE("the command says that there is no compiler and exits with failure") {
-  const ChildOutput output = run_command("run adam --schedule fused --set n=8 --world local:2", "COCONET_CXX=/no/such");
+  const ChildOutput output =
+      run_command("run adam --schedule fused --set n=8 --world local:2", "COCONET_CXX=/no/such");
   CHECK(output.code == 1);
-  CHECK_THAT(output.text, Contains("COCONET_CXX is '/no/such'; there is no such program, set it to a C++20 compiler such "
-                                   "as g++ or clang++."));
+  CHECK_THAT(
+      output.text,
+      Contains(
+          "COCONET_CXX is '/no/such'; there is no such program, set it to a C++20 compiler such "
+          "as g++ or clang++."));
 }
 
 TEST_CASE("a kernel that does not compile ends the command with the same words") {
   const ScratchDirectory scratch;
   const ChildOutput output =
       run_command("run adam --schedule fused --set n=8 --world local:2",
-                  "COCONET_CACHE=off COCONET_CXXFLAGS=-Dadam_fused_kernel_block=no_such::name COCONET_DUMP_DIR='" +
+                  "COCONET_CACHE=off COCONET_CXXFLAGS=-Dadam_fused_kernel_block=no_such::name "
+                  "COCONET_DUMP_DIR='" +
                       scratch.path().string() + "'");
   CHECK(output.code == 1);
-  CHECK_THAT(output.text, Contains("kernel 'adam_fused' does not compile") && Contains("\ncommand: ") &&
-                              Contains("\nsource: " + scratch.path().string()) && Contains("\nthe compiler says:\n"));
+  CHECK_THAT(output.text, Contains("kernel 'adam_fused' does not compile") &&
+                              Contains("\ncommand: ") &&
+                              Contains("\nsource: " + scratch.path().string()) &&
+                              Contains("\nthe compiler says:\n"));
 }
 
 TEST_CASE("a rank that is late for a step is named by those that wait") {

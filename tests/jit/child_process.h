@@ -1,5 +1,6 @@
-// Runs shell lines, and single test cases of this program in a process of their own: the environment is read once in a
-// process, so that a test of another COCONET_* value needs another process.
+// Runs shell lines, and single test cases of this program in a process of their own: the
+// environment is read once in a process, so that a test of another COCONET_* value needs another
+// process.
 #pragma once
 
 #include <sys/wait.h>
@@ -22,20 +23,24 @@ struct ChildOutput {
   if (pipe == nullptr) throw std::runtime_error("cannot run " + line);
   ChildOutput output;
   char block[4096];
-  while (const std::size_t got = std::fread(block, 1, sizeof block, pipe)) output.text.append(block, got);
+  while (const std::size_t got = std::fread(block, 1, sizeof block, pipe))
+    output.text.append(block, got);
   const int status = pclose(pipe);
   if (WIFEXITED(status)) output.code = WEXITSTATUS(status);
   return output;
 }
 
-/// The test cases of this program tagged [`tag`], with `environment` ("NAME=VALUE NAME=VALUE") in front.
-[[nodiscard]] inline ChildOutput run_test_case(const std::string& tag, const std::string& environment) {
+/// The test cases of this program tagged [`tag`], with `environment` ("NAME=VALUE NAME=VALUE") in
+/// front.
+[[nodiscard]] inline ChildOutput run_test_case(const std::string& tag,
+                                               const std::string& environment) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   return run_shell(environment + " '" + self + "' --warn NoTests --use-colour no '[" + tag + "]'");
 }
 
 /// The `coconet` command of this build.
-[[nodiscard]] inline ChildOutput run_command(const std::string& arguments, const std::string& environment = "") {
+[[nodiscard]] inline ChildOutput run_command(const std::string& arguments,
+                                             const std::string& environment = "") {
   return run_shell(environment + " '" COCONET_BIN_DIR "/coconet' " + arguments);
 }
 
@@ -44,7 +49,8 @@ class ScratchDirectory {
  public:
   ScratchDirectory() {
     std::string pattern = (std::filesystem::temp_directory_path() / "coconet_test.XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a directory " + pattern);
+    if (mkdtemp(pattern.data()) == nullptr)
+      throw std::runtime_error("cannot make a directory " + pattern);
     path_ = pattern;
   }
   ~ScratchDirectory() {

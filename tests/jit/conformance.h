@@ -1,5 +1,6 @@
-// Runs programs on ranks that are threads and requires what they compute to equal the reference. What the
-// conformance tests iterate over comes from the library's tables, so that a new row is tested without an edit here.
+// Runs programs on ranks that are threads and requires what they compute to equal the reference.
+// What the conformance tests iterate over comes from the library's tables, so that a new row is
+// tested without an edit here.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -14,22 +15,27 @@
 
 namespace coconet::test {
 
-inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, Reduction::max, Reduction::min,
-                                               Reduction::prod};
+inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, Reduction::max,
+                                               Reduction::min, Reduction::prod};
 
 /// Whether a collective or a reduction takes `dtype` with `reduction`.
 [[nodiscard]] inline bool reduces(Reduction reduction, DType dtype) {
   return dtype != DType::boolean && (reduction != Reduction::mean || is_float(dtype));
 }
 
-/// Whether a pointwise op of `rule` takes operands of `dtype`; those of `choose` are its two choices.
+/// Whether a pointwise op of `rule` takes operands of `dtype`; those of `choose` are its two
+/// choices.
 [[nodiscard]] inline bool accepts(ir::DTypeRule rule, DType dtype) {
   switch (rule) {
-    case ir::DTypeRule::numeric: return dtype != DType::boolean;
-    case ir::DTypeRule::floating: return is_float(dtype);
-    case ir::DTypeRule::logical: return dtype == DType::boolean;
+    case ir::DTypeRule::numeric:
+      return dtype != DType::boolean;
+    case ir::DTypeRule::floating:
+      return is_float(dtype);
+    case ir::DTypeRule::logical:
+      return dtype == DType::boolean;
     case ir::DTypeRule::compare:
-    case ir::DTypeRule::choose: return true;
+    case ir::DTypeRule::choose:
+      return true;
   }
   return false;
 }
@@ -42,9 +48,12 @@ inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, 
     return i == 0 ? condition : operands.at(i - 1);
   };
   switch (row.arity) {
-    case 1: return detail::pointwise(row.name, {at(0)});
-    case 2: return detail::pointwise(row.name, {at(0), at(1)});
-    default: return detail::pointwise(row.name, {at(0), at(1), at(2)});
+    case 1:
+      return detail::pointwise(row.name, {at(0)});
+    case 2:
+      return detail::pointwise(row.name, {at(0), at(1)});
+    default:
+      return detail::pointwise(row.name, {at(0), at(1), at(2)});
   }
 }
 
@@ -55,11 +64,14 @@ struct Checked {
   cli::CheckResult result;
 };
 
-/// Compiles and checks `program` under `schedule` for each of `cases`, on `ranks` threads of one world.
-inline void run_checks(const Program& program, const Schedule& schedule, int ranks, std::vector<Checked>& cases) {
+/// Compiles and checks `program` under `schedule` for each of `cases`, on `ranks` threads of one
+/// world.
+inline void run_checks(const Program& program, const Schedule& schedule, int ranks,
+                       std::vector<Checked>& cases) {
   World::local(ranks, [&](World& world) {
     for (Checked& checked : cases) {
-      const cli::CheckResult mine = cli::run_check(program, schedule, world, checked.sizes, checked.options);
+      const cli::CheckResult mine =
+          cli::run_check(program, schedule, world, checked.sizes, checked.options);
       if (world.rank() == 0) checked.result = mine;
     }
   });
@@ -67,14 +79,17 @@ inline void run_checks(const Program& program, const Schedule& schedule, int ran
 
 [[nodiscard]] inline std::string to_text(const Sizes& sizes) {
   std::string text;
-  for (const auto& [name, extent] : sizes) text += (text.empty() ? "" : ", ") + name + " = " + std::to_string(extent);
+  for (const auto& [name, extent] : sizes)
+    text += (text.empty() ? "" : ", ") + name + " = " + std::to_string(extent);
   return text;
 }
 
-/// Requires every case to equal the reference, and ranks that must hold the same to hold the same bytes.
+/// Requires every case to equal the reference, and ranks that must hold the same to hold the same
+/// bytes.
 inline void require_conforms(const Program& program, const Schedule& schedule, int ranks,
                              std::vector<Checked> cases) {
-  INFO("program " << program.name() << " under schedule " << schedule.name() << " on " << ranks << " ranks");
+  INFO("program " << program.name() << " under schedule " << schedule.name() << " on " << ranks
+                  << " ranks");
   REQUIRE_NOTHROW(run_checks(program, schedule, ranks, cases));
   for (const Checked& checked : cases) {
     if (checked.result.passed) continue;
@@ -100,7 +115,8 @@ inline void require_conforms(const Program& program, const Schedule& schedule, i
 }
 
 /// Makes one kernel of all outputs of `program` called `names`.
-[[nodiscard]] inline Schedule one_kernel(const std::string& kernel, std::vector<std::string> names) {
+[[nodiscard]] inline Schedule one_kernel(const std::string& kernel,
+                                         std::vector<std::string> names) {
   Schedule schedule("one kernel");
   schedule.fuse(kernel, "computation", std::move(names));
   return schedule;

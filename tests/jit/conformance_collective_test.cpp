@@ -1,4 +1,5 @@
-// Collectives equal the reference: the library's, and those inside fused kernels for every row of the algorithm table.
+// Collectives equal the reference: the library's, and those inside fused kernels for every row of
+// the algorithm table.
 #include "jit/algo/algorithm.h"
 #include "jit/conformance.h"
 
@@ -7,10 +8,12 @@ using namespace coconet::test;
 
 namespace {
 
-// Where sums are compared, operands are states, which are positive: sums of few numbers of both signs may nearly cancel,
-// and leave mostly rounding.
-const std::vector<Sizes> lengths = {{{"n", 1}}, {{"n", 2}}, {{"n", 3}}, {{"n", 7}}, {{"n", 17}}, {{"n", 1030}}};
-const std::vector<Sizes> areas = {{{"n", 1}, {"m", 1}}, {{"n", 2}, {"m", 3}}, {{"n", 7}, {"m", 17}}, {{"n", 17}, {"m", 2}}};
+// Where sums are compared, operands are states, which are positive: sums of few numbers of both
+// signs may nearly cancel, and leave mostly rounding.
+const std::vector<Sizes> lengths = {{{"n", 1}}, {{"n", 2}},  {{"n", 3}},
+                                    {{"n", 7}}, {{"n", 17}}, {{"n", 1030}}};
+const std::vector<Sizes> areas = {
+    {{"n", 1}, {"m", 1}}, {{"n", 2}, {"m", 3}}, {{"n", 7}, {"m", 17}}, {{"n", 17}, {"m", 2}}};
 
 /// An all_reduce inside one kernel: of `g` [n], times 2, written to state `x` and gathered.
 Program reduce_and_write(int ranks, Reduction reduction, DType dtype) {
@@ -33,16 +36,39 @@ Schedule fused(const std::string& name, const jit::Algorithm& algorithm, int cha
   return schedule;
 }
 
+/// The same of a matrix, with operands that are broadcast along either dimension.
+Program biased(int ranks) {
+  Program program("biased", Mesh({{"world", ranks}}));
+  const Dim n = program.dim("n"), m = program.dim("m");
+  const Value g = program.input("g", f32, {n, m}, local);
+  const Value bias = program.input("bias", f32, {m}, replicated);
+  const Value column = program.input("column", f32, {n, 1}, replicated);
+  const Value x = program.state("x", f32, {n, m}, replicated);
+  update(x, (all_reduce(g, sum).named("total") + bias) * column + x).named("x.new");
+  return program;
+}
+
+Schedule biased_along(int dim) {
+  Schedule schedule("fused along " + std::to_string(dim));
+  schedule.split("total", "reduce_scatter+all_gather", dim);
+  schedule.reorder("total.all_gather", {"x.new"}).dead();
+  schedule.fuse("bias_step", "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"});
+  return schedule;
+}
+
 void check_fused(int ranks, Reduction reduction, DType dtype) {
   for (const jit::Algorithm* algorithm : jit::algorithms()) {
-    const std::string name = std::string(to_string(reduction)) + "_" + std::string(to_string(dtype));
-    require_conforms(reduce_and_write(ranks, reduction, dtype), fused(name, *algorithm, 0), ranks, lengths, 2);
+    const std::string name =
+        std::string(to_string(reduction)) + "_" + std::string(to_string(dtype));
+    require_conforms(reduce_and_write(ranks, reduction, dtype), fused(name, *algorithm, 0), ranks,
+                     lengths, 2);
   }
 }
 
 }  // namespace
 
-TEST_CASE("library collectives equal the reference for every reduction, dtype and number of ranks") {
+TEST_CASE(
+    "library collectives equal the reference for every reduction, dtype and number of ranks") {
   for (const int ranks : {1, 2, 3, 5}) {
     for (const DType dtype : all_dtypes) {
       Program program("library", Mesh({{"world", ranks}}));
@@ -106,8 +132,10 @@ TEST_CASE("library collectives work along each axis of a mesh") {
       Program program("axes", mesh);
       const Dim n = program.dim("n"), m = program.dim("m");
       const Value g = program.input("g", f32, {n, m}, local);
-      const Value part = program.input("part", f32, {n, m}, Layout::on({{axis, local}, {other, sliced(0)}}));
-      const Value slices = program.input("slices", f32, {n, m}, Layout::on({{axis, sliced(0)}, {other, sliced(1)}}));
+      const Value part =
+          program.input("part", f32, {n, m}, Layout::on({{axis, local}, {other, sliced(0)}}));
+      const Value slices =
+          program.input("slices", f32, {n, m}, Layout::on({{axis, sliced(0)}, {other, sliced(1)}}));
       const Value x = program.state("x", f32, {n, m}, Layout::on({{other, local}}));
       update(x, x + all_reduce(g, sum, axis));
       program.output("all", all_reduce(part, max, axis).named("all"));
@@ -115,7 +143,8 @@ TEST_CASE("library collectives work along each axis of a mesh") {
       program.output("gathered", all_gather(slices, axis).named("gathered"));
       program.output("root", reduce(part, sum, 1, axis).named("root"));
       program.output("copies", broadcast(part, 1, axis).named("copies"));
-      program.output("everywhere", all_reduce(all_reduce(g, sum, axis), sum, other).named("everywhere"));
+      program.output("everywhere",
+                     all_reduce(all_reduce(g, sum, axis), sum, other).named("everywhere"));
       require_conforms(program, Schedule("none"), mesh.size(), areas, 2);
     }
   }
@@ -129,7 +158,8 @@ TEST_CASE("fused collectives equal the reference for every algorithm, reduction 
   }
 }
 
-TEST_CASE("fused collectives equal the reference for every algorithm, reduction and number of ranks") {
+TEST_CASE(
+    "fused collectives equal the reference for every algorithm, reduction and number of ranks") {
   for (const int ranks : {1, 2, 5}) {
     for (const Reduction reduction : all_reductions) check_fused(ranks, reduction, f32);
   }
@@ -147,7 +177,8 @@ TEST_CASE("fused collectives equal the reference with many channels and every ve
       knobs.vector_bytes = vector_bytes;
       Schedule schedule("vector_bytes " + std::to_string(vector_bytes));
       schedule.split("total").reorder("total.all_gather", {"x.new"}).dead();
-      schedule.fuse("vectors", "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"}, knobs);
+      schedule.fuse("vectors", "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"},
+                    knobs);
       require_conforms(program, schedule, 2, lengths, 2);
     }
   }
@@ -155,19 +186,24 @@ TEST_CASE("fused collectives equal the reference with many channels and every ve
 
 TEST_CASE("fused collectives slice any dimension and read broadcast operands at the global index") {
   for (const int ranks : {2, 3}) {
-    for (const int dim : {0, 1}) {
-      Program program("bias", Mesh({{"world", ranks}}));
-      const Dim n = program.dim("n"), m = program.dim("m");
-      const Value g = program.input("g", f32, {n, m}, local);
-      const Value bias = program.input("bias", f32, {m}, replicated);
-      const Value column = program.input("column", f32, {n, 1}, replicated);
-      const Value x = program.state("x", f32, {n, m}, replicated);
-      update(x, (all_reduce(g, sum).named("total") + bias) * column + x).named("x.new");
-      Schedule schedule("fused along " + std::to_string(dim));
-      schedule.split("total", "reduce_scatter+all_gather", dim).reorder("total.all_gather", {"x.new"}).dead();
-      schedule.fuse("bias_step", "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"});
-      require_conforms(program, schedule, ranks, areas, 2);
+    for (const int dim : {0, 1})
+      require_conforms(biased(ranks), biased_along(dim), ranks, areas, 2);
+  }
+}
+
+TEST_CASE("fused collectives of tensors that do not fit the caches equal the reference") {
+  const jit::Algorithm& algorithm = *jit::algorithms().front();
+  for (const DType dtype : {f32, f16}) {
+    for (const int channels : {1, 3}) {
+      require_conforms(reduce_and_write(2, Reduction::sum, dtype),
+                       fused("large", algorithm, channels), 2,
+                       {Sizes{{"n", 1 << 20}}, Sizes{{"n", 1048583}}});
     }
+  }
+  // Rows that begin anywhere.
+  for (const int dim : {0, 1}) {
+    require_conforms(biased(2), biased_along(dim), 2,
+                     {Sizes{{"n", 4099}, {"m", 67}}, Sizes{{"n", 67}, {"m", 8192}}});
   }
 }
 

@@ -1,4 +1,5 @@
-// Broadcasting over every layout equals the reference, on any number of ranks and with sizes that do not divide.
+// Broadcasting over every layout equals the reference, on any number of ranks and with sizes that
+// do not divide.
 #include "jit/conformance.h"
 
 using namespace coconet;
@@ -8,7 +9,7 @@ namespace {
 
 struct Layouts {
   const char* name;
-  Placement matrix;          ///< of [B, H]
+  Placement matrix;               ///< of [B, H]
   Placement row = replicated;     ///< of [H]
   Placement column = replicated;  ///< of [B, 1]
 };
@@ -24,8 +25,9 @@ const Layouts layouts[] = {
 };
 
 const std::vector<Sizes> sizes = {
-    {{"B", 1}, {"H", 1}, {"C", 1}},  {{"B", 5}, {"H", 7}, {"C", 2}},   {{"B", 2}, {"H", 3}, {"C", 1}},
-    {{"B", 17}, {"H", 1}, {"C", 3}}, {{"B", 1}, {"H", 130}, {"C", 4}}, {{"B", 33}, {"H", 65}, {"C", 1}},
+    {{"B", 1}, {"H", 1}, {"C", 1}},   {{"B", 5}, {"H", 7}, {"C", 2}},
+    {{"B", 2}, {"H", 3}, {"C", 1}},   {{"B", 17}, {"H", 1}, {"C", 3}},
+    {{"B", 1}, {"H", 130}, {"C", 4}}, {{"B", 33}, {"H", 65}, {"C", 1}},
 };
 
 /// The placement of a [B, H] tensor seen as the last dimensions of a [C, B, H] one.
@@ -105,7 +107,8 @@ TEST_CASE("layouts along two axes equal the reference") {
     const Value y = program.state("y", f32, {B, H}, layout);
     update(y, y + x * h);
     program.output("squares", square(x));
-    require_conforms(program, Schedule("none"), 4,
-                     {Sizes{{"B", 1}, {"H", 1}}, Sizes{{"B", 5}, {"H", 7}}, Sizes{{"B", 17}, {"H", 3}}}, 2);
+    require_conforms(
+        program, Schedule("none"), 4,
+        {Sizes{{"B", 1}, {"H", 1}}, Sizes{{"B", 5}, {"H", 7}}, Sizes{{"B", 17}, {"H", 3}}}, 2);
   }
 }

@@ -1,4 +1,5 @@
-// Every row of the table of pointwise ops, on every dtype that its rule takes, and every cast, equal the reference.
+// Every row of the table of pointwise ops, on every dtype that its rule takes, and every cast,
+// equal the reference.
 #include "jit/conformance.h"
 
 using namespace coconet;
@@ -9,8 +10,8 @@ namespace {
 /// Rows in one kernel: few enough to keep their results in a GPU's registers.
 constexpr std::size_t rows_in_a_kernel = 6;
 
-/// The three kinds of operands, of which the scalar `domain` chooses one: 0 of both signs and with integers that wrap,
-/// 1 positive, 2 whole numbers with zeros and with operands that are equal.
+/// The three kinds of operands, of which the scalar `domain` chooses one: 0 of both signs and with
+/// integers that wrap, 1 positive, 2 whole numbers with zeros and with operands that are equal.
 Value operand(Program& program, int number, DType dtype, const Dim& n) {
   const std::string suffix = std::to_string(number);
   const Value both_signs = program.input("g" + suffix, dtype, {n}, local);
@@ -31,7 +32,8 @@ struct Case {
 Case program_of(std::span<const ir::PointwiseRow* const> rows, DType dtype, int ranks) {
   Case made{Program("pointwise", Mesh({{"world", ranks}})), {}};
   const Dim n = made.program.dim("n");
-  const std::vector<Value> operands = {operand(made.program, 1, dtype, n), operand(made.program, 2, dtype, n),
+  const std::vector<Value> operands = {operand(made.program, 1, dtype, n),
+                                       operand(made.program, 2, dtype, n),
                                        operand(made.program, 3, dtype, n)};
   const Value condition = made.program.input("condition", boolean, {n}, local);
   for (const ir::PointwiseRow* row : rows) {
@@ -54,7 +56,8 @@ void check_rows(DType dtype) {
     }
   }
   for (std::size_t first = 0; first < accepted.size(); first += rows_in_a_kernel) {
-    const auto rows = std::span(accepted).subspan(first, std::min(rows_in_a_kernel, accepted.size() - first));
+    const auto rows =
+        std::span(accepted).subspan(first, std::min(rows_in_a_kernel, accepted.size() - first));
     const Case made = program_of(rows, dtype, 2);
     std::vector<Checked> cases;
     for (int domain = 0; domain < (dtype == DType::boolean ? 1 : 3); ++domain) {
@@ -66,7 +69,8 @@ void check_rows(DType dtype) {
         cases.push_back(checked);
       }
     }
-    const std::string kernel = "rows_" + std::to_string(first) + "_" + std::string(to_string(dtype));
+    const std::string kernel =
+        "rows_" + std::to_string(first) + "_" + std::string(to_string(dtype));
     require_conforms(made.program, one_kernel(kernel, made.outputs), 2, std::move(cases));
   }
 }
@@ -126,8 +130,9 @@ TEST_CASE("infinities, NaN and signed zeros go through kernels as through the re
     const Dim n = program.dim("n");
     const Value g = program.input("g", dtype, {n}, local);
     const double infinity = std::numeric_limits<double>::infinity();
-    const Value specials = select(g < -0.7, -infinity, select(g < -0.4, infinity - g * 0 + -infinity,
-                                  select(g < 0, -0.0, select(g < 0.5, infinity, g))))
+    const Value specials = select(g < -0.7, -infinity,
+                                  select(g < -0.4, infinity - g * 0 + -infinity,
+                                         select(g < 0, -0.0, select(g < 0.5, infinity, g))))
                                .named("specials");
     std::vector<std::string> names = {"specials"};
     program.output("specials", specials);
@@ -143,6 +148,7 @@ TEST_CASE("infinities, NaN and signed zeros go through kernels as through the re
     keep(abs(specials));
     keep(sign(specials));
     keep(cast(specials, boolean));
-    require_conforms(program, one_kernel("specials_" + std::string(to_string(dtype)), names), 1, {Sizes{{"n", 301}}});
+    require_conforms(program, one_kernel("specials_" + std::string(to_string(dtype)), names), 1,
+                     {Sizes{{"n", 301}}});
   }
 }

@@ -48,9 +48,10 @@ TEST_CASE("every reduction equals the reference on every dtype that it takes") {
     const Value x = program.input("x", dtype, {A, B, C}, sliced(0));
     for (const Reduction reduction : all_reductions) {
       if (!reduces(reduction, dtype)) continue;
-      const std::string name = std::string(to_string(reduction)) + "_" + std::string(to_string(dtype));
+      const std::string name =
+          std::string(to_string(reduction)) + "_" + std::string(to_string(dtype));
       const Reducer reducer{reduction};
-      program.output(name + "_all", reducer(x).named(name + "_all"));          // across ranks
+      program.output(name + "_all", reducer(x).named(name + "_all"));            // across ranks
       program.output(name + "_inner", reducer(x, {-1}).named(name + "_inner"));  // contiguous
       program.output(name + "_middle", reducer(x, {1}, true).named(name + "_middle"));
     }
@@ -74,8 +75,9 @@ TEST_CASE("a reduction reads what is computed on the way and broadcasts back") {
       const Value exponential = exp(shifted).named("exponential");
       update(y, exponential / sum(exponential, {1}, true));
       program.output("norm_of_x", norm(x * w));
-      require_conforms(program, Schedule("none"), ranks,
-                       {Sizes{{"B", 1}, {"C", 1}}, Sizes{{"B", 5}, {"C", 67}}, Sizes{{"B", 4}, {"C", 3}}}, 2);
+      require_conforms(
+          program, Schedule("none"), ranks,
+          {Sizes{{"B", 1}, {"C", 1}}, Sizes{{"B", 5}, {"C", 67}}, Sizes{{"B", 4}, {"C", 3}}}, 2);
     }
   }
 }
@@ -87,6 +89,7 @@ TEST_CASE("reductions across both axes of a mesh equal the reference") {
   program.output("all", sum(x).named("all"));
   program.output("rows", max(x, {0}).named("rows"));
   program.output("columns", mean(x, {1}, true).named("columns"));
-  require_conforms(program, Schedule("none"), 4,
-                   {Sizes{{"B", 1}, {"C", 1}}, Sizes{{"B", 5}, {"C", 7}}, Sizes{{"B", 17}, {"C", 2}}});
+  require_conforms(
+      program, Schedule("none"), 4,
+      {Sizes{{"B", 1}, {"C", 1}}, Sizes{{"B", 5}, {"C", 7}}, Sizes{{"B", 17}, {"C", 2}}});
 }

@@ -15,8 +15,9 @@ TEST_CASE("every shipped program under every schedule equals the reference in f6
 TEST_CASE("a million elements that no number of ranks divides equal the reference") {
   for (const int ranks : {2, 3}) {
     for (const std::string_view schedule : programs::find("adam")->schedules) {
-      require_conforms(programs::adam(Mesh({{"world", ranks}})), shipped_schedule(*programs::find("adam"), schedule),
-                       ranks, {Sizes{{"n", 1048583}}});
+      require_conforms(programs::adam(Mesh({{"world", ranks}})),
+                       shipped_schedule(*programs::find("adam"), schedule), ranks,
+                       {Sizes{{"n", 1048583}}});
     }
   }
 }
@@ -31,9 +32,11 @@ TEST_CASE("optimizers with their other options equal the reference under every s
   };
   check("sgd", [](const Mesh& mesh) { return programs::sgd(mesh, f32, {.weight_decay = 0.1}); });
   check("momentum_sgd", [](const Mesh& mesh) {
-    return programs::momentum_sgd(mesh, f32, {.momentum = 0.8, .dampening = 0.3, .weight_decay = 0.1, .nesterov = true});
+    return programs::momentum_sgd(
+        mesh, f32, {.momentum = 0.8, .dampening = 0.3, .weight_decay = 0.1, .nesterov = true});
   });
   check("adam", [](const Mesh& mesh) {
-    return programs::adam(mesh, f32, {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1});
+    return programs::adam(mesh, f32,
+                          {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1});
   });
 }

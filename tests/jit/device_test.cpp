@@ -1,5 +1,5 @@
-// The host half of the device prelude, compiled as kernels are: 16-bit floats against the library's own, for all values,
-// and reductions inside a block.
+// The host half of the device prelude, compiled as kernels are: 16-bit floats against the library's
+// own, for all values, and reductions inside a block.
 #include <catch2/catch.hpp>
 
 #include <bit>
@@ -26,10 +26,12 @@ class TwoArrays {
   TwoArrays(const std::string& out, const std::string& in, const std::string& statements) {
     jit::KernelText text;
     text.name = "two_arrays";
-    text.source = "struct Args {\n  " + out + "* out;\n  const " + in + "* in;\n  index_t count;\n};\n\n" +
-                  "DEVICE void two_arrays_block(const Args& a, const Block& block) {\n" + statements +
-                  "}\nKERNEL_ENTRY(two_arrays)\n";
-    const jit::Backend::Compiled compiled = jit::host_backend().compile(jit::complete_source(text, "host"));
+    text.source = "struct Args {\n  " + out + "* out;\n  const " + in +
+                  "* in;\n  index_t count;\n};\n\n" +
+                  "DEVICE void two_arrays_block(const Args& a, const Block& block) {\n" +
+                  statements + "}\nKERNEL_ENTRY(two_arrays)\n";
+    const jit::Backend::Compiled compiled =
+        jit::host_backend().compile(jit::complete_source(text, "host"));
     INFO(compiled.log);
     REQUIRE(compiled.ok);
     kernel_ = jit::load_host_kernel(compiled.binary, text.name);
@@ -49,41 +51,49 @@ void require_widens(const std::string& type) {
   std::vector<std::uint16_t> bits(65536);
   std::iota(bits.begin(), bits.end(), std::uint16_t{0});
   std::vector<float> wide(bits.size());
-  TwoArrays<float, std::uint16_t>("f32", type, "  for (index_t i = 0; i < a.count; ++i) a.out[i] = wide(a.in[i]);\n")(wide, bits);
+  TwoArrays<float, std::uint16_t>(
+      "f32", type, "  for (index_t i = 0; i < a.count; ++i) a.out[i] = wide(a.in[i]);\n")(wide,
+                                                                                          bits);
   int wrong = 0;
   for (std::size_t i = 0; i < bits.size(); ++i) {
     Narrow value;
     value.bits = bits[i];
     const auto expected = static_cast<float>(value);
     const bool same = std::isnan(expected) ? std::isnan(wide[i])
-                                           : std::bit_cast<std::uint32_t>(expected) == std::bit_cast<std::uint32_t>(wide[i]);
-    if (!same && ++wrong <= 3) FAIL_CHECK(type << " " << bits[i] << " widens to " << wide[i] << ", expected " << expected);
+                                           : std::bit_cast<std::uint32_t>(expected) ==
+                                                 std::bit_cast<std::uint32_t>(wide[i]);
+    if (!same && ++wrong <= 3)
+      FAIL_CHECK(type << " " << bits[i] << " widens to " << wide[i] << ", expected " << expected);
   }
   CHECK(wrong == 0);
 }
 
-/// Every float with `low_bits` bits below those that the narrow type keeps, at, and one unit around, each value and each
-/// midpoint between two values.
+/// Every float with `low_bits` bits below those that the narrow type keeps, at, and one unit
+/// around, each value and each midpoint between two values.
 template <class Narrow>
 void require_narrows(const std::string& type, unsigned low_bits) {
   const std::uint32_t half = std::uint32_t{1} << (low_bits - 1);
   std::vector<float> values;
-  for (std::uint64_t high = 0; high < (std::uint64_t{1} << 32); high += std::uint64_t{1} << low_bits) {
+  for (std::uint64_t high = 0; high < (std::uint64_t{1} << 32);
+       high += std::uint64_t{1} << low_bits) {
     for (const std::uint32_t low : {0U, 1U, half - 1, half, half + 1, 2 * half - 1}) {
       values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(high) | low));
     }
   }
   std::vector<std::uint16_t> narrow(values.size());
-  TwoArrays<std::uint16_t, float>(type, "f32", "  for (index_t i = 0; i < a.count; ++i) a.out[i] = narrow<" + type +
-                                                   ">(a.in[i]);\n")(narrow, values);
+  TwoArrays<std::uint16_t, float>(type, "f32",
+                                  "  for (index_t i = 0; i < a.count; ++i) a.out[i] = narrow<" +
+                                      type + ">(a.in[i]);\n")(narrow, values);
   int wrong = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Narrow expected(static_cast<double>(values[i]));
     Narrow got;
     got.bits = narrow[i];
-    const bool same = std::isnan(values[i]) ? std::isnan(static_cast<float>(got)) : got.bits == expected.bits;
+    const bool same =
+        std::isnan(values[i]) ? std::isnan(static_cast<float>(got)) : got.bits == expected.bits;
     if (!same && ++wrong <= 3) {
-      FAIL_CHECK(values[i] << " narrows to " << type << " " << got.bits << ", expected " << expected.bits);
+      FAIL_CHECK(values[i] << " narrows to " << type << " " << got.bits << ", expected "
+                           << expected.bits);
     }
   }
   CHECK(wrong == 0);
@@ -92,20 +102,30 @@ void require_narrows(const std::string& type, unsigned low_bits) {
 template <class T>
 T reduced(const std::string& type, const std::string& op, const std::vector<T>& values) {
   std::vector<T> out(1);
-  TwoArrays<T, T>(type, type, "  a.out[0] = block_reduce<" + op + ", " + type +
-                                  ">(block, a.count, [&](index_t j) -> " + type + " { return a.in[j]; });\n")(out, values);
+  TwoArrays<T, T>(type, type,
+                  "  a.out[0] = block_reduce<" + op + ", " + type +
+                      ">(block, a.count, [&](index_t j) -> " + type +
+                      " { return a.in[j]; });\n")(out, values);
   return out[0];
 }
 
 }  // namespace
 
-TEST_CASE("every f16 widens to the same float") { require_widens<Half>("f16"); }
+TEST_CASE("every f16 widens to the same float") {
+  require_widens<Half>("f16");
+}
 
-TEST_CASE("every bf16 widens to the same float") { require_widens<BFloat16>("bf16"); }
+TEST_CASE("every bf16 widens to the same float") {
+  require_widens<BFloat16>("bf16");
+}
 
-TEST_CASE("floats round to the nearest f16, ties to even") { require_narrows<Half>("f16", 13); }
+TEST_CASE("floats round to the nearest f16, ties to even") {
+  require_narrows<Half>("f16", 13);
+}
 
-TEST_CASE("floats round to the nearest bf16, ties to even") { require_narrows<BFloat16>("bf16", 16); }
+TEST_CASE("floats round to the nearest bf16, ties to even") {
+  require_narrows<BFloat16>("bf16", 16);
+}
 
 TEST_CASE("a block reduces any number of elements, none included") {
   const TwoArrays<std::int64_t, std::int64_t> all(
@@ -117,18 +137,21 @@ TEST_CASE("a block reduces any number of elements, none included") {
       "  a.out[3] = block_reduce<prod_of, i64>(block, a.count, element);\n");
   for (std::int64_t count = 0; count < 70; ++count) {
     std::vector<std::int64_t> values;
-    std::int64_t sum = 0, product = 1;
+    std::int64_t total = 0, product = 1;
     for (std::int64_t i = 0; i < count; ++i) {
       values.push_back(i % 5 == 0 ? -1 - i : i);
-      sum += values.back();
-      product = static_cast<std::int64_t>(static_cast<std::uint64_t>(product) * static_cast<std::uint64_t>(values.back()));
+      total += values.back();
+      product = static_cast<std::int64_t>(static_cast<std::uint64_t>(product) *
+                                          static_cast<std::uint64_t>(values.back()));
     }
     std::vector<std::int64_t> out(4);
     all(out, values);
     INFO(count);
-    CHECK(out[0] == sum);
-    CHECK(out[1] == (count == 0 ? std::numeric_limits<std::int64_t>::min() : *std::max_element(values.begin(), values.end())));
-    CHECK(out[2] == (count == 0 ? std::numeric_limits<std::int64_t>::max() : *std::min_element(values.begin(), values.end())));
+    CHECK(out[0] == total);
+    CHECK(out[1] == (count == 0 ? std::numeric_limits<std::int64_t>::min()
+                                : *std::max_element(values.begin(), values.end())));
+    CHECK(out[2] == (count == 0 ? std::numeric_limits<std::int64_t>::max()
+                                : *std::min_element(values.begin(), values.end())));
     CHECK(out[3] == product);
   }
 }

@@ -20,7 +20,9 @@ namespace {
 
 constexpr std::size_t padding = 64;
 
-std::size_t padded(std::size_t bytes) { return (bytes + padding - 1) / padding * padding; }
+std::size_t padded(std::size_t bytes) {
+  return (bytes + padding - 1) / padding * padding;
+}
 
 /// x += factor * g, on every rank, and y = x before that.
 Program accumulate(int ranks) {
@@ -41,8 +43,8 @@ void require_on_rank(bool right, const char* what) {
 #define REQUIRE_ON_RANK(...) require_on_rank((__VA_ARGS__), #__VA_ARGS__)
 
 CacheCounters difference(const CacheCounters& after, const CacheCounters& before) {
-  return {after.hit_memory - before.hit_memory, after.hit_disk - before.hit_disk, after.hit_peer - before.hit_peer,
-          after.miss - before.miss};
+  return {after.hit_memory - before.hit_memory, after.hit_disk - before.hit_disk,
+          after.hit_peer - before.hit_peer, after.miss - before.miss};
 }
 
 }  // namespace
@@ -52,8 +54,9 @@ TEST_CASE("a sliced state takes 1/n of the memory, padded to 64 bytes") {
     for (const std::size_t n : {1, 2, 17, 1000, 4099}) {
       INFO(ranks << " ranks, " << n << " elements");
       REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
-        const Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"), world,
-                                        {{"n", static_cast<std::int64_t>(n)}});
+        const Executable step =
+            compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"), world,
+                    {{"n", static_cast<std::int64_t>(n)}});
         const std::size_t size = static_cast<std::size_t>(world.size());
         const std::size_t rank = static_cast<std::size_t>(world.rank());
         const std::size_t block = (n + size - 1) / size;
@@ -119,7 +122,8 @@ TEST_CASE("an output needs no binding") {
 TEST_CASE("buffers of the world serve kernels that reach them from other ranks") {
   for (const int ranks : {1, 2, 3}) {
     REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
-      Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"), world, {{"n", 17}});
+      Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"),
+                                world, {{"n", 17}});
       const Buffer g = world.allocate(f32, 17);
       Buffer w = world.allocate(f32, 17);
       step.bind("g", g);
@@ -146,8 +150,8 @@ TEST_CASE("buffers of the world serve kernels that reach them from other ranks")
 
 TEST_CASE("user memory serves what no other rank reaches, beside the library's") {
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
-    Executable step =
-        compile(programs::momentum_sgd(Mesh::over(world)), Schedule::load("momentum_sgd-fused.json"), world, {{"n", 5}});
+    Executable step = compile(programs::momentum_sgd(Mesh::over(world)),
+                              Schedule::load("momentum_sgd-fused.json"), world, {{"n", 5}});
     std::vector<float> m(step.count("m"), 0.0F);
     step.bind("m", m);
     for (float& g : step.buffer<float>("g")) g = 2;
@@ -173,8 +177,8 @@ TEST_CASE("an executable can be moved") {
 
 TEST_CASE("an executable shows its program, its plan and its sources") {
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
-    const Executable step =
-        compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"), world, {{"n", 8}});
+    const Executable step = compile(programs::adam(Mesh::over(world)),
+                                    Schedule::load("adam-fused.json"), world, {{"n", 8}});
     REQUIRE_ON_RANK(step.program().str().find("adam_fused") != std::string::npos);
     REQUIRE_ON_RANK(step.plan().find("adam_fused") != std::string::npos);
     const auto sources = step.sources();
@@ -191,14 +195,15 @@ TEST_CASE("a report names every step in order with time, bytes and its share of 
     std::string shown;
     REQUIRE_NOTHROW(World::local(2, [&](World& world) {
       constexpr std::int64_t n = 1 << 16;
-      Executable step = compile(programs::adam(Mesh::over(world)),
-                                Schedule::load("adam-" + std::string(schedule) + ".json"), world, {{"n", n}});
+      Executable step =
+          compile(programs::adam(Mesh::over(world)),
+                  Schedule::load("adam-" + std::string(schedule) + ".json"), world, {{"n", n}});
       for (const char* name : {"g", "w", "m", "v"}) (void)step.buffer<float>(name);
       for (int i = 1; i <= 5; ++i) step.run({{"lr", 1e-3}, {"t", i}});
       const Report report = step.report();
       REQUIRE_ON_RANK(report.runs == 5);
       REQUIRE_ON_RANK(report.ms > 0);
-      double sum = 0;
+      double total = 0;
       std::set<std::string> kinds;
       for (const KernelReport& kernel : report.kernels) {
         REQUIRE_ON_RANK(!kernel.name.empty());
@@ -206,19 +211,24 @@ TEST_CASE("a report names every step in order with time, bytes and its share of 
         REQUIRE_ON_RANK(kernel.bytes > 0);
         REQUIRE_ON_RANK(kernel.roofline_share > 0 && kernel.roofline_share < 100);
         kinds.insert(kernel.kind);
-        sum += kernel.ms;
+        total += kernel.ms;
       }
-      REQUIRE_ON_RANK(sum < 10 * report.ms + 1);
+      REQUIRE_ON_RANK(total < 10 * report.ms + 1);
       const bool fused = std::string(schedule) == "fused";
-      REQUIRE_ON_RANK(report.kernels.size() == (fused ? 1U : std::string(schedule) == "sliced" ? 3U : 2U));
-      REQUIRE_ON_RANK(kinds == (fused ? std::set<std::string>{"all_reduce"} : std::set<std::string>{"computation", "library"}));
-      // g from two ranks, w to two ranks, m, v and the slice of w read and written: half of 4 bytes n times 2+2+2+2+1.
+      REQUIRE_ON_RANK(report.kernels.size() == (fused                               ? 1U
+                                                : std::string(schedule) == "sliced" ? 3U
+                                                                                    : 2U));
+      REQUIRE_ON_RANK(kinds == (fused ? std::set<std::string>{"all_reduce"}
+                                      : std::set<std::string>{"computation", "library"}));
+      // g from two ranks, w to two ranks, m, v and the slice of w read and written: half of 4 bytes
+      // n times 2+2+2+2+1.
       if (fused) REQUIRE_ON_RANK(report.kernels[0].bytes == 9 * n / 2 * 4);
       REQUIRE_ON_RANK(report.cache.miss + report.cache.hit_disk + report.cache.hit_memory > 0);
       if (world.rank() == 0) shown = report.str();
       (void)step.report();
     }));
-    CHECK_THAT(shown, Catch::Matchers::Contains("roofline") && Catch::Matchers::Contains("median of 5 runs") &&
+    CHECK_THAT(shown, Catch::Matchers::Contains("roofline") &&
+                          Catch::Matchers::Contains("median of 5 runs") &&
                           Catch::Matchers::Contains("kernel cache: "));
   }
 }
@@ -261,9 +271,10 @@ TEST_CASE("a second process compiles nothing") {
   const std::string cache = (scratch.path() / "cache").string();
   const std::string file = (scratch.path() / "result.json").string();
   const auto counters = [&](const char* schedule) {
-    const ChildOutput output = run_command(
-        "run adam --schedule " + std::string(schedule) + " --set n=100 --world local:2 --iters 1 --json '" + file + "'",
-        "COCONET_CACHE=rw COCONET_CACHE_DIR='" + cache + "'");
+    const ChildOutput output =
+        run_command("run adam --schedule " + std::string(schedule) +
+                        " --set n=100 --world local:2 --iters 1 --json '" + file + "'",
+                    "COCONET_CACHE=rw COCONET_CACHE_DIR='" + cache + "'");
     INFO(output.text);
     REQUIRE(output.code == 0);
     std::ifstream stream(file);
@@ -286,8 +297,9 @@ TEST_CASE("the source of a kernel is the same bytes in 100 processes") {
   int different = 0;
   for (int process = 1; process < 100; ++process) {
     // Another environment puts the stack and the arguments elsewhere.
-    const ChildOutput again = run_command("explain adam --schedule fused --show source",
-                                          "PADDING=" + std::string(static_cast<std::size_t>(37 * process), 'x'));
+    const ChildOutput again =
+        run_command("explain adam --schedule fused --show source",
+                    "PADDING=" + std::string(static_cast<std::size_t>(37 * process), 'x'));
     different += again.text == first.text ? 0 : 1;
   }
   CHECK(different == 0);

@@ -1,7 +1,9 @@
-// Every kernel that any test emitted compiles under NVRTC for the architectures we support, and spills nothing.
+// Every kernel that any test emitted compiles under NVRTC for the architectures we support, and
+// spills nothing.
 //
-// The tests leave complete host sources in COCONET_DUMP_DIR. Their kernels are the same text for all targets: here
-// they get the CUDA half of the prelude. Many go into one compilation, each in a namespace of its own.
+// The tests leave complete host sources in COCONET_DUMP_DIR. Their kernels are the same text for
+// all targets: here they get the CUDA half of the prelude. Many go into one compilation, each in a
+// namespace of its own.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -36,10 +38,12 @@ constexpr int skipped = 77;  // what tests/CMakeLists.txt takes for "skipped"
 constexpr const char* architectures[] = {"sm_80", "sm_90", "sm_100"};
 constexpr std::size_t kernels_in_a_compilation = 32;
 
-/// Where kernels come from, by their text without prelude and comments: one of those that are equal otherwise.
+/// Where kernels come from, by their text without prelude and comments: one of those that are equal
+/// otherwise.
 using Texts = std::map<std::string, std::string>;
 
-/// The kernel after the prelude, from its line "// kernel NAME of program ..." on; empty when there is none.
+/// The kernel after the prelude, from its line "// kernel NAME of program ..." on; empty when there
+/// is none.
 std::string kernel_part(const std::string& source) {
   const std::size_t at = source.rfind("\n// kernel ");
   return at == std::string::npos ? "" : source.substr(at + 1);
@@ -85,7 +89,8 @@ void add_shipped(Texts& texts) {
         for (const sched::PlanStep& step : plan.steps) {
           const auto* kernel = std::get_if<sched::KernelStep>(&step);
           if (kernel == nullptr) continue;
-          texts.emplace(code_of(jit::generate(plan, *kernel).source), name + " in " + std::string(to_string(dtype)));
+          texts.emplace(code_of(jit::generate(plan, *kernel).source),
+                        name + " in " + std::string(to_string(dtype)));
         }
       }
     }
@@ -98,10 +103,12 @@ struct Unit {
 };
 
 std::string prelude() {
-  std::string text = std::string(jit::device::file("cuda.h")) + "\n" + std::string(jit::device::file("common.h"));
+  std::string text =
+      std::string(jit::device::file("cuda.h")) + "\n" + std::string(jit::device::file("common.h"));
   std::set<std::string_view> headers;
   for (const jit::Algorithm* algorithm : jit::algorithms()) headers.insert(algorithm->header);
-  for (const std::string_view header : headers) text += "\n" + std::string(jit::device::file(header));
+  for (const std::string_view header : headers)
+    text += "\n" + std::string(jit::device::file(header));
   return text + "\n";
 }
 
@@ -113,8 +120,8 @@ std::vector<Unit> make_units(const Texts& texts) {
     const std::string scope = "k" + std::to_string(number++);
     const std::string name = name_of(text);
     // The entry point, whose name is outside all namespaces, gets the namespace's.
-    units.back().source += "#define " + name + " " + scope + "_" + name + "\nnamespace " + scope + " {\n" + text +
-                           "}\n#undef " + name + "\n";
+    units.back().source += "#define " + name + " " + scope + "_" + name + "\nnamespace " + scope +
+                           " {\n" + text + "}\n#undef " + name + "\n";
     units.back().from[scope + "_" + name] = from;
   }
   return units;
@@ -135,14 +142,16 @@ std::string errors_in(const std::string& log) {
 /// What is wrong with `unit` on `architecture`; empty when all is well.
 std::string fault_of(const Unit& unit, const char* architecture) {
   const jit::nvrtc::Result result = jit::nvrtc::compile(unit.source, architecture);
-  if (!result.ok) return errors_in(result.log) + architecture + ", one of: " + unit.from.begin()->second + " ...\n";
+  if (!result.ok)
+    return errors_in(result.log) + architecture + ", one of: " + unit.from.begin()->second +
+           " ...\n";
   std::string faults;
   std::set<std::string> seen;
   for (const jit::nvrtc::KernelResources& kernel : result.kernels) {
     seen.insert(kernel.entry);
     if (kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0) continue;
-    faults += kernel.entry + " spills " + std::to_string(kernel.spill_store_bytes) + " bytes on " + architecture + ": " +
-              unit.from.at(kernel.entry) + "\n";
+    faults += kernel.entry + " spills " + std::to_string(kernel.spill_store_bytes) + " bytes on " +
+              architecture + ": " + unit.from.at(kernel.entry) + "\n";
   }
   for (const auto& [entry, from] : unit.from) {
     if (!seen.contains(entry)) faults += entry + " is not in the cubin: " + from + "\n";
@@ -168,7 +177,8 @@ TEST_CASE("every kernel that tests emit compiles for every architecture and spil
   const auto work = [&] {
     const std::size_t jobs = units.size() * std::size(architectures);
     for (std::size_t job = next++; job < jobs; job = next++) {
-      std::string fault = fault_of(units[job / std::size(architectures)], architectures[job % std::size(architectures)]);
+      std::string fault = fault_of(units[job / std::size(architectures)],
+                                   architectures[job % std::size(architectures)]);
       const std::lock_guard lock(mutex);
       if (!fault.empty()) faults.push_back(std::move(fault));
     }
@@ -178,6 +188,6 @@ TEST_CASE("every kernel that tests emit compiles for every architecture and spil
   other.join();
   for (const std::string& fault : faults) UNSCOPED_INFO(fault);
   CHECK(faults.empty());
-  std::cout << texts.size() << " kernels compiled with NVRTC " << jit::nvrtc::version() << " for sm_80, sm_90 and sm_100"
-            << std::endl;
+  std::cout << texts.size() << " kernels compiled with NVRTC " << jit::nvrtc::version()
+            << " for sm_80, sm_90 and sm_100" << std::endl;
 }

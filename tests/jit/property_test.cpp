@@ -1,10 +1,11 @@
-// Random programs under random legal schedules equal the reference, bit for bit where arithmetic is exact.
+// Random programs under random legal schedules equal the reference, bit for bit where arithmetic is
+// exact.
 //
-// A case is two lists of numbers, the genes: from one the ranks, the sizes and the program are read, from the other the
-// schedule. An exhausted list reads as zeros. Fewer and smaller numbers make a simpler case, which is how a failure
-// shrinks.
-#include <catch2/catch.hpp>
+// A case is two lists of numbers, the genes: from one the ranks, the sizes and the program are
+// read, from the other the schedule. An exhausted list reads as zeros. Fewer and smaller numbers
+// make a simpler case, which is how a failure shrinks.
 #include <rapidcheck.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +31,9 @@ class Genes {
  public:
   explicit Genes(const std::vector<std::uint32_t>& genes) : genes_(genes) {}
   /// A number below `limit`.
-  std::size_t below(std::size_t limit) { return next_ < genes_.size() ? genes_[next_++] % limit : 0; }
+  std::size_t below(std::size_t limit) {
+    return next_ < genes_.size() ? genes_[next_++] % limit : 0;
+  }
   bool one_in(std::size_t count) { return below(count) + 1 == count; }
   template <class Range>
   auto any(Range&& range) {
@@ -42,34 +45,43 @@ class Genes {
   std::size_t next_ = 0;
 };
 
-/// What a dtype leaves exact decides what its programs may be made of, so that even comparisons and floor, where a
-/// last bit decides, must come out alike.
+/// What a dtype leaves exact decides what its programs may be made of, so that even comparisons and
+/// floor, where a last bit decides, must come out alike.
 struct Family {
   DType dtype;
-  bool calls;            ///< rows that call a function: in f64 the reference calls the same one
-  bool rounding_sums;    ///< sums over ranks: in rank order on both sides, but the reference adds in double
+  bool calls;          ///< rows that call a function: in f64 the reference calls the same one
+  bool rounding_sums;  ///< sums over ranks: in rank order on both sides, but the reference adds in
+                       ///< double
 };
 constexpr Family families[] = {
-    {f64, true, true}, {f32, false, false}, {f16, false, false}, {i8, true, true}, {u8, true, true}, {f64, true, true},
+    {f64, true, true}, {f32, false, false}, {f16, false, false},
+    {i8, true, true},  {u8, true, true},    {f64, true, true},
 };
 
-bool calls_function(const ir::PointwiseRow& row) { return row.device.find("_(") != std::string_view::npos; }
+bool calls_function(const ir::PointwiseRow& row) {
+  return row.device.find("_(") != std::string_view::npos;
+}
 
 /// Builds one random program. What a rule of the language refuses is not added.
 class Author {
  public:
   Author(Genes& genes, int ranks)
-      : genes_(genes), ranks_(ranks), family_(genes.any(families)), program_("random", Mesh({{"world", ranks}})) {
+      : genes_(genes),
+        ranks_(ranks),
+        family_(genes.any(families)),
+        program_("random", Mesh({{"world", ranks}})) {
     const Dim n = program_.dim("n");
     const Dim m = program_.dim("m");
     const bool matrix = genes_.one_in(2);
-    shapes_ = matrix ? std::vector<Shape>{{n, m}, {m}, {n, 1}, {1, m}, {}} : std::vector<Shape>{{n}, {n}, {1}, {}};
+    shapes_ = matrix ? std::vector<Shape>{{n, m}, {m}, {n, 1}, {1, m}, {}}
+                     : std::vector<Shape>{{n}, {n}, {1}, {}};
   }
 
   Program write() {
     const Value input = program_.input("in0", family_.dtype, shapes_[0], local);
     values_.push_back(input);
-    states_.push_back(program_.state("state0", family_.dtype, shapes_[0], genes_.one_in(3) ? local : replicated));
+    states_.push_back(
+        program_.state("state0", family_.dtype, shapes_[0], genes_.one_in(3) ? local : replicated));
     values_.push_back(states_[0]);
     for (std::size_t i = genes_.below(3); i > 0; --i) add_leaf(i);
     values_.push_back(all_reduce(input, reduction()).named("total"));
@@ -113,7 +125,8 @@ class Author {
     std::vector<Reduction> exact;
     for (const Reduction one : all_reductions) {
       const bool orders = one == Reduction::max || one == Reduction::min;
-      if (reduces(one, family_.dtype) && (orders || family_.rounding_sums || ranks_ <= 2)) exact.push_back(one);
+      if (reduces(one, family_.dtype) && (orders || family_.rounding_sums || ranks_ <= 2))
+        exact.push_back(one);
     }
     return genes_.any(exact);
   }
@@ -149,29 +162,34 @@ class Author {
         std::vector<int> dims = {static_cast<int>(genes_.below(operand.shape().size()))};
         if (genes_.one_in(3)) {
           dims.clear();
-          for (std::size_t d = 0; d < operand.shape().size(); ++d) dims.push_back(static_cast<int>(d));
+          for (std::size_t d = 0; d < operand.shape().size(); ++d)
+            dims.push_back(static_cast<int>(d));
         }
         values_.push_back(Reducer{reduction()}(operand, dims, genes_.one_in(2)));
         reorders_ = reorders_ || is_float(family_.dtype);
         return;
       }
-      default: break;
+      default:
+        break;
     }
     std::vector<const ir::PointwiseRow*> rows;
     for (const ir::PointwiseRow& row : ir::pointwise_table()) {
-      if (accepts(row.rule, family_.dtype) && (family_.calls || !calls_function(row))) rows.push_back(&row);
+      if (accepts(row.rule, family_.dtype) && (family_.calls || !calls_function(row)))
+        rows.push_back(&row);
     }
     const ir::PointwiseRow& row = *genes_.any(rows);
     const DType operands = row.rule == ir::DTypeRule::logical ? boolean : family_.dtype;
     const Value condition = value_of(boolean);
-    const Value made = apply_row(row, condition, {value_of(operands), value_of(operands), value_of(operands)});
+    const Value made =
+        apply_row(row, condition, {value_of(operands), value_of(operands), value_of(operands)});
     if (made.graph() && !program_.graph()->at(made.id()).weak) values_.push_back(made);
   }
 
   void add_update(const Value& state) {
     std::vector<Value> fitting;
     for (const Value& candidate : values_) {
-      if (candidate.dtype() == state.dtype() && candidate.shape() == state.shape() && candidate.id() != state.id()) {
+      if (candidate.dtype() == state.dtype() && candidate.shape() == state.shape() &&
+          candidate.id() != state.id()) {
         fitting.push_back(candidate);
       }
     }
@@ -184,13 +202,16 @@ class Author {
     std::vector<Value> computed;
     for (const Value& candidate : values_) {
       const ir::Op op = program_.graph()->at(candidate.id()).op;
-      if (op != ir::Op::input && op != ir::Op::state && op != ir::Op::update) computed.push_back(candidate);
+      if (op != ir::Op::input && op != ir::Op::state && op != ir::Op::update)
+        computed.push_back(candidate);
     }
     std::reverse(computed.begin(), computed.end());
     program_.output("out" + std::to_string(program_.graph()->outputs.size()), genes_.any(computed));
   }
 
-  void add_total() { program_.output("the_total", Value(program_.graph(), program_.graph()->require("total"))); }
+  void add_total() {
+    program_.output("the_total", Value(program_.graph(), program_.graph()->require("total")));
+  }
 
   Genes& genes_;
   int ranks_;
@@ -202,7 +223,8 @@ class Author {
   bool reorders_ = false;  ///< some sum of floats runs in another order than the reference's
 };
 
-// ---- schedules ----------------------------------------------------------------------------------------------
+// ---- schedules
+// ----------------------------------------------------------------------------------------------
 
 Knobs random_knobs(Genes& genes) {
   constexpr int channels[] = {0, 1, 2, 7, 64};
@@ -221,7 +243,8 @@ sched::Step random_fusion(const ir::Graph& graph, Genes& genes, int number) {
   for (const ir::Node& node : graph.nodes) {
     const bool computes = ir::is_elementwise(node.op) || node.op == ir::Op::update;
     const bool half = node.op == ir::Op::reduce_scatter || node.op == ir::Op::all_gather;
-    if (!node.weak && (computes || (collective && half)) && !genes.one_in(3)) ops.push_back(node.name);
+    if (!node.weak && (computes || (collective && half)) && !genes.one_in(3))
+      ops.push_back(node.name);
   }
   return sched::complete({"fuse",
                           {{"kernel", "kernel_" + std::to_string(number)},
@@ -258,7 +281,8 @@ Schedule random_schedule(const Program& program, Genes& genes) {
   return Schedule::parse(sched::to_json(steps));
 }
 
-/// Whether the kernels that the schedule made can be put in an order, which is known only when all are there.
+/// Whether the kernels that the schedule made can be put in an order, which is known only when all
+/// are there.
 bool can_be_ordered(const Schedule& schedule, const Program& program) {
   try {
     (void)sched::lower(*schedule.apply(program).back().graph());
@@ -274,8 +298,8 @@ struct Tally {
 };
 
 /// Empty when the case holds.
-std::string check_case(const std::vector<std::uint32_t>& of_program, const std::vector<std::uint32_t>& of_schedule,
-                       Tally& tally) {
+std::string check_case(const std::vector<std::uint32_t>& of_program,
+                       const std::vector<std::uint32_t>& of_schedule, Tally& tally) {
   constexpr std::int64_t lengths[] = {1, 2, 3, 5, 16, 17, 40, 130};
   Genes genes(of_program);
   Genes schedule_genes(of_schedule);
@@ -285,8 +309,8 @@ std::string check_case(const std::vector<std::uint32_t>& of_program, const std::
   const Program program = author.write();
   const Schedule schedule = random_schedule(program, schedule_genes);
   const auto shown = [&](const std::string& what) {
-    return what + "\nranks: " + std::to_string(ranks) + ", " + to_text(sizes) + "\nprogram: " + program.json() +
-           "\nschedule: " + schedule.json();
+    return what + "\nranks: " + std::to_string(ranks) + ", " + to_text(sizes) +
+           "\nprogram: " + program.json() + "\nschedule: " + schedule.json();
   };
   try {
     if (!can_be_ordered(schedule, program)) {
@@ -312,7 +336,8 @@ std::string check_case(const std::vector<std::uint32_t>& of_program, const std::
 /// Lists of `least` to `most` numbers, all lengths and numbers alike likely from the first case on.
 rc::Gen<std::vector<std::uint32_t>> random_genes(std::size_t least, std::size_t most) {
   const auto lists = rc::gen::mapcat(rc::gen::inRange(least, most + 1), [](std::size_t length) {
-    return rc::gen::container<std::vector<std::uint32_t>>(length, rc::gen::inRange<std::uint32_t>(0, 5040));
+    return rc::gen::container<std::vector<std::uint32_t>>(length,
+                                                          rc::gen::inRange<std::uint32_t>(0, 5040));
   });
   return rc::gen::resize(rc::kNominalSize, lists);
 }
@@ -330,14 +355,15 @@ TEST_CASE("random programs under random legal schedules equal the reference") {
         const std::string failure = check_case(of_program, of_schedule, tally);
         if (!failure.empty()) RC_FAIL(failure);
       },
-      rc::detail::TestMetadata{"random programs", "random programs equal the reference"}, parameters);
+      rc::detail::TestMetadata{"random programs", "random programs equal the reference"},
+      parameters);
   std::ostringstream shown;
   rc::detail::printResultMessage(result, shown);
   INFO(shown.str());
   CHECK(result.is<rc::detail::SuccessResult>());
-  std::cout << tally.run << " programs run, " << tally.scheduled << " of them scheduled, " << tally.fused
-            << " with fused collectives, " << tally.exact << " compared bit for bit; " << tally.unordered
-            << " schedules had no order\n";
+  std::cout << tally.run << " programs run, " << tally.scheduled << " of them scheduled, "
+            << tally.fused << " with fused collectives, " << tally.exact
+            << " compared bit for bit; " << tally.unordered << " schedules had no order\n";
   CHECK(tally.unordered * 10 <= tally.run);
   CHECK(tally.fused * 20 >= tally.run);
 }

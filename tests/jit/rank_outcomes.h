@@ -1,4 +1,5 @@
-// What each rank of a local world threw: for tests of what goes wrong, where every rank must hear of it.
+// What each rank of a local world threw: for tests of what goes wrong, where every rank must hear
+// of it.
 #pragma once
 
 #include <functional>
@@ -37,7 +38,8 @@ template <class Body>
 }
 
 /// The outcomes of `body` on the ranks of a local world.
-[[nodiscard]] inline std::vector<RankOutcome> outcomes_of(int ranks, const std::function<void(World&)>& body) {
+[[nodiscard]] inline std::vector<RankOutcome> outcomes_of(int ranks,
+                                                          const std::function<void(World&)>& body) {
   std::vector<RankOutcome> outcomes(static_cast<std::size_t>(ranks));
   World::local(ranks, [&](World& world) {
     outcomes[static_cast<std::size_t>(world.rank())] = outcome_of([&] { body(world); });

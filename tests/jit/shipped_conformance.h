@@ -9,7 +9,8 @@ namespace coconet::test {
 inline constexpr int shipped_ranks[] = {1, 2, 3, 4, 5, 8};
 inline constexpr std::int64_t shipped_lengths[] = {1, 2, 3, 17, 1000, 4099};
 
-[[nodiscard]] inline Schedule shipped_schedule(const programs::Shipped& program, std::string_view schedule) {
+[[nodiscard]] inline Schedule shipped_schedule(const programs::Shipped& program,
+                                               std::string_view schedule) {
   return Schedule::load(std::string(program.name) + "-" + std::string(schedule) + ".json");
 }
 
@@ -21,8 +22,8 @@ inline void require_shipped_programs_conform(DType dtype) {
         INFO(to_string(dtype));
         std::vector<Sizes> sizes;
         for (const std::int64_t n : shipped_lengths) sizes.push_back({{"n", n}});
-        require_conforms(shipped.build(Mesh({{"world", ranks}}), dtype), shipped_schedule(shipped, schedule), ranks,
-                         sizes, 3);
+        require_conforms(shipped.build(Mesh({{"world", ranks}}), dtype),
+                         shipped_schedule(shipped, schedule), ranks, sizes, 3);
       }
     }
   }

@@ -1,4 +1,5 @@
-// Shipped programs under their schedules equal the reference on the ranks of an mpirun: every rank runs the same checks.
+// Shipped programs under their schedules equal the reference on the ranks of an mpirun: every rank
+// runs the same checks.
 #define CATCH_CONFIG_RUNNER
 #if defined(__GNUC__) && !defined(__clang__)
 // gcc 12 errs about std::regex, which Catch's runner uses, where sanitizers are on.
@@ -15,8 +16,10 @@ using namespace coconet::test;
 
 namespace {
 
-void require_passes(const Program& program, const Schedule& schedule, const World& world, std::int64_t n) {
-  INFO(program.name() << " under " << schedule.name() << " on " << world.size() << " ranks, n = " << n);
+void require_passes(const Program& program, const Schedule& schedule, const World& world,
+                    std::int64_t n) {
+  INFO(program.name() << " under " << schedule.name() << " on " << world.size()
+                      << " ranks, n = " << n);
   const cli::CheckResult result = cli::run_check(program, schedule, world, {{"n", n}});
   INFO(result.failure);
   // What is wrong is wrong on all ranks, which so end together.
@@ -26,7 +29,9 @@ void require_passes(const Program& program, const Schedule& schedule, const Worl
 
 }  // namespace
 
-TEST_CASE("every shipped program under every schedule equals the reference in every float dtype and size") {
+TEST_CASE(
+    "every shipped program under every schedule equals the reference in every float dtype and "
+    "size") {
   const World world = World::mpi();
   for (const DType dtype : all_dtypes) {
     if (!is_float(dtype)) continue;
@@ -46,8 +51,11 @@ TEST_CASE("adam on a million elements equals the reference under every schedule"
   const World world = World::mpi();
   const programs::Shipped& adam = *programs::find("adam");
   for (const std::string_view schedule : adam.schedules) {
-    require_passes(programs::adam(Mesh::over(world)), shipped_schedule(adam, schedule), world, 1048583);
+    require_passes(programs::adam(Mesh::over(world)), shipped_schedule(adam, schedule), world,
+                   1048583);
   }
 }
 
-int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
+int main(int argc, char** argv) {
+  return Catch::Session().run(argc, argv);
+}

@@ -1,5 +1,6 @@
-// How soon after its launch a job has done its first step, beside a job that does nothing but start MPI: rank 0 prints
-// the milliseconds since LAUNCHED, a time in seconds since the epoch. Usage: startup_mpi bare | startup_mpi step
+// How soon after its launch a job has done its first step, beside a job that does nothing but start
+// MPI: rank 0 prints the milliseconds since LAUNCHED, a time in seconds since the epoch. Usage:
+// startup_mpi bare | startup_mpi step
 #include <mpi.h>
 
 #include <chrono>
@@ -30,7 +31,8 @@ void start_mpi() {
 void run_step() {
   using namespace coconet;
   const World world = World::mpi();
-  Executable adam = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"), world, {{"n", 4096}});
+  Executable adam = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
+                            world, {{"n", 4096}});
   for (const char* name : {"g", "w", "m", "v"}) (void)adam.buffer<float>(name);
   adam.run({{"lr", 1e-3}, {"t", 1}});
   report(world.rank());
