@@ -13,13 +13,15 @@ namespace coconet {
 
 /// What the COCONET_* variables say.
 struct Config {
-  std::string log_level = "warn";           ///< COCONET_LOG: trace, debug, info, warn, error or off
-  std::string cxx;                          ///< COCONET_CXX: compiler of host kernels; default: the library's
-  std::string cxx_flags;                    ///< COCONET_CXXFLAGS: appended to the options of host kernels
-  std::filesystem::path cache_dir;          ///< COCONET_CACHE_DIR; default $XDG_CACHE_HOME/coconet-jit
-  std::string cache = "rw";                 ///< COCONET_CACHE: rw, ro or off
-  std::filesystem::path dump_dir;           ///< COCONET_DUMP_DIR: writes every kernel's source here; empty: no
-  std::chrono::milliseconds timeout{60000}; ///< COCONET_TIMEOUT_S: longest wait for another rank, in seconds
+  std::string log_level = "warn";  ///< COCONET_LOG: trace, debug, info, warn, error or off
+  std::string cxx;        ///< COCONET_CXX: compiler of host kernels; default: the library's
+  std::string cxx_flags;  ///< COCONET_CXXFLAGS: appended to the options of host kernels
+  std::filesystem::path cache_dir;  ///< COCONET_CACHE_DIR; default $XDG_CACHE_HOME/coconet-jit
+  std::string cache = "rw";         ///< COCONET_CACHE: rw, ro or off
+  std::filesystem::path
+      dump_dir;  ///< COCONET_DUMP_DIR: writes every kernel's source here; empty: no
+  std::chrono::milliseconds timeout{
+      60000};  ///< COCONET_TIMEOUT_S: longest wait for another rank, in seconds
   std::chrono::milliseconds compile_timeout{120000};  ///< COCONET_COMPILE_TIMEOUT_S, in seconds
 };
 

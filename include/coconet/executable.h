@@ -28,10 +28,12 @@ using ScalarValue = std::pair<std::string_view, double>;
 /// What one kernel or library collective of a step did.
 struct KernelReport {
   std::string name;
-  std::string kind;            ///< "all_reduce", "computation", "reduction" or "library"
-  double ms = 0;               ///< median over the recorded runs, milliseconds on this rank
-  std::uint64_t bytes = 0;     ///< bytes that this rank reads and writes in one run, peers' memory included
-  double roofline_share = 0;   ///< time that a plain copy of as many bytes takes here, over `ms`; 1 is ideal
+  std::string kind;  ///< "all_reduce", "computation", "reduction" or "library"
+  double ms = 0;     ///< median over the recorded runs, milliseconds on this rank
+  std::uint64_t bytes =
+      0;  ///< bytes that this rank reads and writes in one run, peers' memory included
+  double roofline_share =
+      0;  ///< time that a plain copy of as many bytes takes here, over `ms`; 1 is ideal
 };
 
 /// Where this communicator's kernels came from since the process started.
@@ -80,13 +82,12 @@ class COCONET_API Executable {
   /// schedule reaches `name` from other ranks, which needs a Buffer of the world.
   template <class T>
   void bind(std::string_view name, std::span<T> data) {
-    bind(name, dtype_of<std::remove_const_t<T>>, const_cast<std::remove_const_t<T>*>(data.data()), data.size());
+    bind(name, dtype_of<std::remove_const_t<T>>, const_cast<std::remove_const_t<T>*>(data.data()),
+         data.size());
   }
   template <class Range>
-    requires requires(Range& range) { std::span(range); }
-  void bind(std::string_view name, Range& data) {
-    bind(name, std::span(data));
-  }
+  requires requires(Range& range) { std::span(range); }
+  void bind(std::string_view name, Range& data) { bind(name, std::span(data)); }
   void bind(std::string_view name, DType dtype, void* data, std::size_t count);
   /// Uses a Buffer of the world; every rank must bind its part of the same allocation.
   void bind(std::string_view name, const Buffer& buffer);

@@ -61,14 +61,17 @@ struct Placement {
 
 inline constexpr Placement replicated{Placement::Kind::replicated, 0};
 inline constexpr Placement local{Placement::Kind::local, 0};
-[[nodiscard]] constexpr Placement sliced(int dim) { return {Placement::Kind::sliced, dim}; }
+[[nodiscard]] constexpr Placement sliced(int dim) {
+  return {Placement::Kind::sliced, dim};
+}
 
 /// One placement per mesh axis, as an application writes it: `local` for all axes, or
 /// `Layout::on({{"tp", sliced(0)}})`, where axes that are not named are replicated.
 class COCONET_API Layout {
  public:
   /// The same placement on every axis. `sliced` needs a mesh with one axis.
-  Layout(Placement everywhere) : everywhere_(true), all_(everywhere) {}  // NOLINT: implicit by design
+  Layout(Placement everywhere)
+      : everywhere_(true), all_(everywhere) {}  // NOLINT: implicit by design
   [[nodiscard]] static Layout on(std::vector<std::pair<std::string, Placement>> axes);
 
   /// One placement per axis of `mesh`. Throws ProgramError for an unknown axis.

@@ -22,13 +22,13 @@ struct Graph;
 
 /// One dimension of a shape: a fixed extent, or a symbol that gets its extent when the program is compiled.
 struct Dim {
-  std::string name;          ///< the symbol; empty for a fixed extent
-  std::int64_t extent = 0;   ///< the fixed extent; for a symbol its default, 0 when it has none
+  std::string name;         ///< the symbol; empty for a fixed extent
+  std::int64_t extent = 0;  ///< the fixed extent; for a symbol its default, 0 when it has none
 
   Dim() = default;
   template <class T>
-    requires std::is_integral_v<T>
-  Dim(T fixed) : extent(static_cast<std::int64_t>(fixed)) {}  // NOLINT: implicit by design
+  requires std::is_integral_v<T> Dim(T fixed)
+      : extent(static_cast<std::int64_t>(fixed)) {}  // NOLINT: implicit by design
   Dim(std::string symbol, std::int64_t default_extent)
       : name(std::move(symbol)), extent(default_extent) {}
 
@@ -51,8 +51,8 @@ enum class Reduction : std::uint8_t { sum, mean, max, min, prod };
 class COCONET_API Value {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Value(T constant) : constant_(static_cast<double>(constant)) {}  // NOLINT: implicit by design
+  requires std::is_arithmetic_v<T> Value(T constant)
+      : constant_(static_cast<double>(constant)) {}  // NOLINT: implicit by design
   Value(std::shared_ptr<ir::Graph> graph, int id) : graph_(std::move(graph)), id_(id) {}
 
   /// Names the value; schedules, errors and reports use the name. Throws ProgramError when it is taken.
@@ -64,7 +64,9 @@ class COCONET_API Value {
   /// One placement per mesh axis.
   [[nodiscard]] const std::vector<Placement>& layout() const;
 
-  [[nodiscard]] const std::shared_ptr<ir::Graph>& graph() const { return graph_; }  ///< null for a constant
+  [[nodiscard]] const std::shared_ptr<ir::Graph>& graph() const {
+    return graph_;
+  }  ///< null for a constant
   [[nodiscard]] int id() const { return id_; }
   [[nodiscard]] double constant() const { return constant_; }
 
@@ -115,15 +117,15 @@ namespace detail {
 COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> operands);
 }
 
-#define COCONET_OPERANDS_1 const Value &a
+#define COCONET_OPERANDS_1 const Value& a
 #define COCONET_OPERANDS_2 const Value &a, const Value &b
 #define COCONET_OPERANDS_3 const Value &a, const Value &b, const Value &c
 #define COCONET_ARGUMENTS_1 a
 #define COCONET_ARGUMENTS_2 a, b
 #define COCONET_ARGUMENTS_3 a, b, c
-#define COCONET_POINTWISE(name, arity, rule, device, reference)        \
-  [[nodiscard]] inline Value name(COCONET_OPERANDS_##arity) {          \
-    return detail::pointwise(#name, {COCONET_ARGUMENTS_##arity});      \
+#define COCONET_POINTWISE(name, arity, rule, device, reference)   \
+  [[nodiscard]] inline Value name(COCONET_OPERANDS_##arity) {     \
+    return detail::pointwise(#name, {COCONET_ARGUMENTS_##arity}); \
   }
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
@@ -134,15 +136,33 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 #undef COCONET_ARGUMENTS_2
 #undef COCONET_ARGUMENTS_3
 
-[[nodiscard]] inline Value operator+(const Value& a, const Value& b) { return add(a, b); }
-[[nodiscard]] inline Value operator-(const Value& a, const Value& b) { return subtract(a, b); }
-[[nodiscard]] inline Value operator*(const Value& a, const Value& b) { return multiply(a, b); }
-[[nodiscard]] inline Value operator/(const Value& a, const Value& b) { return divide(a, b); }
-[[nodiscard]] inline Value operator-(const Value& a) { return negative(a); }
-[[nodiscard]] inline Value operator<(const Value& a, const Value& b) { return less(a, b); }
-[[nodiscard]] inline Value operator<=(const Value& a, const Value& b) { return less_equal(a, b); }
-[[nodiscard]] inline Value operator>(const Value& a, const Value& b) { return greater(a, b); }
-[[nodiscard]] inline Value operator>=(const Value& a, const Value& b) { return greater_equal(a, b); }
+[[nodiscard]] inline Value operator+(const Value& a, const Value& b) {
+  return add(a, b);
+}
+[[nodiscard]] inline Value operator-(const Value& a, const Value& b) {
+  return subtract(a, b);
+}
+[[nodiscard]] inline Value operator*(const Value& a, const Value& b) {
+  return multiply(a, b);
+}
+[[nodiscard]] inline Value operator/(const Value& a, const Value& b) {
+  return divide(a, b);
+}
+[[nodiscard]] inline Value operator-(const Value& a) {
+  return negative(a);
+}
+[[nodiscard]] inline Value operator<(const Value& a, const Value& b) {
+  return less(a, b);
+}
+[[nodiscard]] inline Value operator<=(const Value& a, const Value& b) {
+  return less_equal(a, b);
+}
+[[nodiscard]] inline Value operator>(const Value& a, const Value& b) {
+  return greater(a, b);
+}
+[[nodiscard]] inline Value operator>=(const Value& a, const Value& b) {
+  return greater_equal(a, b);
+}
 
 /// `value` converted to `dtype`: floats round to nearest even, float to integer truncates, bool is `value != 0`.
 [[nodiscard]] COCONET_API Value cast(const Value& value, DType dtype);
@@ -161,7 +181,8 @@ struct Reducer {
   /// Over all dimensions: a rank-0 tensor.
   COCONET_API Value operator()(const Value& value) const;
   /// Over `dims`, which disappear from the shape unless `keep_dims`. Negative dims count from the end.
-  COCONET_API Value operator()(const Value& value, std::vector<int> dims, bool keep_dims = false) const;
+  COCONET_API Value operator()(const Value& value, std::vector<int> dims,
+                               bool keep_dims = false) const;
 };
 inline constexpr Reducer sum{Reduction::sum};
 inline constexpr Reducer mean{Reduction::mean};
@@ -171,12 +192,14 @@ inline constexpr Reducer prod{Reduction::prod};
 
 /// Euclidean norm over all dimensions, or over `dims`: sqrt(sum(value * value)).
 [[nodiscard]] COCONET_API Value norm(const Value& value);
-[[nodiscard]] COCONET_API Value norm(const Value& value, std::vector<int> dims, bool keep_dims = false);
+[[nodiscard]] COCONET_API Value norm(const Value& value, std::vector<int> dims,
+                                     bool keep_dims = false);
 
 // ---- collectives: along one mesh axis, which must be named when the mesh has several ------------------------
 
 /// local -> replicated: every rank gets the reduction over the axis.
-[[nodiscard]] COCONET_API Value all_reduce(const Value& value, Reduction reduction, std::string_view axis = {});
+[[nodiscard]] COCONET_API Value all_reduce(const Value& value, Reduction reduction,
+                                           std::string_view axis = {});
 /// local -> sliced(dim): rank i gets the i-th block of the reduction.
 [[nodiscard]] COCONET_API Value reduce_scatter(const Value& value, Reduction reduction, int dim = 0,
                                                std::string_view axis = {});
@@ -186,6 +209,7 @@ inline constexpr Reducer prod{Reduction::prod};
 [[nodiscard]] COCONET_API Value reduce(const Value& value, Reduction reduction, int root = 0,
                                        std::string_view axis = {});
 /// local -> replicated: every rank gets the value of rank `root` of the axis.
-[[nodiscard]] COCONET_API Value broadcast(const Value& value, int root = 0, std::string_view axis = {});
+[[nodiscard]] COCONET_API Value broadcast(const Value& value, int root = 0,
+                                          std::string_view axis = {});
 
 }  // namespace coconet

@@ -18,7 +18,8 @@ namespace coconet::programs {
 struct SgdOptions {
   double weight_decay = 0;
 };
-[[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, DType dtype = DType::f32, SgdOptions options = {});
+[[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, DType dtype = DType::f32,
+                                      SgdOptions options = {});
 
 /// torch.optim.SGD(momentum=...): a further state `m` [n], zero before the first step.
 struct MomentumSgdOptions {
@@ -37,7 +38,8 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0;
 };
-[[nodiscard]] COCONET_API Program adam(const Mesh& mesh, DType dtype = DType::f32, AdamOptions options = {});
+[[nodiscard]] COCONET_API Program adam(const Mesh& mesh, DType dtype = DType::f32,
+                                       AdamOptions options = {});
 
 /// torch.optim.AdamW: like adam with decoupled weight decay. Loshchilov & Hutter, 2019.
 struct AdamWOptions {
@@ -46,7 +48,8 @@ struct AdamWOptions {
   double eps = 1e-8;
   double weight_decay = 0.01;
 };
-[[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, DType dtype = DType::f32, AdamWOptions options = {});
+[[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, DType dtype = DType::f32,
+                                        AdamWOptions options = {});
 
 /// A shipped program and its schedules. `Schedule::load(name + "-" + schedule + ".json")` loads one.
 struct Shipped {

@@ -54,7 +54,8 @@ class COCONET_API Schedule {
   /// Drops every value that nothing reads.
   Schedule& dead();
   /// Makes one kernel of `ops` and the pointwise ops between them. `kind` is "computation" or "all_reduce".
-  Schedule& fuse(std::string kernel, std::string kind, std::vector<std::string> ops, Knobs knobs = {});
+  Schedule& fuse(std::string kernel, std::string kind, std::vector<std::string> ops,
+                 Knobs knobs = {});
 
   /// The program after each step, the first one being `program` itself: size() + 1 programs.
   [[nodiscard]] std::vector<Program> apply(const Program& program) const;

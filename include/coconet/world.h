@@ -16,7 +16,7 @@ namespace coconet {
 namespace jit {
 class Comm;
 class PeerMemory;
-}
+}  // namespace jit
 
 /// A tensor's memory on this rank, placed where the other ranks of the world can reach it. A handle: copies
 /// share the memory, the last one frees it.

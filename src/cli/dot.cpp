@@ -15,11 +15,16 @@ using ir::ValueId;
 /// What a pointwise op looks like in a formula; its name where there is no symbol.
 std::string short_name(const Node& node) {
   switch (node.op) {
-    case Op::add: return "+";
-    case Op::subtract: return "−";
-    case Op::multiply: return "×";
-    case Op::divide: return "÷";
-    default: return std::string(to_string(node.op));
+    case Op::add:
+      return "+";
+    case Op::subtract:
+      return "−";
+    case Op::multiply:
+      return "×";
+    case Op::divide:
+      return "÷";
+    default:
+      return std::string(to_string(node.op));
   }
 }
 
@@ -27,7 +32,7 @@ std::string label(const Graph& graph, ValueId id) {
   const Node& node = graph.at(id);
   if (ir::is_elementwise(node.op)) return short_name(node);
   const bool tensor = node.op == Op::input || node.op == Op::state;
-  const std::string what = tensor                ? node.name
+  const std::string what = tensor                  ? node.name
                            : node.op == Op::update ? "write " + graph.at(node.operands.front()).name
                                                    : std::string(to_string(node.op));
   return what + "\\n" + ir::to_string(node.layout, graph.mesh);
@@ -45,13 +50,16 @@ class Picture {
   Picture(const Graph& graph, std::string prefix) : graph_(graph), prefix_(std::move(prefix)) {}
 
   [[nodiscard]] std::string str(const std::string& title) const {
-    std::string text = "  subgraph cluster_" + prefix_ + " {\n    label=\"" + title + "\"; color=\"#bbbbbb\";\n";
+    std::string text =
+        "  subgraph cluster_" + prefix_ + " {\n    label=\"" + title + "\"; color=\"#bbbbbb\";\n";
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (!graph_.at(id).weak && graph_.fusion_of(id) == nullptr) text += "    " + node(id);
     }
     for (const ir::Fusion& fusion : graph_.fusions) {
-      text += "    subgraph cluster_" + prefix_ + "_" + fusion.name + " {\n      label=\"kernel " + fusion.name +
-              "\"; labelloc=b; style=\"rounded,filled\"; fillcolor=\"#fffbe6\"; color=\"#c9a400\";\n";
+      text +=
+          "    subgraph cluster_" + prefix_ + "_" + fusion.name + " {\n      label=\"kernel " +
+          fusion.name +
+          "\"; labelloc=b; style=\"rounded,filled\"; fillcolor=\"#fffbe6\"; color=\"#c9a400\";\n";
       for (const ValueId member : fusion.members) text += "      " + node(member);
       text += "    }\n";
     }
@@ -70,7 +78,8 @@ class Picture {
     if (node.weak) return {};
     std::string text;
     for (std::size_t i = node.op == Op::update ? 1 : 0; i < node.operands.size(); ++i) {
-      if (!graph_.at(node.operands[i]).weak) text += "    " + name(node.operands[i]) + " -> " + name(id) + ";\n";
+      if (!graph_.at(node.operands[i]).weak)
+        text += "    " + name(node.operands[i]) + " -> " + name(id) + ";\n";
     }
     return text;
   }

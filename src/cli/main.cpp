@@ -127,8 +127,9 @@ int command(int argc, char** argv) {
       ->type_name("R")
       ->check(CLI::Range(1, 65536));
   explain_command
-      .add_option("--show", explain_options.show,
-                  "ir (default): the program after each step; plan; source; dot: a Graphviz picture")
+      .add_option(
+          "--show", explain_options.show,
+          "ir (default): the program after each step; plan; source; dot: a Graphviz picture")
       ->type_name("WHAT")
       ->check(CLI::IsMember({"ir", "plan", "source", "dot"}));
 

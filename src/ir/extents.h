@@ -14,12 +14,14 @@ using Extents = std::vector<std::int64_t>;
 
 /// Extents of the graph's symbols: those given, else the defaults. Throws ProgramError for an unknown symbol, a
 /// missing or a non-positive extent.
-[[nodiscard]] std::map<std::string, std::int64_t> resolve_sizes(const Graph& graph,
-                                                                const std::map<std::string, std::int64_t>& given);
+[[nodiscard]] std::map<std::string, std::int64_t> resolve_sizes(
+    const Graph& graph, const std::map<std::string, std::int64_t>& given);
 
 /// The extent of `dim`, a symbol in `sizes` or fixed.
-[[nodiscard]] std::int64_t extent_of(const Dim& dim, const std::map<std::string, std::int64_t>& sizes);
-[[nodiscard]] Extents global_extents(const Shape& shape, const std::map<std::string, std::int64_t>& sizes);
+[[nodiscard]] std::int64_t extent_of(const Dim& dim,
+                                     const std::map<std::string, std::int64_t>& sizes);
+[[nodiscard]] Extents global_extents(const Shape& shape,
+                                     const std::map<std::string, std::int64_t>& sizes);
 
 /// The part of a tensor that one rank holds: per dimension where it begins and how long it is.
 struct Part {
@@ -30,10 +32,12 @@ struct Part {
 
 /// The part that `rank` holds of a tensor with `global` extents. Axes that slice the same dimension nest in mesh
 /// order. Blocks are ceil(size / ranks) long; the last ones may be short or empty.
-[[nodiscard]] Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global, int rank);
+[[nodiscard]] Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global,
+                           int rank);
 
 /// Elements of the largest part over all ranks: what every rank allocates.
-[[nodiscard]] std::int64_t block_count(const Mesh& mesh, const Placements& layout, const Extents& global);
+[[nodiscard]] std::int64_t block_count(const Mesh& mesh, const Placements& layout,
+                                       const Extents& global);
 
 [[nodiscard]] std::int64_t product(const Extents& extents);
 

@@ -55,7 +55,8 @@ const Fusion* Graph::fusion_of(ValueId id) const {
 }
 
 bool Graph::name_free(std::string_view wanted) const {
-  return find(wanted) < 0 && std::none_of(outputs.begin(), outputs.end(), [&](const Output& output) {
+  return find(wanted) < 0 &&
+         std::none_of(outputs.begin(), outputs.end(), [&](const Output& output) {
            return output.name == wanted && at(output.value).name != wanted;
          });
 }
@@ -77,10 +78,14 @@ std::string automatic_name(const Graph& graph, const Node& node) {
 void infer(const Graph& graph, Node& node) {
   switch (node.op) {
 #define COCONET_STRUCTURAL(name, arity, summary) \
-  case Op::name: infer_##name(graph, node); break;
+  case Op::name:                                 \
+    infer_##name(graph, node);                   \
+    break;
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
-    default: infer_pointwise(graph, node); break;
+    default:
+      infer_pointwise(graph, node);
+      break;
   }
 }
 
@@ -99,7 +104,8 @@ ValueId append(Graph& graph, Node node) {
              std::to_string(arity(node.op)));
   }
   for (const ValueId id : node.operands) {
-    if (id < 0 || id >= graph.size()) throw InternalError("operand out of order in '" + node.name + "'");
+    if (id < 0 || id >= graph.size())
+      throw InternalError("operand out of order in '" + node.name + "'");
   }
   infer(graph, node);
   graph.nodes.push_back(std::move(node));
@@ -113,10 +119,11 @@ void verify(const Graph& graph) {
   copy.dims = graph.dims;
   for (const Node& node : graph.nodes) {
     const Node& checked = copy.at(append(copy, node));
-    if (checked.dtype != node.dtype || checked.shape != node.shape || checked.layout != node.layout ||
-        checked.weak != node.weak) {
-      throw InternalError("'" + node.name + "' is recorded as " + describe(graph, graph.find(node.name)) +
-                          " but its operands make it " + describe(copy, copy.size() - 1));
+    if (checked.dtype != node.dtype || checked.shape != node.shape ||
+        checked.layout != node.layout || checked.weak != node.weak) {
+      throw InternalError("'" + node.name + "' is recorded as " +
+                          describe(graph, graph.find(node.name)) + " but its operands make it " +
+                          describe(copy, copy.size() - 1));
     }
   }
 }

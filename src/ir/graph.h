@@ -20,16 +20,17 @@ using Placements = std::vector<Placement>;  ///< one per mesh axis
 
 /// What an op needs beside its operands; each op reads the fields that it documents.
 struct Attributes {
-  double number = 0;                         ///< constant: its value
-  Reduction reduction = Reduction::sum;      ///< reduction and the reducing collectives (never mean in `reduction`)
-  int axis = 0;                              ///< collectives: the mesh axis
-  int dim = 0;                               ///< reduce_scatter: the dimension that is sliced
-  int root = 0;                              ///< reduce, broadcast: position along the axis
-  std::vector<int> dims;                     ///< reduction: sorted, non-negative
-  bool keep_dims = false;                    ///< reduction
-  bool partial = false;                      ///< reduction: local along the axes that slice a reduced dimension,
-                                             ///< to be combined by an all_reduce; made by lowering only
-  Dim extent;                                ///< extent: the dimension
+  double number = 0;  ///< constant: its value
+  Reduction reduction =
+      Reduction::sum;      ///< reduction and the reducing collectives (never mean in `reduction`)
+  int axis = 0;            ///< collectives: the mesh axis
+  int dim = 0;             ///< reduce_scatter: the dimension that is sliced
+  int root = 0;            ///< reduce, broadcast: position along the axis
+  std::vector<int> dims;   ///< reduction: sorted, non-negative
+  bool keep_dims = false;  ///< reduction
+  bool partial = false;    ///< reduction: local along the axes that slice a reduced dimension,
+                           ///< to be combined by an all_reduce; made by lowering only
+  Dim extent;              ///< extent: the dimension
   bool operator==(const Attributes&) const = default;
 };
 

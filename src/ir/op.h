@@ -26,7 +26,7 @@ struct PointwiseRow {
   std::string_view name;
   int arity;
   DTypeRule rule;
-  std::string_view device;                           ///< dialect text over a, b, c
+  std::string_view device;                            ///< dialect text over a, b, c
   double (*reference)(double a, double b, double c);  ///< the meaning, in double
 };
 
@@ -39,13 +39,17 @@ struct PointwiseRow {
 [[nodiscard]] std::optional<Op> parse_op(std::string_view name);
 [[nodiscard]] int arity(Op op);
 
-[[nodiscard]] inline bool is_pointwise(Op op) { return find_pointwise(op) != nullptr; }
+[[nodiscard]] inline bool is_pointwise(Op op) {
+  return find_pointwise(op) != nullptr;
+}
 /// Pointwise or cast: computed element by element from operands of broadcastable shapes.
-[[nodiscard]] inline bool is_elementwise(Op op) { return op == Op::cast || is_pointwise(op); }
+[[nodiscard]] inline bool is_elementwise(Op op) {
+  return op == Op::cast || is_pointwise(op);
+}
 /// Moves data between ranks.
 [[nodiscard]] constexpr bool is_collective(Op op) {
-  return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::all_gather || op == Op::reduce ||
-         op == Op::broadcast;
+  return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::all_gather ||
+         op == Op::reduce || op == Op::broadcast;
 }
 
 }  // namespace coconet::ir

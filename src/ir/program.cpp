@@ -14,15 +14,16 @@ namespace coconet {
 namespace {
 
 /// The graph that the operands belong to; null when they are all constants. Throws when there are several.
-std::shared_ptr<ir::Graph> common_graph(std::string_view op, std::initializer_list<Value> operands) {
+std::shared_ptr<ir::Graph> common_graph(std::string_view op,
+                                        std::initializer_list<Value> operands) {
   const Value* first = nullptr;
   for (const Value& value : operands) {
     if (!value.graph()) continue;
     if (first == nullptr) first = &value;
     if (first->graph() != value.graph()) {
-      throw ProgramError(std::string(op) + " combines '" + first->name() + "' of program '" + first->graph()->name +
-                         "' with '" + value.name() + "' of program '" + value.graph()->name +
-                         "'; both must belong to one program");
+      throw ProgramError(std::string(op) + " combines '" + first->name() + "' of program '" +
+                         first->graph()->name + "' with '" + value.name() + "' of program '" +
+                         value.graph()->name + "'; both must belong to one program");
     }
   }
   return first == nullptr ? nullptr : first->graph();
@@ -31,7 +32,8 @@ std::shared_ptr<ir::Graph> common_graph(std::string_view op, std::initializer_li
 ir::ValueId constant_id(ir::Graph& graph, double number) {
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.at(id);
-    const bool same = node.attributes.number == number && std::signbit(node.attributes.number) == std::signbit(number);
+    const bool same = node.attributes.number == number &&
+                      std::signbit(node.attributes.number) == std::signbit(number);
     if (node.op == ir::Op::constant && same) return id;
   }
   ir::Node node;
@@ -40,8 +42,8 @@ ir::ValueId constant_id(ir::Graph& graph, double number) {
   return append(graph, std::move(node));
 }
 
-Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::initializer_list<Value> operands,
-                   ir::Node node = {}) {
+Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op,
+                   std::initializer_list<Value> operands, ir::Node node = {}) {
   node.op = op;
   for (const Value& value : operands) {
     node.operands.push_back(value.graph() ? value.id() : constant_id(*graph, value.constant()));
@@ -50,14 +52,16 @@ Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::init
 }
 
 const ir::Node& node_of(const Value& value) {
-  if (!value.graph()) throw ProgramError("a constant has no name, dtype, shape or layout of its own");
+  if (!value.graph())
+    throw ProgramError("a constant has no name, dtype, shape or layout of its own");
   return value.graph()->at(value.id());
 }
 
 /// `value` as an operand that must be a tensor of a program.
 const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view op) {
   if (!value.graph()) {
-    throw ProgramError(std::string(op) + " takes a tensor of a program, but its operand is the constant " +
+    throw ProgramError(std::string(op) +
+                       " takes a tensor of a program, but its operand is the constant " +
                        std::to_string(value.constant()));
   }
   return value.graph();
@@ -66,8 +70,9 @@ const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view 
 int resolve_axis(const ir::Graph& graph, std::string_view op, std::string_view axis) {
   if (axis.empty()) {
     if (graph.mesh.axes().size() == 1) return 0;
-    throw ProgramError(std::string(op) + " in program '" + graph.name + "' names no axis, but the mesh " +
-                       graph.mesh.str() + " has several; name one of them");
+    throw ProgramError(std::string(op) + " in program '" + graph.name +
+                       "' names no axis, but the mesh " + graph.mesh.str() +
+                       " has several; name one of them");
   }
   const int index = graph.mesh.find(axis);
   if (index >= 0) return index;
@@ -87,11 +92,16 @@ Value collective(ir::Op op, const Value& value, std::string_view axis, ir::Attri
 
 std::string_view to_string(Reduction reduction) {
   switch (reduction) {
-    case Reduction::sum: return "sum";
-    case Reduction::mean: return "mean";
-    case Reduction::max: return "max";
-    case Reduction::min: return "min";
-    case Reduction::prod: return "prod";
+    case Reduction::sum:
+      return "sum";
+    case Reduction::mean:
+      return "mean";
+    case Reduction::max:
+      return "max";
+    case Reduction::min:
+      return "min";
+    case Reduction::prod:
+      return "prod";
   }
   return "";
 }
@@ -99,21 +109,30 @@ std::string_view to_string(Reduction reduction) {
 // ---- Value --------------------------------------------------------------------------------------------------
 
 Value Value::named(std::string name) const {
-  ir::Node& node = const_cast<ir::Node&>(node_of(*this));  // naming is the one change a graph under construction allows
+  ir::Node& node = const_cast<ir::Node&>(
+      node_of(*this));  // naming is the one change a graph under construction allows
   if (name.empty()) throw ProgramError("'" + node.name + "' cannot be given an empty name");
   if (name != node.name && !graph_->name_free(name)) {
-    throw ProgramError("'" + node.name + "' cannot be named '" + name + "': program '" + graph_->name +
-                       "' has a value or an output of that name");
+    throw ProgramError("'" + node.name + "' cannot be named '" + name + "': program '" +
+                       graph_->name + "' has a value or an output of that name");
   }
   node.name = std::move(name);
   node.user_named = true;
   return *this;
 }
 
-const std::string& Value::name() const { return node_of(*this).name; }
-DType Value::dtype() const { return node_of(*this).dtype; }
-const Shape& Value::shape() const { return node_of(*this).shape; }
-const std::vector<Placement>& Value::layout() const { return node_of(*this).layout; }
+const std::string& Value::name() const {
+  return node_of(*this).name;
+}
+DType Value::dtype() const {
+  return node_of(*this).dtype;
+}
+const Shape& Value::shape() const {
+  return node_of(*this).shape;
+}
+const std::vector<Placement>& Value::layout() const {
+  return node_of(*this).layout;
+}
 
 // ---- Program ------------------------------------------------------------------------------------------------
 
@@ -141,14 +160,17 @@ Program Program::load(const std::filesystem::path& file) {
 }
 
 Dim Program::dim(std::string name, std::int64_t default_extent) {
-  if (name.empty()) throw ProgramError("a symbolic dimension of program '" + graph_->name + "' needs a name");
+  if (name.empty())
+    throw ProgramError("a symbolic dimension of program '" + graph_->name + "' needs a name");
   if (default_extent < 0) {
     throw ProgramError("dimension '" + name + "' has default " + std::to_string(default_extent) +
                        "; it must be positive, or 0 for none");
   }
   Dim dim(std::move(name), default_extent);
   for (const Dim& known : graph_->dims) {
-    if (known == dim) throw ProgramError("program '" + graph_->name + "' has a dimension '" + dim.name + "' already");
+    if (known == dim)
+      throw ProgramError("program '" + graph_->name + "' has a dimension '" + dim.name +
+                         "' already");
   }
   graph_->dims.push_back(dim);
   return dim;
@@ -156,9 +178,11 @@ Dim Program::dim(std::string name, std::int64_t default_extent) {
 
 namespace {
 
-Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string name, DType dtype, Shape shape,
-                 const Layout& layout) {
-  if (name.empty()) throw ProgramError((op == ir::Op::input ? "an input" : "a state") + std::string(" of program '") + graph->name + "' needs a name");
+Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string name, DType dtype,
+                 Shape shape, const Layout& layout) {
+  if (name.empty())
+    throw ProgramError((op == ir::Op::input ? "an input" : "a state") +
+                       std::string(" of program '") + graph->name + "' needs a name");
   ir::Node node;
   node.name = std::move(name);
   node.user_named = true;
@@ -206,10 +230,18 @@ void Program::output(std::string name, const Value& value) {
   graph_->outputs.push_back({std::move(name), value.id()});
 }
 
-const std::string& Program::name() const { return graph_->name; }
-const Mesh& Program::mesh() const { return graph_->mesh; }
-std::string Program::str() const { return ir::print(*graph_); }
-std::string Program::json() const { return ir::to_json(*graph_); }
+const std::string& Program::name() const {
+  return graph_->name;
+}
+const Mesh& Program::mesh() const {
+  return graph_->mesh;
+}
+std::string Program::str() const {
+  return ir::print(*graph_);
+}
+std::string Program::json() const {
+  return ir::to_json(*graph_);
+}
 
 // ---- ops ----------------------------------------------------------------------------------------------------
 
@@ -255,7 +287,8 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
   const auto& graph = graph_of(value, to_string(reduction));
   const bool averages = reduction == Reduction::mean;
   if (averages && !is_float(value.dtype())) {
-    throw ProgramError("mean of '" + value.name() + "', which is " + std::string(to_string(value.dtype())) +
+    throw ProgramError("mean of '" + value.name() + "', which is " +
+                       std::string(to_string(value.dtype())) +
                        "; mean takes floats: cast it first");
   }
   ir::Node node;
@@ -281,7 +314,9 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
   return reduced / (fixed == 1 ? count : count * fixed);
 }
 
-Value norm(const Value& value) { return sqrt(sum(square(value))); }
+Value norm(const Value& value) {
+  return sqrt(sum(square(value)));
+}
 
 Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
   return sqrt(sum(square(value), std::move(dims), keep_dims));

@@ -13,14 +13,16 @@ namespace {
 
 void check_mesh(const Program& program, const World& world) {
   if (program.mesh().size() == world.size()) return;
-  throw ProgramError("program '" + program.name() + "' is written for " + std::to_string(program.mesh().size()) +
-                     " ranks, mesh " + program.mesh().str() + ", but the world has " + std::to_string(world.size()) +
+  throw ProgramError("program '" + program.name() + "' is written for " +
+                     std::to_string(program.mesh().size()) + " ranks, mesh " +
+                     program.mesh().str() + ", but the world has " + std::to_string(world.size()) +
                      "; use Mesh::over(world), or start that many ranks");
 }
 
 std::string text_of(const std::map<std::string, std::int64_t>& sizes) {
   std::string text;
-  for (const auto& [name, extent] : sizes) text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(extent);
+  for (const auto& [name, extent] : sizes)
+    text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(extent);
   return text;
 }
 
@@ -30,13 +32,16 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
   if (comm.size() == 1) return;
   const std::string all[] = {program.json(), schedule.json(), text_of(sizes)};
   const char* const names[] = {"program", "schedule", "sizes"};
-  const std::string shown[] = {"'" + program.name() + "'", "'" + schedule.name() + "'", text_of(sizes)};
+  const std::string shown[] = {"'" + program.name() + "'", "'" + schedule.name() + "'",
+                               text_of(sizes)};
   std::string digests;
   for (const std::string& part : all) digests += jit::sha256_hex(part);
   const std::vector<std::string> others = comm.all_gather(digests);
   const std::size_t length = digests.size() / std::size(all);
   for (std::size_t part = 0; part < std::size(all); ++part) {
-    const auto digest = [&](std::size_t rank) { return others[rank].substr(part * length, length); };
+    const auto digest = [&](std::size_t rank) {
+      return others[rank].substr(part * length, length);
+    };
     std::string ranks;
     int count = 0;
     for (std::size_t rank = 1; rank < others.size(); ++rank) {
@@ -45,15 +50,18 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
       ++count;
     }
     if (count == 0) continue;
-    throw CommError("all ranks must compile the same, but rank" + (count > 1 ? std::string("s ") : std::string(" ")) + ranks +
-                    (count > 1 ? " have" : " has") + " another " + names[part] + " than rank 0; rank " +
-                    std::to_string(comm.rank()) + " has " + names[part] + " " + shown[part]);
+    throw CommError("all ranks must compile the same, but rank" +
+                    (count > 1 ? std::string("s ") : std::string(" ")) + ranks +
+                    (count > 1 ? " have" : " has") + " another " + names[part] +
+                    " than rank 0; rank " + std::to_string(comm.rank()) + " has " + names[part] +
+                    " " + shown[part]);
   }
 }
 
 }  // namespace
 
-Executable::State::State(World world_, Program program_, sched::Plan plan_, std::map<std::string, std::int64_t> sizes_)
+Executable::State::State(World world_, Program program_, sched::Plan plan_,
+                         std::map<std::string, std::int64_t> sizes_)
     : world(std::move(world_)),
       program(std::move(program_)),
       plan(std::move(plan_)),
@@ -64,7 +72,10 @@ Executable::State::State(World world_, Program program_, sched::Plan plan_, std:
   jit::Comm& comm = *world.comm();
   for (const sched::PlanStep& planned : plan.steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
-      steps.push_back({library->name, "library", jit::LibraryCollective(plan, *library, sizes, comm.rank()), {}});
+      steps.push_back({library->name,
+                       "library",
+                       jit::LibraryCollective(plan, *library, sizes, comm.rank()),
+                       {}});
       auto& group = groups_[std::get<jit::LibraryCollective>(steps.back().work).axis()];
       const int axis = plan.graph.at(library->value).attributes.axis;
       if (!group) group = comm.group(gate.group(axis));
@@ -73,12 +84,16 @@ Executable::State::State(World world_, Program program_, sched::Plan plan_, std:
     const auto& kernel = std::get<sched::KernelStep>(planned);
     jit::KernelText text = jit::generate(plan, kernel);
     auto loaded = jit::obtain_kernel(comm, text);
-    steps.push_back({kernel.name, std::string(to_string(kernel.kind)),
-                     jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), sizes, comm.rank(), gate), {}});
+    steps.push_back({kernel.name,
+                     std::string(to_string(kernel.kind)),
+                     jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), sizes,
+                                       comm.rank(), gate),
+                     {}});
   }
 }
 
-Executable compile(const Program& program, const Schedule& schedule, const World& world, const Sizes& sizes) {
+Executable compile(const Program& program, const Schedule& schedule, const World& world,
+                   const Sizes& sizes) {
   jit::Comm& comm = *world.comm();
   Sizes resolved;
   std::vector<Program> scheduled;
@@ -90,7 +105,8 @@ Executable compile(const Program& program, const Schedule& schedule, const World
     plan = sched::lower(*scheduled.back().graph());
   });
   check_agreement(comm, program, schedule, resolved);
-  return Executable(std::make_unique<Executable::State>(world, scheduled.back(), std::move(plan), std::move(resolved)));
+  return Executable(std::make_unique<Executable::State>(world, scheduled.back(), std::move(plan),
+                                                        std::move(resolved)));
 }
 
 }  // namespace coconet

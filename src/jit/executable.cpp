@@ -26,7 +26,8 @@ bool Executable::State::starts_with_collective_kernel() const {
 }
 
 void Executable::State::run(std::span<const ScalarValue> scalars) {
-  if (!broken_.empty()) throw CommError("this executable cannot run any more, because in an earlier step " + broken_);
+  if (!broken_.empty())
+    throw CommError("this executable cannot run any more, because in an earlier step " + broken_);
   std::string failure;
   try {
     tensors.require_bound();
@@ -72,11 +73,13 @@ void Executable::State::check_fault(const Step& step, std::size_t index) {
   if (fault.code == 2) throw_together("");
   const auto& kernel = std::get<jit::KernelLaunch>(step.work);
   const int peer = gate.group(kernel.axis())[static_cast<std::size_t>(fault.peer)];
-  broken_ = "rank " + std::to_string(world.rank()) + " waited " + jit::seconds(config().timeout) + " s for rank " +
-            std::to_string(peer) + " in kernel '" + step.name + "' (step " + std::to_string(index + 1) + " of " +
-            std::to_string(steps.size()) + "), at its " + (fault.phase == 0 ? "first" : "last") + " barrier, block " +
-            std::to_string(fault.block) + ": expected flag " + std::to_string(fault.expected) + ", found " +
-            std::to_string(fault.found) + "; that rank is late, stuck or gone (COCONET_TIMEOUT_S sets the limit)";
+  broken_ = "rank " + std::to_string(world.rank()) + " waited " + jit::seconds(config().timeout) +
+            " s for rank " + std::to_string(peer) + " in kernel '" + step.name + "' (step " +
+            std::to_string(index + 1) + " of " + std::to_string(steps.size()) + "), at its " +
+            (fault.phase == 0 ? "first" : "last") + " barrier, block " +
+            std::to_string(fault.block) + ": expected flag " + std::to_string(fault.expected) +
+            ", found " + std::to_string(fault.found) +
+            "; that rank is late, stuck or gone (COCONET_TIMEOUT_S sets the limit)";
   throw CommError(broken_);
 }
 
@@ -85,7 +88,8 @@ void Executable::State::throw_together(const std::string& failure) {
   if (!failure.empty()) throw BackendError(failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (!failures[rank].empty()) {
-      throw CommError("rank " + std::to_string(rank) + " could not run the step, no rank did: " + failures[rank]);
+      throw CommError("rank " + std::to_string(rank) +
+                      " could not run the step, no rank did: " + failures[rank]);
     }
   }
   throw InternalError("a rank reported a failure without saying which");
@@ -96,19 +100,33 @@ Executable::~Executable() = default;
 Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
 
-std::size_t Executable::count(std::string_view name) const { return state_->tensors[state_->tensors.find(name)].count; }
+std::size_t Executable::count(std::string_view name) const {
+  return state_->tensors[state_->tensors.find(name)].count;
+}
 std::size_t Executable::allocated_bytes(std::string_view name) const {
   return state_->tensors[state_->tensors.find(name)].bytes;
 }
-void* Executable::own(std::string_view name, DType dtype) { return state_->tensors.own(name, dtype); }
+void* Executable::own(std::string_view name, DType dtype) {
+  return state_->tensors.own(name, dtype);
+}
 void Executable::bind(std::string_view name, DType dtype, void* data, std::size_t count) {
   state_->tensors.bind(name, dtype, data, count);
 }
-void Executable::bind(std::string_view name, const Buffer& buffer) { state_->tensors.bind(name, buffer); }
-void Executable::run(std::span<const ScalarValue> scalars) { state_->run(scalars); }
-Report Executable::report() { return state_->report(); }
-Program Executable::program() const { return state_->program; }
-std::string Executable::plan() const { return sched::print(state_->plan); }
+void Executable::bind(std::string_view name, const Buffer& buffer) {
+  state_->tensors.bind(name, buffer);
+}
+void Executable::run(std::span<const ScalarValue> scalars) {
+  state_->run(scalars);
+}
+Report Executable::report() {
+  return state_->report();
+}
+Program Executable::program() const {
+  return state_->program;
+}
+std::string Executable::plan() const {
+  return sched::print(state_->plan);
+}
 
 std::vector<std::pair<std::string, std::string>> Executable::sources() const {
   std::vector<std::pair<std::string, std::string>> sources;

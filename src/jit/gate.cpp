@@ -63,10 +63,10 @@ bool Gate::meet(bool failed) {
       if (looks % 1024 == 0) {
         if (started == clock::time_point{}) started = clock::now();
         if (clock::now() - started > config().timeout) {
-          throw CommError("rank " + std::to_string(comm_.rank()) + " waited " +
-                          seconds(config().timeout) + " s for rank " +
-                          std::to_string(rank) +
-                          " to enter the step; it is late, stuck or gone (COCONET_TIMEOUT_S sets the limit)");
+          throw CommError(
+              "rank " + std::to_string(comm_.rank()) + " waited " + seconds(config().timeout) +
+              " s for rank " + std::to_string(rank) +
+              " to enter the step; it is late, stuck or gone (COCONET_TIMEOUT_S sets the limit)");
         }
       }
       found = flag.load(std::memory_order_acquire);
@@ -82,7 +82,8 @@ void Gate::fail_kernel(int axis, int blocks) {
   for (const int rank : entry.ranks) {
     if (rank == comm_.rank()) continue;
     for (int block = 0; block < blocks; ++block) {
-      const std::size_t index = static_cast<std::size_t>(block) * entry.ranks.size() + entry.position;
+      const std::size_t index =
+          static_cast<std::size_t>(block) * entry.ranks.size() + entry.position;
       std::atomic_ref<std::uint64_t>(flags(rank, entry.flags)[index * words_per_flag])
           .store(value, std::memory_order_release);
     }
@@ -92,7 +93,8 @@ void Gate::fail_kernel(int axis, int blocks) {
 std::vector<std::uint64_t> Gate::sync_words(int axis) {
   const Axis& entry = axes_[static_cast<std::size_t>(axis)];
   std::vector<std::uint64_t> words;
-  for (const int rank : entry.ranks) words.push_back(reinterpret_cast<std::uint64_t>(flags(rank, entry.flags)));
+  for (const int rank : entry.ranks)
+    words.push_back(reinterpret_cast<std::uint64_t>(flags(rank, entry.flags)));
   words.push_back(reinterpret_cast<std::uint64_t>(flags(comm_.rank(), entry.flags)));
   words.push_back(reinterpret_cast<std::uint64_t>(&fault_));
   words.push_back(0);

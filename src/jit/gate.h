@@ -46,7 +46,9 @@ class Gate {
   [[nodiscard]] const Fault& fault() const { return fault_; }
   void clear_fault() { fault_ = {}; }
   /// Ranks along `axis`, this one's group, in axis order.
-  [[nodiscard]] const std::vector<int>& group(int axis) const { return axes_[static_cast<std::size_t>(axis)].ranks; }
+  [[nodiscard]] const std::vector<int>& group(int axis) const {
+    return axes_[static_cast<std::size_t>(axis)].ranks;
+  }
 
  private:
   struct Axis {

@@ -32,7 +32,8 @@ struct Stored {
 std::mutex stored_mutex;
 std::map<std::string, Stored> stored;
 
-std::shared_ptr<const Kernel> find_stored(const std::string& digest, std::string* binary = nullptr) {
+std::shared_ptr<const Kernel> find_stored(const std::string& digest,
+                                          std::string* binary = nullptr) {
   const std::lock_guard lock(stored_mutex);
   const auto found = stored.find(digest);
   if (found == stored.end()) return nullptr;
@@ -40,7 +41,8 @@ std::shared_ptr<const Kernel> find_stored(const std::string& digest, std::string
   return found->second.kernel;
 }
 
-std::shared_ptr<const Kernel> keep(const std::string& digest, const std::string& binary, const std::string& entry) {
+std::shared_ptr<const Kernel> keep(const std::string& digest, const std::string& binary,
+                                   const std::string& entry) {
   std::shared_ptr<const Kernel> kernel = load_host_kernel(binary, entry);
   const std::lock_guard lock(stored_mutex);
   return stored.try_emplace(digest, Stored{binary, std::move(kernel)}).first->second.kernel;
@@ -54,11 +56,13 @@ DiskCache open_disk_cache() {
 }
 
 /// Writes the source where a person can read it and returns its path; empty when that is not possible.
-std::string dump(const std::string& name, const std::string& digest, const std::string& source, bool failed) {
+std::string dump(const std::string& name, const std::string& digest, const std::string& source,
+                 bool failed) {
   std::filesystem::path directory = config().dump_dir;
   if (directory.empty()) {
     if (!failed) return {};
-    directory = std::filesystem::temp_directory_path() / ("coconet-jit-" + std::to_string(geteuid()));
+    directory =
+        std::filesystem::temp_directory_path() / ("coconet-jit-" + std::to_string(geteuid()));
   }
   std::error_code ignored;
   std::filesystem::create_directories(directory, ignored);
@@ -71,8 +75,8 @@ std::string dump(const std::string& name, const std::string& digest, const std::
   return {};
 }
 
-[[noreturn]] void refuse(const KernelText& text, const std::string& source, const std::string& digest,
-                         const Backend::Compiled& compiled) {
+[[noreturn]] void refuse(const KernelText& text, const std::string& source,
+                         const std::string& digest, const Backend::Compiled& compiled) {
   std::smatch match;
   std::string op;
   if (std::regex_search(compiled.log, match, std::regex(R"(:(\d+):\d+: (?:fatal )?error:)"))) {
@@ -80,8 +84,9 @@ std::string dump(const std::string& name, const std::string& digest, const std::
   }
   const std::string path = dump(text.name, digest, source, true);
   throw CompileError("kernel '" + text.name + "' does not compile" +
-                     (op.empty() ? "" : "; the first error is in op " + op) + ".\ncommand: " + compiled.command +
-                     (path.empty() ? "" : "\nsource: " + path) + "\nthe compiler says:\n" + compiled.log);
+                     (op.empty() ? "" : "; the first error is in op " + op) +
+                     ".\ncommand: " + compiled.command + (path.empty() ? "" : "\nsource: " + path) +
+                     "\nthe compiler says:\n" + compiled.log);
 }
 
 /// Rank 0's part: the binary of `text` and its digest.
@@ -108,7 +113,8 @@ Found find_or_compile(const KernelText& text) {
       ++counters.hit_disk;
       return found;
     } catch (const BackendError& error) {
-      log_warn("the cache entry of kernel '" + text.name + "' does not load and is compiled again: " + error.what());
+      log_warn("the cache entry of kernel '" + text.name +
+               "' does not load and is compiled again: " + error.what());
     }
   }
   Backend::Compiled compiled = backend.compile(source);
@@ -139,7 +145,8 @@ std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const KernelText& text) 
   const std::string digest = comm.broadcast(found.digest, 0);
   std::shared_ptr<const Kernel> kernel = find_stored(digest);
   bool all_have = true;
-  for (const std::string& has : comm.all_gather(kernel != nullptr ? "1" : "0")) all_have = all_have && has == "1";
+  for (const std::string& has : comm.all_gather(kernel != nullptr ? "1" : "0"))
+    all_have = all_have && has == "1";
   if (!all_have) {
     const std::string binary = comm.broadcast(found.binary, 0);
     const bool received = kernel == nullptr;

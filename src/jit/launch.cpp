@@ -25,11 +25,12 @@ constexpr std::uint64_t streaming_bytes = 512 << 10;
 
 /// Where a buffer's elements are, seen from the kernel's domain on this rank.
 struct View {
-  std::int64_t offset = 0;   ///< of the domain's first element
-  Extents strides;           ///< by domain dimension; 0 where the buffer repeats
+  std::int64_t offset = 0;  ///< of the domain's first element
+  Extents strides;          ///< by domain dimension; 0 where the buffer repeats
 };
 
-View view_of(const sched::PlanBuffer& buffer, const ir::Part& part, const Shape& domain_shape, const ir::Part& domain) {
+View view_of(const sched::PlanBuffer& buffer, const ir::Part& part, const Shape& domain_shape,
+             const ir::Part& domain) {
   const std::size_t rank = domain_shape.size();
   const std::size_t shift = rank - buffer.shape.size();
   View view;
@@ -50,7 +51,8 @@ View view_of(const sched::PlanBuffer& buffer, const ir::Part& part, const Shape&
 std::int64_t product_of(const Extents& extents, const std::vector<int>& dims, bool listed) {
   std::int64_t product = 1;
   for (std::size_t d = 0; d < extents.size(); ++d) {
-    if (std::binary_search(dims.begin(), dims.end(), static_cast<int>(d)) == listed) product *= extents[d];
+    if (std::binary_search(dims.begin(), dims.end(), static_cast<int>(d)) == listed)
+      product *= extents[d];
   }
   return product;
 }
@@ -58,23 +60,28 @@ std::int64_t product_of(const Extents& extents, const std::vector<int>& dims, bo
 }  // namespace
 
 KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
-                           std::shared_ptr<const Kernel> kernel, const std::map<std::string, std::int64_t>& sizes,
-                           int rank, Gate& gate)
+                           std::shared_ptr<const Kernel> kernel,
+                           const std::map<std::string, std::int64_t>& sizes, int rank, Gate& gate)
     : text_(std::move(text)),
       kernel_(std::move(kernel)),
       axis_(step.axis),
       blocks_(std::max(1, step.knobs.channels)),
       group_(gate.group(step.axis)) {
   const ir::Node& domain = plan.graph.at(step.domain);
-  const ir::Part part = ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), rank);
-  const std::vector<int>& reduced = plan.graph.at(step.members.empty() ? step.domain : step.members.back()).attributes.dims;
+  const ir::Part part =
+      ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), rank);
+  const std::vector<int>& reduced =
+      plan.graph.at(step.members.empty() ? step.domain : step.members.back()).attributes.dims;
   const auto view = [&](sched::BufferId id) {
     const sched::PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
-    const ir::Part own = ir::part_of(plan.graph.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes), rank);
+    const ir::Part own =
+        ir::part_of(plan.graph.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes), rank);
     return view_of(buffer, own, domain.shape, part);
   };
   for (const KernelArgument& argument : text_.arguments) {
-    const auto push = [&](std::int64_t word) { words_.push_back(static_cast<std::uint64_t>(word)); };
+    const auto push = [&](std::int64_t word) {
+      words_.push_back(static_cast<std::uint64_t>(word));
+    };
     const auto dim = static_cast<std::size_t>(argument.dim);
     switch (argument.kind) {
       case KernelArgument::Kind::pointer:
@@ -85,15 +92,27 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         pointers_.push_back({words_.size(), argument.buffer, true});
         words_.resize(words_.size() + group_.size());
         break;
-      case KernelArgument::Kind::offset: push(view(argument.buffer).offset); break;
-      case KernelArgument::Kind::stride: push(view(argument.buffer).strides[dim]); break;
-      case KernelArgument::Kind::extent: push(part.extent[dim]); break;
-      case KernelArgument::Kind::count: push(part.count()); break;
+      case KernelArgument::Kind::offset:
+        push(view(argument.buffer).offset);
+        break;
+      case KernelArgument::Kind::stride:
+        push(view(argument.buffer).strides[dim]);
+        break;
+      case KernelArgument::Kind::extent:
+        push(part.extent[dim]);
+        break;
+      case KernelArgument::Kind::count:
+        push(part.count());
+        break;
       case KernelArgument::Kind::rows:
         push(part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back());
         break;
-      case KernelArgument::Kind::outputs: push(product_of(part.extent, reduced, false)); break;
-      case KernelArgument::Kind::inner: push(product_of(part.extent, reduced, true)); break;
+      case KernelArgument::Kind::outputs:
+        push(product_of(part.extent, reduced, false));
+        break;
+      case KernelArgument::Kind::inner:
+        push(product_of(part.extent, reduced, true));
+        break;
       case KernelArgument::Kind::number:
         numbers_.push_back({words_.size(), argument.value});
         push(0);
@@ -123,8 +142,10 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
   for (const auto& load : step.loads) bytes_ += bytes_of(load.buffer, load.from_peers);
   for (const auto& store : step.stores) {
     if (store.to_peers) {
-      const auto size = static_cast<std::int64_t>(size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype));
-      gathered_.push_back({store.buffer, static_cast<std::size_t>(view(store.buffer).offset * size), bytes_of(store.buffer, false)});
+      const auto size = static_cast<std::int64_t>(
+          size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype));
+      gathered_.push_back({store.buffer, static_cast<std::size_t>(view(store.buffer).offset * size),
+                           bytes_of(store.buffer, false)});
     }
     bytes_ += step.kind == sched::KernelStep::Kind::reduction
                   ? static_cast<std::uint64_t>(product_of(part.extent, reduced, false)) *
@@ -146,7 +167,8 @@ bool KernelLaunch::can_stream(const Tensors& tensors) const {
 }
 
 void KernelLaunch::refresh_pointers(const Tensors& tensors) {
-  if (mode_at_ != no_word) words_[mode_at_] = vectorize_mode | (can_stream(tensors) ? streaming_mode : 0);
+  if (mode_at_ != no_word)
+    words_[mode_at_] = vectorize_mode | (can_stream(tensors) ? streaming_mode : 0);
   for (const PointerWord& pointer : pointers_) {
     const Tensors::Tensor& tensor = tensors[pointer.buffer];
     if (!pointer.of_peers) {
@@ -154,7 +176,8 @@ void KernelLaunch::refresh_pointers(const Tensors& tensors) {
       continue;
     }
     for (std::size_t i = 0; i < group_.size(); ++i) {
-      words_[pointer.word + i] = reinterpret_cast<std::uint64_t>(tensor.peers[static_cast<std::size_t>(group_[i])]);
+      words_[pointer.word + i] =
+          reinterpret_cast<std::uint64_t>(tensor.peers[static_cast<std::size_t>(group_[i])]);
     }
   }
   tensors_version_ = tensors.version();
@@ -162,7 +185,8 @@ void KernelLaunch::refresh_pointers(const Tensors& tensors) {
 
 void KernelLaunch::run(const Tensors& tensors, const Numbers& numbers, Gate& gate) {
   if (tensors_version_ != tensors.version()) refresh_pointers(tensors);
-  for (const NumberWord& number : numbers_) words_[number.word] = std::bit_cast<std::uint64_t>(numbers[number.value]);
+  for (const NumberWord& number : numbers_)
+    words_[number.word] = std::bit_cast<std::uint64_t>(numbers[number.value]);
   if (collective()) words_[epoch_at_] = gate.next_epoch(axis_);
   kernel_->launch(words_, blocks_);
 }

@@ -19,8 +19,8 @@ namespace coconet::jit {
 class KernelLaunch {
  public:
   KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
-               std::shared_ptr<const Kernel> kernel, const std::map<std::string, std::int64_t>& sizes, int rank,
-               Gate& gate);
+               std::shared_ptr<const Kernel> kernel,
+               const std::map<std::string, std::int64_t>& sizes, int rank, Gate& gate);
 
   /// Runs the kernel. Collective along the axis for all_reduce kernels: check `gate.fault()` afterwards.
   void run(const Tensors& tensors, const Numbers& numbers, Gate& gate);

@@ -36,7 +36,8 @@ LibraryCollective::LibraryCollective(const sched::Plan& plan, const sched::Libra
     const ir::Part part = ir::part_of(plan.graph.mesh, slice.layout, global, member);
     Block block;
     block.first = static_cast<std::size_t>(part.begin[static_cast<std::size_t>(dim)] -
-                                           all.begin[static_cast<std::size_t>(dim)]) * inner;
+                                           all.begin[static_cast<std::size_t>(dim)]) *
+                  inner;
     block.rows = rows;
     block.run = static_cast<std::size_t>(part.extent[static_cast<std::size_t>(dim)]) * inner;
     block.stride = extent * inner;
@@ -44,7 +45,9 @@ LibraryCollective::LibraryCollective(const sched::Plan& plan, const sched::Libra
     blocks_.push_back(block);
   }
   contiguous_ = rows == 1;
-  if (!contiguous_) packed_.resize(std::accumulate(counts_.begin(), counts_.end(), std::size_t{0}) * size_of(dtype_));
+  if (!contiguous_)
+    packed_.resize(std::accumulate(counts_.begin(), counts_.end(), std::size_t{0}) *
+                   size_of(dtype_));
 }
 
 void LibraryCollective::pack(const std::byte* whole) {
@@ -71,10 +74,13 @@ void LibraryCollective::run(Group& group, const Tensors& tensors) {
   const Tensors::Tensor& in = tensors[in_];
   const Tensors::Tensor& out = tensors[out_];
   switch (op_) {
-    case Op::all_reduce: group.all_reduce(in.data, out.data, in.count, dtype_, attributes_.reduction); return;
+    case Op::all_reduce:
+      group.all_reduce(in.data, out.data, in.count, dtype_, attributes_.reduction);
+      return;
     case Op::reduce_scatter:
       if (!contiguous_) pack(in.data);
-      group.reduce_scatter(contiguous_ ? in.data : packed_.data(), out.data, counts_, dtype_, attributes_.reduction);
+      group.reduce_scatter(contiguous_ ? in.data : packed_.data(), out.data, counts_, dtype_,
+                           attributes_.reduction);
       return;
     case Op::all_gather:
       group.all_gather(in.data, contiguous_ ? out.data : packed_.data(), counts_, dtype_);
@@ -85,10 +91,12 @@ void LibraryCollective::run(Group& group, const Tensors& tensors) {
       if (group.rank() != attributes_.root) std::memset(out.data, 0, out.count * size_of(dtype_));
       return;
     case Op::broadcast:
-      if (group.rank() == attributes_.root) std::memcpy(out.data, in.data, in.count * size_of(dtype_));
+      if (group.rank() == attributes_.root)
+        std::memcpy(out.data, in.data, in.count * size_of(dtype_));
       group.broadcast(out.data, out.count, dtype_, attributes_.root);
       return;
-    default: throw InternalError("'" + std::string(to_string(op_)) + "' is no library collective");
+    default:
+      throw InternalError("'" + std::string(to_string(op_)) + "' is no library collective");
   }
 }
 

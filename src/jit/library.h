@@ -38,9 +38,9 @@ class LibraryCollective {
   DType dtype_;
   int axis_;
   sched::BufferId in_, out_;
-  std::vector<Block> blocks_;        ///< by position in the group, for the ops that slice
+  std::vector<Block> blocks_;  ///< by position in the group, for the ops that slice
   std::vector<std::size_t> counts_;
-  bool contiguous_ = true;           ///< the blocks follow each other in the whole
+  bool contiguous_ = true;  ///< the blocks follow each other in the whole
   std::vector<std::byte> packed_;
 };
 

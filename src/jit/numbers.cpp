@@ -19,12 +19,21 @@ Numbers::Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_
     if (!node.weak) continue;
     double& value = values_[static_cast<std::size_t>(id)];
     switch (node.op) {
-      case Op::constant: value = node.attributes.number; break;
-      case Op::extent: value = static_cast<double>(ir::extent_of(node.attributes.extent, sizes)); break;
-      case Op::scalar: scalars_.push_back({node.name, id}); break;
+      case Op::constant:
+        value = node.attributes.number;
+        break;
+      case Op::extent:
+        value = static_cast<double>(ir::extent_of(node.attributes.extent, sizes));
+        break;
+      case Op::scalar:
+        scalars_.push_back({node.name, id});
+        break;
       default: {
-        const auto operand = [&](std::size_t i) { return node.operands[std::min(i, node.operands.size() - 1)]; };
-        program_.push_back({ir::find_pointwise(node.op)->reference, id, operand(0), operand(1), operand(2)});
+        const auto operand = [&](std::size_t i) {
+          return node.operands[std::min(i, node.operands.size() - 1)];
+        };
+        program_.push_back(
+            {ir::find_pointwise(node.op)->reference, id, operand(0), operand(1), operand(2)});
       }
     }
   }
@@ -32,7 +41,8 @@ Numbers::Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_
 
 void Numbers::evaluate(std::span<const ScalarValue> scalars) {
   for (const auto& [name, value] : scalars) {
-    const auto found = std::find_if(scalars_.begin(), scalars_.end(), [&](const Scalar& s) { return s.name == name; });
+    const auto found = std::find_if(scalars_.begin(), scalars_.end(),
+                                    [&](const Scalar& s) { return s.name == name; });
     if (found == scalars_.end()) {
       std::string known;
       for (const Scalar& scalar : scalars_) known += (known.empty() ? "" : ", ") + scalar.name;
@@ -42,9 +52,11 @@ void Numbers::evaluate(std::span<const ScalarValue> scalars) {
     values_[static_cast<std::size_t>(found->id)] = value;
   }
   for (const Scalar& scalar : scalars_) {
-    const auto given = std::count_if(scalars.begin(), scalars.end(), [&](const auto& s) { return s.first == scalar.name; });
+    const auto given = std::count_if(scalars.begin(), scalars.end(),
+                                     [&](const auto& s) { return s.first == scalar.name; });
     if (given == 0) {
-      throw BackendError("scalar '" + scalar.name + "' is missing; give it to run, {{\"" + scalar.name + "\", value}}");
+      throw BackendError("scalar '" + scalar.name + "' is missing; give it to run, {{\"" +
+                         scalar.name + "\", value}}");
     }
     if (given > 1) throw BackendError("scalar '" + scalar.name + "' is given twice; give it once");
   }

@@ -22,7 +22,9 @@ class Numbers {
   /// that is missing or given twice.
   void evaluate(std::span<const ScalarValue> scalars);
   /// The value of weak node `id` after `evaluate`.
-  [[nodiscard]] double operator[](ir::ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] double operator[](ir::ValueId id) const {
+    return values_[static_cast<std::size_t>(id)];
+  }
 
  private:
   struct Instruction {

@@ -1,6 +1,6 @@
 // Reports of what the steps did and how near to the memory's limit they came.
-#include <array>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "jit/executable_state.h"
@@ -45,15 +45,20 @@ Report Executable::State::report() {
 }
 
 std::string Report::str() const {
-  std::string text = format("%-24s %-12s %10s %14s %9s\n", "kernel", "kind", "ms", "bytes", "roofline");
+  std::string text =
+      format("%-24s %-12s %10s %14s %9s\n", "kernel", "kind", "ms", "bytes", "roofline");
   for (const KernelReport& kernel : kernels) {
-    text += format("%-24s %-12s %10.4f %14llu %8.0f%%\n", kernel.name.c_str(), kernel.kind.c_str(), kernel.ms,
-                   static_cast<unsigned long long>(kernel.bytes), 100 * kernel.roofline_share);
+    text += format("%-24s %-12s %10.4f %14llu %8.0f%%\n", kernel.name.c_str(), kernel.kind.c_str(),
+                   kernel.ms, static_cast<unsigned long long>(kernel.bytes),
+                   100 * kernel.roofline_share);
   }
-  text += format("%-24s %-12s %10.4f   median of %llu runs\n", "step", "", ms, static_cast<unsigned long long>(runs));
+  text += format("%-24s %-12s %10.4f   median of %llu runs\n", "step", "", ms,
+                 static_cast<unsigned long long>(runs));
   text += format("kernel cache: %llu in memory, %llu on disk, %llu from a peer, %llu compiled\n",
-                 static_cast<unsigned long long>(cache.hit_memory), static_cast<unsigned long long>(cache.hit_disk),
-                 static_cast<unsigned long long>(cache.hit_peer), static_cast<unsigned long long>(cache.miss));
+                 static_cast<unsigned long long>(cache.hit_memory),
+                 static_cast<unsigned long long>(cache.hit_disk),
+                 static_cast<unsigned long long>(cache.hit_peer),
+                 static_cast<unsigned long long>(cache.miss));
   return text;
 }
 

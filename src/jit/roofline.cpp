@@ -12,7 +12,8 @@
 namespace coconet::jit {
 
 double Roofline::copy_ms(Comm& comm, std::uint64_t bytes) {
-  std::uint64_t largest = bytes;  // slices differ by rank; all ranks must measure the same size together
+  std::uint64_t largest =
+      bytes;  // slices differ by rank; all ranks must measure the same size together
   for (const std::string& other : comm.all_gather(std::to_string(bytes))) {
     largest = std::max<std::uint64_t>(largest, std::stoull(other));
   }
@@ -26,7 +27,8 @@ double Roofline::copy_ms(Comm& comm, std::uint64_t bytes) {
   const PrivateMemory to(half);
   std::memset(from.data(), 1, half);
   std::memset(to.data(), 1, half);
-  const std::size_t copies = std::max<std::size_t>(1, (std::size_t{1} << 22) / half);  // some ms a pass, or one copy
+  const std::size_t copies =
+      std::max<std::size_t>(1, (std::size_t{1} << 22) / half);  // some ms a pass, or one copy
   double best = 0;
   comm.barrier();
   for (int pass = 0; pass < 7; ++pass) {

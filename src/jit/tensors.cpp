@@ -15,14 +15,18 @@ namespace {
 
 constexpr std::size_t alignment = 64;  // a cache line, and the widest vector
 
-std::size_t padded(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+std::size_t padded(std::size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
 PrivateMemory::PrivateMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
-  void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) {
-    throw BackendError("no memory for " + std::to_string(bytes_) + " bytes of tensors: " + std::strerror(errno));
+    throw BackendError("no memory for " + std::to_string(bytes_) +
+                       " bytes of tensors: " + std::strerror(errno));
   }
   (void)madvise(data, bytes_, MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(data);
@@ -35,7 +39,8 @@ PrivateMemory::~PrivateMemory() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
-Tensors::Tensors(Comm& comm, const sched::Plan& plan, const std::map<std::string, std::int64_t>& sizes)
+Tensors::Tensors(Comm& comm, const sched::Plan& plan,
+                 const std::map<std::string, std::int64_t>& sizes)
     : comm_(comm), plan_(plan) {
   std::size_t shared = 0;
   std::size_t own = 0;
@@ -45,7 +50,8 @@ Tensors::Tensors(Comm& comm, const sched::Plan& plan, const std::map<std::string
     tensor.buffer = &buffer;
     tensor.part = ir::part_of(plan.graph.mesh, buffer.layout, global, comm.rank());
     tensor.count = static_cast<std::size_t>(tensor.part.count());
-    const auto block = static_cast<std::size_t>(ir::block_count(plan.graph.mesh, buffer.layout, global));
+    const auto block =
+        static_cast<std::size_t>(ir::block_count(plan.graph.mesh, buffer.layout, global));
     tensor.bytes = padded(block * size_of(buffer.dtype));
     std::size_t& total = buffer.peer_access ? shared : own;
     offsets_.push_back(total);
@@ -61,7 +67,8 @@ Tensors::Tensors(Comm& comm, const sched::Plan& plan, const std::map<std::string
       continue;
     }
     tensor.data = shared_->base(comm.rank()) + offsets_[i];
-    for (int rank = 0; rank < comm.size(); ++rank) tensor.peers.push_back(shared_->base(rank) + offsets_[i]);
+    for (int rank = 0; rank < comm.size(); ++rank)
+      tensor.peers.push_back(shared_->base(rank) + offsets_[i]);
   }
 }
 
@@ -80,18 +87,20 @@ sched::BufferId Tensors::find(std::string_view name) const {
     all += (all.empty() ? "" : ", ") + candidate;
   }
   const std::string near = ir::nearest(name, known);
-  throw BackendError("program '" + plan_.graph.name + "' has no input, state or output '" + std::string(name) + "'; " +
+  throw BackendError("program '" + plan_.graph.name + "' has no input, state or output '" +
+                     std::string(name) + "'; " +
                      (near.empty() ? "it has " + all : "did you mean '" + near + "'?"));
 }
 
 Tensors::Tensor& Tensors::checked(std::string_view name, DType dtype, std::size_t count) {
   Tensor& tensor = tensors_[static_cast<std::size_t>(find(name))];
   if (dtype != tensor.buffer->dtype) {
-    throw BackendError(describe(tensor) + ", is bound to " + std::string(to_string(dtype)) + " data; give " +
-                       std::string(to_string(tensor.buffer->dtype)));
+    throw BackendError(describe(tensor) + ", is bound to " + std::string(to_string(dtype)) +
+                       " data; give " + std::string(to_string(tensor.buffer->dtype)));
   }
   if (count != tensor.count) {
-    throw BackendError(describe(tensor) + ", is bound to " + std::to_string(count) + " elements; its layout is " +
+    throw BackendError(describe(tensor) + ", is bound to " + std::to_string(count) +
+                       " elements; its layout is " +
                        ir::to_string(tensor.buffer->layout, plan_.graph.mesh) + ", so give " +
                        std::to_string(tensor.count));
   }
@@ -101,7 +110,8 @@ Tensors::Tensor& Tensors::checked(std::string_view name, DType dtype, std::size_
 void* Tensors::own(std::string_view name, DType dtype) {
   const auto id = static_cast<std::size_t>(find(name));
   Tensor& tensor = checked(name, dtype, tensors_[id].count);
-  tensor.data = (tensor.buffer->peer_access ? shared_->base(comm_.rank()) : private_->data()) + offsets_[id];
+  tensor.data =
+      (tensor.buffer->peer_access ? shared_->base(comm_.rank()) : private_->data()) + offsets_[id];
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
     tensor.peers[rank] = shared_->base(static_cast<int>(rank)) + offsets_[id];
   }
@@ -114,14 +124,17 @@ void* Tensors::own(std::string_view name, DType dtype) {
 void Tensors::bind(std::string_view name, DType dtype, void* data, std::size_t count) {
   Tensor& tensor = checked(name, dtype, count);
   if (tensor.buffer->peer_access && comm_.size() > 1) {
-    throw BackendError(describe(tensor) + ", is reached by other ranks from inside a kernel, which the memory given " +
-                       "is not open to; bind a Buffer of World::allocate, or use Executable::buffer");
+    throw BackendError(
+        describe(tensor) +
+        ", is reached by other ranks from inside a kernel, which the memory given " +
+        "is not open to; bind a Buffer of World::allocate, or use Executable::buffer");
   }
   if (reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) != 0) {
     throw BackendError(describe(tensor) + ", is bound to memory that is not aligned to its " +
                        std::to_string(size_of(dtype)) + "-byte elements");
   }
-  if (data == nullptr && count > 0) throw BackendError(describe(tensor) + ", is bound to a null pointer");
+  if (data == nullptr && count > 0)
+    throw BackendError(describe(tensor) + ", is bound to a null pointer");
   tensor.data = static_cast<std::byte*>(data);
   for (std::byte*& peer : tensor.peers) peer = tensor.data;
   tensor.bound = true;
@@ -129,7 +142,8 @@ void Tensors::bind(std::string_view name, DType dtype, void* data, std::size_t c
 }
 
 void Tensors::bind(std::string_view name, const Buffer& buffer) {
-  if (!buffer.memory()) throw BackendError("'" + std::string(name) + "' is bound to an empty Buffer; allocate one");
+  if (!buffer.memory())
+    throw BackendError("'" + std::string(name) + "' is bound to an empty Buffer; allocate one");
   Tensor& tensor = checked(name, buffer.dtype(), buffer.count());
   tensor.data = static_cast<std::byte*>(buffer.data());
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
@@ -145,7 +159,8 @@ void Tensors::require_bound() const {
     const bool needed = tensor.buffer->role == sched::PlanBuffer::Role::input ||
                         tensor.buffer->role == sched::PlanBuffer::Role::state;
     if (needed && !tensor.bound) {
-      throw BackendError(describe(tensor) + ", has no memory; bind data to it, or fill Executable::buffer(\"" +
+      throw BackendError(describe(tensor) +
+                         ", has no memory; bind data to it, or fill Executable::buffer(\"" +
                          tensor.buffer->name + "\")");
     }
   }

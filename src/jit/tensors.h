@@ -36,14 +36,16 @@ class Tensors {
 
   struct Tensor {
     const sched::PlanBuffer* buffer = nullptr;
-    ir::Part part;                        ///< what this rank holds
-    std::size_t count = 0;                ///< its elements
-    std::size_t bytes = 0;                ///< allocated, padding included
-    std::byte* data = nullptr;            ///< in use: own or bound
-    std::vector<std::byte*> peers;        ///< by rank of the world, when the buffer has peer access
-    bool bound = false;                   ///< the application chose the memory
+    ir::Part part;                  ///< what this rank holds
+    std::size_t count = 0;          ///< its elements
+    std::size_t bytes = 0;          ///< allocated, padding included
+    std::byte* data = nullptr;      ///< in use: own or bound
+    std::vector<std::byte*> peers;  ///< by rank of the world, when the buffer has peer access
+    bool bound = false;             ///< the application chose the memory
   };
-  [[nodiscard]] const Tensor& operator[](sched::BufferId id) const { return tensors_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Tensor& operator[](sched::BufferId id) const {
+    return tensors_[static_cast<std::size_t>(id)];
+  }
   /// Changes whenever a pointer does.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
@@ -64,7 +66,7 @@ class Tensors {
   Comm& comm_;
   const sched::Plan& plan_;
   std::vector<Tensor> tensors_;
-  std::vector<std::size_t> offsets_;   ///< into shared_ or private_
+  std::vector<std::size_t> offsets_;  ///< into shared_ or private_
   std::shared_ptr<PeerMemory> shared_;
   std::unique_ptr<PrivateMemory> private_;
   std::map<sched::BufferId, Buffer> buffers_;  ///< keeps bound memory alive

@@ -19,8 +19,8 @@ Graph expand_means(const Graph& graph) {
   Rewriter rewriter(graph);
   for (ValueId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.at(id);
-    const bool is_mean = ir::is_collective(node.op) && node.op != Op::all_gather && node.op != Op::broadcast &&
-                         node.attributes.reduction == Reduction::mean;
+    const bool is_mean = ir::is_collective(node.op) && node.op != Op::all_gather &&
+                         node.op != Op::broadcast && node.attributes.reduction == Reduction::mean;
     if (!is_mean || graph.fusion_of(id) != nullptr) {
       rewriter.copy(id);
       continue;
@@ -31,7 +31,8 @@ Graph expand_means(const Graph& graph) {
     total.attributes.reduction = Reduction::sum;
     Node ranks;
     ranks.op = Op::constant;
-    ranks.attributes.number = graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
+    ranks.attributes.number =
+        graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
     Node mean;
     mean.op = Op::divide;
     mean.name = node.name;
@@ -98,7 +99,8 @@ Graph expand_overwritten_reads(const Graph& graph) {
     Node node = graph.at(id);
     for (ValueId& operand : node.operands) {
       const auto found = late.find(operand);
-      operand = found != late.end() && found->second.contains(id) ? copies.at(operand) : rewriter.map(operand);
+      operand = found != late.end() && found->second.contains(id) ? copies.at(operand)
+                                                                  : rewriter.map(operand);
     }
     rewriter.set(id, rewriter.add(std::move(node)));
     if (!late.contains(id)) continue;

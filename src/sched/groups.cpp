@@ -19,7 +19,8 @@ namespace {
 
 class Grouping {
  public:
-  explicit Grouping(const Graph& graph) : graph_(graph), users_(graph.users()), of_(graph.nodes.size(), -1) {}
+  explicit Grouping(const Graph& graph)
+      : graph_(graph), users_(graph.users()), of_(graph.nodes.size(), -1) {}
 
   Groups run() {
     form();
@@ -47,8 +48,9 @@ class Grouping {
  private:
   void form() {
     for (const ir::Fusion& fusion : graph_.fusions) {
-      const int group = open(fusion.kind == ir::Fusion::Kind::computation ? Group::Kind::computation
-                                                                           : Group::Kind::all_reduce);
+      const int group =
+          open(fusion.kind == ir::Fusion::Kind::computation ? Group::Kind::computation
+                                                            : Group::Kind::all_reduce);
       groups_[static_cast<std::size_t>(group)].fusion = &fusion;
       for (const ValueId member : fusion.members) join(member, group);
     }
@@ -82,11 +84,13 @@ class Grouping {
 
   /// The kernel that can compute elementwise `id` on the fly, because it alone reads it; -1 when there is none.
   [[nodiscard]] int only_reader(ValueId id) const {
-    if (!ir::is_elementwise(graph_.at(id).op) || is_output(graph_, id) || is_copy(graph_, id)) return -1;
+    if (!ir::is_elementwise(graph_.at(id).op) || is_output(graph_, id) || is_copy(graph_, id))
+      return -1;
     int reader = -1;
     for (const ValueId user : users_[static_cast<std::size_t>(id)]) {
       const Node& node = graph_.at(user);
-      const bool whole_operand = node.op == Op::reduction && node.shape.size() <= graph_.at(id).shape.size();
+      const bool whole_operand =
+          node.op == Op::reduction && node.shape.size() <= graph_.at(id).shape.size();
       if (ir::is_collective(node.op) || (node.op == Op::reduction && !whole_operand)) return -1;
       if (reader >= 0 && reader != of(user)) return -1;
       reader = of(user);
@@ -101,7 +105,8 @@ class Grouping {
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (of(id) < 0) continue;
       for (const ValueId operand : graph_.at(id).operands) {
-        if (of(operand) >= 0 && of(operand) != of(id)) needs[static_cast<std::size_t>(of(id))].insert(of(operand));
+        if (of(operand) >= 0 && of(operand) != of(id))
+          needs[static_cast<std::size_t>(of(id))].insert(of(operand));
       }
     }
     return needs;
@@ -135,7 +140,8 @@ class Grouping {
     std::vector<std::set<int>> needs = data_dependences();
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (graph_.at(id).op != Op::update) continue;
-      for (const ValueId reader : old_readers(id)) needs[static_cast<std::size_t>(of(id))].insert(of(reader));
+      for (const ValueId reader : old_readers(id))
+        needs[static_cast<std::size_t>(of(id))].insert(of(reader));
     }
     std::vector<int> position(groups_.size(), -1);
     Groups result;
@@ -144,12 +150,15 @@ class Grouping {
       int next = -1;
       for (std::size_t g = 0; g < groups_.size(); ++g) {
         if (position[g] >= 0) continue;
-        const bool ready = std::all_of(needs[g].begin(), needs[g].end(),
-                                       [&](int need) { return position[static_cast<std::size_t>(need)] >= 0; });
-        const bool earlier = next < 0 || groups_[g].values.front() < groups_[static_cast<std::size_t>(next)].values.front();
+        const bool ready = std::all_of(needs[g].begin(), needs[g].end(), [&](int need) {
+          return position[static_cast<std::size_t>(need)] >= 0;
+        });
+        const bool earlier = next < 0 || groups_[g].values.front() <
+                                             groups_[static_cast<std::size_t>(next)].values.front();
         if (ready && earlier) next = static_cast<int>(g);
       }
-      if (next < 0) throw InternalError("the kernels of program '" + graph_.name + "' wait for each other");
+      if (next < 0)
+        throw InternalError("the kernels of program '" + graph_.name + "' wait for each other");
       position[static_cast<std::size_t>(next)] = static_cast<int>(result.groups.size());
       result.groups.push_back(groups_[static_cast<std::size_t>(next)]);
     }
@@ -172,12 +181,14 @@ bool writes_through(const Graph& graph, ValueId id) {
   const Node& update = graph.at(id);
   const ValueId value = update.operands[1];
   const Node& from = graph.at(value);
-  return ir::is_collective(from.op) && from.operands[0] != update.operands[0] && from.shape == update.shape &&
-         from.layout == update.layout &&
+  return ir::is_collective(from.op) && from.operands[0] != update.operands[0] &&
+         from.shape == update.shape && from.layout == update.layout &&
          graph.users()[static_cast<std::size_t>(value)].size() == 1 && !is_output(graph, value);
 }
 
-Groups make_groups(const Graph& graph) { return Grouping(graph).run(); }
+Groups make_groups(const Graph& graph) {
+  return Grouping(graph).run();
+}
 
 std::map<ValueId, std::set<ValueId>> overwritten_reads(const Graph& graph) {
   return Grouping(graph).overwritten_reads();

@@ -13,7 +13,7 @@ namespace coconet::sched {
 struct Group {
   enum class Kind : std::uint8_t { computation, reduction, all_reduce, library };
   Kind kind = Kind::computation;
-  std::vector<ir::ValueId> values;        ///< sorted; updates included
+  std::vector<ir::ValueId> values;     ///< sorted; updates included
   const ir::Fusion* fusion = nullptr;  ///< the schedule's kernel, or null
 };
 
@@ -28,7 +28,8 @@ struct Groups {
 
 /// By state, what reads its old value but cannot come before the group that overwrites it: because it needs that
 /// group's results, or because two groups overwrite what the other reads.
-[[nodiscard]] std::map<ir::ValueId, std::set<ir::ValueId>> overwritten_reads(const ir::Graph& graph);
+[[nodiscard]] std::map<ir::ValueId, std::set<ir::ValueId>> overwritten_reads(
+    const ir::Graph& graph);
 
 /// The value that update `id` stores needs no copy of its own: it is produced by a collective that can write the
 /// state's memory, which is not its operand, and nothing else reads it.

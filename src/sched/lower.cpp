@@ -62,8 +62,8 @@ class Lowering {
       const Node& node = graph().at(id);
       if (node.op != Op::update) continue;
       buffer_of(id) = buffer_of(node.operands[0]);
-      if (group_of(node.operands[1]) == group_of(id) && ir::is_collective(graph().at(node.operands[1]).op) &&
-          writes_through(graph(), id)) {
+      if (group_of(node.operands[1]) == group_of(id) &&
+          ir::is_collective(graph().at(node.operands[1]).op) && writes_through(graph(), id)) {
         buffer_of(node.operands[1]) = buffer_of(id);
       }
     }
@@ -77,7 +77,8 @@ class Lowering {
 
   [[nodiscard]] bool crosses(ValueId id) const {
     const auto& users = users_[static_cast<std::size_t>(id)];
-    return std::any_of(users.begin(), users.end(), [&](ValueId user) { return group_of(user) != group_of(id); });
+    return std::any_of(users.begin(), users.end(),
+                       [&](ValueId user) { return group_of(user) != group_of(id); });
   }
 
   void place_crossing_values() {
@@ -89,7 +90,8 @@ class Lowering {
 
   LibraryStep library_step(const Group& group) {
     const ValueId value = group.values.front();
-    return {graph().at(value).name, value, buffer_of(graph().at(value).operands.front()), buffer_of(value)};
+    return {graph().at(value).name, value, buffer_of(graph().at(value).operands.front()),
+            buffer_of(value)};
   }
 
   KernelStep kernel_step(const Group& group) {
@@ -121,18 +123,22 @@ class Lowering {
     for (const ValueId id : group.values) {
       if (graph().at(id).op == Op::update || buffer_of(id) >= 0) return id;
     }
-    throw InternalError("kernel with '" + graph().at(group.values.front()).name + "' stores nothing");
+    throw InternalError("kernel with '" + graph().at(group.values.front()).name +
+                        "' stores nothing");
   }
 
   void add_loads(KernelStep& step, const Node& node, int own) {
-    const std::size_t first = node.op == Op::update ? 1 : 0;  // an update does not read the state it writes
+    const std::size_t first =
+        node.op == Op::update ? 1 : 0;  // an update does not read the state it writes
     for (std::size_t i = first; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i];
       if (graph().at(operand).weak || group_of(operand) == own) continue;
-      const bool known = std::any_of(step.loads.begin(), step.loads.end(),
-                                     [&](const KernelStep::Load& load) { return load.value == operand; });
+      const bool known =
+          std::any_of(step.loads.begin(), step.loads.end(),
+                      [&](const KernelStep::Load& load) { return load.value == operand; });
       const bool from_peers = node.op == Op::reduce_scatter;
-      if (from_peers) plan_.buffers[static_cast<std::size_t>(buffer_of(operand))].peer_access = true;
+      if (from_peers)
+        plan_.buffers[static_cast<std::size_t>(buffer_of(operand))].peer_access = true;
       if (!known || from_peers) step.loads.push_back({operand, buffer_of(operand), from_peers});
     }
   }
@@ -153,7 +159,8 @@ class Lowering {
   /// The buffer of the state whose update, in the same kernel, stores gathered value `gather`; -1 if there is none.
   [[nodiscard]] BufferId state_buffer_written_by_update(ValueId gather) {
     for (const ValueId user : users_[static_cast<std::size_t>(gather)]) {
-      if (graph().at(user).op == Op::update && group_of(user) == group_of(gather)) return buffer_of(user);
+      if (graph().at(user).op == Op::update && group_of(user) == group_of(gather))
+        return buffer_of(user);
     }
     return -1;
   }
@@ -173,7 +180,8 @@ void make_names_distinct(Plan& plan) {
     for (char& c : kernel->name) {
       if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
     }
-    if (std::isdigit(static_cast<unsigned char>(kernel->name.front())) != 0) kernel->name.insert(0, "k_");
+    if (std::isdigit(static_cast<unsigned char>(kernel->name.front())) != 0)
+      kernel->name.insert(0, "k_");
     const std::string stem = kernel->name;
     for (int number = 2; !taken.insert(kernel->name).second; ++number) {
       kernel->name = stem + "_" + std::to_string(number);
@@ -185,9 +193,12 @@ void make_names_distinct(Plan& plan) {
 
 std::string_view to_string(KernelStep::Kind kind) {
   switch (kind) {
-    case KernelStep::Kind::computation: return "computation";
-    case KernelStep::Kind::reduction: return "reduction";
-    case KernelStep::Kind::all_reduce: return "all_reduce";
+    case KernelStep::Kind::computation:
+      return "computation";
+    case KernelStep::Kind::reduction:
+      return "reduction";
+    case KernelStep::Kind::all_reduce:
+      return "all_reduce";
   }
   return "";
 }

@@ -32,7 +32,8 @@ struct KernelStep {
   struct Load {
     ir::ValueId value = -1;
     BufferId buffer = -1;
-    bool from_peers = false;  ///< the operand of the reduce_scatter: read from every rank of the axis
+    bool from_peers =
+        false;  ///< the operand of the reduce_scatter: read from every rank of the axis
   };
   struct Store {
     ir::ValueId value = -1;  ///< a member, or a loaded value

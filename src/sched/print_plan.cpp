@@ -9,10 +9,14 @@ namespace {
 
 std::string_view role_name(PlanBuffer::Role role) {
   switch (role) {
-    case PlanBuffer::Role::input: return "input";
-    case PlanBuffer::Role::state: return "state";
-    case PlanBuffer::Role::output: return "output";
-    case PlanBuffer::Role::temporary: return "temporary";
+    case PlanBuffer::Role::input:
+      return "input";
+    case PlanBuffer::Role::state:
+      return "state";
+    case PlanBuffer::Role::output:
+      return "output";
+    case PlanBuffer::Role::temporary:
+      return "temporary";
   }
   return "";
 }
@@ -29,15 +33,18 @@ std::string print(const Plan& plan, const KernelStep& step) {
                      ir::to_string(plan.graph.at(step.domain).layout, plan.graph.mesh) + "\n";
   std::string line;
   for (const auto& load : step.loads) {
-    line += (line.empty() ? "" : ", ") + buffer(load.buffer) + (load.from_peers ? " of every rank" : "");
+    line += (line.empty() ? "" : ", ") + buffer(load.buffer) +
+            (load.from_peers ? " of every rank" : "");
   }
   if (!line.empty()) text += "    reads    " + line + "\n";
   line.clear();
-  for (const ir::ValueId member : step.members) line += (line.empty() ? "" : ", ") + plan.graph.at(member).name;
+  for (const ir::ValueId member : step.members)
+    line += (line.empty() ? "" : ", ") + plan.graph.at(member).name;
   if (!line.empty()) text += "    computes " + line + "\n";
   line.clear();
   for (const auto& store : step.stores) {
-    line += (line.empty() ? "" : ", ") + buffer(store.buffer) + (store.to_peers ? " of every rank" : "");
+    line += (line.empty() ? "" : ", ") + buffer(store.buffer) +
+            (store.to_peers ? " of every rank" : "");
   }
   return text + "    writes   " + line + "\n";
 }
@@ -55,7 +62,8 @@ std::string print(const Plan& plan) {
   for (const PlanBuffer& buffer : plan.buffers) {
     text += "  " + pad(buffer.name, names) + "  " +
             pad(std::string(to_string(buffer.dtype)) + ir::to_string(buffer.shape), types) + "  " +
-            pad(ir::to_string(buffer.layout, plan.graph.mesh), 10) + "  " + std::string(role_name(buffer.role)) +
+            pad(ir::to_string(buffer.layout, plan.graph.mesh), 10) + "  " +
+            std::string(role_name(buffer.role)) +
             (buffer.peer_access ? ", reached by other ranks" : "") + "\n";
   }
   text += "steps\n";
@@ -70,10 +78,11 @@ std::string print(const Plan& plan) {
     const ir::Node& node = plan.graph.at(library.value);
     const bool reduces = node.op != ir::Op::all_gather && node.op != ir::Op::broadcast;
     text += "library " + std::string(to_string(node.op)) +
-            (reduces ? " (" + std::string(to_string(node.attributes.reduction)) + ")" : "") + " along " +
-            plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].name + "\n    reads    " +
-            plan.buffers[static_cast<std::size_t>(library.in)].name + "\n    writes   " +
-            plan.buffers[static_cast<std::size_t>(library.out)].name + "\n";
+            (reduces ? " (" + std::string(to_string(node.attributes.reduction)) + ")" : "") +
+            " along " +
+            plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].name +
+            "\n    reads    " + plan.buffers[static_cast<std::size_t>(library.in)].name +
+            "\n    writes   " + plan.buffers[static_cast<std::size_t>(library.out)].name + "\n";
   }
   return text;
 }

@@ -42,7 +42,8 @@ std::string Rewriter::fresh_name(const std::string& stem) const {
 }
 
 Graph Rewriter::finish() {
-  for (const ir::Output& output : from_.outputs) to_.outputs.push_back({output.name, map(output.value)});
+  for (const ir::Output& output : from_.outputs)
+    to_.outputs.push_back({output.name, map(output.value)});
   for (ir::Fusion fusion : from_.fusions) {
     std::vector<ValueId> members;
     for (const ValueId member : fusion.members) {
@@ -85,7 +86,8 @@ std::set<ValueId> live_values(const Graph& graph) {
   std::set<ValueId> roots;
   for (ValueId id = 0; id < graph.size(); ++id) {
     const ir::Op op = graph.at(id).op;
-    if (op == ir::Op::update || op == ir::Op::state || op == ir::Op::input || op == ir::Op::scalar) {
+    if (op == ir::Op::update || op == ir::Op::state || op == ir::Op::input ||
+        op == ir::Op::scalar) {
       roots.insert(id);
     }
   }

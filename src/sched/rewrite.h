@@ -15,7 +15,9 @@ class Rewriter {
 
   /// What stands for the old value `id` in the new graph; -1 while nothing does.
   [[nodiscard]] ir::ValueId map(ir::ValueId id) const { return map_[static_cast<std::size_t>(id)]; }
-  void set(ir::ValueId old_id, ir::ValueId new_id) { map_[static_cast<std::size_t>(old_id)] = new_id; }
+  void set(ir::ValueId old_id, ir::ValueId new_id) {
+    map_[static_cast<std::size_t>(old_id)] = new_id;
+  }
   /// Appends old node `id` with mapped operands.
   ir::ValueId copy(ir::ValueId id);
   /// Appends a new node; its operands are ids of the new graph.
@@ -35,9 +37,11 @@ class Rewriter {
 /// Whether the application reads `id` after a step.
 [[nodiscard]] bool is_output(const ir::Graph& graph, ir::ValueId id);
 /// The values that `ids` depend on, `ids` included.
-[[nodiscard]] std::set<ir::ValueId> ancestors(const ir::Graph& graph, const std::set<ir::ValueId>& ids);
+[[nodiscard]] std::set<ir::ValueId> ancestors(const ir::Graph& graph,
+                                              const std::set<ir::ValueId>& ids);
 /// The values that depend on `ids`, `ids` included.
-[[nodiscard]] std::set<ir::ValueId> descendants(const ir::Graph& graph, const std::set<ir::ValueId>& ids);
+[[nodiscard]] std::set<ir::ValueId> descendants(const ir::Graph& graph,
+                                                const std::set<ir::ValueId>& ids);
 /// The values that updates and outputs need; states and inputs count as needed always.
 [[nodiscard]] std::set<ir::ValueId> live_values(const ir::Graph& graph);
 /// `graph` without the values that are not live.

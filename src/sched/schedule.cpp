@@ -10,7 +10,8 @@
 
 namespace coconet {
 
-Schedule::Schedule(std::string name) : steps_(std::make_unique<Steps>(Steps{std::move(name), {}})) {}
+Schedule::Schedule(std::string name)
+    : steps_(std::make_unique<Steps>(Steps{std::move(name), {}})) {}
 Schedule::~Schedule() = default;
 Schedule::Schedule(const Schedule& other) : steps_(std::make_unique<Steps>(*other.steps_)) {}
 Schedule::Schedule(Schedule&&) noexcept = default;
@@ -35,7 +36,8 @@ Schedule Schedule::load(const std::filesystem::path& file) {
       known.emplace_back(shipped.file);
     }
     const std::string near = ir::nearest(file.string(), known);
-    throw ScheduleError("there is no schedule file '" + file.string() + "', and none of that name ships" +
+    throw ScheduleError("there is no schedule file '" + file.string() +
+                        "', and none of that name ships" +
                         (near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
   std::ifstream stream(file);
@@ -50,10 +52,18 @@ Schedule Schedule::load(const std::filesystem::path& file) {
   }
 }
 
-std::string Schedule::json() const { return sched::to_json(*steps_); }
-const std::string& Schedule::name() const { return steps_->name; }
-std::size_t Schedule::size() const { return steps_->steps.size(); }
-std::string Schedule::step(std::size_t index) const { return to_string(steps_->steps.at(index)); }
+std::string Schedule::json() const {
+  return sched::to_json(*steps_);
+}
+const std::string& Schedule::name() const {
+  return steps_->name;
+}
+std::size_t Schedule::size() const {
+  return steps_->steps.size();
+}
+std::string Schedule::step(std::size_t index) const {
+  return to_string(steps_->steps.at(index));
+}
 
 Schedule& Schedule::split(std::string op, std::string into, int dim) {
   steps_->steps.push_back(sched::complete(
@@ -77,7 +87,8 @@ Schedule& Schedule::dead() {
   return *this;
 }
 
-Schedule& Schedule::fuse(std::string kernel, std::string kind, std::vector<std::string> ops, Knobs knobs) {
+Schedule& Schedule::fuse(std::string kernel, std::string kind, std::vector<std::string> ops,
+                         Knobs knobs) {
   steps_->steps.push_back(sched::complete({"fuse",
                                            {{"kernel", std::move(kernel)},
                                             {"kind", std::move(kind)},

@@ -19,7 +19,8 @@ using ir::JsonElement;
 std::string text_argument(const JsonElement& element, const Parameter& parameter) {
   const std::string text = element.string();
   const auto& choices = parameter.choices;
-  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end())
+    return text;
   std::vector<std::string> known;
   for (const std::string_view choice : choices) {
     if (!choice.empty()) known.emplace_back(choice);
@@ -29,9 +30,12 @@ std::string text_argument(const JsonElement& element, const Parameter& parameter
 
 Argument parse_argument(const JsonElement& element, const Parameter& parameter) {
   switch (parameter.kind) {
-    case Parameter::Kind::text: return text_argument(element, parameter);
-    case Parameter::Kind::integer: return element.integer(0);
-    case Parameter::Kind::list: break;
+    case Parameter::Kind::text:
+      return text_argument(element, parameter);
+    case Parameter::Kind::integer:
+      return element.integer(0);
+    case Parameter::Kind::list:
+      break;
   }
   std::vector<std::string> list;
   for (const JsonElement& item : element.elements()) list.push_back(item.string());
@@ -47,7 +51,8 @@ const Transformation& parse_transformation(const std::string& name, const JsonEl
 
 Step parse_step(const JsonElement& element) {
   if (!element.is_object() || element.members().size() != 1) {
-    element.wrong_type("an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}");
+    element.wrong_type(
+        "an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}");
   }
   const auto [name, arguments] = element.members().front();
   const Transformation& transformation = parse_transformation(name, element);
@@ -59,24 +64,27 @@ Step parse_step(const JsonElement& element) {
     if (const auto argument = arguments.find(parameter.name)) {
       step.arguments.emplace(parameter.name, parse_argument(*argument, parameter));
     } else if (parameter.required) {
-      arguments.fail("the key '" + std::string(parameter.name) + "' is missing: " + std::string(parameter.summary));
+      arguments.fail("the key '" + std::string(parameter.name) +
+                     "' is missing: " + std::string(parameter.summary));
     }
   }
   return complete(std::move(step));
 }
 
 Schedule::Steps parse_root(const JsonElement& root) {
-  if (!root.is_object()) root.wrong_type("an object with the keys coconet_schedule, name and steps");
+  if (!root.is_object())
+    root.wrong_type("an object with the keys coconet_schedule, name and steps");
   const JsonElement version = root.at("coconet_schedule");  // first: another version has other keys
   if (version.integer(1) != format_version) {
-    version.fail("version " + std::to_string(version.integer(1)) + " is unknown; this library reads version " +
-                 std::to_string(format_version));
+    version.fail("version " + std::to_string(version.integer(1)) +
+                 " is unknown; this library reads version " + std::to_string(format_version));
   }
   root.require_object({"$schema", "coconet_schedule", "name", "description", "steps"});
   if (const auto description = root.find("description")) (void)description->string();
   Schedule::Steps steps;
   steps.name = root.at("name").string();
-  for (const JsonElement& step : root.at("steps").elements()) steps.steps.push_back(parse_step(step));
+  for (const JsonElement& step : root.at("steps").elements())
+    steps.steps.push_back(parse_step(step));
   return steps;
 }
 
@@ -92,17 +100,19 @@ std::string to_json(const Schedule::Steps& steps) {
     for (const Parameter& parameter : find_transformation(step.transformation)->parameters) {
       const Argument& argument = step.arguments.find(parameter.name)->second;
       const bool is_fallback =
-          !parameter.required &&
-          std::visit(
-              [&](const auto& held) {
-                using Held = std::decay_t<decltype(held)>;
-                if constexpr (std::is_same_v<Held, std::string>) return held == parameter.fallback;
-                if constexpr (std::is_same_v<Held, std::int64_t>) return std::to_string(held) == parameter.fallback;
-                return false;
-              },
-              argument);
+          !parameter.required && std::visit(
+                                     [&](const auto& held) {
+                                       using Held = std::decay_t<decltype(held)>;
+                                       if constexpr (std::is_same_v<Held, std::string>)
+                                         return held == parameter.fallback;
+                                       if constexpr (std::is_same_v<Held, std::int64_t>)
+                                         return std::to_string(held) == parameter.fallback;
+                                       return false;
+                                     },
+                                     argument);
       if (is_fallback) continue;
-      std::visit([&](const auto& held) { arguments[std::string(parameter.name)] = held; }, argument);
+      std::visit([&](const auto& held) { arguments[std::string(parameter.name)] = held; },
+                 argument);
     }
     out["steps"].push_back({{step.transformation, std::move(arguments)}});
   }
@@ -126,7 +136,9 @@ std::string json_schema() {
       json property;
       property["description"] = parameter.summary;
       switch (parameter.kind) {
-        case Parameter::Kind::text: property["type"] = "string"; break;
+        case Parameter::Kind::text:
+          property["type"] = "string";
+          break;
         case Parameter::Kind::integer:
           property["type"] = "integer";
           property["minimum"] = 0;
@@ -150,18 +162,18 @@ std::string json_schema() {
                      {"required", {transformation->name}},
                      {"additionalProperties", false}});
   }
-  const json schema = {
-      {"$schema", "https://json-schema.org/draft/2020-12/schema"},
-      {"title", "coconet-jit schedule"},
-      {"type", "object"},
-      {"properties",
-       {{"$schema", {{"type", "string"}}},
-        {"coconet_schedule", {{"const", format_version}, {"description", "version of this format"}}},
-        {"name", {{"type", "string"}}},
-        {"description", {{"type", "string"}}},
-        {"steps", {{"type", "array"}, {"items", {{"oneOf", std::move(steps)}}}}}}},
-      {"required", {"coconet_schedule", "name", "steps"}},
-      {"additionalProperties", false}};
+  const json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                       {"title", "coconet-jit schedule"},
+                       {"type", "object"},
+                       {"properties",
+                        {{"$schema", {{"type", "string"}}},
+                         {"coconet_schedule",
+                          {{"const", format_version}, {"description", "version of this format"}}},
+                         {"name", {{"type", "string"}}},
+                         {"description", {{"type", "string"}}},
+                         {"steps", {{"type", "array"}, {"items", {{"oneOf", std::move(steps)}}}}}}},
+                       {"required", {"coconet_schedule", "name", "steps"}},
+                       {"additionalProperties", false}};
   return schema.dump(2) + "\n";
 }
 

@@ -19,28 +19,37 @@ constexpr const Transformation* table[] = {
 
 std::string_view kind_name(Parameter::Kind kind) {
   switch (kind) {
-    case Parameter::Kind::text: return "a string";
-    case Parameter::Kind::list: return "a list of strings";
-    case Parameter::Kind::integer: return "a whole number";
+    case Parameter::Kind::text:
+      return "a string";
+    case Parameter::Kind::list:
+      return "a list of strings";
+    case Parameter::Kind::integer:
+      return "a whole number";
   }
   return "";
 }
 
 Argument parse_fallback(const Parameter& parameter) {
   switch (parameter.kind) {
-    case Parameter::Kind::text: return std::string(parameter.fallback);
-    case Parameter::Kind::list: return std::vector<std::string>{};
-    case Parameter::Kind::integer: break;
+    case Parameter::Kind::text:
+      return std::string(parameter.fallback);
+    case Parameter::Kind::list:
+      return std::vector<std::string>{};
+    case Parameter::Kind::integer:
+      break;
   }
   std::int64_t number = 0;
-  std::from_chars(parameter.fallback.data(), parameter.fallback.data() + parameter.fallback.size(), number);
+  std::from_chars(parameter.fallback.data(), parameter.fallback.data() + parameter.fallback.size(),
+                  number);
   return number;
 }
 
 void check_choice(const Step& step, const Parameter& parameter, const Argument& argument) {
   if (parameter.choices.empty()) return;
   const std::string& text = std::get<std::string>(argument);
-  if (std::find(parameter.choices.begin(), parameter.choices.end(), text) != parameter.choices.end()) return;
+  if (std::find(parameter.choices.begin(), parameter.choices.end(), text) !=
+      parameter.choices.end())
+    return;
   std::string accepted;
   for (const std::string_view choice : parameter.choices) {
     if (choice.empty()) continue;
@@ -68,7 +77,9 @@ std::int64_t Step::integer(std::string_view name) const {
   return std::get<std::int64_t>(arguments.find(name)->second);
 }
 
-std::span<const Transformation* const> transformations() { return table; }
+std::span<const Transformation* const> transformations() {
+  return table;
+}
 
 const Transformation* find_transformation(std::string_view name) {
   const auto found = std::find_if(std::begin(table), std::end(table),
@@ -100,29 +111,32 @@ Step complete(Step step) {
     std::vector<std::string> known;
     for (const Transformation* row : table) known.emplace_back(row->name);
     const std::string near = ir::nearest(step.transformation, known);
-    throw ScheduleError("there is no transformation '" + step.transformation + "'; " +
-                        (near.empty() ? "known are " + join(known) : "did you mean '" + near + "'?"));
+    throw ScheduleError(
+        "there is no transformation '" + step.transformation + "'; " +
+        (near.empty() ? "known are " + join(known) : "did you mean '" + near + "'?"));
   }
   std::vector<std::string> known;
   for (const Parameter& parameter : transformation->parameters) known.emplace_back(parameter.name);
   for (const auto& [name, argument] : step.arguments) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw ScheduleError(step.transformation + " has no parameter '" + name + "'; it takes " + join(known));
+      throw ScheduleError(step.transformation + " has no parameter '" + name + "'; it takes " +
+                          join(known));
     }
   }
   for (const Parameter& parameter : transformation->parameters) {
     const auto found = step.arguments.find(parameter.name);
     if (found == step.arguments.end()) {
       if (parameter.required) {
-        throw ScheduleError(step.transformation + " needs '" + std::string(parameter.name) + "': " +
-                            std::string(parameter.summary));
+        throw ScheduleError(step.transformation + " needs '" + std::string(parameter.name) +
+                            "': " + std::string(parameter.summary));
       }
       step.arguments.emplace(parameter.name, parse_fallback(parameter));
       continue;
     }
     if (found->second.index() != static_cast<std::size_t>(parameter.kind)) {
       throw ScheduleError(step.transformation + ": '" + std::string(parameter.name) + "' must be " +
-                          std::string(kind_name(parameter.kind)) + ": " + std::string(parameter.summary));
+                          std::string(kind_name(parameter.kind)) + ": " +
+                          std::string(parameter.summary));
     }
     check_choice(step, parameter, found->second);
   }
@@ -139,8 +153,10 @@ std::string to_string(const Step& step) {
     if (!parameter.required && found->second == parse_fallback(parameter)) continue;
     text += " " + std::string(parameter.name) + "=";
     if (const auto* word = std::get_if<std::string>(&found->second)) text += *word;
-    if (const auto* words = std::get_if<std::vector<std::string>>(&found->second)) text += join(*words);
-    if (const auto* number = std::get_if<std::int64_t>(&found->second)) text += std::to_string(*number);
+    if (const auto* words = std::get_if<std::vector<std::string>>(&found->second))
+      text += join(*words);
+    if (const auto* number = std::get_if<std::int64_t>(&found->second))
+      text += std::to_string(*number);
   }
   return text;
 }

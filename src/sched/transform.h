@@ -20,7 +20,7 @@ struct Parameter {
   std::string_view name;
   Kind kind = Kind::text;
   bool required = true;
-  std::string_view fallback;              ///< used when it is absent and not required
+  std::string_view fallback;                  ///< used when it is absent and not required
   std::span<const std::string_view> choices;  ///< accepted texts; empty: any
   std::string_view summary;
 };

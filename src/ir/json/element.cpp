@@ -71,7 +71,8 @@ std::string reason_of(const std::string& what) {
 }  // namespace
 
 void JsonElement::fail(const std::string& message) const {
-  throw ProgramError(document_->what + (pointer_.empty() ? "" : " at " + pointer_) + ": " + message);
+  throw ProgramError(document_->what + (pointer_.empty() ? "" : " at " + pointer_) + ": " +
+                     message);
 }
 
 void JsonElement::require_object(const std::vector<std::string_view>& keys) const {

@@ -12,10 +12,12 @@ std::string axis_name(const Graph& graph, const Node& node) {
 /// Checks what all collectives share and copies the operand's type; the caller then sets the axis' placement.
 const Node& start(const Graph& graph, Node& node) {
   const Node& from = operand(graph, node, 0);
-  if (from.weak) fail(graph, node, operand_text(graph, from) + ", the same on every rank; it takes a tensor");
-  if (node.attributes.axis < 0 || node.attributes.axis >= static_cast<int>(graph.mesh.axes().size())) {
-    fail(graph, node, "works along axis " + std::to_string(node.attributes.axis) + " of " +
-                          graph.mesh.str());
+  if (from.weak)
+    fail(graph, node, operand_text(graph, from) + ", the same on every rank; it takes a tensor");
+  if (node.attributes.axis < 0 ||
+      node.attributes.axis >= static_cast<int>(graph.mesh.axes().size())) {
+    fail(graph, node,
+         "works along axis " + std::to_string(node.attributes.axis) + " of " + graph.mesh.str());
   }
   node.weak = false;
   node.dtype = from.dtype;
@@ -24,18 +26,25 @@ const Node& start(const Graph& graph, Node& node) {
   return from;
 }
 
-Placement& placement(Node& node) { return node.layout[static_cast<std::size_t>(node.attributes.axis)]; }
+Placement& placement(Node& node) {
+  return node.layout[static_cast<std::size_t>(node.attributes.axis)];
+}
 
 void require_local(const Graph& graph, Node& node, const Node& from) {
   const Placement have = placement(node);
   if (have.kind == Placement::Kind::local) return;
-  const std::string along = "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from);
+  const std::string along =
+      "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from);
   if (have.kind == Placement::Kind::replicated) {
-    fail(graph, node, along + ": every rank has the same values already; drop this op, or make the operand "
-                              "local");
+    fail(graph, node,
+         along +
+             ": every rank has the same values already; drop this op, or make the operand "
+             "local");
   }
-  fail(graph, node, along + ": every rank has another slice, so there is nothing to combine; all_gather it, "
-                            "or reduce over the sliced dimension");
+  fail(graph, node,
+       along +
+           ": every rank has another slice, so there is nothing to combine; all_gather it, "
+           "or reduce over the sliced dimension");
 }
 
 void require_reducible(const Graph& graph, const Node& node, const Node& from) {
@@ -50,8 +59,9 @@ void require_reducible(const Graph& graph, const Node& node, const Node& from) {
 void require_root(const Graph& graph, const Node& node) {
   const int size = graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
   if (node.attributes.root < 0 || node.attributes.root >= size) {
-    fail(graph, node, "has root " + std::to_string(node.attributes.root) + "; axis '" +
-                          axis_name(graph, node) + "' has ranks 0 to " + std::to_string(size - 1));
+    fail(graph, node,
+         "has root " + std::to_string(node.attributes.root) + "; axis '" + axis_name(graph, node) +
+             "' has ranks 0 to " + std::to_string(size - 1));
   }
 }
 
@@ -59,9 +69,10 @@ void require_root(const Graph& graph, const Node& node) {
 void require_unsliced(const Graph& graph, const Node& node, const Node& from, int dim) {
   for (std::size_t axis = 0; axis < from.layout.size(); ++axis) {
     if (static_cast<int>(axis) != node.attributes.axis && from.layout[axis] == sliced(dim)) {
-      fail(graph, node, "dimension " + std::to_string(dim) + " is also sliced along axis '" +
-                            graph.mesh.axes()[axis].name + "': " + operand_text(graph, from) +
-                            "; use another dimension, or all_gather along that axis first");
+      fail(graph, node,
+           "dimension " + std::to_string(dim) + " is also sliced along axis '" +
+               graph.mesh.axes()[axis].name + "': " + operand_text(graph, from) +
+               "; use another dimension, or all_gather along that axis first");
     }
   }
 }
@@ -81,9 +92,9 @@ void infer_reduce_scatter(const Graph& graph, Node& node) {
   require_reducible(graph, node, from);
   const int dim = node.attributes.dim;
   if (dim < 0 || dim >= static_cast<int>(from.shape.size())) {
-    fail(graph, node, "slices dimension " + std::to_string(dim) + ", but " + operand_text(graph, from) +
-                          ": it has " +
-                          counted(from.shape.size(), "dimension") + ", counted from 0");
+    fail(graph, node,
+         "slices dimension " + std::to_string(dim) + ", but " + operand_text(graph, from) +
+             ": it has " + counted(from.shape.size(), "dimension") + ", counted from 0");
   }
   require_unsliced(graph, node, from, dim);
   placement(node) = sliced(dim);
@@ -93,10 +104,11 @@ void infer_all_gather(const Graph& graph, Node& node) {
   const Node& from = start(graph, node);
   const Placement have = placement(node);
   if (have.kind != Placement::Kind::sliced) {
-    fail(graph, node, "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from) +
-                          (have.kind == Placement::Kind::local
-                               ? ": it takes a sliced value; reduce_scatter makes one of a local one"
-                               : ": every rank has the whole already; drop the all_gather"));
+    fail(graph, node,
+         "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from) +
+             (have.kind == Placement::Kind::local
+                  ? ": it takes a sliced value; reduce_scatter makes one of a local one"
+                  : ": every rank has the whole already; drop the all_gather"));
   }
   require_unsliced(graph, node, from, have.dim);
   placement(node) = replicated;

@@ -40,6 +40,7 @@ void infer_pointwise(const Graph& graph, Node& node);
 /// Fails when operand `from` is sliced so that its part does not contain the result's: where several axes slice one
 /// dimension of `layout` (the result's, which has `rank` dimensions), an operand that is sliced along one of them must
 /// be sliced along all that come before it in the mesh.
-void require_nesting(const Graph& graph, const Node& node, const Node& from, const Placements& layout, std::size_t rank);
+void require_nesting(const Graph& graph, const Node& node, const Node& from,
+                     const Placements& layout, std::size_t rank);
 
 }  // namespace coconet::ir

@@ -20,41 +20,51 @@ void check_dim(const Graph& graph, const Node& node, const Dim& dim) {
       fail(graph, node, "dimension '" + dim.name + "' is unknown; make it with Program::dim");
     }
   } else if (dim.extent < 1) {
-    fail(graph, node, "has a dimension of extent " + std::to_string(dim.extent) + "; it must be at least 1");
+    fail(graph, node,
+         "has a dimension of extent " + std::to_string(dim.extent) + "; it must be at least 1");
   }
 }
 
 void check_tensor(const Graph& graph, const Node& node) {
   for (const Dim& dim : node.shape) check_dim(graph, node, dim);
   if (node.layout.size() != graph.mesh.axes().size()) {
-    fail(graph, node, "has " + counted(node.layout.size(), "placement") + "; the mesh " +
-                          graph.mesh.str() + " needs one per axis");
+    fail(graph, node,
+         "has " + counted(node.layout.size(), "placement") + "; the mesh " + graph.mesh.str() +
+             " needs one per axis");
   }
   for (std::size_t axis = 0; axis < node.layout.size(); ++axis) {
     const Placement& placement = node.layout[axis];
     if (placement.kind == Placement::Kind::sliced &&
         (placement.dim < 0 || placement.dim >= static_cast<int>(node.shape.size()))) {
       fail(graph, node,
-           "is sliced(" + std::to_string(placement.dim) + ") along axis '" + graph.mesh.axes()[axis].name +
-               "', but its shape " + to_string(node.shape) + " has " +
-               counted(node.shape.size(), "dimension") + ", counted from 0");
+           "is sliced(" + std::to_string(placement.dim) + ") along axis '" +
+               graph.mesh.axes()[axis].name + "', but its shape " + to_string(node.shape) +
+               " has " + counted(node.shape.size(), "dimension") + ", counted from 0");
     }
   }
 }
 
 }  // namespace
 
-void infer_constant(const Graph& graph, Node& node) { make_number(graph, node); }
+void infer_constant(const Graph& graph, Node& node) {
+  make_number(graph, node);
+}
 
-void infer_scalar(const Graph& graph, Node& node) { make_number(graph, node); }
+void infer_scalar(const Graph& graph, Node& node) {
+  make_number(graph, node);
+}
 
 void infer_extent(const Graph& graph, Node& node) {
   check_dim(graph, node, node.attributes.extent);
   make_number(graph, node);
 }
 
-void infer_input(const Graph& graph, Node& node) { check_tensor(graph, node); }
+void infer_input(const Graph& graph, Node& node) {
+  check_tensor(graph, node);
+}
 
-void infer_state(const Graph& graph, Node& node) { check_tensor(graph, node); }
+void infer_state(const Graph& graph, Node& node) {
+  check_tensor(graph, node);
+}
 
 }  // namespace coconet::ir

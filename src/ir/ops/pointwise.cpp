@@ -7,22 +7,31 @@ namespace {
 
 std::string_view accepted(DTypeRule rule) {
   switch (rule) {
-    case DTypeRule::numeric: return "floats or integers";
-    case DTypeRule::floating: return "floats";
-    case DTypeRule::compare: return "any dtype";
-    case DTypeRule::logical: return "bool";
-    case DTypeRule::choose: return "a bool condition and two values of one dtype";
+    case DTypeRule::numeric:
+      return "floats or integers";
+    case DTypeRule::floating:
+      return "floats";
+    case DTypeRule::compare:
+      return "any dtype";
+    case DTypeRule::logical:
+      return "bool";
+    case DTypeRule::choose:
+      return "a bool condition and two values of one dtype";
   }
   return "";
 }
 
 bool accepts(DTypeRule rule, DType dtype) {
   switch (rule) {
-    case DTypeRule::numeric: return dtype != DType::boolean;
-    case DTypeRule::floating: return is_float(dtype);
-    case DTypeRule::logical: return dtype == DType::boolean;
+    case DTypeRule::numeric:
+      return dtype != DType::boolean;
+    case DTypeRule::floating:
+      return is_float(dtype);
+    case DTypeRule::logical:
+      return dtype == DType::boolean;
     case DTypeRule::compare:
-    case DTypeRule::choose: return true;
+    case DTypeRule::choose:
+      return true;
   }
   return false;
 }
@@ -35,8 +44,8 @@ const Node* common_dtype(const Graph& graph, const Node& node, std::size_t first
     if (from.weak) continue;
     if (typed != nullptr && typed->dtype != from.dtype) {
       fail(graph, node,
-           "the dtypes differ: " + operand_text(graph, *typed) + " and " + operand_text(graph, from) +
-               "; cast one of them");
+           "the dtypes differ: " + operand_text(graph, *typed) + " and " +
+               operand_text(graph, from) + "; cast one of them");
     }
     typed = &from;
   }
@@ -49,7 +58,8 @@ void check_numbers(const Graph& graph, const Node& node, std::size_t first, cons
     if (from.weak && !number_fits(from, typed.dtype)) {
       fail(graph, node,
            operand_text(graph, from) + " and " + operand_text(graph, typed) +
-               "; only whole constants combine with integers and bool: cast the tensor to a float dtype");
+               "; only whole constants combine with integers and bool: cast the tensor to a float "
+               "dtype");
     }
   }
 }
@@ -77,18 +87,21 @@ void infer_pointwise(const Graph& graph, Node& node) {
   if (row.rule == DTypeRule::choose) {
     const Node& condition = operand(graph, node, 0);
     if (!condition.weak && condition.dtype != DType::boolean) {
-      fail(graph, node, operand_text(graph, condition) + "; the condition must be bool: compare it, != 0");
+      fail(graph, node,
+           operand_text(graph, condition) + "; the condition must be bool: compare it, != 0");
     }
     if (typed == nullptr) {
-      fail(graph, node, "both choices are numbers, so the result has no dtype; make one of them a tensor");
+      fail(graph, node,
+           "both choices are numbers, so the result has no dtype; make one of them a tensor");
     }
   }
   if (!accepts(row.rule, typed->dtype)) {
-    fail(graph, node, operand_text(graph, *typed) + "; it takes " + std::string(accepted(row.rule)));
+    fail(graph, node,
+         operand_text(graph, *typed) + "; it takes " + std::string(accepted(row.rule)));
   }
   check_numbers(graph, node, first, *typed);
   node.dtype = row.rule == DTypeRule::compare || row.rule == DTypeRule::logical ? DType::boolean
-                                                                                 : typed->dtype;
+                                                                                : typed->dtype;
   node.shape = broadcast_shapes(graph, node);
   node.layout = combine_layouts(graph, node);
 }
@@ -96,8 +109,10 @@ void infer_pointwise(const Graph& graph, Node& node) {
 void infer_cast(const Graph& graph, Node& node) {
   const Node& from = operand(graph, node, 0);
   if (from.weak) {
-    fail(graph, node, operand_text(graph, from) + ", which takes the dtype of what it is combined with; "
-                      "drop the cast");
+    fail(graph, node,
+         operand_text(graph, from) +
+             ", which takes the dtype of what it is combined with; "
+             "drop the cast");
   }
   node.weak = false;
   node.shape = from.shape;

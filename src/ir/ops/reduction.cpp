@@ -15,10 +15,12 @@ void infer_reduction(const Graph& graph, Node& node) {
   std::vector<int>& dims = node.attributes.dims;
   for (int& dim : dims) {
     if (dim < -rank || dim >= rank) {
-      fail(graph, node, "reduces over dimension " + std::to_string(dim) + ", but " +
-                            operand_text(graph, from) + ": " +
-                            (rank == 0 ? "it has no dimensions"
-                                       : "dimensions are -" + std::to_string(rank) + " to " + std::to_string(rank - 1)));
+      fail(graph, node,
+           "reduces over dimension " + std::to_string(dim) + ", but " + operand_text(graph, from) +
+               ": " +
+               (rank == 0 ? "it has no dimensions"
+                          : "dimensions are -" + std::to_string(rank) + " to " +
+                                std::to_string(rank - 1)));
     }
     if (dim < 0) dim += rank;
   }

@@ -27,7 +27,8 @@ std::string counted(std::size_t count, const std::string& noun) {
 
 bool number_fits(const Node& number, DType dtype) {
   if (is_float(dtype)) return true;
-  return number.op == Op::constant && std::floor(number.attributes.number) == number.attributes.number;
+  return number.op == Op::constant &&
+         std::floor(number.attributes.number) == number.attributes.number;
 }
 
 Shape broadcast_shapes(const Graph& graph, const Node& node) {
@@ -48,7 +49,8 @@ Shape broadcast_shapes(const Graph& graph, const Node& node) {
       } else if (!(shape[d] == have) && !(shape[d] == Dim(1))) {
         fail(graph, node,
              "the shapes do not broadcast: " + operand_text(graph, *widest) + " and " +
-                 operand_text(graph, from) + "; dimensions counted from the right must be the same or 1");
+                 operand_text(graph, from) +
+                 "; dimensions counted from the right must be the same or 1");
       }
     }
     if (widest == nullptr || shape.size() >= widest->shape.size()) widest = &from;
@@ -70,9 +72,11 @@ Placements combine_layouts(const Graph& graph, const Node& node) {
       if (placement.kind == Placement::Kind::sliced) {
         const int shift = static_cast<int>(shape.size() - from.shape.size());
         const auto own = static_cast<std::size_t>(placement.dim);
-        if (from.shape[own] == Dim(1) && !(shape[own + static_cast<std::size_t>(shift)] == Dim(1))) {
+        if (from.shape[own] == Dim(1) &&
+            !(shape[own + static_cast<std::size_t>(shift)] == Dim(1))) {
           fail(graph, node,
-               operand_text(graph, from) + ", but its sliced dimension has extent 1 and is broadcast; " +
+               operand_text(graph, from) +
+                   ", but its sliced dimension has extent 1 and is broadcast; " +
                    "all_gather it first");
         }
         placement.dim += shift;
@@ -81,15 +85,16 @@ Placements combine_layouts(const Graph& graph, const Node& node) {
         result[axis] = placement;
         decided_by = &from;
       } else if (!(result[axis] == placement)) {
-        const bool with_local = result[axis].kind == Placement::Kind::local ||
-                                placement.kind == Placement::Kind::local;
+        const bool with_local =
+            result[axis].kind == Placement::Kind::local || placement.kind == Placement::Kind::local;
         fail(graph, node,
              "along axis '" + axis_name + "' " + operand_text(graph, *decided_by) + " and " +
                  operand_text(graph, from) +
                  (with_local
                       ? "; values of each rank's own and slices of one tensor do not combine: "
                         "reduce_scatter the local operand or all_gather the sliced one"
-                      : "; the operands are sliced along different dimensions: all_gather one of them"));
+                      : "; the operands are sliced along different dimensions: all_gather one of "
+                        "them"));
       }
     }
   }
@@ -100,8 +105,8 @@ Placements combine_layouts(const Graph& graph, const Node& node) {
   return result;
 }
 
-void require_nesting(const Graph& graph, const Node& node, const Node& from, const Placements& layout,
-                     std::size_t rank) {
+void require_nesting(const Graph& graph, const Node& node, const Node& from,
+                     const Placements& layout, std::size_t rank) {
   const int shift = static_cast<int>(rank - from.shape.size());
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
     if (from.layout[axis].kind != Placement::Kind::sliced) continue;
@@ -110,9 +115,11 @@ void require_nesting(const Graph& graph, const Node& node, const Node& from, con
       const bool result_sliced = layout[outer] == sliced(dim + shift);
       if (!result_sliced || from.layout[outer] == sliced(dim)) continue;
       fail(graph, node,
-           operand_text(graph, from) + ", but the result's dimension " + std::to_string(dim + shift) +
-               " is sliced along axis '" + graph.mesh.axes()[outer].name + "' first; slice the operand along '" +
-               graph.mesh.axes()[outer].name + "' too, or all_gather it along '" + graph.mesh.axes()[axis].name + "'");
+           operand_text(graph, from) + ", but the result's dimension " +
+               std::to_string(dim + shift) + " is sliced along axis '" +
+               graph.mesh.axes()[outer].name + "' first; slice the operand along '" +
+               graph.mesh.axes()[outer].name + "' too, or all_gather it along '" +
+               graph.mesh.axes()[axis].name + "'");
     }
   }
 }

@@ -7,13 +7,15 @@ void infer_update(const Graph& graph, Node& node) {
   const Node& state = operand(graph, node, 0);
   const Node& value = operand(graph, node, 1);
   if (state.op != Op::state) {
-    fail(graph, node, "'" + state.name + "' is no state but " + std::string(to_string(state.op)) +
-                          "; only what Program::state made can be updated");
+    fail(graph, node,
+         "'" + state.name + "' is no state but " + std::string(to_string(state.op)) +
+             "; only what Program::state made can be updated");
   }
   const ValueId other = graph.update_of(node.operands.front());
   if (other >= 0) {
-    fail(graph, node, "state '" + state.name + "' is updated already, by '" + graph.at(other).name +
-                          "'; a step updates a state once");
+    fail(graph, node,
+         "state '" + state.name + "' is updated already, by '" + graph.at(other).name +
+             "'; a step updates a state once");
   }
   const std::string both = operand_text(graph, state) + " and " + operand_text(graph, value);
   node.weak = false;
@@ -21,10 +23,12 @@ void infer_update(const Graph& graph, Node& node) {
   node.shape = state.shape;
   node.layout = state.layout;
   if (value.weak) {
-    if (!number_fits(value, state.dtype)) fail(graph, node, both + "; write a tensor of the state's dtype");
+    if (!number_fits(value, state.dtype))
+      fail(graph, node, both + "; write a tensor of the state's dtype");
     return;
   }
-  if (value.dtype != state.dtype) fail(graph, node, "the dtypes differ: " + both + "; cast the value");
+  if (value.dtype != state.dtype)
+    fail(graph, node, "the dtypes differ: " + both + "; cast the value");
   if (broadcast_shapes(graph, node) != state.shape) {
     fail(graph, node, "the value is larger than the state: " + both);
   }
@@ -34,17 +38,22 @@ void infer_update(const Graph& graph, Node& node) {
       const auto own = static_cast<std::size_t>(from.dim);
       from.dim += static_cast<int>(state.shape.size() - value.shape.size());
       if (value.shape[own] != state.shape[static_cast<std::size_t>(from.dim)]) {
-        fail(graph, node, both + "; the value's sliced dimension has extent 1 and is broadcast: all_gather it first");
+        fail(graph, node,
+             both +
+                 "; the value's sliced dimension has extent 1 and is broadcast: all_gather it "
+                 "first");
       }
     }
     const Placement to = state.layout[axis];
     const bool kept = from == to || (from.kind == Placement::Kind::replicated);
-    if (kept || (to.kind == Placement::Kind::local && from.kind == Placement::Kind::local)) continue;
+    if (kept || (to.kind == Placement::Kind::local && from.kind == Placement::Kind::local))
+      continue;
     const std::string along = "along axis '" + graph.mesh.axes()[axis].name + "' " + both;
     if (from.kind == Placement::Kind::sliced) {
       fail(graph, node, along + "; all_gather the value, or keep the state sliced alike");
     }
-    fail(graph, node, along + "; every rank would write values of its own: all_reduce the value first");
+    fail(graph, node,
+         along + "; every rank would write values of its own: all_reduce the value first");
   }
   require_nesting(graph, node, value, state.layout, state.shape.size());
 }

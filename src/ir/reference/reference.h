@@ -35,11 +35,13 @@ class Reference {
 
   const Graph graph_;
   std::map<std::string, std::int64_t> sizes_;
-  std::map<std::string, RankData> tensors_;  ///< inputs that were set, states, and outputs of the last run
+  std::map<std::string, RankData>
+      tensors_;  ///< inputs that were set, states, and outputs of the last run
 };
 
 /// Value of a weak node (see Node::weak) from its operands' values, and from `scalars` and `sizes`.
-[[nodiscard]] double evaluate_weak(const Graph& graph, ValueId id, const std::map<std::string, double>& scalars,
+[[nodiscard]] double evaluate_weak(const Graph& graph, ValueId id,
+                                   const std::map<std::string, double>& scalars,
                                    const std::map<std::string, std::int64_t>& sizes);
 
 }  // namespace coconet::ir

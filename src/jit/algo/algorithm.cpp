@@ -15,7 +15,9 @@ constexpr const Algorithm* table[] = {
 
 }  // namespace
 
-std::span<const Algorithm* const> algorithms() { return table; }
+std::span<const Algorithm* const> algorithms() {
+  return table;
+}
 
 const Algorithm& find_algorithm(std::string_view name) {
   std::string known;
@@ -23,16 +25,21 @@ const Algorithm& find_algorithm(std::string_view name) {
     if (name.empty() || algorithm->name == name) return *algorithm;
     known += (known.empty() ? "" : ", ") + std::string(algorithm->name);
   }
-  throw ScheduleError("there is no collective algorithm '" + std::string(name) + "'; known are " + known);
+  throw ScheduleError("there is no collective algorithm '" + std::string(name) + "'; known are " +
+                      known);
 }
 
 std::string_view device_operator(Reduction reduction) {
   switch (reduction) {
     case Reduction::sum:
-    case Reduction::mean: return "sum_of";
-    case Reduction::max: return "max_of";
-    case Reduction::min: return "min_of";
-    case Reduction::prod: return "prod_of";
+    case Reduction::mean:
+      return "sum_of";
+    case Reduction::max:
+      return "max_of";
+    case Reduction::min:
+      return "min_of";
+    case Reduction::prod:
+      return "prod_of";
   }
   return "";
 }

@@ -12,8 +12,8 @@ namespace coconet::jit {
 
 /// What a skeleton needs to know of its kernel.
 struct Skeleton {
-  int ranks = 1;          ///< ranks along the axis
-  std::string width;      ///< the lanes of an access, in the loop: "N"
+  int ranks = 1;      ///< ranks along the axis
+  std::string width;  ///< the lanes of an access, in the loop: "N"
 };
 
 struct Algorithm {
@@ -27,8 +27,8 @@ struct Algorithm {
   std::string (*reduce)(const Skeleton& skeleton, Reduction reduction, const std::string& pointers,
                         const std::string& index);
   /// Statement: writes vector `value` to all ranks' `pointers` at `index`.
-  std::string (*gather)(const Skeleton& skeleton, const std::string& pointers, const std::string& index,
-                        const std::string& value);
+  std::string (*gather)(const Skeleton& skeleton, const std::string& pointers,
+                        const std::string& index, const std::string& value);
   /// Text after the loop: after it, every rank's results are complete and all operands may be overwritten.
   std::string (*close)();
 };

@@ -13,8 +13,8 @@ std::string open() {
 
 std::string reduce(const Skeleton& skeleton, Reduction reduction, const std::string& pointers,
                    const std::string& index) {
-  return "reduce_ranks<" + std::string(device_operator(reduction)) + ", " + skeleton.width + ">(" + pointers +
-         ", " + index + ")";
+  return "reduce_ranks<" + std::string(device_operator(reduction)) + ", " + skeleton.width + ">(" +
+         pointers + ", " + index + ")";
 }
 
 std::string gather(const Skeleton&, const std::string& pointers, const std::string& index,
@@ -29,6 +29,7 @@ std::string close() {
 
 }  // namespace
 
-constinit const Algorithm direct_algorithm{"direct", "simple", "direct.h", open, reduce, gather, close};
+constinit const Algorithm direct_algorithm{"direct", "simple", "direct.h", open,
+                                           reduce,   gather,   close};
 
 }  // namespace coconet::jit

@@ -36,7 +36,8 @@ class Backend {
   };
   [[nodiscard]] virtual Compiled compile(std::string_view source) const = 0;
   /// Throws BackendError when the binary cannot be loaded or lacks `entry`.
-  [[nodiscard]] virtual std::shared_ptr<const Kernel> load(std::string_view binary, const std::string& entry) const = 0;
+  [[nodiscard]] virtual std::shared_ptr<const Kernel> load(std::string_view binary,
+                                                           const std::string& entry) const = 0;
 };
 
 /// The host backend of this process: kernels are shared objects. Made at the first call; throws CompileError when
@@ -44,6 +45,7 @@ class Backend {
 [[nodiscard]] const Backend& host_backend();
 
 /// Loads a host binary; needs no compiler.
-[[nodiscard]] std::shared_ptr<const Kernel> load_host_kernel(std::string_view binary, const std::string& entry);
+[[nodiscard]] std::shared_ptr<const Kernel> load_host_kernel(std::string_view binary,
+                                                             const std::string& entry);
 
 }  // namespace coconet::jit

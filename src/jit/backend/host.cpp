@@ -50,7 +50,8 @@ class HostKernel final : public Kernel {
  public:
   HostKernel(std::string_view binary, const std::string& entry)
       : file_(binary, entry), object_(dlopen(file_.path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (object_ == nullptr) throw BackendError("kernel '" + entry + "' cannot be loaded: " + dlerror());
+    if (object_ == nullptr)
+      throw BackendError("kernel '" + entry + "' cannot be loaded: " + dlerror());
     entry_ = reinterpret_cast<Entry>(dlsym(object_, entry.c_str()));
     if (entry_ == nullptr) {
       dlclose(object_);
@@ -97,7 +98,8 @@ class HostBackend final : public Backend {
     return {result.ok, std::move(result.binary), std::move(result.command), std::move(result.log)};
   }
 
-  [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary, const std::string& entry) const override {
+  [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
+                                                   const std::string& entry) const override {
     return load_host_kernel(binary, entry);
   }
 

@@ -8,9 +8,11 @@ namespace coconet::jit {
 
 KernelText generate(const sched::Plan& plan, const sched::KernelStep& step) {
   switch (step.kind) {
-    case sched::KernelStep::Kind::reduction: return write_reduction(plan, step);
+    case sched::KernelStep::Kind::reduction:
+      return write_reduction(plan, step);
     case sched::KernelStep::Kind::computation:
-    case sched::KernelStep::Kind::all_reduce: break;
+    case sched::KernelStep::Kind::all_reduce:
+      break;
   }
   return write_pointwise(plan, step);
 }
@@ -30,7 +32,8 @@ std::string op_at_line(std::string_view source, int line) {
   while (!source.empty() && number < line) {
     const std::size_t end = source.find('\n');
     const std::string_view text = source.substr(0, end);
-    if (const std::size_t at = text.find(mark); at != std::string_view::npos) op = text.substr(at + mark.size());
+    if (const std::size_t at = text.find(mark); at != std::string_view::npos)
+      op = text.substr(at + mark.size());
     if (text.starts_with("KERNEL_ENTRY")) op.clear();
     source = end == std::string_view::npos ? std::string_view() : source.substr(end + 1);
     ++number;

@@ -13,30 +13,31 @@ namespace coconet::jit {
 /// One field of a kernel's argument block. Every field is one or more 8-byte words, in order.
 struct KernelArgument {
   enum class Kind : std::uint8_t {
-    pointer,     ///< `buffer` on this rank
-    pointers,    ///< `buffer` on every rank of the axis: one word each
-    offset,      ///< elements from the start of `buffer`'s part to the first element of the kernel's domain
-    stride,      ///< elements of `buffer` that one step along dimension `dim` of the domain moves
-    extent,      ///< this rank's extent of dimension `dim` of the domain
-    count,       ///< elements of this rank's part of the domain
-    rows,        ///< product of the extents of all dimensions but the last
-    outputs,     ///< reduction: results of this rank
-    inner,       ///< reduction: elements that each result combines
-    number,      ///< the weak value `value`, as a double
-    mode,        ///< the prelude's VECTORIZE and STREAMING
-    sync         ///< the prelude's Sync<ranks>: ranks + 6 words
+    pointer,   ///< `buffer` on this rank
+    pointers,  ///< `buffer` on every rank of the axis: one word each
+    offset,  ///< elements from the start of `buffer`'s part to the first element of the kernel's domain
+    stride,   ///< elements of `buffer` that one step along dimension `dim` of the domain moves
+    extent,   ///< this rank's extent of dimension `dim` of the domain
+    count,    ///< elements of this rank's part of the domain
+    rows,     ///< product of the extents of all dimensions but the last
+    outputs,  ///< reduction: results of this rank
+    inner,    ///< reduction: elements that each result combines
+    number,   ///< the weak value `value`, as a double
+    mode,     ///< the prelude's VECTORIZE and STREAMING
+    sync      ///< the prelude's Sync<ranks>: ranks + 6 words
   };
   Kind kind = Kind::pointer;
-  std::string name;              ///< the field's name in the text
+  std::string name;  ///< the field's name in the text
   sched::BufferId buffer = -1;
-  ir::ValueId value = -1;        ///< number: the weak value
+  ir::ValueId value = -1;  ///< number: the weak value
   int dim = 0;
 };
 
 /// A generated kernel.
 struct KernelText {
-  std::string name;    ///< the step's
-  std::string entry;   ///< the entry point's symbol; never a word of C++ or a function of its library
+  std::string name;  ///< the step's
+  std::string
+      entry;  ///< the entry point's symbol; never a word of C++ or a function of its library
   std::string source;  ///< without the prelude
   std::string header;  ///< the algorithm's prelude header in device/, or empty
   std::vector<KernelArgument> arguments;

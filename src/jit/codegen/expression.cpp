@@ -11,14 +11,17 @@ namespace coconet::jit {
 
 namespace {
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
 
 /// Calls f(position) for each operand placeholder: a, b or c standing alone.
 template <class F>
 void for_each_placeholder(std::string_view device, F f) {
   for (std::size_t i = 0; i < device.size(); ++i) {
     const bool letter = device[i] == 'a' || device[i] == 'b' || device[i] == 'c';
-    const bool alone = (i == 0 || !is_word(device[i - 1])) && (i + 1 == device.size() || !is_word(device[i + 1]));
+    const bool alone =
+        (i == 0 || !is_word(device[i - 1])) && (i + 1 == device.size() || !is_word(device[i + 1]));
     if (letter && alone) f(i);
   }
 }
@@ -56,31 +59,36 @@ std::string_view compute_type(DType dtype) {
 std::string literal(double number, DType dtype) {
   if (!is_float(dtype)) {
     const std::string digits = std::to_string(static_cast<long long>(number));
-    return dtype == DType::i32 && number >= 0 ? digits
-                                              : std::string(storage_type(dtype)) + "(" + digits + ")";
+    return dtype == DType::i32 && number >= 0
+               ? digits
+               : std::string(storage_type(dtype)) + "(" + digits + ")";
   }
   const std::string type(compute_type(dtype));
   if (std::isnan(number)) return type + "(infinity - infinity)";
   if (std::isinf(number)) return type + (number > 0 ? "(infinity)" : "(-infinity)");
   std::array<char, 40> buffer{};
   const bool single = type == "f32";
-  const auto end = single ? std::to_chars(buffer.data(), buffer.data() + buffer.size(), static_cast<float>(number))
+  const auto end = single ? std::to_chars(buffer.data(), buffer.data() + buffer.size(),
+                                          static_cast<float>(number))
                           : std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
   std::string text(buffer.data(), end.ptr);
-  if (single && std::isinf(static_cast<float>(number))) return type + (number > 0 ? "(infinity)" : "(-infinity)");
+  if (single && std::isinf(static_cast<float>(number)))
+    return type + (number > 0 ? "(infinity)" : "(-infinity)");
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   if (single) text += "f";
   return number < 0 || std::signbit(number) ? "(" + text + ")" : text;
 }
 
-std::string expand(std::string_view device, const std::string& a, const std::string& b, const std::string& c) {
+std::string expand(std::string_view device, const std::string& a, const std::string& b,
+                   const std::string& c) {
   std::string text;
   std::size_t copied = 0;
   for_each_placeholder(device, [&](std::size_t at) {
     const std::string& operand = device[at] == 'a' ? a : device[at] == 'b' ? b : c;
     text += device.substr(copied, at - copied);
-    const bool whole_argument = at > 0 && (device[at - 1] == '(' || (at > 1 && device[at - 2] == ',')) &&
-                                at + 1 < device.size() && (device[at + 1] == ')' || device[at + 1] == ',');
+    const bool whole_argument =
+        at > 0 && (device[at - 1] == '(' || (at > 1 && device[at - 2] == ',')) &&
+        at + 1 < device.size() && (device[at + 1] == ')' || device[at + 1] == ',');
     text += is_atom(operand) || whole_argument ? operand : "(" + operand + ")";
     copied = at + 1;
   });
@@ -89,28 +97,33 @@ std::string expand(std::string_view device, const std::string& a, const std::str
 
 bool reads_once(std::string_view device) {
   std::array<int, 3> reads{};
-  for_each_placeholder(device, [&](std::size_t at) { ++reads[static_cast<std::size_t>(device[at] - 'a')]; });
+  for_each_placeholder(
+      device, [&](std::size_t at) { ++reads[static_cast<std::size_t>(device[at] - 'a')]; });
   return std::all_of(reads.begin(), reads.end(), [](int count) { return count <= 1; });
 }
 
 std::string identifier(std::string_view text) {
+  // clang-format off
   static constexpr std::string_view reserved[] = {
-      "a",     "block", "i",     "j",      "l",      "N",     "W",     "o",     "row",   "load",   "store",
-      "lanes", "vec",   "width", "wide",   "narrow", "Args",  "Block", "Sync",  "Fault", "signal", "observe",
-      "now",   "relax", "bits_of", "float_of", "rounded", "limits", "infinity", "for_each", "block_reduce",
-      "f64",   "f32",   "f16",   "bf16",   "i64",    "i32",   "i8",    "u8",    "b8",    "u32",    "u64",
-      "index_t", "auto", "bool", "break",  "case",   "catch", "char",  "class", "const", "continue", "default",
-      "delete", "do",   "double", "else",  "enum",   "export", "extern", "false", "float", "for",  "friend",
-      "goto",  "if",    "inline", "int",   "long",   "new",   "namespace", "operator", "private", "public",
-      "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this",
-      "DEVICE", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE", "reduce_ranks", "store_ranks", "rank_barrier", "to_float",
-      "is_leader", "alone", "throw", "true",  "try",   "typedef", "typename", "union", "unsigned", "using", "virtual", "void",
-      "volatile", "while", "and", "or", "not", "xor"};
+      "a", "block", "i", "j", "l", "N", "W", "o", "row", "load", "store", "lanes", "vec", "width",
+      "wide", "narrow", "Args", "Block", "Sync", "Fault", "signal", "observe", "now", "relax",
+      "bits_of", "float_of", "rounded", "limits", "infinity", "for_each", "block_reduce", "f64",
+      "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "b8", "u32", "u64", "index_t", "auto",
+      "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete",
+      "do", "double", "else", "enum", "export", "extern", "false", "float", "for", "friend",
+      "goto", "if", "inline", "int", "long", "new", "namespace", "operator", "private", "public",
+      "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template",
+      "this", "DEVICE", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE", "reduce_ranks",
+      "store_ranks", "rank_barrier", "to_float", "is_leader", "alone", "throw", "true", "try",
+      "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while",
+      "and", "or", "not", "xor"};
+  // clang-format on
   std::string name(text);
   for (char& c : name) {
     if (!is_word(c)) c = '_';
   }
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name.front())) != 0) name.insert(0, "_");
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name.front())) != 0)
+    name.insert(0, "_");
   const bool prelude_like = name.ends_with("_") || name.ends_with("_of") || name.ends_with("_to");
   const bool word = std::find(std::begin(reserved), std::end(reserved), name) != std::end(reserved);
   if (prelude_like || word) name += "_v";

@@ -25,7 +25,8 @@ KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& ste
 std::string KernelWriter::unique(std::string_view text) {
   const std::string stem = identifier(text);
   std::string name = stem;
-  for (int number = 2; !names_.insert(name).second; ++number) name = stem + "_" + std::to_string(number);
+  for (int number = 2; !names_.insert(name).second; ++number)
+    name = stem + "_" + std::to_string(number);
   return name;
 }
 
@@ -77,7 +78,8 @@ bool KernelWriter::all_linear() const {
 
 std::string KernelWriter::linear_index(BufferId id) {
   const ir::Placements& layout = buffer(id).layout;
-  if (!is_linear(buffer(id).shape, layout)) throw InternalError("'" + buffer(id).name + "' has no linear index");
+  if (!is_linear(buffer(id).shape, layout))
+    throw InternalError("'" + buffer(id).name + "' has no linear index");
   bool same = true;
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
     const bool mine = domain().layout[axis].kind == Placement::Kind::sliced;
@@ -88,8 +90,9 @@ std::string KernelWriter::linear_index(BufferId id) {
 }
 
 ValueId KernelWriter::resolve(ValueId value) const {
-  const bool loaded = std::any_of(step_.loads.begin(), step_.loads.end(),
-                                  [&](const auto& load) { return load.value == value && !load.from_peers; });
+  const bool loaded = std::any_of(step_.loads.begin(), step_.loads.end(), [&](const auto& load) {
+    return load.value == value && !load.from_peers;
+  });
   if (!loaded && graph().at(value).op == Op::update) return resolve(graph().at(value).operands[1]);
   return value;
 }
@@ -98,7 +101,8 @@ std::string KernelWriter::read_number(ValueId value, DType context, bool round) 
   const Node& node = graph().at(value);
   const bool is_bool = context == DType::boolean;
   if (node.op == Op::constant) {
-    const double number = round ? round_to(context, node.attributes.number) : node.attributes.number;
+    const double number =
+        round ? round_to(context, node.attributes.number) : node.attributes.number;
     return is_bool ? (number != 0 ? "b8(1)" : "b8(0)") : literal(number, context);
   }
   const std::string from = argument({KernelArgument::Kind::number, node.name, -1, value, 0});
@@ -116,18 +120,22 @@ std::string KernelWriter::read(ValueId value, DType context) {
   const ValueId meant = resolve(value);
   if (graph().at(meant).weak) return read_number(meant, context, meant != value);
   if (const auto found = inlined_.find(meant); found != inlined_.end()) return found->second;
-  if (!defined_.contains(meant)) throw InternalError("'" + graph().at(meant).name + "' is read before it is computed");
+  if (!defined_.contains(meant))
+    throw InternalError("'" + graph().at(meant).name + "' is read before it is computed");
   return variable(meant);
 }
 
 std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
   switch (dtype) {
     case DType::f16:
-    case DType::bf16: return "rounded<" + std::string(storage_type(dtype)) + ">(" + text + ")";
+    case DType::bf16:
+      return "rounded<" + std::string(storage_type(dtype)) + ">(" + text + ")";
     case DType::i8:
     case DType::u8:
-    case DType::boolean: return std::string(storage_type(dtype)) + "(" + text + ")";
-    default: return text;
+    case DType::boolean:
+      return std::string(storage_type(dtype)) + "(" + text + ")";
+    default:
+      return text;
   }
 }
 
@@ -144,7 +152,8 @@ std::string KernelWriter::expression(ValueId value) {
     const std::string operand = read(node.operands[0], from.dtype);
     if (node.dtype == DType::boolean) return "b8(" + operand + " != 0)";
     if (is_integer(from.dtype) && is_float(node.dtype)) {
-      return rounded("to_float<" + std::string(compute_type(node.dtype)) + ">(" + operand + ")", node.dtype);
+      return rounded("to_float<" + std::string(compute_type(node.dtype)) + ">(" + operand + ")",
+                     node.dtype);
     }
     return rounded(std::string(compute_type(node.dtype)) + "(" + operand + ")", node.dtype);
   }
@@ -168,7 +177,8 @@ std::string KernelWriter::number_text(ValueId value) const {
   if (node.op == Op::scalar || node.user_named) return node.name;
   if (node.op == Op::extent) return "extent of " + node.attributes.extent.str();
   std::string operands[3];
-  for (std::size_t i = 0; i < node.operands.size(); ++i) operands[i] = number_text(node.operands[i]);
+  for (std::size_t i = 0; i < node.operands.size(); ++i)
+    operands[i] = number_text(node.operands[i]);
   return expand(ir::find_pointwise(node.op)->device, operands[0], operands[1], operands[2]);
 }
 
@@ -181,8 +191,9 @@ bool KernelWriter::can_inline(ValueId value) const {
     if (row == nullptr || !reads_once(row->device)) return false;
     reads += static_cast<int>(std::count(node.operands.begin(), node.operands.end(), value));
   }
-  const bool is_stored = std::any_of(step_.stores.begin(), step_.stores.end(),
-                                     [&](const auto& store) { return resolve(store.value) == value; });
+  const bool is_stored =
+      std::any_of(step_.stores.begin(), step_.stores.end(),
+                  [&](const auto& store) { return resolve(store.value) == value; });
   return reads == 1 && !is_stored;
 }
 
@@ -190,7 +201,8 @@ std::string KernelWriter::label(ValueId value) const {
   const Node& node = graph().at(value);
   std::string name = node.name;
   for (const ValueId user : users_[static_cast<std::size_t>(value)]) {
-    if (graph().at(user).op == Op::update && graph().at(user).operands[1] == value) name = graph().at(user).name;
+    if (graph().at(user).op == Op::update && graph().at(user).operands[1] == value)
+      name = graph().at(user).name;
   }
   return "// op " + name + " (" + std::string(to_string(node.op)) + ")" +
          (node.origin.empty() ? "" : ", by " + node.origin);
@@ -208,7 +220,8 @@ std::string KernelWriter::compute_members(const std::string& indent) {
       continue;
     }
     text += indent + label(member) + "\n";
-    text += indent + "const " + std::string(compute_type(node.dtype)) + " " + variable(member) + " = " + value + ";\n";
+    text += indent + "const " + std::string(compute_type(node.dtype)) + " " + variable(member) +
+            " = " + value + ";\n";
     define(member);
   }
   return text;
@@ -221,21 +234,30 @@ std::string KernelWriter::number_variables() const {
 }
 
 KernelText KernelWriter::finish(const std::string& body, const std::string& header) const {
-  std::string source = "// kernel " + step_.name + " of program " + graph().name + " on " + graph().mesh.str() + "\n";
+  std::string source = "// kernel " + step_.name + " of program " + graph().name + " on " +
+                       graph().mesh.str() + "\n";
   source += "struct Args {\n";
   for (const KernelArgument& argument : arguments_) {
     const auto element = [&] { return std::string(storage_type(buffer(argument.buffer).dtype)); };
     switch (argument.kind) {
-      case KernelArgument::Kind::pointer: source += "  " + element() + "* " + argument.name + ";"; break;
+      case KernelArgument::Kind::pointer:
+        source += "  " + element() + "* " + argument.name + ";";
+        break;
       case KernelArgument::Kind::pointers:
         source += "  " + element() + "* " + argument.name + "[" + std::to_string(ranks_) + "];";
         break;
       case KernelArgument::Kind::number:
         source += "  f64 " + argument.name + ";  // " + number_text(argument.value);
         break;
-      case KernelArgument::Kind::mode: source += "  u64 " + argument.name + ";"; break;
-      case KernelArgument::Kind::sync: source += "  Sync<" + std::to_string(ranks_) + "> " + argument.name + ";"; break;
-      default: source += "  index_t " + argument.name + ";"; break;
+      case KernelArgument::Kind::mode:
+        source += "  u64 " + argument.name + ";";
+        break;
+      case KernelArgument::Kind::sync:
+        source += "  Sync<" + std::to_string(ranks_) + "> " + argument.name + ";";
+        break;
+      default:
+        source += "  index_t " + argument.name + ";";
+        break;
     }
     source += "\n";
   }

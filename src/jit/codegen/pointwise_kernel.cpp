@@ -25,8 +25,9 @@ class PointwiseKernel {
   KernelText write() {
     const bool collective = step_.kind == sched::KernelStep::Kind::all_reduce;
     if (collective) (void)writer_.argument({KernelArgument::Kind::sync, "sync", -1, -1, 0});
-    const std::string count = linear_ ? writer_.argument({KernelArgument::Kind::count, "count", -1, -1, 0})
-                                      : last_extent();
+    const std::string count =
+        linear_ ? writer_.argument({KernelArgument::Kind::count, "count", -1, -1, 0})
+                : last_extent();
     const std::string mode = writer_.argument({KernelArgument::Kind::mode, "mode", -1, -1, 0});
     const std::string indent = linear_ ? "    " : "      ";
     const std::string loads = write_loads(indent);
@@ -38,11 +39,13 @@ class PointwiseKernel {
     body += writer_.number_variables();
     if (collective) body += algorithm_.open();
     if (linear_) {
-      body += "  for_each<W>(block, " + count + ", " + mode + ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
+      body += "  for_each<W>(block, " + count + ", " + mode +
+              ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
       body += loads + lanes + stores + "  });\n";
     } else {
       body += write_row_loop();
-      body += "    for_each<W>(alone(block), " + count + ", " + mode + ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
+      body += "    for_each<W>(alone(block), " + count + ", " + mode +
+              ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
       body += loads + lanes + stores + "    });\n  }\n";
     }
     if (collective) body += algorithm_.close();
@@ -59,10 +62,13 @@ class PointwiseKernel {
 
   [[nodiscard]] std::string lanes_per_access() const {
     std::size_t widest = 1;
-    for (const auto& load : step_.loads) widest = std::max(widest, size_of(writer_.buffer(load.buffer).dtype));
-    for (const auto& store : step_.stores) widest = std::max(widest, size_of(writer_.buffer(store.buffer).dtype));
+    for (const auto& load : step_.loads)
+      widest = std::max(widest, size_of(writer_.buffer(load.buffer).dtype));
+    for (const auto& store : step_.stores)
+      widest = std::max(widest, size_of(writer_.buffer(store.buffer).dtype));
     if (step_.knobs.vector_bytes == 0) return "VECTOR_BYTES / " + std::to_string(widest);
-    return std::to_string(std::max<std::size_t>(1, static_cast<std::size_t>(step_.knobs.vector_bytes) / widest));
+    return std::to_string(
+        std::max<std::size_t>(1, static_cast<std::size_t>(step_.knobs.vector_bytes) / widest));
   }
 
   /// Whether a tensor repeats one element along a row.
@@ -78,7 +84,8 @@ class PointwiseKernel {
     if (row.empty()) {
       const std::string& name = writer_.buffer(buffer).name;
       row = writer_.unique(name + "_row");
-      std::string start = writer_.argument({KernelArgument::Kind::offset, name + "_at", buffer, -1, 0});
+      std::string start =
+          writer_.argument({KernelArgument::Kind::offset, name + "_at", buffer, -1, 0});
       for (int d = 0; d + 1 < rank(); ++d) {
         const int own = d - (rank() - static_cast<int>(shape.size()));
         if (own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
@@ -86,7 +93,8 @@ class PointwiseKernel {
           continue;
         }
         start += " + c" + std::to_string(d) + " * " +
-                 writer_.argument({KernelArgument::Kind::stride, name + "_s" + std::to_string(d), buffer, -1, d});
+                 writer_.argument({KernelArgument::Kind::stride, name + "_s" + std::to_string(d),
+                                   buffer, -1, d});
       }
       row_starts_ += "    const index_t " + row + " = " + start + ";\n";
     }
@@ -95,7 +103,8 @@ class PointwiseKernel {
 
   std::string write_row_loop() {
     const std::string rows = writer_.argument({KernelArgument::Kind::rows, "rows", -1, -1, 0});
-    std::string text = "  for (index_t row = block.index; row < " + rows + "; row += block.count) {\n";
+    std::string text =
+        "  for (index_t row = block.index; row < " + rows + "; row += block.count) {\n";
     std::string rest = "row";
     for (int d = rank() - 2; d > 0; --d) {
       const std::string extent =
@@ -120,7 +129,9 @@ class PointwiseKernel {
         const std::string all = writer_.unique(node.name + "_all");
         text += indent + writer_.label(step_.domain) + "\n";
         text += indent + "const auto " + all + " = " +
-                algorithm_.reduce(skeleton, scatter.attributes.reduction, writer_.pointers(load.buffer), at) + ";\n";
+                algorithm_.reduce(skeleton, scatter.attributes.reduction,
+                                  writer_.pointers(load.buffer), at) +
+                ";\n";
         std::string total = all + "[l]";
         if (scatter.attributes.reduction == Reduction::mean) {
           total += " / " + literal(writer_.ranks(), scatter.dtype);
@@ -131,8 +142,8 @@ class PointwiseKernel {
       const std::string at = index(load.buffer);
       const std::string pointer = writer_.pointer(load.buffer);
       if (!linear_ && repeats(buffer.shape)) {
-        text += indent + "const " + std::string(compute_type(node.dtype)) + " " + writer_.variable(load.value) +
-                " = wide(" + pointer + "[" + at + "]);\n";
+        text += indent + "const " + std::string(compute_type(node.dtype)) + " " +
+                writer_.variable(load.value) + " = wide(" + pointer + "[" + at + "]);\n";
         writer_.define(load.value);
         continue;
       }
@@ -149,8 +160,8 @@ class PointwiseKernel {
     std::string text = indent + "lanes<N>([&](int l) {\n";
     for (const auto& [value, element] : from_vectors_) {
       const DType dtype = writer_.graph().at(value).dtype;
-      text += indent + "  const " + std::string(compute_type(dtype)) + " " + writer_.variable(value) + " = " + element +
-              ";\n";
+      text += indent + "  const " + std::string(compute_type(dtype)) + " " +
+              writer_.variable(value) + " = " + element + ";\n";
       writer_.define(value);
     }
     text += writer_.compute_members(indent + "  ");
@@ -159,7 +170,8 @@ class PointwiseKernel {
       const std::string out = writer_.unique(writer_.buffer(store.buffer).name + "_out");
       outs_.push_back(out);
       declarations += indent + "vec<N, " + std::string(storage_type(dtype)) + "> " + out + ";\n";
-      text += indent + "  " + out + "[l] = " + writer_.stored(writer_.read(store.value, dtype), dtype) + ";\n";
+      text += indent + "  " + out +
+              "[l] = " + writer_.stored(writer_.read(store.value, dtype), dtype) + ";\n";
     }
     return declarations + text + indent + "});\n";
   }
@@ -170,9 +182,11 @@ class PointwiseKernel {
     for (std::size_t s = 0; s < step_.stores.size(); ++s) {
       const auto& store = step_.stores[s];
       const std::string at = index(store.buffer);
-      text += indent + (store.to_peers
-                            ? algorithm_.gather(skeleton, writer_.pointers(store.buffer), at, outs_[s])
-                            : "store<N>(" + writer_.pointer(store.buffer) + " + " + at + ", " + outs_[s] + ");") +
+      text += indent +
+              (store.to_peers
+                   ? algorithm_.gather(skeleton, writer_.pointers(store.buffer), at, outs_[s])
+                   : "store<N>(" + writer_.pointer(store.buffer) + " + " + at + ", " + outs_[s] +
+                         ");") +
               "\n";
     }
     return text;

@@ -22,23 +22,25 @@ class ReductionKernel {
         contiguous_(loads_linear() && reduces_trailing_dims()) {}
 
   KernelText write() {
-    const std::string outputs = writer_.argument({KernelArgument::Kind::outputs, "outputs", -1, -1, 0});
+    const std::string outputs =
+        writer_.argument({KernelArgument::Kind::outputs, "outputs", -1, -1, 0});
     const std::string inner = writer_.argument({KernelArgument::Kind::inner, "inner", -1, -1, 0});
     const std::string type(compute_type(reduction_.dtype));
     const std::string kept = contiguous_ ? "" : coordinates("o", false, "    ");
     const std::string element = write_element(inner);
 
-    std::string body = "DEVICE void " + writer_.entry() + "_block(const Args& a, const Block& block) {\n";
+    std::string body =
+        "DEVICE void " + writer_.entry() + "_block(const Args& a, const Block& block) {\n";
     body += writer_.number_variables();
     body += "  for (index_t o = block.index; o < " + outputs + "; o += block.count) {\n" + kept;
     body += "    " + writer_.label(step_.members.back()) + "\n";
     const std::string total = writer_.variable(step_.members.back());
     body += "    const " + type + " " + total + " = block_reduce<" +
-            std::string(device_operator(reduction_.attributes.reduction)) + ", " + type + ">(block, " + inner +
-            ", [&](index_t j) -> " + type + " {\n" + element + "    });\n";
+            std::string(device_operator(reduction_.attributes.reduction)) + ", " + type +
+            ">(block, " + inner + ", [&](index_t j) -> " + type + " {\n" + element + "    });\n";
     for (const auto& store : step_.stores) {
-      body += "    if (is_leader(block)) " + writer_.pointer(store.buffer) + "[o] = " +
-              writer_.stored(total, reduction_.dtype) + ";\n";
+      body += "    if (is_leader(block)) " + writer_.pointer(store.buffer) +
+              "[o] = " + writer_.stored(total, reduction_.dtype) + ";\n";
     }
     body += "  }\n}\n";
     return writer_.finish(body, "");
@@ -77,7 +79,8 @@ class ReductionKernel {
         text += indent + "const index_t c" + d + " = " + rest + ";\n";
         break;
       }
-      const std::string extent = writer_.argument({KernelArgument::Kind::extent, "e" + d, -1, -1, dims[k]});
+      const std::string extent =
+          writer_.argument({KernelArgument::Kind::extent, "e" + d, -1, -1, dims[k]});
       text += indent + "const index_t c" + d + " = " + rest + " % " + extent + ";\n";
       text += indent + "const index_t r" + d + " = " + rest + " / " + extent + ";\n";
       rest = "r" + d;
@@ -89,14 +92,17 @@ class ReductionKernel {
     if (contiguous_) return writer_.linear_index(buffer);
     const Shape& shape = writer_.buffer(buffer).shape;
     const std::string& name = writer_.buffer(buffer).name;
-    std::string text = writer_.argument({KernelArgument::Kind::offset, name + "_at", buffer, -1, 0});
+    std::string text =
+        writer_.argument({KernelArgument::Kind::offset, name + "_at", buffer, -1, 0});
     for (int d = 0; d < rank(); ++d) {
       const int own = d - (rank() - static_cast<int>(shape.size()));
-      const bool repeats = own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
-                                       !(writer_.domain().shape[static_cast<std::size_t>(d)] == Dim(1)));
+      const bool repeats =
+          own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
+                      !(writer_.domain().shape[static_cast<std::size_t>(d)] == Dim(1)));
       if (repeats) continue;
       text += " + c" + std::to_string(d) + " * " +
-              writer_.argument({KernelArgument::Kind::stride, name + "_s" + std::to_string(d), buffer, -1, d});
+              writer_.argument(
+                  {KernelArgument::Kind::stride, name + "_s" + std::to_string(d), buffer, -1, d});
     }
     return text;
   }
@@ -107,12 +113,14 @@ class ReductionKernel {
                                    : coordinates("j", true, indent);
     for (const auto& load : step_.loads) {
       const Node& node = writer_.graph().at(load.value);
-      text += indent + "const " + std::string(compute_type(node.dtype)) + " " + writer_.variable(load.value) +
-              " = wide(" + writer_.pointer(load.buffer) + "[" + index(load.buffer) + "]);\n";
+      text += indent + "const " + std::string(compute_type(node.dtype)) + " " +
+              writer_.variable(load.value) + " = wide(" + writer_.pointer(load.buffer) + "[" +
+              index(load.buffer) + "]);\n";
       writer_.define(load.value);
     }
     text += writer_.compute_members(indent);
-    return text + indent + "return " + writer_.read(reduction_.operands.front(), reduction_.dtype) + ";\n";
+    return text + indent + "return " + writer_.read(reduction_.operands.front(), reduction_.dtype) +
+           ";\n";
   }
 
   KernelWriter writer_;

@@ -39,15 +39,17 @@ class Group {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
   /// `out` and `in` hold `count` elements and do not overlap. `reduction` is never mean: callers divide.
-  virtual void all_reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction) = 0;
+  virtual void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
+                          Reduction reduction) = 0;
   /// `in` holds the blocks of all ranks one after the other, `counts[i]` elements for rank i; `out` the own one.
-  virtual void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
-                              Reduction reduction) = 0;
+  virtual void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts,
+                              DType dtype, Reduction reduction) = 0;
   /// `in` holds counts[rank()] elements, `out` all blocks one after the other.
-  virtual void all_gather(const void* in, void* out, std::span<const std::size_t> counts, DType dtype) = 0;
+  virtual void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
+                          DType dtype) = 0;
   /// `out` is written on `root` only.
-  virtual void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
-                      int root) = 0;
+  virtual void reduce(const void* in, void* out, std::size_t count, DType dtype,
+                      Reduction reduction, int root) = 0;
   /// In place, from `root` to all.
   virtual void broadcast(void* data, std::size_t count, DType dtype, int root) = 0;
 };

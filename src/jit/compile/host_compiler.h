@@ -20,7 +20,8 @@ class HostCompiler {
  public:
   /// `compiler`: a path or a name on PATH. `extra_flags`: split at blanks, appended. Throws CompileError, naming
   /// COCONET_CXX, when there is no such program or it cannot run.
-  HostCompiler(const std::string& compiler, const std::string& extra_flags, std::chrono::milliseconds timeout);
+  HostCompiler(const std::string& compiler, const std::string& extra_flags,
+               std::chrono::milliseconds timeout);
 
   /// Resolved path.
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -182,9 +182,9 @@ Result compile(std::string_view source, std::string_view arch) {
   const std::string architecture = "--gpu-architecture=" + std::string(arch);
   // No contraction: every schedule and every target must give the same bits. Lambdas with template parameters, which
   // the dialect has, are functions of the host unless functions are the device's by default.
-  const auto options =
-      std::to_array<const char*>({architecture.c_str(), "--std=c++20", "--device-as-default-execution-space",
-                                  "--fmad=false", "--ptxas-options=-v"});
+  const auto options = std::to_array<const char*>({architecture.c_str(), "--std=c++20",
+                                                   "--device-as-default-execution-space",
+                                                   "--fmad=false", "--ptxas-options=-v"});
   const nvrtcResult compiled =
       nvrtc.compile_program(program.get(), static_cast<int>(options.size()), options.data());
 

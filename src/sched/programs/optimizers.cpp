@@ -29,7 +29,9 @@ struct Training {
         avg(all_reduce(g, mean, axis_of(mesh)).named("avg")) {}
 
   /// The axis of data parallelism: "world", or the only one.
-  static std::string axis_of(const Mesh& mesh) { return mesh.axes().size() == 1 ? mesh.axes().front().name : "world"; }
+  static std::string axis_of(const Mesh& mesh) {
+    return mesh.axes().size() == 1 ? mesh.axes().front().name : "world";
+  }
 
   Value moment(const char* name) { return program.state(name, w.dtype(), {n}, replicated); }
 };
@@ -40,7 +42,8 @@ Value regularised(const Value& gradient, const Value& w, double weight_decay) {
 }
 
 /// The update that Adam and AdamW share, of parameters `w` that may have been decayed already.
-void adam_step(Training& training, const Value& gradient, const Value& w, double beta1, double beta2, double eps) {
+void adam_step(Training& training, const Value& gradient, const Value& w, double beta1,
+               double beta2, double eps) {
   const Value m = training.moment("m");
   const Value v = training.moment("v");
   const Value t = training.program.scalar("t");
@@ -58,7 +61,8 @@ void adam_step(Training& training, const Value& gradient, const Value& w, double
 
 Program sgd(const Mesh& mesh, DType dtype, SgdOptions options) {
   Training training("sgd", mesh, dtype);
-  update(training.w, training.w - training.lr * regularised(training.avg, training.w, options.weight_decay));
+  update(training.w,
+         training.w - training.lr * regularised(training.avg, training.w, options.weight_decay));
   return training.program;
 }
 
@@ -68,9 +72,10 @@ Program momentum_sgd(const Mesh& mesh, DType dtype, MomentumSgdOptions options) 
   const Value gradient = regularised(training.avg, training.w, options.weight_decay);
   const Value kept = options.momentum * m;
   // The first step takes the whole gradient, whatever the dampening is; t tells it from later ones.
-  const Value fresh = options.dampening == 0
-                          ? gradient
-                          : select(equal(training.program.scalar("t"), 1), 1, 1 - options.dampening) * gradient;
+  const Value fresh =
+      options.dampening == 0
+          ? gradient
+          : select(equal(training.program.scalar("t"), 1), 1, 1 - options.dampening) * gradient;
   const Value m1 = update(m, kept + fresh);
   const Value direction = options.nesterov ? gradient + options.momentum * m1 : m1;
   update(training.w, training.w - training.lr * direction);
@@ -79,8 +84,8 @@ Program momentum_sgd(const Mesh& mesh, DType dtype, MomentumSgdOptions options) 
 
 Program adam(const Mesh& mesh, DType dtype, AdamOptions options) {
   Training training("adam", mesh, dtype);
-  adam_step(training, regularised(training.avg, training.w, options.weight_decay), training.w, options.beta1,
-            options.beta2, options.eps);
+  adam_step(training, regularised(training.avg, training.w, options.weight_decay), training.w,
+            options.beta1, options.beta2, options.eps);
   return training.program;
 }
 
@@ -94,10 +99,12 @@ Program adamw(const Mesh& mesh, DType dtype, AdamWOptions options) {
 const std::vector<Shipped>& shipped() {
   static const std::vector<std::string_view> schedules = {"unfused", "sliced", "fused"};
   static const std::vector<Shipped> table = {
-      {"sgd", "stochastic gradient descent", schedules, [](const Mesh& m, DType d) { return sgd(m, d); }},
+      {"sgd", "stochastic gradient descent", schedules,
+       [](const Mesh& m, DType d) { return sgd(m, d); }},
       {"momentum_sgd", "SGD with momentum 0.9", schedules,
        [](const Mesh& m, DType d) { return momentum_sgd(m, d); }},
-      {"adam", "Adam, betas 0.9 and 0.999", schedules, [](const Mesh& m, DType d) { return adam(m, d); }},
+      {"adam", "Adam, betas 0.9 and 0.999", schedules,
+       [](const Mesh& m, DType d) { return adam(m, d); }},
       {"adamw", "Adam with decoupled weight decay 0.01", schedules,
        [](const Mesh& m, DType d) { return adamw(m, d); }},
   };

@@ -14,8 +14,9 @@ constexpr Parameter parameters[] = {
 /// Copies a value that may now be computed from slices. What needs the whole state refuses.
 void copy_reader(const ir::Graph& graph, ir::ValueId state, ir::ValueId id, Rewriter& rewriter) {
   const auto refuse = [&](const std::string& why) {
-    throw ScheduleError(quoted(graph, state) + " is read whole by " + quoted(graph, id) + why +
-                        "; reorder that computation before the all_gather too, or leave the state replicated");
+    throw ScheduleError(
+        quoted(graph, state) + " is read whole by " + quoted(graph, id) + why +
+        "; reorder that computation before the all_gather too, or leave the state replicated");
   };
   try {
     rewriter.copy(id);
@@ -35,13 +36,15 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
   }
   const ir::ValueId update = graph.update_of(state);
   if (update < 0) {
-    throw ScheduleError(quoted(graph, state) + " is never updated, so every rank reads the whole of it; " +
+    throw ScheduleError(quoted(graph, state) +
+                        " is never updated, so every rank reads the whole of it; " +
                         "declare it sliced instead");
   }
   const ir::ValueId value = graph.at(update).operands[1];
   if (graph.at(value).op != ir::Op::all_gather) {
-    throw ScheduleError("the update of " + quoted(graph, state) + " writes " + quoted(graph, value) +
-                        ", which is computed whole; reorder that computation before an all_gather first");
+    throw ScheduleError(
+        "the update of " + quoted(graph, state) + " writes " + quoted(graph, value) +
+        ", which is computed whole; reorder that computation before an all_gather first");
   }
   for (const ir::ValueId id : {update, value}) {
     if (const ir::Fusion* fusion = graph.fusion_of(id)) {
@@ -50,16 +53,18 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
     }
   }
   if (graph.at(value).shape != graph.at(state).shape) {
-    throw ScheduleError(quoted(graph, update) + " broadcasts its value over the state; a slice of the value is no " +
+    throw ScheduleError(quoted(graph, update) +
+                        " broadcasts its value over the state; a slice of the value is no " +
                         "slice of the state");
   }
   const ir::ValueId slice = graph.at(value).operands.front();
   const auto axis = static_cast<std::size_t>(graph.at(value).attributes.axis);
   const Placement now = graph.at(state).layout[axis];
   if (now != replicated && now != graph.at(slice).layout[axis]) {
-    throw ScheduleError(quoted(graph, state) + " is " + ir::to_string(graph.at(state).layout, graph.mesh) +
-                        ", and its update gathers what is " + ir::to_string(graph.at(slice).layout, graph.mesh) +
-                        "; only a replicated state can be kept sliced");
+    throw ScheduleError(
+        quoted(graph, state) + " is " + ir::to_string(graph.at(state).layout, graph.mesh) +
+        ", and its update gathers what is " + ir::to_string(graph.at(slice).layout, graph.mesh) +
+        "; only a replicated state can be kept sliced");
   }
 
   Rewriter rewriter(graph);
@@ -92,6 +97,7 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 }  // namespace
 
 constinit const Transformation as_slice_transformation{
-    "as_slice", "keeps a replicated state sliced: each rank holds 1/n of it", parameters, apply, candidates};
+    "as_slice", "keeps a replicated state sliced: each rank holds 1/n of it", parameters, apply,
+    candidates};
 
 }  // namespace coconet::sched

@@ -6,7 +6,9 @@ namespace coconet::sched {
 
 namespace {
 
-ir::Graph apply(const ir::Graph& graph, const Step&) { return drop_dead(graph); }
+ir::Graph apply(const ir::Graph& graph, const Step&) {
+  return drop_dead(graph);
+}
 
 std::vector<Step> candidates(const ir::Graph& graph) {
   if (static_cast<int>(live_values(graph).size()) == graph.size()) return {};

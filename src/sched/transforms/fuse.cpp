@@ -29,13 +29,31 @@ constexpr std::string_view protocols[] = {"", "simple"};
 constexpr Parameter parameters[] = {
     {"kernel", Parameter::Kind::text, true, "", {}, "the kernel's name, a C identifier"},
     {"kind", Parameter::Kind::text, true, "", kinds, "what the kernel is made of"},
-    {"ops", Parameter::Kind::list, true, "", {}, "the ops to fuse; the pointwise ops that they read join them"},
+    {"ops",
+     Parameter::Kind::list,
+     true,
+     "",
+     {},
+     "the ops to fuse; the pointwise ops that they read join them"},
     {"algorithm", Parameter::Kind::text, false, "", algorithms, "knob: collective algorithm"},
     {"protocol", Parameter::Kind::text, false, "", protocols, "knob: synchronisation protocol"},
-    {"channels", Parameter::Kind::integer, false, "0", {}, "knob: independent blocks, 1 to 64; 0: automatic"},
-    {"threads", Parameter::Kind::integer, false, "0", {},
+    {"channels",
+     Parameter::Kind::integer,
+     false,
+     "0",
+     {},
+     "knob: independent blocks, 1 to 64; 0: automatic"},
+    {"threads",
+     Parameter::Kind::integer,
+     false,
+     "0",
+     {},
      "knob: GPU threads per block, a multiple of 32 up to 1024; 0: automatic"},
-    {"vector_bytes", Parameter::Kind::integer, false, "0", {},
+    {"vector_bytes",
+     Parameter::Kind::integer,
+     false,
+     "0",
+     {},
      "knob: bytes of a vector access, 4, 8, 16, 32 or 64; 0: automatic"},
 };
 
@@ -50,11 +68,13 @@ Knobs read_knobs(const Step& step) {
     throw ScheduleError("'channels' is " + std::to_string(channels) + "; it must be 1 to 64, or 0");
   }
   if (threads < 0 || threads > 1024 || threads % 32 != 0) {
-    throw ScheduleError("'threads' is " + std::to_string(threads) + "; it must be a multiple of 32 up to 1024, or 0");
+    throw ScheduleError("'threads' is " + std::to_string(threads) +
+                        "; it must be a multiple of 32 up to 1024, or 0");
   }
-  if (vector_bytes != 0 && vector_bytes != 4 && vector_bytes != 8 && vector_bytes != 16 && vector_bytes != 32 &&
-      vector_bytes != 64) {
-    throw ScheduleError("'vector_bytes' is " + std::to_string(vector_bytes) + "; it must be 4, 8, 16, 32 or 64, or 0");
+  if (vector_bytes != 0 && vector_bytes != 4 && vector_bytes != 8 && vector_bytes != 16 &&
+      vector_bytes != 32 && vector_bytes != 64) {
+    throw ScheduleError("'vector_bytes' is " + std::to_string(vector_bytes) +
+                        "; it must be 4, 8, 16, 32 or 64, or 0");
   }
   knobs.channels = static_cast<int>(channels);
   knobs.threads = static_cast<int>(threads);
@@ -64,15 +84,17 @@ Knobs read_knobs(const Step& step) {
 
 std::string read_name(const Graph& graph, const Step& step) {
   const std::string& name = step.text("kernel");
-  const bool identifier = !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
-                          std::all_of(name.begin(), name.end(), [](unsigned char c) {
-                            return std::isalnum(c) != 0 || c == '_';
-                          });
+  const bool identifier =
+      !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
+      std::all_of(name.begin(), name.end(),
+                  [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
   if (!identifier) {
-    throw ScheduleError("the kernel name '" + name + "' is no identifier; use letters, digits and _");
+    throw ScheduleError("the kernel name '" + name +
+                        "' is no identifier; use letters, digits and _");
   }
   for (const Fusion& fusion : graph.fusions) {
-    if (fusion.name == name) throw ScheduleError("there is a kernel '" + name + "' already; choose another name");
+    if (fusion.name == name)
+      throw ScheduleError("there is a kernel '" + name + "' already; choose another name");
   }
   return name;
 }
@@ -84,10 +106,12 @@ std::set<ValueId> find_named(const Graph& graph, const std::vector<std::string>&
     const ValueId id = require_value(graph, name);
     const Node& node = graph.at(id);
     if (node.weak || node.op == Op::input || node.op == Op::state) {
-      throw ScheduleError(quoted(graph, id) + " is an operand, no work that a kernel could do; leave it out");
+      throw ScheduleError(quoted(graph, id) +
+                          " is an operand, no work that a kernel could do; leave it out");
     }
     if (const Fusion* fusion = graph.fusion_of(id)) {
-      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name + "' already; an op is in one kernel");
+      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
+                          "' already; an op is in one kernel");
     }
     named.insert(id);
   }
@@ -98,7 +122,8 @@ std::set<ValueId> find_named(const Graph& graph, const std::vector<std::string>&
 /// Whether one of `members` is computed from a result of `kernel`.
 bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& members) {
   const std::set<ValueId> before = ancestors(graph, members);
-  return std::any_of(kernel.members.begin(), kernel.members.end(), [&](ValueId id) { return before.contains(id); });
+  return std::any_of(kernel.members.begin(), kernel.members.end(),
+                     [&](ValueId id) { return before.contains(id); });
 }
 
 /// Adds the pointwise ops that `members` read, directly or through further ones. What is needed elsewhere too joins
@@ -106,8 +131,9 @@ bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& me
 /// computed from it.
 void add_operands(const Graph& graph, std::set<ValueId>& members) {
   const auto users = graph.users();
-  const auto scatter = std::find_if(members.begin(), members.end(),
-                                    [&](ValueId id) { return graph.at(id).op == Op::reduce_scatter; });
+  const auto scatter = std::find_if(members.begin(), members.end(), [&](ValueId id) {
+    return graph.at(id).op == Op::reduce_scatter;
+  });
   const Node& domain = graph.at(scatter != members.end() ? *scatter : *members.rbegin());
   std::vector<bool> awaited(graph.nodes.size(), false);  // outside, and a member needs it
   for (ValueId id = graph.size() - 1; id >= 0; --id) {
@@ -120,12 +146,13 @@ void add_operands(const Graph& graph, std::set<ValueId>& members) {
       const bool inside = members.contains(user) && graph.at(user).op != Op::reduce_scatter;
       read = read || inside;
       shared = shared || !inside;
-      waits = waits || awaited[static_cast<std::size_t>(user)] || (!inside && members.contains(user)) ||
+      waits = waits || awaited[static_cast<std::size_t>(user)] ||
+              (!inside && members.contains(user)) ||
               (graph.fusion_of(user) != nullptr && feeds(graph, *graph.fusion_of(user), members));
     }
     const bool can_store = node.shape == domain.shape && node.layout == domain.layout;
-    const bool joins = read && ir::is_elementwise(node.op) && !node.weak && graph.fusion_of(id) == nullptr &&
-                       (!shared || (can_store && !waits));
+    const bool joins = read && ir::is_elementwise(node.op) && !node.weak &&
+                       graph.fusion_of(id) == nullptr && (!shared || (can_store && !waits));
     if (joins) members.insert(id);
     awaited[static_cast<std::size_t>(id)] = !joins && (read || waits);
   }
@@ -135,7 +162,8 @@ Graph apply(const Graph& graph, const Step& step) {
   Fusion fusion;
   fusion.name = read_name(graph, step);
   fusion.knobs = read_knobs(step);
-  fusion.kind = step.text("kind") == kinds[0] ? Fusion::Kind::computation : Fusion::Kind::all_reduce;
+  fusion.kind =
+      step.text("kind") == kinds[0] ? Fusion::Kind::computation : Fusion::Kind::all_reduce;
   std::set<ValueId> members = find_named(graph, step.list("ops"));
   add_operands(graph, members);
   check_kernel(graph, fusion.kind, members);
@@ -155,7 +183,8 @@ std::vector<Step> candidates(const Graph& graph) {
     }
   }
   std::string kernel = graph.name + "_step";
-  std::replace_if(kernel.begin(), kernel.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::replace_if(
+      kernel.begin(), kernel.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   if (std::isdigit(static_cast<unsigned char>(kernel.front())) != 0) kernel.insert(0, "_");
   std::vector<Step> steps;
   for (const bool all_reduce : {false, true}) {
@@ -170,7 +199,7 @@ std::vector<Step> candidates(const Graph& graph) {
 
 }  // namespace
 
-constinit const Transformation fuse_transformation{
-    "fuse", "makes one kernel of several ops", parameters, apply, candidates};
+constinit const Transformation fuse_transformation{"fuse", "makes one kernel of several ops",
+                                                   parameters, apply, candidates};
 
 }  // namespace coconet::sched

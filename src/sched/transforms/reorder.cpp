@@ -19,13 +19,23 @@ using ir::Node;
 using ir::ValueId;
 
 constexpr Parameter parameters[] = {
-    {"all_gather", Parameter::Kind::text, true, "", {}, "the all_gather to move computation across"},
-    {"before", Parameter::Kind::list, true, "", {},
+    {"all_gather",
+     Parameter::Kind::text,
+     true,
+     "",
+     {},
+     "the all_gather to move computation across"},
+    {"before",
+     Parameter::Kind::list,
+     true,
+     "",
+     {},
      "the last values of the computation that moves; what lies between moves with them"},
 };
 
 /// The values between the gather and `before`, in order. Throws when one of them cannot run on slices.
-std::set<ValueId> find_region(const Graph& graph, ValueId gather, const std::vector<std::string>& before) {
+std::set<ValueId> find_region(const Graph& graph, ValueId gather,
+                              const std::vector<std::string>& before) {
   const std::set<ValueId> behind = descendants(graph, {gather});
   std::set<ValueId> targets;
   for (const std::string& name : before) {
@@ -42,12 +52,14 @@ std::set<ValueId> find_region(const Graph& graph, ValueId gather, const std::vec
     if (!behind.contains(id) || id == gather) continue;
     const Node& node = graph.at(id);
     if (!ir::is_elementwise(node.op) && node.op != ir::Op::update) {
-      throw ScheduleError(quoted(graph, id) + " lies between " + quoted(graph, gather) +
-                          " and the named values and needs whole operands; only pointwise ops and updates " +
-                          "move across an all_gather");
+      throw ScheduleError(
+          quoted(graph, id) + " lies between " + quoted(graph, gather) +
+          " and the named values and needs whole operands; only pointwise ops and updates " +
+          "move across an all_gather");
     }
     if (const ir::Fusion* fusion = graph.fusion_of(id)) {
-      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name + "' already; reorder before fusing");
+      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
+                          "' already; reorder before fusing");
     }
     region.insert(id);
   }
@@ -85,8 +97,9 @@ class Reorder {
  private:
   [[nodiscard]] bool needed_whole(ValueId id) const {
     const auto& users = users_[static_cast<std::size_t>(id)];
-    return is_output(graph_, id) ||
-           std::any_of(users.begin(), users.end(), [&](ValueId user) { return !region_.contains(user); });
+    return is_output(graph_, id) || std::any_of(users.begin(), users.end(), [&](ValueId user) {
+             return !region_.contains(user);
+           });
   }
 
   [[nodiscard]] ValueId sliced(ValueId old_id) const {
@@ -107,8 +120,9 @@ class Reorder {
   /// A slice keeps the name of the whole. But an output's name stays with the whole, so its slice is called
   /// `name`.slice; and an unnamed value that an update writes `state`.slice, so that later steps can name it.
   void name_slice(ValueId id, Node& node) const {
-    const bool names_output = std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
-                                          [&](const ir::Output& output) { return output.name == node.name; });
+    const bool names_output =
+        std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                    [&](const ir::Output& output) { return output.name == node.name; });
     if (names_output) {
       node.name = rewriter_.fresh_name(node.name + ".slice");
       return;
@@ -116,7 +130,8 @@ class Reorder {
     if (node.user_named) return;
     for (const ValueId user : users_[static_cast<std::size_t>(id)]) {
       const Node& update = graph_.at(user);
-      if (update.op != ir::Op::update || update.operands[1] != id || !region_.contains(user)) continue;
+      if (update.op != ir::Op::update || update.operands[1] != id || !region_.contains(user))
+        continue;
       node.name = rewriter_.fresh_name(graph_.at(update.operands[0]).name + ".slice");
       node.user_named = true;
       return;
@@ -142,7 +157,8 @@ class Reorder {
     const ValueId state = update.operands[0];
     const ValueId value = update.operands[1];
     if (graph_.at(value).shape != update.shape) {
-      throw ScheduleError(quoted(graph_, id) + " broadcasts its value over the state; a slice of the value " +
+      throw ScheduleError(quoted(graph_, id) +
+                          " broadcasts its value over the state; a slice of the value " +
                           "is no slice of the state");
     }
     const ValueId slice = sliced(value);
@@ -164,11 +180,13 @@ class Reorder {
 Graph apply(const Graph& graph, const Step& step) {
   const ValueId gather = require_value(graph, step.text("all_gather"));
   if (graph.at(gather).op != ir::Op::all_gather) {
-    throw ScheduleError(quoted(graph, gather) + " is no all_gather; computation moves across an all_gather, " +
+    throw ScheduleError(quoted(graph, gather) +
+                        " is no all_gather; computation moves across an all_gather, " +
                         "which splitting an all_reduce makes");
   }
   if (const ir::Fusion* fusion = graph.fusion_of(gather)) {
-    throw ScheduleError(quoted(graph, gather) + " is in kernel '" + fusion->name + "' already; reorder before fusing");
+    throw ScheduleError(quoted(graph, gather) + " is in kernel '" + fusion->name +
+                        "' already; reorder before fusing");
   }
   return Reorder(graph, gather, find_region(graph, gather, step.list("before"))).run();
 }
@@ -193,7 +211,7 @@ std::vector<Step> candidates(const Graph& graph) {
 }  // namespace
 
 constinit const Transformation reorder_transformation{
-    "reorder", "moves computation across an all_gather, so that it runs on slices", parameters, apply,
-    candidates};
+    "reorder", "moves computation across an all_gather, so that it runs on slices", parameters,
+    apply, candidates};
 
 }  // namespace coconet::sched

@@ -19,7 +19,8 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
   const ir::ValueId target = require_value(graph, step.text("op"));
   const ir::Node& all_reduce = graph.at(target);
   if (all_reduce.op != ir::Op::all_reduce) {
-    throw ScheduleError(quoted(graph, target) + " is no all_reduce; only an all_reduce can be split");
+    throw ScheduleError(quoted(graph, target) +
+                        " is no all_reduce; only an all_reduce can be split");
   }
   if (const ir::Fusion* fusion = graph.fusion_of(target)) {
     throw ScheduleError(quoted(graph, target) + " is in kernel '" + fusion->name +
@@ -29,12 +30,14 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
   const std::int64_t dim = step.integer("dim");
   const auto rank = static_cast<std::int64_t>(all_reduce.shape.size());
   if (scatter && (dim < 0 || dim >= rank)) {
-    throw ScheduleError("'dim' is " + std::to_string(dim) + ", but " + describe(graph, target) + " has " +
+    throw ScheduleError("'dim' is " + std::to_string(dim) + ", but " + describe(graph, target) +
+                        " has " +
                         (rank == 0   ? "no dimension to slice; split it into reduce+broadcast"
                          : rank == 1 ? "dimension 0 only"
                                      : "dimensions 0 to " + std::to_string(rank - 1)));
   }
-  if (!scatter && dim != 0) throw ScheduleError("'dim' is for reduce_scatter+all_gather only; drop it");
+  if (!scatter && dim != 0)
+    throw ScheduleError("'dim' is for reduce_scatter+all_gather only; drop it");
   Rewriter rewriter(graph);
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
     if (id != target) {
