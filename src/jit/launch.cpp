@@ -105,6 +105,7 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         push(part.count());
         break;
       case KernelArgument::Kind::rows:
+        in_rows_ = true;
         push(part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back());
         break;
       case KernelArgument::Kind::outputs:
@@ -155,8 +156,8 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
 }
 
 bool KernelLaunch::can_stream(const Tensors& tensors) const {
-  // Instrumented kernels keep to stores that a sanitizer sees.
-  if (gathered_.empty() || !build_info::sanitize.empty()) return false;
+  // Rows begin anywhere, and instrumented kernels keep to stores that a sanitizer sees.
+  if (in_rows_ || gathered_.empty() || !build_info::sanitize.empty()) return false;
   return std::all_of(gathered_.begin(), gathered_.end(), [&](const Gathered& store) {
     if (store.bytes < streaming_bytes) return false;
     const std::vector<std::byte*>& peers = tensors[store.buffer].peers;

@@ -62,6 +62,7 @@ class KernelLaunch {
   std::vector<PointerWord> pointers_;
   std::vector<NumberWord> numbers_;
   std::vector<Gathered> gathered_;
+  bool in_rows_ = false;  ///< the kernel runs over rows, which begin at any element
   std::size_t mode_at_ = no_word;
   std::size_t sync_at_ = no_word;
   std::size_t epoch_at_ = no_word;
