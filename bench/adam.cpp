@@ -54,31 +54,18 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-/// This library's step under one schedule, with memory of its own.
-class Ours {
- public:
-  Ours(const coconet::World& world, std::size_t n, std::string_view schedule)
-      : step_(coconet::compile(coconet::programs::adam(coconet::Mesh::over(world)),
+/// This library's step under one schedule, on `tensors`.
+coconet::Executable compile(const coconet::World& world, bench::Tensors& tensors, std::size_t n,
+                            std::string_view schedule) {
+  auto step = coconet::compile(coconet::programs::adam(coconet::Mesh::over(world)),
                                coconet::Schedule::load("adam-" + std::string(schedule) + ".json"),
-                               world, {{"n", static_cast<std::int64_t>(n)}})) {
-    for (const char* name : {"g", "w", "m", "v"}) step_.buffer<float>(name);
-  }
-
-  void begin(std::span<const float> g, std::span<const float> w) {
-    std::ranges::copy(g, step_.buffer<float>("g").begin());
-    std::ranges::copy(w, step_.buffer<float>("w").begin());
-    std::ranges::fill(step_.buffer<float>("m"), 0.0f);
-    std::ranges::fill(step_.buffer<float>("v"), 0.0f);
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-
-  void step(int t) { step_.run({{"lr", bench::learning_rate}, {"t", t}}); }
-
-  std::span<const float> weights() { return step_.buffer<float>("w"); }
-
- private:
-  coconet::Executable step_;
-};
+                               world, {{"n", static_cast<std::int64_t>(n)}});
+  step.bind("g", tensors.g);
+  step.bind("w", tensors.w);
+  step.bind("m", std::span(tensors.m.get(), step.count("m")));
+  step.bind("v", std::span(tensors.v.get(), step.count("v")));
+  return step;
+}
 
 /// Gradients that differ between ranks and elements, some of them zero.
 std::vector<float> make_gradient(std::size_t n, int rank) {
@@ -117,34 +104,36 @@ std::vector<Row> measure_size(const coconet::World& world, std::size_t n) {
   std::vector<float> after_one, after_three;
   std::vector<bench::Contestant> contestants;
 
-  const auto enter = [&](std::string name, auto& entrant, int most_steps) {
-    contestants.push_back({.name = std::move(name),
-                           .begin = [&entrant, &g, &w] { entrant.begin(g, w); },
-                           .step = [&entrant](int t) { entrant.step(t); },
-                           .most_steps = most_steps});
-    verify(contestants.back(), entrant.weights(), 3, after_three);
-  };
-  constexpr int any_steps = 4096;
-
   bench::Peer peer(n, world.size(), false);
-  bench::Peer peer_in_place(n, world.size(), true);
-  bench::Floor floor(n, world.rank(), false);
-  bench::Floor floor_streaming(n, world.rank(), true);
-  std::vector<std::unique_ptr<Ours>> ours;
-  enter("peer", peer, any_steps);
-  enter("floor", floor, any_steps);
-  enter("floor, streaming stores", floor_streaming, any_steps);
-  for (const std::string_view schedule : schedules) {
-    ours.push_back(std::make_unique<Ours>(world, n, schedule));
-    enter(std::string(schedule), *ours.back(), any_steps);
-  }
+  contestants.push_back(
+      {.name = "peer", .begin = [&] { peer.begin(g, w); }, .step = [&](int t) { peer.step(t); }});
+  verify(contestants.back(), peer.weights(), 3, after_three);
   // This one's gradient grows from step to step, so that only its first step is the others'.
-  verify(contestants.front(), peer.weights(), 1, after_one);
+  verify(contestants.back(), peer.weights(), 1, after_one);
+  bench::Peer peer_in_place(n, world.size(), true);
   contestants.push_back({.name = "peer, in place",
                          .begin = [&] { peer_in_place.begin(g, w); },
                          .step = [&](int t) { peer_in_place.step(t); },
                          .most_steps = bench::Peer::most_steps});
   verify(contestants.back(), peer_in_place.weights(), 1, after_one);
+
+  bench::Tensors tensors(world, n);
+  const auto enter = [&](std::string_view name, std::function<void(int)> step) {
+    contestants.push_back({.name = std::string(name),
+                           .begin = [&] { tensors.reset(world, g, w); },
+                           .step = std::move(step)});
+    verify(contestants.back(), tensors.w.as<float>(), 3, after_three);
+  };
+  bench::Floor floor(world, tensors, n, false);
+  bench::Floor floor_streaming(world, tensors, n, true);
+  enter("floor", [&](int t) { floor.step(t); });
+  enter("floor, streaming stores", [&](int t) { floor_streaming.step(t); });
+  std::vector<std::unique_ptr<coconet::Executable>> ours;
+  for (const std::string_view schedule : schedules) {
+    auto& step = *ours.emplace_back(
+        std::make_unique<coconet::Executable>(compile(world, tensors, n, schedule)));
+    enter(schedule, [&step](int t) { step.run({{"lr", bench::learning_rate}, {"t", t}}); });
+  }
 
   bench::measure(contestants, 15, 0.5);
 

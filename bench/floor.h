@@ -3,7 +3,6 @@
 // table.
 #pragma once
 
-#include <mpi.h>
 #include <sched.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,10 +11,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <span>
+#include <cstdint>
 #include <stdexcept>
 
 #include "adam_update.h"
+#include "coconet/world.h"
 #include "memory.h"
 
 namespace bench {
@@ -43,44 +43,30 @@ template <bool streaming>
 
 class Floor {
  public:
-  /// Two ranks; `n` must be a multiple of 32. The moments are sliced, gradients and weights are in
-  /// the window.
-  Floor(std::size_t n, int rank, bool streaming)
+  /// Works on `tensors`, which must outlive it. Two ranks; `n` must be a multiple of 32. The moments are sliced.
+  Floor(const coconet::World& world, Tensors& tensors, std::size_t n, bool streaming)
       : n_(n),
         streaming_(streaming),
-        window_(4096 + flag_bytes + 2 * n * sizeof(float)),
-        m_(make_array(n / 2)),
-        v_(make_array(n / 2)) {
+        flags_(world.allocate(coconet::i32, flag_bytes / sizeof(std::int32_t))),
+        begin_(n / 2 * static_cast<std::size_t>(world.rank())),
+        m_(tensors.m.get()),
+        v_(tensors.v.get()) {
     if (n % 32 != 0) throw std::invalid_argument("the floor takes sizes that are multiples of 32");
     for (int r = 0; r < 2; ++r) {
-      std::byte* const base = window_.segment(r);
-      auto* const arrays = reinterpret_cast<float*>(base + flag_bytes);
-      flag_[r == rank ? 0 : 1] = reinterpret_cast<std::atomic<unsigned>*>(base);
-      g_[r] = arrays;
-      w_[r == rank ? 0 : 1] = arrays + n;
-      if (r == rank) my_g_ = arrays;
+      const int place = r == world.rank() ? 0 : 1;
+      flag_[place] = flags_.of<std::int32_t>(r).data();
+      w_[place] = tensors.w.of<float>(r).data();
+      g_[r] = tensors.g.of<float>(r).data();
     }
-    begin_ = n / 2 * static_cast<std::size_t>(rank);
-  }
-
-  void begin(std::span<const float> g, std::span<const float> w) {
-    std::copy(g.begin(), g.end(), my_g_);
-    std::copy(w.begin(), w.end(), w_[0]);
-    std::fill_n(m_.get(), n_ / 2, 0.0f);
-    std::fill_n(v_.get(), n_ / 2, 0.0f);
-    MPI_Barrier(MPI_COMM_WORLD);
   }
 
   void step(int t) {
     const AdamScalars s(t);
     rank_barrier();  // every gradient is written
     auto* const loop = streaming_ ? &Floor::update<true> : &Floor::update<false>;
-    loop(g_[0] + begin_, g_[1] + begin_, w_[0] + begin_, w_[1] + begin_, m_.get(), v_.get(), n_ / 2,
-         s);
+    loop(g_[0] + begin_, g_[1] + begin_, w_[0] + begin_, w_[1] + begin_, m_, v_, n_ / 2, s);
     rank_barrier();  // every weight is written
   }
-
-  [[nodiscard]] std::span<const float> weights() const { return {w_[0], n_}; }
 
  private:
   static constexpr std::size_t flag_bytes =
@@ -113,8 +99,9 @@ class Floor {
   /// Each rank writes its own flag and polls the other's.
   void rank_barrier() {
     ++epoch_;
-    flag_[0]->store(epoch_, std::memory_order_release);
-    for (int polls = 0; flag_[1]->load(std::memory_order_acquire) < epoch_; ++polls) {
+    std::atomic_ref(*flag_[0]).store(epoch_, std::memory_order_release);
+    const std::atomic_ref other(*flag_[1]);
+    for (int polls = 0; other.load(std::memory_order_acquire) < epoch_; ++polls) {
       if (polls >= 2000) sched_yield();
 #if defined(__x86_64__)
       _mm_pause();
@@ -124,14 +111,14 @@ class Floor {
 
   std::size_t n_;
   bool streaming_;
-  Window window_;
-  Array m_, v_;
-  unsigned epoch_ = 0;
-  std::size_t begin_ = 0;
-  float* my_g_ = nullptr;
-  const float* g_[2] = {};               // by rank, so that both ranks add in the same order
-  float* w_[2] = {};                     // own, other's
-  std::atomic<unsigned>* flag_[2] = {};  // own, other's
+  coconet::Buffer flags_;
+  std::size_t begin_;
+  float* m_;
+  float* v_;
+  std::int32_t epoch_ = 0;
+  const float* g_[2] = {};      // by rank, so that both ranks add in the same order
+  float* w_[2] = {};            // own, other's
+  std::int32_t* flag_[2] = {};  // own, other's
 };
 
 }  // namespace bench

@@ -1,16 +1,16 @@
-// Memory of the hand-written contestants: private arrays on huge pages, and arrays that the other
-// rank can reach.
+// Memory of the contestants: private arrays on huge pages, and tensors that the other rank can reach.
 #pragma once
 
-#include <mpi.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <span>
+
+#include "coconet/world.h"
 
 namespace bench {
 
@@ -31,38 +31,27 @@ inline Array make_array(std::size_t n) {
   return Array(p);
 }
 
-/// A shared-memory window with one zeroed segment of `bytes` on every rank.
-class Window {
- public:
-  explicit Window(std::size_t bytes) {
-    // Segments of their own pages: without it a rank's segment starts at any byte of the previous
-    // one's page.
-    MPI_Info info = MPI_INFO_NULL;
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_shared_noncontig", "true");
-    void* mine = nullptr;
-    MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, info, MPI_COMM_WORLD, &mine, &window_);
-    MPI_Info_free(&info);
-    std::fill_n(static_cast<unsigned char*>(mine), bytes, static_cast<unsigned char>(0));
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-  ~Window() { MPI_Win_free(&window_); }
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
+/// What this library's schedules and the floor work on, in turn. Where its pages happen to lie in the machine's
+/// memory can make 1.5 times between equal loops, so that they must not have memory of their own.
+struct Tensors {
+  Tensors(const coconet::World& world, std::size_t n)
+      : g(world.allocate(coconet::f32, n)),
+        w(world.allocate(coconet::f32, n)),
+        m(make_array(n)),
+        v(make_array(n)) {}
 
-  /// The segment of `rank`, from its first whole page on. Allocate a page more than is used.
-  [[nodiscard]] std::byte* segment(int rank) const {
-    MPI_Aint size = 0;
-    int unit = 0;
-    void* p = nullptr;
-    MPI_Win_shared_query(window_, rank, &size, &unit, &p);
-    constexpr std::uintptr_t page = 4096;
-    const auto address = reinterpret_cast<std::uintptr_t>(p);
-    return static_cast<std::byte*>(p) + ((address + page - 1) / page * page - address);
-  }
+  coconet::Buffer g, w;  ///< gradient and weights: n elements that all ranks reach
+  Array m, v;            ///< moments: room for n; schedules that slice them use the beginning
 
- private:
-  MPI_Win window_ = MPI_WIN_NULL;
+  /// Collective: the state before the first step.
+  void reset(const coconet::World& world, std::span<const float> gradient,
+             std::span<const float> weights) {
+    std::ranges::copy(gradient, g.as<float>().begin());
+    std::ranges::copy(weights, w.as<float>().begin());
+    std::fill_n(m.get(), gradient.size(), 0.0f);
+    std::fill_n(v.get(), gradient.size(), 0.0f);
+    world.barrier();
+  }
 };
 
 }  // namespace bench
