@@ -34,10 +34,18 @@ class COCONET_API Buffer {
     require(dtype_of<T>);
     return {static_cast<T*>(data_), count_};
   }
+  /// The elements of `rank`'s buffer of the same allocation, as this rank reaches them. Throws BackendError when T is
+  /// not the buffer's dtype or the world has no such rank.
+  template <class T>
+  [[nodiscard]] std::span<T> of(int rank) const {
+    require(dtype_of<T>);
+    return {static_cast<T*>(data_of(rank)), count_};
+  }
   [[nodiscard]] const std::shared_ptr<jit::PeerMemory>& memory() const { return memory_; }
 
  private:
   void require(DType asked) const;
+  [[nodiscard]] void* data_of(int rank) const;
 
   std::shared_ptr<jit::PeerMemory> memory_;
   void* data_ = nullptr;

@@ -5,6 +5,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/comm/meeting.h"
 #include "jit/executable_state.h"
 
 namespace coconet {
@@ -19,10 +20,27 @@ double Times::median_ms() const {
   return std::chrono::duration<double, std::milli>(*middle).count();
 }
 
-bool Executable::State::starts_with_collective_kernel() const {
-  if (steps.empty() || program.mesh().axes().size() != 1) return false;
-  const auto* kernel = std::get_if<jit::KernelLaunch>(&steps.front().work);
-  return kernel != nullptr && kernel->collective();
+void Executable::State::enter(const std::string& failure) {
+  if (world.size() == 1) {
+    if (!failure.empty()) throw BackendError(failure);
+    return;
+  }
+  // What all ranks enter first tells them of a failure, where it is a collective of the whole world.
+  if (!steps.empty() && program.mesh().axes().size() == 1) {
+    Step& first = steps.front();
+    auto* kernel = std::get_if<jit::KernelLaunch>(&first.work);
+    auto* collective = std::get_if<jit::LibraryCollective>(&first.work);
+    if (collective != nullptr || kernel->collective()) {
+      if (failure.empty()) return;
+      if (collective != nullptr) {
+        groups_[collective->axis()]->refuse();
+      } else {
+        gate.fail_kernel(kernel->axis(), kernel->blocks());
+      }
+      throw_together(failure);
+    }
+  }
+  if (gate.meet(!failure.empty())) throw_together(failure);
 }
 
 void Executable::State::run(std::span<const ScalarValue> scalars) {
@@ -35,15 +53,7 @@ void Executable::State::run(std::span<const ScalarValue> scalars) {
   } catch (const BackendError& error) {
     failure = error.what();
   }
-  if (world.size() == 1) {
-    if (!failure.empty()) throw BackendError(failure);
-  } else if (!starts_with_collective_kernel()) {
-    if (gate.meet(!failure.empty())) throw_together(failure);
-  } else if (!failure.empty()) {
-    const auto& kernel = std::get<jit::KernelLaunch>(steps.front().work);
-    gate.fail_kernel(kernel.axis(), kernel.blocks());
-    throw_together(failure);
-  }
+  enter(failure);
   const auto begin = clock::now();
   auto last = begin;
   for (std::size_t index = 0; index < steps.size(); ++index) {
@@ -64,7 +74,17 @@ void Executable::State::run_step(Step& step, std::size_t index) {
   }
   auto& collective = std::get<jit::LibraryCollective>(step.work);
   auto& group = groups_[collective.axis()];
-  collective.run(*group, tensors);
+  try {
+    collective.run(*group, tensors);
+  } catch (const jit::Refused&) {
+    throw_together("");
+  } catch (const jit::PeerFailure&) {
+    throw;
+  } catch (const CommError& error) {
+    broken_ = std::string(error.what()) + "; this was library collective '" + step.name +
+              "' (step " + std::to_string(index + 1) + " of " + std::to_string(steps.size()) + ")";
+    throw CommError(broken_);
+  }
 }
 
 void Executable::State::check_fault(const Step& step, std::size_t index) {

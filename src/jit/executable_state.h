@@ -61,7 +61,8 @@ class Executable::State {
   std::vector<Step> steps;
 
  private:
-  [[nodiscard]] bool starts_with_collective_kernel() const;
+  /// Collective: returns when the step may begin; throws on all ranks when one of them has a `failure`.
+  void enter(const std::string& failure);
   void run_step(Step& step, std::size_t index);
   void check_fault(const Step& step, std::size_t index);
   [[noreturn]] void throw_together(const std::string& failure);

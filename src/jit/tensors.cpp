@@ -19,6 +19,20 @@ std::size_t padded(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
+/// Bytes to leave free before the tensor that follows `large` other large ones. Tensors that a kernel reads side by
+/// side must not lie at distances of large powers of two: AMD's first-level cache tells its ways apart by a hash of
+/// the virtual page, and 2^24 parameters of Adam on 2 ranks then took 10.3 instead of 6.4 ms.
+std::size_t stagger(std::size_t large) {
+  constexpr std::size_t pages = 17;
+  return large % 16 * pages * 4096;
+}
+constexpr std::size_t large_tensor = std::size_t{1} << 15;
+
+/// Whether the library's own memory for `buffer` is where other ranks reach it.
+bool is_shared(const sched::PlanBuffer& buffer) {
+  return buffer.peer_access || buffer.in_collective;
+}
+
 }  // namespace
 
 PrivateMemory::PrivateMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
@@ -44,6 +58,7 @@ Tensors::Tensors(Comm& comm, const sched::Plan& plan,
     : comm_(comm), plan_(plan) {
   std::size_t shared = 0;
   std::size_t own = 0;
+  std::size_t large = 0;
   for (const sched::PlanBuffer& buffer : plan.buffers) {
     const ir::Extents global = ir::global_extents(buffer.shape, sizes);
     Tensor tensor;
@@ -53,7 +68,8 @@ Tensors::Tensors(Comm& comm, const sched::Plan& plan,
     const auto block =
         static_cast<std::size_t>(ir::block_count(plan.graph.mesh, buffer.layout, global));
     tensor.bytes = padded(block * size_of(buffer.dtype));
-    std::size_t& total = buffer.peer_access ? shared : own;
+    std::size_t& total = is_shared(buffer) ? shared : own;
+    if (tensor.bytes >= large_tensor) total += stagger(large++);
     offsets_.push_back(total);
     total += tensor.bytes;
     tensors_.push_back(std::move(tensor));
@@ -62,14 +78,16 @@ Tensors::Tensors(Comm& comm, const sched::Plan& plan,
   private_ = std::make_unique<PrivateMemory>(own);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     Tensor& tensor = tensors_[i];
-    if (!tensor.buffer->peer_access) {
-      tensor.data = private_->data() + offsets_[i];
-      continue;
-    }
-    tensor.data = shared_->base(comm.rank()) + offsets_[i];
+    tensor.data = own_memory(i);
+    if (!tensor.buffer->peer_access) continue;
     for (int rank = 0; rank < comm.size(); ++rank)
       tensor.peers.push_back(shared_->base(rank) + offsets_[i]);
   }
+}
+
+std::byte* Tensors::own_memory(std::size_t id) const {
+  const bool shared = is_shared(*tensors_[id].buffer);
+  return (shared ? shared_->base(comm_.rank()) : private_->data()) + offsets_[id];
 }
 
 std::string Tensors::describe(const Tensor& tensor) const {
@@ -110,8 +128,7 @@ Tensors::Tensor& Tensors::checked(std::string_view name, DType dtype, std::size_
 void* Tensors::own(std::string_view name, DType dtype) {
   const auto id = static_cast<std::size_t>(find(name));
   Tensor& tensor = checked(name, dtype, tensors_[id].count);
-  tensor.data =
-      (tensor.buffer->peer_access ? shared_->base(comm_.rank()) : private_->data()) + offsets_[id];
+  tensor.data = own_memory(id);
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
     tensor.peers[rank] = shared_->base(static_cast<int>(rank)) + offsets_[id];
   }

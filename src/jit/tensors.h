@@ -61,6 +61,8 @@ class Tensors {
 
  private:
   Tensor& checked(std::string_view name, DType dtype, std::size_t count);
+  /// Where the library's own memory for buffer `id` starts.
+  [[nodiscard]] std::byte* own_memory(std::size_t id) const;
   [[nodiscard]] std::string describe(const Tensor& tensor) const;
 
   Comm& comm_;

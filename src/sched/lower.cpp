@@ -46,7 +46,7 @@ class Lowering {
 
   BufferId add_buffer(const std::string& name, PlanBuffer::Role role, ValueId value) {
     const Node& node = graph().at(value);
-    plan_.buffers.push_back({name, role, node.dtype, node.shape, node.layout, false});
+    plan_.buffers.push_back({name, role, node.dtype, node.shape, node.layout});
     const auto buffer = static_cast<BufferId>(plan_.buffers.size()) - 1;
     if (role != PlanBuffer::Role::temporary) plan_.named[name] = buffer;
     return buffer;
@@ -90,8 +90,11 @@ class Lowering {
 
   LibraryStep library_step(const Group& group) {
     const ValueId value = group.values.front();
-    return {graph().at(value).name, value, buffer_of(graph().at(value).operands.front()),
-            buffer_of(value)};
+    const LibraryStep step{graph().at(value).name, value,
+                           buffer_of(graph().at(value).operands.front()), buffer_of(value)};
+    for (const BufferId id : {step.in, step.out})
+      plan_.buffers[static_cast<std::size_t>(id)].in_collective = true;
+    return step;
   }
 
   KernelStep kernel_step(const Group& group) {

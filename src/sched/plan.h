@@ -23,7 +23,8 @@ struct PlanBuffer {
   DType dtype = DType::f32;
   Shape shape;
   ir::Placements layout;
-  bool peer_access = false;  ///< other ranks read or write it from inside a kernel
+  bool peer_access = false;    ///< other ranks read or write it from inside a kernel
+  bool in_collective = false;  ///< of a library collective, which is quicker where ranks reach it
 };
 
 /// One generated kernel.

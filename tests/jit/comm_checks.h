@@ -14,6 +14,7 @@
 #include "coconet/dtype.h"
 #include "coconet/error.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/meeting.h"
 
 namespace coconet::test {
 
@@ -73,36 +74,40 @@ inline Bytes reduced(int ranks, std::size_t first, std::size_t count, DType dtyp
 }
 
 /// Every collective of `group`, with `counts` elements for the ranks, of one dtype under one
-/// reduction.
+/// reduction, from `in` to `out`: memory of its own for all of the elements each.
 inline void check_collectives(jit::Group& group, const std::vector<std::size_t>& counts,
-                              DType dtype, Reduction reduction) {
+                              DType dtype, Reduction reduction, std::byte* in, std::byte* out) {
   const std::string what = " of " + std::string(to_string(dtype)) + " under " +
                            std::string(to_string(reduction)) + " on " +
                            std::to_string(group.size()) + " ranks";
   const int rank = group.rank();
   const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   const std::size_t first = std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0});
-  const Bytes in = elements(rank, 0, all, dtype, reduction);
+  const Bytes mine = elements(rank, 0, all, dtype, reduction);
   const Bytes untouched(all * size_of(dtype), std::byte{0x55});
+  const auto put = [](std::byte* to, const Bytes& bytes) { std::ranges::copy(bytes, to); };
+  const auto expect_out = [&](const Bytes& expected, const std::string& call) {
+    expect(std::equal(expected.begin(), expected.end(), out), call + what);
+  };
+  put(in, mine);
 
-  Bytes out = untouched;
-  group.all_reduce(in.data(), out.data(), all, dtype, reduction);
-  expect(out == reduced(group.size(), 0, all, dtype, reduction), "all_reduce" + what);
+  put(out, untouched);
+  group.all_reduce(in, out, all, dtype, reduction);
+  expect_out(reduced(group.size(), 0, all, dtype, reduction), "all_reduce");
 
-  out.assign(counts[rank] * size_of(dtype), std::byte{0});
-  group.reduce_scatter(in.data(), out.data(), counts, dtype, reduction);
-  expect(out == reduced(group.size(), first, counts[rank], dtype, reduction),
-         "reduce_scatter" + what);
+  put(out, untouched);
+  group.reduce_scatter(in, out, counts, dtype, reduction);
+  expect_out(reduced(group.size(), first, counts[rank], dtype, reduction), "reduce_scatter");
 
   for (int root = 0; root < group.size(); ++root) {
-    out = untouched;
-    group.reduce(in.data(), out.data(), all, dtype, reduction, root);
-    expect(out == (rank == root ? reduced(group.size(), 0, all, dtype, reduction) : untouched),
-           "reduce" + what);
+    put(out, untouched);
+    group.reduce(in, out, all, dtype, reduction, root);
+    expect_out(rank == root ? reduced(group.size(), 0, all, dtype, reduction) : untouched,
+               "reduce");
 
-    out = in;
-    group.broadcast(out.data(), all, dtype, root);
-    expect(out == elements(root, 0, all, dtype, reduction), "broadcast" + what);
+    put(out, mine);
+    group.broadcast(out, all, dtype, root);
+    expect_out(elements(root, 0, all, dtype, reduction), "broadcast");
   }
 
   Bytes blocks;
@@ -110,9 +115,19 @@ inline void check_collectives(jit::Group& group, const std::vector<std::size_t>&
     const Bytes block = elements(from, 0, counts[from], dtype, reduction);
     blocks.insert(blocks.end(), block.begin(), block.end());
   }
-  out = untouched;
-  group.all_gather(in.data(), out.data(), counts, dtype);
-  expect(out == blocks, "all_gather" + what);
+  put(out, untouched);
+  group.all_gather(in, out, counts, dtype);
+  expect_out(blocks, "all_gather");
+  expect(std::equal(mine.begin(), mine.end(), in), "the operands are as they were" + what);
+}
+
+/// The same, in memory that no other rank reaches.
+inline void check_collectives(jit::Group& group, const std::vector<std::size_t>& counts,
+                              DType dtype, Reduction reduction) {
+  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  Bytes in(all * size_of(dtype));
+  Bytes out(all * size_of(dtype));
+  check_collectives(group, counts, dtype, reduction, in.data(), out.data());
 }
 
 /// All dtypes and reductions, for even, uneven, partly empty and wholly empty blocks.
@@ -154,6 +169,32 @@ inline void check_groups(jit::Comm& comm) {
   for (int round = 0; round < 3; ++round) {
     check_collectives(*again, std::vector<std::size_t>(comm.size(), 3), f64, Reduction::max);
     check_collectives(*half, std::vector<std::size_t>(half->size(), 4), i32, Reduction::sum);
+  }
+}
+
+/// A rank that cannot take part in a call tells the others so, and all go on after a barrier.
+inline void check_refusals(jit::Comm& comm) {
+  std::vector<int> all(comm.size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto group = comm.group(all);
+  if (comm.size() == 1) return;
+  const float in = 1;
+  for (int who = 0; who < comm.size(); ++who) {
+    float out = 0;
+    if (comm.rank() == who) {
+      group->refuse();
+    } else {
+      bool refused = false;
+      try {
+        group->all_reduce(&in, &out, 1, f32, Reduction::sum);
+      } catch (const jit::Refused& e) {
+        refused = e.what() == "rank " + std::to_string(who) + " refused to take part in all_reduce";
+      }
+      expect(refused && out == 0, "a refusal is heard before anything is written");
+    }
+    comm.barrier();
+    group->all_reduce(&in, &out, 1, f32, Reduction::sum);
+    expect(out == static_cast<float>(comm.size()), "a group is as before after a refusal");
   }
 }
 
@@ -307,6 +348,7 @@ inline void check_world(jit::Comm& comm) {
   check_memory(comm);
   check_messages(comm);
   check_groups(comm);
+  check_refusals(comm);
   check_edges(comm, 2);
   check_agreement(comm);
   comm.barrier();

@@ -66,13 +66,20 @@ TEST_CASE("buffers of a world are typed, zeroed and seen by every rank", "[comm]
                  "a buffer's facts");
     buffer.as<float>()[0] = static_cast<float>(world.rank()) + 1;
     world.barrier();
-    const auto* other = reinterpret_cast<const float*>(buffer.memory()->base(1 - world.rank()));
-    test::expect(other[0] == static_cast<float>(2 - world.rank()),
+    test::expect(buffer.of<float>(1 - world.rank())[0] == static_cast<float>(2 - world.rank()),
                  "the other rank's block is in reach");
+    test::expect(buffer.of<float>(world.rank()).data() == buffer.as<float>().data(),
+                 "the own block is among those of all ranks");
     world.barrier();
   }));
   const Buffer buffer = World::self().allocate(f16, 3);
   CHECK_THROWS_WITH((void)buffer.as<float>(), "the buffer holds f16, but is read as f32");
+  CHECK_THROWS_WITH((void)buffer.of<float>(0), "the buffer holds f16, but is read as f32");
+  CHECK_THROWS_WITH((void)buffer.of<Half>(1),
+                    "a buffer of rank 1 was asked for; the world has the ranks 0 to 0");
+  CHECK_THROWS_WITH(
+      (void)Buffer().of<float>(0),
+      "a buffer of rank 0 was asked for; this one is empty: World::allocate makes one");
   CHECK_THROWS_WITH((void)World::self().allocate(f64, SIZE_MAX / 4),
                     Contains("elements of f64: their size in bytes does not fit 64 bits"));
 }
@@ -81,7 +88,7 @@ TEST_CASE("memory outlives the world that it came from", "[comm]") {
   std::vector<Buffer> buffers(2);
   World::local(2, [&](World& world) { buffers[world.rank()] = world.allocate(i64, 4); });
   buffers[0].as<std::int64_t>()[3] = 7;
-  CHECK(reinterpret_cast<const std::int64_t*>(buffers[1].memory()->base(0))[3] == 7);
+  CHECK(buffers[1].of<std::int64_t>(0)[3] == 7);
 }
 
 TEST_CASE("a mesh over a world has one axis, world", "[comm]") {
@@ -185,7 +192,7 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
   Stage stage(4);
   const auto first = stage.roster(0, 30ms);
   jit::Meeting meeting(first, stage.all, stage.arrival_of, {});
-  stage.arrivals[2] = 1;
+  stage.arrivals[2] = 2;
   CHECK_THROWS_WITH(meeting.meet("all_reduce"),
                     "rank 0 waited in all_reduce for ranks 1 and 3, which did not come within 0.03 "
                     "s, the limit that "
@@ -200,7 +207,7 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
 
 TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {
   Stage stage(2);
-  stage.arrivals[1] = 1;
+  stage.arrivals[1] = 2;
   stage.roster(1, 1s)->leave();
   jit::Meeting meeting(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
   CHECK_NOTHROW(meeting.meet("barrier"));

@@ -38,6 +38,43 @@ TEST_CASE("messages that are too long for shared memory arrive by MPI") {
   REQUIRE_NOTHROW(test::check_edges(*comm, jit::CopyGroup::capacity + 1));
 }
 
+TEST_CASE(
+    "tensors in peer memory are reduced where they are, and others by MPI, by one decision of all "
+    "ranks") {
+  const auto comm = jit::make_mpi_comm();
+  std::vector<int> down(comm->size());
+  std::iota(down.rbegin(), down.rend(), 0);
+  const auto group = comm->group(down);
+  const int rank = group->rank();
+  const auto memory = comm->allocate(std::size_t{4} << 20);
+  std::byte* const shared_in = memory->base(comm->rank());
+  // Not at the same place on all ranks.
+  std::byte* const shared_out =
+      shared_in + (std::size_t{2} << 20) + static_cast<std::size_t>(comm->rank()) * 64;
+  for (const std::size_t length : {1500, 100001}) {
+    std::vector<std::size_t> counts(down.begin(), down.end());
+    counts[0] = length;
+    for (const DType dtype : all_dtypes) {
+      for (const Reduction reduction : test::reductions) {
+        REQUIRE_NOTHROW(
+            test::check_collectives(*group, counts, dtype, reduction, shared_in, shared_out));
+      }
+    }
+    // One rank's result, or its operand, is where the others cannot reach it.
+    test::Bytes own((length + 100) * 8);
+    const bool first = rank == 0;
+    REQUIRE_NOTHROW(test::check_collectives(*group, counts, f32, Reduction::sum, shared_in,
+                                            first ? own.data() : shared_out));
+    REQUIRE_NOTHROW(test::check_collectives(*group, counts, f32, Reduction::sum,
+                                            first ? own.data() : shared_in, shared_out));
+  }
+  // Every rank's tensors are in peer memory, but not of the same allocation.
+  const auto other = comm->allocate(std::size_t{1} << 20);
+  std::byte* const elsewhere = rank == 0 ? other->base(comm->rank()) : shared_in;
+  REQUIRE_NOTHROW(test::check_collectives(*group, std::vector<std::size_t>(down.size(), 5000), f32,
+                                          Reduction::sum, elsewhere, shared_out));
+}
+
 TEST_CASE("there is one mpi world in a process") {
   CHECK(World::mpi().comm() == World::mpi().comm());
   CHECK(Mesh::over(World::mpi()).size() == World::mpi().size());

@@ -69,23 +69,25 @@ void combine_as(const void* in, void* inout, std::size_t count) {
 }
 
 template <class T, Reduction reduction>
-void combine_in_order_as(std::span<const void* const> parts, std::size_t first, std::size_t count,
-                         void* out) {
+void combine_in_order_as(std::span<const void* const> parts, std::size_t count,
+                         std::span<void* const> outs) {
   using A = decltype(widen(T{}));
   constexpr std::size_t block = 256;  // accumulators that stay in the first-level cache
   std::array<A, block> sums;
   for (std::size_t begin = 0; begin < count; begin += block) {
     const std::size_t length = std::min(block, count - begin);
     for (std::size_t part = 0; part < parts.size(); ++part) {
-      const T* in = static_cast<const T*>(parts[part]) + first + begin;
+      const T* in = static_cast<const T*>(parts[part]) + begin;
       if (part == 0) {
         for (std::size_t i = 0; i < length; ++i) sums[i] = widen(in[i]);
       } else {
         for (std::size_t i = 0; i < length; ++i) sums[i] = apply<reduction>(sums[i], widen(in[i]));
       }
     }
-    T* to = static_cast<T*>(out) + begin;
-    for (std::size_t i = 0; i < length; ++i) to[i] = narrow<T>(sums[i]);
+    for (void* const out : outs) {
+      T* to = static_cast<T*>(out) + begin;
+      for (std::size_t i = 0; i < length; ++i) to[i] = narrow<T>(sums[i]);
+    }
   }
 }
 
@@ -137,9 +139,9 @@ void combine(DType dtype, Reduction reduction, const void* in, void* inout, std:
 }
 
 void combine_in_order(DType dtype, Reduction reduction, std::span<const void* const> parts,
-                      std::size_t first, std::size_t count, void* out) {
+                      std::size_t count, std::span<void* const> outs) {
   dispatch(dtype, reduction,
-           [&]<class T, Reduction op>() { combine_in_order_as<T, op>(parts, first, count, out); });
+           [&]<class T, Reduction op>() { combine_in_order_as<T, op>(parts, count, outs); });
 }
 
 }  // namespace coconet::jit

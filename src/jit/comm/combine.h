@@ -15,9 +15,9 @@ namespace coconet::jit {
 /// inout[i] = in[i] (+) inout[i] for `count` elements, rounded to `dtype`.
 void combine(DType dtype, Reduction reduction, const void* in, void* inout, std::size_t count);
 
-/// out[i] = parts[0][first + i] (+) parts[1][first + i] (+) ..., in this order, for `count`
-/// elements. f16 and bf16 are rounded once, at the end.
+/// Each out[i] = parts[0][i] (+) parts[1][i] (+) ..., in this order, for `count` elements. f16 and
+/// bf16 are rounded once, at the end.
 void combine_in_order(DType dtype, Reduction reduction, std::span<const void* const> parts,
-                      std::size_t first, std::size_t count, void* out);
+                      std::size_t count, std::span<void* const> outs);
 
 }  // namespace coconet::jit

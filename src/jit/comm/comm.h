@@ -27,6 +27,8 @@ class PeerMemory {
   [[nodiscard]] virtual std::byte* base(int rank) const = 0;
   /// The rank that holds this handle: `base(rank())` is its own block.
   [[nodiscard]] virtual int rank() const = 0;
+  /// Ranks of the world, each with a block.
+  [[nodiscard]] virtual int ranks() const = 0;
   /// Bytes per rank, as asked.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 };
@@ -52,6 +54,9 @@ class Group {
                       Reduction reduction, int root) = 0;
   /// In place, from `root` to all.
   virtual void broadcast(void* data, std::size_t count, DType dtype, int root) = 0;
+  /// Instead of the next call, which then throws Refused on the other ranks, before it writes anything. Does not
+  /// wait. The ranks must agree by other means before they use the group again.
+  virtual void refuse() = 0;
 };
 
 /// A world's machinery on one rank.

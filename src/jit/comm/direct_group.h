@@ -15,8 +15,12 @@
 
 namespace coconet::jit {
 
-/// What a rank does with the data of all ranks, by their position in the group.
-using Reader = std::function<void(std::span<const void* const> parts)>;
+/// The data of all ranks in a call, by their position in the group.
+struct Parts {
+  std::span<const void* const> in;
+  std::span<void* const> out;  ///< empty where a rank can write its own result only
+};
+using Reader = std::function<void(const Parts& parts)>;
 
 class DirectGroup : public Group {
  public:
@@ -33,14 +37,20 @@ class DirectGroup : public Group {
   void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
               int root) override;
   void broadcast(void* data, std::size_t count, DType dtype, int root) override;
+  void refuse() override { meeting_->refuse(); }
 
  protected:
   [[nodiscard]] Meeting& meeting() { return *meeting_; }
 
  private:
-  /// Calls `read` with every rank's `bytes` at `mine`, which stay as they are until all have read.
-  virtual void exchange(std::string_view call, const void* mine, std::size_t bytes,
+  /// Calls `read` with every rank's `bytes` at `in`, which stay as they are until all have read, and
+  /// with their `out`, if that can be reached. Afterwards this rank's `out` is whole.
+  virtual void exchange(std::string_view call, const void* in, std::size_t bytes, void* out,
                         const Reader& read) = 0;
+
+  /// The reduction of `count` elements, a share of them by each rank, to `outs`.
+  void combine_share(DType dtype, Reduction reduction, std::span<const void* const> ins,
+                     std::size_t count, std::span<void* const> outs) const;
 
   std::shared_ptr<Meeting> meeting_;
 };
@@ -48,14 +58,18 @@ class DirectGroup : public Group {
 /// The ranks show each other their buffers: threads of one process do.
 class PointerGroup final : public DirectGroup {
  public:
-  /// `pointers[i]` is where the rank at position i leaves its pointer; all ranks see them.
-  PointerGroup(std::shared_ptr<Meeting> meeting, std::vector<const void**> pointers);
+  struct Pointers {
+    const void* in = nullptr;
+    void* out = nullptr;
+  };
+  /// `pointers[i]` is where the rank at position i leaves its pointers; all ranks see them.
+  PointerGroup(std::shared_ptr<Meeting> meeting, std::vector<Pointers*> pointers);
 
  private:
-  void exchange(std::string_view call, const void* mine, std::size_t bytes,
+  void exchange(std::string_view call, const void* in, std::size_t bytes, void* out,
                 const Reader& read) override;
 
-  std::vector<const void**> pointers_;
+  std::vector<Pointers*> pointers_;
 };
 
 /// The ranks copy what they have into shared memory first: for short messages between processes.
@@ -69,12 +83,11 @@ class CopyGroup final : public DirectGroup {
   CopyGroup(std::shared_ptr<Meeting> meeting, std::vector<std::byte*> slots);
 
  private:
-  void exchange(std::string_view call, const void* mine, std::size_t bytes,
+  void exchange(std::string_view call, const void* in, std::size_t bytes, void* out,
                 const Reader& read) override;
 
   std::vector<std::byte*> slots_;
   std::array<std::vector<const void*>, 2> parts_;
-  unsigned round_ = 0;
 };
 
 }  // namespace coconet::jit

@@ -22,7 +22,7 @@ namespace {
 struct Table {
   struct Place {
     alignas(64) std::uint64_t arrivals = 0;
-    const void* data = nullptr;
+    PointerGroup::Pointers pointers;
   };
   explicit Table(std::size_t ranks) : places(ranks) {}
   std::vector<Place> places;
@@ -41,10 +41,10 @@ std::unique_ptr<Group> make_group(const std::shared_ptr<Roster>& roster,
                                   const std::vector<int>& ranks,
                                   const std::shared_ptr<Table>& table) {
   std::vector<std::uint64_t*> arrivals;
-  std::vector<const void**> pointers;
+  std::vector<PointerGroup::Pointers*> pointers;
   for (Table::Place& place : table->places) {
     arrivals.push_back(&place.arrivals);
-    pointers.push_back(&place.data);
+    pointers.push_back(&place.pointers);
   }
   auto meeting = std::make_shared<Meeting>(roster, ranks, std::move(arrivals), table);
   return std::make_unique<PointerGroup>(std::move(meeting), std::move(pointers));

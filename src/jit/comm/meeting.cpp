@@ -113,18 +113,36 @@ Meeting::Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
       static_cast<int>(std::find(ranks_.begin(), ranks_.end(), roster_->rank()) - ranks_.begin());
 }
 
+std::uint64_t Meeting::arrivals(int position) const {
+  return std::atomic_ref<std::uint64_t>(*arrivals_[position]).load(std::memory_order_acquire);
+}
+
 bool Meeting::arrived(int position) const {
-  return std::atomic_ref<std::uint64_t>(*arrivals_[position]).load(std::memory_order_acquire) >=
-         count_;
+  return arrivals(position) >= 2 * count_;
+}
+
+void Meeting::arrive(bool refuses) {
+  ++count_;
+  std::atomic_ref<std::uint64_t>(*arrivals_[position_])
+      .store(2 * count_ + (refuses ? 1 : 0), std::memory_order_release);
 }
 
 void Meeting::meet(std::string_view call) {
   roster_->require_present();
-  ++count_;
-  std::atomic_ref<std::uint64_t>(*arrivals_[position_]).store(count_, std::memory_order_release);
+  arrive(false);
   for (int position = 0; position < size(); ++position) {
     if (!arrived(position)) wait_for(position, call);
   }
+  for (int position = 0; position < size(); ++position) {
+    if (arrivals(position) == 2 * count_ + 1) {
+      throw Refused(name_ranks({ranks_[position]}) + " refused to take part in " +
+                    std::string(call));
+    }
+  }
+}
+
+void Meeting::refuse() {
+  arrive(true);
 }
 
 void Meeting::wait_for(int position, std::string_view call) {

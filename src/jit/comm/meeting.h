@@ -20,6 +20,12 @@ class PeerFailure : public CommError {
   using CommError::CommError;
 };
 
+/// Another rank came to a meeting to say that it will not take part in what follows.
+class Refused : public CommError {
+ public:
+  using CommError::CommError;
+};
+
 /// "rank 1", "ranks 1 and 3", "ranks 0, 1 and 3".
 [[nodiscard]] std::string name_ranks(const std::vector<int>& ranks);
 
@@ -64,22 +70,30 @@ class Roster {
 /// A barrier among some ranks of a world.
 class Meeting {
  public:
-  /// `arrivals[i]` counts the arrivals of `ranks[i]`: zero at first, in memory that all of `ranks`
-  /// see, and of one cache line or more each. `memory` is what they lie in, kept as long as this.
+  /// `arrivals[i]` is twice the arrivals of `ranks[i]`, plus one if it refused the last: zero at first, in
+  /// memory that all of `ranks` see, and of one cache line or more each. `memory` is what they lie in, kept as long as this.
   Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
           std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory);
 
   /// Waits until all have called it as often; what each wrote before is visible to all after.
   /// `call` names it in errors. Throws CommError naming the missing ranks when the time is over or
-  /// they have left, and PeerFailure when any rank of the world has failed. An error ends this
-  /// rank's part in the world.
+  /// they have left, and PeerFailure when any rank of the world has failed. Such an error ends this
+  /// rank's part in the world. Throws Refused when all came and one refused: all may meet again.
   void meet(std::string_view call);
+  /// Instead of `meet`, and without waiting: it throws Refused on the others. All must then agree by another
+  /// meeting before they use this one again.
+  void refuse();
+  /// Times that this rank has met or refused.
+  [[nodiscard]] std::uint64_t count() const { return count_; }
 
   [[nodiscard]] int position() const { return position_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
 
  private:
+  void arrive(bool refuses);
+  /// Whether the rank at `position` has come to the meeting that this rank is at.
   [[nodiscard]] bool arrived(int position) const;
+  [[nodiscard]] std::uint64_t arrivals(int position) const;
   void wait_for(int position, std::string_view call);
   [[nodiscard]] std::vector<int> missing() const;
   [[noreturn]] void give_up(std::string_view call, const std::vector<int>& awaited,

@@ -17,6 +17,7 @@
 #include "jit/comm/direct_group.h"
 #include "jit/comm/groups.h"
 #include "jit/comm/nodes.h"
+#include "jit/comm/peer_group.h"
 #include "jit/comm/peer_memory.h"
 #include "jit/comm/tiered_group.h"
 
@@ -210,6 +211,8 @@ class MpiGroup final : public Group {
     broadcast_chunks(data, count, dtype, root);
   }
 
+  void refuse() override { meeting_->refuse(); }
+
  private:
   /// Bytes of one call that moves data: MPI counts in int, and so do its transports.
   static constexpr std::size_t largest_call = std::size_t{1} << 30;
@@ -263,7 +266,10 @@ class MpiComm final : public BoardComm {
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override {
     const Exchange exchange = [this](std::string_view mine) { return all_gather(mine); };
     agree_on_bytes(bytes, exchange);
-    return map_across_processes(rank(), size(), bytes, exchange);
+    const std::shared_ptr<PeerMemory> memory =
+        map_across_processes(rank(), size(), bytes, exchange);
+    allocations_->add(memory);
+    return memory;
   }
 
   [[nodiscard]] std::unique_ptr<Group> group(const std::vector<int>& ranks) override {
@@ -271,13 +277,13 @@ class MpiComm final : public BoardComm {
     // By the division of the whole world, so that all ranks find it here or none does.
     Ways& ways = ways_[division];
     if (!ways.large) ways = make_ways(ranks);
-    return std::make_unique<TieredGroup>(ways.small, ways.large, CopyGroup::capacity);
+    return std::make_unique<TieredGroup>(ways.small, ways.direct, ways.large);
   }
 
  private:
-  /// Short messages go through shared memory, which takes a fraction of MPI's time for them.
   struct Ways {
-    std::shared_ptr<Group> small;
+    std::shared_ptr<CopyGroup> small;
+    std::shared_ptr<PeerGroup> direct;
     std::shared_ptr<Group> large;
   };
 
@@ -291,12 +297,16 @@ class MpiComm final : public BoardComm {
   }
 
   Ways make_ways(const std::vector<int>& ranks) {
-    constexpr std::size_t slots_at = 4096;  // behind the page of the arrival count
+    // In the first page: the count of arrivals, and the board on which tensors are announced.
+    constexpr std::size_t board_at = 64;
+    constexpr std::size_t slots_at = 4096;
     const std::shared_ptr<PeerMemory> memory = allocate(slots_at + CopyGroup::slots_bytes);
     std::vector<std::uint64_t*> arrivals;
+    std::vector<PeerGroup::Board*> boards;
     std::vector<std::byte*> slots;
     for (const int rank : ranks) {
       arrivals.push_back(reinterpret_cast<std::uint64_t*>(memory->base(rank)));
+      boards.push_back(reinterpret_cast<PeerGroup::Board*>(memory->base(rank) + board_at));
       slots.push_back(memory->base(rank) + slots_at);
     }
     const auto meeting = std::make_shared<Meeting>(roster(), ranks, std::move(arrivals), memory);
@@ -305,10 +315,12 @@ class MpiComm final : public BoardComm {
           comm_);
     MPI_Comm_set_errhandler(split, MPI_ERRORS_RETURN);
     return {std::make_shared<CopyGroup>(meeting, std::move(slots)),
+            std::make_shared<PeerGroup>(meeting, ranks, std::move(boards), allocations_),
             std::make_shared<MpiGroup>(split, meeting)};
   }
 
   MPI_Comm comm_;
+  std::shared_ptr<PeerAllocations> allocations_ = std::make_shared<PeerAllocations>();
   std::map<std::vector<std::vector<int>>, Ways> ways_;
 };
 

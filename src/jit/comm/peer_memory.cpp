@@ -42,7 +42,7 @@ std::size_t Mapping::file_bytes(int ranks, std::size_t bytes) {
 }
 
 Mapping::Mapping(int ranks, std::size_t bytes, int fd)
-    : bytes_(bytes), stride_(stride_of(bytes)), size_(file_bytes(ranks, bytes)) {
+    : ranks_(ranks), bytes_(bytes), stride_(stride_of(bytes)), size_(file_bytes(ranks, bytes)) {
   const std::size_t alignment = bytes >= huge_page ? huge_page : page;
   const auto fail = [&] {
     throw CommError("cannot map " + std::to_string(bytes) + " bytes for each of " +

@@ -26,12 +26,14 @@ class Mapping {
   [[nodiscard]] std::byte* base(int rank) const {
     return start_ + static_cast<std::size_t>(rank) * stride_;
   }
+  [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
   /// Size of the whole mapping. Throws CommError when it overflows.
   [[nodiscard]] static std::size_t file_bytes(int ranks, std::size_t bytes);
 
  private:
+  int ranks_;
   std::size_t bytes_;
   std::size_t stride_;
   std::size_t size_;
@@ -45,6 +47,7 @@ class MappedMemory final : public PeerMemory {
       : mapping_(std::move(mapping)), rank_(rank) {}
   [[nodiscard]] std::byte* base(int rank) const override { return mapping_->base(rank); }
   [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int ranks() const override { return mapping_->ranks(); }
   [[nodiscard]] std::size_t bytes() const override { return mapping_->bytes(); }
 
  private:

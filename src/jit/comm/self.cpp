@@ -20,7 +20,7 @@ class SelfGroup final : public Group {
 
   void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
                   Reduction reduction) override {
-    combine_in_order(dtype, reduction, std::array{in}, 0, count, out);
+    combine_in_order(dtype, reduction, std::array{in}, count, std::array{out});
   }
   void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
                       Reduction reduction) override {
@@ -39,6 +39,7 @@ class SelfGroup final : public Group {
   void broadcast(void*, std::size_t, DType, int root) override {
     require_root(*this, "broadcast", root);
   }
+  void refuse() override {}
 };
 
 class SelfComm final : public Comm {

@@ -23,6 +23,14 @@ void Buffer::require(DType asked) const {
   }
 }
 
+void* Buffer::data_of(int rank) const {
+  if (memory_ && rank >= 0 && rank < memory_->ranks()) return memory_->base(rank);
+  throw BackendError("a buffer of rank " + std::to_string(rank) + " was asked for; " +
+                     (memory_
+                          ? "the world has the ranks 0 to " + std::to_string(memory_->ranks() - 1)
+                          : "this one is empty: World::allocate makes one"));
+}
+
 World World::self() {
   return World(jit::make_self_comm());
 }
