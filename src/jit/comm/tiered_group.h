@@ -37,9 +37,9 @@ class TieredGroup final : public Group {
   /// to `CopyGroup::capacity` `direct` took 0.5 to 0.8 of `small`'s time.
   static constexpr std::size_t always_copied = 4096;
 
-  /// The way of a call in which no rank has more than `count` elements, as all ranks know.
-  [[nodiscard]] Group& group_for(std::string_view call, std::size_t count, DType dtype,
-                                 const void* in, const void* out) const;
+  /// The way of a call in which no rank has more than `bytes`, as all ranks know.
+  [[nodiscard]] Group& group_for(std::string_view call, std::size_t bytes, const void* in,
+                                 const void* out) const;
 
   std::shared_ptr<CopyGroup> small_;
   std::shared_ptr<PeerGroup> direct_;
