@@ -65,7 +65,7 @@ void show_source(const Program& program) {
     const auto* kernel_step = std::get_if<sched::KernelStep>(&step);
     if (!kernel_step) continue;
     const jit::KernelText kernel = jit::generate(plan, *kernel_step);
-    std::printf("%s// prelude: host.h or cuda.h, common.h%s%s\n", any ? "\n" : "",
+    std::printf("%s// prelude: types.h, host.h or cuda.h, common.h%s%s\n", any ? "\n" : "",
                 kernel.header.empty() ? "" : ", ", kernel.header.c_str());
     print_text(kernel.source);
     any = true;

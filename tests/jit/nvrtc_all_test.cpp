@@ -102,21 +102,21 @@ struct Unit {
   std::map<std::string, std::string> from;  ///< by entry point
 };
 
-std::string prelude() {
-  std::string text =
-      std::string(jit::device::file("cuda.h")) + "\n" + std::string(jit::device::file("common.h"));
+/// With the headers of all algorithms.
+std::string whole_prelude() {
   std::set<std::string_view> headers;
   for (const jit::Algorithm* algorithm : jit::algorithms()) headers.insert(algorithm->header);
+  std::string text = jit::prelude("cuda", "");
   for (const std::string_view header : headers)
-    text += "\n" + std::string(jit::device::file(header));
-  return text + "\n";
+    text += std::string(jit::device::file(header)) + "\n";
+  return text;
 }
 
 std::vector<Unit> make_units(const Texts& texts) {
   std::vector<Unit> units;
   std::size_t number = 0;
   for (const auto& [text, from] : texts) {
-    if (number % kernels_in_a_compilation == 0) units.push_back({prelude(), {}});
+    if (number % kernels_in_a_compilation == 0) units.push_back({whole_prelude(), {}});
     const std::string scope = "k" + std::to_string(number++);
     const std::string name = name_of(text);
     // The entry point, whose name is outside all namespaces, gets the namespace's.

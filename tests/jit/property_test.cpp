@@ -281,20 +281,8 @@ Schedule random_schedule(const Program& program, Genes& genes) {
   return Schedule::parse(sched::to_json(steps));
 }
 
-/// Whether the kernels that the schedule made can be put in an order, which is known only when all
-/// are there.
-bool can_be_ordered(const Schedule& schedule, const Program& program) {
-  try {
-    (void)sched::lower(*schedule.apply(program).back().graph());
-    return true;
-  } catch (const ScheduleError& error) {
-    if (std::string(error.what()).find("there is no order for") == std::string::npos) throw;
-    return false;
-  }
-}
-
 struct Tally {
-  int run = 0, unordered = 0, scheduled = 0, fused = 0, exact = 0;
+  int run = 0, scheduled = 0, fused = 0, exact = 0;
 };
 
 /// Empty when the case holds.
@@ -313,10 +301,6 @@ std::string check_case(const std::vector<std::uint32_t>& of_program,
            "\nprogram: " + program.json() + "\nschedule: " + schedule.json();
   };
   try {
-    if (!can_be_ordered(schedule, program)) {
-      ++tally.unordered;
-      return {};
-    }
     Checked checked;
     checked.sizes = sizes;
     checked.options.drive.iterations = 2;
@@ -363,7 +347,6 @@ TEST_CASE("random programs under random legal schedules equal the reference") {
   CHECK(result.is<rc::detail::SuccessResult>());
   std::cout << tally.run << " programs run, " << tally.scheduled << " of them scheduled, "
             << tally.fused << " with fused collectives, " << tally.exact
-            << " compared bit for bit; " << tally.unordered << " schedules had no order\n";
-  CHECK(tally.unordered * 10 <= tally.run);
+            << " compared bit for bit\n";
   CHECK(tally.fused * 20 >= tally.run);
 }

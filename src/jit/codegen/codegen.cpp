@@ -17,12 +17,17 @@ KernelText generate(const sched::Plan& plan, const sched::KernelStep& step) {
   return write_pointwise(plan, step);
 }
 
+std::string prelude(std::string_view target, std::string_view header) {
+  std::string text;
+  for (const std::string& name : {std::string("types.h"), std::string(target) + ".h",
+                                  std::string("common.h"), std::string(header)}) {
+    if (!name.empty()) text += std::string(device::file(name)) + "\n";
+  }
+  return text;
+}
+
 std::string complete_source(const KernelText& kernel, std::string_view target) {
-  std::string source(device::file(std::string(target) + ".h"));
-  source += "\n";
-  source += device::file("common.h");
-  if (!kernel.header.empty()) source += "\n" + std::string(device::file(kernel.header));
-  return source + "\n" + kernel.source;
+  return prelude(target, kernel.header) + kernel.source;
 }
 
 std::string op_at_line(std::string_view source, int line) {

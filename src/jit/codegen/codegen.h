@@ -46,7 +46,10 @@ struct KernelText {
 /// Generates the text of `step`. Throws ScheduleError for knobs that name no algorithm or protocol.
 [[nodiscard]] KernelText generate(const sched::Plan& plan, const sched::KernelStep& step);
 
-/// The prelude of `target` ("host" or "cuda") followed by the kernel: what a compiler is given.
+/// What every kernel of `target` ("host" or "cuda") is written over, and the algorithm's `header` if it is not empty.
+[[nodiscard]] std::string prelude(std::string_view target, std::string_view header);
+
+/// The prelude followed by the kernel: what a compiler is given.
 [[nodiscard]] std::string complete_source(const KernelText& kernel, std::string_view target);
 
 /// The op that line `line` (from 1) of `complete_source` belongs to, by its label; empty when it is in the prelude.

@@ -1,17 +1,6 @@
 // Device prelude, CUDA half: what kernels are written in, for NVRTC. It includes nothing; host.h gives the same
 // names for the system C++ compiler.
 
-typedef signed char i8;
-typedef unsigned char u8;
-typedef unsigned char b8;
-typedef int i32;
-typedef long long i64;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef float f32;
-typedef double f64;
-typedef long long index_t;
-
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
@@ -59,13 +48,6 @@ DEVICE f32 pow_(f32 x, f32 y) { return powf(x, y); }
 DEVICE f64 pow_(f64 x, f64 y) { return pow(x, y); }
 
 // ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store ------------------------------
-
-struct f16 {
-  unsigned short bits;
-};
-struct bf16 {
-  unsigned short bits;
-};
 
 DEVICE f32 wide(f16 x) {
   f32 value;
@@ -161,16 +143,6 @@ template <int N, class T>
 DEVICE void stream(T* to, const vec<N, T>& value) {
   store<N>(to, value);
 }
-
-/// A number of lanes as a type, so that one body serves whole vectors and the tail. STREAM is false on GPUs.
-template <int N, bool STREAM>
-struct width {};
-
-/// Facts about a launch that choose among loops over the same body.
-enum : u64 {
-  VECTORIZE = 1,  // every vector access is aligned; without it all accesses are single
-  STREAMING = 2   // matters on the host only
-};
 
 /// Calls f(width<W>, i) for whole vectors of [0, count) and f(width<1>, i) for what is left over, strided over
 /// the grid.

@@ -4,17 +4,6 @@
 // A block runs as one lane; its vectors are as wide as the machine's. Ranks are processes or threads that share
 // memory, and flags are atomics in it.
 
-typedef signed char i8;
-typedef unsigned char u8;
-typedef unsigned char b8;
-typedef int i32;
-typedef long long i64;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef float f32;
-typedef double f64;
-typedef long long index_t;
-
 #define DEVICE static inline __attribute__((always_inline))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -67,13 +56,6 @@ DEVICE f64 pow_(f64 x, f64 y) { return __builtin_pow(x, y); }
 
 // ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store ------------------------------
 // Written with selects instead of branches, so that loops over lanes become vector code.
-
-struct f16 {
-  unsigned short bits;
-};
-struct bf16 {
-  unsigned short bits;
-};
 
 DEVICE f32 wide(f16 x) {
   const u32 magnitude = (u32(x.bits) & 0x7fffu) << 13;
@@ -170,17 +152,6 @@ DEVICE void stream(T* to, const vec<N, T>& value) {
 #endif
   store<N>(to, value);
 }
-
-/// A number of lanes as a type, so that one body serves whole vectors and the tail, and whether stores to other ranks
-/// go past the caches.
-template <int N, bool STREAM>
-struct width {};
-
-/// Facts about a launch that choose among loops over the same body.
-enum : u64 {
-  VECTORIZE = 1,  // every vector access is aligned; matters on GPUs only
-  STREAMING = 2   // what goes to other ranks leaves the caches, and its vectors are aligned
-};
 
 /// Calls f(width<W>, i) for this block's whole vectors of [0, count) and f(width<1>, i) for what is left over.
 template <int W, class F>

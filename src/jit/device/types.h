@@ -1,0 +1,31 @@
+// Device prelude, the beginning: the types of kernels, the same for all targets.
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef unsigned char b8;
+typedef int i32;
+typedef long long i64;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+typedef long long index_t;
+
+/// 16-bit floats are widened to f32 to compute, and rounded to nearest even to store.
+struct f16 {
+  unsigned short bits;
+};
+struct bf16 {
+  unsigned short bits;
+};
+
+/// A number of lanes as a type, so that one body serves whole vectors and the tail, and whether stores to other ranks
+/// go past the caches, which is never so on GPUs.
+template <int N, bool STREAM>
+struct width {};
+
+/// Facts about a launch that choose among loops over the same body.
+enum : u64 {
+  VECTORIZE = 1,  // every vector access is aligned; matters on GPUs only, where all accesses are single otherwise
+  STREAMING = 2   // what goes to other ranks leaves the caches, and its vectors are aligned; matters on the host only
+};
