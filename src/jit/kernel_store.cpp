@@ -138,7 +138,8 @@ std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const KernelText& text) 
       failure = error.what();
     }
   }
-  if (comm.size() > 1) failure = comm.broadcast(failure, 0);
+  comm.barrier(config().compile_timeout);  // the others wait for rank 0's compiler
+  failure = comm.broadcast(failure, 0);
   if (!failure.empty()) throw CompileError(failure);
   if (comm.size() == 1) return find_stored(found.digest);
 

@@ -383,3 +383,21 @@ TEST_CASE("a rank that is late for a step is named by those that wait") {
   INFO(output.text);
   CHECK(output.code == 0);
 }
+
+TEST_CASE("ranks wait for a slow compiler for as long as it may take") {
+  const ScratchDirectory scratch;
+  const std::filesystem::path slow = scratch.path() / "slow-compiler";
+  std::ofstream(slow) << "#!/bin/sh\nsleep 2\nexec '" << config().cxx << "' \"$@\"\n";
+  std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
+  const std::string command = "run adam --schedule fused --set n=8 --world local:2 --iters 1";
+  const std::string environment =
+      "COCONET_CACHE=off COCONET_TIMEOUT_S=1 COCONET_CXX='" + slow.string() + "' ";
+  const ChildOutput patient = run_command(command, environment);
+  INFO(patient.text);
+  CHECK(patient.code == 0);
+
+  const ChildOutput killed = run_command(command, environment + "COCONET_COMPILE_TIMEOUT_S=0.5");
+  INFO(killed.text);
+  CHECK(killed.code == 1);
+  CHECK_THAT(killed.text, Contains("500 ms") && Contains("COCONET_COMPILE_TIMEOUT_S"));
+}

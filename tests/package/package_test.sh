@@ -31,7 +31,7 @@ hidden=$(nm -D --defined-only "$library" | awk '{print $NF}' |
 "$prefix/bin/coconet" programs >"$work/programs.txt" || fail "the installed coconet does not run."
 grep -q adam "$work/programs.txt" || fail "the installed coconet does not list adam."
 
-"$cmake" -S "$consumer" -B "$work/consumer" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+"$cmake" -G Ninja -S "$consumer" -B "$work/consumer" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 "$cmake" --build "$work/consumer" >/dev/null
 "$work/consumer/consumer" >"$work/by_cmake.txt"
 grep -q 'all_reduce' "$work/by_cmake.txt" || fail "the consumer printed: $(cat "$work/by_cmake.txt")"

@@ -68,7 +68,9 @@ class Comm {
   [[nodiscard]] virtual std::string_view kind() const = 0;
 
   /// Waits for every rank; throws CommError naming the missing ranks after `config().timeout`.
-  virtual void barrier() = 0;
+  void barrier() { barrier({}); }
+  /// The same after a time that is `longer`: where a rank may have work to do before it comes, such as a compilation.
+  virtual void barrier(std::chrono::milliseconds longer) = 0;
   /// Every rank's bytes, by rank; lengths may differ.
   [[nodiscard]] virtual std::vector<std::string> all_gather(std::string_view mine) = 0;
   /// `root`'s bytes on every rank; `mine` counts on `root` only.

@@ -127,11 +127,11 @@ void Meeting::arrive(bool refuses) {
       .store(2 * count_ + (refuses ? 1 : 0), std::memory_order_release);
 }
 
-void Meeting::meet(std::string_view call) {
+void Meeting::meet(std::string_view call, std::chrono::milliseconds longer) {
   roster_->require_present();
   arrive(false);
   for (int position = 0; position < size(); ++position) {
-    if (!arrived(position)) wait_for(position, call);
+    if (!arrived(position)) wait_for(position, call, longer);
   }
   for (int position = 0; position < size(); ++position) {
     if (arrivals(position) == 2 * count_ + 1) {
@@ -145,7 +145,7 @@ void Meeting::refuse() {
   arrive(true);
 }
 
-void Meeting::wait_for(int position, std::string_view call) {
+void Meeting::wait_for(int position, std::string_view call, std::chrono::milliseconds longer) {
   const Waiting& waiting = roster_->waiting();
   for (int spin = 0; spin < (waiting.crowded ? 0 : spins); ++spin) {
     pause_core();
@@ -159,10 +159,13 @@ void Meeting::wait_for(int position, std::string_view call) {
       give_up(call, {ranks_[position]}, "which has left the world");
     }
     const auto waited = Clock::now() - start;
-    if (waited > waiting.timeout) {
-      give_up(call, missing(),
-              "which did not come within " + seconds(waiting.timeout) +
-                  ", the limit that COCONET_TIMEOUT_S sets");
+    if (waited > waiting.timeout + longer) {
+      const bool compiles = longer.count() > 0;
+      give_up(
+          call, missing(),
+          "which did not come within " + seconds(waiting.timeout + longer) +
+              (compiles ? ", the limits that COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set"
+                        : ", the limit that COCONET_TIMEOUT_S sets"));
     }
     if (waiting.progress) waiting.progress();
     if (waited < yields_for) {

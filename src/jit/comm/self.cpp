@@ -48,7 +48,7 @@ class SelfComm final : public Comm {
   [[nodiscard]] int size() const override { return 1; }
   [[nodiscard]] std::string_view kind() const override { return "self"; }
   [[nodiscard]] int ranks_per_core() const override { return 1; }
-  void barrier() override {}
+  void barrier(std::chrono::milliseconds) override {}
   [[nodiscard]] std::vector<std::string> all_gather(std::string_view mine) override {
     return {std::string(mine)};
   }
