@@ -16,6 +16,9 @@ struct Config {
   std::string log_level = "warn";  ///< COCONET_LOG: trace, debug, info, warn, error or off
   std::string cxx;        ///< COCONET_CXX: compiler of host kernels; default: the library's
   std::string cxx_flags;  ///< COCONET_CXXFLAGS: appended to the options of host kernels
+  /// COCONET_ARCH: the GPU architecture to compile kernels for, "sm_90"; empty: what the command asks for
+  std::string arch;
+  bool line_info = false;  ///< COCONET_LINE_INFO: line numbers in GPU kernels, for profilers
   std::filesystem::path cache_dir;  ///< COCONET_CACHE_DIR; default $XDG_CACHE_HOME/coconet-jit
   std::string cache = "rw";         ///< COCONET_CACHE: rw, ro or off
   std::filesystem::path

@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "coconet/dtype.h"
 #include "coconet/executable.h"
@@ -23,7 +24,7 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What to run: shared by `run` and `explain`.
+/// What to run: shared by `run`, `explain` and `compile`.
 struct Subject {
   std::string program;         ///< a shipped name or a JSON file
   std::string schedule;        ///< a shipped short name or a JSON file; empty: none
@@ -44,7 +45,14 @@ struct RunOptions {
 struct ExplainOptions {
   Subject subject;
   std::optional<int> ranks;  ///< default: the program file's mesh, or 2
-  std::string show = "ir";   ///< "ir", "plan", "source" or "dot"
+  std::string show = "ir";   ///< "ir", "plan", "source", "kernels" or "dot"
+  std::string arch;          ///< "kernels": the architecture; default COCONET_ARCH, or sm_90
+};
+
+struct CompileOptions {
+  Subject subject;
+  std::optional<int> ranks;        ///< default: the program file's mesh, or 2
+  std::vector<std::string> archs;  ///< "host" and "sm_90"; default COCONET_ARCH, or "host"
 };
 
 struct ProgramsOptions {
@@ -54,6 +62,7 @@ struct ProgramsOptions {
 /// Each returns the exit code, and throws UsageError or coconet::Error.
 [[nodiscard]] int run(const RunOptions& options);
 [[nodiscard]] int explain(const ExplainOptions& options);
+[[nodiscard]] int compile(const CompileOptions& options);
 [[nodiscard]] int programs(const ProgramsOptions& options);
 [[nodiscard]] int doctor();
 

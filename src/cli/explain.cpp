@@ -11,10 +11,13 @@
 #include "cli/diff.h"
 #include "cli/dot.h"
 #include "cli/subject.h"
+#include "coconet/config.h"
 #include "coconet/program.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "jit/binary_request.h"
 #include "jit/codegen/codegen.h"
+#include "jit/compile/nvrtc.h"
 #include "sched/plan.h"
 
 namespace coconet::cli {
@@ -73,22 +76,31 @@ void show_source(const Program& program) {
   if (!any) std::printf("// no kernel: every step is a collective of the library\n");
 }
 
-/// Ranks to plan for. Throws UsageError when --ranks contradicts a program file.
-int ranks_of(const Found& found, const ExplainOptions& options) {
-  const std::optional<int> fixed = found.ranks();
-  if (fixed && options.ranks && *fixed != *options.ranks) {
-    throw UsageError("The program " + options.subject.program + " is written for " +
-                     std::to_string(*fixed) + " ranks; leave out --ranks " +
-                     std::to_string(*options.ranks) + ".");
+/// What each kernel takes of a GPU, as the assembler for `arch` says.
+void show_kernels(const Program& program, const std::string& arch) {
+  const jit::NvrtcCompiler compiler(arch, config().line_info);
+  const sched::Plan plan = sched::lower(*program.graph());
+  std::printf("%-32s %-8s %10s %14s %13s %13s\n", "kernel", "arch", "registers", "shared bytes",
+              "spilled bytes", "stack bytes");
+  for (const sched::PlanStep& step : plan.steps) {
+    const auto* kernel_step = std::get_if<sched::KernelStep>(&step);
+    if (!kernel_step) continue;
+    const jit::KernelText text = jit::generate(plan, *kernel_step);
+    for (const jit::KernelResources& kernel :
+         jit::BinaryRequest(compiler, text).compile().kernels) {
+      std::printf("%-32s %-8s %10d %14d %13d %13d\n", text.name.c_str(), arch.c_str(),
+                  kernel.registers, kernel.shared_bytes,
+                  kernel.spill_store_bytes + kernel.spill_load_bytes, kernel.stack_bytes);
+    }
   }
-  return fixed ? *fixed : options.ranks.value_or(2);
+  std::printf("registers, spills and stack are per thread, shared memory is per block\n");
 }
 
 }  // namespace
 
 int explain(const ExplainOptions& options) {
   const Found found(options.subject);
-  const Program program = found.program(ranks_of(found, options));
+  const Program program = found.program(found.ranks_to_plan_for(options.ranks));
   if (!options.subject.sizes.empty())
     (void)ir::resolve_sizes(*program.graph(), options.subject.sizes);
   const std::vector<Program> programs = found.schedule().apply(program);
@@ -96,6 +108,9 @@ int explain(const ExplainOptions& options) {
     show_plan(programs.back());
   } else if (options.show == "source") {
     show_source(programs.back());
+  } else if (options.show == "kernels") {
+    const std::string& arch = options.arch.empty() ? config().arch : options.arch;
+    show_kernels(programs.back(), arch.empty() ? "sm_90" : arch);
   } else if (options.show == "dot") {
     print_text(dot(programs.front(), programs.back()));
   } else {

@@ -17,6 +17,7 @@ constexpr const char* overview_examples = R"(Examples:
   coconet doctor                                       what this machine offers
   coconet programs                                     what ships
   coconet explain adam --schedule fused                what a schedule does to a program
+  coconet compile adam --schedule fused --arch sm_90   fill the cache, also for other machines
   mpirun -n 2 coconet run adam --schedule fused --check
 `coconet COMMAND --help` tells more. Exit codes: 0 success, 1 failure, 2 wrong command line.)";
 
@@ -29,10 +30,17 @@ constexpr const char* run_examples = R"(Examples:
 The data are made up, the same on every run. --check compares every state and output on every rank with a naive
 interpretation of the program, and the ranks with each other; a difference is exit code 1.)";
 
+constexpr const char* compile_examples = R"(Examples:
+  coconet compile adam --schedule fused                              for this machine
+  coconet compile adam --schedule fused --arch sm_90 --ranks 8       for a cluster, with no GPU here
+  coconet compile step.json --schedule s.json --arch sm_80 --arch sm_100
+A kernel serves all sizes, but one number of ranks only.)";
+
 constexpr const char* explain_examples = R"(Examples:
   coconet explain adam --schedule fused                the program after each step of the schedule
   coconet explain adam --schedule sliced --show plan   the kernels and collectives, with their buffers
   coconet explain adam --schedule fused --show source  the generated kernels
+  coconet explain adam --schedule fused --show kernels --arch sm_90    their registers and memory
   coconet explain adam --schedule fused --show dot | dot -Tsvg -o adam.svg
 Lines that begin with + or - were added or removed by the step.)";
 
@@ -66,6 +74,12 @@ void add_subject(CLI::App& command, Subject& subject, Raw& raw) {
       .add_option("--dtype", raw.dtype,
                   "Element type of a program that ships: f32 (default), f64, f16 or bf16")
       ->type_name("DTYPE");
+}
+
+void add_ranks(CLI::App& command, std::optional<int>& ranks) {
+  command.add_option("--ranks", ranks, "Ranks to plan for; default 2, or as a file says")
+      ->type_name("R")
+      ->check(CLI::Range(1, 65536));
 }
 
 void read_subject(const Raw& raw, Subject& subject) {
@@ -121,17 +135,31 @@ int command(int argc, char** argv) {
       *app.add_subcommand("explain", "Show what a schedule makes of a program");
   explain_command.footer(explain_examples);
   add_subject(explain_command, explain_options.subject, raw);
-  explain_command
-      .add_option("--ranks", explain_options.ranks,
-                  "Ranks to plan for; default 2, or as a file says")
-      ->type_name("R")
-      ->check(CLI::Range(1, 65536));
+  add_ranks(explain_command, explain_options.ranks);
   explain_command
       .add_option(
           "--show", explain_options.show,
-          "ir (default): the program after each step; plan; source; dot: a Graphviz picture")
+          "ir (default): the program after each step; plan; source; kernels: what they take of a "
+          "GPU; dot: a Graphviz picture")
       ->type_name("WHAT")
-      ->check(CLI::IsMember({"ir", "plan", "source", "dot"}));
+      ->check(CLI::IsMember({"ir", "plan", "source", "kernels", "dot"}));
+  explain_command
+      .add_option("--arch", explain_options.arch,
+                  "GPU architecture of --show kernels; default COCONET_ARCH, or sm_90")
+      ->type_name("ARCH");
+
+  CompileOptions compile_options;
+  CLI::App& compile_command =
+      *app.add_subcommand("compile", "Fill the cache with a program's kernels");
+  compile_command.footer(compile_examples);
+  add_subject(compile_command, compile_options.subject, raw);
+  add_ranks(compile_command, compile_options.ranks);
+  compile_command
+      .add_option("--arch", compile_options.archs,
+                  "host, or a GPU architecture such as sm_90; may be repeated; default "
+                  "COCONET_ARCH, or host")
+      ->type_name("ARCH")
+      ->allow_extra_args(false);
 
   ProgramsOptions programs_options;
   CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");
@@ -159,6 +187,10 @@ int command(int argc, char** argv) {
   if (explain_command) {
     read_subject(raw, explain_options.subject);
     return explain(explain_options);
+  }
+  if (compile_command) {
+    read_subject(raw, compile_options.subject);
+    return compile(compile_options);
   }
   if (programs_command) return programs(programs_options);
   if (doctor_command) return doctor();

@@ -132,6 +132,15 @@ std::optional<int> Found::ranks() const {
   return file_->mesh().size();
 }
 
+int Found::ranks_to_plan_for(std::optional<int> asked) const {
+  const std::optional<int> fixed = ranks();
+  if (fixed && asked && *fixed != *asked) {
+    throw UsageError("The program " + asked_ + " is written for " + std::to_string(*fixed) +
+                     " ranks; leave out --ranks " + std::to_string(*asked) + ".");
+  }
+  return fixed ? *fixed : asked.value_or(2);
+}
+
 std::pair<std::string, std::int64_t> parse_size(const std::string& text) {
   auto [name, value] = assignment("--set", text);
   const auto size = read_size(value);

@@ -21,6 +21,8 @@ class Found {
   [[nodiscard]] Program program(int ranks) const;
   /// Ranks of a program file's mesh; nothing for a shipped program, which takes any number.
   [[nodiscard]] std::optional<int> ranks() const;
+  /// Ranks to plan for: the file's, or those asked for, or 2. Throws UsageError when `asked` contradicts the file.
+  [[nodiscard]] int ranks_to_plan_for(std::optional<int> asked) const;
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   /// The schedule as the command line called it, or "none".
   [[nodiscard]] const std::string& schedule_name() const { return schedule_name_; }

@@ -1,18 +1,14 @@
 // Finding, compiling and sharing kernels.
 #include "jit/kernel_store.h"
 
-#include <unistd.h>
-
 #include <atomic>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <regex>
+#include <optional>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/binary_request.h"
 #include "jit/config/log.h"
 
 namespace coconet::jit {
@@ -48,47 +44,6 @@ std::shared_ptr<const Kernel> keep(const std::string& digest, const std::string&
   return stored.try_emplace(digest, Stored{binary, std::move(kernel)}).first->second.kernel;
 }
 
-DiskCache open_disk_cache() {
-  const std::string& mode = config().cache;
-  return {config().cache_dir, mode == "off" || config().cache_dir.empty() ? CacheMode::off
-                              : mode == "ro"                              ? CacheMode::read_only
-                                                                          : CacheMode::read_write};
-}
-
-/// Writes the source where a person can read it and returns its path; empty when that is not possible.
-std::string dump(const std::string& name, const std::string& digest, const std::string& source,
-                 bool failed) {
-  std::filesystem::path directory = config().dump_dir;
-  if (directory.empty()) {
-    if (!failed) return {};
-    directory =
-        std::filesystem::temp_directory_path() / ("coconet-jit-" + std::to_string(geteuid()));
-  }
-  std::error_code ignored;
-  std::filesystem::create_directories(directory, ignored);
-  const std::filesystem::path path = directory / (name + "-" + digest.substr(0, 8) + ".cpp");
-  std::ofstream file(path);
-  file << source;
-  file.close();
-  if (file) return path.string();
-  log_warn("cannot write the kernel's source to '" + path.string() + "'");
-  return {};
-}
-
-[[noreturn]] void refuse(const KernelText& text, const std::string& source,
-                         const std::string& digest, const Backend::Compiled& compiled) {
-  std::smatch match;
-  std::string op;
-  if (std::regex_search(compiled.log, match, std::regex(R"(:(\d+):\d+: (?:fatal )?error:)"))) {
-    op = op_at_line(source, std::atoi(match[1].str().c_str()));
-  }
-  const std::string path = dump(text.name, digest, source, true);
-  throw CompileError("kernel '" + text.name + "' does not compile" +
-                     (op.empty() ? "" : "; the first error is in op " + op) +
-                     ".\ncommand: " + compiled.command + (path.empty() ? "" : "\nsource: " + path) +
-                     "\nthe compiler says:\n" + compiled.log);
-}
-
 /// Rank 0's part: the binary of `text` and its digest.
 struct Found {
   std::string digest;
@@ -96,20 +51,16 @@ struct Found {
 };
 
 Found find_or_compile(const KernelText& text) {
-  const Backend& backend = host_backend();
-  const std::string source = complete_source(text, backend.target());
-  const CacheKey key = backend.key(source, text.entry);
-  Found found{key.digest(), {}};
-  if (!config().dump_dir.empty()) (void)dump(text.name, found.digest, source, false);
+  const BinaryRequest request(host_backend().compiler(), text);
+  Found found{request.digest(), {}};
   if (find_stored(found.digest, &found.binary) != nullptr) {
     ++counters.hit_memory;
     return found;
   }
-  DiskCache disk = open_disk_cache();
-  if (std::optional<std::string> payload = disk.get(key)) {
+  if (std::optional<std::string> binary = request.find_on_disk()) {
     try {
-      (void)keep(found.digest, *payload, text.entry);
-      found.binary = std::move(*payload);
+      (void)keep(found.digest, *binary, text.entry);
+      found.binary = std::move(*binary);
       ++counters.hit_disk;
       return found;
     } catch (const BackendError& error) {
@@ -117,11 +68,10 @@ Found find_or_compile(const KernelText& text) {
                "' does not load and is compiled again: " + error.what());
     }
   }
-  Backend::Compiled compiled = backend.compile(source);
-  if (!compiled.ok) refuse(text, source, found.digest, compiled);
+  CompileResult compiled = request.compile();
   ++counters.miss;
   (void)keep(found.digest, compiled.binary, text.entry);
-  disk.put(key, compiled.binary);
+  request.publish(compiled.binary);
   found.binary = std::move(compiled.binary);
   return found;
 }

@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "coconet/programs.h"
+#include "jit/compile/nvrtc.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -53,9 +54,9 @@ TEST_CASE("--version and --help succeed and --help shows examples") {
   CHECK_THAT(version.out, StartsWith("coconet 0."));
   const Said help = coconet_command("--help");
   CHECK(help.code == 0);
-  for (const char* command : {"run", "explain", "programs", "doctor"})
+  for (const char* command : {"run", "explain", "compile", "programs", "doctor"})
     CHECK_THAT(help.out, Contains(command));
-  for (const char* command : {"run", "explain"}) {
+  for (const char* command : {"run", "explain", "compile"}) {
     const Said more = coconet_command(std::string(command) + " --help");
     CHECK(more.code == 0);
     CHECK_THAT(more.out, Contains("Examples:") && Contains("--schedule") && Contains("--set"));
@@ -200,4 +201,81 @@ TEST_CASE("doctor says what is here, and fails when no kernel can be compiled") 
   CHECK(broken.code == 1);
   CHECK_THAT(broken.out, Contains("[!!] host compiler") && Contains("/nowhere/c++") &&
                              Contains("COCONET_CXX=/nowhere/c++"));
+}
+
+namespace {
+
+/// A new directory for kernels, removed at the end.
+class KernelDirectory {
+ public:
+  KernelDirectory()
+      : path_(std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".kernels")) {}
+  ~KernelDirectory() { std::filesystem::remove_all(path_); }
+  KernelDirectory(const KernelDirectory&) = delete;
+  KernelDirectory& operator=(const KernelDirectory&) = delete;
+  [[nodiscard]] std::string variable() const {
+    return "COCONET_CACHE_DIR='" + path_.string() + "'";
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("compile fills the cache that run then finds its kernels in") {
+  const KernelDirectory kernels;
+  const std::string command = "compile adam --schedule fused --ranks 2";
+  const Said first = coconet_command(command, kernels.variable());
+  INFO(first.out << first.err);
+  CHECK(first.code == 0);
+  CHECK_THAT(first.out,
+             StartsWith("adam_fused               host     compiled in ") &&
+                 Contains(kernels.path().string() + ": 1 compiled, 0 in the cache already"));
+  CHECK_THAT(coconet_command(command, kernels.variable()).out,
+             Contains(": 0 compiled, 1 in the cache already"));
+  const Said ran = coconet_command(
+      "run adam --schedule fused --set n=100 --world local:2 --iters 1", kernels.variable());
+  CHECK_THAT(ran.out, Contains("1 on disk, 0 from a peer, 0 compiled"));
+  // Another number of ranks is another kernel.
+  CHECK_THAT(coconet_command("compile adam --schedule fused --ranks 3", kernels.variable()).out,
+             Contains(": 1 compiled, 0 in the cache already"));
+}
+
+TEST_CASE(
+    "compile and explain --show kernels work for GPUs where NVRTC is, and say why not elsewhere") {
+  const KernelDirectory kernels;
+  const std::string command = "compile adam --schedule fused --arch sm_90 --arch sm_100 --ranks 8";
+  const Said said = coconet_command(command, kernels.variable());
+  INFO(said.out << said.err);
+  if (!coconet::jit::nvrtc::is_available()) {
+    CHECK(said.code == 1);
+    CHECK_THAT(said.err, Contains("NVRTC is not available: " + coconet::jit::nvrtc::version()));
+    CHECK_THAT(coconet_command("explain adam --show kernels").err,
+               Contains("NVRTC is not available"));
+    return;
+  }
+  CHECK(said.code == 0);
+  CHECK_THAT(said.out, Contains("sm_90 ") && Contains("sm_100") &&
+                           Contains(" registers, 0 bytes spilled") &&
+                           Contains(": 2 compiled, 0 in the cache already"));
+  CHECK_THAT(coconet_command(command, kernels.variable()).out,
+             Contains(": 0 compiled, 2 in the cache already"));
+  CHECK_THAT(coconet_command("compile adam --arch sm_1", kernels.variable()).err,
+             Contains("does not know the architecture 'sm_1'; it knows sm_"));
+
+  const Said table =
+      coconet_command("explain adam --schedule sliced --show kernels", "COCONET_ARCH=sm_100");
+  CHECK_THAT(table.out, StartsWith("kernel ") && Contains("registers") && Contains("adam_slice ") &&
+                            Contains(" sm_100 "));
+}
+
+TEST_CASE("compile refuses to run without a cache to fill") {
+  const Said off = coconet_command("compile adam", "COCONET_CACHE=off");
+  CHECK(off.code == 1);
+  CHECK_THAT(off.err, Contains("COCONET_CACHE is 'off', so the cache cannot be filled; unset it"));
+  const Said full = coconet_command("compile adam", "COCONET_CACHE_DIR=/proc/none");
+  CHECK(full.code == 1);
+  CHECK_THAT(full.err, Contains("the cache in '/proc/none' does not keep what is written to it"));
 }

@@ -39,6 +39,8 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK(parsed.config.log_level == "warn");
   CHECK(parsed.config.cxx == "/usr/bin/c++");
   CHECK(parsed.config.cxx_flags.empty());
+  CHECK(parsed.config.arch.empty());
+  CHECK_FALSE(parsed.config.line_info);
   CHECK(parsed.config.cache_dir.empty());
   CHECK(parsed.config.cache == "rw");
   CHECK(parsed.config.dump_dir.empty());
@@ -50,6 +52,8 @@ TEST_CASE("every variable reaches its field") {
   const Config config = parse({{"COCONET_LOG", "debug"},
                                {"COCONET_CXX", "clang++"},
                                {"COCONET_CXXFLAGS", "-O2 -g"},
+                               {"COCONET_ARCH", "sm_90a"},
+                               {"COCONET_LINE_INFO", "1"},
                                {"COCONET_CACHE_DIR", "/var/kernels"},
                                {"COCONET_CACHE", "ro"},
                                {"COCONET_DUMP_DIR", "/var/dump"},
@@ -58,6 +62,8 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.log_level == "debug");
   CHECK(config.cxx == "clang++");
   CHECK(config.cxx_flags == "-O2 -g");
+  CHECK(config.arch == "sm_90a");
+  CHECK(config.line_info);
   CHECK(config.cache_dir == "/var/kernels");
   CHECK(config.cache == "ro");
   CHECK(config.dump_dir == "/var/dump");
@@ -73,6 +79,12 @@ TEST_CASE("a malformed value is an error with the variable, the value and what i
   CHECK(refusal("COCONET_LOG", "loud") ==
         "COCONET_LOG is 'loud'; it takes trace, debug, info, warn, error or off");
   CHECK(refusal("COCONET_CACHE", "RW") == "COCONET_CACHE is 'RW'; it takes rw, ro or off");
+  for (const char* wrong : {"sm_", "90", "sm_9x", "sm_90ab", "compute_90", "native"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_ARCH", wrong) == "COCONET_ARCH is '" + std::string(wrong) +
+                                                "'; it takes a GPU architecture such as sm_90");
+  }
+  CHECK(refusal("COCONET_LINE_INFO", "yes") == "COCONET_LINE_INFO is 'yes'; it takes 0 or 1");
   for (const char* wrong : {"0", "-0.0", "nan", "inf", "1s", "5 ", " 5", "0x10", "1e999"}) {
     INFO(wrong);
     CHECK(refusal("COCONET_TIMEOUT_S", wrong) == "COCONET_TIMEOUT_S is '" + std::string(wrong) +
@@ -95,8 +107,9 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   REQUIRE(far.size() == 1);
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
-        "ones are COCONET_LOG, COCONET_CXX, COCONET_CXXFLAGS, COCONET_CACHE_DIR, COCONET_CACHE, "
-        "COCONET_DUMP_DIR, COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
+        "ones are COCONET_LOG, COCONET_CXX, COCONET_CXXFLAGS, COCONET_ARCH, "
+        "COCONET_LINE_INFO, COCONET_CACHE_DIR, COCONET_CACHE, COCONET_DUMP_DIR, COCONET_TIMEOUT_S, "
+        "COCONET_COMPILE_TIMEOUT_S");
 }
 
 TEST_CASE("a variable that is set to nothing counts as not set") {

@@ -30,8 +30,8 @@ class TwoArrays {
                   "* in;\n  index_t count;\n};\n\n" +
                   "DEVICE void two_arrays_block(const Args& a, const Block& block) {\n" +
                   statements + "}\nKERNEL_ENTRY(two_arrays)\n";
-    const jit::Backend::Compiled compiled =
-        jit::host_backend().compile(jit::complete_source(text, "host"));
+    const jit::CompileResult compiled =
+        jit::host_backend().compiler().compile(jit::complete_source(text, "host"));
     INFO(compiled.log);
     REQUIRE(compiled.ok);
     kernel_ = jit::load_host_kernel(compiled.binary, text.name);

@@ -35,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int skipped = 77;  // what tests/CMakeLists.txt takes for "skipped"
-constexpr const char* architectures[] = {"sm_80", "sm_90", "sm_100"};
+constexpr const char* architectures[] = {"sm_80", "sm_90", "sm_100", "sm_120"};
 constexpr std::size_t kernels_in_a_compilation = 32;
 
 /// Where kernels come from, by their text without prelude and comments: one of those that are equal
@@ -141,13 +141,13 @@ std::string errors_in(const std::string& log) {
 
 /// What is wrong with `unit` on `architecture`; empty when all is well.
 std::string fault_of(const Unit& unit, const char* architecture) {
-  const jit::nvrtc::Result result = jit::nvrtc::compile(unit.source, architecture);
+  const jit::CompileResult result = jit::NvrtcCompiler(architecture).compile(unit.source);
   if (!result.ok)
     return errors_in(result.log) + architecture + ", one of: " + unit.from.begin()->second +
            " ...\n";
   std::string faults;
   std::set<std::string> seen;
-  for (const jit::nvrtc::KernelResources& kernel : result.kernels) {
+  for (const jit::KernelResources& kernel : result.kernels) {
     seen.insert(kernel.entry);
     if (kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0) continue;
     faults += kernel.entry + " spills " + std::to_string(kernel.spill_store_bytes) + " bytes on " +
@@ -189,5 +189,5 @@ TEST_CASE("every kernel that tests emit compiles for every architecture and spil
   for (const std::string& fault : faults) UNSCOPED_INFO(fault);
   CHECK(faults.empty());
   std::cout << texts.size() << " kernels compiled with NVRTC " << jit::nvrtc::version()
-            << " for sm_80, sm_90 and sm_100" << std::endl;
+            << " for sm_80, sm_90, sm_100 and sm_120" << std::endl;
 }

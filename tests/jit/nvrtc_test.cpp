@@ -14,7 +14,7 @@ extern "C" __global__ void plain(float* x) { x[threadIdx.x] *= 2.0f; }
 extern "C" __global__ void indexed(Args a) { a.p[a.own][threadIdx.x] = a.p[0][threadIdx.x]; }
 )";
 
-const nvrtc::KernelResources* find(const nvrtc::Result& result, const std::string& entry) {
+const KernelResources* find(const CompileResult& result, const std::string& entry) {
   for (const auto& kernel : result.kernels) {
     if (kernel.entry == entry) return &kernel;
   }
@@ -26,19 +26,19 @@ const nvrtc::KernelResources* find(const nvrtc::Result& result, const std::strin
 TEST_CASE("without NVRTC a compilation says why") {
   if (nvrtc::is_available()) return;
   CHECK_FALSE(nvrtc::version().empty());
-  CHECK_THROWS_AS(nvrtc::compile(two_kernels, "sm_90"), coconet::CompileError);
-  CHECK_THROWS_WITH(nvrtc::compile(two_kernels, "sm_90"),
-                    "NVRTC is not available: " + nvrtc::version() + ".");
+  CHECK(nvrtc::architectures().empty());
+  CHECK_THROWS_AS(NvrtcCompiler("sm_90"), coconet::CompileError);
+  CHECK_THROWS_WITH(NvrtcCompiler("sm_90"), "NVRTC is not available: " + nvrtc::version() + ".");
 }
 
 TEST_CASE("NVRTC compiles to a cubin and reports each kernel's resources") {
   if (!nvrtc::is_available()) return;
-  for (const char* arch : {"sm_80", "sm_90", "sm_100"}) {
+  for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"}) {
     INFO(arch);
-    const nvrtc::Result result = nvrtc::compile(two_kernels, arch);
+    const CompileResult result = NvrtcCompiler(arch).compile(two_kernels);
     INFO(result.log);
     REQUIRE(result.ok);
-    CHECK(result.cubin.substr(1, 3) == "ELF");
+    CHECK(result.binary.substr(1, 3) == "ELF");
     REQUIRE(result.kernels.size() == 2);
     const auto* plain = find(result, "plain");
     const auto* indexed = find(result, "indexed");
@@ -55,7 +55,7 @@ TEST_CASE("NVRTC compiles to a cubin and reports each kernel's resources") {
 
 TEST_CASE("spills are reported") {
   if (!nvrtc::is_available()) return;
-  const nvrtc::Result result = nvrtc::compile(R"(
+  const CompileResult result = NvrtcCompiler("sm_90").compile(R"(
 extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float* x) {
   float v[96];
   for (int i = 0; i < 96; ++i) v[i] = x[i * 1024 + threadIdx.x];
@@ -66,8 +66,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float* x) {
   }
   for (int i = 0; i < 96; ++i) x[i * 1024 + threadIdx.x] = v[i];
 }
-)",
-                                              "sm_90");
+)");
   REQUIRE(result.ok);
   REQUIRE(result.kernels.size() == 1);
   CHECK(result.kernels[0].spill_store_bytes > 0);
@@ -79,21 +78,60 @@ TEST_CASE("products and sums are not contracted") {
   const char* text = R"(extern "C" __global__ void k(float* x) { x[0] = x[1] * x[2] + x[3]; })";
   const char* fused =
       R"(extern "C" __global__ void k(float* x) { x[0] = fmaf(x[1], x[2], x[3]); })";
-  CHECK(nvrtc::compile(text, "sm_90").cubin != nvrtc::compile(fused, "sm_90").cubin);
+  const NvrtcCompiler compiler("sm_90");
+  CHECK(compiler.compile(text).binary != compiler.compile(fused).binary);
 }
 
 TEST_CASE("an error in CUDA text comes with its line") {
   if (!nvrtc::is_available()) return;
-  const nvrtc::Result result = nvrtc::compile("int a;\nint b = nothing;\n", "sm_90");
+  const CompileResult result = NvrtcCompiler("sm_90").compile("int a;\nint b = nothing;\n");
   CHECK_FALSE(result.ok);
-  CHECK(result.cubin.empty());
+  CHECK(result.binary.empty());
   CHECK(result.log.find("kernel.cu(2): error:") != std::string::npos);
   CHECK(result.log.find("NVRTC for sm_90: NVRTC_ERROR_COMPILATION") != std::string::npos);
 }
 
-TEST_CASE("an architecture that NVRTC does not know is refused with its name") {
+TEST_CASE("an architecture that NVRTC does not know is refused with those that it knows") {
   if (!nvrtc::is_available()) return;
-  const nvrtc::Result result = nvrtc::compile(two_kernels, "sm_1");
-  CHECK_FALSE(result.ok);
-  CHECK(result.log.find("NVRTC for sm_1: NVRTC_ERROR_INVALID_OPTION") != std::string::npos);
+  for (const char* arch : {"sm_1", "sm_90ab", "compute_90", "sm_", ""}) {
+    CHECK_THROWS_WITH(
+        NvrtcCompiler(arch), "NVRTC " + nvrtc::version() + " does not know the architecture '" +
+                                 arch + "'; it knows " +
+                                 [] {
+                                   std::string all;
+                                   for (const std::string& name : nvrtc::architectures())
+                                     all += (all.empty() ? "" : ", ") + name;
+                                   return all;
+                                 }() +
+                                 ".");
+  }
+  CHECK(NvrtcCompiler("sm_90a").compile(two_kernels).ok);
+}
+
+TEST_CASE("a key tells architectures, options and sources apart, and line numbers are on request") {
+  if (!nvrtc::is_available()) return;
+  const NvrtcCompiler plain("sm_90");
+  const NvrtcCompiler lines("sm_90", true);
+  CHECK(plain.key("a", "k").digest() == NvrtcCompiler("sm_90").key("a", "k").digest());
+  CHECK(plain.key("a", "k").digest() != plain.key("b", "k").digest());
+  CHECK(plain.key("a", "k").digest() != plain.key("a", "l").digest());
+  CHECK(plain.key("a", "k").digest() != lines.key("a", "k").digest());
+  CHECK(plain.key("a", "k").digest() != NvrtcCompiler("sm_80").key("a", "k").digest());
+  CHECK(plain.key("a", "k").text().find("NVRTC " + nvrtc::version() + " /") != std::string::npos);
+  CHECK(plain.compile(two_kernels).binary.find(".debug_line") == std::string::npos);
+  CHECK(lines.compile(two_kernels).binary.find(".debug_line") != std::string::npos);
+}
+
+TEST_CASE("shared memory is reported") {
+  if (!nvrtc::is_available()) return;
+  const CompileResult result = NvrtcCompiler("sm_90").compile(R"(
+extern "C" __global__ void turned(float* x) {
+  __shared__ float row[256];
+  row[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = row[255 - threadIdx.x];
+}
+)");
+  REQUIRE(result.kernels.size() == 1);
+  CHECK(result.kernels[0].shared_bytes >= 1024);
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "jit/cache/cache.h"
+#include "jit/compile/compiler.h"
 
 namespace coconet::jit {
 
@@ -23,18 +23,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// The prelude half that its kernels are written over: "host" or "cuda".
-  [[nodiscard]] virtual std::string_view target() const = 0;
-  /// Everything that the binary of `source` depends on.
-  [[nodiscard]] virtual CacheKey key(std::string_view source, std::string_view entry) const = 0;
-
-  struct Compiled {
-    bool ok = false;
-    std::string binary;
-    std::string command;
-    std::string log;
-  };
-  [[nodiscard]] virtual Compiled compile(std::string_view source) const = 0;
+  /// Makes the binaries that `load` takes.
+  [[nodiscard]] virtual const Compiler& compiler() const = 0;
   /// Throws BackendError when the binary cannot be loaded or lacks `entry`.
   [[nodiscard]] virtual std::shared_ptr<const Kernel> load(std::string_view binary,
                                                            const std::string& entry) const = 0;

@@ -78,26 +78,7 @@ class HostBackend final : public Backend {
   HostBackend() : compiler_(config().cxx, config().cxx_flags, config().compile_timeout) {}
 
   [[nodiscard]] std::string_view name() const override { return "host"; }
-  [[nodiscard]] std::string_view target() const override { return "host"; }
-
-  [[nodiscard]] CacheKey key(std::string_view source, std::string_view entry) const override {
-    CacheKey key;
-    key.add("target", "host");
-    key.add("entry", entry);
-    key.add("compiler", compiler_.identity());
-    std::string options;
-    for (const std::string& option : compiler_.options()) options += option + "\n";
-    key.add("options", options);
-    key.add("isa", HostCompiler::resolved_isa());
-    key.add("source", source);
-    return key;
-  }
-
-  [[nodiscard]] Compiled compile(std::string_view source) const override {
-    CompileResult result = compiler_.compile(source);
-    return {result.ok, std::move(result.binary), std::move(result.command), std::move(result.log)};
-  }
-
+  [[nodiscard]] const Compiler& compiler() const override { return compiler_; }
   [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
                                                    const std::string& entry) const override {
     return load_host_kernel(binary, entry);

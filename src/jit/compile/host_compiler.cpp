@@ -211,6 +211,19 @@ std::string HostCompiler::resolved_isa() {
   return name + " flags " + hash.str();
 }
 
+CacheKey HostCompiler::key(std::string_view source, std::string_view entry) const {
+  CacheKey key;
+  key.add("target", "host");
+  key.add("entry", entry);
+  key.add("compiler", identity_);
+  std::string options;
+  for (const std::string& option : options_) options += option + "\n";
+  key.add("options", options);
+  key.add("isa", resolved_isa());
+  key.add("source", source);
+  return key;
+}
+
 CompileResult HostCompiler::compile(std::string_view source) const {
   const TemporaryDirectory directory;
   const std::string inside = directory.path().string() + "/";

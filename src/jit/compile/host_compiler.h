@@ -6,22 +6,22 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/compile/compiler.h"
+
 namespace coconet::jit {
 
-/// The outcome of one compilation that ran.
-struct CompileResult {
-  bool ok = false;
-  std::string binary;   ///< the shared object's bytes when ok
-  std::string log;      ///< what the compiler printed
-  std::string command;  ///< the command as one would type it
-};
-
-class HostCompiler {
+class HostCompiler final : public Compiler {
  public:
   /// `compiler`: a path or a name on PATH. `extra_flags`: split at blanks, appended. Throws CompileError, naming
   /// COCONET_CXX, when there is no such program or it cannot run.
   HostCompiler(const std::string& compiler, const std::string& extra_flags,
                std::chrono::milliseconds timeout);
+
+  [[nodiscard]] std::string_view target() const override { return "host"; }
+  [[nodiscard]] std::string_view arch() const override { return "host"; }
+  [[nodiscard]] CacheKey key(std::string_view source, std::string_view entry) const override;
+  /// A death by signal or a timeout is a failure with a log that says so.
+  [[nodiscard]] CompileResult compile(std::string_view source) const override;
 
   /// Resolved path.
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -32,9 +32,6 @@ class HostCompiler {
   [[nodiscard]] static std::string resolved_isa();
   /// The options, in order, without file names.
   [[nodiscard]] const std::vector<std::string>& options() const { return options_; }
-
-  /// Compiles `source`. A death by signal or a timeout is a failure with a log that says so.
-  [[nodiscard]] CompileResult compile(std::string_view source) const;
 
  private:
   std::string path_;

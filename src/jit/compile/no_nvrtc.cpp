@@ -2,18 +2,31 @@
 #include "coconet/error.h"
 #include "jit/compile/nvrtc.h"
 
-namespace coconet::jit::nvrtc {
+namespace coconet::jit {
 
-bool is_available() {
+bool nvrtc::is_available() {
   return false;
 }
 
-std::string version() {
+std::string nvrtc::version() {
   return "coconet-jit was built without CUDA's nvrtc.h";
 }
 
-Result compile(std::string_view, std::string_view) {
-  throw CompileError("NVRTC is not available: " + version() + ".");
+std::vector<std::string> nvrtc::architectures() {
+  return {};
 }
 
-}  // namespace coconet::jit::nvrtc
+NvrtcCompiler::NvrtcCompiler(std::string_view, bool) {
+  throw CompileError("NVRTC is not available: " + nvrtc::version() + ".");
+}
+
+// No object exists to call these.
+CacheKey NvrtcCompiler::key(std::string_view, std::string_view) const {
+  return {};
+}
+
+CompileResult NvrtcCompiler::compile(std::string_view) const {
+  return {};
+}
+
+}  // namespace coconet::jit

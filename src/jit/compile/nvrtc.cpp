@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <nvrtc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +12,7 @@
 
 #include "coconet/error.h"
 
-namespace coconet::jit::nvrtc {
+namespace coconet::jit {
 namespace {
 
 // The prelude is C++20, which NVRTC takes from 12.0 on.
@@ -27,8 +28,11 @@ struct Library {
   decltype(&nvrtcGetProgramLog) log = nullptr;
   decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
   decltype(&nvrtcGetCUBIN) cubin = nullptr;
+  decltype(&nvrtcGetNumSupportedArchs) architecture_count = nullptr;
+  decltype(&nvrtcGetSupportedArchs) architectures = nullptr;
   int major = 0;
   int minor = 0;
+  std::string file;         ///< path, size and modification time: changes with every build of it
   std::string unavailable;  ///< why nothing above is set; empty when all is
 };
 
@@ -56,6 +60,15 @@ void look_up(void* handle, const char* name, Function& into, std::string& missin
   if (into == nullptr) missing = name;
 }
 
+// What tells two builds of the same version apart: the file that `symbol` was loaded from.
+std::string file_of(const void* symbol) {
+  Dl_info info{};
+  struct stat status {};
+  if (dladdr(symbol, &info) == 0 || stat(info.dli_fname, &status) != 0) return {};
+  return std::string(info.dli_fname) + " size " + std::to_string(status.st_size) + " modified " +
+         std::to_string(status.st_mtim.tv_sec) + " s";
+}
+
 // The handle is never closed: NVRTC keeps threads and tables until the process ends.
 Library load() {
   Library nvrtc;
@@ -75,6 +88,8 @@ Library load() {
   look_up(handle, "nvrtcGetProgramLog", nvrtc.log, missing);
   look_up(handle, "nvrtcGetCUBINSize", nvrtc.cubin_size, missing);
   look_up(handle, "nvrtcGetCUBIN", nvrtc.cubin, missing);
+  look_up(handle, "nvrtcGetNumSupportedArchs", nvrtc.architecture_count, missing);
+  look_up(handle, "nvrtcGetSupportedArchs", nvrtc.architectures, missing);
   if (!missing.empty()) {
     nvrtc.unavailable = "libnvrtc has no function " + missing;
   } else if (nvrtc.version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS ||
@@ -82,6 +97,7 @@ Library load() {
     nvrtc.unavailable = "libnvrtc is " + std::to_string(nvrtc.major) + "." +
                         std::to_string(nvrtc.minor) + ", and 12.0 or later is needed";
   }
+  nvrtc.file = file_of(reinterpret_cast<const void*>(nvrtc.version));
   return nvrtc;
 }
 
@@ -158,46 +174,87 @@ std::vector<KernelResources> parse_resources(std::string_view log) {
     kernel.stack_bytes += number_before(line, " bytes stack frame");
     kernel.spill_store_bytes += number_before(line, " bytes spill stores");
     kernel.spill_load_bytes += number_before(line, " bytes spill loads");
+    kernel.shared_bytes = std::max(kernel.shared_bytes, number_before(line, " bytes smem"));
   }
   return kernels;
 }
 
 }  // namespace
 
-bool is_available() {
+bool nvrtc::is_available() {
   return library().unavailable.empty();
 }
 
-std::string version() {
+std::string nvrtc::version() {
   const Library& nvrtc = library();
   if (!nvrtc.unavailable.empty()) return nvrtc.unavailable;
   return std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor);
 }
 
-Result compile(std::string_view source, std::string_view arch) {
+std::vector<std::string> nvrtc::architectures() {
   const Library& nvrtc = library();
-  if (!nvrtc.unavailable.empty())
-    throw CompileError("NVRTC is not available: " + nvrtc.unavailable + ".");
-  const CudaProgram program(nvrtc, std::string(source));
-  const std::string architecture = "--gpu-architecture=" + std::string(arch);
+  int count = 0;
+  if (!nvrtc.unavailable.empty() || nvrtc.architecture_count(&count) != NVRTC_SUCCESS) return {};
+  std::vector<int> numbers(static_cast<std::size_t>(count));
+  if (nvrtc.architectures(numbers.data()) != NVRTC_SUCCESS) return {};
+  std::vector<std::string> names;
+  for (const int number : numbers) names.push_back("sm_" + std::to_string(number));
+  return names;
+}
+
+NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info) : arch_(arch) {
+  if (!nvrtc::is_available())
+    throw CompileError("NVRTC is not available: " + nvrtc::version() + ".");
+  const std::vector<std::string> known = nvrtc::architectures();
+  // sm_90a and sm_100f are variants of the architecture that their number names.
+  const std::string plain = arch_.substr(0, arch_.find_last_of("0123456789") + 1);
+  if (arch_.size() > plain.size() + 1 ||
+      std::find(known.begin(), known.end(), plain) == known.end()) {
+    std::string all;
+    for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+    throw CompileError("NVRTC " + nvrtc::version() + " does not know the architecture '" + arch_ +
+                       "'; it knows " + all + ".");
+  }
   // No contraction: every schedule and every target must give the same bits. Lambdas with template parameters, which
   // the dialect has, are functions of the host unless functions are the device's by default.
-  const auto options = std::to_array<const char*>({architecture.c_str(), "--std=c++20",
-                                                   "--device-as-default-execution-space",
-                                                   "--fmad=false", "--ptxas-options=-v"});
+  options_ = {"--gpu-architecture=" + arch_, "--std=c++20", "--device-as-default-execution-space",
+              "--fmad=false", "--ptxas-options=-v"};
+  if (line_info) options_.emplace_back("--generate-line-info");
+}
+
+CacheKey NvrtcCompiler::key(std::string_view source, std::string_view entry) const {
+  CacheKey key;
+  key.add("target", "cuda");
+  key.add("entry", entry);
+  key.add("compiler", "NVRTC " + nvrtc::version() + " " + library().file);
+  std::string options;
+  for (const std::string& option : options_) options += option + "\n";
+  key.add("options", options);
+  key.add("isa", arch_);
+  key.add("source", source);
+  return key;
+}
+
+CompileResult NvrtcCompiler::compile(std::string_view source) const {
+  const Library& nvrtc = library();
+  const CudaProgram program(nvrtc, std::string(source));
+  CompileResult result;
+  std::vector<const char*> options;
+  result.command = "nvrtc";
+  for (const std::string& option : options_) {
+    options.push_back(option.c_str());
+    result.command += " " + option;
+  }
   const nvrtcResult compiled =
       nvrtc.compile_program(program.get(), static_cast<int>(options.size()), options.data());
 
-  Result result;
   result.log = program.fetch(nvrtc.log_size, nvrtc.log);
   if (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
   result.kernels = parse_resources(result.log);
-  if (compiled == NVRTC_SUCCESS) result.cubin = program.fetch(nvrtc.cubin_size, nvrtc.cubin);
-  result.ok = !result.cubin.empty();
-  if (!result.ok)
-    result.log +=
-        std::string("NVRTC for ") + std::string(arch) + ": " + nvrtc.error_string(compiled);
+  if (compiled == NVRTC_SUCCESS) result.binary = program.fetch(nvrtc.cubin_size, nvrtc.cubin);
+  result.ok = !result.binary.empty();
+  if (!result.ok) result.log += "NVRTC for " + arch_ + ": " + nvrtc.error_string(compiled);
   return result;
 }
 
-}  // namespace coconet::jit::nvrtc
+}  // namespace coconet::jit

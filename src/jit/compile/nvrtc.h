@@ -5,29 +5,35 @@
 #include <string_view>
 #include <vector>
 
-namespace coconet::jit::nvrtc {
+#include "jit/compile/compiler.h"
 
-/// Resources of one kernel as ptxas reports them.
-struct KernelResources {
-  std::string entry;
-  int registers = 0;
-  int stack_bytes = 0;
-  int spill_store_bytes = 0;
-  int spill_load_bytes = 0;
-};
+namespace coconet::jit {
 
-struct Result {
-  bool ok = false;
-  std::string cubin;
-  std::string log;
-  std::vector<KernelResources> kernels;
-};
+namespace nvrtc {
 
 /// Whether the library was built with NVRTC support and libnvrtc can be loaded.
 [[nodiscard]] bool is_available();
 /// "13.0", or why it is not available.
 [[nodiscard]] std::string version();
-/// Compiles `source` (prelude included) for `arch`, "sm_90". Throws CompileError when NVRTC is not available.
-[[nodiscard]] Result compile(std::string_view source, std::string_view arch);
+/// The architectures that it compiles for, "sm_75", "sm_80", ...; none when it is not available.
+[[nodiscard]] std::vector<std::string> architectures();
 
-}  // namespace coconet::jit::nvrtc
+}  // namespace nvrtc
+
+class NvrtcCompiler final : public Compiler {
+ public:
+  /// For `arch`, "sm_90" or "sm_90a", with line numbers for profilers if `line_info`. Throws CompileError when NVRTC is
+  /// not available or does not know `arch`.
+  explicit NvrtcCompiler(std::string_view arch, bool line_info = false);
+
+  [[nodiscard]] std::string_view target() const override { return "cuda"; }
+  [[nodiscard]] std::string_view arch() const override { return arch_; }
+  [[nodiscard]] CacheKey key(std::string_view source, std::string_view entry) const override;
+  [[nodiscard]] CompileResult compile(std::string_view source) const override;
+
+ private:
+  std::string arch_;
+  std::vector<std::string> options_;
+};
+
+}  // namespace coconet::jit

@@ -49,6 +49,22 @@ bool read_cxx_flags(std::string_view text, Config& config) {
   return true;
 }
 
+// sm_ and a number; behind it may be the a or f of a variant, as in sm_90a.
+bool read_arch(std::string_view text, Config& config) {
+  if (!text.starts_with("sm_")) return false;
+  std::string_view number = text.substr(3);
+  if (number.ends_with('a') || number.ends_with('f')) number.remove_suffix(1);
+  if (number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos)
+    return false;
+  config.arch = text;
+  return true;
+}
+
+bool read_line_info(std::string_view text, Config& config) {
+  config.line_info = text == "1";
+  return text == "0" || text == "1";
+}
+
 // Absolute, because the application may change its working directory later.
 bool read_directory(std::string_view text, std::filesystem::path& into) {
   std::error_code error;
@@ -91,7 +107,7 @@ struct Row {
 };
 
 // In the order of `Config`.
-constexpr std::array<Row, 8> rows{{
+constexpr std::array<Row, 10> rows{{
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
@@ -101,6 +117,11 @@ constexpr std::array<Row, 8> rows{{
     {{"COCONET_CXXFLAGS", "options, split at blanks", "none",
       "appended to the options of host kernels"},
      read_cxx_flags},
+    {{"COCONET_ARCH", "a GPU architecture such as sm_90", "none",
+      "what `coconet compile` and `coconet explain --show kernels` compile for without --arch"},
+     read_arch},
+    {{"COCONET_LINE_INFO", "0 or 1", "0", "whether GPU kernels carry line numbers, for profilers"},
+     read_line_info},
     {{"COCONET_CACHE_DIR", "a directory",
       "kernel_cache in the source tree for a build that is not installed, else "
       "$XDG_CACHE_HOME/coconet-jit, "

@@ -1,0 +1,44 @@
+// Compilers: how a kernel's text becomes a binary. One class for each kind.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/cache/cache.h"
+
+namespace coconet::jit {
+
+/// What one kernel takes of a GPU's multiprocessor, as its assembler reports it.
+struct KernelResources {
+  std::string entry;
+  int registers = 0;          ///< per thread
+  int stack_bytes = 0;        ///< per thread
+  int spill_store_bytes = 0;  ///< per thread
+  int spill_load_bytes = 0;   ///< per thread
+  int shared_bytes = 0;       ///< per block
+};
+
+/// The outcome of one compilation that ran.
+struct CompileResult {
+  bool ok = false;
+  std::string binary;                    ///< when ok: a shared object's or a cubin's bytes
+  std::string log;                       ///< what the compiler printed
+  std::string command;                   ///< the command as one would type it
+  std::vector<KernelResources> kernels;  ///< GPUs only
+};
+
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  /// The prelude half that its kernels are written over: "host" or "cuda".
+  [[nodiscard]] virtual std::string_view target() const = 0;
+  /// What it compiles for: "host", or a GPU's architecture, "sm_90".
+  [[nodiscard]] virtual std::string_view arch() const = 0;
+  /// Everything that the binary of `source` depends on.
+  [[nodiscard]] virtual CacheKey key(std::string_view source, std::string_view entry) const = 0;
+  /// `source` with its prelude.
+  [[nodiscard]] virtual CompileResult compile(std::string_view source) const = 0;
+};
+
+}  // namespace coconet::jit
