@@ -19,6 +19,8 @@ struct Config {
   /// COCONET_ARCH: the GPU architecture to compile kernels for, "sm_90"; empty: what the command asks for
   std::string arch;
   bool line_info = false;  ///< COCONET_LINE_INFO: line numbers in GPU kernels, for profilers
+  /// COCONET_CUDA_PATH: directories that CUDA's libraries are looked for in first
+  std::vector<std::filesystem::path> cuda_path;
   std::filesystem::path cache_dir;  ///< COCONET_CACHE_DIR; default $XDG_CACHE_HOME/coconet-jit
   std::string cache = "rw";         ///< COCONET_CACHE: rw, ro or off
   std::filesystem::path

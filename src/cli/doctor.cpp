@@ -2,6 +2,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/doctor_cuda.h"
@@ -135,34 +137,62 @@ void examine_mpi(Findings& findings) {
   }
 }
 
-void examine_cuda(Findings& findings) {
+void examine_nvrtc(Findings& findings) {
   if (jit::nvrtc::is_available()) {
-    findings.here("NVRTC", jit::nvrtc::version());
-  } else {
-    findings.missing("NVRTC", jit::nvrtc::version(), "kernels are not compiled for GPUs",
-                     "install the CUDA toolkit (libnvrtc), and build with its headers present");
+    const std::vector<std::string> known = jit::nvrtc::architectures();
+    findings.here(
+        "NVRTC", jit::nvrtc::version() + ", compiles for " + known.front() + " to " + known.back());
+    return;
   }
+  findings.missing("NVRTC", jit::nvrtc::version(), "kernels are not compiled for GPUs",
+                   "install the CUDA toolkit, or pip install nvidia-cuda-nvrtc and name the "
+                   "directory of libnvrtc.so with COCONET_CUDA_PATH; the build needs nvrtc.h");
+}
+
+void examine_gpus(Findings& findings) {
+  const std::string off = "no GPU is used; the host backend remains";
   const DriverFacts driver = probe_driver();
-  if (!driver.version.empty()) {
-    findings.here("CUDA driver", driver.version);
-  } else {
+  if (driver.version.empty()) {
     findings.missing(
-        "CUDA driver", driver.problem, "no GPU is used; the host backend remains",
+        "CUDA driver", driver.problem, off,
         "install NVIDIA's driver (libcuda.so.1); in a container, start it with --gpus all");
+    return;
   }
-  for (const std::string& gpu : driver.gpus) findings.here("GPU", gpu);
-  if (!driver.version.empty() && driver.gpus.empty()) {
-    findings.missing("GPU", "the driver sees none", "no GPU is used; the host backend remains",
-                     "check CUDA_VISIBLE_DEVICES and nvidia-smi");
+  const std::string nvrtc = jit::nvrtc::is_available() ? jit::nvrtc::version() : "";
+  if (!nvrtc.empty() && driver.major < std::atoi(nvrtc.c_str())) {
+    const std::string major = std::to_string(driver.major);
+    findings.missing(
+        "CUDA driver", driver.version + ", which cannot load what NVRTC " + nvrtc + " makes", off,
+        "install a newer driver, or pip install nvidia-cuda-nvrtc-cu" + major +
+            " and name the directory of its libnvrtc.so." + major + " with COCONET_CUDA_PATH");
+  } else {
+    findings.here("CUDA driver", driver.version);
   }
+  const std::vector<std::string> known = jit::nvrtc::architectures();
+  for (const Gpu& gpu : driver.gpus) {
+    if (gpu.arch.empty() || known.empty() ||
+        std::find(known.begin(), known.end(), gpu.arch) != known.end()) {
+      findings.here("GPU", gpu.description);
+    } else {
+      findings.missing("GPU", gpu.description + ", for which NVRTC " + nvrtc + " does not compile",
+                       "this GPU is not used",
+                       "name the directory of another libnvrtc with COCONET_CUDA_PATH");
+    }
+  }
+  if (driver.gpus.empty())
+    findings.missing("GPU", driver.no_gpu, off, "check CUDA_VISIBLE_DEVICES and nvidia-smi");
+}
+
+void examine_nccl(Findings& findings) {
   const NcclFacts nccl = probe_nccl();
   if (!nccl.version.empty()) {
     findings.here("NCCL", nccl.version);
-  } else {
-    findings.missing("NCCL", nccl.problem,
-                     "no library collectives on GPUs; on the host MPI's are used",
-                     "install libnccl2, or add the directory of libnccl.so.2 to LD_LIBRARY_PATH");
+    return;
   }
+  findings.missing(
+      "NCCL", nccl.problem, "no library collectives on GPUs; on the host MPI's are used",
+      "install libnccl2, or pip install nvidia-nccl-cu13 (-cu12 for CUDA 12) and name the "
+      "directory of libnccl.so.2 with COCONET_CUDA_PATH");
 }
 
 void examine_cache(const Config& config, Findings& findings) {
@@ -231,13 +261,18 @@ void list_environment() {
 int doctor() {
   std::printf("coconet %s\n", std::string(jit::build_info::version).c_str());
   Findings findings;
-  if (const Config* config = examine_config(findings)) {
+  const Config* const config = examine_config(findings);
+  if (config != nullptr) {
     examine_host_compiler(*config, findings);
     examine_cache(*config, findings);
   }
   examine_shared_memory(findings);
   examine_mpi(findings);
-  examine_cuda(findings);
+  if (config != nullptr) {
+    examine_nvrtc(findings);
+    examine_gpus(findings);
+    examine_nccl(findings);
+  }
   list_environment();
   std::printf("%s\n",
               findings.works() ? "The host path works." : "The host path does not work: see [!!].");

@@ -54,6 +54,7 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_CXXFLAGS", "-O2 -g"},
                                {"COCONET_ARCH", "sm_90a"},
                                {"COCONET_LINE_INFO", "1"},
+                               {"COCONET_CUDA_PATH", "/opt/a::/opt/b:"},
                                {"COCONET_CACHE_DIR", "/var/kernels"},
                                {"COCONET_CACHE", "ro"},
                                {"COCONET_DUMP_DIR", "/var/dump"},
@@ -64,6 +65,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.cxx_flags == "-O2 -g");
   CHECK(config.arch == "sm_90a");
   CHECK(config.line_info);
+  CHECK(config.cuda_path == std::vector<std::filesystem::path>{"/opt/a", "/opt/b"});
   CHECK(config.cache_dir == "/var/kernels");
   CHECK(config.cache == "ro");
   CHECK(config.dump_dir == "/var/dump");
@@ -108,8 +110,8 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
         "ones are COCONET_LOG, COCONET_CXX, COCONET_CXXFLAGS, COCONET_ARCH, "
-        "COCONET_LINE_INFO, COCONET_CACHE_DIR, COCONET_CACHE, COCONET_DUMP_DIR, COCONET_TIMEOUT_S, "
-        "COCONET_COMPILE_TIMEOUT_S");
+        "COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, COCONET_DUMP_DIR, "
+        "COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
 }
 
 TEST_CASE("a variable that is set to nothing counts as not set") {

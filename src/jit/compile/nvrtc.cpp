@@ -6,11 +6,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdlib>
 
 #include "coconet/error.h"
+#include "jit/compile/shared_library.h"
 
 namespace coconet::jit {
 namespace {
@@ -36,30 +35,6 @@ struct Library {
   std::string unavailable;  ///< why nothing above is set; empty when all is
 };
 
-void* open_library() {
-  constexpr auto names =
-      std::to_array<const char*>({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
-  for (const char* name : names) {
-    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return handle;
-  }
-  const char* home = std::getenv("CUDA_HOME");
-  for (const std::string& root :
-       {std::string(home != nullptr ? home : ""), std::string("/usr/local/cuda")}) {
-    if (root.empty()) continue;
-    for (const char* name : names) {
-      const std::string path = root + "/lib64/" + name;
-      if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-    }
-  }
-  return nullptr;
-}
-
-template <class Function>
-void look_up(void* handle, const char* name, Function& into, std::string& missing) {
-  into = reinterpret_cast<Function>(dlsym(handle, name));
-  if (into == nullptr) missing = name;
-}
-
 // What tells two builds of the same version apart: the file that `symbol` was loaded from.
 std::string file_of(const void* symbol) {
   Dl_info info{};
@@ -69,29 +44,27 @@ std::string file_of(const void* symbol) {
          std::to_string(status.st_mtim.tv_sec) + " s";
 }
 
-// The handle is never closed: NVRTC keeps threads and tables until the process ends.
 Library load() {
   Library nvrtc;
-  void* handle = open_library();
-  if (handle == nullptr) {
-    nvrtc.unavailable =
-        "there is no libnvrtc on the library path, in $CUDA_HOME/lib64 or in /usr/local/cuda/lib64";
+  const SharedLibrary file({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  if (!file.is_open()) {
+    nvrtc.unavailable = file.problem();
     return nvrtc;
   }
-  std::string missing;
-  look_up(handle, "nvrtcVersion", nvrtc.version, missing);
-  look_up(handle, "nvrtcGetErrorString", nvrtc.error_string, missing);
-  look_up(handle, "nvrtcCreateProgram", nvrtc.create_program, missing);
-  look_up(handle, "nvrtcDestroyProgram", nvrtc.destroy_program, missing);
-  look_up(handle, "nvrtcCompileProgram", nvrtc.compile_program, missing);
-  look_up(handle, "nvrtcGetProgramLogSize", nvrtc.log_size, missing);
-  look_up(handle, "nvrtcGetProgramLog", nvrtc.log, missing);
-  look_up(handle, "nvrtcGetCUBINSize", nvrtc.cubin_size, missing);
-  look_up(handle, "nvrtcGetCUBIN", nvrtc.cubin, missing);
-  look_up(handle, "nvrtcGetNumSupportedArchs", nvrtc.architecture_count, missing);
-  look_up(handle, "nvrtcGetSupportedArchs", nvrtc.architectures, missing);
+  std::vector<std::string> missing;
+  file.find("nvrtcVersion", nvrtc.version, missing);
+  file.find("nvrtcGetErrorString", nvrtc.error_string, missing);
+  file.find("nvrtcCreateProgram", nvrtc.create_program, missing);
+  file.find("nvrtcDestroyProgram", nvrtc.destroy_program, missing);
+  file.find("nvrtcCompileProgram", nvrtc.compile_program, missing);
+  file.find("nvrtcGetProgramLogSize", nvrtc.log_size, missing);
+  file.find("nvrtcGetProgramLog", nvrtc.log, missing);
+  file.find("nvrtcGetCUBINSize", nvrtc.cubin_size, missing);
+  file.find("nvrtcGetCUBIN", nvrtc.cubin, missing);
+  file.find("nvrtcGetNumSupportedArchs", nvrtc.architecture_count, missing);
+  file.find("nvrtcGetSupportedArchs", nvrtc.architectures, missing);
   if (!missing.empty()) {
-    nvrtc.unavailable = "libnvrtc has no function " + missing;
+    nvrtc.unavailable = "libnvrtc has no function " + missing.front();
   } else if (nvrtc.version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS ||
              nvrtc.major < least_major) {
     nvrtc.unavailable = "libnvrtc is " + std::to_string(nvrtc.major) + "." +

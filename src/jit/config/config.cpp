@@ -72,6 +72,17 @@ bool read_directory(std::string_view text, std::filesystem::path& into) {
   return !error;
 }
 
+bool read_cuda_path(std::string_view text, Config& config) {
+  config.cuda_path.clear();
+  while (!text.empty()) {
+    const std::string_view directory = text.substr(0, text.find(':'));
+    if (!directory.empty() && !read_directory(directory, config.cuda_path.emplace_back()))
+      return false;
+    text.remove_prefix(std::min(directory.size() + 1, text.size()));
+  }
+  return true;
+}
+
 bool read_cache_dir(std::string_view text, Config& config) {
   return read_directory(text, config.cache_dir);
 }
@@ -107,7 +118,7 @@ struct Row {
 };
 
 // In the order of `Config`.
-constexpr std::array<Row, 10> rows{{
+constexpr std::array<Row, 11> rows{{
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
@@ -122,6 +133,9 @@ constexpr std::array<Row, 10> rows{{
      read_arch},
     {{"COCONET_LINE_INFO", "0 or 1", "0", "whether GPU kernels carry line numbers, for profilers"},
      read_line_info},
+    {{"COCONET_CUDA_PATH", "directories, divided by colons", "none",
+      "where libcuda, libnvrtc and libnccl are looked for first"},
+     read_cuda_path},
     {{"COCONET_CACHE_DIR", "a directory",
       "kernel_cache in the source tree for a build that is not installed, else "
       "$XDG_CACHE_HOME/coconet-jit, "
