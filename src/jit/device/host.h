@@ -28,7 +28,8 @@ DEVICE Block alone(const Block&) { return Block{0, 1}; }
 #define KERNEL_ENTRY(name)                                                                         \
   extern "C" __attribute__((visibility("default"))) void name(const Args* args, index_t block_index, \
                                                               index_t block_count) {               \
-    name##_block(*args, Block{block_index, block_count});                                          \
+    const Args local = *args; /* no store of the kernel can change it */                           \
+    name##_block(local, Block{block_index, block_count});                                          \
   }
 
 // ---- bits and math ------------------------------------------------------------------------------------------
