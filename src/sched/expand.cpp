@@ -1,4 +1,4 @@
-// Rewrites that turn collectives of means and reductions across ranks into what can be run.
+// Rewrites that turn reductions across ranks and late reads of a state into what can be run.
 #include "sched/expand.h"
 
 #include <algorithm>
@@ -14,35 +14,6 @@ using ir::Graph;
 using ir::Node;
 using ir::Op;
 using ir::ValueId;
-
-Graph expand_means(const Graph& graph) {
-  Rewriter rewriter(graph);
-  for (ValueId id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.at(id);
-    const bool is_mean = ir::is_collective(node.op) && node.op != Op::all_gather &&
-                         node.op != Op::broadcast && node.attributes.reduction == Reduction::mean;
-    if (!is_mean || graph.fusion_of(id) != nullptr) {
-      rewriter.copy(id);
-      continue;
-    }
-    Node total = node;
-    total.name = rewriter.fresh_name(node.name + ".sum");
-    total.operands = {rewriter.map(node.operands.front())};
-    total.attributes.reduction = Reduction::sum;
-    Node ranks;
-    ranks.op = Op::constant;
-    ranks.attributes.number =
-        graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
-    Node mean;
-    mean.op = Op::divide;
-    mean.name = node.name;
-    mean.user_named = node.user_named;
-    mean.origin = node.origin;
-    mean.operands = {rewriter.add(std::move(total)), rewriter.add(std::move(ranks))};
-    rewriter.set(id, rewriter.add(std::move(mean)));
-  }
-  return rewriter.finish();
-}
 
 Graph expand_cross_rank_reductions(const Graph& graph) {
   Rewriter rewriter(graph);

@@ -209,7 +209,6 @@ std::string_view to_string(KernelStep::Kind kind) {
 Plan lower(const ir::Graph& graph) {
   check_kernels(graph);
   Graph rewritten = drop_dead(graph);
-  rewritten = expand_means(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);
   rewritten = expand_overwritten_reads(rewritten);
   Plan plan = Lowering(std::move(rewritten)).run();

@@ -18,8 +18,12 @@
 
 namespace coconet::test {
 
-inline constexpr Reduction reductions[] = {Reduction::sum, Reduction::max, Reduction::min,
-                                           Reduction::prod};
+/// Those that collectives take of `dtype`.
+inline std::vector<Reduction> reductions_of(DType dtype) {
+  std::vector<Reduction> all = {Reduction::sum, Reduction::max, Reduction::min, Reduction::prod};
+  if (is_float(dtype)) all.push_back(Reduction::mean);
+  return all;
+}
 
 inline void expect(bool holds, const std::string& claim) {
   if (!holds) throw std::runtime_error("not so: " + claim);
@@ -56,6 +60,7 @@ inline Bytes reduced(int ranks, std::size_t first, std::size_t count, DType dtyp
       const double other = load_element(dtype, parts[rank].data(), i);
       switch (reduction) {
         case Reduction::sum:
+        case Reduction::mean:
           value += other;
           break;
         case Reduction::max:
@@ -67,6 +72,10 @@ inline Bytes reduced(int ranks, std::size_t first, std::size_t count, DType dtyp
         default:
           value *= other;
       }
+    }
+    if (reduction == Reduction::mean) {
+      // In the type that sums are kept in.
+      value = dtype == f64 ? value / ranks : static_cast<float>(value) / static_cast<float>(ranks);
     }
     store_element(dtype, result.data(), i, value);
   }
@@ -140,7 +149,7 @@ inline void check_all_collectives(jit::Group& group) {
       counts.push_back(uneven[shape]);
     }
     for (const DType dtype : all_dtypes) {
-      for (const Reduction reduction : reductions)
+      for (const Reduction reduction : reductions_of(dtype))
         check_collectives(group, counts, dtype, reduction);
     }
   }

@@ -54,9 +54,19 @@ TEST_CASE("combine takes its operands in order", "[comm]") {
   float inout = -0.0F;
   jit::combine(f32, Reduction::max, &in, &inout, 1);
   CHECK(std::signbit(inout));
-  CHECK_THROWS_WITH(
-      jit::combine(f32, Reduction::mean, &in, &inout, 1),
-      "a library collective was asked for a mean; it is a sum that the caller divides");
+  CHECK_THROWS_WITH(jit::combine(f32, Reduction::mean, &in, &inout, 1),
+                    "a mean was asked for where only sums are taken, or of integers");
+  CHECK_THROWS_AS(jit::divide(i32, &inout, 1, 2), InternalError);
+}
+
+TEST_CASE("a mean is rounded once, and its sum does not overflow", "[comm]") {
+  REQUIRE_NOTHROW(World::local(3, [](World& world) {
+    double in = 0, out = 0;
+    store_element(f16, &in, 0, 60000);  // 65504 is the largest
+    world.comm()->group({0, 1, 2})->all_reduce(&in, &out, 1, f16, Reduction::mean);
+    test::expect(load_element(f16, &out, 0) == load_element(f16, &in, 0),
+                 "the mean of equal numbers is that number");
+  }));
 }
 
 TEST_CASE("buffers of a world are typed, zeroed and seen by every rank", "[comm]") {

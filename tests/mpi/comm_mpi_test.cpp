@@ -31,7 +31,7 @@ TEST_CASE("messages that are too long for shared memory arrive by MPI") {
   for (const DType dtype : all_dtypes) {
     std::vector<std::size_t> counts(all.begin(), all.end());
     counts[0] = jit::CopyGroup::capacity / size_of(dtype) + 1;
-    for (const Reduction reduction : test::reductions) {
+    for (const Reduction reduction : test::reductions_of(dtype)) {
       REQUIRE_NOTHROW(test::check_collectives(*group, counts, dtype, reduction));
     }
   }
@@ -55,7 +55,7 @@ TEST_CASE(
     std::vector<std::size_t> counts(down.begin(), down.end());
     counts[0] = length;
     for (const DType dtype : all_dtypes) {
-      for (const Reduction reduction : test::reductions) {
+      for (const Reduction reduction : test::reductions_of(dtype)) {
         REQUIRE_NOTHROW(
             test::check_collectives(*group, counts, dtype, reduction, shared_in, shared_out));
       }

@@ -56,7 +56,7 @@ A apply(A a, A b) {
     const auto x = static_cast<Wrapping>(a), y = static_cast<Wrapping>(b);
     return static_cast<A>(reduction == Reduction::sum ? x + y : x * y);
   } else {
-    return reduction == Reduction::sum ? a + b : a * b;
+    return reduction == Reduction::prod ? a * b : a + b;
   }
 }
 
@@ -84,12 +84,18 @@ void combine_in_order_as(std::span<const void* const> parts, std::size_t count,
         for (std::size_t i = 0; i < length; ++i) sums[i] = apply<reduction>(sums[i], widen(in[i]));
       }
     }
+    if constexpr (reduction == Reduction::mean) {
+      const A ranks = static_cast<A>(parts.size());
+      for (std::size_t i = 0; i < length; ++i) sums[i] = sums[i] / ranks;
+    }
     for (void* const out : outs) {
       T* to = static_cast<T*>(out) + begin;
       for (std::size_t i = 0; i < length; ++i) to[i] = narrow<T>(sums[i]);
     }
   }
 }
+
+constexpr const char* no_mean = "a mean was asked for where only sums are taken, or of integers";
 
 /// Calls `body.operator()<T, reduction>()` for the C++ type of `dtype`.
 template <class Body>
@@ -105,10 +111,11 @@ void dispatch(DType dtype, Reduction reduction, const Body& body) {
       case Reduction::prod:
         return body.template operator()<T, Reduction::prod>();
       case Reduction::mean:
+        if constexpr (std::is_floating_point_v<decltype(widen(T{}))>)
+          return body.template operator()<T, Reduction::mean>();
         break;
     }
-    throw InternalError(
-        "a library collective was asked for a mean; it is a sum that the caller divides");
+    throw InternalError(no_mean);
   };
   switch (dtype) {
     case DType::f64:
@@ -135,7 +142,16 @@ void dispatch(DType dtype, Reduction reduction, const Body& body) {
 }  // namespace
 
 void combine(DType dtype, Reduction reduction, const void* in, void* inout, std::size_t count) {
+  if (reduction == Reduction::mean) throw InternalError(no_mean);
   dispatch(dtype, reduction, [&]<class T, Reduction op>() { combine_as<T, op>(in, inout, count); });
+}
+
+void divide(DType dtype, void* data, std::size_t count, int by) {
+  dispatch(dtype, Reduction::mean, [&]<class T, Reduction op>() {
+    T* const values = static_cast<T*>(data);
+    const auto ranks = static_cast<decltype(widen(T{}))>(by);
+    for (std::size_t i = 0; i < count; ++i) values[i] = narrow<T>(widen(values[i]) / ranks);
+  });
 }
 
 void combine_in_order(DType dtype, Reduction reduction, std::span<const void* const> parts,

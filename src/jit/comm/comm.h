@@ -40,7 +40,7 @@ class Group {
   virtual ~Group() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// `out` and `in` hold `count` elements and do not overlap. `reduction` is never mean: callers divide.
+  /// `out` and `in` hold `count` elements and do not overlap. A mean is of floats only.
   virtual void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
                           Reduction reduction) = 0;
   /// `in` holds the blocks of all ranks one after the other, `counts[i]` elements for rank i; `out` the own one.

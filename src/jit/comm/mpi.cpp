@@ -105,12 +105,9 @@ MPI_Op own_op_of(Reduction reduction) {
 }
 
 /// MPI's own operator where it computes what ours does. MPI_MAX and MPI_MIN lose NaNs, and sums of
-/// 8-bit integers saturate in Open MPI 4.1 instead of wrapping.
+/// 8-bit integers saturate in Open MPI 4.1 instead of wrapping. A mean begins as a sum.
 MPI_Op op_of(DType dtype, Reduction reduction) {
-  if (reduction == Reduction::mean) {
-    throw InternalError(
-        "a library collective was asked for a mean; it is a sum that the caller divides");
-  }
+  if (reduction == Reduction::mean) reduction = Reduction::sum;
   const bool adds = reduction == Reduction::sum;
   const bool is_arithmetic = adds || reduction == Reduction::prod;
   const MPI_Op arithmetic = adds ? MPI_SUM : MPI_PROD;
@@ -156,6 +153,7 @@ class MpiGroup final : public Group {
     in_chunks(reducing_call, count, dtype, [&](std::size_t at, int length) {
       check(MPI_Allreduce(from(in, at), to(out, at), length, type_of(dtype), op, comm_),
             "MPI_Allreduce", comm_);
+      finish(to(out, at), static_cast<std::size_t>(length), dtype, reduction);
     });
   }
 
@@ -169,10 +167,12 @@ class MpiGroup final : public Group {
       const std::vector<int> lengths(counts.begin(), counts.end());
       check(MPI_Reduce_scatter(in, out, lengths.data(), type_of(dtype), op, comm_),
             "MPI_Reduce_scatter", comm_);
+      finish(out, counts[rank()], dtype, reduction);
       return;
     }
     for (int root = 0; root < size(); ++root) {
-      reduce_chunks(from(in, starts[root] * size_of(dtype)), out, counts[root], dtype, op, root);
+      reduce_chunks(from(in, starts[root] * size_of(dtype)), out, counts[root], dtype, reduction,
+                    root);
     }
   }
 
@@ -200,9 +200,8 @@ class MpiGroup final : public Group {
   void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
               int root) override {
     require_root(*this, "reduce", root);
-    const MPI_Op op = op_of(dtype, reduction);
     meeting_->meet("reduce");
-    reduce_chunks(in, out, count, dtype, op, root);
+    reduce_chunks(in, out, count, dtype, reduction, root);
   }
 
   void broadcast(void* data, std::size_t count, DType dtype, int root) override {
@@ -234,12 +233,19 @@ class MpiGroup final : public Group {
     }
   }
 
-  void reduce_chunks(const void* in, void* out, std::size_t count, DType dtype, MPI_Op op,
+  /// What MPI's sum lacks of a mean, while the piece is in the cache.
+  void finish(void* data, std::size_t count, DType dtype, Reduction reduction) const {
+    if (reduction == Reduction::mean) divide(dtype, data, count, size());
+  }
+
+  void reduce_chunks(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
                      int root) {
+    const MPI_Op op = op_of(dtype, reduction);
     in_chunks(reducing_call, count, dtype, [&](std::size_t at, int length) {
       void* result = rank() == root ? to(out, at) : nullptr;
       check(MPI_Reduce(from(in, at), result, length, type_of(dtype), op, root, comm_), "MPI_Reduce",
             comm_);
+      if (result != nullptr) finish(result, static_cast<std::size_t>(length), dtype, reduction);
     });
   }
 
