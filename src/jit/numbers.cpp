@@ -40,9 +40,10 @@ Numbers::Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_
 }
 
 void Numbers::evaluate(std::span<const ScalarValue> scalars) {
-  for (const auto& [name, value] : scalars) {
+  for (const ScalarValue& given : scalars) {
+    const auto& [name, value] = given;
     const auto found = std::find_if(scalars_.begin(), scalars_.end(),
-                                    [&](const Scalar& s) { return s.name == name; });
+                                    [&](const Scalar& s) { return s.name == given.first; });
     if (found == scalars_.end()) {
       std::string known;
       for (const Scalar& scalar : scalars_) known += (known.empty() ? "" : ", ") + scalar.name;
