@@ -49,6 +49,10 @@ std::string kernels(Executable& step) {
 int main(int argc, char** argv) {
   const World world = World::mpi();
   const long n = argc > 1 ? std::atol(argv[1]) : 1L << 22;
+  if (n < 1) {
+    if (world.rank() == 0) std::fprintf(stderr, "usage: 02_adam [NUMBER OF PARAMETERS]\n");
+    return 1;
+  }
   const std::vector<std::string> schedules = {"unfused", "sliced", "fused"};
 
   std::vector<Executable> steps;

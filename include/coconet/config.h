@@ -21,7 +21,7 @@ struct Config {
   bool line_info = false;  ///< COCONET_LINE_INFO: line numbers in GPU kernels, for profilers
   /// COCONET_CUDA_PATH: directories that CUDA's libraries are looked for in first
   std::vector<std::filesystem::path> cuda_path;
-  std::filesystem::path cache_dir;  ///< COCONET_CACHE_DIR; default $XDG_CACHE_HOME/coconet-jit
+  std::filesystem::path cache_dir;  ///< COCONET_CACHE_DIR; default as docs/configuration.md says
   std::string cache = "rw";         ///< COCONET_CACHE: rw, ro or off
   std::filesystem::path
       dump_dir;  ///< COCONET_DUMP_DIR: writes every kernel's source here; empty: no

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -78,21 +79,26 @@ class COCONET_API Executable {
   void* own(std::string_view name, DType dtype);
 
   /// Uses the caller's memory for `name`: `count(name)` elements, aligned to the element size, alive and at rest
-  /// during `run`. Throws BackendError for an unknown name, another dtype or count, or when a kernel of the
+  /// during `run`, and not part of another tensor. Throws BackendError for an unknown name, another dtype or count, or when a kernel of the
   /// schedule reaches `name` from other ranks, which needs a Buffer of the world.
   template <class T>
   void bind(std::string_view name, std::span<T> data) {
-    bind(name, dtype_of<std::remove_const_t<T>>, const_cast<std::remove_const_t<T>*>(data.data()),
-         data.size());
+    if constexpr (std::is_const_v<T>) {
+      bind_read_only(name, dtype_of<std::remove_const_t<T>>, data.data(), data.size());
+    } else {
+      bind(name, dtype_of<T>, data.data(), data.size());
+    }
   }
   template <class Range>
   requires requires(Range& range) { std::span(range); }
   void bind(std::string_view name, Range& data) { bind(name, std::span(data)); }
   void bind(std::string_view name, DType dtype, void* data, std::size_t count);
+  /// The same with memory that may not be written: throws BackendError for states and outputs.
+  void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
   /// Uses a Buffer of the world; every rank must bind its part of the same allocation.
   void bind(std::string_view name, const Buffer& buffer);
 
-  /// Collective: one step. Throws BackendError for a missing binding or an unknown or missing scalar, before any
+  /// Collective: one step, with the same scalars on all ranks. Throws BackendError for a missing binding or an unknown or missing scalar, before any
   /// state is touched; CommError when a rank failed or is late.
   void run(std::initializer_list<ScalarValue> scalars = {}) {
     run(std::span<const ScalarValue>(scalars.begin(), scalars.size()));

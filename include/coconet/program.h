@@ -165,6 +165,7 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 }
 
 /// `value` converted to `dtype`: floats round to nearest even, float to integer truncates, bool is `value != 0`.
+/// What a float becomes that the integer cannot hold, NaN included, is not defined.
 [[nodiscard]] COCONET_API Value cast(const Value& value, DType dtype);
 
 /// Writes `value` into `state` at the end of the step and returns the new value. `state` itself keeps meaning

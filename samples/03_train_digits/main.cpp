@@ -6,6 +6,7 @@
 //                               [--schedule unfused|sliced|fused] [--epochs N] [--data FILE]
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -56,7 +57,10 @@ Options parse(int argc, char** argv) {
     } else if (name == "--schedule") {
       options.schedule = value;
     } else if (name == "--epochs") {
-      options.epochs = std::stoi(value);
+      const auto [end, error] =
+          std::from_chars(value.data(), value.data() + value.size(), options.epochs);
+      if (error != std::errc() || *end != 0 || options.epochs < 1)
+        throw std::invalid_argument("--epochs is '" + value + "'; it takes a number from 1 on");
     } else if (name == "--data") {
       options.data = value;
     } else {

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "cli/subject.h"
+#include "ir/graph.h"
 #include "jit/config/build_info.h"
 
 namespace coconet::cli {
@@ -175,6 +176,13 @@ int command(int argc, char** argv) {
     return launch().rank == 0 ? app.exit(asked) : exit_ok;
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
+    if (chosen.empty() && argc > 1 && argv[1][0] != '-') {
+      const std::string near =
+          ir::nearest(argv[1], {"run", "explain", "compile", "programs", "doctor"});
+      return fail_alike("There is no subcommand '" + std::string(argv[1]) + "'; " +
+                            (near.empty() ? "see coconet --help" : "did you mean '" + near + "'?"),
+                        exit_usage);
+    }
     const std::string name = chosen.empty() ? "coconet" : "coconet " + chosen.front()->get_name();
     return fail_alike(std::string(error.what()) + " (see " + name + " --help)", exit_usage);
   }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <initializer_list>
-#include <sstream>
+#include <iterator>
 
 #include "coconet/error.h"
 #include "ir/graph.h"
@@ -23,7 +23,8 @@ std::shared_ptr<ir::Graph> common_graph(std::string_view op,
     if (first->graph() != value.graph()) {
       throw ProgramError(std::string(op) + " combines '" + first->name() + "' of program '" +
                          first->graph()->name + "' with '" + value.name() + "' of program '" +
-                         value.graph()->name + "'; both must belong to one program");
+                         value.graph()->name +
+                         "', which is another Program; both must belong to one");
     }
   }
   return first == nullptr ? nullptr : first->graph();
@@ -147,13 +148,14 @@ Program Program::parse(std::string_view json) {
 }
 
 Program Program::load(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file))
+    throw ProgramError("there is no program file '" + file.string() + "'");
   std::ifstream stream(file);
-  std::stringstream text;
-  if (!stream || !(text << stream.rdbuf())) {
+  if (!stream || std::filesystem::is_directory(file))
     throw ProgramError("cannot read the program file '" + file.string() + "'");
-  }
+  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   try {
-    return parse(text.str());
+    return parse(text);
   } catch (const ProgramError& error) {
     throw ProgramError(file.string() + ": " + error.what());
   }

@@ -3,6 +3,7 @@
 
 #include "coconet/error.h"
 #include "jit/cache/cache.h"
+#include "jit/config/log.h"
 #include "jit/executable_state.h"
 #include "jit/kernel_store.h"
 #include "sched/schedule.h"
@@ -31,9 +32,13 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
                      const std::map<std::string, std::int64_t>& sizes) {
   if (comm.size() == 1) return;
   const std::string all[] = {program.json(), schedule.json(), text_of(sizes)};
-  const char* const names[] = {"program", "schedule", "sizes"};
-  const std::string shown[] = {"'" + program.name() + "'", "'" + schedule.name() + "'",
-                               text_of(sizes)};
+  const char* const names[] = {"another program", "another schedule", "other sizes"};
+  std::string steps;
+  for (std::size_t step = 0; step < schedule.size(); ++step)
+    steps += (step == 0 ? ": " : "; ") + schedule.step(step);
+  const std::string shown[] = {"program '" + program.name() + "'",
+                               "schedule '" + schedule.name() + "'" + steps,
+                               "sizes " + text_of(sizes)};
   std::string digests;
   for (const std::string& part : all) digests += jit::sha256_hex(part);
   const std::vector<std::string> others = comm.all_gather(digests);
@@ -52,10 +57,21 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
     if (count == 0) continue;
     throw CommError("all ranks must compile the same, but rank" +
                     (count > 1 ? std::string("s ") : std::string(" ")) + ranks +
-                    (count > 1 ? " have" : " has") + " another " + names[part] +
-                    " than rank 0; rank " + std::to_string(comm.rank()) + " has " + names[part] +
-                    " " + shown[part]);
+                    (count > 1 ? " have " : " has ") + names[part] + " than rank 0; rank " +
+                    std::to_string(comm.rank()) + " has " + shown[part]);
   }
+}
+
+/// The program after each step at level trace, the plan at level debug.
+void log_lowering(const Schedule& schedule, const std::vector<Program>& programs,
+                  const sched::Plan& plan) {
+  if (jit::log_enabled(jit::LogLevel::trace)) {
+    for (std::size_t step = 0; step < programs.size(); ++step) {
+      jit::log_trace((step == 0 ? "the program as written" : "after " + schedule.step(step - 1)) +
+                     "\n" + programs[step].str());
+    }
+  }
+  if (jit::log_enabled(jit::LogLevel::debug)) jit::log_debug("the plan\n" + sched::print(plan));
 }
 
 }  // namespace
@@ -103,6 +119,7 @@ Executable compile(const Program& program, const Schedule& schedule, const World
     resolved = ir::resolve_sizes(*program.graph(), sizes);
     scheduled = schedule.apply(program);
     plan = sched::lower(*scheduled.back().graph());
+    if (comm.rank() == 0) log_lowering(schedule, scheduled, plan);
   });
   check_agreement(comm, program, schedule, resolved);
   return Executable(std::make_unique<Executable::State>(world, scheduled.back(), std::move(plan),

@@ -132,6 +132,16 @@ void* Executable::own(std::string_view name, DType dtype) {
 void Executable::bind(std::string_view name, DType dtype, void* data, std::size_t count) {
   state_->tensors.bind(name, dtype, data, count);
 }
+void Executable::bind_read_only(std::string_view name, DType dtype, const void* data,
+                                std::size_t count) {
+  const auto role = state_->tensors[state_->tensors.find(name)].buffer->role;
+  if (role != sched::PlanBuffer::Role::input) {
+    throw BackendError("'" + std::string(name) +
+                       "' is written by the step, but bound to constant memory; bind memory that "
+                       "may be written");
+  }
+  state_->tensors.bind(name, dtype, const_cast<void*>(data), count);
+}
 void Executable::bind(std::string_view name, const Buffer& buffer) {
   state_->tensors.bind(name, buffer);
 }

@@ -2,6 +2,8 @@
 #include "jit/kernel_store.h"
 
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -55,6 +57,7 @@ Found find_or_compile(const KernelText& text) {
   Found found{request.digest(), {}};
   if (find_stored(found.digest, &found.binary) != nullptr) {
     ++counters.hit_memory;
+    log_debug("kernel '" + text.name + "' found in memory: " + found.digest);
     return found;
   }
   if (std::optional<std::string> binary = request.find_on_disk()) {
@@ -62,14 +65,19 @@ Found find_or_compile(const KernelText& text) {
       (void)keep(found.digest, *binary, text.entry);
       found.binary = std::move(*binary);
       ++counters.hit_disk;
+      log_info("kernel '" + text.name + "' found in the cache on disk: " + found.digest);
       return found;
     } catch (const BackendError& error) {
       log_warn("the cache entry of kernel '" + text.name +
                "' does not load and is compiled again: " + error.what());
     }
   }
+  const auto start = std::chrono::steady_clock::now();
   CompileResult compiled = request.compile();
   ++counters.miss;
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  log_info("kernel '" + text.name + "' compiled in " + std::to_string(std::lround(took.count())) +
+           " ms: " + compiled.command);
   (void)keep(found.digest, compiled.binary, text.entry);
   request.publish(compiled.binary);
   found.binary = std::move(compiled.binary);

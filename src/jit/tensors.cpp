@@ -67,6 +67,12 @@ Tensors::Tensors(Comm& comm, const sched::Plan& plan,
     tensor.count = static_cast<std::size_t>(tensor.part.count());
     const auto block =
         static_cast<std::size_t>(ir::block_count(plan.graph.mesh, buffer.layout, global));
+    // A process addresses 2^47 bytes; that many tensors of that many do not overflow a sum.
+    if (block > (std::size_t{1} << 47) / size_of(buffer.dtype)) {
+      throw BackendError("'" + buffer.name + "' has " + std::to_string(block) + " elements of " +
+                         std::string(to_string(buffer.dtype)) +
+                         " on a rank, more than memory can hold; make its dimensions smaller");
+    }
     tensor.bytes = padded(block * size_of(buffer.dtype));
     std::size_t& total = is_shared(buffer) ? shared : own;
     if (tensor.bytes >= large_tensor) total += stagger(large++);
@@ -127,7 +133,12 @@ Tensors::Tensor& Tensors::checked(std::string_view name, DType dtype, std::size_
 
 void* Tensors::own(std::string_view name, DType dtype) {
   const auto id = static_cast<std::size_t>(find(name));
-  Tensor& tensor = checked(name, dtype, tensors_[id].count);
+  if (dtype != tensors_[id].buffer->dtype) {
+    throw BackendError(describe(tensors_[id]) + ", is asked for as " +
+                       std::string(to_string(dtype)) + "; ask for " +
+                       std::string(to_string(tensors_[id].buffer->dtype)));
+  }
+  Tensor& tensor = tensors_[id];
   tensor.data = own_memory(id);
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
     tensor.peers[rank] = shared_->base(static_cast<int>(rank)) + offsets_[id];

@@ -2,7 +2,7 @@
 #include "sched/schedule.h"
 
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 #include "coconet/error.h"
 #include "coconet/program.h"
@@ -41,12 +41,11 @@ Schedule Schedule::load(const std::filesystem::path& file) {
                         (near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
   std::ifstream stream(file);
-  std::stringstream text;
-  if (!stream || !(text << stream.rdbuf())) {
+  if (!stream || std::filesystem::is_directory(file))
     throw ScheduleError("cannot read the schedule file '" + file.string() + "'");
-  }
+  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   try {
-    return parse(text.str());
+    return parse(text);
   } catch (const ScheduleError& error) {
     throw ScheduleError(file.string() + ": " + error.what());
   }

@@ -72,6 +72,8 @@ TEST_CASE("help comes from rank 0 only, and an error that another rank has alone
 
 TEST_CASE("a wrong command line is exit code 2 and one sentence") {
   require_usage_error("", "A subcommand is required");
+  require_usage_error("exlpain adam", "There is no subcommand 'exlpain'; did you mean 'explain'?");
+  require_usage_error("frobnicate", "There is no subcommand 'frobnicate'; see coconet --help");
   require_usage_error("run", "PROGRAM is required");
   require_usage_error("run adam --frobnicate", "--frobnicate");
   require_usage_error("run adm", "There is no program 'adm'; PROGRAM is one of");

@@ -75,7 +75,9 @@ TEST_CASE("values of two programs do not combine") {
   Small s;
   Small other;
   CHECK(refusal([&] { (void)(s.w + other.g); }) ==
-        "add combines 'w' of program 'p' with 'g' of program 'p'; both must belong to one program");
+        "add combines 'w' of program 'p' with 'g' of program 'p', which is another Program; both "
+        "must "
+        "belong to one");
   CHECK_THAT(refusal([&] { update(s.w, other.w); }),
              StartsWith("update combines 'w' of program 'p'"));
   CHECK(refusal([&] { s.p.output("y", other.w * 2); }) ==
@@ -170,7 +172,7 @@ TEST_CASE("a missing value is answered with the nearest name") {
 TEST_CASE("a program file that cannot be read is refused, and one with an error names the file") {
   const auto missing = std::filesystem::temp_directory_path() / "coconet-no-such-program.json";
   CHECK(refusal([&] { (void)Program::load(missing); }) ==
-        "cannot read the program file '" + missing.string() + "'");
+        "there is no program file '" + missing.string() + "'");
   const std::string schedule =
       std::string(COCONET_SOURCE_DIR) + "/src/sched/shipped/adam-fused.json";
   CHECK(refusal([&] { (void)Program::load(schedule); }) ==

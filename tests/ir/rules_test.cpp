@@ -510,3 +510,16 @@ TEST_CASE("verify accepts what was built and refuses a type that its operands do
   CHECK(refusal<InternalError>([&] { ir::verify(*f.p.graph()); }) ==
         "'x' is recorded as x: f32[n] replicated but its operands make it x: f32[n] local");
 }
+
+TEST_CASE("a constant that an integer dtype does not hold is refused") {
+  Program p("constants", Mesh({{"world", 1}}));
+  const Value bytes = p.input("bytes", u8, {4}, replicated);
+  const Value words = p.input("words", i32, {4}, replicated);
+  CHECK_NOTHROW(bytes + 255);
+  CHECK_NOTHROW(words + -2147483648.0);
+  CHECK_THROWS_WITH(bytes + 256,
+                    Contains("'bytes' is u8[4] replicated; the constant does not fit u8: "
+                             "cast the tensor to a wider dtype"));
+  CHECK_THROWS_WITH(bytes > -1, Contains("does not fit u8"));
+  CHECK_THROWS_WITH(words * 1e10, Contains("does not fit i32"));
+}

@@ -106,7 +106,7 @@ TEST_CASE("a late rank in a step that starts with a library collective", "[.chil
     CHECK_THAT(outcomes[0].what,
                StartsWith("rank 0 waited in " + call +
                           " for rank 1, which did not come within 1 s, the limit that "
-                          "COCONET_TIMEOUT_S sets; this was library collective 'avg.") &&
+                          "COCONET_TIMEOUT_S sets; this was library collective 'avg") &&
                    Contains("(step 1 of "));
     CHECK(outcomes[1].kind == "CommError");
   }

@@ -167,12 +167,13 @@ TEST_CASE("a binding of a wrong dtype says which is right") {
   CHECK(bind_outcome("sliced", [&](Executable& step, const World&) {
           step.bind("w", data);
         }).what == sentence);
+  const std::string asked = "'w', 17 x f32 on rank 0, is asked for as f64; ask for f32";
   CHECK(bind_outcome("sliced", [](Executable& step, const World&) {
           (void)step.buffer<double>("w");
-        }).what == sentence);
+        }).what == asked);
   CHECK(bind_outcome("sliced", [](Executable& step, const World&) {
           (void)step.own("w", f64);
-        }).what == sentence);
+        }).what == asked);
 }
 
 TEST_CASE("memory that is not aligned to its elements is refused") {
@@ -259,8 +260,8 @@ TEST_CASE(
     const auto outcomes = compile_differently(part);
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
       CHECK(outcomes[rank].kind == "CommError");
-      CHECK(outcomes[rank].what ==
-            sentence + " than rank 0; rank " + std::to_string(rank) + " has " + have[rank]);
+      CHECK_THAT(outcomes[rank].what, StartsWith(sentence + " than rank 0; rank " +
+                                                 std::to_string(rank) + " has " + have[rank]));
     }
   };
   require_all("programs", "all ranks must compile the same, but rank 2 has another program",
@@ -269,9 +270,9 @@ TEST_CASE(
               "all ranks must compile the same, but ranks 2, 3 have another program",
               {"program 'adam'", "program 'adam'", "program 'adamw'", "program 'adamw'"});
   require_all("schedule", "all ranks must compile the same, but rank 2 has another schedule",
-              {"schedule 'adam-fused'", "schedule 'adam-fused'", "schedule 'adam-sliced'",
-               "schedule 'adam-fused'"});
-  require_all("sizes", "all ranks must compile the same, but rank 2 has another sizes",
+              {"schedule 'adam-fused': split op=avg; ", "schedule 'adam-fused': split",
+               "schedule 'adam-sliced': split", "schedule 'adam-fused': split"});
+  require_all("sizes", "all ranks must compile the same, but rank 2 has other sizes",
               {"sizes n=17", "sizes n=17", "sizes n=18", "sizes n=17"});
 }
 

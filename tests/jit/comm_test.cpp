@@ -202,7 +202,7 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
   Stage stage(4);
   const auto first = stage.roster(0, 30ms);
   jit::Meeting meeting(first, stage.all, stage.arrival_of, {});
-  stage.arrivals[2] = 2;
+  stage.arrivals[2] = 1 << 4 | 4;  // once, in all_reduce
   CHECK_THROWS_WITH(meeting.meet("all_reduce"),
                     "rank 0 waited in all_reduce for ranks 1 and 3, which did not come within 0.03 "
                     "s, the limit that "
@@ -217,12 +217,30 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
 
 TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {
   Stage stage(2);
-  stage.arrivals[1] = 2;
+  stage.arrivals[1] = 1 << 4 | 1;  // once, in barrier
   stage.roster(1, 1s)->leave();
   jit::Meeting meeting(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
   CHECK_NOTHROW(meeting.meet("barrier"));
   CHECK_THROWS_WITH(meeting.meet("barrier"),
                     "rank 0 waited in barrier for rank 1, which has left the world");
+}
+
+TEST_CASE("ranks that are in different calls are told so", "[comm]") {
+  const std::string order = "; all ranks must make the same collective calls in the same order";
+  try {
+    World::local(2, [](World& world) {
+      if (world.rank() == 0) {
+        (void)world.comm()->all_gather("x");
+      } else {
+        world.barrier();
+      }
+    });
+    FAIL("nothing was thrown");
+  } catch (const CommError& error) {
+    const std::string what = error.what();
+    CHECK((what == "rank 0 is in all_gather, but rank 1 in barrier" + order ||
+           what == "rank 1 is in barrier, but rank 0 in all_gather" + order));
+  }
 }
 
 TEST_CASE("reasons longer than a seat are cut", "[comm]") {

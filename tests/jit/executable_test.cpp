@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -303,4 +304,50 @@ TEST_CASE("the source of a kernel is the same bytes in 100 processes") {
     different += again.text == first.text ? 0 : 1;
   }
   CHECK(different == 0);
+}
+
+TEST_CASE("constant memory is bound to inputs only") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 4}});
+  const std::vector<float> ones(4, 1.0f);
+  step.bind("g", ones);
+  std::vector<float> x(4, 2.0f);
+  step.bind("x", x);
+  step.run({{"factor", 3}});
+  CHECK(x == std::vector<float>(4, 5.0f));
+  CHECK(ones == std::vector<float>(4, 1.0f));
+  CHECK_THROWS_WITH(step.bind("x", ones),
+                    "'x' is written by the step, but bound to constant memory; bind memory that "
+                    "may be written");
+  CHECK_THROWS_WITH(step.bind("y", ones),
+                    "'y' is written by the step, but bound to constant memory; bind memory that "
+                    "may be written");
+}
+
+TEST_CASE("memory is asked for by its dtype, and tensors must fit an address space") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 4}});
+  CHECK_THROWS_WITH(step.buffer<double>("x"),
+                    "'x', 4 x f32 on rank 0, is asked for as f64; ask for f32");
+  for (const std::int64_t n :
+       {std::int64_t{1} << 46, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()}) {
+    CHECK_THROWS_WITH(compile(accumulate(1), Schedule(), world, {{"n", n}}),
+                      "'g' has " + std::to_string(n) +
+                          " elements of f32 on a rank, more than memory can hold; make its "
+                          "dimensions smaller");
+  }
+}
+
+TEST_CASE("names may hold anything and stay comments in a kernel") {
+  Program program("odd \n#error \\", Mesh({{"world", 1}}));
+  const Value x = program.input("x\ny\\", f32, {4}, replicated);
+  program.output("z", (x * 2).named("twice\n#error \\"));
+  const World world = World::self();
+  Executable step = compile(program, Schedule(), world);
+  std::vector<float> in(4, 3.0f);
+  step.bind("x\ny\\", in);
+  std::vector<float> out(4);
+  step.bind("z", out);
+  step.run();
+  CHECK(out == std::vector<float>(4, 6.0f));
 }

@@ -1,4 +1,6 @@
 // The typing rule of all pointwise ops, driven by the dtype rule of their table row, and that of cast.
+#include <cmath>
+
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -58,8 +60,12 @@ void check_numbers(const Graph& graph, const Node& node, std::size_t first, cons
     if (from.weak && !number_fits(from, typed.dtype)) {
       fail(graph, node,
            operand_text(graph, from) + " and " + operand_text(graph, typed) +
-               "; only whole constants combine with integers and bool: cast the tensor to a float "
-               "dtype");
+               (from.op == Op::constant &&
+                        std::floor(from.attributes.number) == from.attributes.number
+                    ? "; the constant does not fit " + std::string(to_string(typed.dtype)) +
+                          ": cast the tensor to a wider dtype"
+                    : "; only whole constants combine with integers and bool: cast the tensor to a "
+                      "float dtype"));
     }
   }
 }

@@ -27,8 +27,20 @@ std::string counted(std::size_t count, const std::string& noun) {
 
 bool number_fits(const Node& number, DType dtype) {
   if (is_float(dtype)) return true;
-  return number.op == Op::constant &&
-         std::floor(number.attributes.number) == number.attributes.number;
+  const double value = number.attributes.number;
+  if (number.op != Op::constant || std::floor(value) != value) return false;
+  switch (dtype) {
+    case DType::i64:  // as far as a double counts
+      return std::fabs(value) <= 9007199254740992.0;
+    case DType::i32:
+      return value >= -2147483648.0 && value <= 2147483647.0;
+    case DType::i8:
+      return value >= -128 && value <= 127;
+    case DType::u8:
+      return value >= 0 && value <= 255;
+    default:
+      return true;
+  }
 }
 
 Shape broadcast_shapes(const Graph& graph, const Node& node) {

@@ -8,6 +8,18 @@
 
 namespace coconet::jit {
 
+namespace {
+
+/// A line that stays a comment whatever names it holds.
+std::string comment(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f' || c == '\\') c = ' ';
+  }
+  return "// " + text;
+}
+
+}  // namespace
+
 using ir::Node;
 using ir::Op;
 using ir::ValueId;
@@ -199,13 +211,15 @@ bool KernelWriter::can_inline(ValueId value) const {
 
 std::string KernelWriter::label(ValueId value) const {
   const Node& node = graph().at(value);
+  // A value that the application did not name is known by the update that stores it.
   std::string name = node.name;
   for (const ValueId user : users_[static_cast<std::size_t>(value)]) {
-    if (graph().at(user).op == Op::update && graph().at(user).operands[1] == value)
-      name = graph().at(user).name;
+    const Node& update = graph().at(user);
+    if (!node.user_named && update.op == Op::update && update.operands[1] == value)
+      name = update.name;
   }
-  return "// op " + name + " (" + std::string(to_string(node.op)) + ")" +
-         (node.origin.empty() ? "" : ", by " + node.origin);
+  return comment("op " + name + " (" + std::string(to_string(node.op)) + ")" +
+                 (node.origin.empty() ? "" : ", by " + node.origin));
 }
 
 std::string KernelWriter::compute_members(const std::string& indent) {
@@ -234,8 +248,9 @@ std::string KernelWriter::number_variables() const {
 }
 
 KernelText KernelWriter::finish(const std::string& body, const std::string& header) const {
-  std::string source = "// kernel " + step_.name + " of program " + graph().name + " on " +
-                       graph().mesh.str() + "\n";
+  std::string source = comment("kernel " + step_.name + " of program " + graph().name + " on " +
+                               graph().mesh.str()) +
+                       "\n";
   source += "struct Args {\n";
   for (const KernelArgument& argument : arguments_) {
     const auto element = [&] { return std::string(storage_type(buffer(argument.buffer).dtype)); };

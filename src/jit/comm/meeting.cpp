@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <sstream>
@@ -39,6 +40,20 @@ std::string seconds(std::chrono::milliseconds time) {
   std::ostringstream text;
   text << static_cast<double>(time.count()) / 1000 << " s";
   return text.str();
+}
+
+// An arrival is the count of meetings and, in the lowest bits, the call that the rank is in.
+constexpr int call_bits = 4;
+constexpr std::uint64_t call_mask = (1 << call_bits) - 1;
+constexpr std::array<std::string_view, 9> calls = {"another call", "barrier",    "all_gather",
+                                                   "broadcast",    "all_reduce", "reduce_scatter",
+                                                   "reduce",       "allocate",   "report"};
+constexpr std::uint64_t refusal = call_mask;
+static_assert(calls.size() < refusal);
+
+std::uint64_t code_of(std::string_view call) {
+  const auto* const found = std::find(calls.begin(), calls.end(), call);
+  return found == calls.end() ? 0 : static_cast<std::uint64_t>(found - calls.begin());
 }
 
 // A pause takes 5 to 50 ns: some tens of microseconds, in which a rank at the same step usually
@@ -113,36 +128,52 @@ Meeting::Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
       static_cast<int>(std::find(ranks_.begin(), ranks_.end(), roster_->rank()) - ranks_.begin());
 }
 
-std::uint64_t Meeting::arrivals(int position) const {
+std::uint64_t Meeting::arrival(int position) const {
   return std::atomic_ref<std::uint64_t>(*arrivals_[position]).load(std::memory_order_acquire);
 }
 
 bool Meeting::arrived(int position) const {
-  return arrivals(position) >= 2 * count_;
+  return arrival(position) >> call_bits >= count_;
 }
 
-void Meeting::arrive(bool refuses) {
+void Meeting::arrive(std::uint64_t call) {
   ++count_;
   std::atomic_ref<std::uint64_t>(*arrivals_[position_])
-      .store(2 * count_ + (refuses ? 1 : 0), std::memory_order_release);
+      .store(count_ << call_bits | call, std::memory_order_release);
 }
 
 void Meeting::meet(std::string_view call, std::chrono::milliseconds longer) {
   roster_->require_present();
-  arrive(false);
+  const std::uint64_t code = code_of(call);
+  arrive(code);
   for (int position = 0; position < size(); ++position) {
     if (!arrived(position)) wait_for(position, call, longer);
   }
+  require_same_call(call, code);
+}
+
+// Who is at a later meeting already was in the same call at this one.
+void Meeting::require_same_call(std::string_view call, std::uint64_t code) {
   for (int position = 0; position < size(); ++position) {
-    if (arrivals(position) == 2 * count_ + 1) {
+    const std::uint64_t found = arrival(position);
+    if (found >> call_bits != count_) continue;
+    const std::uint64_t other = found & call_mask;
+    if (other == refusal) {
       throw Refused(name_ranks({ranks_[position]}) + " refused to take part in " +
                     std::string(call));
     }
+    if (other == code) continue;
+    const std::string message =
+        "rank " + std::to_string(roster_->rank()) + " is in " + std::string(call) + ", but rank " +
+        std::to_string(ranks_[position]) + " in " + std::string(calls[other]) +
+        "; all ranks must make the same collective calls in the same order";
+    roster_->fail(message);
+    throw CommError(message);
   }
 }
 
 void Meeting::refuse() {
-  arrive(true);
+  arrive(refusal);
 }
 
 void Meeting::wait_for(int position, std::string_view call, std::chrono::milliseconds longer) {

@@ -70,15 +70,16 @@ class Roster {
 /// A barrier among some ranks of a world.
 class Meeting {
  public:
-  /// `arrivals[i]` is twice the arrivals of `ranks[i]`, plus one if it refused the last: zero at first, in
-  /// memory that all of `ranks` see, and of one cache line or more each. `memory` is what they lie in, kept as long as this.
+  /// `arrivals[i]` tells of the arrivals of `ranks[i]` and of its last call: zero at first, in memory that all
+  /// of `ranks` see, and of one cache line or more each. `memory` is what they lie in, kept as long as this.
   Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
           std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory);
 
   /// Waits until all have called it as often; what each wrote before is visible to all after.
   /// `call` names it in errors; the time is the roster's and `longer`. Throws CommError naming the missing ranks when the time is over or
   /// they have left, and PeerFailure when any rank of the world has failed. Such an error ends this
-  /// rank's part in the world. Throws Refused when all came and one refused: all may meet again.
+  /// rank's part in the world, and so does a CommError that says who is in which call when not all are in
+  /// `call`. Throws Refused when all came and one refused: all may meet again.
   void meet(std::string_view call, std::chrono::milliseconds longer = {});
   /// Instead of `meet`, and without waiting: it throws Refused on the others. All must then agree by another
   /// meeting before they use this one again.
@@ -90,10 +91,12 @@ class Meeting {
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
 
  private:
-  void arrive(bool refuses);
+  void arrive(std::uint64_t call);
   /// Whether the rank at `position` has come to the meeting that this rank is at.
   [[nodiscard]] bool arrived(int position) const;
-  [[nodiscard]] std::uint64_t arrivals(int position) const;
+  [[nodiscard]] std::uint64_t arrival(int position) const;
+  /// Throws unless all who have come to this meeting are in the same call as this rank.
+  void require_same_call(std::string_view call, std::uint64_t code);
   void wait_for(int position, std::string_view call, std::chrono::milliseconds longer);
   [[nodiscard]] std::vector<int> missing() const;
   [[noreturn]] void give_up(std::string_view call, const std::vector<int>& awaited,

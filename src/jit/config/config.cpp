@@ -137,7 +137,7 @@ constexpr std::array<Row, 11> rows{{
       "where libcuda, libnvrtc and libnccl are looked for first"},
      read_cuda_path},
     {{"COCONET_CACHE_DIR", "a directory",
-      "kernel_cache in the source tree for a build that is not installed, else "
+      "kernel_cache in the source tree for builds with the presets, else "
       "$XDG_CACHE_HOME/coconet-jit, "
       "else $HOME/.cache/coconet-jit",
       "where compiled kernels are kept"},
