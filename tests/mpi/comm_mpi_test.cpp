@@ -46,11 +46,11 @@ TEST_CASE(
   std::iota(down.rbegin(), down.rend(), 0);
   const auto group = comm->group(down);
   const int rank = group->rank();
-  const auto memory = comm->allocate(std::size_t{4} << 20);
+  const auto memory = comm->allocate(std::size_t{32} << 20);
   std::byte* const shared_in = memory->base(comm->rank());
   // Not at the same place on all ranks.
   std::byte* const shared_out =
-      shared_in + (std::size_t{2} << 20) + static_cast<std::size_t>(comm->rank()) * 64;
+      shared_in + (std::size_t{16} << 20) + static_cast<std::size_t>(comm->rank()) * 64;
   for (const std::size_t length : {1500, 100001}) {
     std::vector<std::size_t> counts(down.begin(), down.end());
     counts[0] = length;
@@ -68,6 +68,11 @@ TEST_CASE(
     REQUIRE_NOTHROW(test::check_collectives(*group, counts, f32, Reduction::sum,
                                             first ? own.data() : shared_in, shared_out));
   }
+  // So long that the others' results are written past the caches; at its end, what fills no vector.
+  const std::vector<std::size_t> long_counts(down.size(), (std::size_t{1} << 20) / down.size() + 3);
+  for (const DType dtype : {f32, f16, u8})
+    REQUIRE_NOTHROW(
+        test::check_collectives(*group, long_counts, dtype, Reduction::sum, shared_in, shared_out));
   // Every rank's tensors are in peer memory, but not of the same allocation.
   const auto other = comm->allocate(std::size_t{1} << 20);
   std::byte* const elsewhere = rank == 0 ? other->base(comm->rank()) : shared_in;

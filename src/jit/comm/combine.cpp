@@ -1,13 +1,19 @@
 // The reductions of collectives: one loop per dtype and operator, instantiated from one template.
 #include "jit/comm/combine.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <type_traits>
 
 #include "coconet/error.h"
+#include "jit/config/build_info.h"
 
 namespace coconet::jit {
 
@@ -68,9 +74,25 @@ void combine_as(const void* in, void* inout, std::size_t count) {
     b[i] = narrow<T>(apply<reduction>(widen(a[i]), widen(b[i])));
 }
 
+/// Writes past the caches; false where that is not possible, or a sanitizer would not see it.
+bool stream(void* to, const void* from, std::size_t bytes) {
+#if defined(__SSE2__)
+  constexpr std::size_t line = sizeof(__m128i);
+  if (!build_info::sanitize.empty()) return false;
+  if (reinterpret_cast<std::uintptr_t>(to) % line != 0 || bytes % line != 0) return false;
+  auto* const out = static_cast<__m128i*>(to);
+  const auto* const in = static_cast<const __m128i*>(from);
+  for (std::size_t i = 0; i < bytes / line; ++i) _mm_stream_si128(out + i, _mm_loadu_si128(in + i));
+  return true;
+#else
+  (void)to, (void)from, (void)bytes;
+  return false;
+#endif
+}
+
 template <class T, Reduction reduction>
 void combine_in_order_as(std::span<const void* const> parts, std::size_t count,
-                         std::span<void* const> outs) {
+                         std::span<void* const> outs, const void* own) {
   using A = decltype(widen(T{}));
   constexpr std::size_t block = 256;  // accumulators that stay in the first-level cache
   std::array<A, block> sums;
@@ -88,9 +110,12 @@ void combine_in_order_as(std::span<const void* const> parts, std::size_t count,
       const A ranks = static_cast<A>(parts.size());
       for (std::size_t i = 0; i < length; ++i) sums[i] = sums[i] / ranks;
     }
+    std::array<T, block> results;
+    for (std::size_t i = 0; i < length; ++i) results[i] = narrow<T>(sums[i]);
     for (void* const out : outs) {
-      T* to = static_cast<T*>(out) + begin;
-      for (std::size_t i = 0; i < length; ++i) to[i] = narrow<T>(sums[i]);
+      T* const to = static_cast<T*>(out) + begin;
+      if (own == nullptr || out == own || !stream(to, results.data(), length * sizeof(T)))
+        std::memcpy(to, results.data(), length * sizeof(T));
     }
   }
 }
@@ -155,9 +180,12 @@ void divide(DType dtype, void* data, std::size_t count, int by) {
 }
 
 void combine_in_order(DType dtype, Reduction reduction, std::span<const void* const> parts,
-                      std::size_t count, std::span<void* const> outs) {
+                      std::size_t count, std::span<void* const> outs, const void* own) {
   dispatch(dtype, reduction,
-           [&]<class T, Reduction op>() { combine_in_order_as<T, op>(parts, count, outs); });
+           [&]<class T, Reduction op>() { combine_in_order_as<T, op>(parts, count, outs, own); });
+#if defined(__SSE2__)
+  if (own != nullptr) _mm_sfence();  // a release store does not order streaming stores before it
+#endif
 }
 
 }  // namespace coconet::jit
