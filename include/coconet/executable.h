@@ -79,8 +79,9 @@ class COCONET_API Executable {
   void* own(std::string_view name, DType dtype);
 
   /// Uses the caller's memory for `name`: `count(name)` elements, aligned to the element size, alive and at rest
-  /// during `run`, and not part of another tensor. Throws BackendError for an unknown name, another dtype or count, or when a kernel of the
-  /// schedule reaches `name` from other ranks, which needs a Buffer of the world.
+  /// during `run`, and not part of another tensor. Throws BackendError for an unknown name, another dtype or count,
+  /// constant memory for what the step writes, or when a kernel of the schedule reaches `name` from other ranks,
+  /// which needs a Buffer of the world.
   template <class T>
   void bind(std::string_view name, std::span<T> data) {
     if constexpr (std::is_const_v<T>) {
@@ -98,8 +99,8 @@ class COCONET_API Executable {
   /// Uses a Buffer of the world; every rank must bind its part of the same allocation.
   void bind(std::string_view name, const Buffer& buffer);
 
-  /// Collective: one step, with the same scalars on all ranks. Throws BackendError for a missing binding or an unknown or missing scalar, before any
-  /// state is touched; CommError when a rank failed or is late.
+  /// Collective: one step, with the same scalars on all ranks. Throws BackendError for a missing binding or an
+  /// unknown or missing scalar, before any state is touched; CommError when a rank failed or is late.
   void run(std::initializer_list<ScalarValue> scalars = {}) {
     run(std::span<const ScalarValue>(scalars.begin(), scalars.size()));
   }

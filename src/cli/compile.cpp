@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "cli/commands.h"
@@ -29,16 +28,6 @@ std::unique_ptr<jit::Compiler> compiler_for(const std::string& arch) {
   return std::make_unique<jit::NvrtcCompiler>(arch, config().line_info);
 }
 
-std::vector<jit::KernelText> kernels_of(const Program& program) {
-  const sched::Plan plan = sched::lower(*program.graph());
-  std::vector<jit::KernelText> kernels;
-  for (const sched::PlanStep& step : plan.steps) {
-    if (const auto* kernel = std::get_if<sched::KernelStep>(&step))
-      kernels.push_back(jit::generate(plan, *kernel));
-  }
-  return kernels;
-}
-
 void print_resources(const jit::CompileResult& result) {
   for (const jit::KernelResources& kernel : result.kernels) {
     std::printf("  %d registers, %d bytes spilled, %d bytes of shared memory", kernel.registers,
@@ -57,7 +46,8 @@ int compile(const CompileOptions& options) {
   }
   const Found found(options.subject);
   const Program program = found.program(found.ranks_to_plan_for(options.ranks));
-  const std::vector<jit::KernelText> kernels = kernels_of(found.schedule().apply(program).back());
+  const std::vector<jit::KernelText> kernels =
+      jit::generate(sched::lower(*found.schedule().apply(program).back().graph()));
   std::vector<std::string> archs = options.archs;
   if (archs.empty()) archs.push_back(config().arch.empty() ? "host" : config().arch);
 

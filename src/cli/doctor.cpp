@@ -140,8 +140,10 @@ void examine_mpi(Findings& findings) {
 void examine_nvrtc(Findings& findings) {
   if (jit::nvrtc::is_available()) {
     const std::vector<std::string> known = jit::nvrtc::architectures();
-    findings.here(
-        "NVRTC", jit::nvrtc::version() + ", compiles for " + known.front() + " to " + known.back());
+    findings.here("NVRTC",
+                  jit::nvrtc::version() +
+                      (known.empty() ? std::string()
+                                     : ", compiles for " + known.front() + " to " + known.back()));
     return;
   }
   findings.missing("NVRTC", jit::nvrtc::version(), "kernels are not compiled for GPUs",

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "cli/commands.h"
@@ -62,12 +61,8 @@ void show_plan(const Program& program) {
 
 /// The kernels as they are generated, without the prelude that goes before every one of them.
 void show_source(const Program& program) {
-  const sched::Plan plan = sched::lower(*program.graph());
   bool any = false;
-  for (const sched::PlanStep& step : plan.steps) {
-    const auto* kernel_step = std::get_if<sched::KernelStep>(&step);
-    if (!kernel_step) continue;
-    const jit::KernelText kernel = jit::generate(plan, *kernel_step);
+  for (const jit::KernelText& kernel : jit::generate(sched::lower(*program.graph()))) {
     std::printf("%s// prelude: types.h, host.h or cuda.h, common.h%s%s\n", any ? "\n" : "",
                 kernel.header.empty() ? "" : ", ", kernel.header.c_str());
     print_text(kernel.source);
@@ -79,13 +74,9 @@ void show_source(const Program& program) {
 /// What each kernel takes of a GPU, as the assembler for `arch` says.
 void show_kernels(const Program& program, const std::string& arch) {
   const jit::NvrtcCompiler compiler(arch, config().line_info);
-  const sched::Plan plan = sched::lower(*program.graph());
   std::printf("%-32s %-8s %10s %14s %13s %13s\n", "kernel", "arch", "registers", "shared bytes",
               "spilled bytes", "stack bytes");
-  for (const sched::PlanStep& step : plan.steps) {
-    const auto* kernel_step = std::get_if<sched::KernelStep>(&step);
-    if (!kernel_step) continue;
-    const jit::KernelText text = jit::generate(plan, *kernel_step);
+  for (const jit::KernelText& text : jit::generate(sched::lower(*program.graph()))) {
     for (const jit::KernelResources& kernel :
          jit::BinaryRequest(compiler, text).compile().kernels) {
       std::printf("%-32s %-8s %10d %14d %13d %13d\n", text.name.c_str(), arch.c_str(),

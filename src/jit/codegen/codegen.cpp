@@ -17,6 +17,15 @@ KernelText generate(const sched::Plan& plan, const sched::KernelStep& step) {
   return write_pointwise(plan, step);
 }
 
+std::vector<KernelText> generate(const sched::Plan& plan) {
+  std::vector<KernelText> kernels;
+  for (const sched::PlanStep& step : plan.steps) {
+    if (const auto* kernel = std::get_if<sched::KernelStep>(&step))
+      kernels.push_back(generate(plan, *kernel));
+  }
+  return kernels;
+}
+
 std::string prelude(std::string_view target, std::string_view header) {
   std::string text;
   for (const std::string& name : {std::string("types.h"), std::string(target) + ".h",

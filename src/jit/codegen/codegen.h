@@ -46,6 +46,9 @@ struct KernelText {
 /// Generates the text of `step`. Throws ScheduleError for knobs that name no algorithm or protocol.
 [[nodiscard]] KernelText generate(const sched::Plan& plan, const sched::KernelStep& step);
 
+/// The kernels of `plan`, in execution order.
+[[nodiscard]] std::vector<KernelText> generate(const sched::Plan& plan);
+
 /// What every kernel of `target` ("host" or "cuda") is written over, and the algorithm's `header` if it is not empty.
 [[nodiscard]] std::string prelude(std::string_view target, std::string_view header);
 

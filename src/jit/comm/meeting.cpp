@@ -45,9 +45,8 @@ std::string seconds(std::chrono::milliseconds time) {
 // An arrival is the count of meetings and, in the lowest bits, the call that the rank is in.
 constexpr int call_bits = 4;
 constexpr std::uint64_t call_mask = (1 << call_bits) - 1;
-constexpr std::array<std::string_view, 9> calls = {"another call", "barrier",    "all_gather",
-                                                   "broadcast",    "all_reduce", "reduce_scatter",
-                                                   "reduce",       "allocate",   "report"};
+constexpr std::array<std::string_view, 7> calls = {
+    "another call", "barrier", "all_gather", "broadcast", "all_reduce", "reduce_scatter", "reduce"};
 constexpr std::uint64_t refusal = call_mask;
 static_assert(calls.size() < refusal);
 

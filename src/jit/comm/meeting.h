@@ -76,10 +76,10 @@ class Meeting {
           std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory);
 
   /// Waits until all have called it as often; what each wrote before is visible to all after.
-  /// `call` names it in errors; the time is the roster's and `longer`. Throws CommError naming the missing ranks when the time is over or
-  /// they have left, and PeerFailure when any rank of the world has failed. Such an error ends this
-  /// rank's part in the world, and so does a CommError that says who is in which call when not all are in
-  /// `call`. Throws Refused when all came and one refused: all may meet again.
+  /// `call` names it in errors; the time is the roster's and `longer`. Throws CommError naming the
+  /// missing ranks when the time is over or they have left, or saying who is in which call when not
+  /// all are in `call`, and PeerFailure when any rank of the world has failed. These end this rank's
+  /// part in the world. Throws Refused when all came and one refused: all may meet again.
   void meet(std::string_view call, std::chrono::milliseconds longer = {});
   /// Instead of `meet`, and without waiting: it throws Refused on the others. All must then agree by another
   /// meeting before they use this one again.
