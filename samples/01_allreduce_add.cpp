@@ -1,4 +1,5 @@
 // Hello, ranks: c = all_reduce(a, sum) + b. Run it with `mpirun -n 2 01_allreduce_add`.
+#include <array>
 #include <cstdio>
 
 #include "coconet/coconet.h"
@@ -15,12 +16,12 @@ int main() {
 
   // How to run it: an empty schedule leaves the steps as they are written.
   Executable step = compile(program, Schedule(), world);
-  for (std::size_t i = 0; i < 4; ++i) {
-    step.buffer<float>("a")[i] = static_cast<float>(world.rank() + 1);
-    step.buffer<float>("b")[i] = 10.0f * static_cast<float>(i);
-  }
-  const std::span<float> c = step.buffer<float>("c");
+  const float own = static_cast<float>(world.rank() + 1);
+  step.write("a", std::array{own, own, own, own});
+  step.write("b", std::array{0.0f, 10.0f, 20.0f, 30.0f});
   step.run();
+  std::array<float, 4> c{};
+  step.read("c", c);
 
   if (world.rank() == 0) std::printf("c = %g %g %g %g\n", c[0], c[1], c[2], c[3]);
 }

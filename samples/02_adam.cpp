@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +33,7 @@ Program adam(const World& world) {
 double time_step(Executable& step, int t) {
   const auto start = std::chrono::steady_clock::now();
   step.run({{"lr", 1e-3}, {"t", t}});
+  step.synchronize();  // a GPU may still be at it
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
 }
@@ -55,15 +55,19 @@ int main(int argc, char** argv) {
   }
   const std::vector<std::string> schedules = {"unfused", "sliced", "fused"};
 
+  const auto count = static_cast<std::size_t>(n);
+  std::vector<float> gradient(count);
+  float next = 0.01f * static_cast<float>(world.rank() + 1);
+  for (float& g : gradient) g = next = -0.999f * next;
+
   std::vector<Executable> steps;
   for (const std::string& schedule : schedules) {
     Executable& step = steps.emplace_back(
         compile(adam(world), Schedule::load("adam-" + schedule + ".json"), world, {{"n", n}}));
-    std::ranges::fill(step.buffer<float>("w"), 0.5f);
-    step.buffer<float>("m");  // the moments start as zeros
+    step.write("g", gradient);
+    step.write("w", std::vector<float>(count, 0.5f));
+    step.buffer<float>("m");  // the library's own memory; the moments start as zeros
     step.buffer<float>("v");
-    float next = 0.01f * static_cast<float>(world.rank() + 1);
-    for (float& g : step.buffer<float>("g")) g = next = -0.999f * next;
   }
 
   // The schedules take turns, so that a slow moment of the machine hits all of them.
@@ -77,7 +81,8 @@ int main(int argc, char** argv) {
     }
   }
 
-  const std::span<const float> expected = steps[0].buffer<float>("w");
+  std::vector<float> expected(count), w(count);
+  steps[0].read("w", expected);
   double unfused_ms = 0;
   if (world.rank() == 0) std::printf("Adam, %ld parameters, %d ranks\n", n, world.size());
   if (world.rank() == 0)
@@ -87,7 +92,7 @@ int main(int argc, char** argv) {
     const double ms = times[s][samples / 2];
     if (s == 0) unfused_ms = ms;
     float difference = 0;
-    const std::span<const float> w = steps[s].buffer<float>("w");
+    steps[s].read("w", w);
     for (std::size_t i = 0; i < w.size(); ++i)
       difference = std::max(difference, std::abs(w[i] - expected[i]));
     const std::string names = kernels(steps[s]);  // collective: every rank must ask

@@ -14,6 +14,8 @@ namespace coconet {
 /// What the COCONET_* variables say.
 struct Config {
   std::string log_level = "warn";  ///< COCONET_LOG: trace, debug, info, warn, error or off
+  std::string backend = "host";    ///< COCONET_BACKEND: host or cuda
+  std::string graph = "auto";      ///< COCONET_GRAPH: auto, on or off; CUDA graphs of whole steps
   std::string cxx;        ///< COCONET_CXX: compiler of host kernels; default: the library's
   std::string cxx_flags;  ///< COCONET_CXXFLAGS: appended to the options of host kernels
   /// COCONET_ARCH: the GPU architecture to compile kernels for, "sm_90"; empty: what the command asks for

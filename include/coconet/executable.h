@@ -69,8 +69,9 @@ class COCONET_API Executable {
   /// Bytes that this rank's buffer of `name` takes, padding included.
   [[nodiscard]] std::size_t allocated_bytes(std::string_view name) const;
 
-  /// Uses the library's own memory for `name` and returns it: zeroed at first, the same memory at every call.
-  /// Throws BackendError when `name` is unknown or T is not its dtype.
+  /// Uses the library's own memory for `name` and returns it: zeroed at first, the same memory at every call. With
+  /// COCONET_BACKEND=cuda it is on the GPU: for kernels, not for the processor. Throws BackendError when `name` is
+  /// unknown or T is not its dtype, or the GPU has no room.
   template <class T>
   std::span<T> buffer(std::string_view name) {
     return {static_cast<T*>(own(name, dtype_of<T>)), count(name)};
@@ -98,6 +99,33 @@ class COCONET_API Executable {
   void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
   /// Uses a Buffer of the world; every rank must bind its part of the same allocation.
   void bind(std::string_view name, const Buffer& buffer);
+
+  /// Copies the elements of `name` from `data` of the host, or of the GPU: into the memory bound to it, or else into the
+  /// library's own. On a GPU it is done in order with the steps. Throws BackendError as `bind` does.
+  template <class Range>
+  requires requires(const Range& range) { std::span(range); }
+  void write(std::string_view name, const Range& data) {
+    const std::span span(data);
+    using T = std::remove_cv_t<typename decltype(span)::element_type>;
+    write(name, dtype_of<T>, span.data(), span.size());
+  }
+  void write(std::string_view name, DType dtype, const void* from, std::size_t count);
+  /// Copies the elements of `name` to `data`, after all steps so far; throws what went wrong in them.
+  template <class Range>
+  requires requires(Range& range) { std::span(range); }
+  void read(std::string_view name, Range&& data) {
+    const std::span span(data);
+    read(name, dtype_of<typename decltype(span)::element_type>, span.data(), span.size());
+  }
+  void read(std::string_view name, DType dtype, void* to, std::size_t count);
+
+  /// With COCONET_BACKEND=cuda: puts steps, reads and writes into the application's `stream`, a cudaStream_t or CUstream of
+  /// the rank's GPU, from here on, in order with what else is in it. Without it they go into a stream of the library's
+  /// own, which the legacy default stream waits for and which waits for it. No effect on the host.
+  void use_stream(void* stream);
+  /// Waits for all steps so far, which on a GPU may still be running when `run` has returned. Throws CommError or
+  /// BackendError for what went wrong in them.
+  void synchronize();
 
   /// Collective: one step, with the same scalars on all ranks. Throws BackendError for a missing binding or an
   /// unknown or missing scalar, before any state is touched; CommError when a rank failed or is late.

@@ -85,8 +85,11 @@ class Update {
     for (const std::string_view name : optimizer_.moments) step_.buffer<float>(name);
   }
 
-  [[nodiscard]] std::span<float> gradient() { return step_.buffer<float>("g"); }
-  [[nodiscard]] std::span<float> weights() { return step_.buffer<float>("w"); }
+  void set_gradient(const std::vector<float>& gradient) { step_.write("g", gradient); }
+  void set_weights(const std::vector<float>& weights) { step_.write("w", weights); }
+  void get_weights(std::vector<float>& weights) { step_.read("w", weights); }
+  /// Waits for what `run` has begun: on a GPU it may go on.
+  void finish() { step_.synchronize(); }
 
   /// Collective: averages the gradients of all ranks and updates the weights.
   void run() {
@@ -129,8 +132,9 @@ std::vector<float> train(const coconet::World& world, const Options& options, co
   const auto ranks = static_cast<std::size_t>(world.size()),
              rank = static_cast<std::size_t>(world.rank());
   Update update(world, options.optimizer, options.schedule);
-  const std::span<float> g = update.gradient(), w = update.weights();
+  std::vector<float> g(mlp::parameters), w(mlp::parameters);
   mlp::initialise(w);
+  update.set_weights(w);
 
   std::vector<double> sum(mlp::parameters);
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
@@ -154,7 +158,9 @@ std::vector<float> train(const coconet::World& world, const Options& options, co
       // the mean share: the average over ranks is then the average over the batch.
       const double scale = static_cast<double>(ranks) / static_cast<double>(batch);
       for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(sum[i] * scale);
+      update.set_gradient(g);
       update.run();
+      update.get_weights(w);
     }
     if (test != nullptr && rank == 0 && (epoch == 1 || epoch % 10 == 0)) {
       std::printf("epoch %2d  loss %.4f  test accuracy %.4f\n", epoch,
@@ -162,7 +168,7 @@ std::vector<float> train(const coconet::World& world, const Options& options, co
       std::fflush(stdout);
     }
   }
-  return {w.begin(), w.end()};
+  return w;
 }
 
 /// Collective: prints the median time of the parameter update under each schedule.
@@ -172,14 +178,16 @@ void time_schedules(const coconet::World& world, const std::string& optimizer) {
   std::vector<Update> updates;
   for (const std::string& schedule : schedules) {
     updates.emplace_back(world, optimizer, schedule);
-    std::ranges::fill(updates.back().gradient(), 0.01f);
+    updates.back().set_gradient(std::vector<float>(mlp::parameters, 0.01f));
   }
   std::array<std::vector<double>, 3> times;  // microseconds of a step
   for (int sample = 0; sample < samples; ++sample) {
     for (std::size_t s = 0; s < schedules.size(); ++s) {
       updates[s].run();
+      updates[s].finish();
       const auto start = std::chrono::steady_clock::now();
       for (int step = 0; step < steps; ++step) updates[s].run();
+      updates[s].finish();
       const std::chrono::duration<double, std::micro> elapsed =
           std::chrono::steady_clock::now() - start;
       times[s].push_back(elapsed.count() / steps);

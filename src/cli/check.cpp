@@ -261,14 +261,17 @@ void fill(Executable& step, const ir::Graph& graph, ir::ValueId id, const Resolv
   const ir::Node& node = graph.at(id);
   const ir::Data data =
       test_data(graph, id, sizes, rank, options.seed, static_cast<std::uint64_t>(iteration));
-  void* memory = step.own(node.name, node.dtype);
   if (step.count(node.name) != data.size()) {
     throw InternalError("The buffer of '" + node.name + "' holds " +
                         std::to_string(step.count(node.name)) + " elements on rank " +
                         std::to_string(rank) + ", where its layout says " +
                         std::to_string(data.size()) + ".");
   }
-  for (std::size_t i = 0; i < data.size(); ++i) store_element(node.dtype, memory, i, data[i]);
+  std::vector<std::byte> elements(data.size() * size_of(node.dtype));
+  for (std::size_t i = 0; i < data.size(); ++i)
+    store_element(node.dtype, elements.data(), i, data[i]);
+  (void)step.own(node.name, node.dtype);
+  step.write(node.name, node.dtype, elements.data(), data.size());
 }
 
 }  // namespace
@@ -333,6 +336,7 @@ std::vector<double> drive(Executable& step, const World& world, const Sizes& siz
     const std::vector<ScalarValue> values(scalars.begin(), scalars.end());
     const auto start = std::chrono::steady_clock::now();
     step.run(values);
+    step.synchronize();
     ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
                      .count());
   }
@@ -373,8 +377,7 @@ CheckResult compare(Executable& step, const Program& program, const World& world
   for (const Tensor& tensor : tensors) {
     const DType dtype = scheduled.at(tensor.scheduled).dtype;
     jit::together(comm, [&] {
-      const std::size_t bytes = step.count(tensor.name) * size_of(dtype);
-      if (bytes > 0) std::memcpy(gathered->base(world.rank()), step.own(tensor.name, dtype), bytes);
+      step.read(tensor.name, dtype, gathered->base(world.rank()), step.count(tensor.name));
     });
     jit::together(comm, [&] {
       if (judge) judge->judge(tensor, *gathered);

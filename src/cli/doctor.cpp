@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/doctor_cuda.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/comm.h"
@@ -22,6 +21,7 @@
 #include "jit/compile/nvrtc.h"
 #include "jit/compile/process.h"
 #include "jit/config/build_info.h"
+#include "jit/cuda/facts.h"
 
 namespace coconet::cli {
 namespace {
@@ -153,7 +153,7 @@ void examine_nvrtc(Findings& findings) {
 
 void examine_gpus(Findings& findings) {
   const std::string off = "no GPU is used; the host backend remains";
-  const DriverFacts driver = probe_driver();
+  const jit::DriverFacts driver = jit::driver_facts();
   if (driver.version.empty()) {
     findings.missing(
         "CUDA driver", driver.problem, off,
@@ -167,11 +167,14 @@ void examine_gpus(Findings& findings) {
         "CUDA driver", driver.version + ", which cannot load what NVRTC " + nvrtc + " makes", off,
         "install a newer driver, or pip install nvidia-cuda-nvrtc-cu" + major +
             " and name the directory of its libnvrtc.so." + major + " with COCONET_CUDA_PATH");
+  } else if (!driver.problem.empty()) {
+    findings.missing("CUDA driver", driver.version + "; " + driver.problem, off,
+                     "install a newer driver");
   } else {
     findings.here("CUDA driver", driver.version);
   }
   const std::vector<std::string> known = jit::nvrtc::architectures();
-  for (const Gpu& gpu : driver.gpus) {
+  for (const jit::GpuFacts& gpu : driver.gpus) {
     if (gpu.arch.empty() || known.empty() ||
         std::find(known.begin(), known.end(), gpu.arch) != known.end()) {
       findings.here("GPU", gpu.description);
@@ -181,13 +184,13 @@ void examine_gpus(Findings& findings) {
                        "name the directory of another libnvrtc with COCONET_CUDA_PATH");
     }
   }
-  if (driver.gpus.empty())
+  if (driver.gpus.empty() && driver.problem.empty())
     findings.missing("GPU", driver.no_gpu, off, "check CUDA_VISIBLE_DEVICES and nvidia-smi");
 }
 
 void examine_nccl(Findings& findings) {
-  const NcclFacts nccl = probe_nccl();
-  if (!nccl.version.empty()) {
+  const jit::NcclFacts nccl = jit::nccl_facts();
+  if (nccl.problem.empty()) {
     findings.here("NCCL", nccl.version);
     return;
   }

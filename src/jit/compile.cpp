@@ -1,16 +1,24 @@
 // compile(): schedule, lower, agree, generate, compile, load, allocate.
 #include <algorithm>
 
+#include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/cache/cache.h"
 #include "jit/config/log.h"
 #include "jit/executable_state.h"
+#include "jit/grid.h"
 #include "jit/kernel_store.h"
 #include "sched/schedule.h"
 
 namespace coconet {
 
 namespace {
+
+/// What COCONET_BACKEND says, for this rank.
+const jit::Backend& backend_of(jit::Comm& comm) {
+  if (config().backend == "host") return jit::host_backend();
+  return jit::cuda_backend(comm.device(), comm.ranks_on_device());
+}
 
 void check_mesh(const Program& program, const World& world) {
   if (program.mesh().size() == world.size()) return;
@@ -76,22 +84,26 @@ void log_lowering(const Schedule& schedule, const std::vector<Program>& programs
 
 }  // namespace
 
-Executable::State::State(World world_, Program program_, sched::Plan plan_,
-                         std::map<std::string, std::int64_t> sizes_)
+Executable::State::State(World world_, const jit::Backend& backend_, Program program_,
+                         sched::Plan plan_, std::map<std::string, std::int64_t> sizes_)
     : world(std::move(world_)),
+      backend(backend_),
       program(std::move(program_)),
       plan(std::move(plan_)),
       sizes(std::move(sizes_)),
-      gate(*world.comm(), plan.graph.mesh),
-      tensors(*world.comm(), plan, sizes),
-      numbers(plan.graph, sizes) {
+      gate(*world.comm(), backend, plan.graph.mesh),
+      tensors(*world.comm(), backend, plan, sizes),
+      numbers(plan.graph, sizes),
+      host_queue_(jit::host_backend().make_queue()) {
   jit::Comm& comm = *world.comm();
+  const bool on_host = backend.device() == nullptr;
   for (const sched::PlanStep& planned : plan.steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
       steps.push_back({library->name,
                        "library",
-                       jit::LibraryCollective(plan, *library, sizes, comm.rank()),
+                       jit::LibraryCollective(backend, plan, *library, sizes, comm.rank()),
                        {}});
+      if (!on_host) continue;
       auto& group = groups_[std::get<jit::LibraryCollective>(steps.back().work).axis()];
       const int axis = plan.graph.at(library->value).attributes.axis;
       if (!group) group = comm.group(gate.group(axis));
@@ -99,12 +111,16 @@ Executable::State::State(World world_, Program program_, sched::Plan plan_,
     }
     const auto& kernel = std::get<sched::KernelStep>(planned);
     jit::KernelText text = jit::generate(plan, kernel);
-    auto loaded = jit::obtain_kernel(comm, text);
+    auto loaded = jit::obtain_kernel(comm, backend, text);
+    const jit::Grid grid = jit::choose_grid(comm, backend, *loaded, text, plan, kernel, sizes);
     steps.push_back({kernel.name,
                      std::string(to_string(kernel.kind)),
-                     jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), sizes,
-                                       comm.rank(), gate),
+                     jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), grid,
+                                       sizes, comm.rank(), gate),
                      {}});
+  }
+  if (!on_host) {
+    device = std::make_unique<jit::DeviceRun>(comm, backend, plan.graph.mesh, steps, tensors, gate);
   }
 }
 
@@ -114,7 +130,9 @@ Executable compile(const Program& program, const Schedule& schedule, const World
   Sizes resolved;
   std::vector<Program> scheduled;
   sched::Plan plan;
+  const jit::Backend* backend = nullptr;
   jit::together(comm, [&] {
+    backend = &backend_of(comm);
     check_mesh(program, world);
     resolved = ir::resolve_sizes(*program.graph(), sizes);
     scheduled = schedule.apply(program);
@@ -122,8 +140,8 @@ Executable compile(const Program& program, const Schedule& schedule, const World
     if (comm.rank() == 0) log_lowering(schedule, scheduled, plan);
   });
   check_agreement(comm, program, schedule, resolved);
-  return Executable(std::make_unique<Executable::State>(world, scheduled.back(), std::move(plan),
-                                                        std::move(resolved)));
+  return Executable(std::make_unique<Executable::State>(world, *backend, scheduled.back(),
+                                                        std::move(plan), std::move(resolved)));
 }
 
 }  // namespace coconet

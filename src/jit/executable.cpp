@@ -12,7 +12,7 @@ namespace coconet {
 
 using clock = std::chrono::steady_clock;
 
-double Times::median_ms() const {
+double jit::Times::median_ms() const {
   if (recorded_.empty()) return 0;
   std::vector<std::chrono::nanoseconds> sorted = recorded_;
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
@@ -25,9 +25,13 @@ void Executable::State::enter(const std::string& failure) {
     if (!failure.empty()) throw BackendError(failure);
     return;
   }
+  if (device) {
+    if (gate.meet(!failure.empty())) throw_together(failure);
+    return;
+  }
   // What all ranks enter first tells them of a failure, where it is a collective of the whole world.
   if (!steps.empty() && program.mesh().axes().size() == 1) {
-    Step& first = steps.front();
+    jit::Step& first = steps.front();
     auto* kernel = std::get_if<jit::KernelLaunch>(&first.work);
     auto* collective = std::get_if<jit::LibraryCollective>(&first.work);
     if (collective != nullptr || kernel->collective()) {
@@ -35,7 +39,7 @@ void Executable::State::enter(const std::string& failure) {
       if (collective != nullptr) {
         groups_[collective->axis()]->refuse();
       } else {
-        gate.fail_kernel(kernel->axis(), kernel->blocks());
+        gate.fail_kernel(kernel->axis(), kernel->grid().blocks);
       }
       throw_together(failure);
     }
@@ -46,14 +50,25 @@ void Executable::State::enter(const std::string& failure) {
 void Executable::State::run(std::span<const ScalarValue> scalars) {
   if (!broken_.empty())
     throw CommError("this executable cannot run any more, because in an earlier step " + broken_);
+  if (device) check_device_fault(false);
   std::string failure;
   try {
-    tensors.require_bound();
+    tensors.complete();
     numbers.evaluate(scalars);
+    if (device) device->require_ready();
   } catch (const BackendError& error) {
     failure = error.what();
   }
   enter(failure);
+  if (device) {
+    device->run(numbers);
+  } else {
+    run_on_host();
+  }
+  ++runs_;
+}
+
+void Executable::State::run_on_host() {
   const auto begin = clock::now();
   auto last = begin;
   for (std::size_t index = 0; index < steps.size(); ++index) {
@@ -63,19 +78,30 @@ void Executable::State::run(std::span<const ScalarValue> scalars) {
     last = now;
   }
   times_.add(last - begin);
-  ++runs_;
 }
 
-void Executable::State::run_step(Step& step, std::size_t index) {
+void Executable::State::finish() {
+  if (!device) return;
+  try {
+    device->finish();
+  } catch (const CommError& error) {
+    broken_ = error.what();
+    throw;
+  }
+  check_device_fault(true);
+}
+
+void Executable::State::run_step(jit::Step& step, std::size_t index) {
   if (auto* kernel = std::get_if<jit::KernelLaunch>(&step.work)) {
-    kernel->run(tensors, numbers, gate);
-    if (kernel->collective() && gate.fault().code != 0) check_fault(step, index);
+    kernel->prepare(tensors, numbers, gate);
+    host_queue_->launch(kernel->kernel(), kernel->grid(), kernel->words());
+    if (kernel->collective() && gate.faulty()) check_fault(step, index);
     return;
   }
   auto& collective = std::get<jit::LibraryCollective>(step.work);
   auto& group = groups_[collective.axis()];
   try {
-    collective.run(*group, tensors);
+    collective.run(*group, *host_queue_, tensors);
   } catch (const jit::Refused&) {
     throw_together("");
   } catch (const jit::PeerFailure&) {
@@ -87,15 +113,38 @@ void Executable::State::run_step(Step& step, std::size_t index) {
   }
 }
 
-void Executable::State::check_fault(const Step& step, std::size_t index) {
+void Executable::State::check_fault(const jit::Step& step, std::size_t index) {
+  if (gate.fault().code == 2) {
+    gate.clear_fault();
+    throw_together("");
+  }
+  break_down(" in kernel '" + step.name + "' (step " + std::to_string(index + 1) + " of " +
+                 std::to_string(steps.size()) + ")",
+             std::get<jit::KernelLaunch>(step.work).axis());
+}
+
+void Executable::State::check_device_fault(bool ended) {
+  if (!gate.faulty()) return;
+  // The report is whole when its kernel has ended, which it does now that it has given up.
+  if (!ended) device->finish();
+  // A step runs as a whole: which of its kernels it was is known where there is one that waits.
+  std::string names;
+  int axis = 0;
+  for (const jit::Step& step : steps) {
+    const auto* kernel = std::get_if<jit::KernelLaunch>(&step.work);
+    if (kernel == nullptr || !kernel->collective()) continue;
+    names += (names.empty() ? "'" : " or '") + step.name + "'";
+    axis = kernel->axis();
+  }
+  break_down(" in kernel " + names, axis);
+}
+
+void Executable::State::break_down(const std::string& where, int axis) {
   const jit::Fault fault = gate.fault();
   gate.clear_fault();
-  if (fault.code == 2) throw_together("");
-  const auto& kernel = std::get<jit::KernelLaunch>(step.work);
-  const int peer = gate.group(kernel.axis())[static_cast<std::size_t>(fault.peer)];
+  const int peer = gate.group(axis)[static_cast<std::size_t>(fault.peer)];
   broken_ = "rank " + std::to_string(world.rank()) + " waited " + jit::seconds(config().timeout) +
-            " s for rank " + std::to_string(peer) + " in kernel '" + step.name + "' (step " +
-            std::to_string(index + 1) + " of " + std::to_string(steps.size()) + "), at its " +
+            " s for rank " + std::to_string(peer) + where + ", at its " +
             (fault.phase == 0 ? "first" : "last") + " barrier, block " +
             std::to_string(fault.block) + ": expected flag " + std::to_string(fault.expected) +
             ", found " + std::to_string(fault.found) +
@@ -134,16 +183,24 @@ void Executable::bind(std::string_view name, DType dtype, void* data, std::size_
 }
 void Executable::bind_read_only(std::string_view name, DType dtype, const void* data,
                                 std::size_t count) {
-  const auto role = state_->tensors[state_->tensors.find(name)].buffer->role;
-  if (role != sched::PlanBuffer::Role::input) {
-    throw BackendError("'" + std::string(name) +
-                       "' is written by the step, but bound to constant memory; bind memory that "
-                       "may be written");
-  }
-  state_->tensors.bind(name, dtype, const_cast<void*>(data), count);
+  state_->tensors.bind_read_only(name, dtype, data, count);
 }
 void Executable::bind(std::string_view name, const Buffer& buffer) {
   state_->tensors.bind(name, buffer);
+}
+void Executable::write(std::string_view name, DType dtype, const void* from, std::size_t count) {
+  state_->tensors.write(state_->queue(), name, dtype, from, count);
+}
+void Executable::read(std::string_view name, DType dtype, void* to, std::size_t count) {
+  state_->finish();
+  state_->tensors.read(state_->queue(), name, dtype, to, count);
+  state_->finish();
+}
+void Executable::use_stream(void* stream) {
+  if (state_->device) state_->device->use_stream(stream);
+}
+void Executable::synchronize() {
+  state_->finish();
 }
 void Executable::run(std::span<const ScalarValue> scalars) {
   state_->run(scalars);
@@ -160,7 +217,7 @@ std::string Executable::plan() const {
 
 std::vector<std::pair<std::string, std::string>> Executable::sources() const {
   std::vector<std::pair<std::string, std::string>> sources;
-  for (const State::Step& step : state_->steps) {
+  for (const jit::Step& step : state_->steps) {
     if (const auto* kernel = std::get_if<jit::KernelLaunch>(&step.work)) {
       sources.emplace_back(kernel->text().name, kernel->text().source);
     }

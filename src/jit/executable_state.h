@@ -1,50 +1,36 @@
 // The inside of coconet::Executable.
 #pragma once
 
-#include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "coconet/executable.h"
+#include "jit/backend/backend.h"
+#include "jit/device_run.h"
 #include "jit/gate.h"
-#include "jit/launch.h"
-#include "jit/library.h"
 #include "jit/numbers.h"
 #include "jit/roofline.h"
+#include "jit/step.h"
 #include "jit/tensors.h"
 #include "sched/plan.h"
 
 namespace coconet {
 
-/// The last times of something, for a median.
-class Times {
- public:
-  void add(std::chrono::nanoseconds time) {
-    if (recorded_.size() < capacity) {
-      recorded_.push_back(time);
-    } else {
-      recorded_[next_++ % capacity] = time;
-    }
-  }
-  [[nodiscard]] double median_ms() const;
-
- private:
-  static constexpr std::size_t capacity = 1024;
-  std::vector<std::chrono::nanoseconds> recorded_;
-  std::size_t next_ = 0;
-};
-
 class Executable::State {
  public:
-  State(World world, Program program, sched::Plan plan, std::map<std::string, std::int64_t> sizes);
+  State(World world, const jit::Backend& backend, Program program, sched::Plan plan,
+        std::map<std::string, std::int64_t> sizes);
 
   void run(std::span<const ScalarValue> scalars);
+  /// Waits for the runs so far; throws what went wrong in them.
+  void finish();
   Report report();
+  /// Where copies from and to tensors go.
+  [[nodiscard]] jit::Queue& queue() { return device ? device->queue() : *host_queue_; }
 
   World world;
+  const jit::Backend& backend;
   Program program;  ///< after its schedule
   sched::Plan plan;
   std::map<std::string, std::int64_t> sizes;
@@ -52,24 +38,26 @@ class Executable::State {
   jit::Tensors tensors;
   jit::Numbers numbers;
 
-  struct Step {
-    std::string name;
-    std::string kind;
-    std::variant<jit::KernelLaunch, jit::LibraryCollective> work;
-    Times times;
-  };
-  std::vector<Step> steps;
+  std::vector<jit::Step> steps;
+  std::unique_ptr<jit::DeviceRun> device;  ///< null on the host
 
  private:
   /// Collective: returns when the step may begin; throws on all ranks when one of them has a `failure`.
   void enter(const std::string& failure);
-  void run_step(Step& step, std::size_t index);
-  void check_fault(const Step& step, std::size_t index);
+  void run_on_host();
+  void run_step(jit::Step& step, std::size_t index);
+  void check_fault(const jit::Step& step, std::size_t index);
+  /// Throws what a kernel on a GPU reported, if one did; `ended` is whether nothing runs there any more.
+  void check_device_fault(bool ended);
+  /// Throws what the gate's fault says; no step can run afterwards.
+  [[noreturn]] void break_down(const std::string& where, int axis);
   [[noreturn]] void throw_together(const std::string& failure);
 
-  std::map<int, std::unique_ptr<jit::Group>> groups_;  ///< by mesh axis, for library steps
+  std::map<int, std::unique_ptr<jit::Group>>
+      groups_;  ///< by mesh axis, for library steps on the host
+  std::unique_ptr<jit::Queue> host_queue_;
   jit::Roofline roofline_;
-  Times times_;
+  jit::Times times_;
   std::uint64_t runs_ = 0;
   std::string broken_;  ///< why no step can run any more; empty while all is well
 };

@@ -7,6 +7,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/comm/cuda_memory.h"
 
 namespace coconet::jit {
 
@@ -24,24 +25,41 @@ std::string seconds(std::chrono::milliseconds time) {
   return text;
 }
 
-Gate::Gate(Comm& comm, const Mesh& mesh) : comm_(comm) {
+int most_blocks(const Backend& backend) {
+  return backend.device() == nullptr ? 64 : 1024;
+}
+
+Gate::Gate(Comm& comm, const Backend& backend, const Mesh& mesh)
+    : comm_(comm),
+      fault_memory_(backend.allocate_on_host(sizeof(Fault))),
+      fault_(reinterpret_cast<Fault*>(fault_memory_->data())) {
   std::size_t bytes = 0;
   for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) {
     Axis entry;
     entry.ranks = mesh.group(comm.rank(), axis);
     entry.position = static_cast<std::uint64_t>(mesh.coordinate(comm.rank(), axis));
     entry.flags = bytes;
-    bytes += entry.ranks.size() * max_blocks * flag_bytes;
+    bytes += entry.ranks.size() * static_cast<std::size_t>(most_blocks(backend)) * flag_bytes;
     axes_.push_back(std::move(entry));
   }
-  host_flags_ = bytes;
-  bytes += static_cast<std::size_t>(comm.size()) * flag_bytes;
-  memory_ = comm.allocate(bytes);
+  host_flags_ = comm.allocate(static_cast<std::size_t>(comm.size()) * flag_bytes);
+  if (comm.size() > 1) {
+    kernel_flags_ =
+        backend.device() == nullptr ? comm.allocate(bytes) : allocate_on_devices(comm, bytes);
+  }
   spin_limit_ = comm.ranks_per_core() > 1 ? 0 : looks_before_yield;
 }
 
-std::uint64_t* Gate::flags(int rank, std::size_t offset) const {
-  return reinterpret_cast<std::uint64_t*>(memory_->base(rank) + offset);
+Fault Gate::fault() const {
+  return *fault_;
+}
+
+bool Gate::faulty() const {
+  return std::atomic_ref(fault_->code).load(std::memory_order_relaxed) != 0;
+}
+
+std::uint64_t* Gate::flags(const PeerMemory& memory, int rank, std::size_t offset) {
+  return reinterpret_cast<std::uint64_t*>(memory.base(rank) + offset);
 }
 
 bool Gate::meet(bool failed) {
@@ -49,13 +67,13 @@ bool Gate::meet(bool failed) {
   const std::uint64_t target = 2 * ++host_epoch_;
   const auto mine = static_cast<std::size_t>(comm_.rank()) * words_per_flag;
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    std::atomic_ref<std::uint64_t>(flags(rank, host_flags_)[mine])
+    std::atomic_ref<std::uint64_t>(flags(*host_flags_, rank, 0)[mine])
         .store(target + (failed ? 1 : 0), std::memory_order_release);
   }
   bool any_failed = false;
   for (int rank = 0; rank < comm_.size(); ++rank) {
     const std::atomic_ref<std::uint64_t> flag(
-        flags(comm_.rank(), host_flags_)[static_cast<std::size_t>(rank) * words_per_flag]);
+        flags(*host_flags_, comm_.rank(), 0)[static_cast<std::size_t>(rank) * words_per_flag]);
     clock::time_point started;
     std::uint64_t found = flag.load(std::memory_order_acquire);
     for (std::uint64_t looks = 1; found < target; ++looks) {
@@ -84,7 +102,8 @@ void Gate::fail_kernel(int axis, int blocks) {
     for (int block = 0; block < blocks; ++block) {
       const std::size_t index =
           static_cast<std::size_t>(block) * entry.ranks.size() + entry.position;
-      std::atomic_ref<std::uint64_t>(flags(rank, entry.flags)[index * words_per_flag])
+      std::atomic_ref<std::uint64_t>(
+          flags(*kernel_flags_, rank, entry.flags)[index * words_per_flag])
           .store(value, std::memory_order_release);
     }
   }
@@ -92,11 +111,15 @@ void Gate::fail_kernel(int axis, int blocks) {
 
 std::vector<std::uint64_t> Gate::sync_words(int axis) {
   const Axis& entry = axes_[static_cast<std::size_t>(axis)];
+  // A single rank waits for nobody.
+  const auto flags_of = [&](int rank) {
+    return kernel_flags_ ? reinterpret_cast<std::uint64_t>(flags(*kernel_flags_, rank, entry.flags))
+                         : std::uint64_t{0};
+  };
   std::vector<std::uint64_t> words;
-  for (const int rank : entry.ranks)
-    words.push_back(reinterpret_cast<std::uint64_t>(flags(rank, entry.flags)));
-  words.push_back(reinterpret_cast<std::uint64_t>(flags(comm_.rank(), entry.flags)));
-  words.push_back(reinterpret_cast<std::uint64_t>(&fault_));
+  for (const int rank : entry.ranks) words.push_back(flags_of(rank));
+  words.push_back(flags_of(comm_.rank()));
+  words.push_back(reinterpret_cast<std::uint64_t>(fault_));
   words.push_back(0);
   words.push_back(entry.position);
   words.push_back(static_cast<std::uint64_t>(std::chrono::nanoseconds(config().timeout).count()));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coconet/mesh.h"
+#include "jit/backend/backend.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::jit {
@@ -18,8 +19,8 @@ struct Fault {
   std::uint64_t code = 0, phase = 0, block = 0, peer = 0, expected = 0, found = 0;
 };
 
-/// Most blocks that a kernel may have: the flags are laid out for them.
-inline constexpr int max_blocks = 64;
+/// Most blocks that a kernel with barriers may have: the flags are laid out for them.
+[[nodiscard]] int most_blocks(const Backend& backend);
 
 /// "60" or "0.5", for messages.
 [[nodiscard]] std::string seconds(std::chrono::milliseconds time);
@@ -27,7 +28,7 @@ inline constexpr int max_blocks = 64;
 class Gate {
  public:
   /// Collective.
-  Gate(Comm& comm, const Mesh& mesh);
+  Gate(Comm& comm, const Backend& backend, const Mesh& mesh);
 
   /// Host side: waits for every rank of the world. `failed` tells the others that this rank cannot run the step;
   /// returns whether any rank said so. Throws CommError naming a rank that is late.
@@ -43,8 +44,10 @@ class Gate {
   /// The epoch of the next kernel along `axis`, which uses two.
   [[nodiscard]] std::uint64_t next_epoch(int axis);
 
-  [[nodiscard]] const Fault& fault() const { return fault_; }
-  void clear_fault() { fault_ = {}; }
+  /// Whether a kernel on this rank has reported something, which is all there once the kernel has ended.
+  [[nodiscard]] bool faulty() const;
+  [[nodiscard]] Fault fault() const;
+  void clear_fault() { *fault_ = {}; }
   /// Ranks along `axis`, this one's group, in axis order.
   [[nodiscard]] const std::vector<int>& group(int axis) const {
     return axes_[static_cast<std::size_t>(axis)].ranks;
@@ -55,17 +58,18 @@ class Gate {
     std::vector<int> ranks;
     std::uint64_t position = 0;
     std::uint64_t epoch = 1;
-    std::size_t flags = 0;  ///< offset into every rank's block of the shared memory
+    std::size_t flags = 0;  ///< offset into every rank's block of `kernel_flags_`
   };
-  [[nodiscard]] std::uint64_t* flags(int rank, std::size_t offset) const;
+  [[nodiscard]] static std::uint64_t* flags(const PeerMemory& memory, int rank, std::size_t offset);
 
   Comm& comm_;
   std::vector<Axis> axes_;
-  std::size_t host_flags_ = 0;
   std::uint64_t host_epoch_ = 0;
   std::uint64_t spin_limit_ = 0;
-  std::shared_ptr<PeerMemory> memory_;
-  Fault fault_;
+  std::shared_ptr<PeerMemory> host_flags_;    ///< of `meet`
+  std::shared_ptr<PeerMemory> kernel_flags_;  ///< where kernels run
+  std::shared_ptr<Memory> fault_memory_;
+  Fault* fault_;
 };
 
 }  // namespace coconet::jit

@@ -22,28 +22,39 @@ struct Counters {
 };
 Counters counters;
 
-/// The kernels of this process, by digest, with their bytes for ranks that lack them.
+/// The kernels of this process, by backend and digest, with their bytes for ranks that lack them.
 struct Stored {
   std::string binary;
   std::shared_ptr<const Kernel> kernel;
 };
-std::mutex stored_mutex;
-std::map<std::string, Stored> stored;
+using Place = std::pair<const Backend*, std::string>;
 
-std::shared_ptr<const Kernel> find_stored(const std::string& digest,
+/// Never destroyed: a driver may be gone before this process's static objects.
+struct Store {
+  std::mutex mutex;
+  std::map<Place, Stored> kernels;
+};
+Store& store() {
+  static Store* const only = new Store;  // NOLINT: see above
+  return *only;
+}
+
+std::shared_ptr<const Kernel> find_stored(const Backend& backend, const std::string& digest,
                                           std::string* binary = nullptr) {
-  const std::lock_guard lock(stored_mutex);
-  const auto found = stored.find(digest);
-  if (found == stored.end()) return nullptr;
+  const std::lock_guard lock(store().mutex);
+  const auto found = store().kernels.find({&backend, digest});
+  if (found == store().kernels.end()) return nullptr;
   if (binary != nullptr) *binary = found->second.binary;
   return found->second.kernel;
 }
 
-std::shared_ptr<const Kernel> keep(const std::string& digest, const std::string& binary,
-                                   const std::string& entry) {
-  std::shared_ptr<const Kernel> kernel = load_host_kernel(binary, entry);
-  const std::lock_guard lock(stored_mutex);
-  return stored.try_emplace(digest, Stored{binary, std::move(kernel)}).first->second.kernel;
+std::shared_ptr<const Kernel> keep(const Backend& backend, const std::string& digest,
+                                   const std::string& binary, const std::string& entry) {
+  std::shared_ptr<const Kernel> kernel = backend.load(binary, entry);
+  const std::lock_guard lock(store().mutex);
+  return store()
+      .kernels.try_emplace({&backend, digest}, Stored{binary, std::move(kernel)})
+      .first->second.kernel;
 }
 
 /// Rank 0's part: the binary of `text` and its digest.
@@ -52,17 +63,17 @@ struct Found {
   std::string binary;
 };
 
-Found find_or_compile(const KernelText& text) {
-  const BinaryRequest request(host_backend().compiler(), text);
+Found find_or_compile(const Backend& backend, const KernelText& text) {
+  const BinaryRequest request(backend.compiler(), text);
   Found found{request.digest(), {}};
-  if (find_stored(found.digest, &found.binary) != nullptr) {
+  if (find_stored(backend, found.digest, &found.binary) != nullptr) {
     ++counters.hit_memory;
     log_debug("kernel '" + text.name + "' found in memory: " + found.digest);
     return found;
   }
   if (std::optional<std::string> binary = request.find_on_disk()) {
     try {
-      (void)keep(found.digest, *binary, text.entry);
+      (void)keep(backend, found.digest, *binary, text.entry);
       found.binary = std::move(*binary);
       ++counters.hit_disk;
       log_info("kernel '" + text.name + "' found in the cache on disk: " + found.digest);
@@ -78,7 +89,7 @@ Found find_or_compile(const KernelText& text) {
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   log_info("kernel '" + text.name + "' compiled in " + std::to_string(std::lround(took.count())) +
            " ms: " + compiled.command);
-  (void)keep(found.digest, compiled.binary, text.entry);
+  (void)keep(backend, found.digest, compiled.binary, text.entry);
   request.publish(compiled.binary);
   found.binary = std::move(compiled.binary);
   return found;
@@ -86,12 +97,13 @@ Found find_or_compile(const KernelText& text) {
 
 }  // namespace
 
-std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const KernelText& text) {
+std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Backend& backend,
+                                            const KernelText& text) {
   Found found;
   std::string failure;
   if (comm.rank() == 0) {
     try {
-      found = find_or_compile(text);
+      found = find_or_compile(backend, text);
     } catch (const Error& error) {
       failure = error.what();
     }
@@ -99,10 +111,10 @@ std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const KernelText& text) 
   comm.barrier(config().compile_timeout);  // the others wait for rank 0's compiler
   failure = comm.broadcast(failure, 0);
   if (!failure.empty()) throw CompileError(failure);
-  if (comm.size() == 1) return find_stored(found.digest);
+  if (comm.size() == 1) return find_stored(backend, found.digest);
 
   const std::string digest = comm.broadcast(found.digest, 0);
-  std::shared_ptr<const Kernel> kernel = find_stored(digest);
+  std::shared_ptr<const Kernel> kernel = find_stored(backend, digest);
   bool all_have = true;
   for (const std::string& has : comm.all_gather(kernel != nullptr ? "1" : "0"))
     all_have = all_have && has == "1";
@@ -110,7 +122,7 @@ std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const KernelText& text) 
     const std::string binary = comm.broadcast(found.binary, 0);
     const bool received = kernel == nullptr;
     together(comm, [&] {
-      if (received) kernel = keep(digest, binary, text.entry);
+      if (received) kernel = keep(backend, digest, binary, text.entry);
     });
     if (received) {
       ++counters.hit_peer;

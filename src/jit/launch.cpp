@@ -18,6 +18,9 @@ constexpr std::uint64_t vectorize_mode = 1;
 constexpr std::uint64_t streaming_mode = 2;
 constexpr std::size_t widest_vector = 64;
 
+/// What a GPU accesses at once at most, and what its lanes therefore move when no knob says otherwise.
+constexpr std::size_t widest_access = 16;
+
 /// From this size of a rank's slice on, stores to other ranks go past the caches: the lines are in the other rank's
 /// cache or in none, and fetching them to overwrite them costs more than it saves. Measured on 2 ranks of one socket:
 /// 10 to 40 % of a step from 512 KiB to 32 MiB, a loss below 64 KiB, mixed between.
@@ -59,13 +62,25 @@ std::int64_t product_of(const Extents& extents, const std::vector<int>& dims, bo
 
 }  // namespace
 
+std::size_t lanes_of(const sched::Plan& plan, const sched::KernelStep& step) {
+  std::size_t widest = 1;
+  for (const auto& load : step.loads)
+    widest = std::max(widest, size_of(plan.buffers[static_cast<std::size_t>(load.buffer)].dtype));
+  for (const auto& store : step.stores)
+    widest = std::max(widest, size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype));
+  const std::size_t bytes = step.knobs.vector_bytes == 0
+                                ? widest_access
+                                : static_cast<std::size_t>(step.knobs.vector_bytes);
+  return std::max<std::size_t>(1, bytes / widest);
+}
+
 KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
-                           std::shared_ptr<const Kernel> kernel,
+                           std::shared_ptr<const Kernel> kernel, const Grid& grid,
                            const std::map<std::string, std::int64_t>& sizes, int rank, Gate& gate)
     : text_(std::move(text)),
       kernel_(std::move(kernel)),
+      grid_(grid),
       axis_(step.axis),
-      blocks_(std::max(1, step.knobs.channels)),
       group_(gate.group(step.axis)) {
   const ir::Node& domain = plan.graph.at(step.domain);
   const ir::Part part =
@@ -140,6 +155,25 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
     }
     return count * size_of(buffer.dtype) * (on_all_ranks ? group_.size() : 1);
   };
+  const std::size_t lanes = lanes_of(plan, step);
+  const auto add_access = [&](sched::BufferId id, bool of_peers) {
+    const View seen = view(id);
+    const std::size_t size = size_of(plan.buffers[static_cast<std::size_t>(id)].dtype);
+    const std::size_t alignment = std::min(widest_access, lanes * size);
+    const bool repeats = in_rows_ && (seen.strides.empty() || seen.strides.back() == 0);
+    if (repeats || alignment == 0) return;
+    accesses_.push_back({id, of_peers, alignment});
+    std::uint64_t offsets = static_cast<std::uint64_t>(seen.offset);
+    for (std::size_t d = 0; in_rows_ && d + 1 < seen.strides.size(); ++d) {
+      if (part.extent[d] > 1) offsets |= static_cast<std::uint64_t>(seen.strides[d]);
+    }
+    // The lowest set bit of all offsets divides each of them.
+    if (offsets * size % alignment != 0) aligned_in_tensors_ = false;
+  };
+  if (step.kind != sched::KernelStep::Kind::reduction) {
+    for (const auto& load : step.loads) add_access(load.buffer, load.from_peers);
+    for (const auto& store : step.stores) add_access(store.buffer, store.to_peers);
+  }
   for (const auto& load : step.loads) bytes_ += bytes_of(load.buffer, load.from_peers);
   for (const auto& store : step.stores) {
     if (store.to_peers) {
@@ -153,6 +187,20 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
                         size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype)
                   : bytes_of(store.buffer, store.to_peers);
   }
+}
+
+bool KernelLaunch::can_vectorize(const Tensors& tensors) const {
+  const auto aligned = [](const std::byte* data, std::size_t alignment) {
+    return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
+  };
+  return aligned_in_tensors_ &&
+         std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& access) {
+           const Tensors::Tensor& tensor = tensors[access.buffer];
+           if (!access.of_peers) return aligned(tensor.data, access.alignment);
+           return std::all_of(tensor.peers.begin(), tensor.peers.end(), [&](const std::byte* peer) {
+             return aligned(peer, access.alignment);
+           });
+         });
 }
 
 bool KernelLaunch::can_stream(const Tensors& tensors) const {
@@ -169,7 +217,8 @@ bool KernelLaunch::can_stream(const Tensors& tensors) const {
 
 void KernelLaunch::refresh_pointers(const Tensors& tensors) {
   if (mode_at_ != no_word)
-    words_[mode_at_] = vectorize_mode | (can_stream(tensors) ? streaming_mode : 0);
+    words_[mode_at_] =
+        (can_vectorize(tensors) ? vectorize_mode : 0) | (can_stream(tensors) ? streaming_mode : 0);
   for (const PointerWord& pointer : pointers_) {
     const Tensors::Tensor& tensor = tensors[pointer.buffer];
     if (!pointer.of_peers) {
@@ -184,12 +233,11 @@ void KernelLaunch::refresh_pointers(const Tensors& tensors) {
   tensors_version_ = tensors.version();
 }
 
-void KernelLaunch::run(const Tensors& tensors, const Numbers& numbers, Gate& gate) {
+void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, Gate& gate) {
   if (tensors_version_ != tensors.version()) refresh_pointers(tensors);
   for (const NumberWord& number : numbers_)
     words_[number.word] = std::bit_cast<std::uint64_t>(numbers[number.value]);
   if (collective()) words_[epoch_at_] = gate.next_epoch(axis_);
-  kernel_->launch(words_, blocks_);
 }
 
 }  // namespace coconet::jit

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,19 +17,25 @@
 
 namespace coconet::jit {
 
+/// Elements that a lane of a GPU moves together: the W of the kernel's text.
+[[nodiscard]] std::size_t lanes_of(const sched::Plan& plan, const sched::KernelStep& step);
+
 class KernelLaunch {
  public:
   KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
-               std::shared_ptr<const Kernel> kernel,
+               std::shared_ptr<const Kernel> kernel, const Grid& grid,
                const std::map<std::string, std::int64_t>& sizes, int rank, Gate& gate);
 
-  /// Runs the kernel. Collective along the axis for all_reduce kernels: check `gate.fault()` afterwards.
-  void run(const Tensors& tensors, const Numbers& numbers, Gate& gate);
+  /// Fills the argument block for a run. Where the kernel is an all_reduce, all ranks along the axis must launch it then:
+  /// check `gate.fault()` afterwards.
+  void prepare(const Tensors& tensors, const Numbers& numbers, Gate& gate);
+  [[nodiscard]] std::span<const std::uint64_t> words() const { return words_; }
+  [[nodiscard]] const Kernel& kernel() const { return *kernel_; }
+  [[nodiscard]] const Grid& grid() const { return grid_; }
 
   [[nodiscard]] const KernelText& text() const { return text_; }
   [[nodiscard]] bool collective() const { return sync_at_ != no_word; }
   [[nodiscard]] int axis() const { return axis_; }
-  [[nodiscard]] int blocks() const { return blocks_; }
   /// Bytes that this rank reads and writes in a run, peers' memory included.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
@@ -49,20 +56,30 @@ class KernelLaunch {
     std::size_t offset_bytes;
     std::uint64_t bytes;  ///< of this rank's part
   };
+  /// A tensor that the kernel accesses in vectors.
+  struct Access {
+    sched::BufferId buffer;
+    bool of_peers;
+    std::size_t alignment;  ///< bytes that its vector accesses need
+  };
   void refresh_pointers(const Tensors& tensors);
   /// Whether stores to other ranks go past the caches.
   [[nodiscard]] bool can_stream(const Tensors& tensors) const;
+  /// Whether all vector accesses are aligned.
+  [[nodiscard]] bool can_vectorize(const Tensors& tensors) const;
 
   KernelText text_;
   std::shared_ptr<const Kernel> kernel_;
+  Grid grid_;
   int axis_ = 0;
-  int blocks_ = 1;
   std::vector<int> group_;
   std::vector<std::uint64_t> words_;
   std::vector<PointerWord> pointers_;
   std::vector<NumberWord> numbers_;
   std::vector<Gathered> gathered_;
-  bool in_rows_ = false;  ///< the kernel runs over rows, which begin at any element
+  std::vector<Access> accesses_;
+  bool aligned_in_tensors_ = true;  ///< what `can_vectorize` asks, but for where the tensors begin
+  bool in_rows_ = false;            ///< the kernel runs over rows, which begin at any element
   std::size_t mode_at_ = no_word;
   std::size_t sync_at_ = no_word;
   std::size_t epoch_at_ = no_word;

@@ -1,7 +1,6 @@
 // Running a library collective.
 #include "jit/library.h"
 
-#include <cstring>
 #include <numeric>
 
 #include "coconet/error.h"
@@ -10,9 +9,11 @@ namespace coconet::jit {
 
 using ir::Op;
 
-LibraryCollective::LibraryCollective(const sched::Plan& plan, const sched::LibraryStep& step,
+LibraryCollective::LibraryCollective(const Backend& backend, const sched::Plan& plan,
+                                     const sched::LibraryStep& step,
                                      const std::map<std::string, std::int64_t>& sizes, int rank)
-    : op_(plan.graph.at(step.value).op),
+    : name_(step.name),
+      op_(plan.graph.at(step.value).op),
       attributes_(plan.graph.at(step.value).attributes),
       dtype_(plan.graph.at(step.value).dtype),
       axis_(attributes_.axis),
@@ -44,60 +45,107 @@ LibraryCollective::LibraryCollective(const sched::Plan& plan, const sched::Libra
     counts_.push_back(block.count());
     blocks_.push_back(block);
   }
-  contiguous_ = rows == 1;
-  if (!contiguous_)
-    packed_.resize(std::accumulate(counts_.begin(), counts_.end(), std::size_t{0}) *
-                   size_of(dtype_));
-}
-
-void LibraryCollective::pack(const std::byte* whole) {
-  const std::size_t size = size_of(dtype_);
-  std::byte* to = packed_.data();
-  for (const Block& block : blocks_) {
-    for (std::size_t row = 0; row < block.rows; ++row, to += block.run * size) {
-      std::memcpy(to, whole + (block.first + row * block.stride) * size, block.run * size);
-    }
+  if (rows > 1) {
+    packed_ = backend.allocate(std::accumulate(counts_.begin(), counts_.end(), std::size_t{0}) *
+                               size_of(dtype_));
   }
 }
 
-void LibraryCollective::unpack(std::byte* whole) const {
+DeviceGroup::Operands LibraryCollective::operands(const Tensors& tensors) const {
+  DeviceGroup::Operands operands{tensors[in_].data, tensors[out_].data};
+  if (packed_ && op_ == Op::reduce_scatter) operands.in = packed_->data();
+  if (packed_ && op_ == Op::all_gather) operands.out = packed_->data();
+  return operands;
+}
+
+void LibraryCollective::pack(Queue& queue, const Tensors& tensors) {
+  if (!packed_ || op_ != Op::reduce_scatter) return;
   const std::size_t size = size_of(dtype_);
-  const std::byte* from = packed_.data();
+  std::byte* to = packed_->data();
   for (const Block& block : blocks_) {
-    for (std::size_t row = 0; row < block.rows; ++row, from += block.run * size) {
-      std::memcpy(whole + (block.first + row * block.stride) * size, from, block.run * size);
-    }
+    queue.copy_rows(to, block.run * size, tensors[in_].data + block.first * size,
+                    block.stride * size, block.run * size, block.rows);
+    to += block.count() * size;
   }
 }
 
-void LibraryCollective::run(Group& group, const Tensors& tensors) {
+void LibraryCollective::unpack(Queue& queue, const Tensors& tensors, int position) {
+  const Tensors::Tensor& out = tensors[out_];
+  const std::size_t size = size_of(dtype_);
+  if (op_ == Op::reduce && position != attributes_.root) queue.zero(out.data, out.count * size);
+  if (!packed_ || op_ != Op::all_gather) return;
+  const std::byte* from = packed_->data();
+  for (const Block& block : blocks_) {
+    queue.copy_rows(out.data + block.first * size, block.stride * size, from, block.run * size,
+                    block.run * size, block.rows);
+    from += block.count() * size;
+  }
+}
+
+void LibraryCollective::run(Group& group, Queue& queue, const Tensors& tensors) {
   const Tensors::Tensor& in = tensors[in_];
   const Tensors::Tensor& out = tensors[out_];
+  pack(queue, tensors);
+  const DeviceGroup::Operands at = operands(tensors);
   switch (op_) {
     case Op::all_reduce:
-      group.all_reduce(in.data, out.data, in.count, dtype_, attributes_.reduction);
-      return;
+      group.all_reduce(at.in, at.out, in.count, dtype_, attributes_.reduction);
+      break;
     case Op::reduce_scatter:
-      if (!contiguous_) pack(in.data);
-      group.reduce_scatter(contiguous_ ? in.data : packed_.data(), out.data, counts_, dtype_,
-                           attributes_.reduction);
-      return;
+      group.reduce_scatter(at.in, at.out, counts_, dtype_, attributes_.reduction);
+      break;
     case Op::all_gather:
-      group.all_gather(in.data, contiguous_ ? out.data : packed_.data(), counts_, dtype_);
-      if (!contiguous_) unpack(out.data);
-      return;
+      group.all_gather(at.in, at.out, counts_, dtype_);
+      break;
     case Op::reduce:
-      group.reduce(in.data, out.data, in.count, dtype_, attributes_.reduction, attributes_.root);
-      if (group.rank() != attributes_.root) std::memset(out.data, 0, out.count * size_of(dtype_));
-      return;
+      group.reduce(at.in, at.out, in.count, dtype_, attributes_.reduction, attributes_.root);
+      break;
     case Op::broadcast:
       if (group.rank() == attributes_.root)
-        std::memcpy(out.data, in.data, in.count * size_of(dtype_));
-      group.broadcast(out.data, out.count, dtype_, attributes_.root);
-      return;
+        queue.copy(out.data, in.data, in.count * size_of(dtype_));
+      group.broadcast(at.out, out.count, dtype_, attributes_.root);
+      break;
     default:
       throw InternalError("'" + std::string(to_string(op_)) + "' is no library collective");
   }
+  unpack(queue, tensors, group.rank());
+}
+
+void LibraryCollective::run(DeviceGroup& group, Queue& queue, std::span<const Member> members) {
+  std::vector<DeviceGroup::Operands> operands;
+  for (const Member& member : members) {
+    member.collective->pack(queue, *member.tensors);
+    operands.push_back(member.collective->operands(*member.tensors));
+  }
+  const LibraryCollective& self = *members.front().collective;
+  const ir::Attributes& how = self.attributes_;
+  const std::size_t count = (*members.front().tensors)[self.in_].count;
+  switch (self.op_) {
+    case Op::all_reduce:
+      group.all_reduce(queue, operands, count, self.dtype_, how.reduction);
+      break;
+    case Op::reduce_scatter:
+      group.reduce_scatter(queue, operands, self.counts_, self.dtype_, how.reduction);
+      break;
+    case Op::all_gather:
+      group.all_gather(queue, operands, self.counts_, self.dtype_);
+      break;
+    case Op::reduce:
+      group.reduce(queue, operands, count, self.dtype_, how.reduction, how.root);
+      break;
+    case Op::broadcast:
+      group.broadcast(queue, operands, count, self.dtype_, how.root);
+      break;
+    default:
+      throw InternalError("'" + std::string(to_string(self.op_)) + "' is no library collective");
+  }
+  int position = group.first_position();
+  for (const Member& member : members)
+    member.collective->unpack(queue, *member.tensors, position++);
+}
+
+bool LibraryCollective::reduces() const {
+  return op_ == Op::all_reduce || op_ == Op::reduce_scatter || op_ == Op::reduce;
 }
 
 std::uint64_t LibraryCollective::bytes(const Tensors& tensors) const {

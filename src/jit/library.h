@@ -4,10 +4,14 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "jit/backend/backend.h"
 #include "jit/comm/comm.h"
+#include "jit/device_group.h"
 #include "jit/tensors.h"
 #include "sched/plan.h"
 
@@ -15,12 +19,26 @@ namespace coconet::jit {
 
 class LibraryCollective {
  public:
-  LibraryCollective(const sched::Plan& plan, const sched::LibraryStep& step,
+  LibraryCollective(const Backend& backend, const sched::Plan& plan, const sched::LibraryStep& step,
                     const std::map<std::string, std::int64_t>& sizes, int rank);
 
   /// Collective over the group along `axis()`.
-  void run(Group& group, const Tensors& tensors);
+  void run(Group& group, Queue& queue, const Tensors& tensors);
+
+  /// A rank that is driven from here, by its position among the group's.
+  struct Member {
+    LibraryCollective* collective;
+    const Tensors* tensors;
+  };
+  /// The same on GPUs, for the ranks that `group` drives: puts the work into `queue`.
+  static void run(DeviceGroup& group, Queue& queue, std::span<const Member> members);
+
   [[nodiscard]] int axis() const { return axis_; }
+  /// Whether it adds up or compares values of several ranks.
+  [[nodiscard]] bool reduces() const;
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] Reduction reduction() const { return attributes_.reduction; }
+  [[nodiscard]] const std::string& name() const { return name_; }
   /// Bytes that this rank reads and writes, counting each buffer once.
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
 
@@ -30,9 +48,14 @@ class LibraryCollective {
     std::size_t first = 0, rows = 0, run = 0, stride = 0;
     [[nodiscard]] std::size_t count() const { return rows * run; }
   };
-  void pack(const std::byte* whole);
-  void unpack(std::byte* whole) const;
+  /// What the collective reads and writes: the tensors, or packed copies.
+  [[nodiscard]] DeviceGroup::Operands operands(const Tensors& tensors) const;
+  /// Puts the blocks of what is read one after the other.
+  void pack(Queue& queue, const Tensors& tensors);
+  /// Takes the blocks of what was written apart, and clears what no rank wrote.
+  void unpack(Queue& queue, const Tensors& tensors, int position);
 
+  std::string name_;
   ir::Op op_;
   ir::Attributes attributes_;
   DType dtype_;
@@ -40,8 +63,7 @@ class LibraryCollective {
   sched::BufferId in_, out_;
   std::vector<Block> blocks_;  ///< by position in the group, for the ops that slice
   std::vector<std::size_t> counts_;
-  bool contiguous_ = true;  ///< the blocks follow each other in the whole
-  std::vector<std::byte> packed_;
+  std::shared_ptr<Memory> packed_;  ///< null where the blocks follow each other in the whole
 };
 
 }  // namespace coconet::jit

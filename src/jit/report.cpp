@@ -21,14 +21,19 @@ std::string format(const char* pattern, Args... args) {
 
 Report Executable::State::report() {
   Report report;
+  if (device) {
+    finish();
+    device->collect_times();
+  }
   report.runs = runs_;
-  report.ms = times_.median_ms();
+  report.ms = device ? device->run_ms() : times_.median_ms();
   report.cache = jit::cache_counters();
-  for (const Step& step : steps) {
+  for (std::size_t index = 0; index < steps.size(); ++index) {
+    const jit::Step& step = steps[index];
     KernelReport row;
     row.name = step.name;
     row.kind = step.kind;
-    row.ms = step.times.median_ms();
+    row.ms = device ? device->step_ms(index) : step.times.median_ms();
     row.bytes = std::visit(
         [&](const auto& work) {
           if constexpr (std::is_same_v<std::decay_t<decltype(work)>, jit::KernelLaunch>) {
@@ -38,7 +43,8 @@ Report Executable::State::report() {
           }
         },
         step.work);
-    row.roofline_share = row.ms > 0 ? roofline_.copy_ms(*world.comm(), row.bytes) / row.ms : 0;
+    row.roofline_share =
+        row.ms > 0 ? roofline_.copy_ms(*world.comm(), backend, row.bytes) / row.ms : 0;
     report.kernels.push_back(std::move(row));
   }
   return report;

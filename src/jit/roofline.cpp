@@ -3,15 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
-#include <cstring>
 #include <string>
-
-#include "jit/tensors.h"
 
 namespace coconet::jit {
 
-double Roofline::copy_ms(Comm& comm, std::uint64_t bytes) {
+double Roofline::copy_ms(Comm& comm, const Backend& backend, std::uint64_t bytes) {
   std::uint64_t largest =
       bytes;  // slices differ by rank; all ranks must measure the same size together
   for (const std::string& other : comm.all_gather(std::to_string(bytes))) {
@@ -21,24 +17,32 @@ double Roofline::copy_ms(Comm& comm, std::uint64_t bytes) {
   const auto known = ms_per_byte_.find(exponent);
   if (known != ms_per_byte_.end()) return known->second * static_cast<double>(bytes);
 
-  using clock = std::chrono::steady_clock;
   const std::size_t half = std::size_t{1} << (exponent - 1);
-  const PrivateMemory from(half);
-  const PrivateMemory to(half);
-  std::memset(from.data(), 1, half);
-  std::memset(to.data(), 1, half);
+  std::shared_ptr<Memory> from;
+  std::shared_ptr<Memory> to;
+  std::unique_ptr<Queue> queue;
+  std::unique_ptr<Event> begin;
+  std::unique_ptr<Event> end;
+  together(comm, [&] {
+    from = backend.allocate(half);
+    to = backend.allocate(half);
+    queue = backend.make_queue();
+    begin = backend.make_event();
+    end = backend.make_event();
+    queue->zero(from->data(), half);  // backed by pages from here on
+    queue->zero(to->data(), half);
+    queue->finish();
+  });
   const std::size_t copies =
       std::max<std::size_t>(1, (std::size_t{1} << 22) / half);  // some ms a pass, or one copy
   double best = 0;
-  comm.barrier();
   for (int pass = 0; pass < 7; ++pass) {
-    const auto start = clock::now();
-    for (std::size_t i = 0; i < copies; ++i) {
-      std::memcpy(to.data(), from.data(), half);
-      asm volatile("" ::: "memory");  // every copy counts
-    }
-    const double ms = std::chrono::duration<double, std::milli>(clock::now() - start).count();
-    const double per_byte = ms / static_cast<double>(copies) / static_cast<double>(2 * half);
+    begin->record(*queue);
+    for (std::size_t i = 0; i < copies; ++i) queue->copy(to->data(), from->data(), half);
+    end->record(*queue);
+    queue->finish();
+    const double per_byte = static_cast<double>(end->ms_since(*begin)) /
+                            static_cast<double>(copies) / static_cast<double>(2 * half);
     best = pass == 0 ? per_byte : std::min(best, per_byte);
   }
   comm.barrier();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 
+#include "jit/backend/backend.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::jit {
@@ -12,7 +13,7 @@ class Roofline {
  public:
   /// Collective: milliseconds that copying takes when it moves `bytes` (half read, half written) on all ranks at
   /// once; best of several passes over a working set of that size. Measured once per power of two.
-  double copy_ms(Comm& comm, std::uint64_t bytes);
+  double copy_ms(Comm& comm, const Backend& backend, std::uint64_t bytes);
 
  private:
   std::map<int, double> ms_per_byte_;  ///< by the size's binary logarithm

@@ -1,13 +1,10 @@
 // Placement and binding of tensors.
 #include "jit/tensors.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
-#include <cstring>
-#include <utility>
+#include <algorithm>
 
 #include "coconet/error.h"
+#include "jit/comm/cuda_memory.h"
 
 namespace coconet::jit {
 
@@ -28,34 +25,11 @@ std::size_t stagger(std::size_t large) {
 }
 constexpr std::size_t large_tensor = std::size_t{1} << 15;
 
-/// Whether the library's own memory for `buffer` is where other ranks reach it.
-bool is_shared(const sched::PlanBuffer& buffer) {
-  return buffer.peer_access || buffer.in_collective;
-}
-
 }  // namespace
 
-PrivateMemory::PrivateMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
-  void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) {
-    throw BackendError("no memory for " + std::to_string(bytes_) +
-                       " bytes of tensors: " + std::strerror(errno));
-  }
-  (void)madvise(data, bytes_, MADV_HUGEPAGE);
-  data_ = static_cast<std::byte*>(data);
-}
-
-PrivateMemory::PrivateMemory(PrivateMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-
-PrivateMemory::~PrivateMemory() {
-  if (data_ != nullptr) munmap(data_, bytes_);
-}
-
-Tensors::Tensors(Comm& comm, const sched::Plan& plan,
+Tensors::Tensors(Comm& comm, const Backend& backend, const sched::Plan& plan,
                  const std::map<std::string, std::int64_t>& sizes)
-    : comm_(comm), plan_(plan) {
+    : comm_(comm), backend_(backend), plan_(plan), of_tensors_(plan.buffers.size()) {
   std::size_t shared = 0;
   std::size_t own = 0;
   std::size_t large = 0;
@@ -80,20 +54,33 @@ Tensors::Tensors(Comm& comm, const sched::Plan& plan,
     total += tensor.bytes;
     tensors_.push_back(std::move(tensor));
   }
-  shared_ = comm.allocate(std::max(shared, alignment));
-  private_ = std::make_unique<PrivateMemory>(own);
+  if (backend.device() == nullptr) {
+    shared_ = comm.allocate(std::max(shared, alignment));
+    private_ = backend.allocate(own);
+  } else if (shared > 0) {
+    shared_ = allocate_on_devices(comm, shared);
+  }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     Tensor& tensor = tensors_[i];
-    tensor.data = own_memory(i);
+    if (private_ || is_shared(*tensor.buffer)) tensor.data = own_memory(i);
     if (!tensor.buffer->peer_access) continue;
-    for (int rank = 0; rank < comm.size(); ++rank)
-      tensor.peers.push_back(shared_->base(rank) + offsets_[i]);
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      tensor.peers.push_back(shared_ ? shared_->base(rank) + offsets_[i] : nullptr);
+    }
   }
 }
 
-std::byte* Tensors::own_memory(std::size_t id) const {
-  const bool shared = is_shared(*tensors_[id].buffer);
-  return (shared ? shared_->base(comm_.rank()) : private_->data()) + offsets_[id];
+// The host's library collectives are quicker on memory that all ranks reach; those of GPUs are not.
+bool Tensors::is_shared(const sched::PlanBuffer& buffer) const {
+  if (backend_.device() != nullptr) return buffer.peer_access && comm_.size() > 1;
+  return buffer.peer_access || buffer.in_collective;
+}
+
+std::byte* Tensors::own_memory(std::size_t id) {
+  if (is_shared(*tensors_[id].buffer)) return shared_->base(comm_.rank()) + offsets_[id];
+  if (private_) return private_->data() + offsets_[id];
+  if (!of_tensors_[id]) of_tensors_[id] = backend_.allocate(tensors_[id].bytes);
+  return of_tensors_[id]->data();
 }
 
 std::string Tensors::describe(const Tensor& tensor) const {
@@ -141,10 +128,12 @@ void* Tensors::own(std::string_view name, DType dtype) {
   Tensor& tensor = tensors_[id];
   tensor.data = own_memory(id);
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
-    tensor.peers[rank] = shared_->base(static_cast<int>(rank)) + offsets_[id];
+    tensor.peers[rank] =
+        shared_ ? shared_->base(static_cast<int>(rank)) + offsets_[id] : tensor.data;
   }
   buffers_.erase(static_cast<sched::BufferId>(id));
   tensor.bound = true;
+  tensor.read_only = false;
   ++version_;
   return tensor.data;
 }
@@ -163,10 +152,24 @@ void Tensors::bind(std::string_view name, DType dtype, void* data, std::size_t c
   }
   if (data == nullptr && count > 0)
     throw BackendError(describe(tensor) + ", is bound to a null pointer");
+  if (count > 0) backend_.require_reachable(data, describe(tensor));
   tensor.data = static_cast<std::byte*>(data);
   for (std::byte*& peer : tensor.peers) peer = tensor.data;
   tensor.bound = true;
+  tensor.read_only = false;
   ++version_;
+}
+
+void Tensors::bind_read_only(std::string_view name, DType dtype, const void* data,
+                             std::size_t count) {
+  Tensor& tensor = tensors_[static_cast<std::size_t>(find(name))];
+  if (tensor.buffer->role != sched::PlanBuffer::Role::input) {
+    throw BackendError("'" + std::string(name) +
+                       "' is written by the step, but bound to constant memory; bind memory that "
+                       "may be written");
+  }
+  bind(name, dtype, const_cast<void*>(data), count);
+  tensor.read_only = true;
 }
 
 void Tensors::bind(std::string_view name, const Buffer& buffer) {
@@ -179,11 +182,13 @@ void Tensors::bind(std::string_view name, const Buffer& buffer) {
   }
   buffers_[find(name)] = buffer;
   tensor.bound = true;
+  tensor.read_only = false;
   ++version_;
 }
 
-void Tensors::require_bound() const {
-  for (const Tensor& tensor : tensors_) {
+void Tensors::complete() {
+  for (std::size_t id = 0; id < tensors_.size(); ++id) {
+    Tensor& tensor = tensors_[id];
     const bool needed = tensor.buffer->role == sched::PlanBuffer::Role::input ||
                         tensor.buffer->role == sched::PlanBuffer::Role::state;
     if (needed && !tensor.bound) {
@@ -191,7 +196,27 @@ void Tensors::require_bound() const {
                          ", has no memory; bind data to it, or fill Executable::buffer(\"" +
                          tensor.buffer->name + "\")");
     }
+    if (tensor.data != nullptr) continue;
+    tensor.data = own_memory(id);
+    std::fill(tensor.peers.begin(), tensor.peers.end(), tensor.data);
+    ++version_;
   }
+}
+
+void Tensors::write(Queue& queue, std::string_view name, DType dtype, const void* from,
+                    std::size_t count) {
+  const Tensor& tensor = checked(name, dtype, count);
+  if (tensor.read_only) {
+    throw BackendError(describe(tensor) + ", is bound to constant memory, which cannot be written");
+  }
+  if (!tensor.bound) (void)own(name, dtype);
+  queue.copy(tensor.data, from, count * size_of(dtype));
+}
+
+void Tensors::read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count) {
+  const Tensor& tensor = checked(name, dtype, count);
+  if (tensor.data == nullptr) (void)own(name, dtype);
+  queue.copy(to, tensor.data, count * size_of(dtype));
 }
 
 }  // namespace coconet::jit

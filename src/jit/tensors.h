@@ -10,29 +10,18 @@
 
 #include "coconet/world.h"
 #include "ir/extents.h"
+#include "jit/backend/backend.h"
 #include "jit/comm/comm.h"
 #include "sched/plan.h"
 
 namespace coconet::jit {
 
-/// Zeroed private memory, aligned to 4096 bytes; pages that nobody touches take no memory.
-class PrivateMemory {
- public:
-  explicit PrivateMemory(std::size_t bytes);
-  ~PrivateMemory();
-  PrivateMemory(PrivateMemory&& other) noexcept;
-  PrivateMemory& operator=(PrivateMemory&&) = delete;
-  [[nodiscard]] std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_;
-  std::size_t bytes_;
-};
-
 class Tensors {
  public:
-  /// Collective: reserves memory for all buffers.
-  Tensors(Comm& comm, const sched::Plan& plan, const std::map<std::string, std::int64_t>& sizes);
+  /// Collective: reserves memory for the buffers that other ranks reach. A GPU's memory for the others is taken when it
+  /// is first used.
+  Tensors(Comm& comm, const Backend& backend, const sched::Plan& plan,
+          const std::map<std::string, std::int64_t>& sizes);
 
   struct Tensor {
     const sched::PlanBuffer* buffer = nullptr;
@@ -42,6 +31,7 @@ class Tensors {
     std::byte* data = nullptr;      ///< in use: own or bound
     std::vector<std::byte*> peers;  ///< by rank of the world, when the buffer has peer access
     bool bound = false;             ///< the application chose the memory
+    bool read_only = false;         ///< it may not be written
   };
   [[nodiscard]] const Tensor& operator[](sched::BufferId id) const {
     return tensors_[static_cast<std::size_t>(id)];
@@ -55,23 +45,32 @@ class Tensors {
   /// Uses the library's own memory.
   void* own(std::string_view name, DType dtype);
   void bind(std::string_view name, DType dtype, void* data, std::size_t count);
+  /// The same with memory that may not be written; throws BackendError for what the step writes.
+  void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
   void bind(std::string_view name, const Buffer& buffer);
-  /// Throws BackendError when an input or a state has no memory yet.
-  void require_bound() const;
+  /// Makes sure that a step can run. Throws BackendError when an input or a state has no memory yet.
+  void complete();
+  /// Copies all of `name` in order with the rest of `queue`; into the library's own memory where none is bound.
+  void write(Queue& queue, std::string_view name, DType dtype, const void* from, std::size_t count);
+  void read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count);
 
  private:
   Tensor& checked(std::string_view name, DType dtype, std::size_t count);
+  /// Whether the library's own memory for `buffer` is where other ranks reach it.
+  [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
   /// Where the library's own memory for buffer `id` starts.
-  [[nodiscard]] std::byte* own_memory(std::size_t id) const;
+  [[nodiscard]] std::byte* own_memory(std::size_t id);
   [[nodiscard]] std::string describe(const Tensor& tensor) const;
 
   Comm& comm_;
+  const Backend& backend_;
   const sched::Plan& plan_;
   std::vector<Tensor> tensors_;
   std::vector<std::size_t> offsets_;  ///< into shared_ or private_
   std::shared_ptr<PeerMemory> shared_;
-  std::unique_ptr<PrivateMemory> private_;
-  std::map<sched::BufferId, Buffer> buffers_;  ///< keeps bound memory alive
+  std::shared_ptr<Memory> private_;  ///< of the host, whose pages come when they are touched
+  std::vector<std::shared_ptr<Memory>> of_tensors_;  ///< of a GPU, by buffer
+  std::map<sched::BufferId, Buffer> buffers_;        ///< keeps bound memory alive
   std::uint64_t version_ = 1;
 };
 

@@ -50,6 +50,8 @@ TEST_CASE("an empty environment gives the documented defaults") {
 
 TEST_CASE("every variable reaches its field") {
   const Config config = parse({{"COCONET_LOG", "debug"},
+                               {"COCONET_BACKEND", "cuda"},
+                               {"COCONET_GRAPH", "off"},
                                {"COCONET_CXX", "clang++"},
                                {"COCONET_CXXFLAGS", "-O2 -g"},
                                {"COCONET_ARCH", "sm_90a"},
@@ -61,6 +63,8 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_TIMEOUT_S", "2.5"},
                                {"COCONET_COMPILE_TIMEOUT_S", "7"}});
   CHECK(config.log_level == "debug");
+  CHECK(config.backend == "cuda");
+  CHECK(config.graph == "off");
   CHECK(config.cxx == "clang++");
   CHECK(config.cxx_flags == "-O2 -g");
   CHECK(config.arch == "sm_90a");
@@ -109,8 +113,9 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   REQUIRE(far.size() == 1);
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
-        "ones are COCONET_LOG, COCONET_CXX, COCONET_CXXFLAGS, COCONET_ARCH, "
-        "COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, COCONET_DUMP_DIR, "
+        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_CXX, COCONET_CXXFLAGS, "
+        "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "
+        "COCONET_DUMP_DIR, "
         "COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
 }
 

@@ -34,12 +34,12 @@ class TwoArrays {
         jit::host_backend().compiler().compile(jit::complete_source(text, "host"));
     INFO(compiled.log);
     REQUIRE(compiled.ok);
-    kernel_ = jit::load_host_kernel(compiled.binary, text.name);
+    kernel_ = jit::host_backend().load(compiled.binary, text.name);
   }
   void operator()(std::vector<Out>& out, const std::vector<In>& in) const {
     const std::uint64_t words[] = {reinterpret_cast<std::uint64_t>(out.data()),
                                    reinterpret_cast<std::uint64_t>(in.data()), in.size()};
-    kernel_->launch(words, 1);
+    jit::host_backend().make_queue()->launch(*kernel_, {}, words);
   }
 
  private:

@@ -1,18 +1,22 @@
 # The directions that includes may take, stated apart from the build files so that these cannot loosen them
 # unnoticed. coconet_may_include(out LAYER OTHER) says whether files of LAYER may include headers of OTHER.
 
-set(layers ir sched jit_config jit_device jit_cache jit_compile jit_algo jit_codegen jit_comm jit_backend jit cli)
+set(layers
+  ir sched
+  jit_config jit_device jit_cache jit_cuda jit_compile jit_algo jit_codegen jit_comm jit_backend jit
+  cli)
 
 set(below_ir "")
 set(below_sched ir)
 set(below_jit_config ir)
 set(below_jit_device "")
 set(below_jit_cache jit_config)
-set(below_jit_compile jit_config jit_device jit_cache)
+set(below_jit_cuda jit_config)
+set(below_jit_compile jit_config jit_device jit_cache jit_cuda)
 set(below_jit_algo ir sched)
 set(below_jit_codegen ir sched jit_algo jit_device)
-set(below_jit_comm ir jit_config)
-set(below_jit_backend ir sched jit_config jit_device jit_cache jit_compile jit_algo)
+set(below_jit_comm ir jit_config jit_cuda)
+set(below_jit_backend ir sched jit_config jit_device jit_cache jit_cuda jit_compile jit_algo)
 set(below_jit ${layers})
 list(REMOVE_ITEM below_jit jit cli)
 set(below_cli ${below_jit} jit)

@@ -3,8 +3,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <limits>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -62,7 +65,11 @@ class HostKernel final : public Kernel {
   HostKernel(const HostKernel&) = delete;
   HostKernel& operator=(const HostKernel&) = delete;
 
-  void launch(std::span<const std::uint64_t> words, int blocks) const override {
+  // Blocks that wait for others do so for the same block of other ranks, which runs at the same time.
+  [[nodiscard]] int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
+  [[nodiscard]] int most_threads() const override { return 1; }
+
+  void run(std::span<const std::uint64_t> words, int blocks) const {
     for (long long block = 0; block < blocks; ++block) entry_(words.data(), block, blocks);
   }
 
@@ -73,19 +80,105 @@ class HostKernel final : public Kernel {
   Entry entry_ = nullptr;
 };
 
-class HostBackend final : public Backend {
+/// Zeroed memory; pages that nobody touches take none.
+class HostMemory final : public Memory {
  public:
-  HostBackend() : compiler_(config().cxx, config().cxx_flags, config().compile_timeout) {}
+  explicit HostMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
+    void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) {
+      throw BackendError("no memory for " + std::to_string(bytes_) +
+                         " bytes of tensors: " + std::strerror(errno));
+    }
+    (void)madvise(data, bytes_, MADV_HUGEPAGE);
+    data_ = static_cast<std::byte*>(data);
+  }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory() override { munmap(data_, bytes_); }
+  [[nodiscard]] std::byte* data() const override { return data_; }
 
-  [[nodiscard]] std::string_view name() const override { return "host"; }
-  [[nodiscard]] const Compiler& compiler() const override { return compiler_; }
-  [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
-                                                   const std::string& entry) const override {
-    return load_host_kernel(binary, entry);
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+/// Does everything at once.
+class HostQueue final : public Queue {
+ public:
+  void launch(const Kernel& kernel, const Grid& grid,
+              std::span<const std::uint64_t> words) override {
+    static_cast<const HostKernel&>(kernel).run(words, grid.blocks);
+    ++launches_;
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
+                 std::size_t bytes, std::size_t rows) override {
+    for (std::size_t row = 0; row < rows; ++row) {
+      copy(static_cast<std::byte*>(to) + row * to_stride,
+           static_cast<const std::byte*>(from) + row * from_stride, bytes);
+    }
+  }
+  void zero(void* at, std::size_t bytes) override {
+    if (bytes > 0) std::memset(at, 0, bytes);
+  }
+  [[nodiscard]] bool idle() const override { return true; }
+  void finish() override {}
+  [[nodiscard]] void* handle() const override { return nullptr; }
+  [[nodiscard]] bool being_recorded() const override { return false; }
+  [[nodiscard]] std::size_t launches() const override { return launches_; }
+
+ private:
+  std::size_t launches_ = 0;
+};
+
+class HostEvent final : public Event {
+ public:
+  void record(Queue&) override { time_ = std::chrono::steady_clock::now(); }
+  void hold(Queue&) const override {}
+  [[nodiscard]] bool reached() const override { return true; }
+  [[nodiscard]] float ms_since(const Event& earlier) const override {
+    return std::chrono::duration<float, std::milli>(time_ -
+                                                    static_cast<const HostEvent&>(earlier).time_)
+        .count();
   }
 
  private:
-  HostCompiler compiler_;
+  std::chrono::steady_clock::time_point time_;
+};
+
+class HostBackend final : public Backend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "host"; }
+  [[nodiscard]] const Device* device() const override { return nullptr; }
+  [[nodiscard]] int ranks_per_launch() const override { return 1; }
+  [[nodiscard]] const Compiler& compiler() const override {
+    static const HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout);
+    return compiler;
+  }
+  [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
+                                                   const std::string& entry) const override {
+    return std::make_shared<HostKernel>(binary, entry);
+  }
+  [[nodiscard]] std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
+    return std::make_shared<HostMemory>(bytes);
+  }
+  [[nodiscard]] std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
+    return allocate(bytes);
+  }
+  void require_reachable(const void*, const std::string&) const override {}
+  [[nodiscard]] std::unique_ptr<Queue> make_queue() const override {
+    return std::make_unique<HostQueue>();
+  }
+  [[nodiscard]] std::unique_ptr<Queue> wrap_queue(void*) const override { return make_queue(); }
+  [[nodiscard]] std::unique_ptr<Event> make_event() const override {
+    return std::make_unique<HostEvent>();
+  }
+  [[nodiscard]] std::unique_ptr<Graph> record(const std::function<void(Queue&)>&) const override {
+    return nullptr;
+  }
 };
 
 }  // namespace
@@ -93,10 +186,6 @@ class HostBackend final : public Backend {
 const Backend& host_backend() {
   static const HostBackend backend;
   return backend;
-}
-
-std::shared_ptr<const Kernel> load_host_kernel(std::string_view binary, const std::string& entry) {
-  return std::make_shared<HostKernel>(binary, entry);
 }
 
 }  // namespace coconet::jit

@@ -49,6 +49,11 @@ struct KernelText {
 /// The kernels of `plan`, in execution order.
 [[nodiscard]] std::vector<KernelText> generate(const sched::Plan& plan);
 
+/// A kernel that reduces the tensors of `ranks` ranks, element by element and in rank order, into `results` tensors. Its
+/// argument block is in[ranks], out[results], count, mode.
+[[nodiscard]] KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks,
+                                                 int results);
+
 /// What every kernel of `target` ("host" or "cuda") is written over, and the algorithm's `header` if it is not empty.
 [[nodiscard]] std::string prelude(std::string_view target, std::string_view header);
 

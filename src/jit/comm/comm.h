@@ -17,6 +17,8 @@
 
 namespace coconet::jit {
 
+class Device;
+
 /// One collective allocation: a block of the same size on every rank, all of them mapped here. Zeroed, aligned
 /// to 4096 bytes. Pages that nobody touches take no memory. Freed when the last handle on the last rank goes;
 /// freeing is not collective.
@@ -81,6 +83,21 @@ class Comm {
   [[nodiscard]] virtual std::unique_ptr<Group> group(const std::vector<int>& ranks) = 0;
   /// Ranks of this world on this node over cores available to them, rounded up: above 1 waiting ranks yield.
   [[nodiscard]] virtual int ranks_per_core() const = 0;
+
+  /// Whether all ranks are threads of this process.
+  [[nodiscard]] virtual bool in_one_process() const = 0;
+  /// Collective among threads of one process: rank 0's object on every rank.
+  [[nodiscard]] virtual std::shared_ptr<void> share(std::shared_ptr<void> object) = 0;
+
+  /// The GPU of this rank, chosen at the first call: the one whose context is current on the thread, else the ranks take
+  /// the GPUs in turn; threads of one process take GPU 0 together when there are fewer GPUs than ranks. Throws
+  /// BackendError when there is none.
+  [[nodiscard]] const Device& device();
+  /// Ranks of this process on the same GPU, which one launch runs.
+  [[nodiscard]] int ranks_on_device();
+
+ private:
+  const Device* device_ = nullptr;
 };
 
 [[nodiscard]] std::shared_ptr<Comm> make_self_comm();

@@ -34,6 +34,7 @@ struct Shared {
   explicit Shared(int ranks) : tables(ranks) {}
   std::shared_ptr<const Mapping> mapping;      ///< the newest allocation, by rank 0
   std::vector<std::shared_ptr<Table>> tables;  ///< the newest group, by its first rank
+  std::shared_ptr<void> object;                ///< the newest shared one, by rank 0
 };
 
 /// A rank's view of the group whose ranks share `table`.
@@ -58,6 +59,15 @@ class LocalComm final : public BoardComm {
         shared_(std::move(shared)) {}
 
   [[nodiscard]] std::string_view kind() const override { return "local"; }
+  [[nodiscard]] bool in_one_process() const override { return true; }
+  [[nodiscard]] std::shared_ptr<void> share(std::shared_ptr<void> object) override {
+    if (rank() == 0) shared_->object = std::move(object);
+    barrier();
+    std::shared_ptr<void> shared = shared_->object;
+    barrier();
+    if (rank() == 0) shared_->object.reset();
+    return shared;
+  }
 
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override {
     agree_on_bytes(bytes, [this](std::string_view mine) { return all_gather(mine); });

@@ -268,6 +268,11 @@ class MpiComm final : public BoardComm {
         comm_(comm) {}
 
   [[nodiscard]] std::string_view kind() const override { return "mpi"; }
+  [[nodiscard]] bool in_one_process() const override { return size() == 1; }
+  [[nodiscard]] std::shared_ptr<void> share(std::shared_ptr<void> object) override {
+    if (size() > 1) throw InternalError("ranks of several processes cannot share an object");
+    return object;
+  }
 
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override {
     const Exchange exchange = [this](std::string_view mine) { return all_gather(mine); };

@@ -4,8 +4,10 @@
 #include <limits>
 #include <string>
 
+#include "coconet/config.h"
 #include "coconet/mesh.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/cuda_memory.h"
 #include "jit/comm/local.h"
 
 namespace coconet {
@@ -64,7 +66,10 @@ Buffer World::allocate(DType dtype, std::size_t count) const {
     throw CommError("cannot allocate " + std::to_string(count) + " elements of " +
                     std::string(to_string(dtype)) + ": their size in bytes does not fit 64 bits");
   }
-  return {comm_->allocate(count * size_of(dtype)), dtype, count};
+  const std::size_t bytes = count * size_of(dtype);
+  return {
+      config().backend == "cuda" ? jit::allocate_on_devices(*comm_, bytes) : comm_->allocate(bytes),
+      dtype, count};
 }
 
 // Here rather than beside the rest of Mesh: the program's layer knows no worlds.

@@ -16,7 +16,7 @@ std::vector<std::string> nvrtc::architectures() {
   return {};
 }
 
-NvrtcCompiler::NvrtcCompiler(std::string_view, bool) {
+NvrtcCompiler::NvrtcCompiler(std::string_view, bool, int) {
   throw CompileError("NVRTC is not available: " + nvrtc::version() + ".");
 }
 

@@ -9,7 +9,7 @@
 #include <charconv>
 
 #include "coconet/error.h"
-#include "jit/compile/shared_library.h"
+#include "jit/cuda/shared_library.h"
 
 namespace coconet::jit {
 namespace {
@@ -175,7 +175,7 @@ std::vector<std::string> nvrtc::architectures() {
   return names;
 }
 
-NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info) : arch_(arch) {
+NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) : arch_(arch) {
   if (!nvrtc::is_available())
     throw CompileError("NVRTC is not available: " + nvrtc::version() + ".");
   const std::vector<std::string> known = nvrtc::architectures();
@@ -190,8 +190,12 @@ NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info) : arch_(arch
   }
   // No contraction: every schedule and every target must give the same bits. Lambdas with template parameters, which
   // the dialect has, are functions of the host unless functions are the device's by default.
-  options_ = {"--gpu-architecture=" + arch_, "--std=c++20", "--device-as-default-execution-space",
-              "--fmad=false", "--ptxas-options=-v"};
+  options_ = {"--gpu-architecture=" + arch_,
+              "--std=c++20",
+              "--device-as-default-execution-space",
+              "--fmad=false",
+              "--ptxas-options=-v",
+              "--define-macro=RANKS_PER_LAUNCH=" + std::to_string(ranks)};
   if (line_info) options_.emplace_back("--generate-line-info");
 }
 

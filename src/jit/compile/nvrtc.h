@@ -22,9 +22,9 @@ namespace nvrtc {
 
 class NvrtcCompiler final : public Compiler {
  public:
-  /// For `arch`, "sm_90" or "sm_90a", with line numbers for profilers if `line_info`. Throws CompileError when NVRTC is
-  /// not available or does not know `arch`.
-  explicit NvrtcCompiler(std::string_view arch, bool line_info = false);
+  /// For `arch`, "sm_90" or "sm_90a", with line numbers for profilers if `line_info`; a launch runs `ranks` ranks. Throws
+  /// CompileError when NVRTC is not available or does not know `arch`.
+  explicit NvrtcCompiler(std::string_view arch, bool line_info = false, int ranks = 1);
 
   [[nodiscard]] std::string_view target() const override { return "cuda"; }
   [[nodiscard]] std::string_view arch() const override { return arch_; }

@@ -39,6 +39,16 @@ bool read_cache(std::string_view text, Config& config) {
   return read_one_of(words, text, config.cache);
 }
 
+bool read_backend(std::string_view text, Config& config) {
+  static constexpr std::array<std::string_view, 2> words{"host", "cuda"};
+  return read_one_of(words, text, config.backend);
+}
+
+bool read_graph(std::string_view text, Config& config) {
+  static constexpr std::array<std::string_view, 3> words{"auto", "on", "off"};
+  return read_one_of(words, text, config.graph);
+}
+
 bool read_cxx(std::string_view text, Config& config) {
   config.cxx = text;
   return true;
@@ -118,10 +128,16 @@ struct Row {
 };
 
 // In the order of `Config`.
-constexpr std::array<Row, 11> rows{{
+constexpr std::array<Row, 13> rows{{
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
+    {{"COCONET_BACKEND", "host or cuda", "host",
+      "where kernels run and tensors are: the processors, or NVIDIA GPUs"},
+     read_backend},
+    {{"COCONET_GRAPH", "auto, on or off", "auto",
+      "whether a step on a GPU is replayed as a CUDA graph; auto: a step of several launches is"},
+     read_graph},
     {{"COCONET_CXX", "a path or a name on PATH", "the compiler that built the library",
       "the C++20 compiler of host kernels"},
      read_cxx},

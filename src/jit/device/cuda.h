@@ -18,10 +18,17 @@ DEVICE bool all_in_block(const Block&, bool ok) { return __syncthreads_and(ok) !
 /// The block as if it were the only one, to share out work among its own threads.
 DEVICE Block alone(const Block& block) { return Block{0, 1, block.thread, block.threads}; }
 
-/// Defines the entry point that the launcher starts.
-#define KERNEL_ENTRY(name)                                                                          \
-  extern "C" __global__ void name(const __grid_constant__ Args args) {                              \
-    name##_block(args, Block{blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}); \
+/// The argument blocks of the ranks that one launch runs: RANKS_PER_LAUNCH is 1 unless ranks share a GPU and a process.
+template <class Args>
+struct Launch {
+  Args rank[RANKS_PER_LAUNCH];
+};
+
+/// Defines the entry point that the launcher starts: blockIdx.y is the rank within the launch.
+#define KERNEL_ENTRY(name)                                                                           \
+  extern "C" __global__ void name(const __grid_constant__ Launch<Args> launch) {                     \
+    const Block block{blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}; \
+    name##_block(launch.rank[RANKS_PER_LAUNCH == 1 ? 0 : blockIdx.y], block);                        \
   }
 
 // ---- bits and math ------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // Where CUDA's libraries are looked for.
-#include "jit/compile/shared_library.h"
+#include "jit/cuda/shared_library.h"
 
 #include <dlfcn.h>
 

@@ -1,0 +1,27 @@
+// Hands open file descriptors from process to process, over sockets that live as long as the exchange.
+#pragma once
+
+#include <vector>
+
+#include "jit/comm/comm.h"
+
+namespace coconet::jit {
+
+/// A file descriptor, closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// Collective among processes of one machine: every rank's descriptor, by rank; the own one's place is empty. Throws
+/// CommError naming a rank whose descriptor does not come within COCONET_TIMEOUT_S.
+[[nodiscard]] std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine);
+
+}  // namespace coconet::jit

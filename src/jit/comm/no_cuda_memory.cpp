@@ -1,0 +1,11 @@
+// Peer memory on GPUs in a build without CUDA.
+#include "coconet/error.h"
+#include "jit/comm/cuda_memory.h"
+
+namespace coconet::jit {
+
+std::shared_ptr<PeerMemory> allocate_on_devices(Comm&, std::size_t) {
+  throw InternalError("a build without CUDA was asked for memory of a GPU");
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,300 @@
+// Queueing, recording and timing steps on GPUs.
+#include "jit/device_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/comm/meeting.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// Runs that are timed, which costs an event before and after each of their launches: the second to the ninth, the first
+/// one being slower than all others, then every 64th.
+bool is_sampled(std::uint64_t run) {
+  return (run >= 1 && run <= 8) || run % 64 == 63;
+}
+constexpr std::size_t most_pending = 16;
+
+}  // namespace
+
+DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::vector<Step>& steps,
+                     Tensors& tensors, Gate& gate)
+    : comm_(comm),
+      backend_(backend),
+      steps_(steps),
+      tensors_(tensors),
+      gate_(gate),
+      times_(steps.size() + 1) {
+  together(comm_, [&] {
+    own_queue_ = backend_.make_queue();
+    queue_ = own_queue_.get();
+    arrived_ = backend_.make_event();
+  });
+  const auto ranks = static_cast<std::size_t>(backend_.ranks_per_launch());
+  auto gang = std::make_shared<Gang>();
+  gang->members.resize(ranks);
+  if (ranks > 1) gang = std::static_pointer_cast<Gang>(comm_.share(gang));
+  gang_ = std::move(gang);
+  const std::size_t position = ranks > 1 ? static_cast<std::size_t>(comm_.rank()) : 0;
+  driver_ = position == 0;
+  gang_->members[position] = {&steps_, &tensors_, queue_, arrived_.get()};
+  together(comm_, [&] {
+    if (!driver_) return;
+    gang_->driver = this;
+    gang_->done = backend_.make_event();
+  });
+  make_groups(mesh);
+}
+
+DeviceRun::~DeviceRun() {
+  try {
+    if (queue_ != nullptr) queue_->finish();
+  } catch (const Error&) {
+    // What failed was told to whoever waited for it, or nobody cares.
+  }
+}
+
+void DeviceRun::make_groups(const Mesh& mesh) {
+  std::map<int, std::vector<WantedReduction>> wanted;
+  std::map<int, std::string> needed_by;
+  for (const Step& step : steps_) {
+    const auto* collective = std::get_if<LibraryCollective>(&step.work);
+    if (collective == nullptr) continue;
+    needed_by.try_emplace(collective->axis(), collective->name());
+    auto& reductions = wanted[collective->axis()];
+    if (collective->reduces()) reductions.push_back({collective->dtype(), collective->reduction()});
+  }
+  for (const auto& [axis, step] : needed_by) {
+    auto& groups = groups_[axis];
+    const std::vector<int> own = mesh.group(comm_.rank(), axis);
+    if (own.size() > 1 && gang_->members.size() == 1) {
+      groups.push_back(make_nccl_group(comm_, own, step));
+      continue;
+    }
+    // One process drives all groups, or a group of one rank.
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      std::vector<int> ranks = mesh.group(rank, axis);
+      const bool mine = own.size() == 1 ? rank == comm_.rank() : ranks.front() == rank;
+      if (mine) groups.push_back(make_gang_group(comm_, backend_, std::move(ranks), wanted[axis]));
+    }
+  }
+}
+
+void DeviceRun::use_stream(void* handle) {
+  application_queue_ = backend_.wrap_queue(handle);
+  queue_ = application_queue_.get();
+}
+
+void DeviceRun::use_own_stream() {
+  queue_ = own_queue_.get();
+}
+
+void DeviceRun::require_ready() const {
+  if (!queue_->being_recorded()) return;
+  const bool waits = std::any_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    const auto* kernel = std::get_if<KernelLaunch>(&step.work);
+    return kernel != nullptr && kernel->grid().resident;
+  });
+  if (waits || gang_->members.size() > 1) {
+    throw BackendError(
+        "the application's stream is being captured, but a step whose ranks wait for each other "
+        "inside kernels cannot be replayed as it is; run it outside the capture, coconet-jit makes "
+        "graphs of its own (COCONET_GRAPH)");
+  }
+}
+
+void DeviceRun::agree(const std::string& failure) {
+  if (!gate_.meet(!failure.empty())) return;
+  const std::vector<std::string> failures = comm_.all_gather(failure);
+  if (!failure.empty()) throw BackendError(failure);
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (!failures[rank].empty())
+      throw CommError("rank " + std::to_string(rank) + ": " + failures[rank]);
+  }
+}
+
+void DeviceRun::run(const Numbers& numbers) {
+  for (Step& step : steps_) {
+    if (auto* kernel = std::get_if<KernelLaunch>(&step.work))
+      kernel->prepare(tensors_, numbers, gate_);
+  }
+  if (gang_->members.size() == 1) {
+    drive();
+    ++runs_;
+    return;
+  }
+  std::string failure;
+  const auto guarded = [&](const std::function<void()>& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    agree(failure);
+  };
+  guarded([&] {
+    gang_->members[static_cast<std::size_t>(comm_.rank())].queue = queue_;
+    if (!driver_) arrived_->record(*queue_);
+  });
+  guarded([&] {
+    if (!driver_) return;
+    for (const Member& member : gang_->members) {
+      if (member.queue != queue_) member.arrived->hold(*queue_);
+    }
+    drive();
+    gang_->done->record(*queue_);
+  });
+  if (!driver_) gang_->done->hold(*queue_);
+  ++runs_;
+}
+
+void DeviceRun::drive() {
+  harvest();
+  if (is_sampled(runs_) && pending_.size() < most_pending && !queue_->being_recorded()) {
+    Sample sample;
+    enqueue(*queue_, [&] {
+      sample.marks.emplace_back(backend_.make_event());
+      sample.marks.back()->record(*queue_);
+    });
+    pending_.push_back(std::move(sample));
+  } else if (wants_graph()) {
+    replay();
+  } else {
+    enqueue(*queue_, [] {});
+  }
+}
+
+void DeviceRun::enqueue(Queue& queue, const std::function<void()>& mark) {
+  mark();
+  for (std::size_t index = 0; index < steps_.size(); ++index) {
+    if (const auto* kernel = std::get_if<KernelLaunch>(&steps_[index].work)) {
+      if (gang_->members.size() == 1) {
+        queue.launch(kernel->kernel(), kernel->grid(), kernel->words());
+      } else {
+        queue.launch(kernel->kernel(), kernel->grid(), words_of(index));
+      }
+    } else {
+      const int axis = std::get<LibraryCollective>(steps_[index].work).axis();
+      for (const auto& group : groups_[axis]) {
+        std::vector<LibraryCollective::Member> members;
+        for (const int rank : group->ranks()) {
+          const std::size_t place = gang_->members.size() == 1 ? 0 : static_cast<std::size_t>(rank);
+          if (gang_->members.size() == 1 && rank != comm_.rank()) continue;
+          const Member& member = gang_->members[place];
+          members.push_back(
+              {&std::get<LibraryCollective>((*member.steps)[index].work), member.tensors});
+        }
+        LibraryCollective::run(*group, queue, members);
+      }
+    }
+    mark();
+  }
+}
+
+std::vector<std::uint64_t> DeviceRun::words_of(std::size_t step) const {
+  std::vector<std::uint64_t> words;
+  for (const Member& member : gang_->members) {
+    const auto own = std::get<KernelLaunch>((*member.steps)[step].work).words();
+    words.insert(words.end(), own.begin(), own.end());
+  }
+  return words;
+}
+
+bool DeviceRun::wants_graph() const {
+  if (queue_->being_recorded() || config().graph == "off") return false;
+  return config().graph == "on" || steps_.size() > 1;
+}
+
+std::uint64_t DeviceRun::tensors_version() const {
+  std::uint64_t version = 0;
+  for (const Member& member : gang_->members) version += member.tensors->version();
+  return version;
+}
+
+void DeviceRun::replay() {
+  const std::uint64_t version = tensors_version();
+  if (!recorded_.graph || recorded_.version != version) {
+    recorded_ = {};
+    recorded_.words.resize(steps_.size());
+    recorded_.graph = backend_.record([&](Queue& queue) {
+      std::size_t step = 0;
+      bool begun = false;
+      enqueue(queue, [&] {
+        if (begun && std::holds_alternative<KernelLaunch>(steps_[step].work))
+          recorded_.words[step] = words_of(step);
+        if (begun) ++step;
+        begun = true;
+        recorded_.launch.push_back(queue.launches());
+      });
+    });
+    recorded_.version = version;
+  } else {
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      if (!std::holds_alternative<KernelLaunch>(steps_[step].work)) continue;
+      std::vector<std::uint64_t> words = words_of(step);
+      if (words == recorded_.words[step]) continue;
+      recorded_.graph->set_launch(recorded_.launch[step], words);
+      recorded_.words[step] = std::move(words);
+    }
+  }
+  recorded_.graph->launch(*queue_);
+}
+
+void DeviceRun::finish() {
+  const auto deadline = std::chrono::steady_clock::now() + config().timeout;
+  const bool watched = gang_->members.size() == 1 && comm_.size() > 1 && !groups_.empty();
+  for (unsigned looks = 1; !queue_->idle(); ++looks) {
+    if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (!watched) continue;
+    try {
+      for (const auto& [axis, groups] : groups_) {
+        for (const auto& group : groups) group->check();
+      }
+      if (std::chrono::steady_clock::now() < deadline) continue;
+      throw CommError("rank " + std::to_string(comm_.rank()) + " waited " +
+                      seconds(config().timeout) +
+                      " s for its library collectives; another rank is late, stuck or gone "
+                      "(COCONET_TIMEOUT_S sets the limit)");
+    } catch (const CommError&) {
+      for (const auto& [axis, groups] : groups_) {
+        for (const auto& group : groups) group->abort();
+      }
+      throw;
+    }
+  }
+  harvest();
+}
+
+void DeviceRun::harvest() {
+  const auto whole = [](float ms) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(ms) * 1e6));
+  };
+  while (!pending_.empty() && pending_.front().marks.back()->reached()) {
+    const auto& marks = pending_.front().marks;
+    for (std::size_t i = 0; i + 1 < marks.size(); ++i)
+      times_[i].add(whole(marks[i + 1]->ms_since(*marks[i])));
+    times_.back().add(whole(marks.back()->ms_since(*marks.front())));
+    pending_.erase(pending_.begin());
+  }
+}
+
+void DeviceRun::collect_times() {
+  finish();
+  comm_.barrier();  // the driver's times are read from here on
+}
+
+double DeviceRun::step_ms(std::size_t index) const {
+  const DeviceRun* const timed = gang_->driver;
+  return timed->times_[index].median_ms();
+}
+
+double DeviceRun::run_ms() const {
+  return step_ms(steps_.size());
+}
+
+}  // namespace coconet::jit

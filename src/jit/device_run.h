@@ -1,0 +1,110 @@
+// Steps on GPUs: what a step does is put into a queue, once or as a graph, and goes on while the application does.
+//
+// Ranks that share a GPU and a process form a gang: each prepares its argument blocks, and one of them, the driver, puts
+// every step of the plan into its queue as one launch for all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/backend/backend.h"
+#include "jit/device_group.h"
+#include "jit/gate.h"
+#include "jit/numbers.h"
+#include "jit/step.h"
+#include "jit/tensors.h"
+
+namespace coconet::jit {
+
+class DeviceRun {
+ public:
+  /// Collective. `steps` and the others outlive it.
+  DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::vector<Step>& steps,
+            Tensors& tensors, Gate& gate);
+  DeviceRun(const DeviceRun&) = delete;
+  DeviceRun& operator=(const DeviceRun&) = delete;
+  /// Waits for what is queued.
+  ~DeviceRun();
+
+  /// Where this rank's work goes.
+  [[nodiscard]] Queue& queue() { return *queue_; }
+  /// Puts it into the application's stream from now on; null: the legacy default stream.
+  void use_stream(void* handle);
+  void use_own_stream();
+
+  /// Throws BackendError when the step cannot be put into the stream now.
+  void require_ready() const;
+  /// Collective among the gang, after all ranks have agreed to run: queues the step.
+  void run(const Numbers& numbers);
+  /// Waits until what is queued is done, watching over the libraries' collectives. Throws CommError, BackendError.
+  void finish();
+  /// Collective: times of steps, where the driver has sampled them.
+  void collect_times();
+  /// Median milliseconds of step `index`, or of whole runs.
+  [[nodiscard]] double step_ms(std::size_t index) const;
+  [[nodiscard]] double run_ms() const;
+
+ private:
+  /// A rank of the gang, as the driver sees it.
+  struct Member {
+    std::vector<Step>* steps = nullptr;
+    const Tensors* tensors = nullptr;
+    Queue* queue = nullptr;
+    const Event* arrived = nullptr;
+  };
+  struct Gang {
+    std::vector<Member> members;
+    std::shared_ptr<Event> done;  ///< behind the newest step
+    const DeviceRun* driver = nullptr;
+  };
+  /// Event pairs around what one sampled run did.
+  struct Sample {
+    std::vector<std::shared_ptr<Event>> marks;
+  };
+
+  void make_groups(const Mesh& mesh);
+  /// Throws on every rank of the gang when one of them has a `failure`.
+  void agree(const std::string& failure);
+  void drive();
+  /// Puts all steps into `queue`; with `mark` called before the first and after each.
+  void enqueue(Queue& queue, const std::function<void()>& mark);
+  [[nodiscard]] std::vector<std::uint64_t> words_of(std::size_t step) const;
+  [[nodiscard]] bool wants_graph() const;
+  void replay();
+  [[nodiscard]] std::uint64_t tensors_version() const;
+  void harvest();
+
+  Comm& comm_;
+  const Backend& backend_;
+  std::vector<Step>& steps_;
+  Tensors& tensors_;
+  Gate& gate_;
+  std::unique_ptr<Queue> own_queue_;
+  std::unique_ptr<Queue> application_queue_;
+  Queue* queue_;
+  std::unique_ptr<Event> arrived_;
+  std::shared_ptr<Gang> gang_;
+  bool driver_ = false;
+  /// By mesh axis; the driver of a gang has all groups of its ranks.
+  std::map<int, std::vector<std::unique_ptr<DeviceGroup>>> groups_;
+
+  struct Recorded {
+    std::unique_ptr<Graph> graph;
+    std::uint64_t version = 0;                      ///< of the tensors whose places it holds
+    std::vector<std::size_t> launch;                ///< by step: which launch of the graph
+    std::vector<std::vector<std::uint64_t>> words;  ///< by step: what it holds now
+  };
+  Recorded recorded_;
+
+  std::uint64_t runs_ = 0;
+  std::vector<Sample> pending_;
+  std::vector<Times> times_;  ///< by step, then of the whole run
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,93 @@
+// Choosing grids: as many blocks as there is work for and as run at once.
+#include "jit/grid.h"
+
+#include <algorithm>
+
+#include "coconet/error.h"
+#include "ir/extents.h"
+#include "jit/gate.h"
+#include "jit/launch.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// Four warps hide each other's waits, and blocks of two leave registers for 2048 threads on a multiprocessor.
+constexpr int default_threads = 256;
+
+/// Blocks that have something to do, on the rank that has the most: blocks are of rank 0's size or smaller.
+std::int64_t useful_blocks(const KernelText& text, const sched::Plan& plan,
+                           const sched::KernelStep& step,
+                           const std::map<std::string, std::int64_t>& sizes, int threads) {
+  const ir::Node& domain = plan.graph.at(step.domain);
+  const ir::Part part =
+      ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), 0);
+  const auto has = [&](KernelArgument::Kind kind) {
+    return std::any_of(text.arguments.begin(), text.arguments.end(),
+                       [&](const KernelArgument& argument) { return argument.kind == kind; });
+  };
+  if (has(KernelArgument::Kind::count)) {
+    const auto of_block = static_cast<std::int64_t>(lanes_of(plan, step)) * threads;
+    return (part.count() + of_block - 1) / of_block;
+  }
+  if (has(KernelArgument::Kind::rows))
+    return part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back();
+  // A reduction: one block computes one result.
+  std::int64_t results = 1;
+  const std::vector<int>& reduced = plan.graph.at(step.members.back()).attributes.dims;
+  for (std::size_t d = 0; d < part.extent.size(); ++d) {
+    if (!std::binary_search(reduced.begin(), reduced.end(), static_cast<int>(d)))
+      results *= part.extent[d];
+  }
+  return results;
+}
+
+}  // namespace
+
+Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const KernelText& text,
+                 const sched::Plan& plan, const sched::KernelStep& step,
+                 const std::map<std::string, std::int64_t>& sizes) {
+  Grid grid;
+  if (backend.device() == nullptr) {
+    grid.blocks = std::max(1, step.knobs.channels);
+    return grid;
+  }
+  grid.ranks = backend.ranks_per_launch();
+  grid.resident = step.kind == sched::KernelStep::Kind::all_reduce && comm.size() > 1;
+  int resident = 0;
+  const auto examine = [&] {
+    const int most = kernel.most_threads();
+    grid.threads =
+        step.knobs.threads > 0 ? step.knobs.threads : std::min(default_threads, most / 32 * 32);
+    if (grid.threads > most) {
+      throw BackendError("kernel '" + step.name +
+                         "' has the knob threads=" + std::to_string(grid.threads) +
+                         ", but with the registers that it needs " + backend.device()->name() +
+                         " runs blocks of at most " + std::to_string(most / 32 * 32) + " threads");
+    }
+    resident = kernel.resident_blocks(grid.threads) / grid.ranks;
+  };
+  together(comm, examine);
+  for (const std::string& other : comm.all_gather(std::to_string(resident)))
+    resident = std::min(resident, std::stoi(other));
+  const int most = grid.resident ? std::min(resident, most_blocks(backend)) : std::max(resident, 1);
+  const std::int64_t useful =
+      std::max<std::int64_t>(1, useful_blocks(text, plan, step, sizes, grid.threads));
+  const int wanted = step.knobs.channels > 0
+                         ? step.knobs.channels
+                         : static_cast<int>(std::min<std::int64_t>(most, useful));
+  if (grid.resident && (wanted > most || most == 0)) {
+    throw BackendError(
+        "kernel '" + step.name + "' cannot run: its blocks wait for each other, and " +
+        std::to_string(std::max(wanted, 1) * grid.ranks) + " blocks of " +
+        std::to_string(grid.threads) + " threads (" + std::to_string(std::max(wanted, 1)) +
+        " for each of " + std::to_string(grid.ranks) + (grid.ranks == 1 ? " rank" : " ranks") +
+        " on a GPU) are more than the " + std::to_string(resident * grid.ranks) + " that " +
+        backend.device()->name() +
+        " runs at once; lower the knob channels or threads, or run fewer ranks on a GPU");
+  }
+  grid.blocks = std::max(1, wanted);
+  return grid;
+}
+
+}  // namespace coconet::jit

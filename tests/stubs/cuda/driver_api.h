@@ -1,0 +1,6 @@
+// The driver's functions, which the files here define. The stub hides all its symbols but these.
+#pragma once
+
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#pragma GCC visibility pop

@@ -1,0 +1,172 @@
+// Loading images and finding their kernels.
+#include <dlfcn.h>
+#include <elf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "functions.h"
+#include "kernels.h"
+
+#ifndef EM_CUDA
+#define EM_CUDA 190
+#endif
+
+namespace stub {
+namespace {
+
+using LibraryTable = Table<Image, CUlibrary, Kind::library>;
+using KernelTable = Table<Kernel, CUkernel, Kind::kernel>;
+
+LibraryTable& libraries() {
+  return immortal<LibraryTable>();
+}
+
+KernelTable& kernels() {
+  return immortal<KernelTable>();
+}
+
+using FunctionTable = Table<Function, CUfunction, Kind::function>;
+
+FunctionTable& functions() {
+  return immortal<FunctionTable>();
+}
+
+template <class T>
+T read_at(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+// An image comes without its size: it reaches to the end of whatever its header and its segments mention.
+std::size_t size_of(const char* data, const Elf64_Ehdr& header) {
+  std::size_t end = header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize;
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const auto segment = read_at<Elf64_Phdr>(data + header.e_phoff + i * header.e_phentsize);
+    end = std::max<std::size_t>(end, segment.p_offset + segment.p_filesz);
+  }
+  return end;
+}
+
+// The file stays open: the loader knows a library by its path, and a number that is used again would be another's.
+CUresult load_code(Image& image, const char* data, std::size_t bytes) {
+  image.file = memfd_create("stub_cuda_image", MFD_CLOEXEC);
+  if (image.file == -1) return CUDA_ERROR_OPERATING_SYSTEM;
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t wrote = write(image.file, data + done, bytes - done);
+    if (wrote <= 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    done += static_cast<std::size_t>(wrote);
+  }
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", image.file);
+  image.code = dlopen(path.data(), RTLD_NOW | RTLD_LOCAL);
+  return image.code == nullptr ? CUDA_ERROR_INVALID_IMAGE : CUDA_SUCCESS;
+}
+
+CUresult load(Image& image, const void* code) {
+  if (code == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (std::memcmp(code, ELFMAG, SELFMAG) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  const auto* const data = static_cast<const char*>(code);
+  const auto header = read_at<Elf64_Ehdr>(data);
+  const std::size_t bytes = size_of(data, header);
+  if (header.e_machine == EM_X86_64) return load_code(image, data, bytes);
+  if (header.e_machine != EM_CUDA) return CUDA_ERROR_INVALID_IMAGE;
+  image.bytes.assign(data, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult find_entry(Kernel& kernel) {
+  const Image& image = *kernel.image;
+  if (image.code == nullptr)
+    return image.bytes.find(kernel.name) == std::string::npos ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+  void* const entry = dlsym(image.code, kernel.name.c_str());
+  const void* const bytes = dlsym(image.code, (kernel.name + "_bytes").c_str());
+  if (entry == nullptr || bytes == nullptr) return CUDA_ERROR_NOT_FOUND;
+  kernel.entry = reinterpret_cast<Entry>(entry);
+  kernel.argument_bytes = *static_cast<const unsigned long long*>(bytes);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Image::~Image() {
+  if (code != nullptr) dlclose(code);
+  if (file != -1) close(file);
+}
+
+std::size_t live_libraries() {
+  return libraries().size();
+}
+
+std::shared_ptr<Function> find_function(CUfunction handle) {
+  return functions().find(handle);
+}
+
+}  // namespace stub
+
+using namespace stub;
+
+CUresult cuLibraryLoadData(CUlibrary* handle, const void* code, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
+  return call("cuLibraryLoadData", Needs::initialisation, [&](Lock&) {
+    const auto image = std::make_shared<Image>();
+    if (const CUresult loaded = load(*image, code); loaded != CUDA_SUCCESS) return loaded;
+    *handle = libraries().add(image);
+    note("cuLibraryLoadData", details("library=", number_of(*handle)));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuLibraryUnload(CUlibrary handle) {
+  return call("cuLibraryUnload", Needs::initialisation, [&](Lock&) {
+    const auto image = libraries().find(handle);
+    if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    libraries().remove(handle);
+    std::vector<std::uint64_t> stale;
+    for (const auto& [number, function] : functions().all()) {
+      if (function->kernel->image == image) stale.push_back(number);
+    }
+    for (const std::uint64_t number : stale)
+      functions().remove(make_handle<CUfunction>(Kind::function, number));
+    stale.clear();
+    for (const auto& [number, kernel] : kernels().all()) {
+      if (kernel->image == image) stale.push_back(number);
+    }
+    for (const std::uint64_t number : stale)
+      kernels().remove(make_handle<CUkernel>(Kind::kernel, number));
+    note("cuLibraryUnload", details("library=", number_of(handle)));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuLibraryGetKernel(CUkernel* handle, CUlibrary library, const char* name) {
+  return call("cuLibraryGetKernel", Needs::initialisation, [&](Lock&) {
+    const auto kernel = std::make_shared<Kernel>();
+    kernel->image = libraries().find(library);
+    kernel->name = name;
+    if (kernel->image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult found = find_entry(*kernel); found != CUDA_SUCCESS) return found;
+    *handle = kernels().add(kernel);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuKernelGetFunction(CUfunction* handle, CUkernel kernel_handle) {
+  return call("cuKernelGetFunction", Needs::context, [&](Lock&) {
+    const auto kernel = kernels().find(kernel_handle);
+    if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    for (const auto& [number, function] : functions().all()) {
+      if (function->kernel == kernel && function->device == current_device()) {
+        *handle = make_handle<CUfunction>(Kind::function, number);
+        return CUDA_SUCCESS;
+      }
+    }
+    *handle = functions().add(std::make_shared<Function>(Function{kernel, current_device()}));
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,73 @@
+// Streams, each with a thread that runs its operations in order; and events, which are marks in that order.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "handles.h"
+#include "runtime.h"
+
+namespace stub {
+
+struct Capture;
+
+/// The end of an operation, for whoever waits for it.
+struct Completion {
+  bool done = false;
+  std::chrono::steady_clock::time_point when;
+};
+
+struct Operation {
+  std::function<CUresult()> run;  ///< without the lock
+  std::vector<std::shared_ptr<Completion>> after;
+  std::shared_ptr<Completion> completion;
+};
+
+struct Stream {
+  int device = 0;
+  bool legacy = false;    ///< NULL
+  bool blocking = false;  ///< ordered with the legacy stream
+  bool closing = false;
+  std::deque<Operation> queue;       ///< with the one that runs
+  std::shared_ptr<Completion> last;  ///< of what was put in last; null before
+  std::shared_ptr<Capture> capture;  ///< null when operations run
+};
+
+struct Event {
+  int device = 0;
+  bool timed = true;
+  std::shared_ptr<Completion> recorded;  ///< null before the first record
+  std::shared_ptr<Capture> capture;      ///< recorded in it
+  Stream* capturing = nullptr;           ///< the stream of that record, to compare
+};
+
+using StreamTable = Table<Stream, CUstream, Kind::stream>;
+using EventTable = Table<Event, CUevent, Kind::event>;
+
+/// The stream of a handle; NULL is the current context's legacy stream. Also returns why its device is lost.
+CUresult find_stream(CUstream handle, std::shared_ptr<Stream>& stream);
+
+/// Puts an operation in the stream's order, whether or not it captures.
+std::shared_ptr<Completion> enqueue(Stream& stream, std::function<CUresult()> run);
+
+/// The same for what a capture records instead.
+struct Submitted {
+  CUresult result = CUDA_SUCCESS;
+  std::shared_ptr<Completion> completion;  ///< null when captured
+};
+Submitted submit(Stream& stream, const char* what, std::function<CUresult()> run);
+
+void wait_for(Lock& lock, const std::shared_ptr<Completion>& completion);
+void wait_for_device(Lock& lock, int device);
+
+/// Invalidates the stream's capture if it has one, and says so.
+bool forbid_in_capture(Stream& stream);
+/// The same for calls that no capture of this thread, or no global one, allows.
+bool forbid_in_captures_of_thread();
+
+std::size_t live_streams();
+
+}  // namespace stub

@@ -1,0 +1,64 @@
+// Communicators: the ranks of one process that came with the same unique id, and where their collectives meet.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "nccl_api.h"
+
+namespace stub {
+
+/// What a rank brings to a collective. Pointers are the host's.
+struct Part {
+  std::string function;
+  const char* send = nullptr;
+  char* receive = nullptr;
+  std::size_t count = 0;
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
+  int root = 0;
+
+  /// Whether the two belong together; buffers may differ.
+  [[nodiscard]] bool matches(const Part& other) const;
+};
+
+struct Meeting {
+  std::map<int, Part> parts;  ///< by rank
+  bool done = false;
+};
+
+struct Clique {
+  std::size_t ranks = 0;
+  std::map<int, int> devices;  ///< by rank, of those that are here
+  std::map<std::uint64_t, std::shared_ptr<Meeting>> meetings;
+  std::string error;  ///< why its collectives are wrong
+};
+
+struct Communicator {
+  std::shared_ptr<Clique> clique;
+  int rank = 0;
+  int device = 0;
+  bool blocking = true;
+  bool aborted = false;
+  std::uint64_t collectives = 0;  ///< that its streams have come to
+  std::chrono::steady_clock::time_point deadline;
+
+  /// ncclInProgress until all ranks are here, or late.
+  [[nodiscard]] ncclResult_t state() const;
+};
+
+/// One lock for all of it; operations wait for `changed`.
+std::mutex& mutex();
+std::condition_variable& changed();
+
+/// Runs in a stream: brings `part` to the communicator's next meeting and stays until the result is there, or the
+/// communicator is aborted.
+void meet(Communicator& communicator, Part part);
+
+}  // namespace stub

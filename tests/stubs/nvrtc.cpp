@@ -1,0 +1,224 @@
+// An NVRTC that compiles for this machine: it puts the host half of the prelude in the place of CUDA's, and what it
+// calls a cubin is a shared object, which the stub of the driver loads. COCONET_SOURCE_DIR is where the prelude is,
+// STUB_CXX the compiler.
+#pragma GCC visibility push(default)
+#include <nvrtc.h>
+#pragma GCC visibility pop
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+extern char** environ;
+
+struct _nvrtcProgram {
+  std::string source;
+  std::string log;
+  std::string cubin;
+};
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto architectures = std::to_array<int>({75, 80, 90, 100, 120});
+
+// As the library compiles for the host, with less optimization: kernels compile in half the time. Without contraction
+// results are those of every other target.
+constexpr auto compiler_options = std::to_array<const char*>(
+    {STUB_CXX, "-std=c++20", "-O1", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
+     "-fwrapv", "-fPIC", "-shared", "-w", "-o", "kernel.so", "kernel.cpp"});
+
+/// A directory of its own, gone afterwards.
+class Workplace {
+ public:
+  Workplace() {
+    std::string name = (fs::temp_directory_path() / "stub_nvrtc.XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~Workplace() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Where the line that starts with `start` begins; npos without one.
+std::size_t line_that_starts(std::string_view text, std::string_view start) {
+  if (text.starts_with(start)) return 0;
+  const std::size_t at = text.find("\n" + std::string(start));
+  return at == std::string_view::npos ? at : at + 1;
+}
+
+// The source with the host half of the prelude for CUDA's; empty when it has none.
+std::string for_host(const std::string& source) {
+  const std::size_t begin = line_that_starts(source, "// Device prelude, CUDA half");
+  const std::size_t end =
+      line_that_starts(source, "// Device prelude, the half that host and CUDA share");
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  return source.substr(0, begin) + read_file(COCONET_SOURCE_DIR "/src/jit/device/host.h") + "\n" +
+         source.substr(end);
+}
+
+// The names in lines KERNEL_ENTRY(name).
+std::vector<std::string> entries_of(std::string_view source) {
+  constexpr std::string_view mark = "KERNEL_ENTRY(";
+  std::vector<std::string> names;
+  for (std::size_t at = line_that_starts(source, mark); at != std::string_view::npos;
+       at = line_that_starts(source, mark)) {
+    source.remove_prefix(at + mark.size());
+    names.emplace_back(source.substr(0, source.find(')')));
+  }
+  return names;
+}
+
+bool run_compiler(const fs::path& directory) {
+  std::vector<char*> arguments;
+  std::vector<std::string> words(compiler_options.begin(), compiler_options.end());
+  for (std::string& word : words) {
+    if (word.starts_with("kernel.")) word = (directory / word).string();
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  const std::string log = (directory / "log").string();
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t child = -1;
+  const int started =
+      posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  if (started != 0) return false;
+  while (waitpid(child, &status, 0) == -1) {
+    if (errno != EINTR) return false;
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+nvrtcResult compile(_nvrtcProgram& program, const std::string& arch) {
+  std::string text = for_host(program.source);
+  if (text.empty()) {
+    program.log = "the stub of NVRTC finds no CUDA prelude in this source\n";
+    return NVRTC_ERROR_COMPILATION;
+  }
+  const std::vector<std::string> entries = entries_of(text);
+  for (const std::string& entry : entries) {
+    text += "\nextern \"C\" __attribute__((visibility(\"default\"))) const unsigned long long " +
+            entry + "_bytes = sizeof(Args);\n";
+  }
+  const Workplace workplace;
+  std::ofstream(workplace.path() / "kernel.cpp", std::ios::binary) << text;
+  const bool compiled = run_compiler(workplace.path());
+  program.log = read_file(workplace.path() / "log");
+  if (!compiled) return NVRTC_ERROR_COMPILATION;
+  program.cubin = read_file(workplace.path() / "kernel.so");
+  for (const std::string& entry : entries) {
+    program.log += "ptxas info    : Compiling entry function '" + entry + "' for '" + arch +
+                   "'\nptxas info    : Used 32 registers, used 1 barriers\n";
+  }
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult copy_text(const std::string& text, char* to) {
+  std::memcpy(to, text.c_str(), text.size() + 1);
+  return NVRTC_SUCCESS;
+}
+
+}  // namespace
+
+nvrtcResult nvrtcVersion(int* major, int* minor) {
+  *major = 13;
+  *minor = 0;
+  return NVRTC_SUCCESS;
+}
+
+const char* nvrtcGetErrorString(nvrtcResult result) {
+  switch (result) {
+    case NVRTC_SUCCESS:
+      return "NVRTC_SUCCESS";
+    case NVRTC_ERROR_COMPILATION:
+      return "NVRTC_ERROR_COMPILATION";
+    case NVRTC_ERROR_INVALID_OPTION:
+      return "NVRTC_ERROR_INVALID_OPTION";
+    default:
+      return "NVRTC_ERROR_INTERNAL_ERROR";
+  }
+}
+
+nvrtcResult nvrtcGetNumSupportedArchs(int* count) {
+  *count = static_cast<int>(architectures.size());
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetSupportedArchs(int* numbers) {
+  std::copy(architectures.begin(), architectures.end(), numbers);
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char*, int,
+                               const char* const*, const char* const*) {
+  *program = std::make_unique<_nvrtcProgram>(_nvrtcProgram{source, {}, {}}).release();
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
+  const std::unique_ptr<_nvrtcProgram> owned(*program);
+  *program = nullptr;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
+  constexpr std::string_view arch_option = "--gpu-architecture=";
+  std::string arch = "sm_75";
+  for (int i = 0; i < count; ++i) {
+    const std::string_view option = options[i];
+    if (option.starts_with(arch_option)) arch = option.substr(arch_option.size());
+  }
+  return compile(*program, arch);
+}
+
+nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, std::size_t* bytes) {
+  *bytes = program->log.size() + 1;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char* log) {
+  return copy_text(program->log, log);
+}
+
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, std::size_t* bytes) {
+  *bytes = program->cubin.size();
+  return program->cubin.empty() ? NVRTC_ERROR_INVALID_PROGRAM : NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char* cubin) {
+  std::copy(program->cubin.begin(), program->cubin.end(), cubin);
+  return NVRTC_SUCCESS;
+}
