@@ -76,7 +76,7 @@ std::shared_ptr<Communicator> find(ncclComm_t handle) {
 }
 
 void* driver_symbol(const char* name) {
-  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  static void* const driver = dlopen("libstub_cuda.so", RTLD_NOW | RTLD_NOLOAD);
   return driver == nullptr ? nullptr : dlsym(driver, name);
 }
 
