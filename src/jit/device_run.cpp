@@ -54,6 +54,8 @@ DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::
 DeviceRun::~DeviceRun() {
   try {
     if (queue_ != nullptr) queue_->finish();
+    // The driver's queue works on this rank's tensors.
+    while (gang_ && gang_->done && !gang_->done->reached()) std::this_thread::yield();
   } catch (const Error&) {
     // What failed was told to whoever waited for it, or nobody cares.
   }
@@ -143,11 +145,16 @@ void DeviceRun::run(const Numbers& numbers) {
   });
   guarded([&] {
     if (!driver_) return;
-    for (const Member& member : gang_->members) {
-      if (member.queue != queue_) member.arrived->hold(*queue_);
+    try {
+      for (const Member& member : gang_->members) {
+        if (member.queue != queue_) member.arrived->hold(*queue_);
+      }
+      drive();
+      gang_->done->record(*queue_);
+    } catch (const Error&) {
+      queue_->finish();  // the other ranks may take their tensors away once they hear of it
+      throw;
     }
-    drive();
-    gang_->done->record(*queue_);
   });
   if (!driver_) gang_->done->hold(*queue_);
   ++runs_;

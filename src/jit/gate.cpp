@@ -79,6 +79,7 @@ bool Gate::meet(bool failed) {
     for (std::uint64_t looks = 1; found < target; ++looks) {
       if (looks >= spin_limit_) sched_yield();
       if (looks % 1024 == 0) {
+        comm_.require_nobody_failed();
         if (started == clock::time_point{}) started = clock::now();
         if (clock::now() - started > config().timeout) {
           throw CommError(

@@ -75,21 +75,19 @@ class NcclGroup final : public DeviceGroup {
     const OnDevice current(device_);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that a rank that does not come is an error here, not a wait in NCCL
-    const ncclResult_t begun =
-        loaded_nccl().init_rank(&comm_, static_cast<int>(ranks_.size()), id, position_, &config);
-    try {
-      require(begun, "ncclCommInitRankConfig");
-      settle("making NCCL's communicator");
-    } catch (...) {
-      abort();
-      throw;
-    }
+    const ncclResult_t begun = loaded_nccl().init_rank(&comm_, static_cast<int>(ranks_.size()), id,
+                                                       position_, &config);
+    if (begun != ncclSuccess && begun != ncclInProgress) abort();
+    require(begun, "ncclCommInitRankConfig");
   }
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
   // Whoever queued the work has waited for it. Aborting, unlike finalizing, does not wait for other ranks, which may be
   // gone.
   ~NcclGroup() override { abort(); }
+
+  /// The constructor begins what this ends: all ranks have begun by then, or none waits.
+  void connect() { settle("making NCCL's communicator"); }
 
   [[nodiscard]] const std::vector<int>& ranks() const override { return ranks_; }
   [[nodiscard]] int first_position() const override { return position_; }
@@ -271,12 +269,13 @@ std::unique_ptr<DeviceGroup> make_nccl_group(Comm& comm, std::vector<int> ranks,
     mine.assign(id.internal, sizeof id.internal);
   });
   const std::string first = comm.all_gather(mine)[static_cast<std::size_t>(ranks.front())];
-  std::unique_ptr<DeviceGroup> group;
+  std::unique_ptr<NcclGroup> group;
   together(comm, [&] {
     ncclUniqueId id{};
     std::memcpy(id.internal, first.data(), std::min(first.size(), sizeof id.internal));
     group = std::make_unique<NcclGroup>(comm.device(), std::move(ranks), position, id);
   });
+  together(comm, [&] { group->connect(); });
   return group;
 }
 

@@ -346,6 +346,18 @@ TEST_CASE("every value is rounded to its dtype once, where it is produced") {
   CHECK(reference.get("is_zero") == RankData{{0}, {0}});
 }
 
+TEST_CASE("a product of integers wraps at every factor, as kernels do") {
+  Program p("wrap", Mesh({{"world", 1}}));
+  p.output("product", prod(p.input("x", i8, {90}, local)));
+  Reference reference(*p.graph(), {});
+  reference.set("x", {Data(90, 3)});
+  reference.run({});
+  std::uint8_t expected = 1;  // 3^90 is far beyond what a double or 64 bits hold
+  for (int i = 0; i < 90; ++i) expected = static_cast<std::uint8_t>(expected * 3);
+  CHECK(reference.get("product")[0] ==
+        Data{static_cast<double>(static_cast<std::int8_t>(expected))});
+}
+
 TEST_CASE("not-a-number on one rank wins every max and min") {
   Program p("nan", three);
   const Value x = p.input("x", f32, {1}, local);

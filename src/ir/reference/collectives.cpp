@@ -22,7 +22,7 @@ Data reduced(const ReferenceStep& step, const Node& node, const Part& part,
     const std::array<View, 1> views{
         view_into(part, step.part(operand, member), step.extents(operand))};
     walk(part, views, [&](std::size_t n, const Offset& at) {
-      out[n] = combine(reduction, out[n], in[static_cast<std::size_t>(at[0])]);
+      out[n] = combine(reduction, node.dtype, out[n], in[static_cast<std::size_t>(at[0])]);
     });
   }
   const double divisor = reduction == Reduction::mean ? static_cast<double>(group.size()) : 1;

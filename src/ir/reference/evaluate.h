@@ -35,6 +35,6 @@ struct ReferenceStep {
 /// What combining nothing gives: 0 for sum and mean, 1 for prod, the infinities for max and min.
 [[nodiscard]] double identity(Reduction reduction);
 /// `a` and `b` combined; mean adds, and its caller divides. A NaN stays one in max and min.
-[[nodiscard]] double combine(Reduction reduction, double a, double b);
+[[nodiscard]] double combine(Reduction reduction, DType dtype, double a, double b);
 
 }  // namespace coconet::ir

@@ -1,6 +1,7 @@
 // Reductions over tensor dimensions in the reference, combined across ranks where a reduced
 // dimension is sliced.
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "ir/reference/evaluate.h"
@@ -58,13 +59,33 @@ double identity(Reduction reduction) {
   return 0;
 }
 
-double combine(Reduction reduction, double a, double b) {
+namespace {
+
+/// The product of integers, which wraps at every step: a double would lose the low digits first.
+double wrapping_product(DType dtype, double a, double b) {
+  const auto product = static_cast<std::uint64_t>(static_cast<std::int64_t>(a)) *
+                       static_cast<std::uint64_t>(static_cast<std::int64_t>(b));
+  switch (dtype) {
+    case DType::i8:
+      return static_cast<double>(static_cast<std::int8_t>(product));
+    case DType::u8:
+      return static_cast<double>(static_cast<std::uint8_t>(product));
+    case DType::i32:
+      return static_cast<double>(static_cast<std::int32_t>(product));
+    default:
+      return static_cast<double>(static_cast<std::int64_t>(product));
+  }
+}
+
+}  // namespace
+
+double combine(Reduction reduction, DType dtype, double a, double b) {
   switch (reduction) {
     case Reduction::sum:
     case Reduction::mean:
       return a + b;
     case Reduction::prod:
-      return a * b;
+      return is_integer(dtype) ? wrapping_product(dtype, a, b) : a * b;
     case Reduction::max:
       return a > b || a != a ? a : b;
     case Reduction::min:
@@ -88,7 +109,7 @@ RankData evaluate_reduction(const ReferenceStep& step, ValueId id) {
     const std::array<View, 1> views{view_into(read, kept, extents)};
     walk(read, views, [&](std::size_t n, const std::array<std::int64_t, 1>& at) {
       double& total = out[static_cast<std::size_t>(at[0])];
-      total = combine(reduction, total, in[n]);
+      total = combine(reduction, node.dtype, total, in[n]);
     });
   }
 
@@ -99,7 +120,8 @@ RankData evaluate_reduction(const ReferenceStep& step, ValueId id) {
     for (int other = 0; other < ranks; ++other) {
       if (!combine_across(step.graph, node, rank, other)) continue;
       const Data& piece = partial[static_cast<std::size_t>(other)];
-      for (std::size_t n = 0; n < out.size(); ++n) out[n] = combine(reduction, out[n], piece[n]);
+      for (std::size_t n = 0; n < out.size(); ++n)
+        out[n] = combine(reduction, node.dtype, out[n], piece[n]);
     }
     for (double& element : out) element = round_to(node.dtype, element);
   }

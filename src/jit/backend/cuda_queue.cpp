@@ -80,6 +80,7 @@ CudaQueue::CudaQueue(const Device& device, Application application)
 CudaQueue::~CudaQueue() {
   if (!owned_) return;
   const OnDevice current(device_);
+  (void)driver().stream_synchronize(stream_);  // what its work uses may go next
   (void)driver().stream_destroy(stream_);
 }
 
@@ -291,7 +292,10 @@ std::unique_ptr<Graph> record_cuda_graph(const Device& device,
     if (graph != nullptr) (void)cuda.graph_destroy(graph);
     throw;
   }
-  check(cuda.stream_end_capture(queue.stream(), &graph), "recording a step");
+  const CUresult ended = cuda.stream_end_capture(queue.stream(), &graph);
+  // A capture that stays open would have most calls of this thread refused.
+  if (ended != CUDA_SUCCESS) (void)cuda.stream_end_capture(queue.stream(), &graph);
+  check(ended, "recording a step");
   return std::make_unique<CudaGraph>(device, graph, std::move(launches));
 }
 

@@ -24,6 +24,7 @@ class BoardComm : public Comm {
   [[nodiscard]] int rank() const override { return roster_->rank(); }
   [[nodiscard]] int size() const override { return roster_->size(); }
   [[nodiscard]] int ranks_per_core() const override { return ranks_per_core_; }
+  void require_nobody_failed() const override { roster_->require_nobody_failed(); }
   using Comm::barrier;
   void barrier(std::chrono::milliseconds longer) override { everybody_.meet("barrier", longer); }
   [[nodiscard]] std::vector<std::string> all_gather(std::string_view mine) override;

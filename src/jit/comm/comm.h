@@ -84,6 +84,9 @@ class Comm {
   /// Ranks of this world on this node over cores available to them, rounded up: above 1 waiting ranks yield.
   [[nodiscard]] virtual int ranks_per_core() const = 0;
 
+  /// Throws PeerFailure when a rank has told that it failed; for those who wait by other means than this class.
+  virtual void require_nobody_failed() const = 0;
+
   /// Whether all ranks are threads of this process.
   [[nodiscard]] virtual bool in_one_process() const = 0;
   /// Collective among threads of one process: rank 0's object on every rank.

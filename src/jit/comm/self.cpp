@@ -48,6 +48,7 @@ class SelfComm final : public Comm {
   [[nodiscard]] int size() const override { return 1; }
   [[nodiscard]] std::string_view kind() const override { return "self"; }
   [[nodiscard]] int ranks_per_core() const override { return 1; }
+  void require_nobody_failed() const override {}
   [[nodiscard]] bool in_one_process() const override { return true; }
   [[nodiscard]] std::shared_ptr<void> share(std::shared_ptr<void> object) override {
     return object;

@@ -1,0 +1,398 @@
+// Times steps on one GPU: fused Adam against a copy of as many bytes and against torch's, fused against unfused steps
+// of ranks that share the GPU, the launch of a step against a bare launch, and what compile() takes. One part a
+// process; bench/gpu.sh starts them and makes a table of what they print.
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "coconet/coconet.h"
+#include "coconet/config.h"
+#include "gpu_table.h"
+#include "gpu_timing.h"
+#include "jit/backend/cuda_queue.h"
+#include "jit/codegen/codegen.h"
+#include "jit/compile/nvrtc.h"
+
+namespace {
+
+using bench::Row;
+using bench::Table;
+using clock = std::chrono::steady_clock;
+
+constexpr const char* usage =
+    "usage: bench_gpu adam|ranks|launch|compile-cold|compile-warm [--small] [--torch FILE] [--json "
+    "FILE]";
+
+struct Options {
+  std::string part;
+  bool small = false;              ///< sizes for trying the program itself
+  std::map<int, double> torch_ms;  ///< of torch.optim.Adam, by the exponent of the size
+  std::string json;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--small") {
+      options.small = true;
+    } else if (argument == "--json" && i + 1 < argc) {
+      options.json = argv[++i];
+    } else if (argument == "--torch" && i + 1 < argc) {
+      std::ifstream lines(argv[++i]);  // "20 0.0123"
+      int exponent = 0;
+      double ms = 0;
+      while (lines >> exponent >> ms) options.torch_ms[exponent] = ms;
+    } else if (options.part.empty() && !argument.starts_with("-")) {
+      options.part = argument;
+    } else {
+      throw std::invalid_argument(usage);
+    }
+  }
+  return options;
+}
+
+double us_between(clock::time_point begin, clock::time_point end) {
+  return std::chrono::duration<double, std::micro>(end - begin).count();
+}
+
+const coconet::jit::Backend& backend_of(const coconet::World& world) {
+  coconet::jit::Comm& comm = *world.comm();
+  return coconet::jit::cuda_backend(comm.device(), comm.ranks_on_device());
+}
+
+/// Numbers like those of gradients and weights: a GPU takes less power, and runs faster, on memory full of zeros.
+std::vector<float> made_up(std::size_t n, std::uint32_t seed) {
+  std::vector<float> values(n);
+  for (float& value : values) {
+    seed = seed * 1664525 + 1013904223;
+    value = static_cast<float>(seed >> 8) / static_cast<float>(1U << 24) - 0.5F;
+  }
+  return values;
+}
+
+coconet::Executable compile_adam(const coconet::World& world, std::int64_t n,
+                                 const std::string& schedule,
+                                 const coconet::programs::AdamOptions& options = {}) {
+  return coconet::compile(
+      coconet::programs::adam(coconet::Mesh::over(world), coconet::f32, options),
+      coconet::Schedule::load("adam-" + schedule + ".json"), world, {{"n", n}});
+}
+
+/// An Adam step that goes into the stopwatch's queue on rank 0, whose GPU runs the ranks' kernels together.
+class AdamStep : public bench::Contestant {
+ public:
+  AdamStep(const coconet::World& world, bench::Stopwatch& watch, std::int64_t n,
+           const std::string& schedule)
+      : executable_(compile_adam(world, n, schedule)) {
+    if (world.rank() == 0) executable_.use_stream(watch.queue().handle());
+    executable_.write(
+        "g", made_up(executable_.count("g"), 1 + static_cast<std::uint32_t>(world.rank())));
+    executable_.write("w", made_up(executable_.count("w"), 99));
+    executable_.buffer<float>("m");
+    executable_.buffer<float>("v");
+    step = [this] { executable_.run({{"lr", 1e-3}, {"t", ++t_}}); };
+    wait = [this] { executable_.synchronize(); };
+  }
+
+ private:
+  coconet::Executable executable_;
+  int t_ = 0;
+};
+
+/// 28 bytes a parameter: g, w, m and v are read, w, m and v written.
+void measure_adam(const Options& options, Table& table) {
+  const coconet::World world = coconet::World::self();
+  const coconet::jit::Backend& backend = backend_of(world);
+  for (const int exponent : options.small ? std::vector{10, 12} : std::vector{20, 22, 24, 26}) {
+    const std::size_t n = std::size_t{1} << exponent;
+    const double gigabytes = 28e-9 * static_cast<double>(n);
+    bench::Stopwatch watch(*world.comm(), backend);
+    AdamStep fused(world, watch, static_cast<std::int64_t>(n), "fused");
+    const auto from = backend.allocate(14 * n);
+    const auto to = backend.allocate(14 * n);
+    const std::vector<float> data = made_up(14 * n / sizeof(float), 7);
+    watch.queue().copy(from->data(), data.data(), 14 * n);
+    watch.queue().finish();
+    bench::Contestant copy;
+    copy.step = [&] { watch.queue().copy(to->data(), from->data(), 14 * n); };
+    copy.wait = [] {};
+    watch.measure({&fused, &copy}, options.small ? 1 : 10);
+
+    const double ratio = copy.ms / fused.ms;
+    table.add({.what = "fused Adam, 1 rank",
+               .size = bench::power_of_two(exponent),
+               .result = bench::decimals(fused.ms * 1e3, 1) + " us, " +
+                         bench::decimals(gigabytes / fused.ms * 1e3, 0) + " GB/s",
+               .peer = "copy of as many bytes: " + bench::decimals(copy.ms * 1e3, 1) + " us, " +
+                       bench::decimals(gigabytes / copy.ms * 1e3, 0) + " GB/s",
+               .ratio = ratio,
+               .target = bench::at_least(ratio, 0.92),
+               .numbers = {{"ms", fused.ms}, {"copy_ms", copy.ms}, {"gigabytes", gigabytes}}});
+    if (const auto torch = options.torch_ms.find(exponent); torch != options.torch_ms.end()) {
+      const double faster = torch->second / fused.ms;
+      table.add({.what = "fused Adam, 1 rank",
+                 .size = bench::power_of_two(exponent),
+                 .result = bench::decimals(fused.ms * 1e3, 1) + " us",
+                 .peer = "torch.optim.Adam(fused=True): " +
+                         bench::decimals(torch->second * 1e3, 1) + " us",
+                 .ratio = faster,
+                 .target = bench::at_least(faster, 1.0),
+                 .numbers = {{"ms", fused.ms}, {"torch_ms", torch->second}}});
+    }
+  }
+}
+
+/// Why `ranks` ranks with three executables each do not fit into what is free; empty when they do.
+std::string too_large(const coconet::World& self, int ranks, std::size_t n) {
+  const coconet::jit::OnDevice current(self.comm()->device());
+  std::size_t free = 0;
+  std::size_t total = 0;
+  coconet::jit::check(coconet::jit::driver().memory_info(&free, &total), "asking for free memory");
+  // g, w, m, v and up to two tensors in between.
+  const double needed = 3.0 * 6.0 * 4.0 * static_cast<double>(ranks) * static_cast<double>(n);
+  if (needed < 0.9 * static_cast<double>(free)) return {};
+  return "it takes about " + bench::decimals(needed / 1e9, 1) + " GB, and " +
+         bench::decimals(static_cast<double>(free) / 1e9, 1) + " GB of the GPU are free";
+}
+
+void measure_ranks(const Options& options, Table& table) {
+  const coconet::World self = coconet::World::self();
+  for (const int ranks : {2, 4, 8}) {
+    for (const int exponent : options.small ? std::vector{10, 12} : std::vector{20, 22, 24, 25}) {
+      const std::string what = "fused RS-Adam-AG, " + std::to_string(ranks) + " ranks on one GPU";
+      const std::size_t n = std::size_t{1} << exponent;
+      if (const std::string why = too_large(self, ranks, n); !why.empty()) {
+        table.add_not_measured(what, bench::power_of_two(exponent), why);
+        continue;
+      }
+      coconet::World::local(ranks, [&](coconet::World& world) {
+        bench::Stopwatch watch(*world.comm(), backend_of(world));
+        AdamStep fused(world, watch, static_cast<std::int64_t>(n), "fused");
+        AdamStep unfused(world, watch, static_cast<std::int64_t>(n), "unfused");
+        AdamStep sliced(world, watch, static_cast<std::int64_t>(n), "sliced");
+        watch.measure({&fused, &unfused, &sliced}, options.small ? 1 : 10);
+        if (world.rank() != 0) return;
+        const auto add = [&](const char* name, const bench::Contestant& other, bool aims) {
+          const double ratio = other.ms / fused.ms;
+          table.add(
+              {.what = what,
+               .size = bench::power_of_two(exponent),
+               .result = bench::decimals(fused.ms * 1e3, 1) + " us",
+               .peer = std::string(name) + ": " + bench::decimals(other.ms * 1e3, 1) + " us",
+               .ratio = ratio,
+               .target = aims ? bench::at_least(ratio, 1.5) : bench::Target{},
+               .numbers = {
+                   {"ranks", ranks}, {"ms", fused.ms}, {"peer", name}, {"peer_ms", other.ms}}});
+        };
+        add("its unfused kernels", unfused, options.small || exponent >= 24);
+        add("sliced", sliced, false);
+      });
+    }
+  }
+}
+
+/// Host's microseconds of a step: until it is queued, and until it has run.
+struct StepTimes {
+  std::vector<double> queued, done;
+};
+
+void time_steps(const bench::Contestant& contestant, int steps, StepTimes& times) {
+  contestant.step();
+  contestant.wait();
+  const auto begin = clock::now();
+  for (int i = 0; i < steps; ++i) contestant.step();
+  const auto queued = clock::now();
+  contestant.wait();
+  const auto done = clock::now();
+  times.queued.push_back(us_between(begin, queued) / steps);
+  times.done.push_back(us_between(begin, done) / steps);
+}
+
+/// A kernel that does nothing, launched with nothing around the driver's function.
+class BareLaunch : public bench::Contestant {
+ public:
+  explicit BareLaunch(const coconet::World& world)
+      : device_(world.comm()->device()),
+        queue_(backend_of(world).make_queue()),
+        kernel_(device_, compiled(device_.arch()), "empty", 1) {
+    config_.gridDimX = config_.gridDimY = config_.gridDimZ = 1;
+    config_.blockDimX = 32;
+    config_.blockDimY = config_.blockDimZ = 1;
+    config_.hStream = static_cast<CUstream>(queue_->handle());
+    // Looked up once, as a program that links the driver has it.
+    step = [this, launch = coconet::jit::driver().launch] {
+      void* parameters[] = {&argument_};
+      coconet::jit::check(launch(&config_, kernel_.function(), parameters, nullptr),
+                          "a bare launch");
+    };
+    wait = [this] { queue_->finish(); };
+  }
+
+ private:
+  static std::string compiled(const std::string& arch) {
+    const coconet::jit::CompileResult result = coconet::jit::NvrtcCompiler(arch).compile(
+        coconet::jit::prelude("cuda", "") +
+        "struct Args {\n  u64 nothing;\n};\n"
+        "DEVICE void empty_block(const Args&, const Block&) {}\n"
+        "KERNEL_ENTRY(empty)\n");
+    if (!result.ok) throw std::runtime_error("the empty kernel does not compile:\n" + result.log);
+    return result.binary;
+  }
+
+  const coconet::jit::Device& device_;
+  coconet::jit::OnDevice current_{device_};
+  std::unique_ptr<coconet::jit::Queue> queue_;
+  coconet::jit::CudaKernel kernel_;
+  CUlaunchConfig config_{};
+  std::uint64_t argument_ = 0;
+};
+
+/// Four kernels, as no schedule puts their updates into one.
+coconet::Program several_kernels(const coconet::World& world) {
+  coconet::Program program("several", coconet::Mesh::over(world));
+  const coconet::Dim n = program.dim("n");
+  const coconet::Value lr = program.scalar("lr");
+  for (const char* name : {"a", "b", "c", "d"}) {
+    const coconet::Value state = program.state(name, coconet::f32, {n}, coconet::replicated);
+    coconet::update(state, state - lr * state);
+  }
+  return program;
+}
+
+void measure_launch(const Options& options, Table& table) {
+  const coconet::World world = coconet::World::self();
+  const coconet::Sizes sizes = {{"n", 1024}};
+  coconet::Executable one = compile_adam(world, 1024, "fused");
+  coconet::Executable several =
+      coconet::compile(several_kernels(world), coconet::Schedule(), world, sizes);
+  for (const char* name : {"g", "w", "m", "v"}) (void)one.own(name, coconet::f32);
+  for (const char* name : {"a", "b", "c", "d"}) (void)several.own(name, coconet::f32);
+  bench::Contestant step_of_one;
+  int t = 0;
+  step_of_one.step = [&] { one.run({{"lr", 1e-3}, {"t", ++t}}); };
+  step_of_one.wait = [&] { one.synchronize(); };
+  bench::Contestant step_of_several;
+  step_of_several.step = [&] { several.run({{"lr", 1e-3}}); };
+  step_of_several.wait = [&] { several.synchronize(); };
+  BareLaunch bare(world);
+
+  // A queue holds about 1000 launches before the host waits for the GPU.
+  const int kernels = static_cast<int>(several.report().kernels.size());
+  const int steps = options.small ? 50 : 1000;
+  StepTimes times_of_one, times_of_several, times_of_bare, warm_up;
+  for (const bench::Contestant* contestant :
+       {&step_of_one, &step_of_several, static_cast<bench::Contestant*>(&bare)})
+    time_steps(*contestant, steps, warm_up);
+  for (int sample = 0; sample < bench::samples; ++sample) {
+    time_steps(step_of_one, steps, times_of_one);
+    time_steps(bare, steps, times_of_bare);
+    time_steps(step_of_several, steps / kernels, times_of_several);
+  }
+
+  const std::string graph = coconet::config().graph;
+  const auto add = [&](int launches, StepTimes& ours) {
+    const std::string what = "step of " + std::to_string(launches) +
+                             (launches == 1 ? " kernel" : " kernels") + ", COCONET_GRAPH=" + graph;
+    const std::string peer =
+        launches == 1 ? "a bare launch: " : std::to_string(launches) + " bare launches: ";
+    const auto entry = [&](const char* until, double mine, double of_launch, bool aims) {
+      const double theirs = launches * of_launch;
+      table.add({.what = what + ", " + until,
+                 .size = "n=1024",
+                 .result = bench::decimals(mine, 2) + " us",
+                 .peer = peer + bench::decimals(theirs, 2) + " us",
+                 .ratio = mine / theirs,
+                 .target = aims ? bench::Target{"<= peer + 1.5 us", mine <= theirs + 1.5}
+                                : bench::Target{},
+                 .numbers = {
+                     {"graph", graph}, {"kernels", launches}, {"us", mine}, {"peer_us", theirs}}});
+    };
+    entry("enqueue only", bench::median(ours.queued), bench::median(times_of_bare.queued), true);
+    entry("enqueue and run", bench::median(ours.done), bench::median(times_of_bare.done), false);
+  };
+  add(1, times_of_one);
+  add(kernels, times_of_several);
+}
+
+constexpr int variants =
+    bench::samples + 1;  // the first one, which also loads NVRTC, does not count
+
+/// Adam with constants of its own, and so a kernel that no other variant has.
+coconet::Executable compile_variant(const coconet::World& world, int variant) {
+  return compile_adam(world, 1024, "fused", {.beta1 = 0.9 - 1e-3 * (variant + 1)});
+}
+
+/// Times compile() of all variants; throws unless `counter` counts each of them.
+double time_compile(const coconet::World& world, std::uint64_t coconet::CacheCounters::*counter,
+                    const char* from) {
+  std::vector<double> ms;
+  std::vector<coconet::Executable> kept;  // freeing them is not timed
+  std::uint64_t before = compile_variant(world, variants).report().cache.*counter;
+  for (int variant = 0; variant < variants; ++variant) {
+    const auto begin = clock::now();
+    kept.push_back(compile_variant(world, variant));
+    ms.push_back(us_between(begin, clock::now()) / 1e3);
+    const std::uint64_t after = kept.back().report().cache.*counter;
+    if (after != before + 1) {
+      throw std::runtime_error("variant " + std::to_string(variant) +
+                               " of the kernel did not come from " + from);
+    }
+    before = after;
+  }
+  ms.erase(ms.begin());
+  return bench::median(ms);
+}
+
+void add_compile(Table& table, const char* what, double ms) {
+  table.add({.what = std::string("compile() of fused Adam, ") + what,
+             .size = "n=1024",
+             .result = bench::decimals(ms, 2) + " ms",
+             .numbers = {{"ms", ms}}});
+}
+
+void measure_compile_cold(Table& table) {
+  const coconet::World world = coconet::World::self();
+  add_compile(table,
+              coconet::config().cache == "off" ? "NVRTC, no cache" : "NVRTC, written to the cache",
+              time_compile(world, &coconet::CacheCounters::miss, "the compiler"));
+}
+
+/// After `compile-cold` with the same cache directory.
+void measure_compile_warm(Table& table) {
+  const coconet::World world = coconet::World::self();
+  add_compile(table, "cubin from the disk",
+              time_compile(world, &coconet::CacheCounters::hit_disk, "the disk"));
+  add_compile(table, "kernel in memory",
+              time_compile(world, &coconet::CacheCounters::hit_memory, "memory"));
+}
+
+void run(const Options& options) {
+  if (coconet::config().backend != "cuda")
+    throw std::invalid_argument(
+        "set COCONET_BACKEND=cuda: this program times steps on a GPU; bench/gpu.sh does it");
+  Table table(options.json);
+  if (options.part == "adam") return measure_adam(options, table);
+  if (options.part == "ranks") return measure_ranks(options, table);
+  if (options.part == "launch") return measure_launch(options, table);
+  if (options.part == "compile-cold") return measure_compile_cold(table);
+  if (options.part == "compile-warm") return measure_compile_warm(table);
+  throw std::invalid_argument(usage);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(parse(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_gpu: %s\n", error.what());
+    return 1;
+  }
+}

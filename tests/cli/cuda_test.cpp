@@ -1,0 +1,86 @@
+// What the command says when GPUs are asked for and something is missing, on the emulated driver.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "cli/command.h"
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using coconet::test::coconet_command;
+
+namespace {
+
+const std::string cuda = "COCONET_BACKEND=cuda ";
+const std::string emulated =
+    cuda + "COCONET_CUDA_PATH='" COCONET_STUBS_DIR ":" COCONET_STUBS_DIR "/nvrtc' ";
+
+/// What a run that must fail says.
+std::string complaint(const std::string& arguments, const std::string& environment) {
+  const auto said = coconet_command("run " + arguments, environment);
+  INFO(said.out << said.err);
+  CHECK(said.code == 1);
+  return said.err;
+}
+
+}  // namespace
+
+TEST_CASE("without a driver the sentence says so and how to go on") {
+  // Where the machine has a driver, this is not the test's to say.
+  if (coconet_command("doctor", "").out.find("[ok] CUDA driver") != std::string::npos) return;
+  const std::string said = complaint("adam --schedule fused --set n=10", cuda);
+  if (said.find("built without CUDA") == std::string::npos) {
+    CHECK_THAT(said, StartsWith("coconet: there is no CUDA driver to use: ") &&
+                         Contains("install NVIDIA's driver") &&
+                         Contains("or set COCONET_BACKEND=host"));
+  } else {
+    CHECK_THAT(said, Contains("build it where cuda.h and nvrtc.h are"));
+  }
+}
+
+#if COCONET_HAS_STUBS
+
+TEST_CASE("shipped programs run and pass their check") {
+  for (const char* run :
+       {"adam --schedule fused --world local:4", "sgd --schedule sliced --world local:3",
+        "adamw --schedule unfused", "momentum_sgd --schedule fused --dtype bf16"}) {
+    const auto said =
+        coconet_command("run " + std::string(run) + " --set n=1000 --check", emulated);
+    INFO(run << "\n" << said.out << said.err);
+    CHECK(said.code == 0);
+    CHECK_THAT(said.out, Contains("check passed"));
+  }
+}
+
+TEST_CASE("what is missing or too old is told, with the cure") {
+  const std::string adam = "adam --schedule fused --set n=10";
+  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_VERSION=11080"),
+             Contains("there is no CUDA driver to use: it is for CUDA 11.8, and 12.0 or later is "
+                      "needed"));
+  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_INIT=100"),
+             Contains("no GPU can be used: the driver reports CUDA_ERROR_NO_DEVICE; check "
+                      "nvidia-smi and CUDA_VISIBLE_DEVICES"));
+  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_DEVICES=0"),
+             Contains("the CUDA driver shows no GPU to this process"));
+  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_ARCH=35"),
+             Contains("does not know the architecture 'sm_35'"));
+  CHECK_THAT(complaint(adam, emulated + "COCONET_CACHE=off STUB_CUDA_FAIL=cuLibraryLoadData:0:222"),
+             Contains("kernel 'adam_fused_kernel' cannot be loaded on Stub 0, GPU 0, sm_90: the "
+                      "driver reports CUDA_ERROR_UNSUPPORTED_PTX_VERSION") &&
+                 Contains("an NVRTC that is newer than this driver, of CUDA 13.0"));
+  CHECK_THAT(
+      complaint("adam --schedule fused --world local:2 --set n=10", emulated + "STUB_CUDA_VMM=0"),
+      Contains("Stub 0, GPU 0 cannot share memory by file descriptors, which fused kernels "
+               "of several ranks need; use the schedule 'unfused'"));
+  CHECK_THAT(
+      complaint("adam --schedule fused --set n=2^26", emulated + "STUB_CUDA_MEMORY=33554432"),
+      Contains("Stub 0, GPU 0 has no room for 256 MiB of tensors: ") &&
+          Contains(" of its 32 MiB are free"));
+  CHECK_THAT(complaint("adam --schedule unfused --world local:2 --set n=10",
+                       emulated + "STUB_CUDA_DEVICES=2 STUB_NCCL_VERSION=2708"),
+             Contains("library collective 'avg' needs NCCL, and there is none to use: libnccl.so.2 "
+                      "is 2.7.8, and 2.14 or later is needed"));
+  CHECK_THAT(complaint(adam, "COCONET_BACKEND=gpu"),
+             Contains("COCONET_BACKEND is 'gpu'; it takes host or cuda"));
+}
+
+#endif

@@ -1,0 +1,120 @@
+// Every call to the driver fails once: it is told as an error, nothing leaks, and the next executable works.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coconet/coconet.h"
+#include "cuda/programs.h"
+#include "cuda/stub.h"
+#include "refusal.h"
+
+using namespace coconet;
+using namespace coconet::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr int launch_failed = 719;  // CUDA_ERROR_LAUNCH_FAILED
+
+/// Calls that give something back, or ask what can be done without: that they fail is nobody's error.
+const std::set<std::string> forgiven = {"cuMemFreeAsync",  "cuStreamDestroy",    "cuEventDestroy",
+                                        "cuGraphDestroy",  "cuGraphExecDestroy", "cuMemRelease",
+                                        "cuMemUnmap",      "cuMemAddressFree",   "cuMemFreeHost",
+                                        "cuLibraryUnload", "cuCtxPopCurrent"};
+
+void adam_steps(World& world) {
+  Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-sliced.json"),
+                            world, {{"n", 100}});
+  step.write("g", std::vector<float>(100, 1.0f));
+  step.write("w", std::vector<float>(100, 0.5f));
+  for (const char* name : {"m", "v"}) step.buffer<float>(name);
+  for (int t = 1; t <= 11; ++t) step.run({{"lr", 0.1}, {"t", static_cast<double>(t)}});
+  std::vector<float> w(100);
+  step.read("w", w);
+  if (!(w[99] < 0.0f)) throw InternalError("Adam went nowhere");
+}
+
+void fused_steps(World& world) {
+  Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"),
+                            world, {{"n", 100}});
+  step.write("g", std::vector<float>(100, 1.0f));
+  step.write("w", std::vector<float>(100, 0.5f));
+  for (int t = 1; t <= 3; ++t) step.run({{"lr", 0.1}});
+  std::vector<float> w(100);
+  step.read("w", w);
+  if (w[99] != 0.5f - 0.1f - 0.1f - 0.1f) throw InternalError("SGD went elsewhere");
+}
+
+/// How often `body` calls each function of the driver.
+std::map<std::string, int> calls_of(const std::function<void()>& body) {
+  stub_cuda::clear();
+  body();
+  std::map<std::string, int> counts;
+  for (const std::string& call : stub_cuda::calls()) ++counts[call.substr(0, call.find(' '))];
+  return counts;
+}
+
+/// Lets calls of `body` fail one after the other: the first and the last `most` of each function.
+void require_clean_failures(const std::function<void()>& body, int most) {
+  body();  // what is made once is there
+  const auto before = stub_cuda::live();
+  int failures = 0;
+  for (const auto& [function, count] : calls_of(body)) {
+    // A wait that fails while the work goes on: no driver does that. Work that failed is a test of its own.
+    if (function == "cuStreamSynchronize") continue;
+    for (int skip = 0; skip < count; ++skip) {
+      if (skip >= most && skip < count - most) continue;
+      INFO(function << ", call " << skip + 1 << " of " << count);
+      stub_cuda::fail(function.c_str(), skip, launch_failed);
+      const auto start = std::chrono::steady_clock::now();
+      const std::string said = refusal<Error>(body);
+      CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));  // nobody waits
+      stub_cuda::heal();
+      if (forgiven.contains(function)) {
+        CHECK(said == "(accepted)");
+        continue;  // what could not be given back is still there
+      }
+      ++failures;
+      CHECK_THAT(said, Contains("the driver reports CUDA_ERROR_LAUNCH_FAILED"));
+      CHECK_THAT(said, !Contains("bug"));
+      CHECK(refusal<Error>(body) == "(accepted)");
+    }
+  }
+  CHECK(failures > 20);
+}
+
+}  // namespace
+
+TEST_CASE("every failure of the driver is an error, and the next executable works: one rank") {
+  require_clean_failures(
+      [] {
+        World world = World::self();
+        adam_steps(world);
+      },
+      3);
+}
+
+TEST_CASE(
+    "every failure of the driver is an error, and the next executable works: ranks on a GPU") {
+  require_clean_failures([] { World::local(2, adam_steps); }, 2);
+}
+
+TEST_CASE("every failure of the driver is an error: a fused kernel of ranks on a GPU") {
+  require_clean_failures([] { World::local(2, fused_steps); }, 2);
+}
+
+TEST_CASE("work that fails on the GPU is told by whoever waits for it") {
+  const World world = World::self();
+  Executable step = scale(world, 100);
+  step.write("x", std::vector<float>(100, 1.0f));
+  step.synchronize();
+  stub_cuda::fail("operation", 0, launch_failed);
+  step.run({{"factor", 1.0}});
+  CHECK_THAT(refusal<BackendError>([&] { step.synchronize(); }),
+             Contains("work on Stub 0, GPU 0 failed: the driver reports CUDA_ERROR_LAUNCH_FAILED"));
+  stub_cuda::heal();
+}

@@ -1,0 +1,202 @@
+// What the CUDA backend asks of the driver: launches, their grids, streams and their order.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coconet/coconet.h"
+#include "cuda/programs.h"
+#include "cuda/stub.h"
+#include "jit/cuda/device.h"
+#include "refusal.h"
+
+using namespace coconet;
+using namespace coconet::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+TEST_CASE("a kernel of one rank is an ordinary launch that its work and the GPU's room size") {
+  const World world = World::self();
+  Executable step = scale(world, 1000);
+  step.write("x", std::vector<float>(1000, 2.0f));
+  stub_cuda::clear();
+  step.run({{"factor", 3.0}});
+  const auto launches = stub_cuda::calls("cuLaunchKernelEx");
+  REQUIRE(launches.size() == 1);
+  // 1000 elements, 4 for a thread and 256 threads a block.
+  CHECK_THAT(launches[0],
+             Contains("grid=1x1 ") && Contains("threads=256") && Contains("cooperative=0"));
+  std::vector<float> x(1000);
+  step.read("x", x);
+  CHECK(std::all_of(x.begin(), x.end(), [](float value) { return value == 6.0f; }));
+
+  // The stub's 4 multiprocessors run 2048 / 256 blocks each.
+  Executable large = scale(world, 1 << 20);
+  large.write("x", std::vector<float>(1 << 20, 2.0f));
+  stub_cuda::clear();
+  large.run({{"factor", 3.0}});
+  CHECK_THAT(stub_cuda::calls("cuLaunchKernelEx").at(0), Contains("grid=32x1 "));
+}
+
+TEST_CASE("no call of a step waits for the GPU") {
+  const World world = World::self();
+  Executable step = scale(world, 1000);
+  step.buffer<float>("x");
+  step.run({{"factor", 1.0}});
+  step.synchronize();
+  stub_cuda::hold(true);
+  stub_cuda::clear();
+  for (int i = 0; i < 40; ++i) step.run({{"factor", 1.0}});  // would not return if one waited
+  CHECK(stub_cuda::calls("cuLaunchKernelEx").size() == 40);
+  CHECK(stub_cuda::calls("cuStreamSynchronize").empty());
+  stub_cuda::hold(false);
+  step.synchronize();
+}
+
+TEST_CASE("all ranks on one GPU run as one cooperative launch") {
+  stub_cuda::clear();
+  World::local(4, [](World& world) {
+    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
+                              world, {{"n", 10000}});
+    for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
+    step.run({{"lr", 0.1}, {"t", 1.0}});
+    step.synchronize();
+  });
+  const auto launches = stub_cuda::calls("cuLaunchKernelEx");
+  REQUIRE(launches.size() == 1);
+  // 2500 parameters of a rank: 3 blocks of 256 threads with 4 each.
+  CHECK_THAT(launches[0], Contains("grid=3x4 ") && Contains("cooperative=1"));
+}
+
+TEST_CASE("knobs set blocks and threads, and a grid that cannot be resident is refused") {
+  const auto launched = [](int channels, int threads) {
+    stub_cuda::clear();
+    World::local(2, [&](World& world) {
+      Schedule schedule("knobs");
+      Knobs knobs;
+      knobs.channels = channels;
+      knobs.threads = threads;
+      schedule.split("sum").fuse("k", "all_reduce", {"sum.reduce_scatter", "sum.all_gather"},
+                                 knobs);
+      Executable step = compile(total(world, 4096), schedule, world);
+      step.buffer<float>("x");
+      step.run();
+      step.synchronize();
+    });
+    return stub_cuda::calls("cuLaunchKernelEx").at(0);
+  };
+  CHECK_THAT(launched(3, 128), Contains("grid=3x2 ") && Contains("threads=128"));
+  // 4 multiprocessors with 2048 threads: 8 blocks of 1024.
+  CHECK_THAT(launched(4, 1024), Contains("grid=4x2 "));
+  const std::string refused = refusal<BackendError>([&] { (void)launched(5, 1024); });
+  CHECK_THAT(refused, StartsWith("kernel 'k' cannot run: its blocks wait for each other, and 10 "
+                                 "blocks of 1024 threads (5 for each of 2 ranks on a GPU) are more "
+                                 "than the 8 that Stub 0, GPU 0 runs at once"));
+}
+
+TEST_CASE("ranks with a GPU each launch for themselves") {
+  const Setting devices("STUB_CUDA_DEVICES", "2");
+  stub_cuda::clear();
+  World::local(2, [](World& world) {
+    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
+                              world, {{"n", 1000}});
+    for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
+    step.run({{"lr", 0.1}, {"t", 1.0}});
+    step.synchronize();
+  });
+  const auto launches = stub_cuda::calls("cuLaunchKernelEx");
+  REQUIRE(launches.size() == 2);
+  for (const std::string& launch : launches)
+    CHECK_THAT(launch, Contains("grid=1x1 ") && Contains("cooperative=1"));
+}
+
+TEST_CASE("the application's stream takes steps, reads and writes") {
+  const jit::Device& device = jit::Device::at(0);
+  const jit::OnDevice current(device);
+  const auto create = stub_cuda::library().find<int(void**, unsigned)>("cuStreamCreate");
+  const auto destroy = stub_cuda::library().find<int(void*)>("cuStreamDestroy_v2");
+  void* stream = nullptr;
+  REQUIRE(create(&stream, 1) == 0);
+  {
+    const World world = World::self();
+    Executable step = scale(world, 100);
+    step.use_stream(stream);
+    stub_cuda::clear();
+    step.write("x", std::vector<float>(100, 2.0f));
+    step.run({{"factor", 2.0}});
+    std::vector<float> x(100);
+    step.read("x", x);
+    CHECK(x[99] == 4.0f);
+    const std::string launch = stub_cuda::calls("cuLaunchKernelEx").at(0);
+    const std::string on = launch.substr(launch.find("stream="));
+    for (const std::string& copy : stub_cuda::calls("cuMemcpyAsync"))
+      CHECK_THAT(copy, Contains(on));
+    CHECK(stub_cuda::calls("cuMemcpyAsync").size() == 2);
+  }
+  CHECK(destroy(stream) == 0);  // the executable left it to the application
+}
+
+TEST_CASE("a step is refused inside the application's own capture when its ranks wait in kernels") {
+  const auto begin = stub_cuda::library().find<int(void*, int)>("cuStreamBeginCapture_v2");
+  const auto end = stub_cuda::library().find<int(void*, void**)>("cuStreamEndCapture");
+  const auto drop = stub_cuda::library().find<int(void*)>("cuGraphDestroy");
+  const auto create = stub_cuda::library().find<int(void**, unsigned)>("cuStreamCreate");
+  const auto destroy = stub_cuda::library().find<int(void*)>("cuStreamDestroy_v2");
+  const World world = World::self();
+  const jit::OnDevice current(jit::Device::at(0));
+  void* stream = nullptr;
+  REQUIRE(create(&stream, 1) == 0);
+  {
+    Executable step = scale(world, 100);
+    step.buffer<float>("x");
+    step.use_stream(stream);
+    REQUIRE(begin(stream, 2) == 0);
+    stub_cuda::clear();
+    step.run({{"factor", 2.0}});  // one rank waits for nobody: it becomes part of the graph
+    void* graph = nullptr;
+    REQUIRE(end(stream, &graph) == 0);
+    CHECK(stub_cuda::calls("cuLaunchKernelEx").size() == 1);
+    CHECK(stub_cuda::calls("cuEventRecord").empty());
+    CHECK(drop(graph) == 0);
+  }
+  CHECK(destroy(stream) == 0);
+  const auto ranks = [&](World& local) {
+    Executable step = compile(programs::sgd(Mesh::over(local)), Schedule::load("sgd-fused.json"),
+                              local, {{"n", 100}});
+    for (const char* name : {"g", "w"}) step.buffer<float>(name);
+    const jit::OnDevice here(jit::Device::at(0));
+    void* captured = nullptr;
+    if (create(&captured, 1) != 0 || begin(captured, 2) != 0) throw InternalError("no stream");
+    step.use_stream(captured);
+    const std::string said = refusal([&] { step.run({{"lr", 0.1}}); });
+    void* graph = nullptr;
+    (void)end(captured, &graph);
+    (void)drop(graph);
+    step.use_stream(nullptr);
+    (void)destroy(captured);
+    throw BackendError(said);
+  };
+  CHECK_THAT(refusal<BackendError>([&] { World::local(2, ranks); }),
+             StartsWith("the application's stream is being captured, but a step whose ranks wait "
+                        "for each other inside kernels cannot be replayed as it is"));
+}
+
+TEST_CASE("a misaligned tensor is worked on element by element, with the same result") {
+  const World world = World::self();
+  Executable step = scale(world, 1001);
+  Executable memory = scale(world, 2000);
+  float* const base = memory.buffer<float>("x").data();
+  for (const std::size_t shift : {0, 1, 4}) {
+    step.bind("x", std::span(base + shift, 1001));
+    std::vector<float> x(1001);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+    step.write("x", x);
+    step.run({{"factor", 2.0}});
+    std::vector<float> got(1001);
+    step.read("x", got);
+    for (std::size_t i = 0; i < x.size(); ++i) REQUIRE(got[i] == 2 * x[i]);
+  }
+}

@@ -1,0 +1,146 @@
+// Library collectives of ranks with a GPU each: what NCCL is asked for, and what its failures become.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/check.h"
+#include "coconet/coconet.h"
+#include "cuda/programs.h"
+#include "cuda/stub.h"
+#include "refusal.h"
+
+using namespace coconet;
+using namespace coconet::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr int system_error = 2;  // ncclSystemError
+
+/// Those NCCL calls of rank 0 that collectives make.
+std::vector<std::string> collectives() {
+  std::vector<std::string> found;
+  for (const std::string& call : stub_nccl::calls()) {
+    if (call.find(" rank=0 ") != std::string::npos && call.find("count=") != std::string::npos)
+      found.push_back(call);
+  }
+  return found;
+}
+
+void run_total(World& world) {
+  Executable step = compile(total(world, 100), Schedule(), world);
+  step.write("x", std::vector<float>(100, static_cast<float>(world.rank() + 1)));
+  step.run();
+  std::vector<float> y(100);
+  step.read("y", y);
+  if (y != std::vector<float>(100, 3.0f)) throw InternalError("NCCL added wrongly");
+}
+
+}  // namespace
+
+TEST_CASE("all collectives of the shipped schedules equal the reference") {
+  const Setting devices("STUB_CUDA_DEVICES", "3");
+  for (const char* schedule : {"adam-unfused.json", "adam-sliced.json"}) {
+    for (const std::int64_t n : {1, 17, 300}) {
+      INFO(schedule << ", n = " << n);
+      cli::CheckResult result;
+      World::local(3, [&](World& world) {
+        cli::CheckOptions options;
+        options.drive.iterations = 12;
+        const auto mine = cli::run_check(programs::adam(Mesh::over(world)),
+                                         Schedule::load(schedule), world, {{"n", n}}, options);
+        if (world.rank() == 0) result = mine;
+      });
+      CHECK(result.failure == "");
+      CHECK(result.passed);
+    }
+  }
+  CHECK(stub_nccl::live() == 0);
+}
+
+TEST_CASE("equal slices are one call, others a group of calls") {
+  const Setting devices("STUB_CUDA_DEVICES", "3");
+  const auto asked = [](std::int64_t n) {
+    stub_nccl::clear();
+    World::local(3, [&](World& world) {
+      Executable step = compile(programs::adam(Mesh::over(world)),
+                                Schedule::load("adam-sliced.json"), world, {{"n", n}});
+      for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
+      step.run({{"lr", 0.1}, {"t", 1.0}});
+      step.synchronize();
+    });
+    return collectives();
+  };
+  const auto equal = asked(300);
+  REQUIRE(equal.size() == 2);
+  CHECK_THAT(equal[0], StartsWith("ncclReduceScatter count=100 "));
+  CHECK_THAT(equal[1], StartsWith("ncclAllGather count=100 "));
+  // 301 elements: 101, 101 and 99.
+  const auto others = asked(301);
+  REQUIRE(others.size() == 6);
+  CHECK_THAT(others[0], StartsWith("ncclReduce count=101 "));
+  CHECK_THAT(others[2], StartsWith("ncclReduce count=99 "));
+  CHECK_THAT(others[3], StartsWith("ncclBroadcast count=101 "));
+}
+
+TEST_CASE("one communicator serves all collectives along an axis") {
+  const Setting devices("STUB_CUDA_DEVICES", "4");
+  stub_nccl::clear();
+  World::local(4, [](World& world) {
+    Program program("axes", Mesh({{"a", 2}, {"b", 2}}));
+    const Value x = program.input("x", f32, {10}, local);
+    program.output("y", all_reduce(all_reduce(x, sum, "b"), sum, "a"));
+    Executable step = compile(program, Schedule(), world);
+    step.write("x", std::vector<float>(10, static_cast<float>(world.rank())));
+    step.run();
+    std::vector<float> y(10);
+    step.read("y", y);
+    if (y[9] != 6.0f) throw InternalError("the axes were mixed up");
+  });
+  int made = 0;
+  for (const std::string& call : stub_nccl::calls())
+    made += call.starts_with("ncclCommInitRankConfig ") ? 1 : 0;
+  CHECK(made == 8);  // two for each of four ranks
+  CHECK(stub_nccl::live() == 0);
+}
+
+TEST_CASE("failures of NCCL are errors on every rank, and the next executable works") {
+  const Setting devices("STUB_CUDA_DEVICES", "2");
+  for (const char* function : {"ncclGetUniqueId", "ncclCommInitRankConfig", "ncclAllReduce"}) {
+    INFO(function);
+    stub_nccl::fail(function, 0, system_error);
+    CHECK_THAT(refusal<CommError>([] { World::local(2, run_total); }),
+               Contains(std::string(function) + " failed: "));
+    CHECK(stub_nccl::live() == 0);
+    CHECK(refusal([] { World::local(2, run_total); }) == "(accepted)");
+  }
+}
+
+TEST_CASE("an error that NCCL finds later ends the wait for it") {
+  const Setting devices("STUB_CUDA_DEVICES", "2");
+  const std::string said = refusal<CommError>([] {
+    World::local(2, [](World& world) {
+      Executable step = compile(total(world, 100), Schedule(), world);
+      step.buffer<float>("x");
+      step.run();  // takes the memory that it needs
+      step.synchronize();
+      world.barrier();
+      stub_cuda::hold(true);
+      step.run();
+      world.barrier();
+      stub_nccl::async(system_error);
+      const std::string first = refusal<CommError>([&] { step.synchronize(); });
+      stub_cuda::hold(false);
+      world.barrier();
+      stub_nccl::async(0);
+      const std::string again = refusal<CommError>([&] { step.run(); });
+      if (again.find("this executable cannot run any more") == std::string::npos)
+        throw InternalError("it ran again: " + again);
+      throw CommError(first);
+    });
+  });
+  CHECK_THAT(said, StartsWith("a collective of NCCL failed: "));
+  stub_cuda::heal();
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Processes that map each other's memory of an emulated GPU: bash cuda.sh DIRECTORY-OF-PROGRAMS
+set -euo pipefail
+bin=$1
+stubs=$(dirname "$bin")/tests/stubs
+if [[ ! -e $stubs/libcuda.so.1 ]]; then
+  echo "built without CUDA: nothing to test"
+  exit 0
+fi
+export COCONET_BACKEND=cuda COCONET_CUDA_PATH=$stubs:$stubs/nvrtc COCONET_TIMEOUT_S=10
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+fail() {
+  echo "cuda.sh: $*" >&2
+  cat "$log" >&2
+  exit 1
+}
+
+# A fused kernel in each of several processes, which all use one GPU.
+for ranks in 2 3; do
+  timeout 60 mpirun -n "$ranks" "$bin/coconet" run adam --schedule fused --set n=1001 --iters 20 --check >"$log" 2>&1 ||
+    fail "the fused step failed on $ranks processes"
+  grep -q "check passed" "$log" || fail "there was no check on $ranks processes"
+done
+
+# Two GPUs for two processes.
+STUB_CUDA_DEVICES=2 timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused --set n=4099 --check >"$log" 2>&1 ||
+  fail "the fused step failed on two GPUs"
+
+# NCCL wants a GPU for each rank.
+if timeout 60 mpirun -n 2 "$bin/coconet" run adam --schedule unfused --set n=10 >"$log" 2>&1; then
+  fail "two processes that share a GPU got a communicator of NCCL"
+fi
+grep -q "needs a GPU for each rank, and ranks 0 and 1 share Stub 0, GPU 0" "$log" || fail "NCCL's refusal is unclear"
+
+# One rank fails while the memory is handed over: all ranks are told, none waits.
+start=$SECONDS
+for function in cuMemExportToShareableHandle cuMemImportFromShareableHandle cuMemMap; do
+  if timeout 60 mpirun -n 1 env STUB_CUDA_FAIL=$function:0:999 "$bin/coconet" run adam --schedule fused --set n=10 : \
+    -n 1 "$bin/coconet" run adam --schedule fused --set n=10 >"$log" 2>&1; then
+    fail "the failure of $function went unnoticed"
+  fi
+  grep -q "memory.*the driver reports CUDA_ERROR_UNKNOWN" "$log" || fail "the failure of $function is not told"
+done
+((SECONDS - start < 20)) || fail "the ranks waited for the one that failed"
+
+# One rank dies while the others wait for its memory.
+if timeout 60 mpirun -n 1 env STUB_CUDA_DIE=cuMemExportToShareableHandle "$bin/coconet" run adam --schedule fused --set n=10 : \
+  -n 1 "$bin/coconet" run adam --schedule fused --set n=10 >"$log" 2>&1; then
+  fail "the death of a rank went unnoticed"
+fi
+echo "cuda.sh: all checks passed"
