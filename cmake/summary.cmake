@@ -13,7 +13,7 @@ message(STATUS "coconet-jit ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, "
 coconet_say("MPI    " ${COCONET_HAS_MPI} "${COCONET_MPI_REASON}"
   "no world of processes; World::self and World::local remain")
 coconet_say("CUDA   " ${COCONET_HAS_CUDA} "${COCONET_CUDA_REASON}"
-  "no kernels for GPUs; the host backend remains")
+  "no GPUs; the host backend remains")
 coconet_say("NCCL   " ${COCONET_HAS_NCCL} "${COCONET_NCCL_REASON}"
   "no library collectives between GPUs; fused ones remain")
 coconet_say("tests  " ${COCONET_TESTS} "COCONET_TESTS=${COCONET_TESTS}" "ctest has nothing to run")

@@ -101,7 +101,8 @@ class COCONET_API Executable {
   void bind(std::string_view name, const Buffer& buffer);
 
   /// Copies the elements of `name` from `data` of the host, or of the GPU: into the memory bound to it, or else into the
-  /// library's own. On a GPU it is done in order with the steps. Throws BackendError as `bind` does.
+  /// library's own. On a GPU it is done in order with the steps; `data` may change at once, unless it is pinned or the GPU's.
+  /// Throws BackendError as `bind` does.
   template <class Range>
   requires requires(const Range& range) { std::span(range); }
   void write(std::string_view name, const Range& data) {

@@ -17,7 +17,7 @@ class Program;
 struct Knobs {
   std::string algorithm;  ///< collective algorithm: "direct"
   std::string protocol;   ///< synchronisation protocol: "simple"
-  int channels = 0;       ///< blocks that work independently, 1 to 64
+  int channels = 0;       ///< blocks that work independently, 1 to 1024
   int threads = 0;        ///< threads per block on a GPU, a multiple of 32 up to 1024
   int vector_bytes = 0;   ///< bytes of a vector access: 4, 8, 16, 32 or 64
   bool operator==(const Knobs&) const = default;

@@ -151,6 +151,21 @@ void examine_nvrtc(Findings& findings) {
                    "directory of libnvrtc.so with COCONET_CUDA_PATH; the build needs nvrtc.h");
 }
 
+/// How kernels of one rank reach tensors of another.
+void examine_peer_memory(const std::vector<jit::GpuFacts>& gpus, Findings& findings) {
+  if (gpus.empty()) return;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (gpus[i].shares_memory) continue;
+    findings.missing(
+        "peer memory", "GPU " + std::to_string(i) + " cannot share memory by file descriptors",
+        "no fused kernels of several ranks on it; the schedule unfused remains",
+        "use a bare Linux, or a container or virtual machine that passes the GPU through");
+    return;
+  }
+  findings.here("peer memory",
+                "between threads by plain pointers, between processes by file descriptors");
+}
+
 void examine_gpus(Findings& findings) {
   const std::string off = "no GPU is used; the host backend remains";
   const jit::DriverFacts driver = jit::driver_facts();
@@ -184,6 +199,7 @@ void examine_gpus(Findings& findings) {
                        "name the directory of another libnvrtc with COCONET_CUDA_PATH");
     }
   }
+  examine_peer_memory(driver.gpus, findings);
   if (driver.gpus.empty() && driver.problem.empty())
     findings.missing("GPU", driver.no_gpu, off, "check CUDA_VISIBLE_DEVICES and nvidia-smi");
 }

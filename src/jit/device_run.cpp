@@ -8,6 +8,7 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/meeting.h"
+#include "jit/config/log.h"
 
 namespace coconet::jit {
 
@@ -53,7 +54,7 @@ DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::
 
 DeviceRun::~DeviceRun() {
   try {
-    if (queue_ != nullptr) queue_->finish();
+    if (queue_ != nullptr) finish();
     // The driver's queue works on this rank's tensors.
     while (gang_ && gang_->done && !gang_->done->reached()) std::this_thread::yield();
   } catch (const Error&) {
@@ -213,8 +214,9 @@ std::vector<std::uint64_t> DeviceRun::words_of(std::size_t step) const {
 }
 
 bool DeviceRun::wants_graph() const {
-  if (queue_->being_recorded() || config().graph == "off") return false;
-  return config().graph == "on" || steps_.size() > 1;
+  // The first step is launched as it is: libraries set themselves up then.
+  if (runs_ == 0 || queue_->being_recorded() || config().graph == "off") return false;
+  return config().graph == "on" || (steps_.size() > 1 && !recorded_.refused);
 }
 
 std::uint64_t DeviceRun::tensors_version() const {
@@ -223,23 +225,34 @@ std::uint64_t DeviceRun::tensors_version() const {
   return version;
 }
 
-void DeviceRun::replay() {
-  const std::uint64_t version = tensors_version();
-  if (!recorded_.graph || recorded_.version != version) {
-    recorded_ = {};
-    recorded_.words.resize(steps_.size());
+bool DeviceRun::record() {
+  recorded_ = {};
+  try {
     recorded_.graph = backend_.record([&](Queue& queue) {
-      std::size_t step = 0;
-      bool begun = false;
-      enqueue(queue, [&] {
-        if (begun && std::holds_alternative<KernelLaunch>(steps_[step].work))
-          recorded_.words[step] = words_of(step);
-        if (begun) ++step;
-        begun = true;
-        recorded_.launch.push_back(queue.launches());
-      });
+      enqueue(queue, [&] { recorded_.launch.push_back(queue.launches()); });
     });
-    recorded_.version = version;
+  } catch (const Error& error) {
+    if (config().graph == "on") throw;
+    recorded_ = {};
+    recorded_.refused = true;
+    log_warn(std::string("steps are launched one by one, as they cannot be made a graph: ") +
+             error.what());
+    return false;
+  }
+  recorded_.version = tensors_version();
+  for (std::size_t step = 0; step < steps_.size(); ++step) {
+    const bool kernel = std::holds_alternative<KernelLaunch>(steps_[step].work);
+    recorded_.words.push_back(kernel ? words_of(step) : std::vector<std::uint64_t>());
+  }
+  return true;
+}
+
+void DeviceRun::replay() {
+  if (!recorded_.graph || recorded_.version != tensors_version()) {
+    if (!record()) {
+      enqueue(*queue_, [] {});
+      return;
+    }
   } else {
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       if (!std::holds_alternative<KernelLaunch>(steps_[step].work)) continue;
@@ -253,12 +266,14 @@ void DeviceRun::replay() {
 }
 
 void DeviceRun::finish() {
-  const auto deadline = std::chrono::steady_clock::now() + config().timeout;
+  // Kernels end by themselves, a library's collectives only with the other ranks'.
   const bool watched = gang_->members.size() == 1 && comm_.size() > 1 && !groups_.empty();
-  for (unsigned looks = 1; !queue_->idle(); ++looks) {
+  if (!watched) queue_->finish();
+  const auto deadline = std::chrono::steady_clock::now() + config().timeout;
+  for (unsigned looks = 1; watched && !queue_->idle(); ++looks) {
     if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(20));
-    if (!watched) continue;
     try {
+      comm_.require_nobody_failed();
       for (const auto& [axis, groups] : groups_) {
         for (const auto& group : groups) group->check();
       }

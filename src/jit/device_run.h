@@ -76,6 +76,8 @@ class DeviceRun {
   void enqueue(Queue& queue, const std::function<void()>& mark);
   [[nodiscard]] std::vector<std::uint64_t> words_of(std::size_t step) const;
   [[nodiscard]] bool wants_graph() const;
+  /// Records the step; false where it cannot be recorded and need not.
+  bool record();
   void replay();
   [[nodiscard]] std::uint64_t tensors_version() const;
   void harvest();
@@ -98,6 +100,7 @@ class DeviceRun {
     std::unique_ptr<Graph> graph;
     std::uint64_t version = 0;                      ///< of the tensors whose places it holds
     std::vector<std::size_t> launch;                ///< by step: which launch of the graph
+    bool refused = false;                           ///< it could not be made
     std::vector<std::vector<std::uint64_t>> words;  ///< by step: what it holds now
   };
   Recorded recorded_;

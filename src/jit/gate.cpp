@@ -25,10 +25,6 @@ std::string seconds(std::chrono::milliseconds time) {
   return text;
 }
 
-int most_blocks(const Backend& backend) {
-  return backend.device() == nullptr ? 64 : 1024;
-}
-
 Gate::Gate(Comm& comm, const Backend& backend, const Mesh& mesh)
     : comm_(comm),
       fault_memory_(backend.allocate_on_host(sizeof(Fault))),
@@ -39,7 +35,7 @@ Gate::Gate(Comm& comm, const Backend& backend, const Mesh& mesh)
     entry.ranks = mesh.group(comm.rank(), axis);
     entry.position = static_cast<std::uint64_t>(mesh.coordinate(comm.rank(), axis));
     entry.flags = bytes;
-    bytes += entry.ranks.size() * static_cast<std::size_t>(most_blocks(backend)) * flag_bytes;
+    bytes += entry.ranks.size() * max_blocks * flag_bytes;
     axes_.push_back(std::move(entry));
   }
   host_flags_ = comm.allocate(static_cast<std::size_t>(comm.size()) * flag_bytes);

@@ -20,7 +20,7 @@ struct Fault {
 };
 
 /// Most blocks that a kernel with barriers may have: the flags are laid out for them.
-[[nodiscard]] int most_blocks(const Backend& backend);
+inline constexpr int max_blocks = 1024;
 
 /// "60" or "0.5", for messages.
 [[nodiscard]] std::string seconds(std::chrono::milliseconds time);

@@ -70,7 +70,7 @@ Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const
   together(comm, examine);
   for (const std::string& other : comm.all_gather(std::to_string(resident)))
     resident = std::min(resident, std::stoi(other));
-  const int most = grid.resident ? std::min(resident, most_blocks(backend)) : std::max(resident, 1);
+  const int most = grid.resident ? std::min(resident, max_blocks) : std::max(resident, 1);
   const std::int64_t useful =
       std::max<std::int64_t>(1, useful_blocks(text, plan, step, sizes, grid.threads));
   const int wanted = step.knobs.channels > 0

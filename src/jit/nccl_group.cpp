@@ -17,6 +17,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+/// How long a communicator that goes waits for the other ranks' to go.
+constexpr std::chrono::seconds patience{5};
+
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -75,16 +78,30 @@ class NcclGroup final : public DeviceGroup {
     const OnDevice current(device_);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that a rank that does not come is an error here, not a wait in NCCL
-    const ncclResult_t begun = loaded_nccl().init_rank(&comm_, static_cast<int>(ranks_.size()), id,
-                                                       position_, &config);
+    const ncclResult_t begun =
+        loaded_nccl().init_rank(&comm_, static_cast<int>(ranks_.size()), id, position_, &config);
     if (begun != ncclSuccess && begun != ncclInProgress) abort();
     require(begun, "ncclCommInitRankConfig");
   }
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
-  // Whoever queued the work has waited for it. Aborting, unlike finalizing, does not wait for other ranks, which may be
-  // gone.
-  ~NcclGroup() override { abort(); }
+  // Whoever queued the work has waited for it. The other ranks may still read from this one, until all have finalized; one
+  // that is gone does not.
+  ~NcclGroup() override {
+    if (comm_ == nullptr) return;
+    const OnDevice current(device_);
+    const clock::time_point deadline = clock::now() + patience;
+    ncclResult_t state = loaded_nccl().finalize(comm_);
+    while (state == ncclInProgress && clock::now() < deadline) {
+      std::this_thread::yield();
+      if (loaded_nccl().async_error(comm_, &state) != ncclSuccess) state = ncclSystemError;
+    }
+    if (state == ncclSuccess) {
+      (void)loaded_nccl().destroy(comm_);
+    } else {
+      abort();
+    }
+  }
 
   /// The constructor begins what this ends: all ranks have begun by then, or none waits.
   void connect() { settle("making NCCL's communicator"); }

@@ -12,6 +12,8 @@
 using Catch::Matchers::Contains;
 using coconet::test::coconet_command;
 
+#if COCONET_HAS_STUBS
+
 namespace {
 
 const bool nvrtc_is_here = coconet::jit::nvrtc::is_available();
@@ -31,8 +33,14 @@ TEST_CASE("a driver, its GPUs and NCCL are found in COCONET_CUDA_PATH") {
   CHECK_THAT(said, Contains("[ok] CUDA driver     CUDA 13.1\n") &&
                        Contains("[ok] GPU             Stub 0, sm_90, 80.0 GiB\n") &&
                        Contains("[ok] GPU             Stub 1, sm_90, 80.0 GiB\n") &&
+                       Contains("[ok] peer memory     between threads by plain pointers, between "
+                                "processes by file descriptors\n") &&
                        Contains("[ok] NCCL            2.28.9\n"));
-  CHECK_THAT(doctor("STUB_NCCL_VERSION=2708"), Contains("[ok] NCCL            2.7.8\n"));
+  CHECK_THAT(doctor("STUB_CUDA_VMM=0"),
+             Contains("[--] peer memory     GPU 0 cannot share memory by file descriptors\n"));
+  CHECK_THAT(doctor("STUB_NCCL_VERSION=21805"), Contains("[ok] NCCL            2.18.5\n"));
+  CHECK_THAT(doctor("STUB_NCCL_VERSION=2708"),
+             Contains("[--] NCCL            libnccl.so.2 is 2.7.8, and 2.14 or later is needed\n"));
 }
 
 TEST_CASE("a driver without a GPU says why there is none") {
@@ -74,3 +82,14 @@ TEST_CASE("a file that is no library is told by its path") {
                          Contains("without it: no GPU is used; the host backend remains"));
   }
 }
+
+#else
+
+TEST_CASE("a build without CUDA says so, and that the host remains") {
+  const auto said = coconet_command("doctor");
+  CHECK(said.code == 0);
+  CHECK_THAT(said.out, Contains("[--] CUDA driver     this library was built without CUDA") &&
+                           Contains("without it: no GPU is used; the host backend remains"));
+}
+
+#endif

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int launch_failed = 719;  // CUDA_ERROR_LAUNCH_FAILED
 
-/// Calls that give something back, or ask what can be done without: that they fail is nobody's error.
+/// Calls that give something back: that they fail is nobody's error.
 const std::set<std::string> forgiven = {"cuMemFreeAsync",  "cuStreamDestroy",    "cuEventDestroy",
                                         "cuGraphDestroy",  "cuGraphExecDestroy", "cuMemRelease",
                                         "cuMemUnmap",      "cuMemAddressFree",   "cuMemFreeHost",

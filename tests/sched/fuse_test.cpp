@@ -91,7 +91,7 @@ TEST_CASE("knobs have ranges") {
   const auto with = [&](Knobs knobs) {
     return reason(step.p, Schedule().fuse("k", "computation", {"m.new"}, knobs));
   };
-  CHECK(with({"", "", 65, 0, 0}) == "'channels' is 65; it must be 1 to 64, or 0");
+  CHECK(with({"", "", 1025, 0, 0}) == "'channels' is 1025; it must be 1 to 1024, or 0");
   CHECK(with({"", "", 0, 100, 0}) ==
         "'threads' is 100; it must be a multiple of 32 up to 1024, or 0");
   CHECK(with({"", "", 0, 2048, 0}) ==

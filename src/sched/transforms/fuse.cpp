@@ -42,7 +42,8 @@ constexpr Parameter parameters[] = {
      false,
      "0",
      {},
-     "knob: independent blocks, 1 to 64; 0: automatic"},
+     "knob: independent blocks, 1 to 1024; 0: automatic, 1 on the host and what runs at once on a "
+     "GPU"},
     {"threads",
      Parameter::Kind::integer,
      false,
@@ -64,8 +65,9 @@ Knobs read_knobs(const Step& step) {
   const std::int64_t channels = step.integer("channels");
   const std::int64_t threads = step.integer("threads");
   const std::int64_t vector_bytes = step.integer("vector_bytes");
-  if (channels < 0 || channels > 64) {
-    throw ScheduleError("'channels' is " + std::to_string(channels) + "; it must be 1 to 64, or 0");
+  if (channels < 0 || channels > 1024) {
+    throw ScheduleError("'channels' is " + std::to_string(channels) +
+                        "; it must be 1 to 1024, or 0");
   }
   if (threads < 0 || threads > 1024 || threads % 32 != 0) {
     throw ScheduleError("'threads' is " + std::to_string(threads) +
