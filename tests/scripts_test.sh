@@ -26,6 +26,9 @@ says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got '0'." "$r
 says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got ''." "$run" 02_adam -n
 says 0 "usage: tests/run.sh [--sanitizers]" "$source_dir/tests/run.sh" --help
 says 1 "tests/run.sh: unknown argument '--fast'; see tests/run.sh --help." "$source_dir/tests/run.sh" --fast
-for script in .ci/run cmake/setup.sh samples/run.sh tests/run.sh; do
+says 0 "usage: tests/gpu/run.sh [--bin DIR]" "$source_dir/tests/gpu/run.sh" --help
+says 1 "tests/gpu/run.sh: unknown argument '--fast'; see tests/gpu/run.sh --help." "$source_dir/tests/gpu/run.sh" --fast
+for script in .ci/run bench/gpu.sh bench/run.sh cmake/setup.sh samples/run.sh tests/gpu/build.sh tests/gpu/run.sh \
+  tests/run.sh; do
   bash -n "$source_dir/$script"
 done

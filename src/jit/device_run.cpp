@@ -77,6 +77,7 @@ void DeviceRun::make_groups(const Mesh& mesh) {
     const std::vector<int> own = mesh.group(comm_.rank(), axis);
     if (own.size() > 1 && gang_->members.size() == 1) {
       groups.push_back(make_nccl_group(comm_, own, step));
+      by_nccl_ = true;
       continue;
     }
     // One process drives all groups, or a group of one rank.
@@ -89,12 +90,16 @@ void DeviceRun::make_groups(const Mesh& mesh) {
 }
 
 void DeviceRun::use_stream(void* handle) {
-  application_queue_ = backend_.wrap_queue(handle);
+  if (application_queue_ && application_queue_->handle() == handle) return;
+  std::unique_ptr<Queue> next = backend_.wrap_queue(handle);
+  if (next->being_recorded()) {  // which must not depend on work outside the recording
+    finish();
+  } else {
+    arrived_->record(*queue_);
+    arrived_->hold(*next);
+  }
+  application_queue_ = std::move(next);
   queue_ = application_queue_.get();
-}
-
-void DeviceRun::use_own_stream() {
-  queue_ = own_queue_.get();
 }
 
 void DeviceRun::require_ready() const {
@@ -267,10 +272,9 @@ void DeviceRun::replay() {
 
 void DeviceRun::finish() {
   // Kernels end by themselves, a library's collectives only with the other ranks'.
-  const bool watched = gang_->members.size() == 1 && comm_.size() > 1 && !groups_.empty();
-  if (!watched) queue_->finish();
+  if (!by_nccl_) queue_->finish();
   const auto deadline = std::chrono::steady_clock::now() + config().timeout;
-  for (unsigned looks = 1; watched && !queue_->idle(); ++looks) {
+  for (unsigned looks = 1; by_nccl_ && !queue_->idle(); ++looks) {
     if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(20));
     try {
       comm_.require_nobody_failed();

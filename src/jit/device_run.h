@@ -34,9 +34,8 @@ class DeviceRun {
 
   /// Where this rank's work goes.
   [[nodiscard]] Queue& queue() { return *queue_; }
-  /// Puts it into the application's stream from now on; null: the legacy default stream.
+  /// Puts it into the application's stream from now on, behind what is queued; null: the legacy default stream.
   void use_stream(void* handle);
-  void use_own_stream();
 
   /// Throws BackendError when the step cannot be put into the stream now.
   void require_ready() const;
@@ -95,6 +94,7 @@ class DeviceRun {
   bool driver_ = false;
   /// By mesh axis; the driver of a gang has all groups of its ranks.
   std::map<int, std::vector<std::unique_ptr<DeviceGroup>>> groups_;
+  bool by_nccl_ = false;  ///< some of them wait for other processes or devices
 
   struct Recorded {
     std::unique_ptr<Graph> graph;

@@ -1,8 +1,8 @@
 // Every kernel that any test emitted compiles under NVRTC for the architectures we support, and
 // spills nothing.
 //
-// The tests leave complete host sources in COCONET_DUMP_DIR. Their kernels are the same text for
-// all targets: here they get the CUDA half of the prelude. Many go into one compilation, each in a
+// The tests leave complete sources in COCONET_DUMP_DIR. Their kernels are the same text for all
+// targets: here they get the CUDA half of the prelude. Many go into one compilation, each in a
 // namespace of its own.
 #include <catch2/catch.hpp>
 
@@ -71,7 +71,7 @@ void add_dumped(Texts& texts) {
   const char* directory = std::getenv("COCONET_DUMP_DIR");
   if (directory == nullptr || !fs::is_directory(directory)) return;
   for (const auto& entry : fs::directory_iterator(directory)) {
-    if (entry.path().extension() != ".cpp") continue;
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".cu") continue;
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string text = kernel_part({std::istreambuf_iterator<char>(file), {}});
     if (!text.empty()) texts.emplace(code_of(text), entry.path().string());

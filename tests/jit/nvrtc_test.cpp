@@ -1,8 +1,10 @@
 // NVRTC: cubins for real architectures where it is present, a sentence where it is not.
 #include <catch2/catch.hpp>
 
-#include "coconet/error.h"
+#include "coconet/coconet.h"
+#include "jit/codegen/codegen.h"
 #include "jit/compile/nvrtc.h"
+#include "sched/plan.h"
 
 using namespace coconet::jit;
 
@@ -134,4 +136,22 @@ extern "C" __global__ void turned(float* x) {
 )");
   REQUIRE(result.kernels.size() == 1);
   CHECK(result.kernels[0].shared_bytes >= 1024);
+}
+
+TEST_CASE("launches of several ranks need no memory for their arguments") {
+  if (!nvrtc::is_available()) return;
+  using namespace coconet;
+  const Program program = programs::adam(Mesh({{"world", 8}}));
+  const auto scheduled = Schedule::load("adam-fused.json").apply(program);
+  const KernelText kernel = generate(sched::lower(*scheduled.back().graph())).front();
+  const NvrtcCompiler alone("sm_90");
+  const NvrtcCompiler together("sm_90", false, 8);
+  CHECK(alone.key("a", "k").digest() != together.key("a", "k").digest());
+  for (const NvrtcCompiler* compiler : {&alone, &together}) {
+    const CompileResult result = compiler->compile(complete_source(kernel, "cuda"));
+    INFO(result.log);
+    REQUIRE(result.kernels.size() == 1);
+    CHECK(result.kernels[0].stack_bytes == 0);  // where arguments would be copied to be indexed
+    CHECK(result.kernels[0].spill_store_bytes == 0);
+  }
 }

@@ -5,43 +5,51 @@
 
 namespace coconet::jit {
 
+namespace {
+
+/// "sum", of sum_of.
+std::string name_of(Reduction reduction) {
+  if (reduction == Reduction::mean) return "mean";
+  const std::string_view combined = device_operator(reduction);
+  return std::string(combined.substr(0, combined.find('_')));
+}
+
+}  // namespace
+
 KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, int results) {
+  const std::string name = name_of(reduction);
   const std::string type(storage_type(dtype));
-  const std::string operation =
-      reduction == Reduction::mean
-          ? "mean"
-          : std::string(device_operator(reduction)).substr(0, device_operator(reduction).find('_'));
+  const std::string of_ranks = "[" + std::to_string(ranks) + "]";
+  const std::string of_results = "[" + std::to_string(results) + "]";
+  const std::string lanes = "VECTOR_BYTES / " + std::to_string(size_of(dtype));
+  const std::string divided = reduction == Reduction::mean ? " / " + literal(ranks, dtype) : "";
+
   KernelText text;
-  text.name = "library_" + operation + "_" + std::string(to_string(dtype)) + "_" +
+  text.name = "library_" + name + "_" + std::string(to_string(dtype)) + "_" +
               std::to_string(ranks) + "_to_" + std::to_string(results);
   text.entry = text.name + "_kernel";
-  text.header = "direct.h";
-  const std::string total =
-      std::string("total[l]") + (reduction == Reduction::mean ? " / " + literal(ranks, dtype) : "");
-  text.source = "// kernel of a library collective: the " + operation + " of " +
-                std::string(to_string(dtype)) + " on " + std::to_string(ranks) + " ranks\n" +
-                "struct Args {\n" +                                                     //
-                "  " + type + "* in[" + std::to_string(ranks) + "];\n" +                //
-                "  " + type + "* out[" + std::to_string(results) + "];\n" +             //
-                "  index_t count;\n" +                                                  //
-                "  u64 mode;\n" +                                                       //
-                "};\n\n" +                                                              //
-                "constexpr int W = VECTOR_BYTES / " + std::to_string(size_of(dtype)) +  //
-                ";\n\n" +                                                               //
-                "DEVICE void " + text.entry +                                           //
-                "_block(const Args& a, const Block& block) {\n" +                       //
-                "  for_each<W>(block, a.count, a.mode, "                                //
-                "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" +            //
-                "    const auto total = reduce_ranks<" +                                //
-                std::string(device_operator(reduction)) +
-                ", N>(a.in, i);\n" +                                                     //
-                "    vec<N, " + type + "> result;\n" +                                   //
-                "    lanes<N>([&](int l) { result[l] = narrow<" + type + ">(" + total +  //
-                "); });\n" +                                                             //
-                "    store_ranks<false>(a.out, i, 0, result);\n" +                       //
-                "  });\n" +                                                              //
-                "}\n" +                                                                  //
-                "KERNEL_ENTRY(" + text.entry + ")\n";
+  text.header = find_algorithm("direct").header;
+  std::string& s = text.source;
+  s += "// kernel of a library collective: the " + name + " of " + type + " on " +
+       std::to_string(ranks) + " ranks\n";
+  s += "struct Args {\n";
+  s += "  " + type + "* in" + of_ranks + ";\n";
+  s += "  " + type + "* out" + of_results + ";\n";
+  s += "  index_t count;\n";
+  s += "  u64 mode;\n";
+  s += "};\n\n";
+  s += "constexpr int W = " + lanes + ";\n\n";
+  s += "DEVICE void " + text.entry + "_block(const Args& a, const Block& block) {\n";
+  s += "  for_each<W>(block, a.count, a.mode, "
+       "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
+  s += "    const auto total = reduce_ranks<" + std::string(device_operator(reduction)) +
+       ", N>(a.in, i);\n";
+  s += "    vec<N, " + type + "> result;\n";
+  s += "    lanes<N>([&](int l) { result[l] = narrow<" + type + ">(total[l]" + divided + "); });\n";
+  s += "    store_ranks<false>(a.out, i, 0, result);\n";
+  s += "  });\n";
+  s += "}\n";
+  s += "KERNEL_ENTRY(" + text.entry + ")\n";
   return text;
 }
 
