@@ -11,7 +11,7 @@ endforeach()
 
 option(COCONET_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(COCONET_SAMPLES "Build the samples" ${PROJECT_IS_TOP_LEVEL})
-option(COCONET_BENCH "Build the benchmarks (needs MPI)" ${PROJECT_IS_TOP_LEVEL})
+option(COCONET_BENCH "Build the benchmarks: adam needs MPI, gpu needs CUDA" ${PROJECT_IS_TOP_LEVEL})
 option(COCONET_WERROR "Make compiler warnings errors" OFF)
 
 set(COCONET_SANITIZE "" CACHE STRING "Sanitizers: empty, address,undefined or thread")

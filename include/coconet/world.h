@@ -18,8 +18,8 @@ class Comm;
 class PeerMemory;
 }  // namespace jit
 
-/// A tensor's memory on this rank, placed where the other ranks of the world can reach it. A handle: copies
-/// share the memory, the last one frees it.
+/// A tensor's memory on this rank, placed where the other ranks of the world can reach it: on the rank's GPU with
+/// COCONET_BACKEND=cuda, for kernels and not for the processor. A handle: copies share the memory, the last one frees it.
 class COCONET_API Buffer {
  public:
   Buffer() = default;
@@ -71,7 +71,8 @@ class COCONET_API World {
   [[nodiscard]] std::string_view kind() const;
   /// Waits for every rank. Throws CommError when one is later than COCONET_TIMEOUT_S.
   void barrier() const;
-  /// Collective: `count` zeroed elements on every rank, readable and writable by all of them.
+  /// Collective: `count` zeroed elements on every rank, readable and writable by all of them. Throws CommError when the
+  /// ranks cannot reach each other's memory, BackendError when a GPU has no room.
   [[nodiscard]] Buffer allocate(DType dtype, std::size_t count) const;
 
   explicit World(std::shared_ptr<jit::Comm> comm) : comm_(std::move(comm)) {}

@@ -12,7 +12,7 @@ namespace coconet::jit {
 
 namespace {
 
-/// Four warps hide each other's waits, and blocks of two leave registers for 2048 threads on a multiprocessor.
+/// Small blocks leave fewer registers of a multiprocessor unused; not measured on GPUs yet.
 constexpr int default_threads = 256;
 
 /// Blocks that have something to do, on the rank that has the most: blocks are of rank 0's size or smaller.

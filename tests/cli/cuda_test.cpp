@@ -1,5 +1,8 @@
 // What the command says when GPUs are asked for and something is missing, on the emulated driver.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <string>
 
 #include "cli/command.h"
@@ -49,6 +52,20 @@ TEST_CASE("shipped programs run and pass their check") {
     CHECK(said.code == 0);
     CHECK_THAT(said.out, Contains("check passed"));
   }
+}
+
+TEST_CASE("a run finds what was compiled for its GPU before") {
+  const auto cache =
+      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".cubins");
+  const std::string with_cache = emulated + "COCONET_CACHE_DIR='" + cache.string() + "'";
+  const auto compiled =
+      coconet_command("compile adam --schedule sliced --arch sm_90 --ranks 1", with_cache);
+  INFO(compiled.err);
+  CHECK_THAT(compiled.out, Contains("1 compiled, 0 in the cache already"));
+  const auto run = coconet_command("run adam --schedule sliced --set n=100", with_cache);
+  std::filesystem::remove_all(cache);
+  INFO(run.err);
+  CHECK_THAT(run.out, Contains("kernel cache: 0 in memory, 1 on disk, 0 from a peer, 0 compiled"));
 }
 
 TEST_CASE("what is missing or too old is told, with the cure") {

@@ -163,9 +163,9 @@ TEST_CASE("a step is refused inside the application's own capture when its ranks
     CHECK(drop(graph) == 0);
   }
   CHECK(destroy(stream) == 0);
-  const auto ranks = [&](World& local) {
-    Executable step = compile(programs::sgd(Mesh::over(local)), Schedule::load("sgd-fused.json"),
-                              local, {{"n", 100}});
+  const auto ranks = [&](World& own) {
+    Executable step = compile(programs::sgd(Mesh::over(own)), Schedule::load("sgd-fused.json"), own,
+                              {{"n", 100}});
     for (const char* name : {"g", "w"}) step.buffer<float>(name);
     const jit::OnDevice here(jit::Device::at(0));
     void* captured = nullptr;

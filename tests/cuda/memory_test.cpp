@@ -43,7 +43,7 @@ TEST_CASE("what does not fit a GPU is told with what was asked and what is free"
              StartsWith("Stub 0, GPU 0 has no room for 256 MiB of tensors: ") &&
                  Contains(" MiB of its 64 MiB are free; make the tensors smaller"));
   const std::string shared = refusal<BackendError>(
-      [] { World::local(2, [](World& local) { (void)local.allocate(f32, 1 << 26); }); });
+      [] { World::local(2, [](World& own) { (void)own.allocate(f32, 1 << 26); }); });
   CHECK_THAT(shared, StartsWith("Stub 0, GPU 0 has no room for 256 MiB of tensors that other ranks "
                                 "reach: "));
 }
@@ -61,11 +61,11 @@ TEST_CASE("host memory, misaligned memory and another GPU's memory are refused")
 
   const Setting devices("STUB_CUDA_DEVICES", "2");
   const std::string said = refusal<BackendError>([] {
-    World::local(2, [](World& local) {
-      Executable mine = scale(local, 100);
+    World::local(2, [](World& own) {
+      Executable mine = scale(own, 100);
       mine.buffer<float>("x");
-      const Buffer both = local.allocate(f32, 100);
-      mine.bind("x", both.of<float>(1 - local.rank()));
+      const Buffer both = own.allocate(f32, 100);
+      mine.bind("x", both.of<float>(1 - own.rank()));
     });
   });
   CHECK_THAT(said,
