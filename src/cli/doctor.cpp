@@ -166,15 +166,17 @@ void examine_peer_memory(const std::vector<jit::GpuFacts>& gpus, Findings& findi
                 "between threads by plain pointers, between processes by file descriptors");
 }
 
-void examine_gpus(Findings& findings) {
+/// Returns whether kernels can run on some GPU.
+bool examine_gpus(Findings& findings) {
   const std::string off = "no GPU is used; the host backend remains";
   const jit::DriverFacts driver = jit::driver_facts();
   if (driver.version.empty()) {
     findings.missing(
         "CUDA driver", driver.problem, off,
         "install NVIDIA's driver (libcuda.so.1); in a container, start it with --gpus all");
-    return;
+    return false;
   }
+  bool loads = false;
   const std::string nvrtc = jit::nvrtc::is_available() ? jit::nvrtc::version() : "";
   if (!nvrtc.empty() && driver.major < std::atoi(nvrtc.c_str())) {
     const std::string major = std::to_string(driver.major);
@@ -187,12 +189,15 @@ void examine_gpus(Findings& findings) {
                      "install a newer driver");
   } else {
     findings.here("CUDA driver", driver.version);
+    loads = jit::nvrtc::is_available();
   }
+  bool usable = false;
   const std::vector<std::string> known = jit::nvrtc::architectures();
   for (const jit::GpuFacts& gpu : driver.gpus) {
     if (gpu.arch.empty() || known.empty() ||
         std::find(known.begin(), known.end(), gpu.arch) != known.end()) {
       findings.here("GPU", gpu.description);
+      usable = loads;
     } else {
       findings.missing("GPU", gpu.description + ", for which NVRTC " + nvrtc + " does not compile",
                        "this GPU is not used",
@@ -202,6 +207,7 @@ void examine_gpus(Findings& findings) {
   examine_peer_memory(driver.gpus, findings);
   if (driver.gpus.empty() && driver.problem.empty())
     findings.missing("GPU", driver.no_gpu, off, "check CUDA_VISIBLE_DEVICES and nvidia-smi");
+  return usable;
 }
 
 void examine_nccl(Findings& findings) {
@@ -289,14 +295,17 @@ int doctor() {
   }
   examine_shared_memory(findings);
   examine_mpi(findings);
+  bool gpus = false;
   if (config != nullptr) {
     examine_nvrtc(findings);
-    examine_gpus(findings);
+    gpus = examine_gpus(findings);
     examine_nccl(findings);
   }
   list_environment();
   std::printf("%s\n",
               findings.works() ? "The host path works." : "The host path does not work: see [!!].");
+  std::printf("%s\n", gpus ? "The GPU path works, with COCONET_BACKEND=cuda."
+                           : "The GPU path is off: see [--].");
   return findings.works() ? exit_ok : exit_failure;
 }
 

@@ -36,6 +36,7 @@ TEST_CASE("a driver, its GPUs and NCCL are found in COCONET_CUDA_PATH") {
                        Contains("[ok] peer memory     between threads by plain pointers, between "
                                 "processes by file descriptors\n") &&
                        Contains("[ok] NCCL            2.28.9\n"));
+  if (nvrtc_is_here) CHECK_THAT(said, Contains("The GPU path works, with COCONET_BACKEND=cuda.\n"));
   CHECK_THAT(doctor("STUB_CUDA_VMM=0"),
              Contains("[--] peer memory     GPU 0 cannot share memory by file descriptors\n"));
   CHECK_THAT(doctor("STUB_NCCL_VERSION=21805"), Contains("[ok] NCCL            2.18.5\n"));
@@ -45,7 +46,8 @@ TEST_CASE("a driver, its GPUs and NCCL are found in COCONET_CUDA_PATH") {
 
 TEST_CASE("a driver without a GPU says why there is none") {
   CHECK_THAT(doctor("STUB_CUDA_DEVICES=0"),
-             Contains("[--] GPU             the driver sees none\n"));
+             Contains("[--] GPU             the driver sees none\n") &&
+                 Contains("The GPU path is off: see [--].\n"));
   CHECK_THAT(doctor("STUB_CUDA_INIT=100"),
              Contains("[--] GPU             the driver reports CUDA_ERROR_NO_DEVICE\n"));
   CHECK_THAT(doctor("STUB_CUDA_INIT=999"),
