@@ -118,25 +118,34 @@ void Executable::State::check_fault(const jit::Step& step, std::size_t index) {
     gate.clear_fault();
     throw_together("");
   }
-  break_down(" in kernel '" + step.name + "' (step " + std::to_string(index + 1) + " of " +
-                 std::to_string(steps.size()) + ")",
-             std::get<jit::KernelLaunch>(step.work).axis());
+  break_down(in_kernel(step, index), std::get<jit::KernelLaunch>(step.work).axis());
 }
 
 void Executable::State::check_device_fault(bool ended) {
   if (!gate.faulty()) return;
   // The report is whole when its kernel has ended, which it does now that it has given up.
   if (!ended) device->finish();
-  // A step runs as a whole: which of its kernels it was is known where there is one that waits.
-  std::string names;
-  int axis = 0;
-  for (const jit::Step& step : steps) {
-    const auto* kernel = std::get_if<jit::KernelLaunch>(&step.work);
-    if (kernel == nullptr || !kernel->collective()) continue;
-    names += (names.empty() ? "'" : " or '") + step.name + "'";
-    axis = kernel->axis();
+  // Kernels with barriers along an axis count epochs together, in the order of the plan and two each.
+  std::vector<std::size_t> waiting;
+  for (std::size_t index = 0; index < steps.size(); ++index) {
+    const auto* kernel = std::get_if<jit::KernelLaunch>(&steps[index].work);
+    if (kernel != nullptr && kernel->collective()) waiting.push_back(index);
   }
-  break_down(" in kernel " + names, axis);
+  const auto axis_of = [&](std::size_t index) {
+    return std::get<jit::KernelLaunch>(steps[index].work).axis();
+  };
+  const jit::Fault fault = gate.fault();
+  const std::size_t launches = (fault.expected / 2 - fault.phase - 1) / 2;
+  const std::size_t index = waiting[launches % waiting.size()];
+  const bool known = std::all_of(waiting.begin(), waiting.end(), [&](std::size_t other) {
+    return axis_of(other) == axis_of(index);
+  });
+  break_down(known ? in_kernel(steps[index], index) : " in a kernel", axis_of(index));
+}
+
+std::string Executable::State::in_kernel(const jit::Step& step, std::size_t index) const {
+  return " in kernel '" + step.name + "' (step " + std::to_string(index + 1) + " of " +
+         std::to_string(steps.size()) + ")";
 }
 
 void Executable::State::break_down(const std::string& where, int axis) {

@@ -49,6 +49,7 @@ class Executable::State {
   void check_fault(const jit::Step& step, std::size_t index);
   /// Throws what a kernel on a GPU reported, if one did; `ended` is whether nothing runs there any more.
   void check_device_fault(bool ended);
+  [[nodiscard]] std::string in_kernel(const jit::Step& step, std::size_t index) const;
   /// Throws what the gate's fault says; no step can run afterwards.
   [[noreturn]] void break_down(const std::string& where, int axis);
   [[noreturn]] void throw_together(const std::string& failure);

@@ -161,7 +161,9 @@ DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
         found = observe(flag);
       }
       ok = found >= target && found != target + 1;
-      if (!ok) *sync.fault = Fault{found < target ? 1u : 2u, phase, u64(block.index), u64(peer), target, found};
+      if (!ok && sync.fault->code == 0) {
+        *sync.fault = Fault{found < target ? 1u : 2u, phase, u64(block.index), u64(peer), target, found};
+      }
     }
   }
   return all_in_block(block, ok);
