@@ -1,6 +1,7 @@
 // Library collectives of ranks with a GPU each: what NCCL is asked for, and what its failures become.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -108,12 +109,39 @@ TEST_CASE("one communicator serves all collectives along an axis") {
 
 TEST_CASE("failures of NCCL are errors on every rank, and the next executable works") {
   const Setting devices("STUB_CUDA_DEVICES", "2");
-  for (const char* function : {"ncclGetUniqueId", "ncclCommInitRankConfig", "ncclAllReduce"}) {
+  const auto sliced = [](std::int64_t n) {
+    return [n](World& world) {
+      Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-sliced.json"),
+                                world, {{"n", n}});
+      for (const char* name : {"g", "w"}) step.buffer<float>(name);
+      step.run({{"lr", 0.1}});
+      step.synchronize();
+    };
+  };
+  struct Case {
+    const char* function;
+    std::function<void(World&)> body;
+    const char* told;  ///< the call that the error names
+  };
+  for (const auto& [function, body, told] :
+       std::vector<Case>{{"ncclGetUniqueId", run_total, "ncclGetUniqueId"},
+                         {"ncclCommInitRankConfig", run_total, "ncclCommInitRankConfig"},
+                         {"ncclAllReduce", run_total, "ncclAllReduce"},
+                         {"ncclReduceScatter", sliced(100), "ncclReduceScatter"},
+                         {"ncclAllGather", sliced(100), "ncclAllGather"},
+                         {"ncclReduce", sliced(101), "ncclReduce"},
+                         {"ncclGroupEnd", sliced(101), "ncclReduce"},
+                         {"ncclBroadcast", sliced(101), "ncclBroadcast"}}) {
     INFO(function);
     stub_nccl::fail(function, 0, system_error);
-    CHECK_THAT(refusal<CommError>([] { World::local(2, run_total); }),
-               Contains(std::string(function) + " failed: "));
+    CHECK_THAT(refusal<CommError>([&] { World::local(2, body); }),
+               StartsWith(std::string(told) + " failed: "));
     CHECK(stub_nccl::live() == 0);
+    CHECK(refusal([&] { World::local(2, body); }) == "(accepted)");
+  }
+  for (const char* function : {"ncclCommFinalize", "ncclCommDestroy"}) {
+    INFO(function);  // what cannot be given back is nobody's error
+    stub_nccl::fail(function, 0, system_error);
     CHECK(refusal([] { World::local(2, run_total); }) == "(accepted)");
   }
 }
