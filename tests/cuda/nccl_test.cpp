@@ -123,7 +123,7 @@ TEST_CASE("failures of NCCL are errors on every rank, and the next executable wo
     std::function<void(World&)> body;
     const char* told;  ///< the call that the error names
   };
-  for (const auto& [function, body, told] :
+  for (const Case& one :
        std::vector<Case>{{"ncclGetUniqueId", run_total, "ncclGetUniqueId"},
                          {"ncclCommInitRankConfig", run_total, "ncclCommInitRankConfig"},
                          {"ncclAllReduce", run_total, "ncclAllReduce"},
@@ -132,12 +132,12 @@ TEST_CASE("failures of NCCL are errors on every rank, and the next executable wo
                          {"ncclReduce", sliced(101), "ncclReduce"},
                          {"ncclGroupEnd", sliced(101), "ncclReduce"},
                          {"ncclBroadcast", sliced(101), "ncclBroadcast"}}) {
-    INFO(function);
-    stub_nccl::fail(function, 0, system_error);
-    CHECK_THAT(refusal<CommError>([&] { World::local(2, body); }),
-               StartsWith(std::string(told) + " failed: "));
+    INFO(one.function);
+    stub_nccl::fail(one.function, 0, system_error);
+    CHECK_THAT(refusal<CommError>([&] { World::local(2, one.body); }),
+               StartsWith(std::string(one.told) + " failed: "));
     CHECK(stub_nccl::live() == 0);
-    CHECK(refusal([&] { World::local(2, body); }) == "(accepted)");
+    CHECK(refusal([&] { World::local(2, one.body); }) == "(accepted)");
   }
   for (const char* function : {"ncclCommFinalize", "ncclCommDestroy"}) {
     INFO(function);  // what cannot be given back is nobody's error
