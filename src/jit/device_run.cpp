@@ -186,11 +186,7 @@ void DeviceRun::enqueue(Queue& queue, const std::function<void()>& mark) {
   mark();
   for (std::size_t index = 0; index < steps_.size(); ++index) {
     if (const auto* kernel = std::get_if<KernelLaunch>(&steps_[index].work)) {
-      if (gang_->members.size() == 1) {
-        queue.launch(kernel->kernel(), kernel->grid(), kernel->words());
-      } else {
-        queue.launch(kernel->kernel(), kernel->grid(), words_of(index));
-      }
+      queue.launch(kernel->kernel(), kernel->grid(), words_of(index));
     } else {
       const int axis = std::get<LibraryCollective>(steps_[index].work).axis();
       for (const auto& group : groups_[axis]) {
@@ -209,13 +205,14 @@ void DeviceRun::enqueue(Queue& queue, const std::function<void()>& mark) {
   }
 }
 
-std::vector<std::uint64_t> DeviceRun::words_of(std::size_t step) const {
-  std::vector<std::uint64_t> words;
+std::span<const std::uint64_t> DeviceRun::words_of(std::size_t step) {
+  if (gang_->members.size() == 1) return std::get<KernelLaunch>(steps_[step].work).words();
+  words_.clear();
   for (const Member& member : gang_->members) {
     const auto own = std::get<KernelLaunch>((*member.steps)[step].work).words();
-    words.insert(words.end(), own.begin(), own.end());
+    words_.insert(words_.end(), own.begin(), own.end());
   }
-  return words;
+  return words_;
 }
 
 bool DeviceRun::wants_graph() const {
@@ -246,8 +243,10 @@ bool DeviceRun::record() {
   }
   recorded_.version = tensors_version();
   for (std::size_t step = 0; step < steps_.size(); ++step) {
-    const bool kernel = std::holds_alternative<KernelLaunch>(steps_[step].work);
-    recorded_.words.push_back(kernel ? words_of(step) : std::vector<std::uint64_t>());
+    auto& held = recorded_.words.emplace_back();
+    if (!std::holds_alternative<KernelLaunch>(steps_[step].work)) continue;
+    const std::span<const std::uint64_t> words = words_of(step);
+    held.assign(words.begin(), words.end());
   }
   return true;
 }
@@ -261,10 +260,10 @@ void DeviceRun::replay() {
   } else {
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       if (!std::holds_alternative<KernelLaunch>(steps_[step].work)) continue;
-      std::vector<std::uint64_t> words = words_of(step);
-      if (words == recorded_.words[step]) continue;
+      const std::span<const std::uint64_t> words = words_of(step);
+      if (std::ranges::equal(words, recorded_.words[step])) continue;
       recorded_.graph->set_launch(recorded_.launch[step], words);
-      recorded_.words[step] = std::move(words);
+      recorded_.words[step].assign(words.begin(), words.end());
     }
   }
   recorded_.graph->launch(*queue_);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,7 +74,8 @@ class DeviceRun {
   void drive();
   /// Puts all steps into `queue`; with `mark` called before the first and after each.
   void enqueue(Queue& queue, const std::function<void()>& mark);
-  [[nodiscard]] std::vector<std::uint64_t> words_of(std::size_t step) const;
+  /// The argument blocks of all ranks of the gang, valid until the next call.
+  [[nodiscard]] std::span<const std::uint64_t> words_of(std::size_t step);
   [[nodiscard]] bool wants_graph() const;
   /// Records the step; false where it cannot be recorded and need not.
   bool record();
@@ -104,6 +106,7 @@ class DeviceRun {
     std::vector<std::vector<std::uint64_t>> words;  ///< by step: what it holds now
   };
   Recorded recorded_;
+  std::vector<std::uint64_t> words_;  ///< of `words_of`
 
   std::uint64_t runs_ = 0;
   std::vector<Sample> pending_;

@@ -68,6 +68,7 @@ TEST_CASE("binding other memory records the step anew") {
   other.write("x", std::vector<float>(64, 2.0f));
   for (int run = 0; run < 12; ++run) step.run({{"factor", 0.0}});
   step.synchronize();
+  other.synchronize();  // whose write has a stream of its own
   stub_cuda::clear();
   step.bind("x", other.buffer<float>("x"));
   step.write("x", std::vector<float>(64, 2.0f));

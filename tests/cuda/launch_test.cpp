@@ -18,6 +18,21 @@ using namespace coconet::test;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
+namespace {
+
+/// One fused step of Adam on `ranks` threads.
+void run_fused_adam(int ranks, std::int64_t n) {
+  World::local(ranks, [n](World& world) {
+    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
+                              world, {{"n", n}});
+    for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
+    step.run({{"lr", 0.1}, {"t", 1.0}});
+    step.synchronize();
+  });
+}
+
+}  // namespace
+
 TEST_CASE("a kernel of one rank is an ordinary launch that its work and the GPU's room size") {
   const World world = World::self();
   Executable step = scale(world, 1000);
@@ -58,13 +73,7 @@ TEST_CASE("no call of a step waits for the GPU") {
 
 TEST_CASE("all ranks on one GPU run as one cooperative launch") {
   stub_cuda::clear();
-  World::local(4, [](World& world) {
-    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
-                              world, {{"n", 10000}});
-    for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
-    step.run({{"lr", 0.1}, {"t", 1.0}});
-    step.synchronize();
-  });
+  run_fused_adam(4, 10000);
   const auto launches = stub_cuda::calls("cuLaunchKernelEx");
   REQUIRE(launches.size() == 1);
   // 2500 parameters of a rank: 3 blocks of 256 threads with 4 each.
@@ -100,13 +109,7 @@ TEST_CASE("knobs set blocks and threads, and a grid that cannot be resident is r
 TEST_CASE("ranks with a GPU each launch for themselves") {
   const Setting devices("STUB_CUDA_DEVICES", "2");
   stub_cuda::clear();
-  World::local(2, [](World& world) {
-    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
-                              world, {{"n", 1000}});
-    for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
-    step.run({{"lr", 0.1}, {"t", 1.0}});
-    step.synchronize();
-  });
+  run_fused_adam(2, 1000);
   const auto launches = stub_cuda::calls("cuLaunchKernelEx");
   REQUIRE(launches.size() == 2);
   for (const std::string& launch : launches)

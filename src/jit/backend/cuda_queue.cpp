@@ -294,7 +294,10 @@ std::unique_ptr<Graph> record_cuda_graph(const Device& device,
   }
   const CUresult ended = cuda.stream_end_capture(queue.stream(), &graph);
   // A capture that stays open would have most calls of this thread refused.
-  if (ended != CUDA_SUCCESS) (void)cuda.stream_end_capture(queue.stream(), &graph);
+  if (ended != CUDA_SUCCESS) {
+    (void)cuda.stream_end_capture(queue.stream(), &graph);
+    if (graph != nullptr) (void)cuda.graph_destroy(graph);
+  }
   check(ended, "recording a step");
   return std::make_unique<CudaGraph>(device, graph, std::move(launches));
 }
