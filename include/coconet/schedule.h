@@ -15,11 +15,13 @@ class Program;
 
 /// Implementation choices for one fused kernel. Zero and empty mean the library's choice.
 struct Knobs {
-  std::string algorithm;  ///< collective algorithm: "direct"
-  std::string protocol;   ///< synchronisation protocol: "simple"
+  std::string algorithm;  ///< collective algorithm: "direct", "ring" or "tree"
+  std::string protocol;   ///< synchronisation protocol: "simple", "ll" or "ll128"
   int channels = 0;       ///< blocks that work independently, 1 to 1024
   int threads = 0;        ///< threads per block on a GPU, a multiple of 32 up to 1024
   int vector_bytes = 0;   ///< bytes of a vector access: 4, 8, 16, 32 or 64
+  int chunk_bytes =
+      0;  ///< bytes that ranks send each other at a time: a power of two, 1 KiB to 1 MiB
   bool operator==(const Knobs&) const = default;
 };
 

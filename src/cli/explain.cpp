@@ -63,8 +63,10 @@ void show_plan(const Program& program) {
 void show_source(const Program& program) {
   bool any = false;
   for (const jit::KernelText& kernel : jit::generate(sched::lower(*program.graph()))) {
-    std::printf("%s// prelude: types.h, host.h or cuda.h, common.h%s%s\n", any ? "\n" : "",
-                kernel.header.empty() ? "" : ", ", kernel.header.c_str());
+    std::string headers;
+    for (const std::string& header : kernel.headers) headers += ", " + header;
+    std::printf("%s// prelude: types.h, host.h or cuda.h, common.h%s\n", any ? "\n" : "",
+                headers.c_str());
     print_text(kernel.source);
     any = true;
   }

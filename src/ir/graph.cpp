@@ -9,7 +9,21 @@
 namespace coconet::ir {
 
 std::string_view to_string(Fusion::Kind kind) {
-  return kind == Fusion::Kind::computation ? "computation" : "all_reduce";
+  switch (kind) {
+    case Fusion::Kind::computation:
+      return "computation";
+    case Fusion::Kind::all_reduce:
+      return "all_reduce";
+    case Fusion::Kind::reduce_scatter:
+      return "reduce_scatter";
+    case Fusion::Kind::all_gather:
+      return "all_gather";
+    case Fusion::Kind::reduce:
+      return "reduce";
+    case Fusion::Kind::broadcast:
+      return "broadcast";
+  }
+  return "";
 }
 
 ValueId Graph::find(std::string_view wanted) const {

@@ -53,12 +53,23 @@ struct Node {
 
 /// A kernel that a schedule made.
 struct Fusion {
-  enum class Kind : std::uint8_t { computation, all_reduce };
+  /// Pointwise computation alone, or beside a collective: what the kernel as a whole does.
+  enum class Kind : std::uint8_t {
+    computation,
+    all_reduce,
+    reduce_scatter,
+    all_gather,
+    reduce,
+    broadcast
+  };
   std::string name;
   Kind kind = Kind::computation;
   std::vector<ValueId> members;  ///< sorted
   Knobs knobs;
 };
+inline constexpr Fusion::Kind fusion_kinds[] = {
+    Fusion::Kind::computation, Fusion::Kind::all_reduce, Fusion::Kind::reduce_scatter,
+    Fusion::Kind::all_gather,  Fusion::Kind::reduce,     Fusion::Kind::broadcast};
 [[nodiscard]] std::string_view to_string(Fusion::Kind kind);
 
 struct Output {

@@ -249,6 +249,7 @@ class Printer {
       add(std::to_string(knobs.channels) + (knobs.channels == 1 ? " channel" : " channels"));
     if (knobs.threads != 0) add(std::to_string(knobs.threads) + " threads");
     if (knobs.vector_bytes != 0) add(std::to_string(knobs.vector_bytes) + "-byte vectors");
+    if (knobs.chunk_bytes != 0) add(std::to_string(knobs.chunk_bytes) + "-byte chunks");
     return text;
   }
 

@@ -113,10 +113,11 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
     jit::KernelText text = jit::generate(plan, kernel);
     auto loaded = jit::obtain_kernel(comm, backend, text);
     const jit::Grid grid = jit::choose_grid(comm, backend, *loaded, text, plan, kernel, sizes);
+    jit::KernelMemory memory(comm, backend, plan, kernel, grid, sizes);
     steps.push_back({kernel.name,
-                     std::string(to_string(kernel.kind)),
+                     kernel.kind,
                      jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), grid,
-                                       sizes, comm.rank(), gate),
+                                       sizes, comm.rank(), steps.size(), std::move(memory), gate),
                      {}});
   }
   if (!on_host) {

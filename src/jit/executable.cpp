@@ -34,12 +34,12 @@ void Executable::State::enter(const std::string& failure) {
     jit::Step& first = steps.front();
     auto* kernel = std::get_if<jit::KernelLaunch>(&first.work);
     auto* collective = std::get_if<jit::LibraryCollective>(&first.work);
-    if (collective != nullptr || kernel->collective()) {
+    if (collective != nullptr || kernel->begins_with_barrier()) {
       if (failure.empty()) return;
       if (collective != nullptr) {
         groups_[collective->axis()]->refuse();
       } else {
-        gate.fail_kernel(kernel->axis(), kernel->grid().blocks);
+        kernel->refuse(gate);
       }
       throw_together(failure);
     }
@@ -95,7 +95,7 @@ void Executable::State::run_step(jit::Step& step, std::size_t index) {
   if (auto* kernel = std::get_if<jit::KernelLaunch>(&step.work)) {
     kernel->prepare(tensors, numbers, gate);
     host_queue_->launch(kernel->kernel(), kernel->grid(), kernel->words());
-    if (kernel->collective() && gate.faulty()) check_fault(step, index);
+    if (kernel->collective() && gate.faulty()) check_fault(index);
     return;
   }
   auto& collective = std::get<jit::LibraryCollective>(step.work);
@@ -113,50 +113,46 @@ void Executable::State::run_step(jit::Step& step, std::size_t index) {
   }
 }
 
-void Executable::State::check_fault(const jit::Step& step, std::size_t index) {
+void Executable::State::check_fault(std::size_t index) {
   if (gate.fault().code == 2) {
     gate.clear_fault();
     throw_together("");
   }
-  break_down(in_kernel(step, index), std::get<jit::KernelLaunch>(step.work).axis());
+  break_down(index);
 }
 
 void Executable::State::check_device_fault(bool ended) {
   if (!gate.faulty()) return;
   // The report is whole when its kernel has ended, which it does now that it has given up.
   if (!ended) device->finish();
-  // Kernels with barriers along an axis count epochs together, in the order of the plan and two each.
-  std::vector<std::size_t> waiting;
-  for (std::size_t index = 0; index < steps.size(); ++index) {
-    const auto* kernel = std::get_if<jit::KernelLaunch>(&steps[index].work);
-    if (kernel != nullptr && kernel->collective()) waiting.push_back(index);
-  }
-  const auto axis_of = [&](std::size_t index) {
-    return std::get<jit::KernelLaunch>(steps[index].work).axis();
-  };
-  const jit::Fault fault = gate.fault();
-  const std::size_t launches = (fault.expected / 2 - fault.phase - 1) / 2;
-  const std::size_t index = waiting[launches % waiting.size()];
-  const bool known = std::all_of(waiting.begin(), waiting.end(), [&](std::size_t other) {
-    return axis_of(other) == axis_of(index);
-  });
-  break_down(known ? in_kernel(steps[index], index) : " in a kernel", axis_of(index));
+  break_down(static_cast<std::size_t>(gate.fault().step));
 }
 
-std::string Executable::State::in_kernel(const jit::Step& step, std::size_t index) const {
-  return " in kernel '" + step.name + "' (step " + std::to_string(index + 1) + " of " +
-         std::to_string(steps.size()) + ")";
+namespace {
+
+/// Where in a kernel with `barriers` a wait of `phase` is: "at its first barrier".
+std::string place_of(std::uint64_t phase, int barriers) {
+  if (phase == jit::wait_for_room) return "for room in its mailbox";
+  if (phase == jit::wait_for_message) return "for a chunk from it";
+  if (phase == 0) return "at its first barrier";
+  if (static_cast<int>(phase) == barriers - 1) return "at its last barrier";
+  return "at the barrier after its pass " + std::to_string(phase);
 }
 
-void Executable::State::break_down(const std::string& where, int axis) {
+}  // namespace
+
+void Executable::State::break_down(std::size_t index) {
   const jit::Fault fault = gate.fault();
   gate.clear_fault();
-  const int peer = gate.group(axis)[static_cast<std::size_t>(fault.peer)];
+  const jit::Step& step = steps[index];
+  const auto& kernel = std::get<jit::KernelLaunch>(step.work);
+  const int peer = gate.group(kernel.axis())[static_cast<std::size_t>(fault.peer)];
   broken_ = "rank " + std::to_string(world.rank()) + " waited " + jit::seconds(config().timeout) +
-            " s for rank " + std::to_string(peer) + where + ", at its " +
-            (fault.phase == 0 ? "first" : "last") + " barrier, block " +
-            std::to_string(fault.block) + ": expected flag " + std::to_string(fault.expected) +
-            ", found " + std::to_string(fault.found) +
+            " s for rank " + std::to_string(peer) + " in kernel '" + step.name + "' (step " +
+            std::to_string(index + 1) + " of " + std::to_string(steps.size()) + "), " +
+            place_of(fault.phase, kernel.barriers()) + ", block " + std::to_string(fault.block) +
+            ": expected flag " + std::to_string(fault.expected) + ", found " +
+            std::to_string(fault.found) +
             "; that rank is late, stuck or gone (COCONET_TIMEOUT_S sets the limit)";
   throw CommError(broken_);
 }

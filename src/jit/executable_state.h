@@ -46,12 +46,11 @@ class Executable::State {
   void enter(const std::string& failure);
   void run_on_host();
   void run_step(jit::Step& step, std::size_t index);
-  void check_fault(const jit::Step& step, std::size_t index);
+  void check_fault(std::size_t index);
   /// Throws what a kernel on a GPU reported, if one did; `ended` is whether nothing runs there any more.
   void check_device_fault(bool ended);
-  [[nodiscard]] std::string in_kernel(const jit::Step& step, std::size_t index) const;
-  /// Throws what the gate's fault says; no step can run afterwards.
-  [[noreturn]] void break_down(const std::string& where, int axis);
+  /// Throws what the gate's fault says of the kernel of step `index`; no step can run afterwards.
+  [[noreturn]] void break_down(std::size_t index);
   [[noreturn]] void throw_together(const std::string& failure);
 
   std::map<int, std::unique_ptr<jit::Group>>

@@ -39,7 +39,9 @@ Gate::Gate(Comm& comm, const Backend& backend, const Mesh& mesh)
     axes_.push_back(std::move(entry));
   }
   host_flags_ = comm.allocate(static_cast<std::size_t>(comm.size()) * flag_bytes);
-  if (comm.size() > 1) {
+  if (comm.size() == 1) {
+    own_flags_ = backend.allocate(bytes);
+  } else {
     kernel_flags_ =
         backend.device() == nullptr ? comm.allocate(bytes) : allocate_on_devices(comm, bytes);
   }
@@ -91,9 +93,9 @@ bool Gate::meet(bool failed) {
   return any_failed;
 }
 
-void Gate::fail_kernel(int axis, int blocks) {
+void Gate::fail_kernel(int axis, int blocks, int barriers) {
   const Axis& entry = axes_[static_cast<std::size_t>(axis)];
-  const std::uint64_t value = next_epoch(axis) * 2 + 1;
+  const std::uint64_t value = next_epoch(axis, barriers) * 2 + 1;
   for (const int rank : entry.ranks) {
     if (rank == comm_.rank()) continue;
     for (int block = 0; block < blocks; ++block) {
@@ -106,12 +108,11 @@ void Gate::fail_kernel(int axis, int blocks) {
   }
 }
 
-std::vector<std::uint64_t> Gate::sync_words(int axis) {
+std::vector<std::uint64_t> Gate::sync_words(int axis, std::size_t step) {
   const Axis& entry = axes_[static_cast<std::size_t>(axis)];
-  // A single rank waits for nobody.
   const auto flags_of = [&](int rank) {
-    return kernel_flags_ ? reinterpret_cast<std::uint64_t>(flags(*kernel_flags_, rank, entry.flags))
-                         : std::uint64_t{0};
+    return own_flags_ ? reinterpret_cast<std::uint64_t>(own_flags_->data() + entry.flags)
+                      : reinterpret_cast<std::uint64_t>(flags(*kernel_flags_, rank, entry.flags));
   };
   std::vector<std::uint64_t> words;
   for (const int rank : entry.ranks) words.push_back(flags_of(rank));
@@ -121,13 +122,14 @@ std::vector<std::uint64_t> Gate::sync_words(int axis) {
   words.push_back(entry.position);
   words.push_back(static_cast<std::uint64_t>(std::chrono::nanoseconds(config().timeout).count()));
   words.push_back(spin_limit_);
+  words.push_back(step);
   return words;
 }
 
-std::uint64_t Gate::next_epoch(int axis) {
+std::uint64_t Gate::next_epoch(int axis, int barriers) {
   Axis& entry = axes_[static_cast<std::size_t>(axis)];
   const std::uint64_t epoch = entry.epoch;
-  entry.epoch += 2;
+  entry.epoch += static_cast<std::uint64_t>(barriers);
   return epoch;
 }
 

@@ -16,8 +16,12 @@ namespace coconet::jit {
 
 /// What the device prelude's Fault holds.
 struct Fault {
-  std::uint64_t code = 0, phase = 0, block = 0, peer = 0, expected = 0, found = 0;
+  std::uint64_t code = 0, step = 0, phase = 0, block = 0, peer = 0, expected = 0, found = 0;
 };
+
+/// The prelude's phases of waits at mailboxes.
+inline constexpr std::uint64_t wait_for_room = 100;
+inline constexpr std::uint64_t wait_for_message = 101;
 
 /// Most blocks that a kernel with barriers may have: the flags are laid out for them.
 inline constexpr int max_blocks = 1024;
@@ -34,15 +38,15 @@ class Gate {
   /// returns whether any rank said so. Throws CommError naming a rank that is late.
   [[nodiscard]] bool meet(bool failed);
 
-  /// Instead of launching an all_reduce kernel that all ranks enter: makes the others' kernels give up before they
-  /// touch anything.
-  void fail_kernel(int axis, int blocks);
+  /// Instead of launching a kernel that begins with a barrier and has `barriers` of them: makes the others' kernels give
+  /// up before they touch anything.
+  void fail_kernel(int axis, int blocks, int barriers);
 
-  /// Words of the prelude's Sync for a kernel along `axis`; `epoch_word` is the index of the word that changes.
-  [[nodiscard]] std::vector<std::uint64_t> sync_words(int axis);
-  static constexpr std::size_t epoch_word_from_end = 4;
-  /// The epoch of the next kernel along `axis`, which uses two.
-  [[nodiscard]] std::uint64_t next_epoch(int axis);
+  /// Words of the prelude's Sync for the kernel of step `step`, along `axis`; the epoch is the word that changes.
+  [[nodiscard]] std::vector<std::uint64_t> sync_words(int axis, std::size_t step);
+  static constexpr std::size_t epoch_word_from_end = 5;
+  /// The epoch of the next kernel along `axis`, which uses `barriers` of them.
+  [[nodiscard]] std::uint64_t next_epoch(int axis, int barriers);
 
   /// Whether a kernel on this rank has reported something, which is all there once the kernel has ended.
   [[nodiscard]] bool faulty() const;
@@ -68,6 +72,7 @@ class Gate {
   std::uint64_t spin_limit_ = 0;
   std::shared_ptr<PeerMemory> host_flags_;    ///< of `meet`
   std::shared_ptr<PeerMemory> kernel_flags_;  ///< where kernels run
+  std::shared_ptr<Memory> own_flags_;         ///< the same, in a world of one rank
   std::shared_ptr<Memory> fault_memory_;
   Fault* fault_;
 };

@@ -22,19 +22,15 @@ std::int64_t useful_blocks(const KernelText& text, const sched::Plan& plan,
   const ir::Node& domain = plan.graph.at(step.domain);
   const ir::Part part =
       ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), 0);
-  const auto has = [&](KernelArgument::Kind kind) {
-    return std::any_of(text.arguments.begin(), text.arguments.end(),
-                       [&](const KernelArgument& argument) { return argument.kind == kind; });
-  };
-  if (has(KernelArgument::Kind::count)) {
+  if (!step.is_reduction()) {
+    if (!text.linear && (step.in_place || !step.is_collective))
+      return part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back();
     const auto of_block = static_cast<std::int64_t>(lanes_of(plan, step)) * threads;
     return (part.count() + of_block - 1) / of_block;
   }
-  if (has(KernelArgument::Kind::rows))
-    return part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back();
-  // A reduction: one block computes one result.
+  // One block computes one result.
   std::int64_t results = 1;
-  const std::vector<int>& reduced = plan.graph.at(step.members.back()).attributes.dims;
+  const std::vector<int>& reduced = plan.graph.at(step.reductions().front()).attributes.dims;
   for (std::size_t d = 0; d < part.extent.size(); ++d) {
     if (!std::binary_search(reduced.begin(), reduced.end(), static_cast<int>(d)))
       results *= part.extent[d];
@@ -49,11 +45,13 @@ Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const
                  const std::map<std::string, std::int64_t>& sizes) {
   Grid grid;
   if (backend.device() == nullptr) {
-    grid.blocks = std::max(1, step.knobs.channels);
+    // Blocks run one after the other, so that none can wait for another one of its rank.
+    const bool meets = step.is_collective && step.phases.size() > 1;
+    grid.blocks = meets ? 1 : std::max(1, step.knobs.channels);
     return grid;
   }
   grid.ranks = backend.ranks_per_launch();
-  grid.resident = step.kind == sched::KernelStep::Kind::all_reduce && comm.size() > 1;
+  grid.resident = step.is_collective && (comm.size() > 1 || step.phases.size() > 1);
   int resident = 0;
   const auto examine = [&] {
     const int most = kernel.most_threads();

@@ -64,10 +64,16 @@ std::int64_t product_of(const Extents& extents, const std::vector<int>& dims, bo
 
 std::size_t lanes_of(const sched::Plan& plan, const sched::KernelStep& step) {
   std::size_t widest = 1;
-  for (const auto& load : step.loads)
-    widest = std::max(widest, size_of(plan.buffers[static_cast<std::size_t>(load.buffer)].dtype));
-  for (const auto& store : step.stores)
-    widest = std::max(widest, size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype));
+  const auto widen = [&](const auto& accesses) {
+    for (const auto& access : accesses) {
+      const auto& buffer = plan.buffers[static_cast<std::size_t>(access.buffer)];
+      widest = std::max(widest, size_of(buffer.dtype));
+    }
+  };
+  for (const sched::KernelStep::Phase& phase : step.phases) {
+    widen(phase.loads);
+    widen(phase.stores);
+  }
   const std::size_t bytes = step.knobs.vector_bytes == 0
                                 ? widest_access
                                 : static_cast<std::size_t>(step.knobs.vector_bytes);
@@ -76,17 +82,22 @@ std::size_t lanes_of(const sched::Plan& plan, const sched::KernelStep& step) {
 
 KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
                            std::shared_ptr<const Kernel> kernel, const Grid& grid,
-                           const std::map<std::string, std::int64_t>& sizes, int rank, Gate& gate)
+                           const std::map<std::string, std::int64_t>& sizes, int rank,
+                           std::size_t number, KernelMemory memory, Gate& gate)
     : text_(std::move(text)),
       kernel_(std::move(kernel)),
       grid_(grid),
       axis_(step.axis),
-      group_(gate.group(step.axis)) {
+      group_(gate.group(step.axis)),
+      in_rows_(!text_.linear),
+      in_place_(step.in_place),
+      memory_(std::move(memory)) {
   const ir::Node& domain = plan.graph.at(step.domain);
   const ir::Part part =
       ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), rank);
-  const std::vector<int>& reduced =
-      plan.graph.at(step.members.empty() ? step.domain : step.members.back()).attributes.dims;
+  const std::vector<int> reduced = step.is_reduction()
+                                       ? plan.graph.at(step.reductions().front()).attributes.dims
+                                       : std::vector<int>{};
   const auto view = [&](sched::BufferId id) {
     const sched::PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
     const ir::Part own =
@@ -96,6 +107,9 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
   for (const KernelArgument& argument : text_.arguments) {
     const auto push = [&](std::int64_t word) {
       words_.push_back(static_cast<std::uint64_t>(word));
+    };
+    const auto append = [&](const std::vector<std::uint64_t>& words) {
+      words_.insert(words_.end(), words.begin(), words.end());
     };
     const auto dim = static_cast<std::size_t>(argument.dim);
     switch (argument.kind) {
@@ -120,7 +134,6 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         push(part.count());
         break;
       case KernelArgument::Kind::rows:
-        in_rows_ = true;
         push(part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back());
         break;
       case KernelArgument::Kind::outputs:
@@ -137,13 +150,21 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         mode_at_ = words_.size();
         push(vectorize_mode);
         break;
-      case KernelArgument::Kind::sync: {
-        sync_at_ = words_.size();
-        const std::vector<std::uint64_t> sync = gate.sync_words(axis_);
-        words_.insert(words_.end(), sync.begin(), sync.end());
+      case KernelArgument::Kind::sync:
+        append(gate.sync_words(axis_, number));
         epoch_at_ = words_.size() - Gate::epoch_word_from_end;
         break;
-      }
+      case KernelArgument::Kind::totals:
+        append(memory_.totals_words(group_));
+        turn_at_ = words_.size() - 1;
+        break;
+      case KernelArgument::Kind::slices:
+        append(memory_.slices_words());
+        break;
+      case KernelArgument::Kind::mail:
+        first_chunk_at_ = words_.size() + group_.size();
+        append(memory_.mail_words(group_));
+        break;
     }
   }
   const auto bytes_of = [&](sched::BufferId id, bool on_all_ranks) {
@@ -170,22 +191,37 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
     // The lowest set bit of all offsets divides each of them.
     if (offsets * size % alignment != 0) aligned_in_tensors_ = false;
   };
-  if (step.kind != sched::KernelStep::Kind::reduction) {
-    for (const auto& load : step.loads) add_access(load.buffer, load.from_peers);
-    for (const auto& store : step.stores) add_access(store.buffer, store.to_peers);
+  const auto add_slices = [&](sched::BufferId id) {
+    // Slices of other ranks begin elsewhere; where rows matter, vectors begin at any element.
+    const std::size_t size = size_of(plan.buffers[static_cast<std::size_t>(id)].dtype);
+    const auto strides = static_cast<std::uint64_t>(memory_.slice_stride() | memory_.row_stride());
+    const std::size_t alignment = std::min(widest_access, lanes * size);
+    if (in_rows_ || strides * size % alignment != 0) aligned_in_tensors_ = false;
+  };
+  const bool mailboxes = step.is_collective && !step.in_place;
+  for (const sched::KernelStep::Phase& phase : step.phases) {
+    if (step.is_reduction()) break;
+    for (const auto& load : phase.loads) {
+      add_access(load.buffer, load.combined && step.in_place);
+      if (load.combined && mailboxes) add_slices(load.buffer);
+    }
+    for (const auto& store : phase.stores) {
+      add_access(store.buffer, store.spread && step.in_place);
+      if (store.spread && mailboxes) add_slices(store.buffer);
+    }
   }
-  for (const auto& load : step.loads) bytes_ += bytes_of(load.buffer, load.from_peers);
-  for (const auto& store : step.stores) {
-    if (store.to_peers) {
+  for (const auto& load : step.loads()) bytes_ += bytes_of(load.buffer, load.combined);
+  for (const auto& store : step.stores()) {
+    if (store.spread && step.in_place) {
       const auto size = static_cast<std::int64_t>(
           size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype));
       gathered_.push_back({store.buffer, static_cast<std::size_t>(view(store.buffer).offset * size),
                            bytes_of(store.buffer, false)});
     }
-    bytes_ += step.kind == sched::KernelStep::Kind::reduction
+    bytes_ += step.is_reduction()
                   ? static_cast<std::uint64_t>(product_of(part.extent, reduced, false)) *
                         size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype)
-                  : bytes_of(store.buffer, store.to_peers);
+                  : bytes_of(store.buffer, store.spread);
   }
 }
 
@@ -237,7 +273,15 @@ void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, Gate&
   if (tensors_version_ != tensors.version()) refresh_pointers(tensors);
   for (const NumberWord& number : numbers_)
     words_[number.word] = std::bit_cast<std::uint64_t>(numbers[number.value]);
-  if (collective()) words_[epoch_at_] = gate.next_epoch(axis_);
+  if (collective()) words_[epoch_at_] = gate.next_epoch(axis_, text_.barriers);
+  if (turn_at_ != no_word) words_[turn_at_] = launches_;
+  if (first_chunk_at_ != no_word) words_[first_chunk_at_] = launches_ * memory_.chunks();
+  ++launches_;
+}
+
+void KernelLaunch::refuse(Gate& gate) {
+  gate.fail_kernel(axis_, grid_.blocks, text_.barriers);
+  ++launches_;
 }
 
 }  // namespace coconet::jit

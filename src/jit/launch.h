@@ -12,6 +12,7 @@
 #include "jit/backend/backend.h"
 #include "jit/codegen/codegen.h"
 #include "jit/gate.h"
+#include "jit/kernel_memory.h"
 #include "jit/numbers.h"
 #include "jit/tensors.h"
 
@@ -24,9 +25,10 @@ class KernelLaunch {
  public:
   KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
                std::shared_ptr<const Kernel> kernel, const Grid& grid,
-               const std::map<std::string, std::int64_t>& sizes, int rank, Gate& gate);
+               const std::map<std::string, std::int64_t>& sizes, int rank, std::size_t number,
+               KernelMemory memory, Gate& gate);
 
-  /// Fills the argument block for a run. Where the kernel is an all_reduce, all ranks along the axis must launch it then:
+  /// Fills the argument block for a run. Where the kernel is collective, all ranks along the axis must launch it then:
   /// check `gate.fault()` afterwards.
   void prepare(const Tensors& tensors, const Numbers& numbers, Gate& gate);
   [[nodiscard]] std::span<const std::uint64_t> words() const { return words_; }
@@ -34,7 +36,13 @@ class KernelLaunch {
   [[nodiscard]] const Grid& grid() const { return grid_; }
 
   [[nodiscard]] const KernelText& text() const { return text_; }
-  [[nodiscard]] bool collective() const { return sync_at_ != no_word; }
+  [[nodiscard]] bool collective() const { return epoch_at_ != no_word; }
+  /// Whether its ranks meet before they touch anything, so that `refuse` tells all of them.
+  [[nodiscard]] bool begins_with_barrier() const { return in_place_; }
+  /// Instead of a launch: makes the other ranks' kernels give up before they touch anything.
+  void refuse(Gate& gate);
+  /// Barriers among ranks, the first and the last of a kernel in place included.
+  [[nodiscard]] int barriers() const { return text_.barriers; }
   [[nodiscard]] int axis() const { return axis_; }
   /// Bytes that this rank reads and writes in a run, peers' memory included.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
@@ -80,9 +88,13 @@ class KernelLaunch {
   std::vector<Access> accesses_;
   bool aligned_in_tensors_ = true;  ///< what `can_vectorize` asks, but for where the tensors begin
   bool in_rows_ = false;            ///< the kernel runs over rows, which begin at any element
+  bool in_place_ = false;
+  KernelMemory memory_;
+  std::uint64_t launches_ = 0;
   std::size_t mode_at_ = no_word;
-  std::size_t sync_at_ = no_word;
   std::size_t epoch_at_ = no_word;
+  std::size_t turn_at_ = no_word;         ///< of Totals
+  std::size_t first_chunk_at_ = no_word;  ///< of Mail
   std::uint64_t tensors_version_ = 0;
   std::uint64_t bytes_ = 0;
 };

@@ -20,7 +20,7 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
   for (ValueId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.at(id);
     std::vector<int> axes;
-    if (node.op == Op::reduction) {
+    if (node.op == Op::reduction && graph.fusion_of(id) == nullptr) {
       const auto& dims = node.attributes.dims;
       const ir::Placements& layout = graph.at(node.operands.front()).layout;
       for (std::size_t axis = 0; axis < layout.size(); ++axis) {
@@ -53,6 +53,55 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
     rewriter.set(id, value);
   }
   return rewriter.finish();
+}
+
+namespace {
+
+/// A dimension of `id` that can be sliced along `axis` with a slice for every rank to work on; -1 when there is none.
+int dimension_to_slice(const Graph& graph, ValueId id) {
+  const Node& node = graph.at(id);
+  for (int dim = 0; dim < static_cast<int>(node.shape.size()); ++dim) {
+    const bool taken =
+        std::find(node.layout.begin(), node.layout.end(), sliced(dim)) != node.layout.end();
+    if (!taken && !(node.shape[static_cast<std::size_t>(dim)] == Dim(1))) return dim;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Graph expand_fused_all_reduces(const Graph& graph) {
+  Rewriter rewriter(graph);
+  std::map<std::string, ValueId> first_halves;  // by kernel
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const ir::Fusion* const fusion = graph.fusion_of(id);
+    if (graph.at(id).op != Op::all_reduce || fusion == nullptr) {
+      rewriter.copy(id);
+      continue;
+    }
+    const Node& all_reduce = graph.at(id);
+    const int dim = dimension_to_slice(graph, id);
+    Node first = all_reduce;
+    first.op = dim >= 0 ? Op::reduce_scatter : Op::reduce;
+    first.name = rewriter.fresh_name(all_reduce.name + (dim >= 0 ? ".reduce_scatter" : ".reduce"));
+    first.operands = {rewriter.map(all_reduce.operands.front())};
+    first.attributes.dim = std::max(dim, 0);
+    Node second = all_reduce;
+    second.op = dim >= 0 ? Op::all_gather : Op::broadcast;
+    second.attributes = {};
+    second.attributes.axis = all_reduce.attributes.axis;
+    first_halves[fusion->name] = rewriter.add(std::move(first));
+    second.operands = {first_halves[fusion->name]};
+    rewriter.set(id, rewriter.add(std::move(second)));
+  }
+  Graph result = rewriter.finish();
+  for (ir::Fusion& fusion : result.fusions) {
+    const auto found = first_halves.find(fusion.name);
+    if (found == first_halves.end()) continue;
+    fusion.members.push_back(found->second);
+    std::sort(fusion.members.begin(), fusion.members.end());
+  }
+  return result;
 }
 
 bool is_copy(const Graph& graph, ValueId id) {

@@ -9,6 +9,10 @@ namespace coconet::sched {
 /// all_reduce of the (smaller) results.
 [[nodiscard]] ir::Graph expand_cross_rank_reductions(const ir::Graph& graph);
 
+/// A kernel that is an all_reduce alone becomes one of a reduce_scatter and an all_gather, or of a reduce and a broadcast
+/// where there is no dimension to slice.
+[[nodiscard]] ir::Graph expand_fused_all_reduces(const ir::Graph& graph);
+
 /// What reads a state's old value but has to run after the kernel that overwrites it (see `overwritten_reads`) gets a
 /// copy of the old value: a cast to its own dtype, which grouping makes a step of its own.
 [[nodiscard]] ir::Graph expand_overwritten_reads(const ir::Graph& graph);

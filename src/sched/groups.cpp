@@ -50,7 +50,7 @@ class Grouping {
     for (const ir::Fusion& fusion : graph_.fusions) {
       const int group =
           open(fusion.kind == ir::Fusion::Kind::computation ? Group::Kind::computation
-                                                            : Group::Kind::all_reduce);
+                                                            : Group::Kind::collective);
       groups_[static_cast<std::size_t>(group)].fusion = &fusion;
       for (const ValueId member : fusion.members) join(member, group);
     }

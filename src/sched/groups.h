@@ -11,7 +11,7 @@
 namespace coconet::sched {
 
 struct Group {
-  enum class Kind : std::uint8_t { computation, reduction, all_reduce, library };
+  enum class Kind : std::uint8_t { computation, reduction, collective, library };
   Kind kind = Kind::computation;
   std::vector<ir::ValueId> values;     ///< sorted; updates included
   const ir::Fusion* fusion = nullptr;  ///< the schedule's kernel, or null

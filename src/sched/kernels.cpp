@@ -90,20 +90,14 @@ bool needed_outside(const Graph& graph, const std::set<ValueId>& members, ValueI
                                              [&](ValueId user) { return !members.contains(user); });
 }
 
-/// All results that leave the kernel, but for those that are `gathered`, must be of the shape and
-/// layout of `domain`.
-void require_domain(const Graph& graph, const std::set<ValueId>& members, ValueId domain,
-                    const std::set<ValueId>& gathered) {
-  for (const ValueId id : members) {
-    if (gathered.contains(id)) continue;
-    if (graph.at(id).op != Op::update && !needed_outside(graph, members, id)) continue;
-    if (graph.at(id).shape != graph.at(domain).shape ||
-        graph.at(id).layout != graph.at(domain).layout) {
-      throw ScheduleError(
-          "one kernel runs over one domain, but its results differ: " + describe(graph, domain) +
-          " and " + describe(graph, id) + "; make two kernels");
-    }
+void require_same(const Graph& graph, ValueId domain, ValueId id) {
+  if (graph.at(id).shape == graph.at(domain).shape &&
+      graph.at(id).layout == graph.at(domain).layout) {
+    return;
   }
+  throw ScheduleError(
+      "one kernel runs over one domain, but its results differ: " + describe(graph, domain) +
+      " and " + describe(graph, id) + "; make two kernels");
 }
 
 void check_computation(const Graph& graph, const std::set<ValueId>& members) {
@@ -123,18 +117,33 @@ void check_computation(const Graph& graph, const std::set<ValueId>& members) {
   if (domain < 0)
     throw ScheduleError(
         "nothing outside the kernel reads any of its results; name an update or an output");
-  require_domain(graph, members, domain, {});
+  for (const ValueId id : members) {
+    if (graph.at(id).op == Op::update || needed_outside(graph, members, id))
+      require_same(graph, domain, id);
+  }
 }
 
-/// The kernel's one op of kind `op`; -1 when it has none. Throws when it has two.
-ValueId find_collective(const Graph& graph, const std::set<ValueId>& members, Op op) {
+/// All results that leave the kernel, but for those that are `spread` and scalars, must be of the shape and
+/// layout of `domain`.
+void require_domain(const Graph& graph, const std::set<ValueId>& members, ValueId domain,
+                    const std::set<ValueId>& spread) {
+  for (const ValueId id : members) {
+    if (spread.contains(id) || is_scalar(graph, domain, id)) continue;
+    if (graph.at(id).op == Op::update || needed_outside(graph, members, id))
+      require_same(graph, domain, id);
+  }
+}
+
+/// The kernel's one op of kind `op`, -1 when it has none. Throws when it has two, with what the kernel `takes`.
+ValueId find_one(const Graph& graph, const std::set<ValueId>& members, Op op,
+                 const std::string& takes) {
   ValueId found = -1;
   for (const ValueId id : members) {
     if (graph.at(id).op != op) continue;
     if (found >= 0) {
       throw ScheduleError(
           "two collectives on one side: " + quoted(graph, found) + " and " + quoted(graph, id) +
-          "; the kernel takes one reduce_scatter and one all_gather" +
+          "; the kernel takes " + takes +
           (op == Op::all_gather ? " (as_slice removes the gather of a state)" : ""));
     }
     found = id;
@@ -142,32 +151,81 @@ ValueId find_collective(const Graph& graph, const std::set<ValueId>& members, Op
   return found;
 }
 
-/// The gather and the updates that write what it gathers. Nothing else in the kernel can read it:
-/// other ranks' slices arrive only at the kernel's end.
-std::set<ValueId> find_gathered(const Graph& graph, const std::set<ValueId>& members,
-                                ValueId gather) {
+/// The ops that a kernel of a kind combines and spreads with; `none` where it has no such half.
+struct Halves {
+  static constexpr Op none = Op::constant;
+  Op combine = none;
+  Op spread = none;
+};
+
+Halves halves_of(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
+  const auto holds = [&](Op op) {
+    return std::any_of(members.begin(), members.end(),
+                       [&](ValueId id) { return graph.at(id).op == op; });
+  };
+  switch (kind) {
+    case Fusion::Kind::computation:
+      return {};
+    case Fusion::Kind::all_reduce:
+      if (holds(Op::all_reduce)) return {Op::all_reduce, Halves::none};
+      if (holds(Op::reduce) || holds(Op::broadcast)) return {Op::reduce, Op::broadcast};
+      return {Op::reduce_scatter, Op::all_gather};
+    case Fusion::Kind::reduce_scatter:
+      return {Op::reduce_scatter, Halves::none};
+    case Fusion::Kind::all_gather:
+      return {Halves::none, Op::all_gather};
+    case Fusion::Kind::reduce:
+      return {Op::reduce, Halves::none};
+    case Fusion::Kind::broadcast:
+      return {Halves::none, Op::broadcast};
+  }
+  return {};
+}
+
+/// The words for what a collective op does.
+struct Verbs {
+  std::string does, done;
+};
+Verbs verbs_of(Op op) {
+  switch (op) {
+    case Op::all_gather:
+      return {"gathers", "gathered"};
+    case Op::broadcast:
+      return {"broadcasts", "broadcast"};
+    default:
+      return {"reduces", "reduced"};
+  }
+}
+
+/// The collective and the updates that write what it makes. Nothing else in the kernel can read it:
+/// other ranks' data arrive only at the kernel's end.
+std::set<ValueId> find_spread(const Graph& graph, const std::set<ValueId>& members,
+                              ValueId gather) {
   const Node& whole = graph.at(gather);
+  const Verbs verbs = verbs_of(whole.op);
   std::set<ValueId> gathered = {gather};
   for (const ValueId id : members) {
     const Node& node = graph.at(id);
     for (const ValueId operand : node.operands) {
       if (!gathered.contains(operand)) continue;
       if (operand != gather) {
-        throw ScheduleError(quoted(graph, id) + " reads " + quoted(graph, operand) +
-                            ", which is gathered in the same kernel; leave " + quoted(graph, id) +
+        throw ScheduleError(quoted(graph, id) + " reads " + quoted(graph, operand) + ", which is " +
+                            verbs.done + " in the same kernel; leave " + quoted(graph, id) +
                             " out");
       }
       if (node.op != Op::update) {
         throw ScheduleError(quoted(graph, id) + " reads " + quoted(graph, gather) +
-                            " in the kernel that gathers it; " +
-                            "reorder it before the all_gather, or leave it out");
+                            " in the kernel that " + verbs.does + " it; " +
+                            (whole.op == Op::all_gather
+                                 ? "reorder it before the all_gather, or leave it out"
+                                 : "leave it out"));
       }
       if (node.shape != whole.shape || node.layout != whole.layout) {
-        throw ScheduleError(
-            quoted(graph, id) + " writes what " + quoted(graph, gather) + " gathers, " +
-            describe(graph, gather) + ", into " + describe(graph, node.operands.front()) +
-            "; the kernel gathers into a tensor of the same shape and layout only: leave it out" +
-            (node.shape == whole.shape ? ", or use as_slice on the state" : ""));
+        throw ScheduleError(quoted(graph, id) + " writes what " + quoted(graph, gather) + " " +
+                            verbs.does + ", " + describe(graph, gather) + ", into " +
+                            describe(graph, node.operands.front()) + "; the kernel " + verbs.does +
+                            " into a tensor of the same shape and layout only: leave it out" +
+                            (node.shape == whole.shape ? ", or use as_slice on the state" : ""));
       }
       gathered.insert(id);
     }
@@ -175,56 +233,157 @@ std::set<ValueId> find_gathered(const Graph& graph, const std::set<ValueId>& mem
   return gathered;
 }
 
-void check_all_reduce(const Graph& graph, const std::set<ValueId>& members) {
-  const ValueId scatter = find_collective(graph, members, Op::reduce_scatter);
-  const ValueId gather = find_collective(graph, members, Op::all_gather);
+/// "a reduce_scatter, pointwise ops, an all_gather and updates": what a kernel is made of.
+std::string ingredients(const Halves& halves) {
+  const auto article = [](Op op) {
+    const std::string name(to_string(op));
+    return (name.front() == 'a' ? "an " : "a ") + name;
+  };
+  std::string text;
+  if (halves.combine == Op::all_reduce) return "an all_reduce and updates";
+  if (halves.combine != Halves::none) text += article(halves.combine) + ", ";
+  text += "pointwise ops";
+  const bool slices = halves.combine == Op::reduce_scatter || halves.spread == Op::all_gather;
+  if (slices) text += ", reductions of all that is sliced";
+  if (halves.spread != Halves::none) text += ", " + article(halves.spread);
+  return text + " and updates";
+}
+
+void require_halves(const std::string& kernel, const Halves& halves, const Collective& collective) {
+  const bool lacks_first = halves.combine != Halves::none && collective.combine < 0;
+  const bool lacks_second = halves.spread != Halves::none && collective.spread < 0;
+  if (!lacks_first && !lacks_second) return;
+  const auto named = [](Op op) {
+    const std::string name(to_string(op));
+    return (name.front() == 'a' ? "an " : "a ") + name;
+  };
+  const Op missing = lacks_first ? halves.combine : halves.spread;
+  if (halves.combine != Halves::none && halves.spread != Halves::none) {
+    throw ScheduleError(kernel + " needs " + named(halves.combine) + " and " +
+                        named(halves.spread) + ", and has no " + std::string(to_string(missing)) +
+                        "; split an all_reduce first");
+  }
+  throw ScheduleError(kernel + " needs " + named(missing) + "; name one");
+}
+
+void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
+  const std::string kernel = "a kernel of kind '" + std::string(to_string(kind)) + "'";
+  const Halves halves = halves_of(graph, kind, members);
+  const Collective collective = find_collective(graph, kind, members);
+  const ValueId combine = collective.combine;
+  const ValueId spread = collective.spread;
   for (const ValueId id : members) {
     const Op op = graph.at(id).op;
-    if (id == scatter || id == gather || ir::is_elementwise(op) || op == Op::update) continue;
-    throw ScheduleError(quoted(graph, id) +
-                        " cannot be in a kernel of kind 'all_reduce', which takes a " +
-                        "reduce_scatter, pointwise ops, an all_gather and updates");
+    if (id == combine || id == spread || op == Op::update) continue;
+    if (ir::is_elementwise(op) && halves.combine != Op::all_reduce) continue;
+    if (op == Op::reduction && reduces_domain(graph, collective, id)) continue;
+    throw ScheduleError(quoted(graph, id) + " cannot be in " + kernel + ", which takes " +
+                        ingredients(halves));
   }
-  if (scatter < 0 || gather < 0) {
-    throw ScheduleError(
-        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and has no " +
-        std::string(scatter < 0 ? "reduce_scatter" : "all_gather") + "; split an all_reduce first");
-  }
+  require_halves(kernel, halves, collective);
   const std::set<ValueId> live = live_values(graph);
-  for (const ValueId id : {scatter, gather}) {
-    if (!live.contains(id)) {
+  for (const ValueId id : {combine, spread}) {
+    if (id >= 0 && !live.contains(id)) {
       throw ScheduleError("no update and no output needs " + quoted(graph, id) +
                           "; drop it with dead");
     }
   }
-  const Node& first = graph.at(scatter);
-  const ValueId slice = graph.at(gather).operands.front();
-  if (!members.contains(slice)) {
-    throw ScheduleError(quoted(graph, gather) + " gathers " + quoted(graph, slice) +
-                        ", which the kernel does not compute; fuse it too");
-  }
-  if (first.attributes.axis != graph.at(gather).attributes.axis ||
-      first.layout != graph.at(slice).layout || first.shape != graph.at(slice).shape) {
-    throw ScheduleError(quoted(graph, scatter) + " makes " + describe(graph, scatter) + " but " +
-                        quoted(graph, gather) + " gathers " + describe(graph, slice) +
-                        "; they must slice alike");
-  }
-  for (const ValueId id : members) {
-    if (id != scatter && descendants(graph, {id}).contains(scatter)) {
-      throw ScheduleError(quoted(graph, id) + " comes before " + quoted(graph, scatter) +
-                          "; the kernel takes computation between the collectives: leave it out");
+  if (spread >= 0 && combine >= 0) {
+    const Node& first = graph.at(combine);
+    const ValueId made = graph.at(spread).operands.front();
+    if (!members.contains(made)) {
+      throw ScheduleError(quoted(graph, spread) + " " + verbs_of(graph.at(spread).op).does + " " +
+                          quoted(graph, made) + ", which the kernel does not compute; fuse it too");
+    }
+    if (first.attributes.axis != graph.at(spread).attributes.axis ||
+        first.layout != graph.at(made).layout || first.shape != graph.at(made).shape) {
+      throw ScheduleError(quoted(graph, combine) + " makes " + describe(graph, combine) + " but " +
+                          quoted(graph, spread) + " gathers " + describe(graph, made) +
+                          "; they must slice alike");
+    }
+    if (first.op == Op::reduce && first.attributes.root != graph.at(spread).attributes.root) {
+      throw ScheduleError(quoted(graph, combine) + " has root " +
+                          std::to_string(first.attributes.root) + " but " + quoted(graph, spread) +
+                          " has root " + std::to_string(graph.at(spread).attributes.root) +
+                          "; they must have one root");
     }
   }
-  require_domain(graph, members, scatter, find_gathered(graph, members, gather));
+  for (const ValueId id : members) {
+    if (combine >= 0 && id != combine && descendants(graph, {id}).contains(combine)) {
+      throw ScheduleError(
+          quoted(graph, id) + " comes before " + quoted(graph, combine) + "; the kernel takes " +
+          (spread >= 0 ? "computation between the collectives" : "computation behind it") +
+          ": leave it out");
+    }
+  }
+  const bool whole = halves.combine == Op::all_reduce;
+  require_domain(graph, members, collective.domain,
+                 spread >= 0 ? find_spread(graph, members, spread)
+                 : whole     ? find_spread(graph, members, combine)
+                             : std::set<ValueId>{});
+}
+
+/// Whether every dimension of `shape` is of the fixed extent 1.
+bool is_single(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim == Dim(1); });
 }
 
 }  // namespace
+
+Collective find_collective(const Graph& graph, Fusion::Kind kind,
+                           const std::set<ValueId>& members) {
+  const Halves halves = halves_of(graph, kind, members);
+  std::string takes;
+  for (const Op op : {halves.combine, halves.spread}) {
+    if (op != Halves::none)
+      takes += (takes.empty() ? "one " : " and one ") + std::string(to_string(op));
+  }
+  Collective collective;
+  if (halves.combine != Halves::none)
+    collective.combine = find_one(graph, members, halves.combine, takes);
+  if (halves.spread != Halves::none)
+    collective.spread = find_one(graph, members, halves.spread, takes);
+  if (collective.combine >= 0) {
+    collective.domain = collective.combine;
+    collective.axis = graph.at(collective.combine).attributes.axis;
+  } else if (collective.spread >= 0) {
+    collective.domain = graph.at(collective.spread).operands.front();
+    collective.axis = graph.at(collective.spread).attributes.axis;
+  }
+  return collective;
+}
+
+bool reduces_domain(const Graph& graph, const Collective& collective, ValueId id) {
+  const Node& node = graph.at(id);
+  if (node.op != Op::reduction || collective.domain < 0) return false;
+  const Node& domain = graph.at(collective.domain);
+  const Node& from = graph.at(node.operands.front());
+  if (domain.shape.empty() || from.shape != domain.shape) return false;
+  if (node.attributes.dims.size() != domain.shape.size() || node.attributes.partial) return false;
+  for (std::size_t axis = 0; axis < domain.layout.size(); ++axis) {
+    const Placement here = domain.layout[axis];
+    if (static_cast<int>(axis) != collective.axis) {
+      if (here.kind == Placement::Kind::sliced || from.layout[axis] != here) return false;
+      continue;
+    }
+    if (here.kind != Placement::Kind::sliced) return false;
+    if (from.layout[axis] != here && from.layout[axis] != replicated) return false;
+  }
+  return true;
+}
+
+bool is_scalar(const Graph& graph, ValueId domain, ValueId id) {
+  const Node& node = graph.at(id);
+  if (node.op == Op::reduction) return true;
+  const Shape& wide = graph.at(domain).shape;
+  return is_single(node.shape) && (!is_single(wide) || (node.shape.empty() && !wide.empty()));
+}
 
 void check_kernel(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
   if (kind == Fusion::Kind::computation) {
     check_computation(graph, members);
   } else {
-    check_all_reduce(graph, members);
+    check_collective(graph, kind, members);
   }
   refuse_cycle(graph, members);
   refuse_gap(graph, members);

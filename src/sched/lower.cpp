@@ -6,6 +6,8 @@
 #include "sched/expand.h"
 #include "sched/groups.h"
 #include "sched/kernels.h"
+#include "sched/knobs.h"
+#include "sched/phases.h"
 #include "sched/plan.h"
 #include "sched/rewrite.h"
 
@@ -99,26 +101,63 @@ class Lowering {
 
   KernelStep kernel_step(const Group& group) {
     KernelStep step;
-    const ValueId last = group.values.back();
-    step.name = group.fusion != nullptr ? group.fusion->name : graph().at(last).name;
-    if (group.fusion != nullptr) step.knobs = group.fusion->knobs;
-    step.kind = group.kind == Group::Kind::reduction    ? KernelStep::Kind::reduction
-                : group.kind == Group::Kind::all_reduce ? KernelStep::Kind::all_reduce
-                                                        : KernelStep::Kind::computation;
-    const int own = group_of(last);
-    for (const ValueId id : group.values) {
-      const Node& node = graph().at(id);
-      if (node.op != Op::update && node.op != Op::all_gather) step.members.push_back(id);
-      if (node.op == Op::reduce_scatter) {
-        step.domain = id;
-        step.axis = node.attributes.axis;
-      }
-      if (node.op == Op::reduction) step.domain = node.operands.front();
-      add_loads(step, node, own);
-      add_stores(step, id);
+    const ir::Fusion* const fusion = group.fusion;
+    step.name = fusion != nullptr ? fusion->name : graph().at(group.values.back()).name;
+    if (fusion != nullptr) step.knobs = fusion->knobs;
+    switch (group.kind) {
+      case Group::Kind::reduction:
+        reduction_step(group, step);
+        return step;
+      case Group::Kind::collective:
+        collective_step(group, step);
+        break;
+      default:
+        step.kind = to_string(ir::Fusion::Kind::computation);
+        step.domain = domain_of(group);
     }
-    if (step.domain < 0) step.domain = domain_of(group);
+    divide_into_phases(plan_, buffer_of_, group.values, step);
+    if (step.in_place) open_to_peers(step);
     return step;
+  }
+
+  void reduction_step(const Group& group, KernelStep& step) {
+    const ValueId reduction = group.values.back();
+    step.kind = "reduction";
+    step.domain = graph().at(reduction).operands.front();
+    KernelStep::Phase phase;
+    for (const ValueId id : group.values) {
+      if (id != reduction) phase.members.push_back(id);
+      for (const ValueId operand : graph().at(id).operands) {
+        const bool known = std::any_of(phase.loads.begin(), phase.loads.end(),
+                                       [&](const auto& load) { return load.value == operand; });
+        if (known || graph().at(operand).weak || group_of(operand) == group_of(id)) continue;
+        phase.loads.push_back({operand, buffer_of(operand), false});
+      }
+    }
+    phase.reductions = {reduction};
+    phase.stores = {{reduction, buffer_of(reduction), false}};
+    step.phases = {std::move(phase)};
+  }
+
+  void collective_step(const Group& group, KernelStep& step) {
+    const Collective collective =
+        find_collective(graph(), group.fusion->kind, {group.values.begin(), group.values.end()});
+    step.kind = to_string(group.fusion->kind);
+    step.is_collective = true;
+    step.in_place = works_in_place(step.knobs);
+    step.combine = collective.combine;
+    step.spread = collective.spread;
+    step.domain = collective.domain;
+    step.axis = collective.axis;
+  }
+
+  void open_to_peers(const KernelStep& step) {
+    for (const auto& load : step.loads()) {
+      if (load.combined) plan_.buffers[static_cast<std::size_t>(load.buffer)].peer_access = true;
+    }
+    for (const auto& store : step.stores()) {
+      if (store.spread) plan_.buffers[static_cast<std::size_t>(store.buffer)].peer_access = true;
+    }
   }
 
   /// The first update or stored value; the schedule made sure that all of them agree.
@@ -128,44 +167,6 @@ class Lowering {
     }
     throw InternalError("kernel with '" + graph().at(group.values.front()).name +
                         "' stores nothing");
-  }
-
-  void add_loads(KernelStep& step, const Node& node, int own) {
-    const std::size_t first =
-        node.op == Op::update ? 1 : 0;  // an update does not read the state it writes
-    for (std::size_t i = first; i < node.operands.size(); ++i) {
-      const ValueId operand = node.operands[i];
-      if (graph().at(operand).weak || group_of(operand) == own) continue;
-      const bool known =
-          std::any_of(step.loads.begin(), step.loads.end(),
-                      [&](const KernelStep::Load& load) { return load.value == operand; });
-      const bool from_peers = node.op == Op::reduce_scatter;
-      if (from_peers)
-        plan_.buffers[static_cast<std::size_t>(buffer_of(operand))].peer_access = true;
-      if (!known || from_peers) step.loads.push_back({operand, buffer_of(operand), from_peers});
-    }
-  }
-
-  void add_stores(KernelStep& step, ValueId id) {
-    const Node& node = graph().at(id);
-    ValueId value = node.op == Op::update ? node.operands[1] : id;
-    if (buffer_of(id) < 0) return;
-    const bool to_peers = graph().at(value).op == Op::all_gather && group_of(value) == group_of(id);
-    if (node.op == Op::all_gather && buffer_of(id) == state_buffer_written_by_update(id)) return;
-    if (to_peers) {
-      value = graph().at(value).operands.front();
-      plan_.buffers[static_cast<std::size_t>(buffer_of(id))].peer_access = true;
-    }
-    step.stores.push_back({value, buffer_of(id), to_peers});
-  }
-
-  /// The buffer of the state whose update, in the same kernel, stores gathered value `gather`; -1 if there is none.
-  [[nodiscard]] BufferId state_buffer_written_by_update(ValueId gather) {
-    for (const ValueId user : users_[static_cast<std::size_t>(gather)]) {
-      if (graph().at(user).op == Op::update && group_of(user) == group_of(gather))
-        return buffer_of(user);
-    }
-    return -1;
   }
 
   Plan plan_;
@@ -194,21 +195,29 @@ void make_names_distinct(Plan& plan) {
 
 }  // namespace
 
-std::string_view to_string(KernelStep::Kind kind) {
-  switch (kind) {
-    case KernelStep::Kind::computation:
-      return "computation";
-    case KernelStep::Kind::reduction:
-      return "reduction";
-    case KernelStep::Kind::all_reduce:
-      return "all_reduce";
-  }
-  return "";
+std::vector<KernelStep::Load> KernelStep::loads() const {
+  std::vector<Load> all = scalar_loads;
+  for (const Phase& phase : phases) all.insert(all.end(), phase.loads.begin(), phase.loads.end());
+  return all;
+}
+
+std::vector<KernelStep::Store> KernelStep::stores() const {
+  std::vector<Store> all = scalar_stores;
+  for (const Phase& phase : phases) all.insert(all.end(), phase.stores.begin(), phase.stores.end());
+  return all;
+}
+
+std::vector<ValueId> KernelStep::reductions() const {
+  std::vector<ValueId> all;
+  for (const Phase& phase : phases)
+    all.insert(all.end(), phase.reductions.begin(), phase.reductions.end());
+  return all;
 }
 
 Plan lower(const ir::Graph& graph) {
   check_kernels(graph);
   Graph rewritten = drop_dead(graph);
+  rewritten = expand_fused_all_reduces(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);
   rewritten = expand_overwritten_reads(rewritten);
   Plan plan = Lowering(std::move(rewritten)).run();

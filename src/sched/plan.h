@@ -29,30 +29,47 @@ struct PlanBuffer {
 
 /// One generated kernel.
 struct KernelStep {
-  enum class Kind : std::uint8_t { computation, reduction, all_reduce };
   struct Load {
     ir::ValueId value = -1;
     BufferId buffer = -1;
-    bool from_peers =
-        false;  ///< the operand of the reduce_scatter: read from every rank of the axis
+    bool combined = false;  ///< the operand of `combine`, of every rank of the axis
   };
   struct Store {
     ir::ValueId value = -1;  ///< a member, or a loaded value
     BufferId buffer = -1;
-    bool to_peers = false;  ///< the gathered value: written to every rank of the axis
+    bool spread = false;  ///< what `spread` hands to other ranks of the axis
+  };
+  /// One pass over the domain. What a later phase needs of an earlier one it loads again.
+  struct Phase {
+    std::vector<ir::ValueId> scalars;  ///< single elements, computed before the pass
+    std::vector<ir::ValueId> members;  ///< computed at each element, in order
+    std::vector<Load> loads;
+    std::vector<Store> stores;
+    /// Reductions of values of this phase over all of the domain and, where it is sliced, over the ranks of the axis. Their
+    /// results are scalars of the next phase.
+    std::vector<ir::ValueId> reductions;
   };
   std::string name;
-  Kind kind = Kind::computation;
-  /// Values computed, in order: pointwise ops, and the reduce_scatter or the reduction.
-  std::vector<ir::ValueId> members;
+  std::string kind;            ///< a Fusion::Kind, or "reduction"
+  bool is_collective = false;  ///< its ranks along `axis` exchange data
+  bool in_place = false;       ///< they do so in each other's tensors, not through mailboxes
+  ir::ValueId combine = -1;    ///< the reduce_scatter or reduce before the computation, or -1
+  ir::ValueId spread = -1;     ///< the all_gather, broadcast or send after it, or -1
   /// The value whose shape and layout the kernel iterates over; the operand, for a reduction.
   ir::ValueId domain = -1;
-  int axis = 0;  ///< all_reduce: the mesh axis
-  std::vector<Load> loads;
-  std::vector<Store> stores;
+  int axis = 0;                      ///< of a collective: the mesh axis
+  std::vector<Load> scalar_loads;    ///< single elements, loaded once
+  std::vector<Store> scalar_stores;  ///< single elements, stored at the end
+  std::vector<Phase> phases;         ///< at least one
   Knobs knobs;
+
+  [[nodiscard]] bool is_reduction() const { return kind == "reduction"; }
+  /// Of all phases; what several phases load is listed for each.
+  [[nodiscard]] std::vector<Load> loads() const;
+  [[nodiscard]] std::vector<Store> stores() const;
+  /// The reductions inside the kernel, in order.
+  [[nodiscard]] std::vector<ir::ValueId> reductions() const;
 };
-[[nodiscard]] std::string_view to_string(KernelStep::Kind kind);
 
 /// One collective of the world's library, from one buffer to another.
 struct LibraryStep {

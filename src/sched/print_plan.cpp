@@ -26,27 +26,39 @@ std::string pad(std::string text, std::size_t width) {
   return text;
 }
 
+/// "    reads    a, b\n"; nothing when there are no items.
+std::string line(const std::string& what, const std::vector<std::string>& items) {
+  if (items.empty()) return {};
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
+  return "    " + pad(what, 9) + text + "\n";
+}
+
 std::string print(const Plan& plan, const KernelStep& step) {
   const auto buffer = [&](BufferId id) { return plan.buffers[static_cast<std::size_t>(id)].name; };
-  std::string text = "kernel " + step.name + " (" + std::string(to_string(step.kind)) + ") over " +
+  const auto name = [&](ir::ValueId id) { return plan.graph.at(id).name; };
+  std::string text = "kernel " + step.name + " (" + step.kind + ") over " +
                      ir::to_string(plan.graph.at(step.domain).shape) + " " +
                      ir::to_string(plan.graph.at(step.domain).layout, plan.graph.mesh) + "\n";
-  std::string line;
-  for (const auto& load : step.loads) {
-    line += (line.empty() ? "" : ", ") + buffer(load.buffer) +
-            (load.from_peers ? " of every rank" : "");
+  std::vector<std::string> scalars;
+  for (const auto& load : step.scalar_loads) scalars.push_back(buffer(load.buffer));
+  text += line("reads", scalars);
+  for (const KernelStep::Phase& phase : step.phases) {
+    std::vector<std::string> reads, computes, writes, reduces;
+    for (const auto& load : phase.loads)
+      reads.push_back(buffer(load.buffer) + (load.combined ? " of every rank" : ""));
+    for (const ir::ValueId id : phase.scalars) computes.push_back(name(id));
+    for (const ir::ValueId id : phase.members) computes.push_back(name(id));
+    for (const auto& store : phase.stores)
+      writes.push_back(buffer(store.buffer) + (store.spread ? " of every rank" : ""));
+    for (const ir::ValueId id : phase.reductions)
+      (step.is_reduction() ? computes : reduces).push_back(name(id));
+    text += line("reads", reads) + line("computes", computes) + line("writes", writes) +
+            line("reduces", reduces);
   }
-  if (!line.empty()) text += "    reads    " + line + "\n";
-  line.clear();
-  for (const ir::ValueId member : step.members)
-    line += (line.empty() ? "" : ", ") + plan.graph.at(member).name;
-  if (!line.empty()) text += "    computes " + line + "\n";
-  line.clear();
-  for (const auto& store : step.stores) {
-    line += (line.empty() ? "" : ", ") + buffer(store.buffer) +
-            (store.to_peers ? " of every rank" : "");
-  }
-  return text + "    writes   " + line + "\n";
+  std::vector<std::string> results;
+  for (const auto& store : step.scalar_stores) results.push_back(buffer(store.buffer));
+  return text + line("writes", results);
 }
 
 }  // namespace

@@ -96,7 +96,8 @@ Schedule& Schedule::fuse(std::string kernel, std::string kind, std::vector<std::
                                             {"protocol", std::move(knobs.protocol)},
                                             {"channels", std::int64_t{knobs.channels}},
                                             {"threads", std::int64_t{knobs.threads}},
-                                            {"vector_bytes", std::int64_t{knobs.vector_bytes}}}}));
+                                            {"vector_bytes", std::int64_t{knobs.vector_bytes}},
+                                            {"chunk_bytes", std::int64_t{knobs.chunk_bytes}}}}));
   return *this;
 }
 

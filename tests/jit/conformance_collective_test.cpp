@@ -28,7 +28,6 @@ Program reduce_and_write(int ranks, Reduction reduction, DType dtype) {
 Schedule fused(const std::string& name, const jit::Algorithm& algorithm, int channels) {
   Knobs knobs;
   knobs.algorithm = algorithm.name;
-  knobs.protocol = algorithm.protocol;
   knobs.channels = channels;
   Schedule schedule("fused " + std::string(algorithm.name));
   schedule.split("total").reorder("total.all_gather", {"x.new"}).dead();

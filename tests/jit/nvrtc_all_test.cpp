@@ -106,7 +106,7 @@ struct Unit {
 std::string whole_prelude() {
   std::set<std::string_view> headers;
   for (const jit::Algorithm* algorithm : jit::algorithms()) headers.insert(algorithm->header);
-  std::string text = jit::prelude("cuda", "");
+  std::string text = jit::prelude("cuda", {});
   for (const std::string_view header : headers)
     text += std::string(jit::device::file(header)) + "\n";
   return text;

@@ -98,13 +98,18 @@ TEST_CASE("knobs have ranges") {
         "'threads' is 2048; it must be a multiple of 32 up to 1024, or 0");
   CHECK(with({"", "", 0, 0, 12}) == "'vector_bytes' is 12; it must be 4, 8, 16, 32 or 64, or 0");
   CHECK(refusal([&] {
-          (void)with({"ring", "", 0, 0, 0});
-        }) == "fuse: 'algorithm' is 'ring'; it takes 'direct'");
+          (void)with({"mesh", "", 0, 0, 0});
+        }) == "fuse: 'algorithm' is 'mesh'; it takes 'direct', 'ring', 'tree'");
   CHECK(refusal([&] {
-          (void)with({"", "ll", 0, 0, 0});
-        }) == "fuse: 'protocol' is 'll'; it takes 'simple'");
-  CHECK(refusal([] { (void)kernel({"m.new"}, "send"); }) ==
-        "fuse: 'kind' is 'send'; it takes 'computation', 'all_reduce'");
+          (void)with({"", "ll64", 0, 0, 0});
+        }) == "fuse: 'protocol' is 'll64'; it takes 'simple', 'll', 'll128'");
+  for (const int bytes : {512, 3000, 1 << 21, -1}) {
+    CHECK(with({"", "", 0, 0, 0, bytes}) ==
+          "'chunk_bytes' is " + std::to_string(bytes) +
+              "; it must be a power of two from 1024 to 1048576, or 0");
+  }
+  CHECK_THAT(refusal([] { (void)kernel({"m.new"}, "gather"); }),
+             Contains("fuse: 'kind' is 'gather'; it takes 'computation', 'all_reduce', "));
 }
 
 TEST_CASE("operands are no work for a kernel") {
@@ -234,14 +239,14 @@ TEST_CASE("an all_reduce kernel takes one collective on each side") {
         "reduce_scatter and one all_gather");
 }
 
-TEST_CASE("an all_reduce kernel takes no other collective and no reduction") {
+TEST_CASE("an all_reduce kernel takes no other collective and no reduction of a part") {
   Momentum step;
-  step.p.output("y", sum(step.w).named("y"));
+  const Value rows = step.p.input("rows", f32, {2, step.n}, replicated);
+  step.p.output("y", sum(rows, {0}).named("y"));
   CHECK(reason(step.p, Schedule(on_slices).fuse("k", "all_reduce",
                                                 {"avg.reduce_scatter", "w.all_gather", "y"})) ==
         "'y' (reduction) cannot be in a kernel of kind 'all_reduce', which takes a reduce_scatter, "
-        "pointwise ops, an "
-        "all_gather and updates");
+        "pointwise ops, reductions of all that is sliced, an all_gather and updates");
 }
 
 TEST_CASE("a collective that nothing needs is no part of a kernel") {

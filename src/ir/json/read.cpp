@@ -105,13 +105,15 @@ Mesh read_mesh(const JsonElement& element) {
 }
 
 Knobs read_knobs(const JsonElement& element) {
-  element.require_object({"algorithm", "protocol", "channels", "threads", "vector_bytes"});
+  element.require_object(
+      {"algorithm", "protocol", "channels", "threads", "vector_bytes", "chunk_bytes"});
   Knobs knobs;
   if (const auto knob = element.find("algorithm")) knobs.algorithm = knob->name();
   if (const auto knob = element.find("protocol")) knobs.protocol = knob->name();
   if (const auto knob = element.find("channels")) knobs.channels = knob->small_integer(1);
   if (const auto knob = element.find("threads")) knobs.threads = knob->small_integer(1);
   if (const auto knob = element.find("vector_bytes")) knobs.vector_bytes = knob->small_integer(1);
+  if (const auto knob = element.find("chunk_bytes")) knobs.chunk_bytes = knob->small_integer(1);
   return knobs;
 }
 
@@ -332,7 +334,7 @@ class Reader {
   static Fusion::Kind read_kind(const JsonElement& element) {
     const std::string text = element.string();
     std::vector<std::string> known;
-    for (const Fusion::Kind kind : {Fusion::Kind::computation, Fusion::Kind::all_reduce}) {
+    for (const Fusion::Kind kind : fusion_kinds) {
       if (to_string(kind) == text) return kind;
       known.emplace_back(to_string(kind));
     }

@@ -165,6 +165,7 @@ class Writer {
       if (knobs.channels != 0) kernel["knobs"]["channels"] = knobs.channels;
       if (knobs.threads != 0) kernel["knobs"]["threads"] = knobs.threads;
       if (knobs.vector_bytes != 0) kernel["knobs"]["vector_bytes"] = knobs.vector_bytes;
+      if (knobs.chunk_bytes != 0) kernel["knobs"]["chunk_bytes"] = knobs.chunk_bytes;
       kernels.push_back(std::move(kernel));
     }
     return kernels;

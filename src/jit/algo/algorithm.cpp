@@ -1,4 +1,4 @@
-// The table of algorithms.
+// The tables of algorithms and protocols.
 #include "jit/algo/algorithm.h"
 
 #include "coconet/error.h"
@@ -7,26 +7,42 @@ namespace coconet::jit {
 
 namespace {
 
-constexpr const Algorithm* table[] = {
-#define COCONET_ALGORITHM(name) &name##_algorithm,
-#include "jit/algo/algorithms.def"
+constexpr const Algorithm* algorithm_table[] = {
+#define COCONET_ALGORITHM(name, summary) &name##_algorithm,
+#include "sched/algorithms.def"
 #undef COCONET_ALGORITHM
 };
+constexpr const Protocol* protocol_table[] = {
+#define COCONET_PROTOCOL(name, summary) &name##_protocol,
+#include "sched/algorithms.def"
+#undef COCONET_PROTOCOL
+};
+
+template <class Row>
+const Row& find(std::span<const Row* const> table, std::string_view what, std::string_view name) {
+  std::string known;
+  for (const Row* row : table) {
+    if (name.empty() || row->name == name) return *row;
+    known += (known.empty() ? "" : ", ") + std::string(row->name);
+  }
+  throw ScheduleError("there is no " + std::string(what) + " '" + std::string(name) +
+                      "'; known are " + known);
+}
 
 }  // namespace
 
 std::span<const Algorithm* const> algorithms() {
-  return table;
+  return algorithm_table;
+}
+const Algorithm& find_algorithm(std::string_view name) {
+  return find<Algorithm>(algorithm_table, "collective algorithm", name);
 }
 
-const Algorithm& find_algorithm(std::string_view name) {
-  std::string known;
-  for (const Algorithm* algorithm : table) {
-    if (name.empty() || algorithm->name == name) return *algorithm;
-    known += (known.empty() ? "" : ", ") + std::string(algorithm->name);
-  }
-  throw ScheduleError("there is no collective algorithm '" + std::string(name) + "'; known are " +
-                      known);
+std::span<const Protocol* const> protocols() {
+  return protocol_table;
+}
+const Protocol& find_protocol(std::string_view name) {
+  return find<Protocol>(protocol_table, "protocol", name);
 }
 
 std::string_view device_operator(Reduction reduction) {

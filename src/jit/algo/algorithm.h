@@ -1,7 +1,8 @@
-// Algorithms: skeletons of collectives over peer memory, as kernel text with holes for the computation. Adding
-// one is a row in algorithms.def, a file here and a header in device/.
+// Algorithms and protocols of the collectives inside kernels: what the device prelude calls them, and what memory they
+// need. Adding an algorithm is a row in sched/algorithms.def, a file here and its topology in device/.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,38 +11,41 @@
 
 namespace coconet::jit {
 
-/// What a skeleton needs to know of its kernel.
-struct Skeleton {
-  int ranks = 1;      ///< ranks along the axis
-  std::string width;  ///< the lanes of an access, in the loop: "N"
-};
-
+/// How ranks are linked when they send each other chunks.
 struct Algorithm {
   std::string_view name;
-  std::string_view protocol;  ///< the synchronisation protocol that it is written for
-  std::string_view header;    ///< the prelude header that its text uses, in device/
-
-  /// Text before the loop: after it, every rank's operand may be read.
-  std::string (*open)();
-  /// Expression: a vector of the reduction of all ranks' `pointers` at `index`.
-  std::string (*reduce)(const Skeleton& skeleton, Reduction reduction, const std::string& pointers,
-                        const std::string& index);
-  /// Statement: writes vector `value` to all ranks' `pointers` at `index`.
-  std::string (*gather)(const Skeleton& skeleton, const std::string& pointers,
-                        const std::string& index, const std::string& value);
-  /// Text after the loop: after it, every rank's results are complete and all operands may be overwritten.
-  std::string (*close)();
+  std::string_view topology;  ///< the prelude's type
+  std::string_view header;    ///< the prelude header that has it, in device/
+  int boxes;                  ///< mailboxes of a block, for each rank of the group
+  int trees;                  ///< the prelude's TREES: chunks go through them in turn
 };
 
 [[nodiscard]] std::span<const Algorithm* const> algorithms();
 /// The algorithm called `name`; the first of the table when `name` is empty. Throws ScheduleError.
 [[nodiscard]] const Algorithm& find_algorithm(std::string_view name);
 
+/// How a chunk lies in a mailbox. Its name is the prelude's type, too.
+struct Protocol {
+  std::string_view name;
+  /// Bytes of a slot for a chunk of `elements` of `size` bytes.
+  std::size_t (*slot_bytes)(std::size_t elements, std::size_t size);
+};
+
+[[nodiscard]] std::span<const Protocol* const> protocols();
+/// The protocol called `name`; the first of the table when `name` is empty. Throws ScheduleError.
+[[nodiscard]] const Protocol& find_protocol(std::string_view name);
+
+/// The prelude's SLOTS: chunks that a mailbox holds.
+inline constexpr std::size_t mailbox_slots = 2;
+
 /// The prelude's name of a reduction's operator: "sum_of". Mean is a sum that the caller divides.
 [[nodiscard]] std::string_view device_operator(Reduction reduction);
 
-#define COCONET_ALGORITHM(name) extern const Algorithm name##_algorithm;
-#include "jit/algo/algorithms.def"
+#define COCONET_ALGORITHM(name, summary) extern const Algorithm name##_algorithm;
+#include "sched/algorithms.def"
 #undef COCONET_ALGORITHM
+#define COCONET_PROTOCOL(name, summary) extern const Protocol name##_protocol;
+#include "sched/algorithms.def"
+#undef COCONET_PROTOCOL
 
 }  // namespace coconet::jit

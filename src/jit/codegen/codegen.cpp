@@ -7,14 +7,7 @@
 namespace coconet::jit {
 
 KernelText generate(const sched::Plan& plan, const sched::KernelStep& step) {
-  switch (step.kind) {
-    case sched::KernelStep::Kind::reduction:
-      return write_reduction(plan, step);
-    case sched::KernelStep::Kind::computation:
-    case sched::KernelStep::Kind::all_reduce:
-      break;
-  }
-  return write_pointwise(plan, step);
+  return step.is_reduction() ? write_reduction(plan, step) : write_pointwise(plan, step);
 }
 
 std::vector<KernelText> generate(const sched::Plan& plan) {
@@ -26,17 +19,16 @@ std::vector<KernelText> generate(const sched::Plan& plan) {
   return kernels;
 }
 
-std::string prelude(std::string_view target, std::string_view header) {
+std::string prelude(std::string_view target, const std::vector<std::string>& headers) {
+  std::vector<std::string> names = {"types.h", std::string(target) + ".h", "common.h"};
+  names.insert(names.end(), headers.begin(), headers.end());
   std::string text;
-  for (const std::string& name : {std::string("types.h"), std::string(target) + ".h",
-                                  std::string("common.h"), std::string(header)}) {
-    if (!name.empty()) text += std::string(device::file(name)) + "\n";
-  }
+  for (const std::string& name : names) text += std::string(device::file(name)) + "\n";
   return text;
 }
 
 std::string complete_source(const KernelText& kernel, std::string_view target) {
-  return prelude(target, kernel.header) + kernel.source;
+  return prelude(target, kernel.headers) + kernel.source;
 }
 
 std::string op_at_line(std::string_view source, int line) {

@@ -24,7 +24,10 @@ struct KernelArgument {
     inner,    ///< reduction: elements that each result combines
     number,   ///< the weak value `value`, as a double
     mode,     ///< the prelude's VECTORIZE and STREAMING
-    sync      ///< the prelude's Sync<ranks>: ranks + 6 words
+    sync,     ///< the prelude's Sync<ranks>: ranks + 7 words
+    totals,   ///< the prelude's Totals<ranks, reductions>: ranks + 1 words
+    slices,   ///< the prelude's Slices: 5 words
+    mail      ///< the prelude's Mail<ranks>: ranks + 4 words
   };
   Kind kind = Kind::pointer;
   std::string name;  ///< the field's name in the text
@@ -38,9 +41,12 @@ struct KernelText {
   std::string name;  ///< the step's
   std::string
       entry;  ///< the entry point's symbol; never a word of C++ or a function of its library
-  std::string source;  ///< without the prelude
-  std::string header;  ///< the algorithm's prelude header in device/, or empty
+  std::string source;                ///< without the prelude
+  std::vector<std::string> headers;  ///< prelude headers in device/ beside those of every kernel
   std::vector<KernelArgument> arguments;
+  int barriers = 0;  ///< epochs of `Sync` that a launch uses
+  bool linear =
+      true;  ///< all tensors lie in memory as the domain does; else the kernel goes row by row
 };
 
 /// Generates the text of `step`. Throws ScheduleError for knobs that name no algorithm or protocol.
@@ -54,8 +60,8 @@ struct KernelText {
 [[nodiscard]] KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks,
                                                  int results);
 
-/// What every kernel of `target` ("host" or "cuda") is written over, and the algorithm's `header` if it is not empty.
-[[nodiscard]] std::string prelude(std::string_view target, std::string_view header);
+/// What every kernel of `target` ("host" or "cuda") is written over, and the further `headers`.
+[[nodiscard]] std::string prelude(std::string_view target, const std::vector<std::string>& headers);
 
 /// The prelude followed by the kernel: what a compiler is given.
 [[nodiscard]] std::string complete_source(const KernelText& kernel, std::string_view target);

@@ -116,7 +116,11 @@ std::string identifier(std::string_view text) {
       "this", "DEVICE", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE", "reduce_ranks",
       "store_ranks", "rank_barrier", "to_float", "is_leader", "alone", "throw", "true", "try",
       "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while",
-      "and", "or", "not", "xor"};
+      "and", "or", "not", "xor",
+      "at", "combined", "owner", "own", "make", "keep", "value", "simple", "ll", "ll128", "ring",
+      "star", "tree", "Mail", "Slices", "Totals", "exchange", "load_slice", "store_slice",
+      "in_rows", "widened", "no_totals", "fold", "block_total", "put_total", "all_totals",
+      "grid_barrier", "total_type"};
   // clang-format on
   std::string name(text);
   for (char& c : name) {

@@ -28,9 +28,10 @@ using sched::BufferId;
 KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& step)
     : plan_(plan),
       step_(step),
-      ranks_(step.kind == sched::KernelStep::Kind::all_reduce
-                 ? plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size
-                 : 1),
+      loads_(step.loads()),
+      stores_(step.stores()),
+      ranks_(step.is_collective ? plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size
+                                : 1),
       users_(plan.graph.users()),
       names_{step.name + "_kernel", step.name + "_kernel_block"} {}
 
@@ -84,8 +85,12 @@ bool KernelWriter::all_linear() const {
   const auto linear = [&](const auto& access) {
     return is_linear(buffer(access.buffer).shape, buffer(access.buffer).layout);
   };
-  return std::all_of(step_.loads.begin(), step_.loads.end(), linear) &&
-         std::all_of(step_.stores.begin(), step_.stores.end(), linear);
+  const auto all_of = [&](const auto& accesses) {
+    return std::all_of(accesses.begin(), accesses.end(), linear);
+  };
+  return std::all_of(step_.phases.begin(), step_.phases.end(), [&](const auto& phase) {
+    return all_of(phase.loads) && all_of(phase.stores);
+  });
 }
 
 std::string KernelWriter::linear_index(BufferId id) {
@@ -102,8 +107,8 @@ std::string KernelWriter::linear_index(BufferId id) {
 }
 
 ValueId KernelWriter::resolve(ValueId value) const {
-  const bool loaded = std::any_of(step_.loads.begin(), step_.loads.end(), [&](const auto& load) {
-    return load.value == value && !load.from_peers;
+  const bool loaded = std::any_of(loads_.begin(), loads_.end(), [&](const auto& load) {
+    return load.value == value && !load.combined;
   });
   if (!loaded && graph().at(value).op == Op::update) return resolve(graph().at(value).operands[1]);
   return value;
@@ -203,9 +208,9 @@ bool KernelWriter::can_inline(ValueId value) const {
     if (row == nullptr || !reads_once(row->device)) return false;
     reads += static_cast<int>(std::count(node.operands.begin(), node.operands.end(), value));
   }
-  const bool is_stored =
-      std::any_of(step_.stores.begin(), step_.stores.end(),
-                  [&](const auto& store) { return resolve(store.value) == value; });
+  const bool is_stored = std::any_of(stores_.begin(), stores_.end(), [&](const auto& store) {
+    return resolve(store.value) == value;
+  });
   return reads == 1 && !is_stored;
 }
 
@@ -222,14 +227,20 @@ std::string KernelWriter::label(ValueId value) const {
                  (node.origin.empty() ? "" : ", by " + node.origin));
 }
 
-std::string KernelWriter::compute_members(const std::string& indent) {
+void KernelWriter::begin_phase(const std::set<ValueId>& kept) {
+  inlined_.clear();
+  defined_ = kept;
+}
+
+std::string KernelWriter::compute_members(const std::vector<ValueId>& members,
+                                          const std::string& indent, bool inlining) {
   constexpr std::size_t longest_inlined = 60;
   std::string text;
-  for (const ValueId member : step_.members) {
+  for (const ValueId member : members) {
     const Node& node = graph().at(member);
     if (!ir::is_elementwise(node.op)) continue;
     const std::string value = expression(member);
-    if (can_inline(member) && value.size() <= longest_inlined) {
+    if (inlining && can_inline(member) && value.size() <= longest_inlined) {
       inlined_[member] = value;
       continue;
     }
@@ -247,7 +258,7 @@ std::string KernelWriter::number_variables() const {
   return text;
 }
 
-KernelText KernelWriter::finish(const std::string& body, const std::string& header) const {
+KernelText KernelWriter::finish(const std::string& body, std::vector<std::string> headers) const {
   std::string source = comment("kernel " + step_.name + " of program " + graph().name + " on " +
                                graph().mesh.str()) +
                        "\n";
@@ -270,6 +281,16 @@ KernelText KernelWriter::finish(const std::string& body, const std::string& head
       case KernelArgument::Kind::sync:
         source += "  Sync<" + std::to_string(ranks_) + "> " + argument.name + ";";
         break;
+      case KernelArgument::Kind::totals:
+        source += "  Totals<" + std::to_string(ranks_) + ", " +
+                  std::to_string(step_.reductions().size()) + "> " + argument.name + ";";
+        break;
+      case KernelArgument::Kind::slices:
+        source += "  Slices " + argument.name + ";";
+        break;
+      case KernelArgument::Kind::mail:
+        source += "  Mail<" + std::to_string(ranks_) + "> " + argument.name + ";";
+        break;
       default:
         source += "  index_t " + argument.name + ";";
         break;
@@ -277,7 +298,14 @@ KernelText KernelWriter::finish(const std::string& body, const std::string& head
     source += "\n";
   }
   source += "};\n\n" + body + "KERNEL_ENTRY(" + entry() + ")\n";
-  return {step_.name, entry(), std::move(source), header, arguments_};
+  const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
+  return {step_.name,
+          entry(),
+          std::move(source),
+          std::move(headers),
+          arguments_,
+          barriers,
+          step_.is_reduction() || all_linear()};
 }
 
 }  // namespace coconet::jit

@@ -42,9 +42,12 @@ class KernelWriter {
 
   /// Says that `value` is held in `variable(value)` from here on.
   void define(ir::ValueId value) { defined_.insert(value); }
-  /// Statements that compute all elementwise members, each line starting with `indent`; the text of those that are
-  /// read once is kept for their reader instead.
-  std::string compute_members(const std::string& indent);
+  /// Statements that compute the elementwise ones of `members`, each line starting with `indent`; with `inlining`, the
+  /// text of those that are read once is kept for their reader instead.
+  std::string compute_members(const std::vector<ir::ValueId>& members, const std::string& indent,
+                              bool inlining = true);
+  /// Forgets the variables of the phase before but for those of `kept`.
+  void begin_phase(const std::set<ir::ValueId>& kept);
   /// `value` in its computation type: a variable, a literal, or an expression.
   std::string read(ir::ValueId value, DType context);
   /// The value that `value` stands for inside the kernel: what an update writes.
@@ -57,7 +60,8 @@ class KernelWriter {
   [[nodiscard]] std::string label(ir::ValueId value) const;
 
   /// Puts together comment, argument block and body. `setup` is text before the body's loop that numbers need.
-  [[nodiscard]] KernelText finish(const std::string& body, const std::string& header) const;
+  [[nodiscard]] KernelText finish(const std::string& body,
+                                  std::vector<std::string> headers = {}) const;
   /// Statements that make variables of the numbers read so far.
   [[nodiscard]] std::string number_variables() const;
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -71,6 +75,8 @@ class KernelWriter {
 
   const sched::Plan& plan_;
   const sched::KernelStep& step_;
+  std::vector<sched::KernelStep::Load> loads_;    ///< of all phases
+  std::vector<sched::KernelStep::Store> stores_;  ///< the same
   int ranks_;
   std::vector<std::vector<ir::ValueId>> users_;
   std::set<std::string> names_;

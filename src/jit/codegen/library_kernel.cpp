@@ -28,7 +28,7 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   text.name = "library_" + name + "_" + std::string(to_string(dtype)) + "_" +
               std::to_string(ranks) + "_to_" + std::to_string(results);
   text.entry = text.name + "_kernel";
-  text.header = find_algorithm("direct").header;
+  text.headers = {"direct.h"};
   std::string& s = text.source;
   s += "// kernel of a library collective: the " + name + " of " + type + " on " +
        std::to_string(ranks) + " ranks\n";

@@ -17,8 +17,9 @@ class ReductionKernel {
  public:
   ReductionKernel(const sched::Plan& plan, const sched::KernelStep& step)
       : writer_(plan, step),
-        step_(step),
-        reduction_(plan.graph.at(step.members.back())),
+        phase_(step.phases.front()),
+        reduced_(phase_.reductions.front()),
+        reduction_(plan.graph.at(reduced_)),
         contiguous_(loads_linear() && reduces_trailing_dims()) {}
 
   KernelText write() {
@@ -26,6 +27,8 @@ class ReductionKernel {
         writer_.argument({KernelArgument::Kind::outputs, "outputs", -1, -1, 0});
     const std::string inner = writer_.argument({KernelArgument::Kind::inner, "inner", -1, -1, 0});
     const std::string type(compute_type(reduction_.dtype));
+    const std::string combined(device_operator(reduction_.attributes.reduction));
+    const std::string accumulated = "total_type<" + combined + ", " + type + ">::type";
     const std::string kept = contiguous_ ? "" : coordinates("o", false, "    ");
     const std::string element = write_element(inner);
 
@@ -33,17 +36,17 @@ class ReductionKernel {
         "DEVICE void " + writer_.entry() + "_block(const Args& a, const Block& block) {\n";
     body += writer_.number_variables();
     body += "  for (index_t o = block.index; o < " + outputs + "; o += block.count) {\n" + kept;
-    body += "    " + writer_.label(step_.members.back()) + "\n";
-    const std::string total = writer_.variable(step_.members.back());
-    body += "    const " + type + " " + total + " = block_reduce<" +
-            std::string(device_operator(reduction_.attributes.reduction)) + ", " + type +
-            ">(block, " + inner + ", [&](index_t j) -> " + type + " {\n" + element + "    });\n";
-    for (const auto& store : step_.stores) {
+    body += "    " + writer_.label(reduced_) + "\n";
+    const std::string total = writer_.variable(reduced_);
+    body += "    const auto " + total + " = " + type + "(block_reduce<" + combined + ", " +
+            accumulated + ">(block, " + inner + ", [&](index_t j) -> " + type + " {\n" + element +
+            "    }));\n";
+    for (const auto& store : phase_.stores) {
       body += "    if (is_leader(block)) " + writer_.pointer(store.buffer) +
               "[o] = " + writer_.stored(total, reduction_.dtype) + ";\n";
     }
     body += "  }\n}\n";
-    return writer_.finish(body, "");
+    return writer_.finish(body);
   }
 
  private:
@@ -53,7 +56,7 @@ class ReductionKernel {
     return std::binary_search(dims.begin(), dims.end(), dim);
   }
   [[nodiscard]] bool loads_linear() const {
-    return std::all_of(step_.loads.begin(), step_.loads.end(), [&](const auto& load) {
+    return std::all_of(phase_.loads.begin(), phase_.loads.end(), [&](const auto& load) {
       const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
       return writer_.is_linear(buffer.shape, buffer.layout);
     });
@@ -111,20 +114,21 @@ class ReductionKernel {
     const std::string indent = "      ";
     std::string text = contiguous_ ? indent + "const index_t i = o * " + inner + " + j;\n"
                                    : coordinates("j", true, indent);
-    for (const auto& load : step_.loads) {
+    for (const auto& load : phase_.loads) {
       const Node& node = writer_.graph().at(load.value);
       text += indent + "const " + std::string(compute_type(node.dtype)) + " " +
               writer_.variable(load.value) + " = wide(" + writer_.pointer(load.buffer) + "[" +
               index(load.buffer) + "]);\n";
       writer_.define(load.value);
     }
-    text += writer_.compute_members(indent);
+    text += writer_.compute_members(phase_.members, indent);
     return text + indent + "return " + writer_.read(reduction_.operands.front(), reduction_.dtype) +
            ";\n";
   }
 
   KernelWriter writer_;
-  const sched::KernelStep& step_;
+  const sched::KernelStep::Phase& phase_;
+  ValueId reduced_;
   const Node& reduction_;
   bool contiguous_;
 };

@@ -115,12 +115,42 @@ struct min_of {
   }
 };
 
+/// What totals of T are accumulated in: f32 sums of many elements keep their digits in f64.
+template <class Op, class T>
+struct total_type {
+  typedef T type;
+};
+template <>
+struct total_type<sum_of, f32> {
+  typedef f64 type;
+};
+template <>
+struct total_type<prod_of, f32> {
+  typedef f64 type;
+};
+
+/// A total for each of N lanes, nothing added yet.
+template <class Op, int N, class T>
+DEVICE vec<N, T> no_totals() {
+  vec<N, T> totals;
+  lanes<N>([&](int l) { totals[l] = Op::template identity<T>(); });
+  return totals;
+}
+
+/// The lanes' totals as one.
+template <class Op, int N, class T>
+DEVICE T fold(const vec<N, T>& totals) {
+  T total = totals[0];
+  for (int l = 1; l < N; ++l) total = Op::apply(total, totals[l]);
+  return total;
+}
+
 // ---- ranks --------------------------------------------------------------------------------------------------
 
 /// Why a kernel gave up, for the host to say: filled by the first wait that failed.
 struct Fault {
   u64 code;  // 1: a rank was late; 2: a rank failed before the kernel and said so
-  u64 phase, block, peer, expected, found;
+  u64 step, phase, block, peer, expected, found;
 };
 
 /// What R ranks need to wait for each other. Flag [block * R + peer] of a rank, one cache line each, holds twice
@@ -130,10 +160,49 @@ struct Sync {
   u64* flags[R];
   u64* own_flags;
   Fault* fault;
-  u64 epoch, rank, timeout, spin_limit;
+  u64 epoch, rank, timeout, spin_limit, step;
 };
 
 constexpr int FLAG_STRIDE = 8;
+
+/// Says why the kernel gives up, unless another wait has done so.
+template <int R>
+DEVICE void report(const Sync<R>& sync, u64 code, u64 phase, index_t block, int peer, u64 expected,
+                   u64 found) {
+  if (!claim(&sync.fault->code, code)) return;
+  sync.fault->step = sync.step;
+  sync.fault->phase = phase;
+  sync.fault->block = u64(block);
+  sync.fault->peer = u64(peer);
+  sync.fault->expected = expected;
+  sync.fault->found = found;
+}
+
+/// Looks at `*flag` with `look` until it is at least `target`, or `timeout` is over, and returns what it found.
+template <int R, class Look>
+DEVICE u64 look_until(const Sync<R>& sync, u64 target, Look look) {
+  u64 found = look();
+  u64 started = 0;
+  for (u64 looks = 1; found < target; ++looks) {
+    relax(looks, sync.spin_limit);
+    if (looks % 1024 == 0) {
+      if (started == 0) started = now();
+      if (now() - started > sync.timeout) break;
+    }
+    found = look();
+  }
+  return found;
+}
+
+/// Waits for rank `peer` to raise a flag of the barriers to `target`. False when it is late or failed.
+template <int R>
+DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 target, u64 phase,
+                          index_t block, int peer) {
+  const u64 found = look_until(sync, target, [&] { return observe(flag); });
+  const bool ok = found >= target && found != target + 1;
+  if (!ok) report(sync, found < target ? 1 : 2, phase, block, peer, target, found);
+  return ok;
+}
 
 /// Waits until every rank's block of the same index is here; what they wrote before is visible after. False, for
 /// all threads of the block, when a rank is late or failed.
@@ -145,26 +214,65 @@ DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
     const u64 target = (sync.epoch + phase) * 2;
     UNROLL
     for (int peer = 0; peer < R; ++peer) {
-      if (u64(peer) != sync.rank) signal(sync.flags[peer] + (block.index * R + sync.rank) * FLAG_STRIDE, target);
+      if (u64(peer) != sync.rank)
+        signal(sync.flags[peer] + (block.index * R + sync.rank) * FLAG_STRIDE, target);
     }
     for (int peer = 0; peer < R && ok; ++peer) {
       if (u64(peer) == sync.rank) continue;
-      const u64* flag = sync.own_flags + (block.index * R + peer) * FLAG_STRIDE;
-      u64 found = observe(flag);
-      u64 started = 0;
-      for (u64 looks = 1; found < target; ++looks) {
-        relax(looks, sync.spin_limit);
-        if (looks % 1024 == 0) {
-          if (started == 0) started = now();
-          if (now() - started > sync.timeout) break;
-        }
-        found = observe(flag);
-      }
-      ok = found >= target && found != target + 1;
-      if (!ok && sync.fault->code == 0) {
-        *sync.fault = Fault{found < target ? 1u : 2u, phase, u64(block.index), u64(peer), target, found};
-      }
+      ok = wait_for_rank(sync, sync.own_flags + (block.index * R + peer) * FLAG_STRIDE, target,
+                         phase, block.index, peer);
     }
   }
   return all_in_block(block, ok);
+}
+
+/// The same for all blocks of all ranks.
+template <int R>
+DEVICE bool grid_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
+  block_barrier(block);
+  const u64 target = (sync.epoch + phase) * 2;
+  if (is_leader(block)) {
+    UNROLL
+    for (int peer = 0; peer < R; ++peer) {
+      signal(sync.flags[peer] + (block.index * R + sync.rank) * FLAG_STRIDE, target);
+    }
+  }
+  bool ok = true;
+  for_each_thread(block, block.count * R, [&](index_t flag) {
+    if (flag == block.index * R + index_t(sync.rank)) return;
+    ok = ok && wait_for_rank(sync, sync.own_flags + flag * FLAG_STRIDE, target, phase, flag / R,
+                             int(flag % R));
+  });
+  return all_in_block(block, ok);
+}
+
+/// Where the blocks of all ranks leave their totals for each other: at every rank, words [2][COUNT][R][blocks], of which
+/// launches use the halves in turn, so that a rank may begin the next launch while another still reads.
+template <int R, int COUNT>
+struct Totals {
+  u64* of[R];
+  u64 turn;
+};
+
+/// Hands total `index` of this block to all ranks; the `grid_barrier` after it completes them.
+template <int R, int COUNT, class T>
+DEVICE void put_total(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
+                      int index, T total) {
+  if (!is_leader(block)) return;
+  const index_t at =
+      (((totals.turn & 1) * COUNT + index) * R + index_t(sync.rank)) * block.count + block.index;
+  UNROLL
+  for (int peer = 0; peer < R; ++peer) *reinterpret_cast<T*>(totals.of[peer] + at) = total;
+}
+
+/// Total `index` of all blocks and ranks, combined in the order of the ranks and of their blocks.
+template <class Op, class T, int R, int COUNT>
+DEVICE T all_totals(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
+                    int index) {
+  const u64* const all =
+      totals.of[sync.rank] + ((totals.turn & 1) * COUNT + index) * R * block.count;
+  T total = *reinterpret_cast<const T*>(all);
+  for (index_t i = 1; i < R * block.count; ++i)
+    total = Op::apply(total, *reinterpret_cast<const T*>(all + i));
+  return total;
 }

@@ -162,22 +162,35 @@ DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
   for (index_t i = bulk + first; i < count; i += step) f(width<1, false>{}, i);
 }
 
+/// Calls f(i) for [0, count), strided over the threads of the block.
+template <class F>
+DEVICE void for_each_thread(const Block& block, index_t count, F f) {
+  for (index_t i = block.thread; i < count; i += block.threads) f(i);
+}
+
+/// The threads' totals as one, combined in an order that depends on the block alone; all threads get it.
+template <class Op, class T>
+DEVICE T block_total(const Block& block, T total) {
+  __shared__ T of_warp[32];
+  for (int step = 16; step > 0; step /= 2) {
+    total = Op::apply(total, T(__shfl_down_sync(0xffffffffu, total, step)));
+  }
+  block_barrier(block);
+  if (block.thread % 32 == 0) of_warp[block.thread / 32] = total;
+  block_barrier(block);
+  T all = of_warp[0];
+  for (int warp = 1; warp < block.threads / 32; ++warp) all = Op::apply(all, of_warp[warp]);
+  return all;
+}
+
 /// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` and the block alone; all threads
 /// get the result.
 template <class Op, class T, class F>
 DEVICE T block_reduce(const Block& block, index_t count, F f) {
-  __shared__ T of_warp[32];
   T partial = Op::template identity<T>();
-  for (index_t i = block.thread; i < count; i += block.threads) partial = Op::apply(partial, f(i));
-  for (int step = 16; step > 0; step /= 2) {
-    partial = Op::apply(partial, T(__shfl_down_sync(0xffffffffu, partial, step)));
-  }
-  block_barrier(block);
-  if (block.thread % 32 == 0) of_warp[block.thread / 32] = partial;
-  block_barrier(block);
-  T total = of_warp[0];
-  for (int warp = 1; warp < block.threads / 32; ++warp) total = Op::apply(total, of_warp[warp]);
-  return total;
+  for (index_t i = block.thread; i < count; i += block.threads)
+    partial = Op::apply(partial, T(f(i)));
+  return block_total<Op>(block, partial);
 }
 
 // ---- waiting for other ranks --------------------------------------------------------------------------------
@@ -197,5 +210,20 @@ DEVICE void signal(u64* flag, u64 value) {
 DEVICE u64 observe(const u64* flag) {
   u64 value;
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(flag) : "memory");
+  return value;
+}
+
+/// Sets `*word` to `value` if it is zero; whether this call did so. The host sees it.
+DEVICE bool claim(u64* word, u64 value) {
+  return atomicCAS_system(word, 0ull, value) == 0;
+}
+
+/// A word that holds its own flag: written and read whole, and ordered with nothing else.
+DEVICE void store_relaxed(u64* word, u64 value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+DEVICE u64 load_relaxed(const u64* word) {
+  u64 value;
+  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
   return value;
 }

@@ -171,6 +171,18 @@ DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
   for (; i < end; ++i) f(width<1, false>{}, i);
 }
 
+/// Calls f(i) for [0, count), shared out among the lanes of the block.
+template <class F>
+DEVICE void for_each_thread(const Block&, index_t count, F f) {
+  for (index_t i = 0; i < count; ++i) f(i);
+}
+
+/// The lanes' totals as one, which all lanes get.
+template <class Op, class T>
+DEVICE T block_total(const Block&, T total) {
+  return total;
+}
+
 /// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` alone; all lanes get the result.
 template <class Op, class T, class F>
 DEVICE T block_reduce(const Block&, index_t count, F f) {
@@ -179,9 +191,9 @@ DEVICE T block_reduce(const Block&, index_t count, F f) {
   for (int l = 0; l < W; ++l) partial[l] = Op::template identity<T>();
   index_t i = 0;
   for (; i + W <= count; i += W) {
-    for (int l = 0; l < W; ++l) partial[l] = Op::apply(partial[l], f(i + l));
+    for (int l = 0; l < W; ++l) partial[l] = Op::apply(partial[l], T(f(i + l)));
   }
-  for (int l = 0; i + l < count; ++l) partial[l] = Op::apply(partial[l], f(i + l));
+  for (int l = 0; i + l < count; ++l) partial[l] = Op::apply(partial[l], T(f(i + l)));
   for (int step = W / 2; step > 0; step /= 2) {
     for (int l = 0; l < step; ++l) partial[l] = Op::apply(partial[l], partial[l + step]);
   }
@@ -218,3 +230,18 @@ DEVICE void relax(u64 looks, u64 spin_limit) {
 
 DEVICE void signal(u64* flag, u64 value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
 DEVICE u64 observe(const u64* flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
+
+/// Sets `*word` to `value` if it is zero; whether this call did so.
+DEVICE bool claim(u64* word, u64 value) {
+  u64 expected = 0;
+  return __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE);
+}
+
+/// A word that holds its own flag: written and read whole, and ordered with nothing else.
+DEVICE void store_relaxed(u64* word, u64 value) {
+  __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+DEVICE u64 load_relaxed(const u64* word) {
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+}

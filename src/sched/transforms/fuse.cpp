@@ -2,13 +2,21 @@
 // directly or through further pointwise ops. The rules are in sched/kernels.cpp.
 //
 // Kinds:
-//   computation  pointwise ops and updates over one domain
-//   all_reduce   reduce_scatter, computation on the slice, all_gather, and the updates of what was gathered
+//   computation     pointwise ops and updates over one domain
+//   all_reduce      reduce_scatter, computation on the slice, all_gather, and the updates of what was gathered; or reduce,
+//                   computation, broadcast; or an all_reduce alone
+//   reduce_scatter  reduce_scatter and computation on the slice
+//   all_gather      computation on the slice, all_gather, and the updates of what was gathered
+//   reduce          reduce and computation
+//   broadcast       computation, broadcast, and the updates of what was broadcast
+// Computation on slices may hold reductions over all that is sliced, as LAMB's norms.
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 #include "coconet/error.h"
 #include "sched/kernels.h"
+#include "sched/knobs.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -22,9 +30,21 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-constexpr std::string_view kinds[] = {"computation", "all_reduce"};
-constexpr std::string_view algorithms[] = {"", "direct"};
-constexpr std::string_view protocols[] = {"", "simple"};
+constexpr std::string_view kinds[] = {"computation", "all_reduce", "reduce_scatter",
+                                      "all_gather",  "reduce",     "broadcast"};
+// The table's rows, after "" for the default.
+constexpr std::string_view algorithms[] = {
+    "",
+#define COCONET_ALGORITHM(name, summary) #name,
+#include "sched/algorithms.def"
+#undef COCONET_ALGORITHM
+};
+constexpr std::string_view protocols[] = {
+    "",
+#define COCONET_PROTOCOL(name, summary) #name,
+#include "sched/algorithms.def"
+#undef COCONET_PROTOCOL
+};
 
 constexpr Parameter parameters[] = {
     {"kernel", Parameter::Kind::text, true, "", {}, "the kernel's name, a C identifier"},
@@ -56,32 +76,36 @@ constexpr Parameter parameters[] = {
      "0",
      {},
      "knob: bytes of a vector access, 4, 8, 16, 32 or 64; 0: automatic"},
+    {"chunk_bytes",
+     Parameter::Kind::integer,
+     false,
+     "0",
+     {},
+     "knob: bytes that ranks send each other at a time, a power of two from 1024 to 1048576; 0: "
+     "automatic"},
 };
+
+/// `value` as the int that a knob is; what no int holds is no legal value either.
+int knob_of(std::int64_t value) {
+  return static_cast<int>(std::clamp<std::int64_t>(value, std::numeric_limits<int>::min(),
+                                                   std::numeric_limits<int>::max()));
+}
 
 Knobs read_knobs(const Step& step) {
   Knobs knobs;
   knobs.algorithm = step.text("algorithm");
   knobs.protocol = step.text("protocol");
-  const std::int64_t channels = step.integer("channels");
-  const std::int64_t threads = step.integer("threads");
-  const std::int64_t vector_bytes = step.integer("vector_bytes");
-  if (channels < 0 || channels > 1024) {
-    throw ScheduleError("'channels' is " + std::to_string(channels) +
-                        "; it must be 1 to 1024, or 0");
-  }
-  if (threads < 0 || threads > 1024 || threads % 32 != 0) {
-    throw ScheduleError("'threads' is " + std::to_string(threads) +
-                        "; it must be a multiple of 32 up to 1024, or 0");
-  }
-  if (vector_bytes != 0 && vector_bytes != 4 && vector_bytes != 8 && vector_bytes != 16 &&
-      vector_bytes != 32 && vector_bytes != 64) {
-    throw ScheduleError("'vector_bytes' is " + std::to_string(vector_bytes) +
-                        "; it must be 4, 8, 16, 32 or 64, or 0");
-  }
-  knobs.channels = static_cast<int>(channels);
-  knobs.threads = static_cast<int>(threads);
-  knobs.vector_bytes = static_cast<int>(vector_bytes);
+  knobs.channels = knob_of(step.integer("channels"));
+  knobs.threads = knob_of(step.integer("threads"));
+  knobs.vector_bytes = knob_of(step.integer("vector_bytes"));
+  knobs.chunk_bytes = knob_of(step.integer("chunk_bytes"));
+  check_knobs(knobs);
   return knobs;
+}
+
+Fusion::Kind read_kind(const Step& step) {
+  return *std::find_if(std::begin(ir::fusion_kinds), std::end(ir::fusion_kinds),
+                       [&](Fusion::Kind kind) { return to_string(kind) == step.text("kind"); });
 }
 
 std::string read_name(const Graph& graph, const Step& step) {
@@ -128,15 +152,23 @@ bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& me
                      [&](ValueId id) { return before.contains(id); });
 }
 
-/// Adds the pointwise ops that `members` read, directly or through further ones. What is needed elsewhere too joins
-/// only where the kernel can hand it out: in the kernel's domain, and not if the kernel would have to wait for what is
+/// Adds the pointwise ops that `members` read, directly or through further ones, and the reductions that a kernel of
+/// `kind` can hold. What is needed elsewhere too joins only where the kernel can hand it out: in the kernel's domain, or
+/// as a single element that it computes from its own reductions; and not if the kernel would have to wait for what is
 /// computed from it.
-void add_operands(const Graph& graph, std::set<ValueId>& members) {
+void add_operands(const Graph& graph, Fusion::Kind kind, std::set<ValueId>& members) {
   const auto users = graph.users();
-  const auto scatter = std::find_if(members.begin(), members.end(), [&](ValueId id) {
-    return graph.at(id).op == Op::reduce_scatter;
-  });
-  const Node& domain = graph.at(scatter != members.end() ? *scatter : *members.rbegin());
+  const Collective collective = find_collective(graph, kind, members);
+  const ValueId domain_id = collective.domain >= 0 ? collective.domain : *members.rbegin();
+  const Node& domain = graph.at(domain_id);
+  const auto reduced = [&](ValueId id) { return reduces_domain(graph, collective, id); };
+  const std::set<ValueId> from_reductions = [&] {
+    std::set<ValueId> reductions;
+    for (ValueId id = 0; id < graph.size(); ++id) {
+      if (reduced(id)) reductions.insert(id);
+    }
+    return descendants(graph, reductions);
+  }();
   std::vector<bool> awaited(graph.nodes.size(), false);  // outside, and a member needs it
   for (ValueId id = graph.size() - 1; id >= 0; --id) {
     if (members.contains(id)) continue;
@@ -145,16 +177,18 @@ void add_operands(const Graph& graph, std::set<ValueId>& members) {
     bool read = false;
     bool waits = false;
     for (const ValueId user : users[static_cast<std::size_t>(id)]) {
-      const bool inside = members.contains(user) && graph.at(user).op != Op::reduce_scatter;
+      const bool inside = members.contains(user) && user != collective.combine;
       read = read || inside;
       shared = shared || !inside;
       waits = waits || awaited[static_cast<std::size_t>(user)] ||
               (!inside && members.contains(user)) ||
               (graph.fusion_of(user) != nullptr && feeds(graph, *graph.fusion_of(user), members));
     }
-    const bool can_store = node.shape == domain.shape && node.layout == domain.layout;
-    const bool joins = read && ir::is_elementwise(node.op) && !node.weak &&
-                       graph.fusion_of(id) == nullptr && (!shared || (can_store && !waits));
+    const bool can_store = (node.shape == domain.shape && node.layout == domain.layout) ||
+                           (from_reductions.contains(id) && is_scalar(graph, domain_id, id));
+    const bool computable = (ir::is_elementwise(node.op) && !node.weak) || reduced(id);
+    const bool joins =
+        read && computable && graph.fusion_of(id) == nullptr && (!shared || (can_store && !waits));
     if (joins) members.insert(id);
     awaited[static_cast<std::size_t>(id)] = !joins && (read || waits);
   }
@@ -164,10 +198,9 @@ Graph apply(const Graph& graph, const Step& step) {
   Fusion fusion;
   fusion.name = read_name(graph, step);
   fusion.knobs = read_knobs(step);
-  fusion.kind =
-      step.text("kind") == kinds[0] ? Fusion::Kind::computation : Fusion::Kind::all_reduce;
+  fusion.kind = read_kind(step);
   std::set<ValueId> members = find_named(graph, step.list("ops"));
-  add_operands(graph, members);
+  add_operands(graph, fusion.kind, members);
   check_kernel(graph, fusion.kind, members);
   fusion.members.assign(members.begin(), members.end());
   Graph result = graph;

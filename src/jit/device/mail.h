@@ -1,0 +1,474 @@
+// Device prelude, mailboxes: ranks send each other chunks of tensors inside a kernel. A box belongs to the rank that takes
+// from it, to a block, and to one sender; it has SLOTS slots, so that a chunk can be filled while another is read.
+
+constexpr int SLOTS = 2;
+
+template <bool, class A, class>
+struct choose {
+  typedef A type;
+};
+template <class A, class B>
+struct choose<false, A, B> {
+  typedef B type;
+};
+
+/// Phase numbers of waits at mailboxes, for reports.
+enum : u64 { WAIT_FOR_ROOM = 100, WAIT_FOR_MESSAGE = 101 };
+
+/// The mailboxes of all ranks. Chunks are numbered over all launches; a launch has `chunks` numbers, a multiple of what
+/// a topology's boxes go through in turn.
+template <int R>
+struct Mail {
+  u8* memory[R];  // flags of all blocks and boxes, then slots
+  u64 first;      // number of this launch's first chunk
+  u64 chunks;     // numbers that a launch uses
+  index_t chunk;  // elements of a chunk
+  u64 slot_bytes;
+};
+
+/// The ranks that one takes from and passes on to. Their boxes have one number each, at the rank that takes.
+template <int R>
+struct Links {
+  int sources = 0, targets = 0;
+  int source[R], source_box[R], target[R], target_box[R];
+  int before = 0;  // sources whose values come before this rank's own in a reduction
+  DEVICE_MEMBER void take_from(int rank, int box) {
+    source[sources] = rank;
+    source_box[sources++] = box;
+  }
+  DEVICE_MEMBER void pass_to(int rank, int box) {
+    target[targets] = rank;
+    target_box[targets++] = box;
+  }
+};
+
+/// Slices of a tensor: `outer` rows of `extent` pieces of `inner` elements; rank r owns pieces [r * block, (r + 1) * block)
+/// of each row, or rank `only` all of them.
+struct Slices {
+  index_t outer, inner, extent, block, only;
+
+  DEVICE_MEMBER index_t pieces(int rank) const {
+    if (only >= 0) return rank == only ? extent : 0;
+    const index_t begin = block * rank;
+    return begin >= extent ? 0 : begin + block > extent ? extent - begin : block;
+  }
+  DEVICE_MEMBER index_t count(int rank) const { return outer * pieces(rank) * inner; }
+};
+
+/// Element `i` of a rank's slice, as an element of the whole tensor; `room` is how many follow it there without a gap.
+DEVICE index_t element_of(const Slices& slices, int rank, index_t i, index_t& room) {
+  const index_t run = slices.pieces(rank) * slices.inner;
+  const index_t first = slices.only >= 0 ? 0 : slices.block * rank * slices.inner;
+  if (slices.outer == 1) {
+    room = run - i;
+    return first + i;
+  }
+  const index_t column = i % run;
+  room = run - column;
+  return i / run * slices.extent * slices.inner + first + column;
+}
+
+template <int N, class T>
+DEVICE vec<N, T> load_slice(const T* whole, const Slices& slices, int rank, index_t i) {
+  index_t room;
+  const index_t at = element_of(slices, rank, i, room);
+  if (N == 1 || room >= N) return load<N>(whole + at);
+  vec<N, T> value;
+  for (int l = 0; l < N; ++l) value[l] = whole[element_of(slices, rank, i + l, room)];
+  return value;
+}
+
+template <int N, class T>
+DEVICE void store_slice(T* whole, const Slices& slices, int rank, index_t i,
+                        const vec<N, T>& value) {
+  index_t room;
+  const index_t at = element_of(slices, rank, i, room);
+  if (N == 1 || room >= N) {
+    store<N>(whole + at, value);
+    return;
+  }
+  for (int l = 0; l < N; ++l) whole[element_of(slices, rank, i + l, room)] = value[l];
+}
+
+/// Elements as they are computed with.
+template <int N, class T>
+DEVICE vec<N, typename wide_type<T>::type> widened(const vec<N, T>& stored) {
+  vec<N, typename wide_type<T>::type> value;
+  lanes<N>([&](int l) { value[l] = wide(stored[l]); });
+  return value;
+}
+
+template <int N, class T>
+DEVICE vec<1, T> lane_of(const vec<N, T>& value, int l) {
+  vec<1, T> lane;
+  lane[0] = value[l];
+  return lane;
+}
+
+/// Calls f(width<N>, i, extra) if elements [i, i + N) are in one row of `columns` elements, and else element by element.
+template <int N, class T, class V, class F>
+DEVICE vec<N, T> in_rows(index_t columns, index_t i, const V& extra, F f) {
+  if constexpr (N == 1) {
+    return f(width<1, false>{}, i, extra);
+  } else {
+    if (i % columns + N <= columns) return f(width<N, false>{}, i, extra);
+    vec<N, T> value;
+    for (int l = 0; l < N; ++l) {
+      value[l] = f(width<1, false>{}, i + l, lane_of(extra, l))[0];
+    }
+    return value;
+  }
+}
+
+/// The chunk of a rank's slice that this block moves: elements [begin, begin + count), and how many chunks there are.
+struct Chunk {
+  index_t begin, count, of;
+};
+template <int W>
+DEVICE Chunk chunk_of(const Block& block, index_t elements, index_t chunk, index_t number) {
+  const index_t share = (elements / W + block.count) / block.count * W;  // whole vectors
+  const index_t first = share * block.index < elements ? share * block.index : elements;
+  const index_t last = first + share < elements ? first + share : elements;
+  const index_t begin = first + chunk * number < last ? first + chunk * number : last;
+  return Chunk{begin, begin + chunk < last ? chunk : last - begin,
+               (last - first + chunk - 1) / chunk};
+}
+
+// ---- protocols ----------------------------------------------------------------------------------------------
+// How a chunk lies in a slot, and how its reader knows that it is there. `tag` is the chunk's number plus one.
+
+/// What a reader needs to give up waiting for words that never come.
+template <int R>
+struct Reader {
+  const Sync<R>& sync;
+  index_t block;
+  bool ok = true;
+
+  /// Waits until look() is `tag`.
+  template <class Look>
+  DEVICE_MEMBER void wait(u64 tag, int peer, Look look) {
+    if (!ok) return;
+    u64 found = 0;
+    const u64 there = look_until(sync, 1, [&] { return u64((found = look()) == tag); });
+    if (there) return;
+    ok = false;
+    report(sync, 1, WAIT_FOR_MESSAGE, block, peer, tag, found);
+  }
+};
+
+/// Elements as words of 32 bits: 8-byte types are two.
+template <class T>
+DEVICE u32 word_of(T x, int part) {
+  if constexpr (sizeof(T) == 8) {
+    return u32(__builtin_bit_cast(u64, x) >> 32 * part);
+  } else if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(u32, x);
+  } else if constexpr (sizeof(T) == 2) {
+    return __builtin_bit_cast(unsigned short, x);
+  } else {
+    return __builtin_bit_cast(unsigned char, x);
+  }
+}
+template <class T>
+DEVICE T from_words(u32 low, u32 high) {
+  if constexpr (sizeof(T) == 8) {
+    return __builtin_bit_cast(T, u64(high) << 32 | low);
+  } else if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(T, low);
+  } else if constexpr (sizeof(T) == 2) {
+    return __builtin_bit_cast(T, static_cast<unsigned short>(low));
+  } else {
+    return __builtin_bit_cast(T, static_cast<unsigned char>(low));
+  }
+}
+
+/// The elements one after the other; a flag beside the box says that all of them are there.
+struct simple {
+  static constexpr bool FLAGGED = true;
+
+  template <int W, class F>
+  DEVICE void each(const Block& block, index_t count, u64 mode, F f) {
+    for_each<W>(alone(block), count, mode & ~u64(STREAMING), f);
+  }
+  template <int N, class T, int R>
+  DEVICE vec<N, T> take(Reader<R>&, int, const u8* slot, index_t j, u64) {
+    return load<N>(reinterpret_cast<const T*>(slot) + j);
+  }
+  template <int N, class T>
+  DEVICE void put(u8* slot, index_t j, index_t, u64, const vec<N, T>& value) {
+    store<N>(reinterpret_cast<T*>(slot) + j, value);
+  }
+};
+
+/// Every 8 bytes are 4 of data and 4 of the tag: no flag to wait for, and half of the bytes.
+struct ll {
+  static constexpr bool FLAGGED = false;
+
+  template <int W, class F>
+  DEVICE void each(const Block& block, index_t count, u64 mode, F f) {
+    for_each<W>(alone(block), count, mode & ~u64(STREAMING), f);
+  }
+  template <int N, class T, int R>
+  DEVICE vec<N, T> take(Reader<R>& reader, int peer, const u8* slot, index_t j, u64 tag) {
+    constexpr int WORDS = sizeof(T) == 8 ? 2 : 1;
+    const u64* const cells = reinterpret_cast<const u64*>(slot) + j * WORDS;
+    vec<N, T> value;
+    UNROLL
+    for (int l = 0; l < N; ++l) {
+      u32 words[2] = {0, 0};
+      for (int part = 0; part < WORDS; ++part) {
+        u64 cell = load_relaxed(cells + l * WORDS + part);
+        if (u32(cell >> 32) != u32(tag)) {
+          reader.wait(u32(tag), peer,
+                      [&] { return (cell = load_relaxed(cells + l * WORDS + part)) >> 32; });
+        }
+        words[part] = u32(cell);
+      }
+      value[l] = from_words<T>(words[0], words[1]);
+    }
+    return value;
+  }
+  template <int N, class T>
+  DEVICE void put(u8* slot, index_t j, index_t, u64 tag, const vec<N, T>& value) {
+    constexpr int WORDS = sizeof(T) == 8 ? 2 : 1;
+    u64* const cells = reinterpret_cast<u64*>(slot) + j * WORDS;
+    UNROLL
+    for (int l = 0; l < N; ++l) {
+      for (int part = 0; part < WORDS; ++part) {
+        store_relaxed(cells + l * WORDS + part, u64(u32(tag)) << 32 | word_of(value[l], part));
+      }
+    }
+  }
+};
+
+/// Every line of 128 bytes is 120 of data and 8 of the tag. A line is one thread's work.
+struct ll128 {
+  static constexpr bool FLAGGED = false;
+  static constexpr int LINE =
+      30;  // elements that a thread moves together: one line of 4-byte words, two of 8-byte ones
+
+  template <int W, class F>
+  DEVICE void each(const Block& block, index_t count, u64, F f) {
+    const index_t lines = (count + LINE - 1) / LINE;
+    for_each_thread(block, lines, [&](index_t line) {
+      const index_t begin = line * LINE;
+      if (begin + LINE <= count) {
+        f(width<LINE, false>{}, begin);
+      } else {
+        for (index_t j = begin; j < count; ++j) f(width<1, false>{}, j);
+      }
+    });
+  }
+  /// Where element `j` of T lies: words of 4 or 8 bytes, 30 or 15 in a line.
+  template <class T>
+  struct place {
+    typedef typename choose<sizeof(T) == 8, u64, u32>::type word;
+    static constexpr index_t PER_LINE = 120 / sizeof(word);
+    DEVICE u64 line(index_t j) { return u64(j / PER_LINE) * 128; }
+    DEVICE u64 offset(index_t j) { return line(j) + u64(j % PER_LINE) * sizeof(word); }
+  };
+  template <int N, class T, int R>
+  DEVICE vec<N, T> take(Reader<R>& reader, int peer, const u8* slot, index_t j, u64 tag) {
+    typedef place<T> at;
+    vec<N, T> value;
+    for (int begin = 0; begin < N;) {
+      const u64* const flag = reinterpret_cast<const u64*>(slot + at::line(j + begin) + 120);
+      if (observe(flag) != tag) reader.wait(tag, peer, [&] { return observe(flag); });
+      const int here = int(at::PER_LINE - (j + begin) % at::PER_LINE);
+      const int end = begin + here < N ? begin + here : N;
+      for (int l = begin; l < end; ++l) {
+        const auto word = *reinterpret_cast<const typename at::word*>(slot + at::offset(j + l));
+        value[l] = from_words<T>(u32(word), u32(u64(word) >> 32));
+      }
+      begin = end;
+    }
+    return value;
+  }
+  template <int N, class T>
+  DEVICE void put(u8* slot, index_t j, index_t count, u64 tag, const vec<N, T>& value) {
+    typedef place<T> at;
+    for (int l = 0; l < N; ++l) {
+      *reinterpret_cast<typename at::word*>(slot + at::offset(j + l)) =
+          typename at::word(u64(word_of(value[l], 1)) << 32 | word_of(value[l], 0));
+      const bool full = (j + l + 1) % at::PER_LINE == 0 || j + l + 1 == count;
+      if (full) signal(reinterpret_cast<u64*>(slot + at::line(j + l) + 120), tag);
+    }
+  }
+};
+
+// ---- events -------------------------------------------------------------------------------------------------
+
+template <class Topology, int R>
+DEVICE u64* filled_flag(const Block& block, const Mail<R>& mail, int rank, int box) {
+  return reinterpret_cast<u64*>(mail.memory[rank]) +
+         (block.index * Topology::template boxes<R>() + box) * FLAG_STRIDE;
+}
+/// At the sender: what `receiver` has taken from its box.
+template <class Topology, int R>
+DEVICE u64* emptied_flag(const Block& block, const Mail<R>& mail, int sender, int receiver,
+                         int box) {
+  constexpr index_t BOXES = Topology::template boxes<R>();
+  return reinterpret_cast<u64*>(mail.memory[sender]) +
+         (block.count * BOXES + (block.index * BOXES + box) * R + receiver) * FLAG_STRIDE;
+}
+template <class Topology, int R>
+DEVICE u8* slot_of(const Block& block, const Mail<R>& mail, int rank, int box, u64 number) {
+  constexpr index_t BOXES = Topology::template boxes<R>();
+  return mail.memory[rank] + block.count * BOXES * (R + 1) * FLAG_STRIDE * index_t(sizeof(u64)) +
+         ((block.index * BOXES + box) * SLOTS + index_t(number / Topology::TREES % SLOTS)) *
+             index_t(mail.slot_bytes);
+}
+
+/// The chunks that a rank has at hand, of C, from its links' sources.
+template <class P, int R, class C>
+struct Incoming {
+  Reader<R>& reader;
+  const Links<R>& links;
+  const u8* slots[R];
+  u64 tag;
+  template <int N>
+  DEVICE_MEMBER vec<N, C> take(int source, index_t j) const {
+    return P::template take<N, C>(reader, links.source[source], slots[source], j, tag);
+  }
+};
+
+/// Takes a chunk of `count` elements of C from each source and hands one of T to each target:
+/// f(width<N>, j, incoming) is elements [j, j + N) of it. `index` is the chunk's in this launch, of `of` that these links
+/// carry. False, for all threads, when a rank is late.
+template <class Topology, class P, int W, class C, class T, int R, class F>
+DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mail<R>& mail,
+                       const Links<R>& links, index_t index, index_t of, index_t count, u64 mode,
+                       F f) {
+  constexpr index_t DEPTH = SLOTS * Topology::TREES;
+  const int rank = int(sync.rank);
+  const u64 number = mail.first + u64(index);
+  const u64 tag = number + 1;
+  bool ok = true;
+  if (is_leader(block)) {
+    // The chunk that was in the slot before: of this launch, or the last one that the launch before put there.
+    const index_t before =
+        index >= DEPTH ? index - DEPTH : index + (of - 1 - index) / DEPTH * DEPTH;
+    const u64 taken = index >= DEPTH    ? mail.first + u64(before) + 1
+                      : mail.first == 0 ? 0
+                                        : mail.first - mail.chunks + u64(before) + 1;
+    for (int t = 0; t < links.targets && ok; ++t) {
+      const u64* const flag =
+          emptied_flag<Topology>(block, mail, rank, links.target[t], links.target_box[t]);
+      const u64 found = look_until(sync, taken, [&] { return observe(flag); });
+      ok = found >= taken;
+      if (!ok) report(sync, 1, WAIT_FOR_ROOM, block.index, links.target[t], taken, found);
+    }
+    for (int s = 0; P::FLAGGED && s < links.sources && ok; ++s) {
+      const u64* const flag = filled_flag<Topology>(block, mail, rank, links.source_box[s]);
+      const u64 found = look_until(sync, tag, [&] { return observe(flag); });
+      ok = found >= tag;
+      if (!ok) report(sync, 1, WAIT_FOR_MESSAGE, block.index, links.source[s], tag, found);
+    }
+  }
+  if (!all_in_block(block, ok)) return false;
+
+  Reader<R> reader{sync, block.index};
+  Incoming<P, R, C> incoming{reader, links, {}, tag};
+  for (int s = 0; s < links.sources; ++s) {
+    incoming.slots[s] = slot_of<Topology>(block, mail, rank, links.source_box[s], number);
+  }
+  u8* out[R];
+  for (int t = 0; t < links.targets; ++t) {
+    out[t] = slot_of<Topology>(block, mail, links.target[t], links.target_box[t], number);
+  }
+  P::template each<W>(block, count, mode, [&]<int N, bool STREAM>(width<N, STREAM>, index_t j) {
+    const vec<N, T> value = f(width<N, false>{}, j, incoming);
+    for (int t = 0; t < links.targets; ++t) P::template put<N, T>(out[t], j, count, tag, value);
+  });
+  if (!all_in_block(block, reader.ok)) return false;
+  if (is_leader(block)) {
+    for (int t = 0; P::FLAGGED && t < links.targets; ++t) {
+      signal(filled_flag<Topology>(block, mail, links.target[t], links.target_box[t]), tag);
+    }
+    for (int s = 0; s < links.sources; ++s) {
+      signal(emptied_flag<Topology>(block, mail, links.source[s], rank, links.source_box[s]), tag);
+    }
+  }
+  return true;
+}
+
+/// The exchange of a collective: slices are combined on the way up to their owners, if UP, and what the owners make of
+/// them is handed down to all ranks, if DOWN.
+///   own(width<N>, owner, i)      this rank's elements [i, i + N) of the owner's slice, in C
+///   make(width<N>, i, combined)  what the owner hands down of its slice, in T
+///   keep(width<N>, owner, i, v)  stores what an owner handed down
+/// Chunk by chunk, slices are taken in an order in which whatever a rank waits for has been begun before.
+template <class Topology, class P, class Op, int W, bool UP, bool DOWN, class C, class T, int R,
+          class Own, class Make, class Keep>
+DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mail,
+                     const Slices& slices, u64 mode, Own own, Make make, Keep keep) {
+  const int rank = int(sync.rank);
+  index_t chunks = 0;
+  for (int owner = 0; owner < R; ++owner) {
+    const index_t of = chunk_of<W>(block, slices.count(owner), mail.chunk, 0).of;
+    chunks = of > chunks ? of : chunks;
+  }
+  const auto combine = [&]<int N>(width<N, false>, int owner, index_t i, index_t j,
+                                  const Links<R>& links, const Incoming<P, R, C>& in) {
+    vec<N, C> total =
+        links.before > 0 ? in.template take<N>(0, j) : own(width<N, false>{}, owner, i);
+    for (int s = 1; s <= links.sources; ++s) {
+      const vec<N, C> next = s == links.before ? own(width<N, false>{}, owner, i)
+                                               : in.template take<N>(s - (s > links.before), j);
+      lanes<N>([&](int l) { total[l] = Op::apply(total[l], next[l]); });
+    }
+    return total;
+  };
+  for (index_t c = 0; c < chunks; ++c) {
+    const int tree = int(c % Topology::TREES);
+    if constexpr (UP) for (int k = 0; k < R - 1; ++k) {
+      const int owner = Topology::template up_owner<R>(rank, k, tree);
+      const Chunk part = chunk_of<W>(block, slices.count(owner), mail.chunk, c);
+      if (part.count == 0) continue;
+      const Links<R> links = Topology::template up<R>(rank, owner, tree);
+      if (!pass_chunk<Topology, P, W, C, C>(
+              block, sync, mail, links, c, part.of, part.count, mode,
+              [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, C>& in) {
+                return combine(width<N, false>{}, owner, part.begin + j, j, links, in);
+              })) {
+        return false;
+      }
+    }
+    const Chunk part = chunk_of<W>(block, slices.count(rank), mail.chunk, c);
+    if (part.count > 0) {
+      Links<R> links;
+      if (UP) links = Topology::template up<R>(rank, rank, tree);
+      const Links<R> down = Topology::template down<R>(rank, rank, tree);
+      for (int t = 0; DOWN && t < down.targets; ++t)
+        links.pass_to(down.target[t], down.target_box[t]);
+      if (!pass_chunk<Topology, P, W, C, T>(
+              block, sync, mail, links, c, part.of, part.count, mode,
+              [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, C>& in) {
+                if constexpr (UP) {
+                  return make(width<N, false>{}, part.begin + j,
+                              combine(width<N, false>{}, rank, part.begin + j, j, links, in));
+                } else {
+                  return make(width<N, false>{}, part.begin + j, vec<N, C>{});
+                }
+              })) {
+        return false;
+      }
+    }
+    if constexpr (DOWN) for (int k = 0; k < R - 1; ++k) {
+      const int owner = Topology::template down_owner<R>(rank, k, tree);
+      const Chunk from = chunk_of<W>(block, slices.count(owner), mail.chunk, c);
+      if (from.count == 0) continue;
+      const Links<R> links = Topology::template down<R>(rank, owner, tree);
+      if (!pass_chunk<Topology, P, W, T, T>(
+              block, sync, mail, links, c, from.of, from.count, mode,
+              [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, T>& in) {
+                const vec<N, T> value = in.template take<N>(0, j);
+                keep(width<N, false>{}, owner, from.begin + j, value);
+                return value;
+              })) {
+        return false;
+      }
+    }
+  }
+  return true;
+}

@@ -1,0 +1,29 @@
+// Knobs of kernels: the names that they take, their ranges, and what follows from them for a plan.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "coconet/schedule.h"
+
+namespace coconet::sched {
+
+/// Names and summaries of algorithms.def, in table order.
+struct KnobChoice {
+  std::string_view name;
+  std::string_view summary;
+};
+[[nodiscard]] std::span<const KnobChoice> algorithm_choices();
+[[nodiscard]] std::span<const KnobChoice> protocol_choices();
+
+/// `knobs` with what is empty replaced by the default.
+[[nodiscard]] Knobs with_defaults(Knobs knobs);
+
+/// Throws ScheduleError naming the knob, its value and what it takes.
+void check_knobs(const Knobs& knobs);
+
+/// Whether kernels read and write the tensors of other ranks where they are, so that these must be in memory that all
+/// ranks reach. Else ranks send each other chunks through mailboxes.
+[[nodiscard]] bool works_in_place(const Knobs& knobs);
+
+}  // namespace coconet::sched

@@ -1,0 +1,238 @@
+// Dividing a kernel into phases. A value is computed in the first phase that needs it, which is as late as possible.
+#include "sched/phases.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "coconet/error.h"
+#include "sched/kernels.h"
+#include "sched/rewrite.h"
+
+namespace coconet::sched {
+
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+class Division {
+ public:
+  Division(Plan& plan, const std::vector<BufferId>& buffer_of, const std::vector<ValueId>& values,
+           KernelStep& step)
+      : plan_(plan), graph_(plan.graph), buffer_of_(buffer_of), values_(values), step_(step) {}
+
+  void run() {
+    for (const ValueId id : values_) level_[id] = level_of(id);
+    find_stores();
+    int last = 0;
+    for (const auto& [id, level] : level_) last = std::max(last, level);
+    phases_.resize(static_cast<std::size_t>(last) + 1);
+    for (phase_ = 0; phase_ <= last; ++phase_) {
+      for (const Stored& stored : stores_) {
+        if (stored.level == phase_) need(stored.store.value);
+      }
+      for (const ValueId id : values_) {
+        if (graph_.at(id).op == Op::reduction && level_[id] == phase_ + 1) {
+          need(graph_.at(id).operands.front());
+          now().reductions.push_back(id);
+        }
+      }
+    }
+    for (phase_ = 0; phase_ <= last; ++phase_) assemble();
+  }
+
+ private:
+  struct Stored {
+    KernelStep::Store store;
+    ValueId id;  ///< the value or update that has the buffer
+    int level;
+  };
+  struct Sets {
+    std::set<ValueId> scalars;
+    std::set<ValueId> members;
+    std::map<ValueId, BufferId> loads;
+    std::vector<KernelStep::Store> kept;
+    std::vector<ValueId> reductions;
+  };
+  Sets& now() { return phases_[static_cast<std::size_t>(phase_)]; }
+
+  [[nodiscard]] bool is_member(ValueId id) const {
+    return std::binary_search(values_.begin(), values_.end(), id);
+  }
+  [[nodiscard]] BufferId buffer_of(ValueId id) const {
+    return buffer_of_[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] bool is_scalar_here(ValueId id) const {
+    return step_.is_collective && is_scalar(graph_, step_.domain, id);
+  }
+
+  /// The first phase in which `id` can be had.
+  int level_of(ValueId id) const {
+    int level = 0;
+    for (const ValueId operand : graph_.at(id).operands) {
+      if (const auto found = level_.find(operand); found != level_.end())
+        level = std::max(level, found->second);
+    }
+    return graph_.at(id).op == Op::reduction ? level + 1 : level;
+  }
+
+  void find_stores() {
+    for (const ValueId id : values_) {
+      if (buffer_of(id) < 0) continue;
+      const Node& node = graph_.at(id);
+      ValueId value = node.op == Op::update ? node.operands[1] : id;
+      const bool spread = value == step_.spread;
+      // An update in the kernel writes what is spread, into the same memory.
+      if (id == step_.spread && std::any_of(values_.begin(), values_.end(), [&](ValueId user) {
+            return graph_.at(user).op == Op::update && graph_.at(user).operands[1] == id &&
+                   buffer_of(user) == buffer_of(id);
+          })) {
+        continue;
+      }
+      if (spread) value = graph_.at(value).operands.front();
+      const KernelStep::Store store{value, buffer_of(id), spread};
+      if (!spread && is_scalar_here(value)) {
+        step_.scalar_stores.push_back(store);
+        need_scalar(value);
+        continue;
+      }
+      const auto level = level_.find(resolve(value));
+      stores_.push_back({store, id, level == level_.end() ? 0 : level->second});
+    }
+  }
+
+  /// What an update in the kernel stands for: the value that it writes.
+  [[nodiscard]] ValueId resolve(ValueId id) const {
+    while (is_member(id) && graph_.at(id).op == Op::update) id = graph_.at(id).operands[1];
+    return id;
+  }
+
+  void need_scalar(ValueId unresolved) { pending_scalars_.push_back(unresolved); }
+
+  /// Sees to it that `unresolved` can be read in this phase.
+  void need(ValueId unresolved) {
+    const ValueId id = resolve(unresolved);
+    const Node& node = graph_.at(id);
+    if (node.weak) return;
+    if (is_scalar_here(id)) {
+      place_scalar(id);
+    } else if (!is_member(id)) {
+      load(id);
+    } else if (const auto placed = placed_.find(id); placed != placed_.end()) {
+      if (placed->second < phase_) now().loads[id] = kept_buffer(id, placed->second);
+    } else {
+      placed_[id] = phase_;
+      now().members.insert(id);
+      if (id == step_.combine) return;  // whose operand is loaded as a special case
+      for (const ValueId operand : node.operands) need(operand);
+    }
+  }
+
+  void place_scalar(ValueId unresolved) {
+    const ValueId id = resolve(unresolved);
+    if (graph_.at(id).weak || !scalars_.insert(id).second) return;
+    if (!is_member(id)) {
+      step_.scalar_loads.push_back({id, buffer_of(id), false});
+      return;
+    }
+    if (graph_.at(id).op == Op::reduction) return;  // a result of the phase before
+    for (const ValueId operand : graph_.at(id).operands) place_scalar(operand);
+    phases_[static_cast<std::size_t>(level_[id])].scalars.insert(id);
+  }
+
+  void load(ValueId id) {
+    const bool overwritten = std::any_of(stores_.begin(), stores_.end(), [&](const Stored& stored) {
+      return stored.level < phase_ && stored.store.buffer == buffer_of(id);
+    });
+    if (!overwritten) {
+      now().loads[id] = buffer_of(id);
+      return;
+    }
+    phases_.front().loads[id] = buffer_of(id);
+    now().loads[id] = kept_buffer(id, 0);
+  }
+
+  /// Where later phases find `id`, which is computed or loaded in `phase`.
+  BufferId kept_buffer(ValueId id, int phase) {
+    for (const Stored& stored : stores_) {
+      if (!stored.store.spread && resolve(stored.store.value) == id && is_member(id))
+        return stored.store.buffer;
+    }
+    const auto known = kept_.find(id);
+    if (known != kept_.end()) return known->second;
+    const Node& node = graph_.at(id);
+    const Node& domain = graph_.at(step_.domain);
+    plan_.buffers.push_back({node.name + ".kept", PlanBuffer::Role::temporary, node.dtype,
+                             domain.shape, domain.layout});
+    const auto buffer = static_cast<BufferId>(plan_.buffers.size()) - 1;
+    kept_[id] = buffer;
+    phases_[static_cast<std::size_t>(phase)].kept.push_back({id, buffer, false});
+    return buffer;
+  }
+
+  /// Puts this phase's sets in order: that of the program, operands in the order in which they are read.
+  void assemble() {
+    if (phase_ == 0) {
+      for (const ValueId id : pending_scalars_) place_scalar(id);
+    }
+    Sets& sets = now();
+    KernelStep::Phase phase;
+    phase.scalars.assign(sets.scalars.begin(), sets.scalars.end());
+    phase.members.assign(sets.members.begin(), sets.members.end());
+    phase.reductions = sets.reductions;
+    const auto add_load = [&](ValueId unresolved) {
+      const ValueId id = resolve(unresolved);
+      const auto found = sets.loads.find(id);
+      const bool known = std::any_of(phase.loads.begin(), phase.loads.end(), [&](const auto& load) {
+        return load.value == id && !load.combined;
+      });
+      if (found != sets.loads.end() && !known) phase.loads.push_back({id, found->second, false});
+    };
+    for (const ValueId id : values_) {
+      if (id == step_.combine && sets.members.contains(id)) {
+        const ValueId operand = graph_.at(id).operands.front();
+        phase.loads.push_back({operand, buffer_of(operand), true});
+      } else if (sets.members.contains(id) ||
+                 std::find(phase.reductions.begin(), phase.reductions.end(), id) !=
+                     phase.reductions.end()) {
+        for (const ValueId operand : graph_.at(id).operands) add_load(operand);
+      }
+      for (const Stored& stored : stores_) {
+        if (stored.id != id || stored.level != phase_) continue;
+        add_load(stored.store.value);
+        phase.stores.push_back(stored.store);
+      }
+    }
+    for (const KernelStep::Store& store : sets.kept) {
+      add_load(store.value);
+      phase.stores.push_back(store);
+    }
+    step_.phases.push_back(std::move(phase));
+  }
+
+  Plan& plan_;
+  const Graph& graph_;
+  const std::vector<BufferId>& buffer_of_;
+  const std::vector<ValueId>& values_;
+  KernelStep& step_;
+  std::map<ValueId, int> level_;
+  std::vector<Stored> stores_;
+  std::vector<Sets> phases_;
+  std::map<ValueId, int> placed_;
+  std::set<ValueId> scalars_;
+  std::vector<ValueId> pending_scalars_;
+  std::map<ValueId, BufferId> kept_;
+  int phase_ = 0;
+};
+
+}  // namespace
+
+void divide_into_phases(Plan& plan, const std::vector<BufferId>& buffer_of,
+                        const std::vector<ValueId>& values, KernelStep& step) {
+  Division(plan, buffer_of, values, step).run();
+}
+
+}  // namespace coconet::sched
