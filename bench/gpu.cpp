@@ -238,7 +238,7 @@ class BareLaunch : public bench::Contestant {
  private:
   static std::string compiled(const std::string& arch) {
     const coconet::jit::CompileResult result = coconet::jit::NvrtcCompiler(arch).compile(
-        coconet::jit::prelude("cuda", {}) +
+        coconet::jit::prelude("cuda") +
         "struct Args {\n  u64 nothing;\n};\n"
         "DEVICE void empty_block(const Args&, const Block&) {}\n"
         "KERNEL_ENTRY(empty)\n");

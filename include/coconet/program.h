@@ -168,6 +168,15 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 /// What a float becomes that the integer cannot hold, NaN included, is not defined.
 [[nodiscard]] COCONET_API Value cast(const Value& value, DType dtype);
 
+/// Zeros elements of `value`, which holds floats, with `probability`, at least 0 and less than 1, and multiplies the
+/// others by 1 / (1 - probability). Which ones depends on `seed`, `offset` and the element's index in the whole tensor
+/// alone: the mask is the same under every schedule, layout and number of ranks, and on all ranks where `value` is
+/// local. `offset` is a whole number from 0 to 2^53; with a scalar, such as the number of the step, every step has
+/// another mask. Element i is kept when word i % 4 of Philox4x32-10 with counter {i / 4, offset} and key `seed`, each
+/// 64 bits with the low half first, is at least round(probability * 2^32).
+[[nodiscard]] COCONET_API Value dropout(const Value& value, double probability, std::uint64_t seed,
+                                        const Value& offset = 0);
+
 /// Writes `value` into `state` at the end of the step and returns the new value. `state` itself keeps meaning
 /// the value from before the step. Throws ProgramError when `state` is none or has been updated already.
 COCONET_API Value update(const Value& state, const Value& value);

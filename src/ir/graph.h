@@ -1,6 +1,7 @@
 // The program graph: nodes in single-assignment form, in topological order, each fully typed.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -31,6 +32,8 @@ struct Attributes {
   bool partial = false;    ///< reduction: local along the axes that slice a reduced dimension,
                            ///< to be combined by an all_reduce; made by lowering only
   Dim extent;              ///< extent: the dimension
+  double probability = 0;  ///< dropout: of a zero, in [0, 1)
+  std::uint64_t seed = 0;  ///< dropout: chooses the sequence of masks
   bool operator==(const Attributes&) const = default;
 };
 

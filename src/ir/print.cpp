@@ -155,6 +155,10 @@ class Printer {
     const Attributes& attributes = node.attributes;
     if (node.op == Op::extent) argument(attributes.extent.str());
     if (node.op == Op::cast) argument(std::string(to_string(node.dtype)));
+    if (node.op == Op::dropout) {
+      argument("probability " + number_text(attributes.probability));
+      argument("seed " + std::to_string(attributes.seed));
+    }
     if (node.op == Op::reduction) {
       std::string dims;
       for (const int dim : attributes.dims)

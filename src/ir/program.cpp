@@ -273,6 +273,15 @@ Value cast(const Value& value, DType dtype) {
   return append_value(graph, ir::Op::cast, {value}, std::move(node));
 }
 
+Value dropout(const Value& value, double probability, std::uint64_t seed, const Value& offset) {
+  common_graph("dropout", {value, offset});
+  ir::Node node;
+  node.attributes.probability = probability;
+  node.attributes.seed = seed;
+  return append_value(graph_of(value, "dropout"), ir::Op::dropout, {value, offset},
+                      std::move(node));
+}
+
 Value update(const Value& state, const Value& value) {
   common_graph("update", {state, value});
   return append_value(graph_of(state, "update"), ir::Op::update, {state, value});

@@ -26,22 +26,23 @@ constexpr std::size_t widest_access = 16;
 /// 10 to 40 % of a step from 512 KiB to 32 MiB, a loss below 64 KiB, mixed between.
 constexpr std::uint64_t streaming_bytes = 512 << 10;
 
-/// Where a buffer's elements are, seen from the kernel's domain on this rank.
+/// Where a tensor's elements are, seen from the kernel's domain on this rank.
 struct View {
   std::int64_t offset = 0;  ///< of the domain's first element
-  Extents strides;          ///< by domain dimension; 0 where the buffer repeats
+  Extents strides;          ///< by domain dimension; 0 where the tensor repeats
 };
 
-View view_of(const sched::PlanBuffer& buffer, const ir::Part& part, const Shape& domain_shape,
+/// The view of a tensor of `shape`, of which `part` is in memory.
+View view_of(const Shape& shape, const ir::Part& part, const Shape& domain_shape,
              const ir::Part& domain) {
   const std::size_t rank = domain_shape.size();
-  const std::size_t shift = rank - buffer.shape.size();
+  const std::size_t shift = rank - shape.size();
   View view;
   view.strides.assign(rank, 0);
   std::int64_t stride = 1;
   for (std::size_t d = rank; d-- > shift;) {
     const std::size_t own = d - shift;
-    const bool repeats = buffer.shape[own] == Dim(1) && !(domain_shape[d] == Dim(1));
+    const bool repeats = shape[own] == Dim(1) && !(domain_shape[d] == Dim(1));
     if (!repeats) {
       view.strides[d] = stride;
       view.offset += (domain.begin[d] - part.begin[own]) * stride;
@@ -102,7 +103,13 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
     const sched::PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
     const ir::Part own =
         ir::part_of(plan.graph.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes), rank);
-    return view_of(buffer, own, domain.shape, part);
+    return view_of(buffer.shape, own, domain.shape, part);
+  };
+  const auto view_of_argument = [&](const KernelArgument& argument) {
+    if (argument.buffer >= 0) return view(argument.buffer);
+    const Shape& shape = plan.graph.at(argument.value).shape;
+    const Extents whole = ir::global_extents(shape, sizes);
+    return view_of(shape, {Extents(whole.size(), 0), whole}, domain.shape, part);
   };
   for (const KernelArgument& argument : text_.arguments) {
     const auto push = [&](std::int64_t word) {
@@ -122,10 +129,10 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         words_.resize(words_.size() + group_.size());
         break;
       case KernelArgument::Kind::offset:
-        push(view(argument.buffer).offset);
+        push(view_of_argument(argument).offset);
         break;
       case KernelArgument::Kind::stride:
-        push(view(argument.buffer).strides[dim]);
+        push(view_of_argument(argument).strides[dim]);
         break;
       case KernelArgument::Kind::extent:
         push(part.extent[dim]);

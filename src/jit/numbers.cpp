@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "ir/dropout.h"
 #include "ir/extents.h"
 
 namespace coconet::jit {
@@ -13,9 +14,10 @@ using ir::Op;
 using ir::ValueId;
 
 Numbers::Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes)
-    : values_(graph.nodes.size(), 0.0) {
+    : graph_(graph), values_(graph.nodes.size(), 0.0) {
   for (ValueId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.at(id);
+    if (node.op == Op::dropout) dropouts_.push_back(id);
     if (!node.weak) continue;
     double& value = values_[static_cast<std::size_t>(id)];
     switch (node.op) {
@@ -64,6 +66,12 @@ void Numbers::evaluate(std::span<const ScalarValue> scalars) {
   for (const Instruction& step : program_) {
     values_[static_cast<std::size_t>(step.result)] =
         step.function((*this)[step.a], (*this)[step.b], (*this)[step.c]);
+  }
+  for (const ValueId id : dropouts_) {
+    const Node& node = graph_.at(id);
+    const double offset = (*this)[node.operands[1]];
+    if (!ir::is_dropout_offset(offset))
+      throw BackendError(ir::dropout_offset_error(graph_, node, offset));
   }
 }
 

@@ -16,10 +16,11 @@ namespace coconet::jit {
 
 class Numbers {
  public:
+  /// `graph` must outlive it.
   Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes);
 
   /// Takes the run's scalars and computes all numbers. Throws BackendError naming an unknown scalar, or one
-  /// that is missing or given twice.
+  /// that is missing or given twice, or the offset of a dropout that is none.
   void evaluate(std::span<const ScalarValue> scalars);
   /// The value of weak node `id` after `evaluate`.
   [[nodiscard]] double operator[](ir::ValueId id) const {
@@ -35,9 +36,11 @@ class Numbers {
     std::string name;
     ir::ValueId id;
   };
+  const ir::Graph& graph_;
   std::vector<double> values_;  ///< by value id
   std::vector<Scalar> scalars_;
   std::vector<Instruction> program_;
+  std::vector<ir::ValueId> dropouts_;  ///< whose offsets are checked
 };
 
 }  // namespace coconet::jit

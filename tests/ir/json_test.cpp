@@ -84,6 +84,8 @@ TEST_CASE("every op, several mesh axes and every dtype survive a round trip") {
   (void)norm(x);
   (void)mean(x);
   (void)select(x < s, exp(x) * 2, -x);
+  (void)dropout(x, 0.1, 18446744073709551615u, s);
+  (void)dropout(x, 1 - 0x1p-53, 0);
   (void)(x * std::numeric_limits<double>::infinity());
   (void)(x * -std::numeric_limits<double>::infinity());
   (void)(x + 1e-300 + 0.1 + 1e22 + 123456789012345.0 - 9007199254740993.0);
@@ -249,6 +251,20 @@ TEST_CASE("errors in values point at them") {
   CHECK(
       error(R"({"op": "broadcast", "operands": ["g"], "root": -1})") ==
       "program JSON at /values/2/root: is the number -1; it must be a whole number of at least 0");
+}
+
+TEST_CASE("a seed of dropout is a whole number of 64 bits") {
+  const auto with_seed = [](const std::string& seed) {
+    return with_values(R"({"op": "dropout", "operands": ["w", 0], "probability": 0.5, "seed": )" +
+                       seed + "}");
+  };
+  CHECK(Program::parse(with_seed("18446744073709551615")).str().find("seed 18446744073709551615") !=
+        std::string::npos);
+  for (const char* seed : {"-1", "1.5", "18446744073709551616"}) {
+    CHECK_THAT(error_of(with_seed(seed)),
+               Catch::StartsWith("program JSON at /values/2/seed: is the number ") &&
+                   Catch::EndsWith("; it must be a whole number from 0 to 2^64 - 1"));
+  }
 }
 
 TEST_CASE("errors in layouts point at them") {

@@ -29,5 +29,6 @@ TEST_CASE("structural ops have names and arities and are not pointwise") {
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
   CHECK(is_elementwise(Op::cast));
+  CHECK(is_elementwise(Op::dropout));
   CHECK_FALSE(parse_op("al_reduce").has_value());
 }

@@ -48,6 +48,16 @@ TEST_CASE("a program prints as one aligned line per value, with numbers inside t
         "  w.new       f32[n]  replicated  update(w, next)\n");
 }
 
+TEST_CASE("dropout prints with its offset, probability and seed") {
+  Program p("p", Mesh({{"world", 2}}));
+  const Value x = p.input("x", f32, {4}, replicated);
+  (void)dropout(x, 0.1, 42, p.scalar("t")).named("d");
+  (void)dropout(x, 0.5f, 18446744073709551615u).named("e");
+  CHECK(line_of(p, "d") == "d  f32[4]  replicated  dropout(x, t, probability 0.1, seed 42)");
+  CHECK(line_of(p, "e") ==
+        "e  f32[4]  replicated  dropout(x, 0, probability 0.5, seed 18446744073709551615)");
+}
+
 TEST_CASE("layouts name the axes when there are several") {
   Program p("grid", Mesh({{"pp", 2}, {"tp", 4}}));
   const Dim n = p.dim("n");

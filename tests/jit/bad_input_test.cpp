@@ -137,6 +137,20 @@ TEST_CASE("a scalar given twice on one rank fails the step on every rank") {
       {"scalar 'lr' is given twice; give it once", true, {{"lr", 1.0}, {"lr", 1.0}}});
 }
 
+TEST_CASE("an offset of dropout that is no whole number is refused when the step runs") {
+  const World world = World::self();
+  Program program("masked", Mesh::over(world));
+  const Value x = program.state("x", f32, {3}, replicated);
+  update(x, dropout(x, 0.5, 1, program.scalar("t") - 1).named("d"));
+  Executable step = compile(program, Schedule(), world);
+  (void)step.buffer<float>("x");
+  step.run({{"t", 1}});
+  CHECK_THROWS_WITH(step.run({{"t", 0}}),
+                    "dropout 'd' has the offset 'subtract_3' = -1; it must be a whole number from "
+                    "0 to 2^53, such as the number of the step");
+  CHECK_THROWS_WITH(step.run({{"t", 1.25}}), Catch::Contains("= 0.25; it must be a whole number"));
+}
+
 TEST_CASE("a program without scalars says so") {
   const World world = World::self();
   Program program("none", Mesh::over(world));

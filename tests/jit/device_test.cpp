@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coconet/dtype.h"
+#include "ir/dropout.h"
 #include "jit/backend/backend.h"
 #include "jit/codegen/codegen.h"
 
@@ -23,9 +24,11 @@ namespace {
 template <class Out, class In>
 class TwoArrays {
  public:
-  TwoArrays(const std::string& out, const std::string& in, const std::string& statements) {
+  TwoArrays(const std::string& out, const std::string& in, const std::string& statements,
+            std::vector<std::string> headers = {}) {
     jit::KernelText text;
     text.name = "two_arrays";
+    text.headers = std::move(headers);
     text.source = "struct Args {\n  " + out + "* out;\n  const " + in +
                   "* in;\n  index_t count;\n};\n\n" +
                   "DEVICE void two_arrays_block(const Args& a, const Block& block) {\n" +
@@ -163,6 +166,24 @@ TEST_CASE("a block's largest and least of numbers with NaN is NaN, of none an in
   CHECK(std::isnan(reduced<float>("f32", "min_of", {nan, 2, 3})));
   CHECK(reduced<float>("f32", "max_of", {}) == -infinity);
   CHECK(reduced<float>("f32", "min_of", {}) == infinity);
+}
+
+TEST_CASE("every element's random word is the reference's, for indices of 64 bits") {
+  std::vector<std::uint64_t> indices;
+  for (std::uint64_t i = 0; i < 1003; ++i) indices.push_back(i);
+  for (int shift = 10; shift < 63; ++shift)
+    indices.push_back((std::uint64_t{1} << shift) + static_cast<std::uint64_t>(shift));
+  const TwoArrays<std::uint32_t, std::uint64_t> words(
+      "u32", "u64",
+      "  for (index_t i = 0; i < a.count; ++i) a.out[i] = philox(a.in[i], 0x123456789abcdefull, "
+      "0xfedcba9876543210ull);\n",
+      {"philox.h"});
+  std::vector<std::uint32_t> out(indices.size());
+  words(out, indices);
+  int wrong = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    wrong += out[i] != ir::dropout_word(indices[i], 0x123456789abcdef, 0xfedcba9876543210);
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("narrow integers reduce with wrapping") {

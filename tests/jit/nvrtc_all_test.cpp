@@ -25,7 +25,6 @@
 #include "jit/algo/algorithm.h"
 #include "jit/codegen/codegen.h"
 #include "jit/compile/nvrtc.h"
-#include "jit/device/embedded.h"
 #include "sched/plan.h"
 
 using namespace coconet;
@@ -102,14 +101,13 @@ struct Unit {
   std::map<std::string, std::string> from;  ///< by entry point
 };
 
-/// With the headers of all algorithms.
+/// With all headers that kernels may need.
 std::string whole_prelude() {
-  std::set<std::string_view> headers;
-  for (const jit::Algorithm* algorithm : jit::algorithms()) headers.insert(algorithm->header);
-  std::string text = jit::prelude("cuda", {});
-  for (const std::string_view header : headers)
-    text += std::string(jit::device::file(header)) + "\n";
-  return text;
+  std::set<std::string> headers = {"philox.h", "direct.h"};
+  for (const jit::Algorithm* algorithm : jit::algorithms()) headers.emplace(algorithm->header);
+  std::vector<std::string> ordered = {"mail.h"};  // which the topologies are written over
+  ordered.insert(ordered.end(), headers.begin(), headers.end());
+  return jit::prelude("cuda", ordered);
 }
 
 std::vector<Unit> make_units(const Texts& texts) {

@@ -161,6 +161,14 @@ int JsonElement::small_integer(int least) const {
   return static_cast<int>(value);
 }
 
+std::uint64_t JsonElement::unsigned_integer() const {
+  const auto& json = typed(json_);
+  const bool negative =
+      !json.is_number_unsigned() && json.is_number_integer() && json.get<std::int64_t>() < 0;
+  if (!json.is_number_integer() || negative) wrong_type("a whole number from 0 to 2^64 - 1");
+  return json.get<std::uint64_t>();
+}
+
 void JsonElement::wrong_type(std::string_view it_must_be) const {
   fail("is " + type_text(typed(json_)) + "; it must be " + std::string(it_must_be));
 }

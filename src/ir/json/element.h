@@ -45,6 +45,8 @@ class JsonElement {
   /// A whole number of at least `least`.
   [[nodiscard]] std::int64_t integer(std::int64_t least) const;
   [[nodiscard]] int small_integer(int least) const;
+  /// A whole number from 0 to 2^64 - 1.
+  [[nodiscard]] std::uint64_t unsigned_integer() const;
 
   /// Fails because the value is none of what `it_must_be` says.
   [[noreturn]] void wrong_type(std::string_view it_must_be) const;

@@ -22,6 +22,8 @@ inline constexpr int program_json_version = 1;
       return {"dtype", "shape", "layout"};
     case Op::cast:
       return {"dtype"};
+    case Op::dropout:
+      return {"probability", "seed"};
     case Op::reduction:
       return {"reduction", "dims", "keep_dims", "partial"};
     case Op::all_reduce:

@@ -239,6 +239,8 @@ class Reader {
       if (key == "extent") attributes.extent = read_dim(value.at(key));
       if (key == "dtype") node.dtype = read_dtype(value.at(key));
       if (key == "layout") node.layout = read_layout(value.at(key), graph_->mesh);
+      if (key == "probability") attributes.probability = value.at(key).number();
+      if (key == "seed") attributes.seed = value.at(key).unsigned_integer();
       if (key == "reduction") attributes.reduction = read_reduction(value.at(key));
       if (key == "axis") attributes.axis = read_axis(value);
       if (key == "shape") {

@@ -65,6 +65,8 @@ Json attribute_json(const Graph& graph, const Node& node, std::string_view key) 
   if (key == "extent") return dim_json(attributes.extent);
   if (key == "dtype") return to_string(node.dtype);
   if (key == "layout") return layout_json(node.layout, graph.mesh);
+  if (key == "probability") return number_json(attributes.probability);
+  if (key == "seed") return attributes.seed;
   if (key == "reduction") return to_string(attributes.reduction);
   if (key == "dims") return attributes.dims;
   if (key == "keep_dims") return attributes.keep_dims;

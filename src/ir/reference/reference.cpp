@@ -12,6 +12,7 @@ namespace {
 
 RankData evaluate(const ReferenceStep& step, ValueId id) {
   const Op op = step.graph.at(id).op;
+  if (op == Op::dropout) return evaluate_dropout(step, id);
   if (is_elementwise(op) || op == Op::update) return evaluate_elementwise(step, id);
   if (is_collective(op)) return evaluate_collective(step, id);
   if (op == Op::reduction) return evaluate_reduction(step, id);

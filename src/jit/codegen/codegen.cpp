@@ -19,7 +19,7 @@ std::vector<KernelText> generate(const sched::Plan& plan) {
   return kernels;
 }
 
-std::string prelude(std::string_view target, const std::vector<std::string>& headers) {
+std::string prelude(std::string_view target, std::span<const std::string> headers) {
   std::vector<std::string> names = {"types.h", std::string(target) + ".h", "common.h"};
   names.insert(names.end(), headers.begin(), headers.end());
   std::string text;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sched/plan.h"
@@ -15,8 +17,9 @@ struct KernelArgument {
   enum class Kind : std::uint8_t {
     pointer,   ///< `buffer` on this rank
     pointers,  ///< `buffer` on every rank of the axis: one word each
-    offset,  ///< elements from the start of `buffer`'s part to the first element of the kernel's domain
-    stride,   ///< elements of `buffer` that one step along dimension `dim` of the domain moves
+    offset,  ///< elements from the start of `buffer`'s part, or of the whole of `value` where there is no
+             ///< buffer, to the first element of the kernel's domain
+    stride,   ///< elements of the same that one step along dimension `dim` of the domain moves
     extent,   ///< this rank's extent of dimension `dim` of the domain
     count,    ///< elements of this rank's part of the domain
     rows,     ///< product of the extents of all dimensions but the last
@@ -32,7 +35,7 @@ struct KernelArgument {
   Kind kind = Kind::pointer;
   std::string name;  ///< the field's name in the text
   sched::BufferId buffer = -1;
-  ir::ValueId value = -1;  ///< number: the weak value
+  ir::ValueId value = -1;  ///< number: the weak value; offset, stride: see there
   int dim = 0;
 };
 
@@ -42,7 +45,7 @@ struct KernelText {
   std::string
       entry;  ///< the entry point's symbol; never a word of C++ or a function of its library
   std::string source;                ///< without the prelude
-  std::vector<std::string> headers;  ///< prelude headers in device/ beside those of every kernel
+  std::vector<std::string> headers;  ///< of the prelude, in device/, that not every kernel needs
   std::vector<KernelArgument> arguments;
   int barriers = 0;  ///< epochs of `Sync` that a launch uses
   bool linear =
@@ -61,7 +64,8 @@ struct KernelText {
                                                  int results);
 
 /// What every kernel of `target` ("host" or "cuda") is written over, and the further `headers`.
-[[nodiscard]] std::string prelude(std::string_view target, const std::vector<std::string>& headers);
+[[nodiscard]] std::string prelude(std::string_view target,
+                                  std::span<const std::string> headers = {});
 
 /// The prelude followed by the kernel: what a compiler is given.
 [[nodiscard]] std::string complete_source(const KernelText& kernel, std::string_view target);

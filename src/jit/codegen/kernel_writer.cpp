@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "ir/dropout.h"
 #include "jit/codegen/expression.h"
 
 namespace coconet::jit {
@@ -88,22 +89,66 @@ bool KernelWriter::all_linear() const {
   const auto all_of = [&](const auto& accesses) {
     return std::all_of(accesses.begin(), accesses.end(), linear);
   };
-  return std::all_of(step_.phases.begin(), step_.phases.end(), [&](const auto& phase) {
-    return all_of(phase.loads) && all_of(phase.stores);
+  return std::all_of(step_.phases.begin(), step_.phases.end(),
+                     [&](const auto& phase) {
+                       return all_of(phase.loads) && all_of(phase.stores);
+                     }) &&
+         members_linear();
+}
+
+bool KernelWriter::members_linear() const {
+  const std::vector<ValueId> members = indexed_members();
+  return std::all_of(members.begin(), members.end(), [&](ValueId member) {
+    return is_linear(graph().at(member).shape, replicated_layout());
   });
 }
 
+std::vector<ValueId> KernelWriter::indexed_members() const {
+  std::vector<ValueId> members;
+  for (const sched::KernelStep::Phase& phase : step_.phases) {
+    for (const ValueId member : phase.members) {
+      if (graph().at(member).op == Op::dropout) members.push_back(member);
+    }
+  }
+  return members;
+}
+
 std::string KernelWriter::linear_index(BufferId id) {
-  const ir::Placements& layout = buffer(id).layout;
-  if (!is_linear(buffer(id).shape, layout))
-    throw InternalError("'" + buffer(id).name + "' has no linear index");
+  const sched::PlanBuffer& of = buffer(id);
+  return index_from(of.shape, of.layout, of.name, id, -1);
+}
+
+std::string KernelWriter::linear_index_in_whole(ValueId member) {
+  const Node& node = graph().at(member);
+  return index_from(node.shape, replicated_layout(), node.name, -1, member);
+}
+
+std::string KernelWriter::index_from(const Shape& shape, const ir::Placements& layout,
+                                     const std::string& name, BufferId buffer, ValueId value) {
+  if (!is_linear(shape, layout)) throw InternalError("'" + name + "' has no linear index");
   bool same = true;
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
     const bool mine = domain().layout[axis].kind == Placement::Kind::sliced;
     same = same && mine == (layout[axis].kind == Placement::Kind::sliced);
   }
   if (same) return "i";
-  return argument({KernelArgument::Kind::offset, buffer(id).name + "_at", id, -1, 0}) + " + i";
+  return argument({KernelArgument::Kind::offset, name + "_at", buffer, value, 0}) + " + i";
+}
+
+std::string KernelWriter::strided_index(const Shape& shape, const std::string& name, int dims,
+                                        BufferId buffer, ValueId value) {
+  const Shape& walked = domain().shape;
+  std::string text = argument({KernelArgument::Kind::offset, name + "_at", buffer, value, 0});
+  for (int d = 0; d < dims; ++d) {
+    const int own = d - static_cast<int>(walked.size() - shape.size());
+    const bool repeats = own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
+                                     !(walked[static_cast<std::size_t>(d)] == Dim(1)));
+    if (repeats) continue;
+    text +=
+        " + c" + std::to_string(d) + " * " +
+        argument({KernelArgument::Kind::stride, name + "_s" + std::to_string(d), buffer, value, d});
+  }
+  return text;
 }
 
 ValueId KernelWriter::resolve(ValueId value) const {
@@ -162,8 +207,22 @@ std::string KernelWriter::stored(const std::string& text, DType dtype) const {
              : text;
 }
 
+std::string KernelWriter::dropout(ValueId value) {
+  const Node& node = graph().at(value);
+  const std::string operand = read(node.operands[0], node.dtype);
+  const std::string scale = literal(ir::dropout_scale(node.attributes.probability), node.dtype);
+  const std::uint64_t threshold = ir::dropout_threshold(node.attributes.probability);
+  if (threshold == 0) return rounded(expand("a * b", operand, scale, ""), node.dtype);
+  const std::string offset = "u64(" + read(node.operands[1], DType::i64) + ")";
+  return rounded("dropout_(" + operand + ", " + indices_.at(value) + ", " + offset + ", " +
+                     std::to_string(node.attributes.seed) + "ull, " +
+                     std::to_string(threshold - 1) + "u, " + scale + ")",
+                 node.dtype);
+}
+
 std::string KernelWriter::expression(ValueId value) {
   const Node& node = graph().at(value);
+  if (node.op == Op::dropout) return dropout(value);
   if (node.op == Op::cast) {
     const Node& from = graph().at(resolve(node.operands[0]));
     const std::string operand = read(node.operands[0], from.dtype);
@@ -298,6 +357,7 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
     source += "\n";
   }
   source += "};\n\n" + body + "KERNEL_ENTRY(" + entry() + ")\n";
+  if (!indexed_members().empty()) headers.emplace_back("philox.h");
   const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
   return {step_.name,
           entry(),

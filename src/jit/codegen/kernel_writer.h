@@ -37,8 +37,20 @@ class KernelWriter {
   std::string linear_index(sched::BufferId id);
   /// Whether a tensor lies in memory as the kernel's domain does, but for where its part begins.
   [[nodiscard]] bool is_linear(const Shape& shape, const ir::Placements& layout) const;
-  /// The same for all loads and stores.
+  /// The same for what `indexed_members` compute, as wholes.
+  [[nodiscard]] bool members_linear() const;
+  /// The same for all loads, stores and indexed members.
   [[nodiscard]] bool all_linear() const;
+
+  /// The members that depend on their element's index in the whole tensor, which `place` must tell.
+  [[nodiscard]] std::vector<ir::ValueId> indexed_members() const;
+  void place(ir::ValueId member, std::string index) { indices_[member] = std::move(index); }
+  /// The element index into the whole of `member` at linear domain index `i`.
+  std::string linear_index_in_whole(ir::ValueId member);
+  /// Where the coordinates c0, c1 ... of the domain's first `dims` dimensions are in a tensor of `shape`: in `buffer`, or
+  /// where that is -1 in the whole of `value`.
+  std::string strided_index(const Shape& shape, const std::string& name, int dims,
+                            sched::BufferId buffer, ir::ValueId value);
 
   /// Says that `value` is held in `variable(value)` from here on.
   void define(ir::ValueId value) { defined_.insert(value); }
@@ -68,6 +80,13 @@ class KernelWriter {
 
  private:
   [[nodiscard]] std::string expression(ir::ValueId value);
+  [[nodiscard]] std::string dropout(ir::ValueId value);
+  /// `linear_index` of a tensor called `name`.
+  std::string index_from(const Shape& shape, const ir::Placements& layout, const std::string& name,
+                         sched::BufferId buffer, ir::ValueId value);
+  [[nodiscard]] ir::Placements replicated_layout() const {
+    return ir::Placements(graph().mesh.axes().size(), replicated);
+  }
   [[nodiscard]] bool can_inline(ir::ValueId value) const;
   /// A number's expression, for people.
   [[nodiscard]] std::string number_text(ir::ValueId value) const;
@@ -82,6 +101,7 @@ class KernelWriter {
   std::set<std::string> names_;
   std::map<ir::ValueId, std::string> variables_;
   std::map<ir::ValueId, std::string> inlined_;
+  std::map<ir::ValueId, std::string> indices_;
   std::set<ir::ValueId> defined_;
   std::vector<KernelArgument> arguments_;
   std::map<std::string, std::string> numbers_;  ///< variable -> its initialiser

@@ -304,19 +304,26 @@ class PointwiseKernel {
     if (row.empty()) {
       const std::string& name = writer_.buffer(buffer).name;
       row = writer_.unique(name + "_row");
-      std::string start = writer_.argument({Kind::offset, name + "_at", buffer, -1, 0});
-      for (int d = 0; d + 1 < rank(); ++d) {
-        const int own = d - (rank() - static_cast<int>(shape.size()));
-        if (own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
-                        !(writer_.domain().shape[static_cast<std::size_t>(d)] == Dim(1)))) {
-          continue;
-        }
-        start += " + c" + std::to_string(d) + " * " +
-                 writer_.argument({Kind::stride, name + "_s" + std::to_string(d), buffer, -1, d});
-      }
-      row_starts_ += "    const index_t " + row + " = " + start + ";\n";
+      row_starts_ += "    const index_t " + row + " = " +
+                     writer_.strided_index(shape, name, rank() - 1, buffer, -1) + ";\n";
     }
     return repeats(shape) ? row : row + " + i";
+  }
+
+  /// Tells the writer at which lane of the whole tensor its indexed members are.
+  void place_members(const sched::KernelStep::Phase& phase) {
+    for (const ValueId member : phase.members) {
+      const Node& node = at(member);
+      if (node.op != ir::Op::dropout) continue;
+      if (linear_) {
+        writer_.place(member, writer_.linear_index_in_whole(member) + " + l");
+        continue;
+      }
+      const std::string row = writer_.unique(node.name + "_row");
+      row_starts_ += "    const index_t " + row + " = " +
+                     writer_.strided_index(node.shape, node.name, rank() - 1, -1, member) + ";\n";
+      writer_.place(member, repeats(node.shape) ? row : row + " + i + l");
+    }
   }
 
   /// Statements that take the coordinates of a row apart.
@@ -390,6 +397,7 @@ class PointwiseKernel {
               writer_.variable(value) + " = " + element + ";\n";
       writer_.define(value);
     }
+    place_members(phase);
     text += writer_.compute_members(phase.members, indent + "  ");
     text += add_to_totals(phase, indent + "  ");
     outs_.clear();

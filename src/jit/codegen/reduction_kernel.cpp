@@ -56,10 +56,11 @@ class ReductionKernel {
     return std::binary_search(dims.begin(), dims.end(), dim);
   }
   [[nodiscard]] bool loads_linear() const {
-    return std::all_of(phase_.loads.begin(), phase_.loads.end(), [&](const auto& load) {
-      const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
-      return writer_.is_linear(buffer.shape, buffer.layout);
-    });
+    return writer_.members_linear() &&
+           std::all_of(phase_.loads.begin(), phase_.loads.end(), [&](const auto& load) {
+             const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
+             return writer_.is_linear(buffer.shape, buffer.layout);
+           });
   }
   [[nodiscard]] bool reduces_trailing_dims() const {
     for (int d = 0; d + 1 < rank(); ++d) {
@@ -95,19 +96,7 @@ class ReductionKernel {
     if (contiguous_) return writer_.linear_index(buffer);
     const Shape& shape = writer_.buffer(buffer).shape;
     const std::string& name = writer_.buffer(buffer).name;
-    std::string text =
-        writer_.argument({KernelArgument::Kind::offset, name + "_at", buffer, -1, 0});
-    for (int d = 0; d < rank(); ++d) {
-      const int own = d - (rank() - static_cast<int>(shape.size()));
-      const bool repeats =
-          own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
-                      !(writer_.domain().shape[static_cast<std::size_t>(d)] == Dim(1)));
-      if (repeats) continue;
-      text += " + c" + std::to_string(d) + " * " +
-              writer_.argument(
-                  {KernelArgument::Kind::stride, name + "_s" + std::to_string(d), buffer, -1, d});
-    }
-    return text;
+    return writer_.strided_index(shape, name, rank(), buffer, -1);
   }
 
   std::string write_element(const std::string& inner) {
@@ -120,6 +109,12 @@ class ReductionKernel {
               writer_.variable(load.value) + " = wide(" + writer_.pointer(load.buffer) + "[" +
               index(load.buffer) + "]);\n";
       writer_.define(load.value);
+    }
+    for (const ValueId member : writer_.indexed_members()) {
+      const Node& node = writer_.graph().at(member);
+      writer_.place(member, contiguous_
+                                ? writer_.linear_index_in_whole(member)
+                                : writer_.strided_index(node.shape, node.name, rank(), -1, member));
     }
     text += writer_.compute_members(phase_.members, indent);
     return text + indent + "return " + writer_.read(reduction_.operands.front(), reduction_.dtype) +

@@ -1,0 +1,33 @@
+// Dropout's numbers, which typing, reference and code generation share: the random sequence, and what is kept of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "ir/graph.h"
+
+namespace coconet::ir {
+
+/// Philox4x32-10: four random words of a counter and a key (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3,
+/// SC 2011). Kernels have their own, in jit/device/philox.h.
+[[nodiscard]] std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                                  std::array<std::uint32_t, 2> key);
+
+/// The random word of element `index` of a whole tensor, in row-major order.
+[[nodiscard]] std::uint32_t dropout_word(std::uint64_t index, std::uint64_t offset,
+                                         std::uint64_t seed);
+
+/// Elements whose word is less than this are dropped: round(probability * 2^32).
+[[nodiscard]] std::uint64_t dropout_threshold(double probability);
+
+/// What the others are multiplied by, so that the expected value stays: 1 / (1 - probability).
+[[nodiscard]] double dropout_scale(double probability);
+
+/// Whether a number may be the offset: whole and from 0 to 2^53, as far as a double counts.
+[[nodiscard]] bool is_dropout_offset(double number);
+
+/// The sentence about the dropout `node` whose offset has the value `number`, which is none.
+[[nodiscard]] std::string dropout_offset_error(const Graph& graph, const Node& node, double number);
+
+}  // namespace coconet::ir
