@@ -205,6 +205,15 @@ inline constexpr Reducer prod{Reduction::prod};
 [[nodiscard]] COCONET_API Value norm(const Value& value, std::vector<int> dims,
                                      bool keep_dims = false);
 
+// ---- matrices -----------------------------------------------------------------------------------------------
+
+/// Products of the matrices in the last two dimensions, [.., M, K] x [.., K, N] = [.., M, N]; all dimensions before
+/// them broadcast as NumPy does. Transposing reads [.., K, M] on the left, [.., N, K] on the right. Floats of one dtype;
+/// f16 and bf16 are summed in f32. Rows (M) sliced on the left, or columns (N) on the right, come out sliced; K sliced on
+/// both sides comes out local, every rank having the products of its slices, which an all_reduce sums. On the host.
+[[nodiscard]] COCONET_API Value matmul(const Value& a, const Value& b, bool transpose_a = false,
+                                       bool transpose_b = false);
+
 // ---- collectives: along one mesh axis, which must be named when the mesh has several ------------------------
 
 /// local -> replicated: every rank gets the reduction over the axis.

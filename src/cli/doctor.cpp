@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/blas.h"
 #include "jit/comm/comm.h"
 #include "jit/compile/host_compiler.h"
 #include "jit/compile/nvrtc.h"
@@ -135,6 +136,16 @@ void examine_mpi(Findings& findings) {
     findings.missing("MPI", facts.version + ", and no mpirun on PATH", off,
                      "install openmpi-bin, or add it to PATH");
   }
+}
+
+void examine_blas(Findings& findings) {
+  const jit::BlasFacts blas = jit::blas_facts();
+  if (blas.problem.empty()) {
+    findings.here("OpenBLAS", blas.version);
+    return;
+  }
+  findings.missing("OpenBLAS", blas.problem, "programs with matmuls do not run on the host",
+                   "install libopenblas0");
 }
 
 void examine_nvrtc(Findings& findings) {
@@ -295,6 +306,7 @@ int doctor() {
   }
   examine_shared_memory(findings);
   examine_mpi(findings);
+  examine_blas(findings);
   bool gpus = false;
   if (config != nullptr) {
     examine_nvrtc(findings);

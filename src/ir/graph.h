@@ -23,17 +23,19 @@ using Placements = std::vector<Placement>;  ///< one per mesh axis
 struct Attributes {
   double number = 0;  ///< constant: its value
   Reduction reduction =
-      Reduction::sum;      ///< reduction and the reducing collectives (never mean in `reduction`)
-  int axis = 0;            ///< collectives: the mesh axis
-  int dim = 0;             ///< reduce_scatter: the dimension that is sliced
-  int root = 0;            ///< reduce, broadcast: position along the axis
-  std::vector<int> dims;   ///< reduction: sorted, non-negative
-  bool keep_dims = false;  ///< reduction
-  bool partial = false;    ///< reduction: local along the axes that slice a reduced dimension,
-                           ///< to be combined by an all_reduce; made by lowering only
-  Dim extent;              ///< extent: the dimension
-  double probability = 0;  ///< dropout: of a zero, in [0, 1)
-  std::uint64_t seed = 0;  ///< dropout: chooses the sequence of masks
+      Reduction::sum;        ///< reduction and the reducing collectives (never mean in `reduction`)
+  int axis = 0;              ///< collectives: the mesh axis
+  int dim = 0;               ///< reduce_scatter: the dimension that is sliced
+  int root = 0;              ///< reduce, broadcast: position along the axis
+  std::vector<int> dims;     ///< reduction: sorted, non-negative
+  bool keep_dims = false;    ///< reduction
+  bool partial = false;      ///< reduction: local along the axes that slice a reduced dimension,
+                             ///< to be combined by an all_reduce; made by lowering only
+  bool transpose_a = false;  ///< matmul: the left operand's matrices are [K, M]
+  bool transpose_b = false;  ///< matmul: the right operand's matrices are [N, K]
+  Dim extent;                ///< extent: the dimension
+  double probability = 0;    ///< dropout: of a zero, in [0, 1)
+  std::uint64_t seed = 0;    ///< dropout: chooses the sequence of masks
   bool operator==(const Attributes&) const = default;
 };
 

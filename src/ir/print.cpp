@@ -170,6 +170,8 @@ class Printer {
       if (attributes.keep_dims) argument("keep_dims");
       if (attributes.partial) argument("partial");
     }
+    if (attributes.transpose_a) argument("transpose_a");
+    if (attributes.transpose_b) argument("transpose_b");
     if (!is_collective(node.op)) return;
     const bool reduces = node.op != Op::all_gather && node.op != Op::broadcast;
     if (reduces) argument(std::string(to_string(attributes.reduction)));

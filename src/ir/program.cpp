@@ -333,6 +333,15 @@ Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
   return sqrt(sum(square(value), std::move(dims), keep_dims));
 }
 
+Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b) {
+  common_graph("matmul", {a, b});
+  ir::Node node;
+  node.attributes.transpose_a = transpose_a;
+  node.attributes.transpose_b = transpose_b;
+  graph_of(b, "matmul");
+  return append_value(graph_of(a, "matmul"), ir::Op::matmul, {a, b}, std::move(node));
+}
+
 Value all_reduce(const Value& value, Reduction reduction, std::string_view axis) {
   ir::Attributes attributes;
   attributes.reduction = reduction;

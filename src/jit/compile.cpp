@@ -109,6 +109,11 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
       if (!group) group = comm.group(gate.group(axis));
       continue;
     }
+    if (const auto* matmul = std::get_if<sched::MatmulStep>(&planned)) {
+      steps.push_back(
+          {matmul->name, "matmul", jit::Matmul(backend, plan, *matmul, sizes, comm.rank()), {}});
+      continue;
+    }
     const auto& kernel = std::get<sched::KernelStep>(planned);
     jit::KernelText text = jit::generate(plan, kernel);
     auto loaded = jit::obtain_kernel(comm, backend, text);

@@ -34,7 +34,7 @@ void Executable::State::enter(const std::string& failure) {
     jit::Step& first = steps.front();
     auto* kernel = std::get_if<jit::KernelLaunch>(&first.work);
     auto* collective = std::get_if<jit::LibraryCollective>(&first.work);
-    if (collective != nullptr || kernel->begins_with_barrier()) {
+    if (collective != nullptr || (kernel != nullptr && kernel->begins_with_barrier())) {
       if (failure.empty()) return;
       if (collective != nullptr) {
         groups_[collective->axis()]->refuse();
@@ -96,6 +96,10 @@ void Executable::State::run_step(jit::Step& step, std::size_t index) {
     kernel->prepare(tensors, numbers, gate);
     host_queue_->launch(kernel->kernel(), kernel->grid(), kernel->words());
     if (kernel->collective() && gate.faulty()) check_fault(index);
+    return;
+  }
+  if (auto* matmul = std::get_if<jit::Matmul>(&step.work)) {
+    matmul->run(tensors);
     return;
   }
   auto& collective = std::get<jit::LibraryCollective>(step.work);

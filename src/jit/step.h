@@ -1,4 +1,4 @@
-// One step of an executable: a kernel ready to launch or a library collective.
+// One step of an executable: a kernel ready to launch, a library collective or a matmul.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 
 #include "jit/launch.h"
 #include "jit/library.h"
+#include "jit/matmul.h"
 
 namespace coconet::jit {
 
@@ -33,7 +34,7 @@ class Times {
 struct Step {
   std::string name;
   std::string kind;
-  std::variant<KernelLaunch, LibraryCollective> work;
+  std::variant<KernelLaunch, LibraryCollective, Matmul> work;
   Times times;  ///< on the host
 };
 

@@ -59,6 +59,8 @@ class Grouping {
       if (of(id) >= 0 || node.weak || node.op == Op::input || node.op == Op::state) continue;
       if (ir::is_collective(node.op)) {
         join(id, open(Group::Kind::library));
+      } else if (node.op == Op::matmul) {
+        join(id, open(Group::Kind::matmul));
       } else if (node.op == Op::reduction) {
         join(id, open(Group::Kind::reduction));
       } else if (node.op == Op::update && writes_through(graph_, id)) {
@@ -91,7 +93,8 @@ class Grouping {
       const Node& node = graph_.at(user);
       const bool whole_operand =
           node.op == Op::reduction && node.shape.size() <= graph_.at(id).shape.size();
-      if (ir::is_collective(node.op) || (node.op == Op::reduction && !whole_operand)) return -1;
+      const bool library = ir::is_collective(node.op) || node.op == Op::matmul;
+      if (library || (node.op == Op::reduction && !whole_operand)) return -1;
       if (reader >= 0 && reader != of(user)) return -1;
       reader = of(user);
       if (reader < 0) return -1;

@@ -1,4 +1,4 @@
-// Which ops run together: the kernels that the schedule made, one step per library collective and reduction, and
+// Which ops run together: the kernels that the schedule made, one step per library collective, matmul and reduction, and
 // for the rest the fewest kernels that store no value which only one kernel reads.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace coconet::sched {
 
 struct Group {
-  enum class Kind : std::uint8_t { computation, reduction, collective, library };
+  enum class Kind : std::uint8_t { computation, reduction, collective, library, matmul };
   Kind kind = Kind::computation;
   std::vector<ir::ValueId> values;     ///< sorted; updates included
   const ir::Fusion* fusion = nullptr;  ///< the schedule's kernel, or null

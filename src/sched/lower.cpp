@@ -34,6 +34,8 @@ class Lowering {
     for (const Group& group : groups_.groups) {
       if (group.kind == Group::Kind::library) {
         plan_.steps.emplace_back(library_step(group));
+      } else if (group.kind == Group::Kind::matmul) {
+        plan_.steps.emplace_back(matmul_step(group));
       } else {
         plan_.steps.emplace_back(kernel_step(group));
       }
@@ -97,6 +99,13 @@ class Lowering {
     for (const BufferId id : {step.in, step.out})
       plan_.buffers[static_cast<std::size_t>(id)].in_collective = true;
     return step;
+  }
+
+  MatmulStep matmul_step(const Group& group) {
+    const ValueId value = group.values.front();
+    const Node& node = graph().at(value);
+    return {node.name, value, buffer_of(node.operands[0]), buffer_of(node.operands[1]),
+            buffer_of(value)};
   }
 
   KernelStep kernel_step(const Group& group) {

@@ -79,7 +79,16 @@ struct LibraryStep {
   BufferId out = -1;
 };
 
-using PlanStep = std::variant<KernelStep, LibraryStep>;
+/// One matmul of the backend's library: the products of the matrices in `a` and `b`.
+struct MatmulStep {
+  std::string name;
+  ir::ValueId value = -1;  ///< the matmul; its attributes say what is transposed
+  BufferId a = -1;
+  BufferId b = -1;
+  BufferId out = -1;
+};
+
+using PlanStep = std::variant<KernelStep, LibraryStep, MatmulStep>;
 
 struct Plan {
   ir::Graph graph;  ///< the program that the steps' value ids belong to

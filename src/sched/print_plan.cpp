@@ -61,6 +61,28 @@ std::string print(const Plan& plan, const KernelStep& step) {
   return text + line("writes", results);
 }
 
+std::string print(const Plan& plan, const LibraryStep& step) {
+  const ir::Node& node = plan.graph.at(step.value);
+  const bool reduces = node.op != ir::Op::all_gather && node.op != ir::Op::broadcast;
+  return "library " + std::string(to_string(node.op)) +
+         (reduces ? " (" + std::string(to_string(node.attributes.reduction)) + ")" : "") +
+         " along " + plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].name +
+         "\n    reads    " + plan.buffers[static_cast<std::size_t>(step.in)].name +
+         "\n    writes   " + plan.buffers[static_cast<std::size_t>(step.out)].name + "\n";
+}
+
+std::string print(const Plan& plan, const MatmulStep& step) {
+  const auto buffer = [&](BufferId id, bool transposed) {
+    return plan.buffers[static_cast<std::size_t>(id)].name + (transposed ? " transposed" : "");
+  };
+  const ir::Node& node = plan.graph.at(step.value);
+  return "matmul of " + ir::to_string(node.shape) + " " +
+         ir::to_string(node.layout, plan.graph.mesh) + "\n    reads    " +
+         buffer(step.a, node.attributes.transpose_a) + ", " +
+         buffer(step.b, node.attributes.transpose_b) + "\n    writes   " + buffer(step.out, false) +
+         "\n";
+}
+
 }  // namespace
 
 std::string print(const Plan& plan) {
@@ -82,19 +104,7 @@ std::string print(const Plan& plan) {
   int number = 0;
   for (const PlanStep& step : plan.steps) {
     text += "  " + std::to_string(++number) + ". ";
-    if (const auto* kernel = std::get_if<KernelStep>(&step)) {
-      text += print(plan, *kernel);
-      continue;
-    }
-    const auto& library = std::get<LibraryStep>(step);
-    const ir::Node& node = plan.graph.at(library.value);
-    const bool reduces = node.op != ir::Op::all_gather && node.op != ir::Op::broadcast;
-    text += "library " + std::string(to_string(node.op)) +
-            (reduces ? " (" + std::string(to_string(node.attributes.reduction)) + ")" : "") +
-            " along " +
-            plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].name +
-            "\n    reads    " + plan.buffers[static_cast<std::size_t>(library.in)].name +
-            "\n    writes   " + plan.buffers[static_cast<std::size_t>(library.out)].name + "\n";
+    text += std::visit([&](const auto& planned) { return print(plan, planned); }, step);
   }
   return text;
 }

@@ -194,8 +194,8 @@ TEST_CASE("a result file that cannot be written is a failure that names it") {
 TEST_CASE("doctor says what is here, and fails when no kernel can be compiled") {
   const Said said = coconet_command("doctor");
   CHECK(said.code == 0);
-  for (const char* thing :
-       {"host compiler", "MPI", "NVRTC", "CUDA driver", "NCCL", "cache", "shared memory"}) {
+  for (const char* thing : {"host compiler", "MPI", "OpenBLAS", "NVRTC", "CUDA driver", "NCCL",
+                            "cache", "shared memory"}) {
     CHECK_THAT(said.out, Contains(thing));
   }
   CHECK_THAT(said.out, Contains("The host path works."));

@@ -120,3 +120,12 @@ TEST_CASE("work that fails on the GPU is told by whoever waits for it") {
              Contains("work on Stub 0, GPU 0 failed: the driver reports CUDA_ERROR_LAUNCH_FAILED"));
   stub_cuda::heal();
 }
+
+TEST_CASE("a matmul is refused on GPUs, with what remains") {
+  Program program("products", Mesh({{"world", 1}}));
+  const Value x = program.input("x", f32, {3, 3}, replicated);
+  program.output("y", matmul(x, x).named("y"));
+  CHECK(refusal([&] { (void)compile(program, Schedule(), World::self()); }) ==
+        "matmul 'y' cannot run: matmul on GPUs needs cuBLASLt, which is not built yet; use "
+        "COCONET_BACKEND=host");
+}

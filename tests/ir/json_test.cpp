@@ -86,6 +86,8 @@ TEST_CASE("every op, several mesh axes and every dtype survive a round trip") {
   (void)select(x < s, exp(x) * 2, -x);
   (void)dropout(x, 0.1, 18446744073709551615u, s);
   (void)dropout(x, 1 - 0x1p-53, 0);
+  (void)matmul(x, x, true).named("left");
+  (void)matmul(x, x, false, true).named("right");
   (void)(x * std::numeric_limits<double>::infinity());
   (void)(x * -std::numeric_limits<double>::infinity());
   (void)(x + 1e-300 + 0.1 + 1e22 + 123456789012345.0 - 9007199254740993.0);

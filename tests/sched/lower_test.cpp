@@ -285,3 +285,54 @@ TEST_CASE("a program file's kernel that breaks a rule is refused") {
       refusal<ScheduleError>([&] { (void)sched::lower(*step.p.graph()); }),
       Contains("kernel 'k' cannot be: a kernel of kind 'all_reduce' needs a reduce_scatter"));
 }
+
+TEST_CASE("a matmul is a step of its own between the kernels that it reads and feeds") {
+  Program p("mlp", two_ranks());
+  const Value x = p.input("x", f32, {3, 4}, sliced(1));
+  const Value w = p.state("w", f32, {4, 5}, sliced(0));
+  const Value products = matmul((x * 2).named("twice"), w).named("products");
+  p.output("y", relu(all_reduce(products, sum).named("total")).named("y"));
+  CHECK(plan_of(p) ==
+        "buffers\n"
+        "  x         f32[3, 4]  sliced(1)   input\n"
+        "  w         f32[4, 5]  sliced(0)   state\n"
+        "  y         f32[3, 5]  replicated  output\n"
+        "  twice     f32[3, 4]  sliced(1)   temporary\n"
+        "  products  f32[3, 5]  local       temporary\n"
+        "  total     f32[3, 5]  replicated  temporary\n"
+        "steps\n"
+        "  1. kernel twice (computation) over [3, 4] sliced(1)\n"
+        "    reads    x\n"
+        "    computes twice\n"
+        "    writes   twice\n"
+        "  2. matmul of [3, 5] local\n"
+        "    reads    twice, w\n"
+        "    writes   products\n"
+        "  3. library all_reduce (sum) along world\n"
+        "    reads    products\n"
+        "    writes   total\n"
+        "  4. kernel y (computation) over [3, 5] replicated\n"
+        "    reads    total\n"
+        "    computes y\n"
+        "    writes   y\n");
+}
+
+TEST_CASE("the plan says which operands of a matmul are transposed") {
+  Program p("transposed", two_ranks());
+  const Value x = p.input("x", f32, {3, 3}, replicated);
+  p.output("right", matmul(x, x, false, true).named("right"));
+  CHECK_THAT(steps_of(p), Contains("    reads    x, x transposed\n"));
+}
+
+TEST_CASE("a matmul that writes the state that it reads goes through a buffer of its own") {
+  Program p("in_place", two_ranks());
+  const Value w = p.state("w", f32, {3, 3}, replicated);
+  update(w, matmul(w, w).named("square")).named("w.new");
+  CHECK(steps_of(p) ==
+        "  1. matmul of [3, 3] replicated\n"
+        "    reads    w, w\n"
+        "    writes   square\n"
+        "  2. kernel w_new (computation) over [3, 3] replicated\n"
+        "    reads    square\n"
+        "    writes   w\n");
+}

@@ -26,6 +26,8 @@ inline constexpr int program_json_version = 1;
       return {"probability", "seed"};
     case Op::reduction:
       return {"reduction", "dims", "keep_dims", "partial"};
+    case Op::matmul:
+      return {"transpose_a", "transpose_b"};
     case Op::all_reduce:
       return {"reduction", "axis"};
     case Op::reduce_scatter:

@@ -250,6 +250,8 @@ class Reader {
       const auto optional = value.find(key);
       if (!optional) continue;
       if (key == "keep_dims") attributes.keep_dims = optional->boolean();
+      if (key == "transpose_a") attributes.transpose_a = optional->boolean();
+      if (key == "transpose_b") attributes.transpose_b = optional->boolean();
       if (key == "partial") attributes.partial = optional->boolean();
       if (key == "dim") attributes.dim = optional->small_integer(0);
       if (key == "root") attributes.root = optional->small_integer(0);

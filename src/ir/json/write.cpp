@@ -70,6 +70,8 @@ Json attribute_json(const Graph& graph, const Node& node, std::string_view key) 
   if (key == "reduction") return to_string(attributes.reduction);
   if (key == "dims") return attributes.dims;
   if (key == "keep_dims") return attributes.keep_dims;
+  if (key == "transpose_a") return attributes.transpose_a;
+  if (key == "transpose_b") return attributes.transpose_b;
   if (key == "partial") return attributes.partial;
   if (key == "dim") return attributes.dim;
   if (key == "root") return attributes.root;
@@ -142,6 +144,8 @@ class Writer {
     for (const std::string_view key : attribute_keys(node.op)) {
       if (key == "keep_dims" && !node.attributes.keep_dims) continue;
       if (key == "partial" && !node.attributes.partial) continue;
+      if (key == "transpose_a" && !node.attributes.transpose_a) continue;
+      if (key == "transpose_b" && !node.attributes.transpose_b) continue;
       value[std::string(key)] = attribute_json(graph_, node, key);
     }
     return value;

@@ -31,6 +31,7 @@ struct ReferenceStep {
                                             ValueId id);  ///< also of an update
 [[nodiscard]] RankData evaluate_dropout(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_reduction(const ReferenceStep& step, ValueId id);
+[[nodiscard]] RankData evaluate_matmul(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_collective(const ReferenceStep& step, ValueId id);
 
 /// What combining nothing gives: 0 for sum and mean, 1 for prod, the infinities for max and min.

@@ -15,6 +15,7 @@ RankData evaluate(const ReferenceStep& step, ValueId id) {
   if (op == Op::dropout) return evaluate_dropout(step, id);
   if (is_elementwise(op) || op == Op::update) return evaluate_elementwise(step, id);
   if (is_collective(op)) return evaluate_collective(step, id);
+  if (op == Op::matmul) return evaluate_matmul(step, id);
   if (op == Op::reduction) return evaluate_reduction(step, id);
   throw InternalError("reference: there is no meaning for the op " + std::string(to_string(op)));
 }
