@@ -214,6 +214,19 @@ inline constexpr Reducer prod{Reduction::prod};
 [[nodiscard]] COCONET_API Value matmul(const Value& a, const Value& b, bool transpose_a = false,
                                        bool transpose_b = false);
 
+// ---- normalisations: composed of reductions, so that the dimension may be sliced; 16-bit floats computed in f32 ----
+
+/// exp(value) divided by its sum over dimension `dim`, computed from the distance to the maximum so that nothing
+/// overflows. A negative dimension counts from the end.
+[[nodiscard]] COCONET_API Value softmax(const Value& value, int dim = -1);
+
+/// `value` with its mean over dimension `dim` subtracted and divided by sqrt(variance + epsilon), where the variance
+/// is the mean square of the distance to the mean.
+[[nodiscard]] COCONET_API Value layer_norm(const Value& value, int dim = -1, double epsilon = 1e-5);
+/// The same times `gamma`, plus `beta`, which broadcast as NumPy does: for the last dimension they are [extent].
+[[nodiscard]] COCONET_API Value layer_norm(const Value& value, const Value& gamma,
+                                           const Value& beta, int dim = -1, double epsilon = 1e-5);
+
 // ---- collectives: along one mesh axis, which must be named when the mesh has several ------------------------
 
 /// local -> replicated: every rank gets the reduction over the axis.

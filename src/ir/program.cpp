@@ -333,6 +333,48 @@ Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
   return sqrt(sum(square(value), std::move(dims), keep_dims));
 }
 
+namespace {
+
+bool has_16_bits(DType dtype) {
+  return is_float(dtype) && size_of(dtype) == 2;
+}
+
+/// 16-bit floats as f32, in which normalisations are computed; others as they are.
+Value widened(const Value& value) {
+  return value.graph() && has_16_bits(value.dtype()) ? cast(value, f32) : value;
+}
+
+/// `result` in the dtype of `like`.
+Value narrowed(const Value& result, const Value& like) {
+  return has_16_bits(like.dtype()) ? cast(result, like.dtype()) : result;
+}
+
+/// Widened, with mean 0 and variance 1 over `dim`.
+Value standardised(const Value& value, int dim, double epsilon) {
+  graph_of(value, "layer_norm");
+  const Value x = widened(value);
+  const Value centred = x - mean(x, {dim}, true);
+  return centred * rsqrt(mean(square(centred), {dim}, true) + epsilon);
+}
+
+}  // namespace
+
+Value softmax(const Value& value, int dim) {
+  graph_of(value, "softmax");
+  const Value x = widened(value);
+  const Value exponential = exp(x - max(x, {dim}, true));
+  return narrowed(exponential / sum(exponential, {dim}, true), value);
+}
+
+Value layer_norm(const Value& value, int dim, double epsilon) {
+  return narrowed(standardised(value, dim, epsilon), value);
+}
+
+Value layer_norm(const Value& value, const Value& gamma, const Value& beta, int dim,
+                 double epsilon) {
+  return narrowed(standardised(value, dim, epsilon) * widened(gamma) + widened(beta), value);
+}
+
 Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b) {
   common_graph("matmul", {a, b});
   ir::Node node;
