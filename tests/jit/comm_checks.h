@@ -119,6 +119,16 @@ inline void check_collectives(jit::Group& group, const std::vector<std::size_t>&
     expect_out(elements(root, 0, all, dtype, reduction), "broadcast");
   }
 
+  for (int offset = 1 - group.size(); offset < group.size(); ++offset) {
+    if (offset == 0 || reduction != Reduction::sum) continue;  // which a shift does not do
+    put(out, untouched);
+    group.shift(in, out, all, dtype, offset);
+    const int from = rank - offset;
+    expect_out(
+        from >= 0 && from < group.size() ? elements(from, 0, all, dtype, reduction) : untouched,
+        "shift by " + std::to_string(offset));
+  }
+
   Bytes blocks;
   for (int from = 0; from < group.size(); ++from) {
     const Bytes block = elements(from, 0, counts[from], dtype, reduction);

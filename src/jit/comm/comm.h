@@ -56,6 +56,8 @@ class Group {
                       Reduction reduction, int root) = 0;
   /// In place, from `root` to all.
   virtual void broadcast(void* data, std::size_t count, DType dtype, int root) = 0;
+  /// `in` of rank p to `out` of rank p + `offset`, which is not 0; an `out` that no rank sends to is not written.
+  virtual void shift(const void* in, void* out, std::size_t count, DType dtype, int offset) = 0;
   /// Instead of the next call, which then throws Refused on the other ranks, before it writes anything. Does not
   /// wait. The ranks must agree by other means before they use the group again.
   virtual void refuse() = 0;

@@ -93,6 +93,15 @@ void DirectGroup::broadcast(void* data, std::size_t count, DType dtype, int root
   });
 }
 
+void DirectGroup::shift(const void* in, void* out, std::size_t count, DType dtype, int offset) {
+  const std::size_t bytes = count * size_of(dtype);
+  const int from = rank() - offset;
+  const bool sends = has_position(*this, rank() + offset);
+  exchange("send", in, sends ? bytes : 0, out, [&](const Parts& parts) {
+    if (has_position(*this, from) && bytes > 0) std::memcpy(out, parts.in[from], bytes);
+  });
+}
+
 PointerGroup::PointerGroup(std::shared_ptr<Meeting> meeting, std::vector<Pointers*> pointers)
     : DirectGroup(std::move(meeting)), pointers_(std::move(pointers)) {}
 

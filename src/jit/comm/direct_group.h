@@ -37,6 +37,7 @@ class DirectGroup : public Group {
   void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
               int root) override;
   void broadcast(void* data, std::size_t count, DType dtype, int root) override;
+  void shift(const void* in, void* out, std::size_t count, DType dtype, int offset) override;
   void refuse() override { meeting_->refuse(); }
 
  protected:

@@ -61,8 +61,12 @@ std::vector<std::size_t> block_starts(const Group& group, std::string_view call,
   return starts;
 }
 
+bool has_position(const Group& group, int position) {
+  return position >= 0 && position < group.size();
+}
+
 void require_root(const Group& group, std::string_view call, int root) {
-  if (root < 0 || root >= group.size()) {
+  if (!has_position(group, root)) {
     throw InternalError(std::string(call) + " was given the root " + std::to_string(root) +
                         "; the group has the ranks 0 to " + std::to_string(group.size() - 1));
   }

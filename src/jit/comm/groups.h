@@ -20,6 +20,9 @@ namespace coconet::jit {
 [[nodiscard]] std::vector<std::size_t> block_starts(const Group& group, std::string_view call,
                                                     std::span<const std::size_t> counts);
 
+/// Whether the group has a rank at `position`, which a shift may come from or go to.
+[[nodiscard]] bool has_position(const Group& group, int position);
+
 /// Throws InternalError unless `root` is a rank of the group.
 void require_root(const Group& group, std::string_view call, int root);
 

@@ -45,8 +45,9 @@ std::string seconds(std::chrono::milliseconds time) {
 // An arrival is the count of meetings and, in the lowest bits, the call that the rank is in.
 constexpr int call_bits = 4;
 constexpr std::uint64_t call_mask = (1 << call_bits) - 1;
-constexpr std::array<std::string_view, 7> calls = {
-    "another call", "barrier", "all_gather", "broadcast", "all_reduce", "reduce_scatter", "reduce"};
+constexpr std::array<std::string_view, 8> calls = {"another call", "barrier",    "all_gather",
+                                                   "broadcast",    "all_reduce", "reduce_scatter",
+                                                   "reduce",       "send"};
 constexpr std::uint64_t refusal = call_mask;
 static_assert(calls.size() < refusal);
 

@@ -210,6 +210,21 @@ class MpiGroup final : public Group {
     broadcast_chunks(data, count, dtype, root);
   }
 
+  void shift(const void* in, void* out, std::size_t count, DType dtype, int offset) override {
+    const auto neighbour = [&](int position) {
+      return has_position(*this, position) ? position : MPI_PROC_NULL;
+    };
+    const int to_rank = neighbour(rank() + offset);
+    const int from_rank = neighbour(rank() - offset);
+    meeting_->meet("send");
+    in_chunks(largest_call, count, dtype, [&](std::size_t at, int length) {
+      const MPI_Datatype type = type_of(dtype);
+      check(MPI_Sendrecv(from(in, at), length, type, to_rank, 0, to(out, at), length, type,
+                         from_rank, 0, comm_, MPI_STATUS_IGNORE),
+            "MPI_Sendrecv", comm_);
+    });
+  }
+
   void refuse() override { meeting_->refuse(); }
 
  private:

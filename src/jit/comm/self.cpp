@@ -39,6 +39,7 @@ class SelfGroup final : public Group {
   void broadcast(void*, std::size_t, DType, int root) override {
     require_root(*this, "broadcast", root);
   }
+  void shift(const void*, void*, std::size_t, DType, int) override {}
   void refuse() override {}
 };
 

@@ -43,4 +43,8 @@ void TieredGroup::broadcast(void* data, std::size_t count, DType dtype, int root
   group_for("broadcast", count * size_of(dtype), data, data).broadcast(data, count, dtype, root);
 }
 
+void TieredGroup::shift(const void* in, void* out, std::size_t count, DType dtype, int offset) {
+  group_for("send", count * size_of(dtype), in, out).shift(in, out, count, dtype, offset);
+}
+
 }  // namespace coconet::jit

@@ -30,6 +30,7 @@ class TieredGroup final : public Group {
   void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
               int root) override;
   void broadcast(void* data, std::size_t count, DType dtype, int root) override;
+  void shift(const void* in, void* out, std::size_t count, DType dtype, int offset) override;
   void refuse() override { small_->refuse(); }
 
  private:
