@@ -27,6 +27,7 @@ struct Attributes {
   int axis = 0;              ///< collectives: the mesh axis
   int dim = 0;               ///< reduce_scatter: the dimension that is sliced
   int root = 0;              ///< reduce, broadcast: position along the axis
+  int offset = 1;            ///< send: from a position to the one that receives, along the axis
   std::vector<int> dims;     ///< reduction: sorted, non-negative
   bool keep_dims = false;    ///< reduction
   bool partial = false;      ///< reduction: local along the axes that slice a reduced dimension,

@@ -49,7 +49,11 @@ struct PointwiseRow {
 /// Moves data between ranks.
 [[nodiscard]] constexpr bool is_collective(Op op) {
   return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::all_gather ||
-         op == Op::reduce || op == Op::broadcast;
+         op == Op::reduce || op == Op::broadcast || op == Op::send;
+}
+/// A collective that combines the values of several ranks, by a reduction.
+[[nodiscard]] constexpr bool reduces_over_ranks(Op op) {
+  return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::reduce;
 }
 
 }  // namespace coconet::ir

@@ -173,11 +173,11 @@ class Printer {
     if (attributes.transpose_a) argument("transpose_a");
     if (attributes.transpose_b) argument("transpose_b");
     if (!is_collective(node.op)) return;
-    const bool reduces = node.op != Op::all_gather && node.op != Op::broadcast;
-    if (reduces) argument(std::string(to_string(attributes.reduction)));
+    if (reduces_over_ranks(node.op)) argument(std::string(to_string(attributes.reduction)));
     if (node.op == Op::reduce_scatter) argument("dim " + std::to_string(attributes.dim));
     if (node.op == Op::reduce || node.op == Op::broadcast)
       argument("root " + std::to_string(attributes.root));
+    if (node.op == Op::send) argument("offset " + std::to_string(attributes.offset));
     argument(graph_.mesh.axes().at(static_cast<std::size_t>(attributes.axis)).name);
   }
 

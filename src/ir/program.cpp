@@ -414,4 +414,10 @@ Value broadcast(const Value& value, int root, std::string_view axis) {
   return collective(ir::Op::broadcast, value, axis, attributes);
 }
 
+Value send(const Value& value, int offset, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.offset = offset;
+  return collective(ir::Op::send, value, axis, attributes);
+}
+
 }  // namespace coconet

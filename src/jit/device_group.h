@@ -28,8 +28,6 @@ class DeviceGroup {
   virtual ~DeviceGroup() = default;
   /// The group's ranks, by their number in the world.
   [[nodiscard]] virtual const std::vector<int>& ranks() const = 0;
-  /// The position among them of the first one that is driven from here.
-  [[nodiscard]] virtual int first_position() const = 0;
 
   virtual void all_reduce(Queue& queue, Members members, std::size_t count, DType dtype,
                           Reduction reduction) = 0;
@@ -42,6 +40,8 @@ class DeviceGroup {
   /// From the root's `in` to every `out`.
   virtual void broadcast(Queue& queue, Members members, std::size_t count, DType dtype,
                          int root) = 0;
+  /// An `out` that no rank sends to is not written.
+  virtual void shift(Queue& queue, Members members, std::size_t count, DType dtype, int offset) = 0;
 
   /// Throws CommError when work that was queued has failed, or another rank has.
   virtual void check() = 0;

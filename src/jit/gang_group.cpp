@@ -40,7 +40,6 @@ class GangGroup final : public DeviceGroup {
   }
 
   [[nodiscard]] const std::vector<int>& ranks() const override { return ranks_; }
-  [[nodiscard]] int first_position() const override { return 0; }
 
   void all_reduce(Queue& queue, Members members, std::size_t count, DType dtype,
                   Reduction reduction) override {
@@ -77,6 +76,14 @@ class GangGroup final : public DeviceGroup {
   void broadcast(Queue& queue, Members members, std::size_t count, DType dtype, int root) override {
     const void* const from = members[static_cast<std::size_t>(root)].in;
     for (const Operands& to : members) queue.copy(to.out, from, count * size_of(dtype));
+  }
+
+  void shift(Queue& queue, Members members, std::size_t count, DType dtype, int offset) override {
+    const int size = static_cast<int>(members.size());
+    for (int from = std::max(0, -offset); from < std::min(size, size - offset); ++from) {
+      queue.copy(members[static_cast<std::size_t>(from + offset)].out,
+                 members[static_cast<std::size_t>(from)].in, count * size_of(dtype));
+    }
   }
 
   void check() override {}

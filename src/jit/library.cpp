@@ -19,6 +19,12 @@ LibraryCollective::LibraryCollective(const Backend& backend, const sched::Plan& 
       axis_(attributes_.axis),
       in_(step.in),
       out_(step.out) {
+  const int position = plan.graph.mesh.coordinate(rank, axis_);
+  if (op_ == Op::reduce) written_ = position == attributes_.root;
+  if (op_ == Op::send) {
+    const int from = position - attributes_.offset;
+    written_ = from >= 0 && from < plan.graph.mesh.axes()[static_cast<std::size_t>(axis_)].size;
+  }
   if (op_ != Op::reduce_scatter && op_ != Op::all_gather) return;
   const ir::Node& node = plan.graph.at(step.value);
   const ir::Node& slice = op_ == Op::reduce_scatter ? node : plan.graph.at(node.operands.front());
@@ -69,10 +75,10 @@ void LibraryCollective::pack(Queue& queue, const Tensors& tensors) {
   }
 }
 
-void LibraryCollective::unpack(Queue& queue, const Tensors& tensors, int position) {
+void LibraryCollective::unpack(Queue& queue, const Tensors& tensors) {
   const Tensors::Tensor& out = tensors[out_];
   const std::size_t size = size_of(dtype_);
-  if (op_ == Op::reduce && position != attributes_.root) queue.zero(out.data, out.count * size);
+  if (!written_) queue.zero(out.data, out.count * size);
   if (!packed_ || op_ != Op::all_gather) return;
   const std::byte* from = packed_->data();
   for (const Block& block : blocks_) {
@@ -105,10 +111,13 @@ void LibraryCollective::run(Group& group, Queue& queue, const Tensors& tensors) 
         queue.copy(out.data, in.data, in.count * size_of(dtype_));
       group.broadcast(at.out, out.count, dtype_, attributes_.root);
       break;
+    case Op::send:
+      group.shift(at.in, at.out, in.count, dtype_, attributes_.offset);
+      break;
     default:
       throw InternalError("'" + std::string(to_string(op_)) + "' is no library collective");
   }
-  unpack(queue, tensors, group.rank());
+  unpack(queue, tensors);
 }
 
 void LibraryCollective::run(DeviceGroup& group, Queue& queue, std::span<const Member> members) {
@@ -136,16 +145,17 @@ void LibraryCollective::run(DeviceGroup& group, Queue& queue, std::span<const Me
     case Op::broadcast:
       group.broadcast(queue, operands, count, self.dtype_, how.root);
       break;
+    case Op::send:
+      group.shift(queue, operands, count, self.dtype_, how.offset);
+      break;
     default:
       throw InternalError("'" + std::string(to_string(self.op_)) + "' is no library collective");
   }
-  int position = group.first_position();
-  for (const Member& member : members)
-    member.collective->unpack(queue, *member.tensors, position++);
+  for (const Member& member : members) member.collective->unpack(queue, *member.tensors);
 }
 
 bool LibraryCollective::reduces() const {
-  return op_ == Op::all_reduce || op_ == Op::reduce_scatter || op_ == Op::reduce;
+  return ir::reduces_over_ranks(op_);
 }
 
 std::uint64_t LibraryCollective::bytes(const Tensors& tensors) const {

@@ -53,13 +53,14 @@ class LibraryCollective {
   /// Puts the blocks of what is read one after the other.
   void pack(Queue& queue, const Tensors& tensors);
   /// Takes the blocks of what was written apart, and clears what no rank wrote.
-  void unpack(Queue& queue, const Tensors& tensors, int position);
+  void unpack(Queue& queue, const Tensors& tensors);
 
   std::string name_;
   ir::Op op_;
   ir::Attributes attributes_;
   DType dtype_;
   int axis_;
+  bool written_ = true;  ///< false where no rank gives this one a result: it holds zeros
   sched::BufferId in_, out_;
   std::vector<Block> blocks_;  ///< by position in the group, for the ops that slice
   std::vector<std::size_t> counts_;

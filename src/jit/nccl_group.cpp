@@ -107,7 +107,6 @@ class NcclGroup final : public DeviceGroup {
   void connect() { settle("making NCCL's communicator"); }
 
   [[nodiscard]] const std::vector<int>& ranks() const override { return ranks_; }
-  [[nodiscard]] int first_position() const override { return position_; }
 
   void all_reduce(Queue& queue, Members members, std::size_t count, DType dtype,
                   Reduction reduction) override {
@@ -181,6 +180,21 @@ class NcclGroup final : public DeviceGroup {
     });
   }
 
+  void shift(Queue& queue, Members members, std::size_t count, DType dtype, int offset) override {
+    const Operands& own = members.front();
+    const int to = position_ + offset;
+    const int from = position_ - offset;
+    in_one_group("ncclSend or ncclRecv", [&](const Nccl& nccl) {
+      ncclResult_t result = ncclSuccess;
+      if (has_position(to))
+        result = nccl.send(own.in, count, type_of(dtype), to, comm_, stream(queue));
+      if (result != ncclSuccess && result != ncclInProgress) return result;
+      if (has_position(from))
+        result = nccl.receive(own.out, count, type_of(dtype), from, comm_, stream(queue));
+      return result;
+    });
+  }
+
   void check() override {
     if (comm_ == nullptr) throw CommError("NCCL's communicator was given up after an error");
     ncclResult_t state = ncclSuccess;
@@ -199,6 +213,10 @@ class NcclGroup final : public DeviceGroup {
   static bool same(std::span<const std::size_t> counts) {
     return std::all_of(counts.begin(), counts.end(),
                        [&](std::size_t count) { return count == counts.front(); });
+  }
+
+  [[nodiscard]] bool has_position(int position) const {
+    return position >= 0 && position < static_cast<int>(ranks_.size());
   }
 
   template <class Body>

@@ -63,9 +63,10 @@ std::string print(const Plan& plan, const KernelStep& step) {
 
 std::string print(const Plan& plan, const LibraryStep& step) {
   const ir::Node& node = plan.graph.at(step.value);
-  const bool reduces = node.op != ir::Op::all_gather && node.op != ir::Op::broadcast;
   return "library " + std::string(to_string(node.op)) +
-         (reduces ? " (" + std::string(to_string(node.attributes.reduction)) + ")" : "") +
+         (ir::reduces_over_ranks(node.op)
+              ? " (" + std::string(to_string(node.attributes.reduction)) + ")"
+              : "") +
          " along " + plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].name +
          "\n    reads    " + plan.buffers[static_cast<std::size_t>(step.in)].name +
          "\n    writes   " + plan.buffers[static_cast<std::size_t>(step.out)].name + "\n";

@@ -20,14 +20,29 @@ namespace {
 
 constexpr int system_error = 2;  // ncclSystemError
 
-/// Those NCCL calls of rank 0 that collectives make.
-std::vector<std::string> collectives() {
+/// Those NCCL calls of `rank` that collectives make.
+std::vector<std::string> collectives(int rank = 0) {
+  const std::string own = " rank=" + std::to_string(rank) + " ";
   std::vector<std::string> found;
   for (const std::string& call : stub_nccl::calls()) {
-    if (call.find(" rank=0 ") != std::string::npos && call.find("count=") != std::string::npos)
+    if (call.find(own) != std::string::npos && call.find("count=") != std::string::npos)
       found.push_back(call);
   }
   return found;
+}
+
+/// y = the x of the rank before, on the rank after it; the first one's holds zeros.
+void run_send(World& world) {
+  Program program("pass", Mesh::over(world));
+  const Value x = program.input("x", f32, {100}, local);
+  program.output("y", send(x).named("sent"));
+  Executable step = compile(program, Schedule(), world);
+  step.write("x", std::vector<float>(100, static_cast<float>(world.rank() + 1)));
+  step.run();
+  std::vector<float> y(100, -1.0f);
+  step.read("y", y);
+  if (y != std::vector<float>(100, static_cast<float>(world.rank())))
+    throw InternalError("NCCL sent to the wrong rank");
 }
 
 void run_total(World& world) {
@@ -86,6 +101,22 @@ TEST_CASE("equal slices are one call, others a group of calls") {
   CHECK_THAT(others[3], StartsWith("ncclBroadcast count=101 "));
 }
 
+TEST_CASE("a send is a message to one rank and from another, where there are such") {
+  const Setting devices("STUB_CUDA_DEVICES", "3");
+  stub_nccl::clear();
+  REQUIRE(refusal([] { World::local(3, run_send); }) == "(accepted)");
+  const auto asked = [](int rank, std::vector<std::string> beginnings) {
+    const std::vector<std::string> calls = collectives(rank);
+    INFO("rank " << rank);
+    REQUIRE(calls.size() == beginnings.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) CHECK_THAT(calls[i], StartsWith(beginnings[i]));
+  };
+  asked(0, {"ncclSend count=100 type=7 op=0 root=1 "});
+  asked(1, {"ncclSend count=100 type=7 op=0 root=2 ", "ncclRecv count=100 type=7 op=0 root=0 "});
+  asked(2, {"ncclRecv count=100 type=7 op=0 root=1 "});
+  CHECK(stub_nccl::live() == 0);
+}
+
 TEST_CASE("one communicator serves all collectives along an axis") {
   const Setting devices("STUB_CUDA_DEVICES", "4");
   stub_nccl::clear();
@@ -131,7 +162,9 @@ TEST_CASE("failures of NCCL are errors on every rank, and the next executable wo
                          {"ncclAllGather", sliced(100), "ncclAllGather"},
                          {"ncclReduce", sliced(101), "ncclReduce"},
                          {"ncclGroupEnd", sliced(101), "ncclReduce"},
-                         {"ncclBroadcast", sliced(101), "ncclBroadcast"}}) {
+                         {"ncclBroadcast", sliced(101), "ncclBroadcast"},
+                         {"ncclSend", run_send, "ncclSend or ncclRecv"},
+                         {"ncclRecv", run_send, "ncclSend or ncclRecv"}}) {
     INFO(one.function);
     stub_nccl::fail(one.function, 0, system_error);
     CHECK_THAT(refusal<CommError>([&] { World::local(2, one.body); }),

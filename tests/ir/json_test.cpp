@@ -79,6 +79,7 @@ TEST_CASE("every op, several mesh axes and every dtype survive a round trip") {
                    "pp");
   (void)reduce(x, prod, 2, "tp");
   (void)broadcast(x, 1, "tp");
+  (void)send(x, -2, "tp");
   (void)all_reduce(x, min, "tp");
   (void)max(x, {-1}, true);
   (void)norm(x);
@@ -144,12 +145,14 @@ TEST_CASE("names, axes, default attributes and outputs may be left out") {
       {"name": "total", "op": "reduction", "operands": ["avg"], "reduction": "sum"},
       {"name": "slice", "op": "reduce_scatter", "operands": ["g"], "reduction": "sum"},
       {"name": "from0", "op": "broadcast", "operands": ["g"]},
+      {"name": "sent", "op": "send", "operands": ["g"]},
       {"op": "update", "operands": ["w", 0.5]})"));
   CHECK_THAT(p.str(), Catch::Contains("w.new  f32[n]  replicated  update(w, 0.5)"));
   CHECK_THAT(p.str(), Catch::Contains("total  f32[]   replicated  sum(avg)"));
   CHECK_THAT(p.str(),
              Catch::Contains("slice  f32[n]  sliced(0)   reduce_scatter(g, sum, dim 0, world)"));
   CHECK_THAT(p.str(), Catch::Contains("broadcast(g, root 0, world)"));
+  CHECK_THAT(p.str(), Catch::Contains("send(g, offset 1, world)"));
 }
 
 TEST_CASE("a constant's made-up name gives way to the names in the file") {

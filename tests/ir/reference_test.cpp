@@ -120,6 +120,9 @@ TEST_CASE("collectives do what they say for sizes that do not divide") {
     p.output("gathered", all_gather(slices));
     p.output("on_one", reduce(x, sum, 1));
     p.output("from_two", broadcast(x, 2));
+    p.output("from_before", send(x));
+    p.output("from_after", send(x, -1));
+    p.output("from_far", send(x, 2));
 
     Reference reference(*p.graph(), {{"n", n}});
     const RankData in = parts_of(p, reference, "x", {n});
@@ -140,6 +143,9 @@ TEST_CASE("collectives do what they say for sizes that do not divide") {
         CHECK(reference.get("gathered")[rank][i] == (a + b + c) / 3);
         CHECK(reference.get("on_one")[rank][i] == (rank == 1 ? a + b + c : 0));
         CHECK(reference.get("from_two")[rank][i] == c);
+        CHECK(reference.get("from_before")[rank][i] == (rank == 0 ? 0 : in[rank - 1][i]));
+        CHECK(reference.get("from_after")[rank][i] == (rank == 2 ? 0 : in[rank + 1][i]));
+        CHECK(reference.get("from_far")[rank][i] == (rank == 2 ? a : 0));
       }
       const Data& slice = reference.get("slices")[rank];
       const std::size_t begin = std::min(count, rank * block);

@@ -1,6 +1,7 @@
 // The typing rules: for each one a program that keeps it and one that breaks it, with the sentence
 // that says so.
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 
 #include "coconet/program.h"
@@ -460,6 +461,48 @@ TEST_CASE("collectives take tensors") {
              EndsWith("(all_reduce): 'lr' is a number, the same on every rank; it takes a tensor"));
   CHECK(refusal([&] { (void)all_reduce(1, sum); }) ==
         "all_reduce takes a tensor of a program, but its operand is the constant 1.000000");
+}
+
+TEST_CASE("send keeps the layout, local along its axis and any on the others") {
+  Grid grid;
+  const Value x = grid.input("x", {grid.n, 6}, {{"pp", local}, {"tp", sliced(1)}});
+  CHECK(type_of(send(x, 1, "pp").named("a")) == "a: f32[n, 6] {pp: local, tp: sliced(1)}");
+  const Value y = grid.input("y", {grid.n, 6}, {{"pp", local}});
+  CHECK(type_of(send(y, -1, "pp").named("b")) == "b: f32[n, 6] {pp: local, tp: replicated}");
+  const Value z = grid.p.input("z", boolean, {grid.n}, local);
+  CHECK(type_of(send(z, -2, "tp").named("c")) == "c: bool[n] {pp: local, tp: local}");
+  CHECK(type_of(send(z, 2, "tp").named("d")) == "d: bool[n] {pp: local, tp: local}");
+}
+
+TEST_CASE("send gives values of a group's own to a group that there is") {
+  Flat f;
+  CHECK(refusal([&] { (void)send(f.w); }) ==
+        "in program 'p', 'send_4' (send): along axis 'world' 'w' is f32[n] replicated: every group "
+        "has the same values already; drop this op, or make the operand local");
+  CHECK_THAT(refusal([&] { (void)send(f.s); }),
+             EndsWith("along axis 'world' 's' is f32[n] sliced(0): another group needs another "
+                      "slice; all_gather it, or send along an axis on which it is local"));
+  CHECK(refusal([&] { (void)send(f.g, 2); }) ==
+        "in program 'p', 'send_4' (send): sends past the last group with offset 2; axis 'world' "
+        "has 2 groups, so offsets are 1 and -1");
+  CHECK_THAT(refusal([&] { (void)send(f.g, std::numeric_limits<int>::min()); }),
+             EndsWith("sends past the first group with offset -2147483648; axis 'world' has 2 "
+                      "groups, so offsets are 1 and -1"));
+  Grid grid;
+  const Value x = grid.p.input("x", f32, {grid.n}, local);
+  CHECK_THAT(refusal([&] { (void)send(x, 3, "tp"); }),
+             EndsWith("sends past the last group with offset 3; axis 'tp' has 3 groups, so offsets "
+                      "are 1 to 2 and -1 to -2"));
+  CHECK_THAT(refusal([&] { (void)send(x, 0, "tp"); }),
+             EndsWith("has offset 0, which sends each group's values to itself; axis 'tp' has 3 "
+                      "groups, so offsets are 1 to 2 and -1 to -2"));
+  Program one("one", Mesh({{"world", 1}}));
+  const Value own = one.input("own", f32, {4}, local);
+  for (const int offset : {1, -1}) {
+    CHECK_THAT(refusal([&] { (void)send(own, offset); }),
+               EndsWith(" group with offset " + std::to_string(offset) +
+                        "; axis 'world' has one group: drop this op, or give the axis more"));
+  }
 }
 
 TEST_CASE("a root is a rank of the axis") {

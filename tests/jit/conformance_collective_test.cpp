@@ -1,5 +1,7 @@
 // Collectives equal the reference: the library's, and those inside fused kernels for every row of
 // the algorithm table.
+#include <cstdlib>
+
 #include "jit/algo/algorithm.h"
 #include "jit/conformance.h"
 
@@ -75,6 +77,11 @@ TEST_CASE(
       const Value g = program.state("g", dtype, {n}, local);
       const Value slices = program.input("slices", dtype, {n}, sliced(0));
       program.output("gathered", all_gather(slices).named("gathered"));
+      for (const int offset : {1, -1, 2}) {
+        if (std::abs(offset) >= ranks) continue;
+        const std::string name = "send_" + std::to_string(offset);
+        program.output(name, send(g, offset).named(name));
+      }
       for (const int root : {0, ranks - 1}) {
         const std::string suffix = "_" + std::to_string(root);
         if (program.graph()->find("broadcast" + suffix) >= 0) continue;  // one rank
@@ -142,10 +149,45 @@ TEST_CASE("library collectives work along each axis of a mesh") {
       program.output("gathered", all_gather(slices, axis).named("gathered"));
       program.output("root", reduce(part, sum, 1, axis).named("root"));
       program.output("copies", broadcast(part, 1, axis).named("copies"));
+      program.output("sent", send(part, 1, axis).named("sent"));
+      program.output("sent_back", send(g, -1, axis).named("sent_back"));
       program.output("everywhere",
                      all_reduce(all_reduce(g, sum, axis), sum, other).named("everywhere"));
       require_conforms(program, Schedule("none"), mesh.size(), areas, 2);
     }
+  }
+}
+
+TEST_CASE("sends keep the layout along the other axis, for every dtype and offset") {
+  for (const Mesh& mesh : {Mesh({{"pp", 3}, {"tp", 2}}), Mesh({{"tp", 2}, {"pp", 3}})}) {
+    for (const DType dtype : all_dtypes) {
+      Program program("sends", mesh);
+      const Dim n = program.dim("n"), m = program.dim("m");
+      for (const auto& [name, along_tp] : {std::pair<std::string, Placement>{"own", coconet::local},
+                                           {"same", coconet::replicated},
+                                           {"rows", sliced(0)},
+                                           {"columns", sliced(1)}}) {
+        const Value x =
+            program.input(name, dtype, {n, m}, Layout::on({{"pp", local}, {"tp", along_tp}}));
+        for (const int offset : {1, -1, 2}) {
+          const std::string sent = name + "_by_" + std::to_string(offset);
+          program.output(sent, send(x, offset, "pp").named(sent));
+        }
+      }
+      require_conforms(program, Schedule("none"), mesh.size(), areas);
+    }
+  }
+}
+
+TEST_CASE("what is sent may be written to a state, also to the one that it is sent from") {
+  for (const int ranks : {2, 3, 5}) {
+    Program program("relay", Mesh({{"world", ranks}}));
+    const Dim n = program.dim("n");
+    const Value own = program.state("own", f32, {n}, local);
+    const Value other = program.state("other", f32, {n}, local);
+    update(own, send(own));
+    update(other, send(own * 2 + other, -1));
+    require_conforms(program, Schedule("none"), ranks, lengths, 3);
   }
 }
 

@@ -38,6 +38,8 @@ inline constexpr int program_json_version = 1;
       return {"reduction", "root", "axis"};
     case Op::broadcast:
       return {"root", "axis"};
+    case Op::send:
+      return {"offset", "axis"};
     default:
       return {};
   }

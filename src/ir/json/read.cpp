@@ -255,6 +255,9 @@ class Reader {
       if (key == "partial") attributes.partial = optional->boolean();
       if (key == "dim") attributes.dim = optional->small_integer(0);
       if (key == "root") attributes.root = optional->small_integer(0);
+      if (key == "offset") {
+        attributes.offset = optional->small_integer(std::numeric_limits<int>::min());
+      }
     }
     if (node.op == Op::reduction && attributes.reduction == Reduction::mean) {
       value.at("reduction")

@@ -75,6 +75,7 @@ Json attribute_json(const Graph& graph, const Node& node, std::string_view key) 
   if (key == "partial") return attributes.partial;
   if (key == "dim") return attributes.dim;
   if (key == "root") return attributes.root;
+  if (key == "offset") return attributes.offset;
   if (key == "axis") return graph.mesh.axes().at(static_cast<std::size_t>(attributes.axis)).name;
   Json shape = Json::array();
   for (const Dim& dim : node.shape) shape.push_back(dim_json(dim));

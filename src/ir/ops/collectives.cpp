@@ -65,6 +65,37 @@ void require_root(const Graph& graph, const Node& node) {
   }
 }
 
+/// Fails unless the groups along the axis have values of their own, which it makes sense to send.
+void require_own_values(const Graph& graph, Node& node, const Node& from) {
+  const Placement have = placement(node);
+  if (have.kind == Placement::Kind::local) return;
+  const bool same = have.kind == Placement::Kind::replicated;
+  fail(graph, node,
+       "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from) +
+           (same ? ": every group has the same values already; drop this op, or make the operand "
+                   "local"
+                 : ": another group needs another slice; all_gather it, or send along an axis on "
+                   "which it is local"));
+}
+
+/// Fails unless some position of the axis is `offset` behind another.
+void require_reached(const Graph& graph, const Node& node) {
+  const int size = graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
+  const int offset = node.attributes.offset;
+  if (offset != 0 && offset < size && offset > -size) return;
+  const std::string axis = "axis '" + axis_name(graph, node) + "'";
+  const std::string most = std::to_string(size - 1);
+  const std::string legal =
+      size == 1 ? axis + " has one group: drop this op, or give the axis more"
+                : axis + " has " + std::to_string(size) + " groups, so offsets are " +
+                      (size == 2 ? "1 and -1" : "1 to " + most + " and -1 to -" + most);
+  fail(graph, node,
+       (offset == 0 ? "has offset 0, which sends each group's values to itself; "
+                    : "sends past the " + std::string(offset > 0 ? "last" : "first") +
+                          " group with offset " + std::to_string(offset) + "; ") +
+           legal);
+}
+
 /// Fails when another axis slices dimension `dim` too: which rank then holds what would depend on the order.
 void require_unsliced(const Graph& graph, const Node& node, const Node& from, int dim) {
   for (std::size_t axis = 0; axis < from.layout.size(); ++axis) {
@@ -126,6 +157,12 @@ void infer_broadcast(const Graph& graph, Node& node) {
   require_local(graph, node, from);
   require_root(graph, node);
   placement(node) = replicated;
+}
+
+void infer_send(const Graph& graph, Node& node) {
+  const Node& from = start(graph, node);
+  require_own_values(graph, node, from);
+  require_reached(graph, node);
 }
 
 }  // namespace coconet::ir

@@ -45,6 +45,16 @@ Data gathered(const ReferenceStep& step, const Node& node, const Part& part,
   return out;
 }
 
+// What the group `offset` positions before that of `rank` sends, or zeros where there is none.
+Data received(const ReferenceStep& step, const Node& node, int rank,
+              const std::vector<int>& group) {
+  const int from = step.graph.mesh.coordinate(rank, node.attributes.axis) - node.attributes.offset;
+  const ValueId operand = node.operands[0];
+  if (from < 0 || from >= static_cast<int>(group.size()))
+    return Data(step.data(operand, rank).size(), 0);
+  return step.data(operand, group[static_cast<std::size_t>(from)]);
+}
+
 }  // namespace
 
 RankData evaluate_collective(const ReferenceStep& step, ValueId id) {
@@ -68,6 +78,9 @@ RankData evaluate_collective(const ReferenceStep& step, ValueId id) {
         break;
       case Op::broadcast:
         result.push_back(step.data(node.operands[0], root));
+        break;
+      case Op::send:
+        result.push_back(received(step, node, rank, group));
         break;
       default:
         throw InternalError("reference: " + std::string(to_string(node.op)) + " is no collective");

@@ -25,7 +25,9 @@ namespace coconet::jit {
   FUNCTION(reduce_scatter, ncclReduceScatter)  \
   FUNCTION(all_gather, ncclAllGather)          \
   FUNCTION(reduce, ncclReduce)                 \
-  FUNCTION(broadcast, ncclBroadcast)
+  FUNCTION(broadcast, ncclBroadcast)           \
+  FUNCTION(send, ncclSend)                     \
+  FUNCTION(receive, ncclRecv)
 
 struct Nccl {
 #define COCONET_MEMBER(member, function) decltype(&::function) member = nullptr;

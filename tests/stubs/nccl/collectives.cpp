@@ -1,4 +1,5 @@
-// NCCL's collectives: operations of streams, in which the ranks of a communicator meet. In a capture they are nodes.
+// NCCL's collectives and messages: operations of streams, in which the ranks of a communicator meet. In a capture they
+// are nodes.
 #include "../cuda/control.h"
 #include "arithmetic.h"
 #include "communicators.h"
@@ -26,7 +27,13 @@ int run(void* data) {
   if ((collective.send_bytes > 0 && part.send == nullptr) ||
       (collective.receive_bytes > 0 && part.receive == nullptr))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
-  meet(*collective.communicator, std::move(part));
+  if (part.function == "ncclSend") {
+    post(*collective.communicator, part);
+  } else if (part.function == "ncclRecv") {
+    take(*collective.communicator, part);
+  } else {
+    meet(*collective.communicator, std::move(part));
+  }
   return CUDA_SUCCESS;
 }
 
@@ -47,7 +54,8 @@ ncclResult_t start(Part part, std::size_t send_count, std::size_t receive_count,
     if (width == 0 || part.root < 0 || part.root >= ranks || part.op > ncclAvg)
       return fail(ncclInvalidArgument, "the type, the root or the operation is none");
     note(details(function, " count=", part.count, " type=", static_cast<int>(part.type),
-                 " op=", static_cast<int>(part.op), " rank=", communicator->rank, " ranks=", ranks,
+                 " op=", static_cast<int>(part.op), " root=", part.root,
+                 " rank=", communicator->rank, " ranks=", ranks,
                  " stream=", reinterpret_cast<std::uint64_t>(stream) & 0xffffffffU));
     const bool root_only = function == "ncclReduce" && communicator->rank != part.root;
     const bool no_source = function == "ncclBroadcast" && communicator->rank != part.root;
@@ -111,4 +119,16 @@ ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, n
   return start({"ncclBroadcast", static_cast<const char*>(send), static_cast<char*>(receive), count,
                 type, ncclSum, root},
                count, count, communicator, stream);
+}
+
+ncclResult_t ncclSend(const void* send, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  return start({"ncclSend", static_cast<const char*>(send), nullptr, count, type, ncclSum, peer},
+               count, 0, communicator, stream);
+}
+
+ncclResult_t ncclRecv(void* receive, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  return start({"ncclRecv", nullptr, static_cast<char*>(receive), count, type, ncclSum, peer}, 0,
+               count, communicator, stream);
 }

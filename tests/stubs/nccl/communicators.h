@@ -1,13 +1,16 @@
-// Communicators: the ranks of one process that came with the same unique id, and where their collectives meet.
+// Communicators: the ranks of one process that came with the same unique id, where their collectives meet, and their
+// messages.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nccl_api.h"
@@ -22,7 +25,7 @@ struct Part {
   std::size_t count = 0;
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
-  int root = 0;
+  int root = 0;  ///< of a message: the other rank
 
   /// Whether the two belong together; buffers may differ.
   [[nodiscard]] bool matches(const Part& other) const;
@@ -33,11 +36,18 @@ struct Meeting {
   bool done = false;
 };
 
+/// What one rank has sent to another.
+struct Message {
+  std::string bytes;
+  ncclDataType_t type = ncclFloat32;
+};
+
 struct Clique {
   std::size_t ranks = 0;
   std::map<int, int> devices;  ///< by rank, of those that are here
   std::map<std::uint64_t, std::shared_ptr<Meeting>> meetings;
-  std::string error;  ///< why its collectives are wrong
+  std::map<std::pair<int, int>, std::deque<Message>> messages;  ///< by sender and receiver
+  std::string error;                                            ///< why its calls are wrong
 };
 
 struct Communicator {
@@ -60,5 +70,10 @@ std::condition_variable& changed();
 /// Runs in a stream: brings `part` to the communicator's next meeting and stays until the result is there, or the
 /// communicator is aborted.
 void meet(Communicator& communicator, Part part);
+
+/// Runs in a stream: leaves a message for rank `part.root`, without waiting for it.
+void post(Communicator& communicator, const Part& part);
+/// Runs in a stream: waits for the message of rank `part.root`, or until the communicator is aborted.
+void take(Communicator& communicator, const Part& part);
 
 }  // namespace stub
