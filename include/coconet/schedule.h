@@ -49,7 +49,8 @@ class COCONET_API Schedule {
   /// `op`.reduce and `op`.broadcast.
   Schedule& split(std::string op, std::string into = "reduce_scatter+all_gather", int dim = 0);
   /// Moves the computation between the all_gather `all_gather` and the values `before` in front of it, so that
-  /// it runs on slices; the results that are needed whole are gathered afterwards.
+  /// it runs on slices; the results that are needed whole are gathered afterwards. Collectives along other axes move
+  /// with it.
   Schedule& reorder(std::string all_gather, std::vector<std::string> before);
   /// Keeps the replicated state `state` sliced, so that each rank holds 1/n of it.
   Schedule& as_slice(std::string state);

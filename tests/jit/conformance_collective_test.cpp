@@ -274,3 +274,25 @@ TEST_CASE("the halves of a split all_reduce equal the whole") {
     }
   }
 }
+
+TEST_CASE("a pipeline that computes on slices and sends them equals one that sends the whole") {
+  for (const Mesh& mesh :
+       {Mesh({{"pp", 2}, {"tp", 2}}), Mesh({{"pp", 3}, {"tp", 2}}), Mesh({{"pp", 2}, {"tp", 3}})}) {
+    Program program("hand_off", mesh);
+    const Dim n = program.dim("n"), m = program.dim("m");
+    const Value x = program.input("x", f32, {n, m}, local);
+    const Value bias = program.input("bias", f32, {m}, Layout::on({{"pp", local}}));
+    const Value r = program.input("r", f32, {n, m}, Layout::on({{"pp", local}}));
+    const Value total = all_reduce(x, sum, "tp").named("total");
+    const Value computed = (total + bias + r).named("computed");
+    program.output("handed", send(computed, 1, "pp").named("handed_on"));
+    program.output("returned", send(computed, -1, "pp").named("handed_back"));
+    require_conforms(program, Schedule("AR-C-Send"), mesh.size(), areas);
+    for (const int dim : {0, 1}) {
+      Schedule schedule("RS-C-Send-AG along " + std::to_string(dim));
+      schedule.split("total", "reduce_scatter+all_gather", dim);
+      schedule.reorder("total.all_gather", {"handed_on", "handed_back"}).dead();
+      require_conforms(program, schedule, mesh.size(), areas);
+    }
+  }
+}

@@ -25,6 +25,23 @@ struct Biased {
   }
 };
 
+/// The hand-off of a pipeline of two stages, three ranks each: handed = send(f(all_reduce(x, tp)), pp).
+struct Stage {
+  Program p{"stage", Mesh({{"pp", 2}, {"tp", 3}})};
+
+  explicit Stage(Value (*hand_off)(const Value&) = [](const Value& v) {
+    return send(v, 1, "pp");
+  }) {
+    const Value x = p.input("x", f32, {7, 5}, local);
+    const Value total = all_reduce(x, sum, "tp").named("total");
+    p.output("result", hand_off((total * 2 + 1).named("f")).named("handed"));
+  }
+
+  [[nodiscard]] Schedule on_slices() const {
+    return Schedule().split("total").reorder("total.all_gather", {"handed"});
+  }
+};
+
 ir::RankData result_of(const Program& program, const ir::RankData& x, const ir::RankData& bias) {
   ir::Reference reference(*program.graph(), {});
   reference.set("x", x);
@@ -138,7 +155,67 @@ TEST_CASE("what needs whole operands does not move") {
   CHECK(reason(step.p, Schedule().split("avg").reorder("avg.all_gather", {"y"})) ==
         "'sum_13' (reduction) lies between 'avg.all_gather' (all_gather) and the named values and "
         "needs whole operands; "
-        "only pointwise ops and updates move across an all_gather");
+        "only pointwise ops, updates and collectives along other axes move across an all_gather");
+}
+
+TEST_CASE("a send along another axis moves with the computation before it, and sends slices") {
+  const Stage before;
+  const Program p = after(before.p, before.on_slices());
+  CHECK(type_of(p, "f") == "f: f32[7, 5] {pp: local, tp: sliced(0)}");
+  CHECK(operands(p, "handed") == Names{"f"});
+  CHECK(type_of(p, "handed") == "handed: f32[7, 5] {pp: local, tp: sliced(0)}");
+  CHECK(operands(p, "handed.all_gather") == Names{"handed"});
+  CHECK(p.graph()->at(p.graph()->outputs[0].value).name == "handed.all_gather");
+  CHECK(p.graph()->find("total.all_gather") == -1);
+  ir::verify(*p.graph());
+}
+
+TEST_CASE("every collective along another axis gives the same on slices") {
+  const auto result = [](const Program& p) {
+    ir::Reference reference(*p.graph(), {});
+    ir::RankData x(6);
+    for (std::size_t rank = 0; rank < 6; ++rank) {
+      for (std::size_t i = 0; i < 35; ++i) x[rank].push_back(static_cast<double>(rank * 35 + i));
+    }
+    reference.set("x", x);
+    reference.run({});
+    return reference.get("result");
+  };
+  const std::pair<const char*, Value (*)(const Value&)> collectives[] = {
+      {"all_reduce", [](const Value& v) { return all_reduce(v, mean, "pp"); }},
+      {"reduce", [](const Value& v) { return reduce(v, max, 1, "pp"); }},
+      {"broadcast", [](const Value& v) { return broadcast(v, 1, "pp"); }},
+      {"reduce_scatter", [](const Value& v) { return reduce_scatter(v, sum, 1, "pp"); }},
+      {"all_gather",
+       [](const Value& v) { return all_gather(reduce_scatter(v, sum, 1, "pp"), "pp"); }},
+      {"send", [](const Value& v) { return send(v, -1, "pp"); }}};
+  for (const auto& [name, collective] : collectives) {
+    INFO(name);
+    const Stage before(collective);
+    const Program p = after(before.p, before.on_slices());
+    CHECK(p.graph()->at(p.graph()->require("handed")).op == ir::parse_op(name));
+    CHECK(type_of(p, "handed").ends_with(" tp: sliced(0)}"));
+    CHECK(result(p) == result(before.p));
+  }
+}
+
+TEST_CASE("a collective along the axis that is gathered does not move") {
+  const Stage stage([](const Value& v) { return v; });
+  Program p = stage.p;
+  const Value own = p.input("own", f32, {7, 5}, Layout::on({{"tp", local}}));
+  const Value handed(p.graph(), p.graph()->require("handed"));
+  p.output("again", all_reduce(handed + own, sum, "tp").named("again"));
+  CHECK(reason(p, Schedule().split("total").reorder("total.all_gather", {"again"})) ==
+        "'again' (all_reduce) works along axis 'tp', which 'total.all_gather' (all_gather) "
+        "gathers; only collectives along other axes move across it");
+}
+
+TEST_CASE("a collective that slices the gathered dimension does not move") {
+  const Stage stage([](const Value& v) { return reduce_scatter(v, sum, 0, "pp"); });
+  CHECK(reason(stage.p, stage.on_slices()) ==
+        "'handed' (reduce_scatter) cannot run on slices: in program 'stage', 'handed' "
+        "(reduce_scatter): dimension 0 is also sliced along axis 'tp': 'f' is f32[7, 5] {pp: "
+        "local, tp: sliced(0)}; use another dimension, or all_gather along that axis first");
 }
 
 TEST_CASE("what combines with values of each rank's own does not move") {
@@ -178,8 +255,10 @@ TEST_CASE("what is in a kernel does not move, nor does the gather of a kernel") 
         "'w.all_gather' (all_gather) is in kernel 'k' already; reorder before fusing");
 }
 
-TEST_CASE("updates behind a gather are the candidates") {
+TEST_CASE("updates and sends behind a gather are the candidates") {
   const Momentum step;
+  CHECK(legal_candidates(after(Stage().p, Schedule().split("total")), "reorder") ==
+        Names{"reorder all_gather=total.all_gather before=[handed]"});
   CHECK(legal_candidates(step.p, "reorder").empty());
   CHECK(legal_candidates(after(step.p, Schedule().split("avg")), "reorder") ==
         Names{"reorder all_gather=avg.all_gather before=[m.new, w.new]"});

@@ -3,7 +3,10 @@
 //   y = f(all_gather(s), w)   becomes   y_s = f(s, w); y = all_gather(y_s)
 //
 // Replicated operands such as w stay whole and are read at the slice's global index. A state update behind the
-// gather still writes the whole state, from its own all_gather; as_slice then removes that.
+// gather still writes the whole state, from its own all_gather; as_slice then removes that. A collective along another
+// axis treats every element alike, or slices and gathers another dimension, so it works on slices too:
+//
+//   y = send(f(all_gather(s, tp)), pp)   becomes   y_s = send(f(s), pp); y = all_gather(y_s, tp)
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -33,6 +36,27 @@ constexpr Parameter parameters[] = {
      "the last values of the computation that moves; what lies between moves with them"},
 };
 
+/// Throws when `id`, which lies between `gather` and the named values, cannot run on slices for what it is.
+void require_movable(const Graph& graph, ValueId gather, ValueId id) {
+  const Node& node = graph.at(id);
+  const int axis = graph.at(gather).attributes.axis;
+  if (ir::is_collective(node.op) && node.attributes.axis == axis) {
+    throw ScheduleError(quoted(graph, id) + " works along axis '" +
+                        graph.mesh.axes()[static_cast<std::size_t>(axis)].name + "', which " +
+                        quoted(graph, gather) +
+                        " gathers; only collectives along other axes move across it");
+  }
+  if (!ir::is_elementwise(node.op) && node.op != ir::Op::update && !ir::is_collective(node.op)) {
+    throw ScheduleError(quoted(graph, id) + " lies between " + quoted(graph, gather) +
+                        " and the named values and needs whole operands; only pointwise ops, " +
+                        "updates and collectives along other axes move across an all_gather");
+  }
+  if (const ir::Fusion* fusion = graph.fusion_of(id)) {
+    throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
+                        "' already; reorder before fusing");
+  }
+}
+
 /// The values between the gather and `before`, in order. Throws when one of them cannot run on slices.
 std::set<ValueId> find_region(const Graph& graph, ValueId gather,
                               const std::vector<std::string>& before) {
@@ -50,17 +74,7 @@ std::set<ValueId> find_region(const Graph& graph, ValueId gather,
   std::set<ValueId> region;
   for (const ValueId id : ancestors(graph, targets)) {
     if (!behind.contains(id) || id == gather) continue;
-    const Node& node = graph.at(id);
-    if (!ir::is_elementwise(node.op) && node.op != ir::Op::update) {
-      throw ScheduleError(
-          quoted(graph, id) + " lies between " + quoted(graph, gather) +
-          " and the named values and needs whole operands; only pointwise ops and updates " +
-          "move across an all_gather");
-    }
-    if (const ir::Fusion* fusion = graph.fusion_of(id)) {
-      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
-                          "' already; reorder before fusing");
-    }
+    require_movable(graph, gather, id);
     region.insert(id);
   }
   return region;
@@ -88,7 +102,7 @@ class Reorder {
       } else if (graph_.at(id).op == ir::Op::update) {
         move_update(id);
       } else {
-        move_pointwise(id);
+        move_value(id);
       }
     }
     return rewriter_.finish();
@@ -138,7 +152,7 @@ class Reorder {
     }
   }
 
-  void move_pointwise(ValueId id) {
+  void move_value(ValueId id) {
     Node node = graph_.at(id);
     for (ValueId& operand : node.operands) operand = sliced(operand);
     name_slice(id, node);
@@ -195,14 +209,16 @@ std::vector<Step> candidates(const Graph& graph) {
   std::vector<Step> steps;
   for (ValueId gather = 0; gather < graph.size(); ++gather) {
     if (graph.at(gather).op != ir::Op::all_gather) continue;
-    std::vector<std::string> updates;
+    std::vector<std::string> ends;  // of the computation: what is written, and what is sent
     for (const ValueId id : descendants(graph, {gather})) {
-      if (graph.at(id).op == ir::Op::update && graph.at(id).operands[1] != gather) {
-        updates.push_back(graph.at(id).name);
-      }
+      const Node& node = graph.at(id);
+      const bool writes = node.op == ir::Op::update && node.operands[1] != gather;
+      const bool sends =
+          node.op == ir::Op::send && node.attributes.axis != graph.at(gather).attributes.axis;
+      if (writes || sends) ends.push_back(node.name);
     }
-    if (updates.empty()) continue;
-    Step step = complete({"reorder", {{"all_gather", graph.at(gather).name}, {"before", updates}}});
+    if (ends.empty()) continue;
+    Step step = complete({"reorder", {{"all_gather", graph.at(gather).name}, {"before", ends}}});
     if (legal(graph, step).empty()) steps.push_back(std::move(step));
   }
   return steps;
