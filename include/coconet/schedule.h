@@ -44,9 +44,10 @@ class COCONET_API Schedule {
   [[nodiscard]] std::string json() const;
   [[nodiscard]] const std::string& name() const;
 
-  /// Replaces the all_reduce `op` by two halves. `into` is "reduce_scatter+all_gather", giving
-  /// `op`.reduce_scatter and `op`.all_gather sliced along dimension `dim`, or "reduce+broadcast", giving
-  /// `op`.reduce and `op`.broadcast.
+  /// Replaces the all_reduce `op` by several collectives. `into` is "reduce_scatter+all_gather", giving
+  /// `op`.reduce_scatter and `op`.all_gather sliced along dimension `dim`; "reduce+broadcast", giving `op`.reduce and
+  /// `op`.broadcast; or "hierarchical", for an all_reduce of an all_reduce along another axis, giving
+  /// `op`.reduce_scatter and `op`.all_gather along that axis and `op`.all_reduce, of slices, between them.
   Schedule& split(std::string op, std::string into = "reduce_scatter+all_gather", int dim = 0);
   /// Moves the computation between the all_gather `all_gather` and the values `before` in front of it, so that
   /// it runs on slices; the results that are needed whole are gathered afterwards. Collectives along other axes move

@@ -275,6 +275,32 @@ TEST_CASE("the halves of a split all_reduce equal the whole") {
   }
 }
 
+TEST_CASE("hierarchical collectives equal the reference, whole and with computation on slices") {
+  for (const Mesh& mesh : {Mesh({{"node", 2}, {"gpu", 2}}), Mesh({{"node", 3}, {"gpu", 2}}),
+                           Mesh({{"node", 2}, {"gpu", 3}})}) {
+    for (const Reduction reduction : all_reductions) {
+      Program program("hierarchy", mesh);
+      const Dim n = program.dim("n"), m = program.dim("m");
+      const Value g = program.state("g", f32, {n, m}, local);
+      const Value w = program.state("w", f32, {n, m}, replicated);
+      const Value v = program.state("v", f32, {n, m}, replicated);
+      const Value inner = all_reduce(g, reduction, "gpu");
+      const Value total = all_reduce(inner, reduction, "node").named("total");
+      const Value v1 = update(v, 0.5 * v + total).named("v.new");
+      update(w, w - 0.25 * v1).named("w.new");
+      for (const int dim : {0, 1}) {
+        Schedule whole("hierarchical along " + std::to_string(dim));
+        whole.split("total", "hierarchical", dim);
+        require_conforms(program, whole, mesh.size(), areas, 2);
+        Schedule slices = whole;
+        slices.reorder("total.all_gather", {"v.new", "w.new"}).as_slice("v").dead();
+        slices.fuse("on_slices", "computation", {"v.new", "w.slice"});
+        require_conforms(program, slices, mesh.size(), areas, 2);
+      }
+    }
+  }
+}
+
 TEST_CASE("a pipeline that computes on slices and sends them equals one that sends the whole") {
   for (const Mesh& mesh :
        {Mesh({{"pp", 2}, {"tp", 2}}), Mesh({{"pp", 3}, {"tp", 2}}), Mesh({{"pp", 2}, {"tp", 3}})}) {

@@ -193,7 +193,7 @@ TEST_CASE("errors in arguments point at them") {
   CHECK(error_of(with_step(R"({"split": {"op": "avg", "into": "halves"}})")) ==
         "schedule JSON at /steps/0/split/into: unknown into 'halves'; known are "
         "reduce_scatter+all_gather, "
-        "reduce+broadcast");
+        "reduce+broadcast, hierarchical");
   CHECK(error_of(with_step(R"({"fuse": {"kernel": "k", "kind": "compute", "ops": []}})")) ==
         "schedule JSON at /steps/0/fuse/kind: unknown kind 'compute'; known are computation, "
         "all_reduce, reduce_scatter, all_gather, reduce, broadcast");

@@ -6,6 +6,20 @@
 using namespace coconet;
 using Names = std::vector<std::string>;
 
+namespace {
+
+/// Two nodes of three ranks each: avg is the mean over each node, and then over the nodes, of g [7, 5].
+struct Nodes {
+  Program p{"nodes", Mesh({{"node", 2}, {"gpu", 3}})};
+  Value g = p.input("g", f32, {7, 5}, local);
+  Value w = p.state("w", f32, {7, 5}, replicated);
+  Value inner = all_reduce(g, mean, "gpu").named("inner");
+  Value avg = all_reduce(inner, mean, "node").named("avg");
+  Value w1 = update(w, w - avg);
+};
+
+}  // namespace
+
 TEST_CASE("an all_reduce becomes a reduce_scatter and an all_gather that its readers read") {
   const Momentum before;
   const Program p = after(before.p, Schedule().split("avg"));
@@ -28,6 +42,80 @@ TEST_CASE("an all_reduce becomes a reduce and a broadcast") {
   CHECK(node(p, "avg.reduce").attributes.reduction == Reduction::mean);
   CHECK(operands(p, "avg.broadcast") == Names{"avg.reduce"});
   CHECK(operands(p, "add_7") == Names{"multiply_6", "avg.broadcast"});
+}
+
+TEST_CASE("an all_reduce of an all_reduce becomes one of slices between a scatter and a gather") {
+  const Nodes before;
+  const Program p = after(before.p, Schedule().split("avg", "hierarchical", 1));
+  CHECK(operands(p, "avg.reduce_scatter") == Names{"g"});
+  CHECK(type_of(p, "avg.reduce_scatter") ==
+        "avg.reduce_scatter: f32[7, 5] {node: local, gpu: sliced(1)}");
+  CHECK(operands(p, "avg.all_reduce") == Names{"avg.reduce_scatter"});
+  CHECK(type_of(p, "avg.all_reduce") ==
+        "avg.all_reduce: f32[7, 5] {node: replicated, gpu: sliced(1)}");
+  CHECK(operands(p, "avg.all_gather") == Names{"avg.all_reduce"});
+  CHECK(type_of(p, "avg.all_gather") ==
+        "avg.all_gather: f32[7, 5] {node: replicated, gpu: replicated}");
+  for (const char* reducing : {"avg.reduce_scatter", "avg.all_reduce"})
+    CHECK(node(p, reducing).attributes.reduction == Reduction::mean);
+  CHECK(p.graph()->find("inner") == -1);
+  CHECK(p.graph()->find("avg") == -1);
+  ir::verify(*p.graph());
+}
+
+TEST_CASE("the inner all_reduce of a hierarchy stays for whatever else reads it") {
+  Nodes read;
+  read.p.output("y", (read.inner * 2).named("y"));
+  const Program p = after(read.p, Schedule().split("avg", "hierarchical"));
+  CHECK(operands(p, "y") == Names{"inner", "constant_6"});
+  CHECK(operands(p, "avg.reduce_scatter") == Names{"g"});
+  Nodes kept;
+  kept.p.output("inner", kept.inner);
+  CHECK(type_of(after(kept.p, Schedule().split("avg", "hierarchical")), "inner") ==
+        "inner: f32[7, 5] {node: local, gpu: replicated}");
+}
+
+TEST_CASE("computation moves before the gather of a hierarchy, and states stay sliced") {
+  const Nodes before;
+  const Program p = after(before.p, Schedule()
+                                        .split("avg", "hierarchical")
+                                        .reorder("avg.all_gather", {"w.new"})
+                                        .as_slice("w")
+                                        .dead()
+                                        .fuse("step", "computation", {"w.new"}));
+  CHECK(operands(p, "w.slice") == Names{"w", "avg.all_reduce"});
+  CHECK(type_of(p, "w") == "w: f32[7, 5] {node: replicated, gpu: sliced(0)}");
+  CHECK(members(p, "step") == Names{"w.slice", "w.new"});
+  CHECK(p.graph()->find("avg.all_gather") == -1);
+}
+
+TEST_CASE("a hierarchy is made of two all_reduces of one reduction") {
+  const Momentum flat;
+  CHECK(reason(flat.p, Schedule().split("avg", "hierarchical")) ==
+        "'avg' (all_reduce) reduces 'g' (input); a hierarchical split takes an all_reduce along "
+        "one axis of an all_reduce along another");
+  Nodes mixed;
+  mixed.p.output("most", all_reduce(mixed.inner, max, "node").named("most"));
+  CHECK(reason(mixed.p, Schedule().split("most", "hierarchical")) ==
+        "'most' (all_reduce) takes the max of 'inner' (all_reduce), a mean; a hierarchical split "
+        "takes two all_reduces of one reduction");
+  // Only a program file can say this: fuse takes no all_reduce.
+  Nodes fused;
+  fused.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::computation, {fused.inner.id()}, {}});
+  CHECK(reason(fused.p, Schedule().split("avg", "hierarchical")) ==
+        "'inner' (all_reduce) is in kernel 'k' already; split it before it is fused");
+}
+
+TEST_CASE("a hierarchy slices a dimension that there is") {
+  Program p("scalars", Mesh({{"node", 2}, {"gpu", 3}}));
+  const Value x = p.input("x", f32, {4}, local);
+  p.output("y", all_reduce(all_reduce(sum(x), sum, "gpu"), sum, "node").named("total"));
+  CHECK(reason(p, Schedule().split("total", "hierarchical")) ==
+        "'dim' is 0, but total: f32[] {node: replicated, gpu: replicated} has no dimension to "
+        "slice; split it into reduce+broadcast");
+  const Nodes nodes;
+  CHECK(reason(nodes.p, Schedule().split("avg", "hierarchical", 2)) ==
+        "'dim' is 2, but avg: f32[7, 5] {node: replicated, gpu: replicated} has dimensions 0 to 1");
 }
 
 TEST_CASE("split slices the dimension that it is told, along the axis of the all_reduce") {
@@ -93,7 +181,7 @@ TEST_CASE("the dimension must be one of the tensor, and is for slices only") {
   CHECK(reason(p, Schedule().split("avg", "reduce_scatter+all_gather", -1)) ==
         "'dim' is -1, but avg: f32[4, 6] replicated has dimensions 0 to 1");
   CHECK(reason(p, Schedule().split("avg", "reduce+broadcast", 1)) ==
-        "'dim' is for reduce_scatter+all_gather only; drop it");
+        "'dim' is for reduce_scatter+all_gather and hierarchical only; drop it");
   // 2^32 is no 0.
   CHECK(sched::legal(*p.graph(), {"split", {{"op", "avg"}, {"dim", std::int64_t{1} << 32}}}) ==
         "'dim' is 4294967296, but avg: f32[4, 6] replicated has dimensions 0 to 1");
@@ -101,7 +189,8 @@ TEST_CASE("the dimension must be one of the tensor, and is for slices only") {
 
 TEST_CASE("the halves are one of the known pairs") {
   CHECK(refusal<ScheduleError>([] { Schedule().split("avg", "all_gather"); }) ==
-        "split: 'into' is 'all_gather'; it takes 'reduce_scatter+all_gather', 'reduce+broadcast'");
+        "split: 'into' is 'all_gather'; it takes 'reduce_scatter+all_gather', 'reduce+broadcast', "
+        "'hierarchical'");
 }
 
 TEST_CASE("an all_reduce in a kernel is not split") {
@@ -112,7 +201,7 @@ TEST_CASE("an all_reduce in a kernel is not split") {
         "'avg' (all_reduce) is in kernel 'k' already; split it before it is fused");
 }
 
-TEST_CASE("every all_reduce is a candidate, both ways where it has dimensions") {
+TEST_CASE("every all_reduce is a candidate, in each way that it can be split") {
   Program p("two", two_ranks());
   const Value x = p.input("x", f32, {4}, local);
   const Value a = all_reduce(x, sum).named("a");
@@ -120,4 +209,8 @@ TEST_CASE("every all_reduce is a candidate, both ways where it has dimensions") 
   p.output("y", a + b);
   CHECK(legal_candidates(p, "split") == Names{"split op=a", "split op=a into=reduce+broadcast",
                                               "split op=b into=reduce+broadcast"});
+  const Nodes nodes;
+  CHECK(legal_candidates(nodes.p, "split") ==
+        Names{"split op=inner", "split op=inner into=reduce+broadcast", "split op=avg",
+              "split op=avg into=reduce+broadcast", "split op=avg into=hierarchical"});
 }

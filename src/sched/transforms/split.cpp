@@ -1,4 +1,14 @@
-// split: an all_reduce becomes two collectives with a seam between them where computation can go.
+// split: an all_reduce becomes several collectives with seams between them where computation can go.
+//
+//   reduce_scatter+all_gather   all_reduce(x)                     reduce_scatter(x), all_gather
+//   reduce+broadcast            all_reduce(x)                     reduce(x), broadcast
+//   hierarchical                all_reduce(all_reduce(x, a), b)   reduce_scatter(x, a), all_reduce(b), all_gather(a)
+//
+// The all_reduce in the middle of a hierarchy moves 1/n of the data, n being the ranks along a: between nodes, where
+// links are slow.
+#include <string_view>
+#include <vector>
+
 #include "coconet/error.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
@@ -7,13 +17,79 @@ namespace coconet::sched {
 
 namespace {
 
-constexpr std::string_view ways[] = {"reduce_scatter+all_gather", "reduce+broadcast"};
+constexpr std::string_view ways[] = {"reduce_scatter+all_gather", "reduce+broadcast",
+                                     "hierarchical"};
 
 constexpr Parameter parameters[] = {
     {"op", Parameter::Kind::text, true, "", {}, "the all_reduce to split"},
-    {"into", Parameter::Kind::text, false, ways[0], ways, "the two halves"},
+    {"into", Parameter::Kind::text, false, ways[0], ways, "what it becomes"},
     {"dim", Parameter::Kind::integer, false, "0", {}, "the dimension that reduce_scatter slices"},
 };
+
+/// One of the collectives that an all_reduce becomes.
+struct Piece {
+  ir::Op op;
+  int axis;
+};
+
+/// Throws unless `dim` is a dimension of `target` where it is sliced, and left alone where it is not.
+void check_dim(const ir::Graph& graph, ir::ValueId target, std::int64_t dim, bool slices) {
+  const auto rank = static_cast<std::int64_t>(graph.at(target).shape.size());
+  if (slices && (dim < 0 || dim >= rank)) {
+    throw ScheduleError("'dim' is " + std::to_string(dim) + ", but " + describe(graph, target) +
+                        " has " +
+                        (rank == 0   ? "no dimension to slice; split it into reduce+broadcast"
+                         : rank == 1 ? "dimension 0 only"
+                                     : "dimensions 0 to " + std::to_string(rank - 1)));
+  }
+  if (!slices && dim != 0)
+    throw ScheduleError("'dim' is for reduce_scatter+all_gather and hierarchical only; drop it");
+}
+
+void require_in_no_kernel(const ir::Graph& graph, ir::ValueId id) {
+  if (const ir::Fusion* fusion = graph.fusion_of(id)) {
+    throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
+                        "' already; split it before it is fused");
+  }
+}
+
+/// The all_reduce along the inner axis that `outer` completes. Throws unless it is one of the same reduction.
+ir::ValueId find_inner(const ir::Graph& graph, ir::ValueId outer) {
+  const ir::ValueId inner = graph.at(outer).operands.front();
+  if (graph.at(inner).op != ir::Op::all_reduce) {
+    throw ScheduleError(quoted(graph, outer) + " reduces " + quoted(graph, inner) +
+                        "; a hierarchical split takes an all_reduce along one axis of an "
+                        "all_reduce along another");
+  }
+  const Reduction reductions[] = {graph.at(outer).attributes.reduction,
+                                  graph.at(inner).attributes.reduction};
+  if (reductions[0] != reductions[1]) {
+    throw ScheduleError(quoted(graph, outer) + " takes the " +
+                        std::string(to_string(reductions[0])) + " of " + quoted(graph, inner) +
+                        ", a " + std::string(to_string(reductions[1])) +
+                        "; a hierarchical split takes two all_reduces of one reduction");
+  }
+  require_in_no_kernel(graph, inner);
+  return inner;
+}
+
+/// Appends `pieces` of `all_reduce`, the first of them on `value` and each other on the one before it.
+ir::ValueId append_pieces(Rewriter& rewriter, const ir::Node& all_reduce, ir::ValueId value,
+                          int dim, const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    ir::Node node;
+    node.op = piece.op;
+    node.name = rewriter.fresh_name(all_reduce.name + "." + std::string(to_string(piece.op)));
+    node.user_named = all_reduce.user_named;
+    node.operands = {value};
+    node.attributes.axis = piece.axis;
+    if (ir::reduces_over_ranks(piece.op))
+      node.attributes.reduction = all_reduce.attributes.reduction;
+    if (piece.op == ir::Op::reduce_scatter) node.attributes.dim = dim;
+    value = rewriter.add(std::move(node));
+  }
+  return value;
+}
 
 ir::Graph apply(const ir::Graph& graph, const Step& step) {
   const ir::ValueId target = require_value(graph, step.text("op"));
@@ -22,41 +98,34 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
     throw ScheduleError(quoted(graph, target) +
                         " is no all_reduce; only an all_reduce can be split");
   }
-  if (const ir::Fusion* fusion = graph.fusion_of(target)) {
-    throw ScheduleError(quoted(graph, target) + " is in kernel '" + fusion->name +
-                        "' already; split it before it is fused");
-  }
-  const bool scatter = step.text("into") == ways[0];
+  require_in_no_kernel(graph, target);
+  const std::string_view into = step.text("into");
   const std::int64_t dim = step.integer("dim");
-  const auto rank = static_cast<std::int64_t>(all_reduce.shape.size());
-  if (scatter && (dim < 0 || dim >= rank)) {
-    throw ScheduleError("'dim' is " + std::to_string(dim) + ", but " + describe(graph, target) +
-                        " has " +
-                        (rank == 0   ? "no dimension to slice; split it into reduce+broadcast"
-                         : rank == 1 ? "dimension 0 only"
-                                     : "dimensions 0 to " + std::to_string(rank - 1)));
+  check_dim(graph, target, dim, into != ways[1]);
+  const int axis = all_reduce.attributes.axis;
+  std::vector<Piece> pieces = {{ir::Op::reduce_scatter, axis}, {ir::Op::all_gather, axis}};
+  if (into == ways[1]) pieces = {{ir::Op::reduce, axis}, {ir::Op::broadcast, axis}};
+  ir::ValueId reduced = all_reduce.operands.front();
+  ir::ValueId replaced = -1;  // beside the target
+  if (into == ways[2]) {
+    const ir::ValueId inner = find_inner(graph, target);
+    const int inner_axis = graph.at(inner).attributes.axis;
+    pieces = {{ir::Op::reduce_scatter, inner_axis},
+              {ir::Op::all_reduce, axis},
+              {ir::Op::all_gather, inner_axis}};
+    reduced = graph.at(inner).operands.front();
+    const bool read_elsewhere =
+        is_output(graph, inner) || graph.users()[static_cast<std::size_t>(inner)].size() > 1;
+    if (!read_elsewhere) replaced = inner;
   }
-  if (!scatter && dim != 0)
-    throw ScheduleError("'dim' is for reduce_scatter+all_gather only; drop it");
   Rewriter rewriter(graph);
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
-    if (id != target) {
+    if (id == target) {
+      rewriter.set(id, append_pieces(rewriter, all_reduce, rewriter.map(reduced),
+                                     static_cast<int>(dim), pieces));
+    } else if (id != replaced) {
       rewriter.copy(id);
-      continue;
     }
-    ir::Node first;
-    first.op = scatter ? ir::Op::reduce_scatter : ir::Op::reduce;
-    first.name = rewriter.fresh_name(all_reduce.name + (scatter ? ".reduce_scatter" : ".reduce"));
-    first.operands = {rewriter.map(all_reduce.operands.front())};
-    first.attributes = all_reduce.attributes;
-    first.attributes.dim = static_cast<int>(dim);
-    ir::Node second;
-    second.op = scatter ? ir::Op::all_gather : ir::Op::broadcast;
-    second.name = rewriter.fresh_name(all_reduce.name + (scatter ? ".all_gather" : ".broadcast"));
-    second.attributes.axis = all_reduce.attributes.axis;
-    first.user_named = second.user_named = all_reduce.user_named;
-    second.operands = {rewriter.add(std::move(first))};
-    rewriter.set(target, rewriter.add(std::move(second)));
   }
   return rewriter.finish();
 }
@@ -76,6 +145,6 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 }  // namespace
 
 constinit const Transformation split_transformation{
-    "split", "replaces an all_reduce by two collectives", parameters, apply, candidates};
+    "split", "replaces an all_reduce by several collectives", parameters, apply, candidates};
 
 }  // namespace coconet::sched
