@@ -177,6 +177,11 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 [[nodiscard]] COCONET_API Value dropout(const Value& value, double probability, std::uint64_t seed,
                                         const Value& offset = 0);
 
+/// replicated -> sliced(dim), along one mesh axis, which must be named when the mesh has several: rank i keeps the i-th
+/// block. Nothing moves. Operands of pointwise ops need no slice: a replicated one is read at the global index of a sliced
+/// one. A reduction of a slice reads 1/ranks of the tensor on each rank and combines the results.
+[[nodiscard]] COCONET_API Value slice(const Value& value, int dim = 0, std::string_view axis = {});
+
 /// Writes `value` into `state` at the end of the step and returns the new value. `state` itself keeps meaning
 /// the value from before the step. Throws ProgramError when `state` is none or has been updated already.
 COCONET_API Value update(const Value& state, const Value& value);

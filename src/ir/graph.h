@@ -24,8 +24,8 @@ struct Attributes {
   double number = 0;  ///< constant: its value
   Reduction reduction =
       Reduction::sum;        ///< reduction and the reducing collectives (never mean in `reduction`)
-  int axis = 0;              ///< collectives: the mesh axis
-  int dim = 0;               ///< reduce_scatter: the dimension that is sliced
+  int axis = 0;              ///< collectives and slice: the mesh axis
+  int dim = 0;               ///< reduce_scatter and slice: the dimension that is sliced
   int root = 0;              ///< reduce, broadcast: position along the axis
   int offset = 1;            ///< send: from a position to the one that receives, along the axis
   std::vector<int> dims;     ///< reduction: sorted, non-negative

@@ -42,9 +42,9 @@ struct PointwiseRow {
 [[nodiscard]] inline bool is_pointwise(Op op) {
   return find_pointwise(op) != nullptr;
 }
-/// Pointwise, cast or dropout: computed element by element from operands of broadcastable shapes.
+/// Pointwise, cast, dropout or slice: computed element by element from operands of broadcastable shapes.
 [[nodiscard]] inline bool is_elementwise(Op op) {
-  return op == Op::cast || op == Op::dropout || is_pointwise(op);
+  return op == Op::cast || op == Op::dropout || op == Op::slice || is_pointwise(op);
 }
 /// Moves data between ranks.
 [[nodiscard]] constexpr bool is_collective(Op op) {

@@ -172,9 +172,10 @@ class Printer {
     }
     if (attributes.transpose_a) argument("transpose_a");
     if (attributes.transpose_b) argument("transpose_b");
-    if (!is_collective(node.op)) return;
+    if (!is_collective(node.op) && node.op != Op::slice) return;
     if (reduces_over_ranks(node.op)) argument(std::string(to_string(attributes.reduction)));
-    if (node.op == Op::reduce_scatter) argument("dim " + std::to_string(attributes.dim));
+    if (node.op == Op::reduce_scatter || node.op == Op::slice)
+      argument("dim " + std::to_string(attributes.dim));
     if (node.op == Op::reduce || node.op == Op::broadcast)
       argument("root " + std::to_string(attributes.root));
     if (node.op == Op::send) argument("offset " + std::to_string(attributes.offset));

@@ -81,7 +81,7 @@ int resolve_axis(const ir::Graph& graph, std::string_view op, std::string_view a
                      std::string(axis) + "'; the mesh is " + graph.mesh.str());
 }
 
-Value collective(ir::Op op, const Value& value, std::string_view axis, ir::Attributes attributes) {
+Value along_axis(ir::Op op, const Value& value, std::string_view axis, ir::Attributes attributes) {
   const auto& graph = graph_of(value, to_string(op));
   attributes.axis = resolve_axis(*graph, to_string(op), axis);
   ir::Node node;
@@ -282,6 +282,12 @@ Value dropout(const Value& value, double probability, std::uint64_t seed, const 
                       std::move(node));
 }
 
+Value slice(const Value& value, int dim, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.dim = dim;
+  return along_axis(ir::Op::slice, value, axis, attributes);
+}
+
 Value update(const Value& state, const Value& value) {
   common_graph("update", {state, value});
   return append_value(graph_of(state, "update"), ir::Op::update, {state, value});
@@ -387,37 +393,37 @@ Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b)
 Value all_reduce(const Value& value, Reduction reduction, std::string_view axis) {
   ir::Attributes attributes;
   attributes.reduction = reduction;
-  return collective(ir::Op::all_reduce, value, axis, attributes);
+  return along_axis(ir::Op::all_reduce, value, axis, attributes);
 }
 
 Value reduce_scatter(const Value& value, Reduction reduction, int dim, std::string_view axis) {
   ir::Attributes attributes;
   attributes.reduction = reduction;
   attributes.dim = dim;
-  return collective(ir::Op::reduce_scatter, value, axis, attributes);
+  return along_axis(ir::Op::reduce_scatter, value, axis, attributes);
 }
 
 Value all_gather(const Value& value, std::string_view axis) {
-  return collective(ir::Op::all_gather, value, axis, {});
+  return along_axis(ir::Op::all_gather, value, axis, {});
 }
 
 Value reduce(const Value& value, Reduction reduction, int root, std::string_view axis) {
   ir::Attributes attributes;
   attributes.reduction = reduction;
   attributes.root = root;
-  return collective(ir::Op::reduce, value, axis, attributes);
+  return along_axis(ir::Op::reduce, value, axis, attributes);
 }
 
 Value broadcast(const Value& value, int root, std::string_view axis) {
   ir::Attributes attributes;
   attributes.root = root;
-  return collective(ir::Op::broadcast, value, axis, attributes);
+  return along_axis(ir::Op::broadcast, value, axis, attributes);
 }
 
 Value send(const Value& value, int offset, std::string_view axis) {
   ir::Attributes attributes;
   attributes.offset = offset;
-  return collective(ir::Op::send, value, axis, attributes);
+  return along_axis(ir::Op::send, value, axis, attributes);
 }
 
 }  // namespace coconet

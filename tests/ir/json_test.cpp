@@ -81,6 +81,7 @@ TEST_CASE("every op, several mesh axes and every dtype survive a round trip") {
   (void)broadcast(x, 1, "tp");
   (void)send(x, -2, "tp");
   (void)all_reduce(x, min, "tp");
+  (void)slice(x, 1, "pp");
   (void)max(x, {-1}, true);
   (void)norm(x);
   (void)mean(x);

@@ -30,5 +30,6 @@ TEST_CASE("structural ops have names and arities and are not pointwise") {
 #undef COCONET_STRUCTURAL
   CHECK(is_elementwise(Op::cast));
   CHECK(is_elementwise(Op::dropout));
+  CHECK(is_elementwise(Op::slice));
   CHECK_FALSE(parse_op("al_reduce").has_value());
 }

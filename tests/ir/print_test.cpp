@@ -79,6 +79,7 @@ TEST_CASE("every op prints what distinguishes it") {
   (void)reduce(x, max, 1).named("red");
   (void)broadcast(x, 1).named("bc");
   (void)send(x, -1).named("sent");
+  (void)slice(p.input("y", f32, {n, 4}, replicated), 1).named("block");
   (void)sum(x).named("all");
   (void)max(x, {0}).named("rows");
   (void)min(x, {1}, true).named("kept");
@@ -92,6 +93,7 @@ TEST_CASE("every op prints what distinguishes it") {
   CHECK_THAT(line_of(p, "red"), Catch::EndsWith("  reduce(x, max, root 1, world)"));
   CHECK_THAT(line_of(p, "bc"), Catch::EndsWith("  broadcast(x, root 1, world)"));
   CHECK_THAT(line_of(p, "sent"), Catch::EndsWith(" local       send(x, offset -1, world)"));
+  CHECK_THAT(line_of(p, "block"), Catch::EndsWith(" sliced(1)   slice(y, dim 1, world)"));
   CHECK_THAT(line_of(p, "all"), Catch::Contains(" f32[] ") && Catch::EndsWith("  sum(x)"));
   CHECK_THAT(line_of(p, "rows"), Catch::EndsWith("  max(x, {0})"));
   CHECK_THAT(line_of(p, "kept"),

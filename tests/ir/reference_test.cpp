@@ -157,6 +157,28 @@ TEST_CASE("collectives do what they say for sizes that do not divide") {
   }
 }
 
+TEST_CASE("a slice is each rank's block, and its reduction that of the whole") {
+  Program p("blocks", three);
+  const Value x = p.input("x", f32, {5, 7}, replicated);
+  p.output("block", slice(x, 1).named("block"));
+  p.output("rows", sum(slice(x, 1), {1}).named("rows"));
+  Reference reference(*p.graph(), {});
+  reference.set("x", parts_of(p, reference, "x", {5, 7}));
+  reference.run({});
+  const int widths[] = {3, 3, 1};
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    Data block;
+    Data rows(5, 0);
+    for (int i = 0; i < 5; ++i) {
+      for (int j = 0; j < widths[rank]; ++j) block.push_back(sample(i * 7 + rank * 3 + j, 0));
+      for (int j = 0; j < 7; ++j) rows[static_cast<std::size_t>(i)] += sample(i * 7 + j, 0);
+    }
+    CHECK(reference.get("block")[at] == block);
+    CHECK(reference.get("rows")[at] == rows);
+  }
+}
+
 TEST_CASE("an operand that is broadcast is read at the global index of a slice") {
   Program p("bias", three);
   const Value x = p.input("x", f32, {5, 7}, sliced(1));

@@ -388,6 +388,32 @@ TEST_CASE("collectives change the placement along their axis") {
         "y: f32[n, 6] {pp: sliced(0), tp: sliced(1)}");
 }
 
+TEST_CASE("slice keeps each rank's block along its axis") {
+  Flat f;
+  CHECK(type_of(slice(f.w).named("a")) == "a: f32[n] sliced(0)");
+  Grid grid;
+  const Value x = grid.input("x", {grid.n, 6}, {{"pp", sliced(0)}});
+  CHECK(type_of(slice(x, 1, "tp").named("y")) == "y: f32[n, 6] {pp: sliced(0), tp: sliced(1)}");
+}
+
+TEST_CASE("only what every rank has is sliced, along a dimension that there is") {
+  Flat f;
+  CHECK(refusal([&] { (void)slice(f.g).named("x"); }) ==
+        "in program 'p', 'slice_4' (slice): along axis 'world' 'g' is f32[n] local: every rank has "
+        "values of its own; reduce_scatter makes slices of their reduction");
+  CHECK_THAT(refusal([&] { (void)slice(f.s); }),
+             EndsWith("along axis 'world' 's' is f32[n] sliced(0): it is sliced already; drop the "
+                      "slice"));
+  CHECK_THAT(refusal([&] { (void)slice(f.lr); }), EndsWith("'lr' is a number; it takes a tensor"));
+  CHECK_THAT(refusal([&] { (void)slice(f.w, 1); }),
+             EndsWith("slices dimension 1, but 'w' is f32[n] replicated: it has 1 dimension, "
+                      "counted from 0"));
+  Grid grid;
+  const Value x = grid.input("x", {grid.n, 6}, {{"pp", sliced(0)}});
+  CHECK_THAT(refusal([&] { (void)slice(x, 0, "tp"); }),
+             Contains("dimension 0 is also sliced along axis 'pp'"));
+}
+
 TEST_CASE("what every rank has already is not reduced again") {
   Flat f;
   CHECK(refusal([&] { (void)all_reduce(f.w, sum).named("x"); }) ==

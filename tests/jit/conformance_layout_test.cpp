@@ -90,6 +90,27 @@ TEST_CASE("tensors of several widths go through one kernel") {
   }
 }
 
+TEST_CASE("slices, what is computed from them and their reductions equal the reference") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const int dim : {0, 1}) {
+      for (const DType dtype : {f32, i8}) {
+        INFO(to_string(dtype) << ", dimension " << dim);
+        Program program("slices", Mesh({{"world", ranks}}));
+        const Dim B = program.dim("B"), H = program.dim("H");
+        const Value x = program.input("x", dtype, {B, H}, replicated);
+        const Value h = program.input("h", dtype, {H}, replicated);
+        program.output("block", slice(x, dim).named("block"));
+        program.output("shifted", (slice(x * 2, dim) + h).named("shifted"));
+        program.output("largest", max(slice(abs(x), dim)).named("largest"));
+        program.output("rows", max(slice(x - h, dim), {1}).named("rows"));
+        require_conforms(
+            program, Schedule("none"), ranks,
+            {Sizes{{"B", 1}, {"H", 1}}, Sizes{{"B", 5}, {"H", 7}}, Sizes{{"B", 2}, {"H", 65}}});
+      }
+    }
+  }
+}
+
 TEST_CASE("layouts along two axes equal the reference") {
   const Mesh mesh({{"a", 2}, {"b", 2}});
   const std::vector<std::pair<const char*, Layout>> cases = {

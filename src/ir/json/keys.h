@@ -24,6 +24,8 @@ inline constexpr int program_json_version = 1;
       return {"dtype"};
     case Op::dropout:
       return {"probability", "seed"};
+    case Op::slice:
+      return {"dim", "axis"};
     case Op::reduction:
       return {"reduction", "dims", "keep_dims", "partial"};
     case Op::matmul:

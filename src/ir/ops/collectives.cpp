@@ -96,18 +96,6 @@ void require_reached(const Graph& graph, const Node& node) {
            legal);
 }
 
-/// Fails when another axis slices dimension `dim` too: which rank then holds what would depend on the order.
-void require_unsliced(const Graph& graph, const Node& node, const Node& from, int dim) {
-  for (std::size_t axis = 0; axis < from.layout.size(); ++axis) {
-    if (static_cast<int>(axis) != node.attributes.axis && from.layout[axis] == sliced(dim)) {
-      fail(graph, node,
-           "dimension " + std::to_string(dim) + " is also sliced along axis '" +
-               graph.mesh.axes()[axis].name + "': " + operand_text(graph, from) +
-               "; use another dimension, or all_gather along that axis first");
-    }
-  }
-}
-
 }  // namespace
 
 void infer_all_reduce(const Graph& graph, Node& node) {
@@ -122,12 +110,7 @@ void infer_reduce_scatter(const Graph& graph, Node& node) {
   require_local(graph, node, from);
   require_reducible(graph, node, from);
   const int dim = node.attributes.dim;
-  if (dim < 0 || dim >= static_cast<int>(from.shape.size())) {
-    fail(graph, node,
-         "slices dimension " + std::to_string(dim) + ", but " + operand_text(graph, from) +
-             ": it has " + counted(from.shape.size(), "dimension") + ", counted from 0");
-  }
-  require_unsliced(graph, node, from, dim);
+  require_sliceable(graph, node, from, dim);
   placement(node) = sliced(dim);
 }
 

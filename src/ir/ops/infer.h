@@ -37,6 +37,13 @@ void infer_pointwise(const Graph& graph, Node& node);
 /// operands are sliced differently, and where a dimension that is broadcast is sliced.
 [[nodiscard]] Placements combine_layouts(const Graph& graph, const Node& node);
 
+/// Fails when an axis other than the node's slices dimension `dim` of `from` too: which rank then holds what would
+/// depend on the order.
+void require_unsliced(const Graph& graph, const Node& node, const Node& from, int dim);
+
+/// Fails when `from` has no dimension `dim` that the node could slice along its axis.
+void require_sliceable(const Graph& graph, const Node& node, const Node& from, int dim);
+
 /// Fails when operand `from` is sliced so that its part does not contain the result's: where several axes slice one
 /// dimension of `layout` (the result's, which has `rank` dimensions), an operand that is sliced along one of them must
 /// be sliced along all that come before it in the mesh.

@@ -117,6 +117,26 @@ Placements combine_layouts(const Graph& graph, const Node& node) {
   return result;
 }
 
+void require_unsliced(const Graph& graph, const Node& node, const Node& from, int dim) {
+  for (std::size_t axis = 0; axis < from.layout.size(); ++axis) {
+    if (static_cast<int>(axis) != node.attributes.axis && from.layout[axis] == sliced(dim)) {
+      fail(graph, node,
+           "dimension " + std::to_string(dim) + " is also sliced along axis '" +
+               graph.mesh.axes()[axis].name + "': " + operand_text(graph, from) +
+               "; use another dimension, or all_gather along that axis first");
+    }
+  }
+}
+
+void require_sliceable(const Graph& graph, const Node& node, const Node& from, int dim) {
+  if (dim < 0 || dim >= static_cast<int>(from.shape.size())) {
+    fail(graph, node,
+         "slices dimension " + std::to_string(dim) + ", but " + operand_text(graph, from) +
+             ": it has " + counted(from.shape.size(), "dimension") + ", counted from 0");
+  }
+  require_unsliced(graph, node, from, dim);
+}
+
 void require_nesting(const Graph& graph, const Node& node, const Node& from,
                      const Placements& layout, std::size_t rank) {
   const int shift = static_cast<int>(rank - from.shape.size());

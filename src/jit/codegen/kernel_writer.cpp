@@ -233,6 +233,7 @@ std::string KernelWriter::expression(ValueId value) {
     }
     return rounded(std::string(compute_type(node.dtype)) + "(" + operand + ")", node.dtype);
   }
+  if (node.op == Op::slice) return read(node.operands[0], node.dtype);
   const ir::PointwiseRow& row = *ir::find_pointwise(node.op);
   DType typed = node.dtype;
   for (std::size_t i = row.rule == ir::DTypeRule::choose ? 1 : 0; i < node.operands.size(); ++i) {

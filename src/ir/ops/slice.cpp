@@ -1,0 +1,32 @@
+// The typing rule of slice: each rank's block of a tensor that all ranks of a mesh axis hold.
+#include "ir/ops/infer.h"
+
+namespace coconet::ir {
+
+void infer_slice(const Graph& graph, Node& node) {
+  const Node& from = operand(graph, node, 0);
+  if (from.weak) fail(graph, node, operand_text(graph, from) + "; it takes a tensor");
+  const auto axis = static_cast<std::size_t>(node.attributes.axis);
+  if (node.attributes.axis < 0 || axis >= graph.mesh.axes().size()) {
+    fail(graph, node,
+         "works along axis " + std::to_string(node.attributes.axis) + " of " + graph.mesh.str());
+  }
+  const Placement have = from.layout[axis];
+  if (have.kind != Placement::Kind::replicated) {
+    fail(graph, node,
+         "along axis '" + graph.mesh.axes()[axis].name + "' " + operand_text(graph, from) +
+             (have.kind == Placement::Kind::local
+                  ? ": every rank has values of its own; reduce_scatter makes slices of their "
+                    "reduction"
+                  : ": it is sliced already; drop the slice"));
+  }
+  const int dim = node.attributes.dim;
+  require_sliceable(graph, node, from, dim);
+  node.weak = false;
+  node.dtype = from.dtype;
+  node.shape = from.shape;
+  node.layout = from.layout;
+  node.layout[axis] = sliced(dim);
+}
+
+}  // namespace coconet::ir
