@@ -149,13 +149,68 @@ TEST_CASE("computation moves across an all_gather, and across nothing else") {
         "makes");
 }
 
-TEST_CASE("what needs whole operands does not move") {
+TEST_CASE("a reduction over the gathered dimension combines slices, and what reads it is whole") {
   Momentum step;
-  step.p.output("y", (step.avg * norm(step.avg).named("length")).named("y"));
-  CHECK(reason(step.p, Schedule().split("avg").reorder("avg.all_gather", {"y"})) ==
-        "'sum_13' (reduction) lies between 'avg.all_gather' (all_gather) and the named values and "
-        "needs whole operands; "
-        "only pointwise ops, updates and collectives along other axes move across an all_gather");
+  const Value length = norm(step.avg).named("length");
+  step.p.output("total", (length * 2).named("total"));
+  const Value longest = step.p.state("longest", f32, {}, replicated);
+  update(longest, maximum(longest, length).named("longer"));
+  step.p.output("y", (step.avg * length).named("y"));
+  const Program p = after(step.p, Schedule().split("avg").reorder(
+                                      "avg.all_gather", {"y", "total", "longest.new", "w.new"}));
+  CHECK(p.graph()->find("avg.all_gather") == -1);
+  CHECK(type_of(p, "square_12") == "square_12: f32[n] sliced(0)");
+  CHECK(type_of(p, "length") == "length: f32[] replicated");
+  CHECK(type_of(p, "total") == "total: f32[] replicated");
+  CHECK(operands(p, "longest.new") == Names{"longest", "longer"});
+  CHECK(operands(p, "y.slice") == Names{"avg.reduce_scatter", "length"});
+  ir::verify(*p.graph());
+}
+
+TEST_CASE("a reduction over another dimension moves like a pointwise op") {
+  Program p("rows", two_ranks());
+  const Value whole = all_gather(p.input("x", f32, {4, 6}, sliced(0))).named("whole");
+  p.output("y", sum(whole, {1}).named("y"));
+  const Program q = after(p, Schedule().reorder("whole", {"y"}));
+  CHECK(type_of(q, "y.slice") == "y.slice: f32[4] sliced(0)");
+  CHECK(operands(q, q.graph()->at(q.graph()->outputs[0].value).name) == Names{"y.slice"});
+}
+
+TEST_CASE("a named reduction of what all ranks hold is shared out among them") {
+  Momentum step;
+  const Value length = norm(step.w).named("length");
+  step.p.output("y", (step.avg * length).named("y"));
+  const Schedule split = Schedule().split("avg");
+  const Program p = after(step.p, Schedule(split).reorder("avg.all_gather", {"length", "y"}));
+  CHECK(type_of(p, "square_12.slice") == "square_12.slice: f32[n] sliced(0)");
+  CHECK(operands(p, "sum_13") == Names{"square_12.slice"});
+  CHECK(type_of(p, "length") == "length: f32[] replicated");
+  CHECK(operands(p, "y.slice") == Names{"avg.reduce_scatter", "length"});
+  CHECK(operands(after(step.p, Schedule(split).reorder("avg.all_gather", {"y"})), "sum_13") ==
+        Names{"square_12"});
+}
+
+TEST_CASE("a reduction that slices of its operand do not give does not move") {
+  Momentum step;
+  step.p.output("rows", sum(step.p.input("x", f32, {4, 6}, replicated), {1}).named("rows"));
+  step.p.output("own", sum(step.g).named("own"));
+  const Schedule split = Schedule().split("avg");
+  CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"rows"})) ==
+        "'rows' (reduction) reduces x: f32[4, 6] replicated; beside computation behind "
+        "'avg.all_gather' (all_gather), reductions over dimension 0 of replicated tensors move");
+  CHECK_THAT(reason(step.p, Schedule(split).reorder("avg.all_gather", {"own"})),
+             Catch::StartsWith("'own' (reduction) reduces g: f32[n] local; "));
+}
+
+TEST_CASE("what needs whole operands does not move") {
+  Program p("product", two_ranks());
+  const Value whole = all_gather(p.input("x", f32, {4, 6}, sliced(1))).named("whole");
+  const Value w = p.input("w", f32, {6, 3}, replicated);
+  p.output("y", (matmul(whole, w).named("product") * 2).named("y"));
+  CHECK(reason(p, Schedule().reorder("whole", {"y"})) ==
+        "'product' (matmul) lies between 'whole' (all_gather) and the named values and needs whole "
+        "operands; only pointwise ops, reductions, updates and collectives along other axes move "
+        "across an all_gather");
 }
 
 TEST_CASE("a send along another axis moves with the computation before it, and sends slices") {
@@ -253,6 +308,17 @@ TEST_CASE("what is in a kernel does not move, nor does the gather of a kernel") 
           .fuse("k", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "w.new", "m.new"});
   CHECK(reason(step.p, Schedule(fused).reorder("w.all_gather", {"w.new"})) ==
         "'w.all_gather' (all_gather) is in kernel 'k' already; reorder before fusing");
+}
+
+TEST_CASE("reductions that updates need beside the gather are a further candidate") {
+  Program p("trust", two_ranks());
+  const Dim n = p.dim("n", 8);
+  const Value w = p.state("w", f32, {n}, replicated);
+  const Value avg = all_reduce(p.input("g", f32, {n}, local), mean).named("avg");
+  update(w, w - sum(w).named("total") * avg);
+  CHECK(legal_candidates(after(p, Schedule().split("avg")), "reorder") ==
+        Names{"reorder all_gather=avg.all_gather before=[w.new]",
+              "reorder all_gather=avg.all_gather before=[total, w.new]"});
 }
 
 TEST_CASE("updates and sends behind a gather are the candidates") {

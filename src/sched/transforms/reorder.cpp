@@ -7,6 +7,11 @@
 // axis treats every element alike, or slices and gathers another dimension, so it works on slices too:
 //
 //   y = send(f(all_gather(s, tp)), pp)   becomes   y_s = send(f(s), pp); y = all_gather(y_s, tp)
+//
+// A reduction over the gathered dimension comes out replicated from slices too, combined across ranks, so what reads
+// it goes on whole. Reductions of replicated tensors that do not depend on the gather, such as the norm of the
+// parameters beside that of their update, move when they, or what is computed from them, are named: r = sum(w) becomes
+// r = sum(slice(w)), of which each rank does its share.
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -36,6 +41,39 @@ constexpr Parameter parameters[] = {
      "the last values of the computation that moves; what lies between moves with them"},
 };
 
+/// What a step moves.
+struct Region {
+  std::set<ValueId> behind;  ///< the values between the gather and what is named
+  std::set<ValueId>
+      reductions;  ///< reductions of replicated tensors, which do not depend on the gather
+};
+
+/// The dimension that `gather` makes whole.
+int gathered_dim(const Graph& graph, ValueId gather) {
+  const Node& node = graph.at(gather);
+  return graph.at(node.operands.front()).layout[static_cast<std::size_t>(node.attributes.axis)].dim;
+}
+
+bool reduces(const Node& node, int dim) {
+  return std::binary_search(node.attributes.dims.begin(), node.attributes.dims.end(), dim);
+}
+
+/// The reductions that `id` is computed from.
+std::set<ValueId> reductions_of(const Graph& graph, ValueId id) {
+  std::set<ValueId> found;
+  for (const ValueId ancestor : ancestors(graph, {id})) {
+    if (graph.at(ancestor).op == ir::Op::reduction) found.insert(ancestor);
+  }
+  return found;
+}
+
+void refuse_fused(const Graph& graph, ValueId id) {
+  if (const ir::Fusion* fusion = graph.fusion_of(id)) {
+    throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
+                        "' already; reorder before fusing");
+  }
+}
+
 /// Throws when `id`, which lies between `gather` and the named values, cannot run on slices for what it is.
 void require_movable(const Graph& graph, ValueId gather, ValueId id) {
   const Node& node = graph.at(id);
@@ -46,36 +84,52 @@ void require_movable(const Graph& graph, ValueId gather, ValueId id) {
                         quoted(graph, gather) +
                         " gathers; only collectives along other axes move across it");
   }
-  if (!ir::is_elementwise(node.op) && node.op != ir::Op::update && !ir::is_collective(node.op)) {
+  if (!ir::is_elementwise(node.op) && node.op != ir::Op::update && node.op != ir::Op::reduction &&
+      !ir::is_collective(node.op)) {
     throw ScheduleError(quoted(graph, id) + " lies between " + quoted(graph, gather) +
                         " and the named values and needs whole operands; only pointwise ops, " +
-                        "updates and collectives along other axes move across an all_gather");
+                        "reductions, updates and collectives along other axes move across an " +
+                        "all_gather");
   }
-  if (const ir::Fusion* fusion = graph.fusion_of(id)) {
-    throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
-                        "' already; reorder before fusing");
-  }
+  refuse_fused(graph, id);
 }
 
-/// The values between the gather and `before`, in order. Throws when one of them cannot run on slices.
-std::set<ValueId> find_region(const Graph& graph, ValueId gather,
-                              const std::vector<std::string>& before) {
+/// Throws unless reduction `id`, which does not depend on the gather, gives the same from slices of its operand.
+void check_reduction(const Graph& graph, ValueId gather, ValueId id) {
+  const ValueId operand = graph.at(id).operands.front();
+  const auto axis = static_cast<std::size_t>(graph.at(gather).attributes.axis);
+  const int dim = gathered_dim(graph, gather);
+  if (graph.at(operand).layout[axis] != replicated || !reduces(graph.at(id), dim)) {
+    throw ScheduleError(quoted(graph, id) + " reduces " + describe(graph, operand) +
+                        "; beside computation behind " + quoted(graph, gather) +
+                        ", reductions over dimension " + std::to_string(dim) +
+                        " of replicated tensors move");
+  }
+  refuse_fused(graph, id);
+}
+
+/// What the step moves, all of which can run on slices.
+Region find_region(const Graph& graph, ValueId gather, const std::vector<std::string>& before) {
   const std::set<ValueId> behind = descendants(graph, {gather});
+  Region region;
   std::set<ValueId> targets;
   for (const std::string& name : before) {
     const ValueId id = require_value(graph, name);
-    if (id == gather || !behind.contains(id)) {
+    const bool moves = id != gather && behind.contains(id);
+    const std::set<ValueId> reductions = moves ? std::set<ValueId>() : reductions_of(graph, id);
+    if (!moves && (id == gather || reductions.empty())) {
       throw ScheduleError(quoted(graph, id) + " does not depend on " + quoted(graph, gather) +
                           ", so there is nothing to move; name values computed from it");
     }
-    targets.insert(id);
+    if (moves) targets.insert(id);
+    region.reductions.insert(reductions.begin(), reductions.end());
   }
-  if (targets.empty()) throw ScheduleError("'before' is empty; name the values that move");
-  std::set<ValueId> region;
+  if (before.empty()) throw ScheduleError("'before' is empty; name the values that move");
+  for (const ValueId id : region.reductions) check_reduction(graph, gather, id);
   for (const ValueId id : ancestors(graph, targets)) {
     if (!behind.contains(id) || id == gather) continue;
     require_movable(graph, gather, id);
-    region.insert(id);
+    region.behind.insert(id);
   }
   return region;
 }
@@ -83,11 +137,12 @@ std::set<ValueId> find_region(const Graph& graph, ValueId gather,
 /// Rewrites one graph; slice_ maps region values to their sliced counterparts in the new graph.
 class Reorder {
  public:
-  Reorder(const Graph& graph, ValueId gather, std::set<ValueId> region)
+  Reorder(const Graph& graph, ValueId gather, Region region)
       : graph_(graph),
         gather_(gather),
         axis_(graph.at(gather).attributes.axis),
-        region_(std::move(region)),
+        region_(std::move(region.behind)),
+        reductions_(std::move(region.reductions)),
         users_(graph.users()),
         rewriter_(graph),
         slice_(graph.nodes.size(), -1) {}
@@ -97,12 +152,14 @@ class Reorder {
       if (id == gather_) {
         slice_[static_cast<std::size_t>(id)] = rewriter_.map(graph_.at(id).operands.front());
         if (needed_whole(id)) rewriter_.copy(id);
-      } else if (!region_.contains(id)) {
+      } else if (reductions_.contains(id)) {
+        slice_operand(id);
+      } else if (!region_.contains(id) || !reads_slice(id)) {
         rewriter_.copy(id);
       } else if (graph_.at(id).op == ir::Op::update) {
         move_update(id);
       } else {
-        move_value(id);
+        move_computation(id);
       }
     }
     return rewriter_.finish();
@@ -114,6 +171,14 @@ class Reorder {
     return is_output(graph_, id) || std::any_of(users.begin(), users.end(), [&](ValueId user) {
              return !region_.contains(user);
            });
+  }
+
+  /// Whether region value `id` reads a slice; what reads results of reductions only is whole.
+  [[nodiscard]] bool reads_slice(ValueId id) const {
+    const auto& operands = graph_.at(id).operands;
+    return std::any_of(operands.begin(), operands.end(), [&](ValueId operand) {
+      return slice_[static_cast<std::size_t>(operand)] >= 0;
+    });
   }
 
   [[nodiscard]] ValueId sliced(ValueId old_id) const {
@@ -152,15 +217,45 @@ class Reorder {
     }
   }
 
-  void move_value(ValueId id) {
+  /// Whether reduction `id` of a slice combines the slices of all ranks.
+  [[nodiscard]] bool comes_out_whole(ValueId id) const {
+    const Node& node = graph_.at(id);
+    if (node.op != ir::Op::reduction) return false;
+    const Node& slice = rewriter_.graph().at(sliced(node.operands.front()));
+    return reduces(node, slice.layout[static_cast<std::size_t>(axis_)].dim);
+  }
+
+  void slice_operand(ValueId id) {
+    const ValueId operand = graph_.at(id).operands.front();
+    Node slice;
+    slice.op = ir::Op::slice;
+    slice.name = rewriter_.fresh_name(graph_.at(operand).name + ".slice");
+    slice.operands = {rewriter_.map(operand)};
+    slice.attributes.axis = axis_;
+    slice.attributes.dim = gathered_dim(graph_, gather_);
     Node node = graph_.at(id);
-    for (ValueId& operand : node.operands) operand = sliced(operand);
-    name_slice(id, node);
-    ValueId moved = -1;
+    node.operands = {add_moved(id, std::move(slice))};
+    rewriter_.set(id, rewriter_.add(std::move(node)));
+  }
+
+  /// Appends `node`, which stands for `id` or for its operand.
+  ValueId add_moved(ValueId id, Node node) {
     try {
-      moved = rewriter_.add(std::move(node));
+      return rewriter_.add(std::move(node));
     } catch (const ProgramError& error) {
       throw ScheduleError(quoted(graph_, id) + " cannot run on slices: " + error.what());
+    }
+  }
+
+  void move_computation(ValueId id) {
+    Node node = graph_.at(id);
+    const bool whole = comes_out_whole(id);
+    for (ValueId& operand : node.operands) operand = sliced(operand);
+    if (!whole) name_slice(id, node);
+    const ValueId moved = add_moved(id, std::move(node));
+    if (whole) {
+      rewriter_.set(id, moved);
+      return;
     }
     slice_[static_cast<std::size_t>(id)] = moved;
     if (needed_whole(id)) rewriter_.set(id, gather(moved, graph_.at(id).name));
@@ -186,6 +281,7 @@ class Reorder {
   ValueId gather_;
   int axis_;
   std::set<ValueId> region_;
+  std::set<ValueId> reductions_;
   std::vector<std::vector<ValueId>> users_;
   Rewriter rewriter_;
   std::vector<ValueId> slice_;
@@ -205,6 +301,19 @@ Graph apply(const Graph& graph, const Step& step) {
   return Reorder(graph, gather, find_region(graph, gather, step.list("before"))).run();
 }
 
+/// The reductions that `updates` need and that do not depend on the gather.
+std::vector<std::string> reductions_beside(const Graph& graph, ValueId gather,
+                                           const std::vector<std::string>& updates) {
+  const std::set<ValueId> behind = descendants(graph, {gather});
+  std::set<ValueId> found;
+  for (const std::string& update : updates) found.merge(reductions_of(graph, graph.find(update)));
+  std::vector<std::string> names;
+  for (const ValueId id : found) {
+    if (!behind.contains(id)) names.push_back(graph.at(id).name);
+  }
+  return names;
+}
+
 std::vector<Step> candidates(const Graph& graph) {
   std::vector<Step> steps;
   for (ValueId gather = 0; gather < graph.size(); ++gather) {
@@ -219,6 +328,11 @@ std::vector<Step> candidates(const Graph& graph) {
     }
     if (ends.empty()) continue;
     Step step = complete({"reorder", {{"all_gather", graph.at(gather).name}, {"before", ends}}});
+    if (legal(graph, step).empty()) steps.push_back(step);
+    std::vector<std::string> with_reductions = reductions_beside(graph, gather, ends);
+    if (with_reductions.empty()) continue;
+    with_reductions.insert(with_reductions.end(), ends.begin(), ends.end());
+    step.arguments["before"] = std::move(with_reductions);
     if (legal(graph, step).empty()) steps.push_back(std::move(step));
   }
   return steps;
