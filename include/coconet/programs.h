@@ -11,14 +11,34 @@
 
 namespace coconet::programs {
 
+/// The dtypes of an optimizer: one for all of it, or 16 bits for the model and f32 for what the optimizer keeps.
+struct Precision {
+  DType model = DType::f32;   ///< of `g` and `w`, which move between ranks
+  DType master = DType::f32;  ///< of the moments, and of the weights that the optimizer works on
+
+  constexpr Precision(DType dtype) : model(dtype), master(dtype) {}  // NOLINT: implicit by design
+  constexpr Precision(DType model_dtype, DType master_dtype)
+      : model(model_dtype), master(master_dtype) {}
+  [[nodiscard]] constexpr bool mixed() const { return model != master; }
+};
+
+/// Mixed precision (Micikevicius et al., 2018): `model` is f16 or bf16. Throws ProgramError for another dtype.
+[[nodiscard]] COCONET_API Precision mixed(DType model);
+
 // Every program has an input `g` [n] (local: this rank's gradient, averaged over the mesh axis "world"), a state
-// `w` [n] (replicated: the parameters) and a scalar `lr`. `n` defaults to 2^20. Schedules: unfused, sliced, fused.
+// `w` [n] (replicated: the parameters) and a scalar `lr`. `n` defaults to 2^20. Schedules: unfused, sliced
+// and, but for LAMB, fused.
+//
+// In mixed precision, as `adam(mesh, mixed(f16))`, there is a further state `master` [n], f32: the parameters that
+// the optimizer updates, of which `w` is the rounded copy that the model computes with. The application sets `master`
+// to the values of `w` before the first step. Gradients are averaged in the model's dtype, as they move between
+// ranks, and widened; moments are f32. The program is called `adam_mixed`.
 
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
 struct SgdOptions {
   double weight_decay = 0;
 };
-[[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, DType dtype = DType::f32,
+[[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, Precision precision = DType::f32,
                                       SgdOptions options = {});
 
 /// torch.optim.SGD(momentum=...): a further state `m` [n], zero before the first step.
@@ -28,7 +48,7 @@ struct MomentumSgdOptions {
   double weight_decay = 0;
   bool nesterov = false;
 };
-[[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, DType dtype = DType::f32,
+[[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, Precision precision = DType::f32,
                                                MomentumSgdOptions options = {});
 
 /// torch.optim.Adam: states `m` and `v` [n], scalar `t` (the step number, from 1). Kingma & Ba, 2015.
@@ -38,7 +58,7 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0;
 };
-[[nodiscard]] COCONET_API Program adam(const Mesh& mesh, DType dtype = DType::f32,
+[[nodiscard]] COCONET_API Program adam(const Mesh& mesh, Precision precision = DType::f32,
                                        AdamOptions options = {});
 
 /// torch.optim.AdamW: like adam with decoupled weight decay. Loshchilov & Hutter, 2019.
@@ -48,14 +68,28 @@ struct AdamWOptions {
   double eps = 1e-8;
   double weight_decay = 0.01;
 };
-[[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, DType dtype = DType::f32,
+[[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, Precision precision = DType::f32,
                                         AdamWOptions options = {});
+
+/// LAMB, of one tensor: states and scalars as adam. With Adam's bias-corrected moments and
+///   u = m / (sqrt(v) + eps) + weight_decay * w,   w -= lr * |w| / |u| * u
+/// where a ratio with a norm of zero is 1. You et al., 2020, algorithm 2, whose function of |w| is the identity. Norms
+/// are computed in f32 at least.
+struct LambOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-6;
+  double weight_decay = 0.01;
+};
+[[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
+                                       LambOptions options = {});
 
 /// A shipped program and its schedules. `Schedule::load(name + "-" + schedule + ".json")` loads one.
 struct Shipped {
   std::string_view name;
   std::string_view summary;
   std::vector<std::string_view> schedules;
+  std::vector<DType> dtypes;  ///< that `build` takes for the model, the usual one first
   Program (*build)(const Mesh& mesh, DType dtype);
 };
 [[nodiscard]] COCONET_API const std::vector<Shipped>& shipped();

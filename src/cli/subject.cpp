@@ -1,6 +1,7 @@
 // Finds the program and the schedule that a command line names; see subject.h.
 #include "cli/subject.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <limits>
@@ -58,6 +59,17 @@ Schedule shipped_schedule(const std::string& program, const std::string& name) {
                    suggestion(name, known));
 }
 
+/// The dtype that `asked`, or else nothing, chooses for `shipped`.
+DType dtype_of(const programs::Shipped& shipped, std::optional<DType> asked) {
+  const std::vector<DType>& known = shipped.dtypes;
+  if (!asked || std::find(known.begin(), known.end(), *asked) != known.end())
+    return asked.value_or(known.front());
+  std::vector<std::string> names;
+  for (const DType dtype : known) names.emplace_back(to_string(dtype));
+  throw UsageError("The program " + std::string(shipped.name) + " is not made for " +
+                   std::string(to_string(*asked)) + "; --dtype is one of " + joined(names) + ".");
+}
+
 /// The two sides of NAME=VALUE.
 std::pair<std::string, std::string> assignment(const std::string& option, const std::string& text) {
   const auto equals = text.find('=');
@@ -95,7 +107,7 @@ std::optional<std::int64_t> read_size(std::string_view text) {
 Found::Found(const Subject& subject)
     : asked_(subject.program), shipped_(programs::find(subject.program)) {
   if (shipped_) {
-    dtype_ = subject.dtype.value_or(DType::f32);
+    dtype_ = dtype_of(*shipped_, subject.dtype);
   } else if (is_file_name(asked_) || is_file(asked_)) {
     file_ = Program::load(asked_);
     if (subject.dtype) {

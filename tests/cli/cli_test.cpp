@@ -88,6 +88,8 @@ TEST_CASE("a wrong command line is exit code 2 and one sentence") {
   require_usage_error("run adam --set n=2^64", "--set n takes an integer");
   require_usage_error("run adam --set n=1 --set n=2", "--set gives the dimension 'n' twice.");
   require_usage_error("run adam --dtype i32", "--dtype is f32, f64, f16 or bf16, not 'i32'.");
+  require_usage_error("run adam_mixed --dtype f32",
+                      "The program adam_mixed is not made for f32; --dtype is one of f16, bf16.");
   require_usage_error("run adam --scalar lr=fast", "--scalar lr takes a number, not 'fast'.");
   require_usage_error("run adam --scalar lq=1",
                       "the program 'adam' has no scalar 'lq'; its scalars are lr, t.");

@@ -39,4 +39,7 @@ TEST_CASE("optimizers with their other options equal the reference under every s
     return programs::adam(mesh, f32,
                           {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1});
   });
+  check("lamb", [](const Mesh& mesh) {
+    return programs::lamb(mesh, f32, {.beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0});
+  });
 }

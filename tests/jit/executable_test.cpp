@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "ir/graph.h"
 #include "jit/child_process.h"
 #include "jit/kernel_store.h"
 
@@ -69,6 +70,27 @@ TEST_CASE("a sliced state takes 1/n of the memory, padded to 64 bytes") {
         for (const char* name : {"w", "g"}) {
           REQUIRE_ON_RANK(step.count(name) == n);
           REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(n * sizeof(float)));
+        }
+      }));
+    }
+  }
+}
+
+TEST_CASE("all that an optimizer keeps beside the weights takes 1/n of the memory on slices") {
+  constexpr std::size_t n = 1000;
+  constexpr int ranks = 3;
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    const Program program = shipped.build(Mesh({{"world", ranks}}), shipped.dtypes.front());
+    for (const std::string_view schedule : shipped.schedules) {
+      INFO(shipped.name << " " << schedule);
+      const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
+      const std::size_t block = schedule == "unfused" ? n : (n + ranks - 1) / ranks;
+      REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+        const Executable step = compile(program, Schedule::load(file), world, {{"n", n}});
+        for (const ir::Node& node : program.graph()->nodes) {
+          if (node.op != ir::Op::state) continue;
+          const std::size_t held = node.name == "w" ? n : block;
+          REQUIRE_ON_RANK(step.allocated_bytes(node.name) == padded(held * size_of(node.dtype)));
         }
       }));
     }

@@ -80,8 +80,7 @@ void add_dumped(Texts& texts) {
 void add_shipped(Texts& texts) {
   for (const programs::Shipped& shipped : programs::shipped()) {
     for (const std::string_view schedule : shipped.schedules) {
-      for (const DType dtype : all_dtypes) {
-        if (!is_float(dtype)) continue;
+      for (const DType dtype : shipped.dtypes) {
         const std::string name = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
         const auto steps = Schedule::load(name).apply(shipped.build(Mesh({{"world", 8}}), dtype));
         const sched::Plan plan = sched::lower(*steps.back().graph());

@@ -1,12 +1,15 @@
-// A fixed order of additions: the shipped programs end with the same bits under every schedule.
+// A fixed order of additions: the shipped programs end with the same bits under every schedule, but for those that
+// reduce over elements, whose order of additions is that of the slices.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "ir/extents.h"
 #include "ir/graph.h"
 
 using namespace coconet;
@@ -30,12 +33,19 @@ Bytes parameters_after(const programs::Shipped& shipped, std::string_view schedu
     Executable step = compile(
         program, Schedule::load(std::string(shipped.name) + "-" + std::string(schedule) + ".json"),
         world, {{"n", static_cast<std::int64_t>(n)}});
-    for (const ir::Node& node : program.graph()->nodes) {
+    const Program scheduled = step.program();
+    for (const ir::Node& node : scheduled.graph()->nodes) {
       if (node.op != ir::Op::input && node.op != ir::Op::state) continue;
-      void* const data = step.own(node.name, dtype);
-      if (node.name != "g" && node.name != "w") continue;
-      for (std::size_t i = 0; i < n; ++i)
-        store_element(dtype, data, i, element(node.name, world.rank(), i));
+      void* const data = step.own(node.name, node.dtype);
+      if (node.name != "g" && node.name != "w" && node.name != "master") continue;
+      const ir::Part part =
+          ir::part_of(scheduled.mesh(), node.layout, {static_cast<std::int64_t>(n)}, world.rank());
+      const auto begin = static_cast<std::size_t>(part.begin[0]);
+      for (std::size_t i = 0; i < step.count(node.name); ++i) {
+        // The master copy starts as the parameters, rounded as they are.
+        const double value = element(node.name, world.rank(), begin + i);
+        store_element(node.dtype, data, i, round_to(dtype, value));
+      }
     }
     for (int t = 1; t <= 3; ++t) {
       std::vector<ScalarValue> scalars = {{"lr", 0.01}};
@@ -48,11 +58,18 @@ Bytes parameters_after(const programs::Shipped& shipped, std::string_view schedu
   return result;
 }
 
+bool reduces_elements(const Program& program) {
+  const auto& nodes = program.graph()->nodes;
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const ir::Node& node) { return node.op == ir::Op::reduction; });
+}
+
 }  // namespace
 
 TEST_CASE("the shipped programs end with the same bits under every schedule") {
   for (const programs::Shipped& shipped : programs::shipped()) {
-    for (const DType dtype : {f32, f64, f16, bf16}) {
+    if (reduces_elements(shipped.build(Mesh({{"world", 2}}), shipped.dtypes.front()))) continue;
+    for (const DType dtype : shipped.dtypes) {
       for (const int ranks : {2, 3, 5}) {
         for (const std::size_t n : {17, 10007}) {
           INFO(shipped.name << ", " << to_string(dtype) << ", " << ranks << " ranks, n = " << n);

@@ -34,7 +34,7 @@ std::vector<std::string> kernel_names(const Program& program) {
 
 TEST_CASE("the plans of the shipped programs are the golden ones") {
   for (const programs::Shipped& shipped : programs::shipped()) {
-    const Program program = shipped.build(two_ranks(), f32);
+    const Program program = shipped.build(two_ranks(), shipped.dtypes.front());
     std::string text = "no schedule\n" + plan_of(program);
     for (const std::string_view name : shipped.schedules) {
       const Schedule schedule =

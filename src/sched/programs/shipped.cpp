@@ -1,0 +1,44 @@
+// The table of the programs that ship.
+#include <algorithm>
+
+#include "coconet/programs.h"
+
+namespace coconet::programs {
+
+const std::vector<Shipped>& shipped() {
+  static const std::vector<std::string_view> all = {"unfused", "sliced", "fused"};
+  static const std::vector<std::string_view> of_lamb = {"unfused", "sliced"};
+  static const std::vector<DType> floats = {DType::f32, DType::f64, DType::f16, DType::bf16};
+  static const std::vector<DType> halves = {DType::f16, DType::bf16};
+  static const std::vector<Shipped> table = {
+      {"sgd", "stochastic gradient descent", all, floats,
+       [](const Mesh& m, DType d) { return sgd(m, d); }},
+      {"momentum_sgd", "SGD with momentum 0.9", all, floats,
+       [](const Mesh& m, DType d) { return momentum_sgd(m, d); }},
+      {"adam", "Adam, betas 0.9 and 0.999", all, floats,
+       [](const Mesh& m, DType d) { return adam(m, d); }},
+      {"adamw", "Adam with decoupled weight decay 0.01", all, floats,
+       [](const Mesh& m, DType d) { return adamw(m, d); }},
+      {"lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01", of_lamb, floats,
+       [](const Mesh& m, DType d) { return lamb(m, d); }},
+      {"sgd_mixed", "sgd of a 16-bit model with f32 master weights", all, halves,
+       [](const Mesh& m, DType d) { return sgd(m, mixed(d)); }},
+      {"momentum_sgd_mixed", "momentum_sgd of a 16-bit model with f32 master weights", all, halves,
+       [](const Mesh& m, DType d) { return momentum_sgd(m, mixed(d)); }},
+      {"adam_mixed", "adam of a 16-bit model with f32 master weights", all, halves,
+       [](const Mesh& m, DType d) { return adam(m, mixed(d)); }},
+      {"adamw_mixed", "adamw of a 16-bit model with f32 master weights", all, halves,
+       [](const Mesh& m, DType d) { return adamw(m, mixed(d)); }},
+      {"lamb_mixed", "lamb of a 16-bit model with f32 master weights", of_lamb, halves,
+       [](const Mesh& m, DType d) { return lamb(m, mixed(d)); }},
+  };
+  return table;
+}
+
+const Shipped* find(std::string_view name) {
+  const auto found = std::find_if(shipped().begin(), shipped().end(),
+                                  [&](const Shipped& program) { return program.name == name; });
+  return found == shipped().end() ? nullptr : &*found;
+}
+
+}  // namespace coconet::programs

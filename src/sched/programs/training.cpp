@@ -1,0 +1,60 @@
+// What the optimizers share. No expression here and in the optimizers makes values in two of its operands: compilers
+// may evaluate those in either order, and a program must be the same whoever compiled it.
+#include "sched/programs/training.h"
+
+#include "coconet/error.h"
+
+namespace coconet::programs {
+
+namespace {
+
+constexpr std::int64_t default_n = 1 << 20;
+
+/// The axis of data parallelism: "world", or the only one.
+std::string axis_of(const Mesh& mesh) {
+  return mesh.axes().size() == 1 ? mesh.axes().front().name : "world";
+}
+
+}  // namespace
+
+Precision mixed(DType model) {
+  if (model != DType::f16 && model != DType::bf16) {
+    throw ProgramError("mixed precision keeps f32 copies of a model in f16 or bf16, not in " +
+                       std::string(to_string(model)));
+  }
+  return {model, DType::f32};
+}
+
+Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes)
+    : program(name + (dtypes.mixed() ? "_mixed" : ""), mesh),
+      precision(dtypes),
+      n(program.dim("n", default_n)),
+      g(program.input("g", precision.model, {n}, Layout::on({{axis_of(mesh), local}}))),
+      w(program.state("w", precision.model, {n}, replicated)),
+      lr(program.scalar("lr")),
+      avg(all_reduce(g, mean, axis_of(mesh)).named("avg")),
+      parameters(precision.mixed() ? moment("master") : w),
+      gradient(precision.mixed() ? cast(avg, precision.master).named("gradient") : avg) {}
+
+void Training::finish(const Value& value) {
+  const Value updated = update(parameters, value);
+  if (precision.mixed()) update(w, cast(updated, precision.model));
+}
+
+Moments update_moments(Training& training, const Value& gradient, double beta1, double beta2) {
+  const Value m = training.moment("m");
+  const Value v = training.moment("v");
+  const Value t = training.program.scalar("t");
+  const Value m_kept = beta1 * m;
+  const Value m1 = update(m, m_kept + (1 - beta1) * gradient);
+  const Value v_kept = beta2 * v;
+  const Value v1 = update(v, v_kept + (1 - beta2) * gradient * gradient);
+  return {m1, v1, t};
+}
+
+Value adam_denominator(const Moments& moments, double beta2, double eps) {
+  const Value root = sqrt(moments.v);
+  return root / sqrt(1 - pow(beta2, moments.t)) + eps;
+}
+
+}  // namespace coconet::programs

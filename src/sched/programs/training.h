@@ -1,0 +1,41 @@
+// What every optimizer starts from and ends with: parameters, their averaged gradient, and the write of new ones.
+#pragma once
+
+#include <string>
+
+#include "coconet/programs.h"
+
+namespace coconet::programs {
+
+struct Training {
+  Program program;
+  Precision precision;
+  Dim n;
+  Value g;
+  Value w;
+  Value lr;
+  Value avg;         ///< the gradient averaged over the ranks
+  Value parameters;  ///< what the optimizer updates: w, or in mixed precision its master copy
+  Value gradient;    ///< avg in the dtype of the parameters
+
+  Training(const std::string& name, const Mesh& mesh, Precision precision);
+
+  /// A state like the parameters.
+  Value moment(const char* name) { return program.state(name, precision.master, {n}, replicated); }
+  /// Ends the step: the parameters become `value`.
+  void finish(const Value& value);
+};
+
+/// Adam's moments after the step, not corrected for their bias.
+struct Moments {
+  Value m;
+  Value v;
+  Value t;  ///< the number of the step, from 1
+};
+[[nodiscard]] Moments update_moments(Training& training, const Value& gradient, double beta1,
+                                     double beta2);
+
+/// sqrt(v / (1 - beta2^t)) + eps, as torch.optim.Adam computes it.
+[[nodiscard]] Value adam_denominator(const Moments& moments, double beta2, double eps);
+
+}  // namespace coconet::programs
