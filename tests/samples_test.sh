@@ -25,6 +25,12 @@ for schedule in unfused sliced fused; do
   grep -q "$schedule" <<<"$output" || fail "02_adam does not show the schedule '$schedule'."
 done
 
+run 04_lamb_bert
+grep -Fqx "embeddings.word_embeddings.weight [30522, 768]" <<<"$output" ||
+  fail "04_lamb_bert does not list BERT's word embeddings."
+[[ $(tail -n 1 <<<"$output") == "199 tensors, 109482240 parameters" ]] ||
+  fail "04_lamb_bert does not list the 199 tensors of BERT-base."
+
 run 03_train_digits
 last=$(tail -n 1 <<<"$output")
 [[ $last =~ ^'test accuracy '([0-9.]+)', largest difference from one rank '([0-9.e+-]+)$ ]] ||
