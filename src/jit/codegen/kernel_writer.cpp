@@ -319,9 +319,10 @@ std::string KernelWriter::number_variables() const {
 }
 
 KernelText KernelWriter::finish(const std::string& body, std::vector<std::string> headers) const {
-  std::string source = comment("kernel " + step_.name + " of program " + graph().name + " on " +
-                               graph().mesh.str()) +
-                       "\n";
+  // Only a kernel of several ranks names the mesh: others are the same text, and one binary, on all of them.
+  const std::string mesh = ranks_ > 1 ? " on " + graph().mesh.str() : "";
+  std::string source =
+      comment("kernel " + step_.name + " of program " + graph().name + mesh) + "\n";
   source += "struct Args {\n";
   for (const KernelArgument& argument : arguments_) {
     const auto element = [&] { return std::string(storage_type(buffer(argument.buffer).dtype)); };
