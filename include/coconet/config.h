@@ -16,6 +16,7 @@ struct Config {
   std::string log_level = "warn";  ///< COCONET_LOG: trace, debug, info, warn, error or off
   std::string backend = "host";    ///< COCONET_BACKEND: host or cuda
   std::string graph = "auto";      ///< COCONET_GRAPH: auto, on or off; CUDA graphs of whole steps
+  int host_threads = 1;            ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024
   std::string cxx;        ///< COCONET_CXX: compiler of host kernels; default: the library's
   std::string cxx_flags;  ///< COCONET_CXXFLAGS: appended to the options of host kernels
   /// COCONET_ARCH: the GPU architecture to compile kernels for, "sm_90"; empty: what the command asks for

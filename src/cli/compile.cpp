@@ -23,7 +23,7 @@ namespace {
 std::unique_ptr<jit::Compiler> compiler_for(const std::string& arch) {
   if (arch == "host") {
     return std::make_unique<jit::HostCompiler>(config().cxx, config().cxx_flags,
-                                               config().compile_timeout);
+                                               config().compile_timeout, config().host_threads);
   }
   return std::make_unique<jit::NvrtcCompiler>(arch, config().line_info);
 }

@@ -65,7 +65,7 @@ void show_source(const Program& program) {
   for (const jit::KernelText& kernel : jit::generate(sched::lower(*program.graph()))) {
     std::string headers;
     for (const std::string& header : kernel.headers) headers += ", " + header;
-    std::printf("%s// prelude: types.h, host.h or cuda.h, common.h%s\n", any ? "\n" : "",
+    std::printf("%s// prelude: types.h, the target's half, common.h%s\n", any ? "\n" : "",
                 headers.c_str());
     print_text(kernel.source);
     any = true;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/extents.h"
 #include "jit/gate.h"
@@ -45,9 +46,11 @@ Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const
                  const std::map<std::string, std::int64_t>& sizes) {
   Grid grid;
   if (backend.device() == nullptr) {
-    // Blocks run one after the other, so that none can wait for another one of its rank.
-    const bool meets = step.is_collective && step.phases.size() > 1;
-    grid.blocks = meets ? 1 : std::max(1, step.knobs.channels);
+    grid.threads = config().host_threads;
+    // Blocks that run at once may race with each other, too: that takes two of them.
+    grid.blocks = step.knobs.channels > 0 ? step.knobs.channels : grid.threads > 1 ? 2 : 1;
+    // Else they run one after the other, and none can wait for another one of its rank.
+    if (grid.threads == 1 && step.is_collective && step.phases.size() > 1) grid.blocks = 1;
     return grid;
   }
   grid.ranks = backend.ranks_per_launch();

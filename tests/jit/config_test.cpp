@@ -37,6 +37,7 @@ TEST_CASE("an empty environment gives the documented defaults") {
   const ParsedConfig parsed = parse_config({}, installed);
   CHECK(parsed.warnings.empty());
   CHECK(parsed.config.log_level == "warn");
+  CHECK(parsed.config.host_threads == 1);
   CHECK(parsed.config.cxx == "/usr/bin/c++");
   CHECK(parsed.config.cxx_flags.empty());
   CHECK(parsed.config.arch.empty());
@@ -52,6 +53,7 @@ TEST_CASE("every variable reaches its field") {
   const Config config = parse({{"COCONET_LOG", "debug"},
                                {"COCONET_BACKEND", "cuda"},
                                {"COCONET_GRAPH", "off"},
+                               {"COCONET_HOST_THREADS", "96"},
                                {"COCONET_CXX", "clang++"},
                                {"COCONET_CXXFLAGS", "-O2 -g"},
                                {"COCONET_ARCH", "sm_90a"},
@@ -65,6 +67,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.log_level == "debug");
   CHECK(config.backend == "cuda");
   CHECK(config.graph == "off");
+  CHECK(config.host_threads == 96);
   CHECK(config.cxx == "clang++");
   CHECK(config.cxx_flags == "-O2 -g");
   CHECK(config.arch == "sm_90a");
@@ -90,6 +93,12 @@ TEST_CASE("a malformed value is an error with the variable, the value and what i
     CHECK(refusal("COCONET_ARCH", wrong) == "COCONET_ARCH is '" + std::string(wrong) +
                                                 "'; it takes a GPU architecture such as sm_90");
   }
+  for (const char* wrong : {"0", "2", "33", "-32", "1056", "32.0", " 32"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_HOST_THREADS", wrong) ==
+          "COCONET_HOST_THREADS is '" + std::string(wrong) +
+              "'; it takes 1, or a multiple of 32 up to 1024");
+  }
   CHECK(refusal("COCONET_LINE_INFO", "yes") == "COCONET_LINE_INFO is 'yes'; it takes 0 or 1");
   for (const char* wrong : {"0", "-0.0", "nan", "inf", "1s", "5 ", " 5", "0x10", "1e999"}) {
     INFO(wrong);
@@ -113,7 +122,8 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   REQUIRE(far.size() == 1);
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
-        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_CXX, COCONET_CXXFLAGS, "
+        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_HOST_THREADS, COCONET_CXX, "
+        "COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "
         "COCONET_DUMP_DIR, "
         "COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "coconet/error.h"
+#include "jit/codegen/codegen.h"
 #include "jit/compile/host_compiler.h"
 #include "jit/compile/process.h"
 #include "jit/config/build_info.h"
@@ -72,6 +73,17 @@ TEST_CASE("the same text gives the same bytes") {
   CHECK((compiler.compile(kernel).binary == compiler.compile(kernel).binary));
   const HostCompiler debug(default_compiler(), "-g", 60s);
   CHECK((debug.compile(kernel).binary == debug.compile(kernel).binary));
+}
+
+TEST_CASE("blocks of many threads are another target with another half of the prelude") {
+  const HostCompiler lane(default_compiler(), "", 60s);
+  const HostCompiler threads(default_compiler(), "", 60s, 32);
+  CHECK(lane.target() == "host");
+  CHECK(threads.target() == "host_threads");
+  CHECK(lane.key(kernel, "answer").digest() != threads.key(kernel, "answer").digest());
+  CHECK(prelude("host", "").find("host half where a block runs as one lane") != std::string::npos);
+  CHECK(prelude("host_threads", "").find("host half where a block is as many threads") !=
+        std::string::npos);
 }
 
 TEST_CASE("an error in the text comes with its line, and without the private directory") {

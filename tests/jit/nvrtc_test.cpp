@@ -138,6 +138,22 @@ extern "C" __global__ void turned(float* x) {
   CHECK(result.kernels[0].shared_bytes >= 1024);
 }
 
+TEST_CASE("words that ranks share have relaxed loads and stores") {
+  if (!nvrtc::is_available()) return;
+  KernelText words;
+  words.source = R"(
+struct Args { u32* narrow; u64* wide; };
+DEVICE void words_block(const Args& a, const Block& block) {
+  store_relaxed(a.narrow + 1, load_relaxed(a.narrow));
+  store_relaxed(a.wide + 1, load_relaxed(a.wide));
+}
+KERNEL_ENTRY(words)
+)";
+  const CompileResult result = NvrtcCompiler("sm_80").compile(complete_source(words, "cuda"));
+  INFO(result.log);
+  CHECK(result.ok);
+}
+
 TEST_CASE("launches of several ranks need no memory for their arguments") {
   if (!nvrtc::is_available()) return;
   using namespace coconet;

@@ -80,8 +80,9 @@ std::string for_host(const std::string& source) {
   const std::size_t end =
       line_that_starts(source, "// Device prelude, the half that host and CUDA share");
   if (begin == std::string::npos || end == std::string::npos) return {};
-  return source.substr(0, begin) + read_file(COCONET_SOURCE_DIR "/src/jit/device/host.h") + "\n" +
-         source.substr(end);
+  const fs::path device = COCONET_SOURCE_DIR "/src/jit/device";
+  return source.substr(0, begin) + read_file(device / "host.h") + "\n" +
+         read_file(device / "host_lane.h") + "\n" + source.substr(end);
 }
 
 // The names in lines KERNEL_ENTRY(name).

@@ -17,7 +17,7 @@ namespace coconet::jit {
 /// The shape of a launch.
 struct Grid {
   int blocks = 1;         ///< of every rank
-  int threads = 1;        ///< of a block; the host runs a block as one lane
+  int threads = 1;        ///< of a block; 1 on the host is one lane
   int ranks = 1;          ///< in this launch: their argument blocks follow each other
   bool resident = false;  ///< blocks wait for each other, so all of them must run at once
 };

@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/backend/at_once.h"
 #include "jit/backend/backend.h"
 #include "jit/compile/host_compiler.h"
 
@@ -49,13 +53,18 @@ class MemoryFile {
   int descriptor_;
 };
 
+/// Whether a block is one lane or many threads shows in the binary: the latter says how large a block's state is.
 class HostKernel final : public Kernel {
  public:
   HostKernel(std::string_view binary, const std::string& entry)
-      : file_(binary, entry), object_(dlopen(file_.path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      : name_(entry),
+        file_(binary, entry),
+        object_(dlopen(file_.path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (object_ == nullptr)
       throw BackendError("kernel '" + entry + "' cannot be loaded: " + dlerror());
-    entry_ = reinterpret_cast<Entry>(dlsym(object_, entry.c_str()));
+    entry_ = dlsym(object_, entry.c_str());
+    if (const void* bytes = dlsym(object_, (entry + "_state_bytes").c_str()); bytes != nullptr)
+      state_bytes_ = *static_cast<const std::uint64_t*>(bytes);
     if (entry_ == nullptr) {
       dlclose(object_);
       throw BackendError("the binary of kernel '" + entry + "' has no such entry point");
@@ -67,17 +76,48 @@ class HostKernel final : public Kernel {
 
   // Blocks that wait for others do so for the same block of other ranks, which runs at the same time.
   [[nodiscard]] int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
-  [[nodiscard]] int most_threads() const override { return 1; }
+  [[nodiscard]] int most_threads() const override { return state_bytes_ > 0 ? 1024 : 1; }
 
-  void run(std::span<const std::uint64_t> words, int blocks) const {
-    for (long long block = 0; block < blocks; ++block) entry_(words.data(), block, blocks);
+  void run(std::span<const std::uint64_t> words, const Grid& grid) const {
+    if (state_bytes_ > 0) {
+      run_threads(words, grid);
+      return;
+    }
+    const auto entry = reinterpret_cast<LaneEntry>(entry_);
+    for (long long block = 0; block < grid.blocks; ++block) entry(words.data(), block, grid.blocks);
   }
 
  private:
-  using Entry = void (*)(const void* arguments, long long block, long long blocks);
+  using LaneEntry = void (*)(const void* arguments, long long block, long long blocks);
+  using ThreadEntry = void (*)(const void* arguments, long long block, long long blocks, int thread,
+                               int threads, void* state);
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes{};
+  };
+
+  void run_threads(std::span<const std::uint64_t> words, const Grid& grid) const {
+    const auto entry = reinterpret_cast<ThreadEntry>(entry_);
+    const std::size_t lines = (state_bytes_ + sizeof(Line) - 1) / sizeof(Line);
+    std::vector<Line> states(static_cast<std::size_t>(grid.blocks) * lines);
+    const int count = grid.blocks * grid.threads;
+    const int had = run_at_once(count, [&](int index) {
+      const int block = index / grid.threads;
+      entry(words.data(), block, grid.blocks, index % grid.threads, grid.threads,
+            &states[static_cast<std::size_t>(block) * lines]);
+    });
+    if (had == count) return;
+    throw BackendError("kernel '" + name_ + "' cannot run: " + std::to_string(grid.blocks) +
+                       " blocks of " + std::to_string(grid.threads) +
+                       " threads must run at once, and the system starts no more than " +
+                       std::to_string(had) +
+                       " threads; lower COCONET_HOST_THREADS or the knob channels");
+  }
+
+  std::string name_;
   MemoryFile file_;
   void* object_;
-  Entry entry_ = nullptr;
+  void* entry_ = nullptr;
+  std::uint64_t state_bytes_ = 0;  ///< 0: a block is one lane
 };
 
 /// Zeroed memory; pages that nobody touches take none.
@@ -108,7 +148,7 @@ class HostQueue final : public Queue {
  public:
   void launch(const Kernel& kernel, const Grid& grid,
               std::span<const std::uint64_t> words) override {
-    static_cast<const HostKernel&>(kernel).run(words, grid.blocks);
+    static_cast<const HostKernel&>(kernel).run(words, grid);
     ++launches_;
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
@@ -155,7 +195,8 @@ class HostBackend final : public Backend {
   [[nodiscard]] const Device* device() const override { return nullptr; }
   [[nodiscard]] int ranks_per_launch() const override { return 1; }
   [[nodiscard]] const Compiler& compiler() const override {
-    static const HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout);
+    static const HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout,
+                                       config().host_threads);
     return compiler;
   }
   [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,

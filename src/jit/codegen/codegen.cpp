@@ -20,10 +20,18 @@ std::vector<KernelText> generate(const sched::Plan& plan) {
 }
 
 std::string prelude(std::string_view target, std::span<const std::string> headers) {
-  std::vector<std::string> names = {"types.h", std::string(target) + ".h", "common.h"};
+  std::vector<std::string_view> names{"types.h"};
+  if (target == "cuda") {
+    names.insert(names.end(), {"cuda.h", "threads.h"});
+  } else if (target == "host_threads") {
+    names.insert(names.end(), {"host.h", "host_threads.h", "threads.h"});
+  } else {
+    names.insert(names.end(), {"host.h", "host_lane.h"});
+  }
+  names.push_back("common.h");
   names.insert(names.end(), headers.begin(), headers.end());
   std::string text;
-  for (const std::string& name : names) text += std::string(device::file(name)) + "\n";
+  for (const std::string_view name : names) text += std::string(device::file(name)) + "\n";
   return text;
 }
 

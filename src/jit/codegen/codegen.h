@@ -63,7 +63,7 @@ struct KernelText {
 [[nodiscard]] KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks,
                                                  int results);
 
-/// What every kernel of `target` ("host" or "cuda") is written over, and the further `headers`.
+/// What every kernel of `target` ("host", "host_threads" or "cuda") is written over, and the further `headers`.
 [[nodiscard]] std::string prelude(std::string_view target,
                                   std::span<const std::string> headers = {});
 

@@ -31,7 +31,7 @@ struct CompileResult {
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  /// The prelude half that its kernels are written over: "host" or "cuda".
+  /// The prelude half that its kernels are written over: "host", "host_threads" or "cuda".
   [[nodiscard]] virtual std::string_view target() const = 0;
   /// What it compiles for: "host", or a GPU's architecture, "sm_90".
   [[nodiscard]] virtual std::string_view arch() const = 0;

@@ -172,8 +172,8 @@ std::string first_processor() {
 }  // namespace
 
 HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra_flags,
-                           std::chrono::milliseconds timeout)
-    : path_(search(compiler).string()), timeout_(timeout) {
+                           std::chrono::milliseconds timeout, int threads)
+    : path_(search(compiler).string()), timeout_(timeout), threads_(threads) {
   if (path_.empty()) no_compiler(compiler);
   identity_ = identify(compiler, path_, timeout_);
   options_.assign(base_options.begin(), base_options.end());
@@ -213,7 +213,7 @@ std::string HostCompiler::resolved_isa() {
 
 CacheKey HostCompiler::key(std::string_view source, std::string_view entry) const {
   CacheKey key;
-  key.add("target", "host");
+  key.add("target", target());
   key.add("entry", entry);
   key.add("compiler", identity_);
   std::string options;

@@ -12,12 +12,14 @@ namespace coconet::jit {
 
 class HostCompiler final : public Compiler {
  public:
-  /// `compiler`: a path or a name on PATH. `extra_flags`: split at blanks, appended. Throws CompileError, naming
-  /// COCONET_CXX, when there is no such program or it cannot run.
+  /// `compiler`: a path or a name on PATH. `extra_flags`: split at blanks, appended. `threads` of a block: more than 1
+  /// are threads of the machine. Throws CompileError, naming COCONET_CXX, when there is no such program or it cannot run.
   HostCompiler(const std::string& compiler, const std::string& extra_flags,
-               std::chrono::milliseconds timeout);
+               std::chrono::milliseconds timeout, int threads = 1);
 
-  [[nodiscard]] std::string_view target() const override { return "host"; }
+  [[nodiscard]] std::string_view target() const override {
+    return threads_ > 1 ? "host_threads" : "host";
+  }
   [[nodiscard]] std::string_view arch() const override { return "host"; }
   [[nodiscard]] CacheKey key(std::string_view source, std::string_view entry) const override;
   /// A death by signal or a timeout is a failure with a log that says so.
@@ -38,6 +40,7 @@ class HostCompiler final : public Compiler {
   std::string identity_;
   std::vector<std::string> options_;
   std::chrono::milliseconds timeout_;
+  int threads_;
 };
 
 }  // namespace coconet::jit

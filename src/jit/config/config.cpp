@@ -49,6 +49,14 @@ bool read_graph(std::string_view text, Config& config) {
   return read_one_of(words, text, config.graph);
 }
 
+// More than one thread are whole warps.
+bool read_host_threads(std::string_view text, Config& config) {
+  int& threads = config.host_threads;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  return threads == 1 || (threads >= 32 && threads <= 1024 && threads % 32 == 0);
+}
+
 bool read_cxx(std::string_view text, Config& config) {
   config.cxx = text;
   return true;
@@ -128,7 +136,7 @@ struct Row {
 };
 
 // In the order of `Config`.
-constexpr std::array<Row, 13> rows{{
+constexpr std::array<Row, 14> rows{{
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
@@ -138,6 +146,10 @@ constexpr std::array<Row, 13> rows{{
     {{"COCONET_GRAPH", "auto, on or off", "auto",
       "whether a step on a GPU is replayed as a CUDA graph; auto: a step of several launches is"},
      read_graph},
+    {{"COCONET_HOST_THREADS", "1, or a multiple of 32 up to 1024", "1",
+      "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "
+      "checks"},
+     read_host_threads},
     {{"COCONET_CXX", "a path or a name on PATH", "the compiler that built the library",
       "the C++20 compiler of host kernels"},
      read_cxx},

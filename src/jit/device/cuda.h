@@ -1,5 +1,5 @@
 // Device prelude, CUDA half: what kernels are written in, for NVRTC. It includes nothing; host.h gives the same
-// names for the system C++ compiler.
+// names for the system C++ compiler. What only needs threads in blocks is in threads.h.
 
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
@@ -12,9 +12,15 @@ struct Block {
   index_t index, count;
   int thread, threads;
 };
-DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
 DEVICE void block_barrier(const Block&) { __syncthreads(); }
 DEVICE bool all_in_block(const Block&, bool ok) { return __syncthreads_and(ok) != 0; }
+/// `value` of the thread `step` behind this one in its warp; this one's where the warp ends. It orders nothing.
+template <class T>
+DEVICE T shuffle_down(const Block&, T value, int step) {
+  return T(__shfl_down_sync(0xffffffffu, value, step));
+}
+/// An array that the threads of a block share, until they use another one.
+#define BLOCK_SHARED(block, T, name, count) __shared__ T name[count]
 /// The block as if it were the only one, to share out work among its own threads.
 DEVICE Block alone(const Block& block) { return Block{0, 1, block.thread, block.threads}; }
 
@@ -145,54 +151,6 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
-/// On a GPU a plain store: it fetches nothing.
-template <int N, class T>
-DEVICE void stream(T* to, const vec<N, T>& value) {
-  store<N>(to, value);
-}
-
-/// Calls f(width<W>, i) for whole vectors of [0, count) and f(width<1>, i) for what is left over, strided over
-/// the grid.
-template <int W, class F>
-DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
-  const index_t bulk = mode & VECTORIZE ? count / W * W : 0;
-  const index_t first = block.index * block.threads + block.thread;
-  const index_t step = block.count * block.threads;
-  for (index_t i = first * W; i < bulk; i += step * W) f(width<W, false>{}, i);
-  for (index_t i = bulk + first; i < count; i += step) f(width<1, false>{}, i);
-}
-
-/// Calls f(i) for [0, count), strided over the threads of the block.
-template <class F>
-DEVICE void for_each_thread(const Block& block, index_t count, F f) {
-  for (index_t i = block.thread; i < count; i += block.threads) f(i);
-}
-
-/// The threads' totals as one, combined in an order that depends on the block alone; all threads get it.
-template <class Op, class T>
-DEVICE T block_total(const Block& block, T total) {
-  __shared__ T of_warp[32];
-  for (int step = 16; step > 0; step /= 2) {
-    total = Op::apply(total, T(__shfl_down_sync(0xffffffffu, total, step)));
-  }
-  block_barrier(block);
-  if (block.thread % 32 == 0) of_warp[block.thread / 32] = total;
-  block_barrier(block);
-  T all = of_warp[0];
-  for (int warp = 1; warp < block.threads / 32; ++warp) all = Op::apply(all, of_warp[warp]);
-  return all;
-}
-
-/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` and the block alone; all threads
-/// get the result.
-template <class Op, class T, class F>
-DEVICE T block_reduce(const Block& block, index_t count, F f) {
-  T partial = Op::template identity<T>();
-  for (index_t i = block.thread; i < count; i += block.threads)
-    partial = Op::apply(partial, T(f(i)));
-  return block_total<Op>(block, partial);
-}
-
 // ---- waiting for other ranks --------------------------------------------------------------------------------
 
 /// Nanoseconds of the device's clock.
@@ -214,16 +172,14 @@ DEVICE u64 observe(const u64* flag) {
 }
 
 /// Sets `*word` to `value` if it is zero; whether this call did so. The host sees it.
-DEVICE bool claim(u64* word, u64 value) {
-  return atomicCAS_system(word, 0ull, value) == 0;
-}
+DEVICE bool claim(u64* word, u64 value) { return atomicCAS_system(word, 0ull, value) == 0; }
 
-/// A word that holds its own flag: written and read whole, and ordered with nothing else.
-DEVICE void store_relaxed(u64* word, u64 value) {
-  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
-}
-DEVICE u64 load_relaxed(const u64* word) {
+/// A word that another rank or thread may write at the same time, which holds its own flag. It orders nothing around it.
+DEVICE u64 load_relaxed(const u64* from) {
   u64 value;
-  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
   return value;
+}
+DEVICE void store_relaxed(u64* to, u64 value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }

@@ -1,0 +1,112 @@
+// Device prelude, host half where a block runs as one lane: the fast way. Its vectors are as wide as the machine's,
+// and the blocks of a launch come one after the other.
+
+constexpr int VECTOR_BYTES = 64;
+
+/// Where a kernel runs: block `index` of `count`.
+struct Block {
+  index_t index, count;
+};
+DEVICE bool is_leader(const Block&) { return true; }
+DEVICE void block_barrier(const Block&) {}
+DEVICE bool all_in_block(const Block&, bool ok) { return ok; }
+/// The block as if it were the only one, to share out work among its own lanes.
+DEVICE Block alone(const Block&) { return Block{0, 1}; }
+
+/// Defines the entry point that the launcher calls, for one block at a time.
+#define KERNEL_ENTRY(name)                                                                         \
+  extern "C" __attribute__((visibility("default"))) void name(const Args* args, index_t block_index, \
+                                                              index_t block_count) {               \
+    const Args local = *args; /* no store of the kernel can change it */                           \
+    name##_block(local, Block{block_index, block_count});                                          \
+  }
+
+// ---- work --------------------------------------------------------------------------------------------------
+
+/// Stores past the caches: for what this processor does not read again, so that fetching its lines first, only to
+/// overwrite them, would be waste. `to` is aligned to the vector. Plain stores where the machine has no such thing.
+template <int N, class T>
+DEVICE void stream(T* to, const vec<N, T>& value) {
+#if defined(__AVX512F__)
+  typedef f32 line __attribute__((vector_size(64)));
+#elif defined(__AVX__)
+  typedef f32 line __attribute__((vector_size(32)));
+#else
+  typedef f32 line __attribute__((vector_size(16)));
+#endif
+#if defined(__x86_64__)
+  if constexpr (sizeof(value) % sizeof(line) == 0) {
+    for (int i = 0; i < int(sizeof(value) / sizeof(line)); ++i) {
+      line part;
+      __builtin_memcpy(&part, reinterpret_cast<const char*>(&value) + i * sizeof(part), sizeof(part));
+      line* const at = reinterpret_cast<line*>(to) + i;
+#if defined(__AVX__)
+      asm volatile("vmovntps %1, %0" : "=m"(*at) : "v"(part));
+#else
+      asm volatile("movntps %1, %0" : "=m"(*at) : "x"(part));
+#endif
+    }
+    return;
+  }
+#endif
+  store<N>(to, value);
+}
+
+/// Calls f(width<W>, i) for this block's whole vectors of [0, count) and f(width<1>, i) for what is left over.
+template <int W, class F>
+DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
+  const index_t chunk = (count / W + block.count - 1) / block.count * W;
+  const index_t begin = chunk * block.index < count ? chunk * block.index : count;
+  const index_t end = block.index + 1 == block.count || begin + chunk > count ? count : begin + chunk;
+  index_t i = begin;
+  if (mode & STREAMING) {
+    for (; i + W <= end; i += W) f(width<W, true>{}, i);
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();  // a release store does not order streaming stores before it
+#endif
+  }
+  for (; i + W <= end; i += W) f(width<W, false>{}, i);
+  for (; i < end; ++i) f(width<1, false>{}, i);
+}
+
+/// Calls f(i) for [0, count), shared out among the lanes of the block.
+template <class F>
+DEVICE void for_each_thread(const Block&, index_t count, F f) {
+  for (index_t i = 0; i < count; ++i) f(i);
+}
+
+/// The lanes' totals as one, which all lanes get.
+template <class Op, class T>
+DEVICE T block_total(const Block&, T total) { return total; }
+
+/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` alone; all lanes get the result.
+template <class Op, class T, class F>
+DEVICE T block_reduce(const Block&, index_t count, F f) {
+  constexpr int W = 16;
+  T partial[W];
+  for (int l = 0; l < W; ++l) partial[l] = Op::template identity<T>();
+  index_t i = 0;
+  for (; i + W <= count; i += W) {
+    for (int l = 0; l < W; ++l) partial[l] = Op::apply(partial[l], T(f(i + l)));
+  }
+  for (int l = 0; i + l < count; ++l) partial[l] = Op::apply(partial[l], T(f(i + l)));
+  for (int step = W / 2; step > 0; step /= 2) {
+    for (int l = 0; l < step; ++l) partial[l] = Op::apply(partial[l], partial[l + step]);
+  }
+  return partial[0];
+}
+
+// ---- waiting for other ranks --------------------------------------------------------------------------------
+
+/// Lets others run between two looks at a flag: a pause at first, the processor after `spin_limit` looks.
+DEVICE void relax(u64 looks, u64 spin_limit) {
+  if (looks >= spin_limit) {
+    sched_yield();
+  } else {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+}

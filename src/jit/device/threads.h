@@ -1,0 +1,49 @@
+// Device prelude, what the halves share whose blocks are threads: GPUs', and the host's that looks for races. Which
+// thread touches which element is the same text for both.
+
+DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
+
+/// A plain store: on a GPU it fetches nothing, and a race is looked for in stores that a sanitizer sees.
+template <int N, class T>
+DEVICE void stream(T* to, const vec<N, T>& value) {
+  store<N>(to, value);
+}
+
+/// Calls f(width<W>, i) for whole vectors of [0, count) and f(width<1>, i) for what is left over, strided over
+/// the grid.
+template <int W, class F>
+DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
+  const index_t bulk = mode & VECTORIZE ? count / W * W : 0;
+  const index_t first = block.index * block.threads + block.thread;
+  const index_t step = block.count * block.threads;
+  for (index_t i = first * W; i < bulk; i += step * W) f(width<W, false>{}, i);
+  for (index_t i = bulk + first; i < count; i += step) f(width<1, false>{}, i);
+}
+
+/// Calls f(i) for [0, count), strided over the threads of the block.
+template <class F>
+DEVICE void for_each_thread(const Block& block, index_t count, F f) {
+  for (index_t i = block.thread; i < count; i += block.threads) f(i);
+}
+
+/// The threads' totals as one, combined in an order that depends on the block alone; all threads get it.
+template <class Op, class T>
+DEVICE T block_total(const Block& block, T total) {
+  BLOCK_SHARED(block, T, of_warp, 32);
+  for (int step = 16; step > 0; step /= 2) total = Op::apply(total, shuffle_down(block, total, step));
+  block_barrier(block);
+  if (block.thread % 32 == 0) of_warp[block.thread / 32] = total;
+  block_barrier(block);
+  T all = of_warp[0];
+  for (int warp = 1; warp < block.threads / 32; ++warp) all = Op::apply(all, of_warp[warp]);
+  return all;
+}
+
+/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` and the block alone; all threads
+/// get the result.
+template <class Op, class T, class F>
+DEVICE T block_reduce(const Block& block, index_t count, F f) {
+  T partial = Op::template identity<T>();
+  for (index_t i = block.thread; i < count; i += block.threads) partial = Op::apply(partial, T(f(i)));
+  return block_total<Op>(block, partial);
+}
