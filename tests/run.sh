@@ -14,8 +14,9 @@ for argument in "$@"; do
       cat <<TEXT
 usage: tests/run.sh [--sanitizers]
 
-Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs all tests. With
---sanitizers it first does the same with the presets asan (address and undefined) and tsan (thread).
+Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs all tests. Then it
+looks for races in kernels, with as much of the preset tsan (thread) in build/tsan as that takes. With --sanitizers it
+first builds and tests all of the presets asan (address and undefined) and tsan.
 TEXT
       exit 0
       ;;
@@ -31,4 +32,8 @@ for preset in "${presets[@]}"; do
   build_preset "$preset"
   (cd "$root" && ctest --preset "$preset" --parallel "$(nproc)") || status=$?
 done
+if [[ " ${presets[*]} " != *" tsan "* ]]; then
+  build_preset tsan tests_race
+  (cd "$root" && ctest --preset tsan --parallel "$(nproc)" --tests-regex '^race/') || status=$?
+fi
 exit "$status"

@@ -1,0 +1,99 @@
+// Every kind of kernel that the code generator writes runs without a data race: ThreadSanitizer, for which library,
+// test and kernels are built, makes this program end with an error when it saw one. Blocks are as many threads as
+// COCONET_HOST_THREADS says, two blocks at once. Programs and algorithms come from the library's tables.
+#include <array>
+#include <set>
+
+#include "jit/algo/algorithm.h"
+#include "jit/backend/backend.h"
+#include "jit/codegen/codegen.h"
+#include "jit/shipped_conformance.h"
+#include "race/programs.h"
+#include "sched/plan.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+std::vector<Subject> shipped_subjects() {
+  std::vector<Subject> subjects;
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    for (const std::string_view schedule : shipped.schedules) {
+      subjects.push_back(
+          {shipped.build(Mesh({{"world", 2}}), f32), shipped_schedule(shipped, schedule), 2});
+    }
+  }
+  return subjects;
+}
+
+std::vector<Subject> other_subjects() {
+  std::vector<Subject> subjects{fused_rows(3, "race_rows"), softmax(2)};
+  for (const jit::Algorithm* algorithm : jit::algorithms()) {
+    Knobs knobs;
+    knobs.algorithm = algorithm->name;
+    knobs.protocol = algorithm->protocol;
+    const std::string kernel =
+        "race_" + std::string(algorithm->name) + "_" + std::string(algorithm->protocol);
+    for (const int ranks : {2, 3}) subjects.push_back(fused_all_reduce(ranks, kernel, knobs));
+  }
+  return subjects;
+}
+
+void add_kinds(const std::vector<Subject>& subjects, std::set<std::string_view>& kinds) {
+  for (const Subject& subject : subjects) {
+    const sched::Plan plan = sched::lower(*subject.schedule.apply(subject.program).back().graph());
+    for (const sched::PlanStep& step : plan.steps) {
+      if (const auto* kernel = std::get_if<sched::KernelStep>(&step))
+        kinds.insert(to_string(kernel->kind));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kernels are instrumented, and their blocks are threads") {
+  CHECK(config().host_threads > 1);
+  const jit::CompileResult compiled =
+      jit::host_backend().compiler().compile("extern \"C\" void set(int* to) { *to = 1; }");
+  REQUIRE(compiled.ok);
+  CHECK(compiled.binary.find("__tsan_write4") != std::string::npos);
+}
+
+TEST_CASE("kernels of every kind are looked at") {
+  std::set<std::string_view> looked_at;
+  add_kinds(shipped_subjects(), looked_at);
+  add_kinds(other_subjects(), looked_at);
+  std::set<std::string_view> kinds;
+  for (std::uint8_t kind = 0; !to_string(sched::KernelStep::Kind{kind}).empty(); ++kind)
+    kinds.insert(to_string(sched::KernelStep::Kind{kind}));
+  CHECK(looked_at == kinds);
+}
+
+TEST_CASE("shipped programs have no race under any of their schedules") {
+  for (const Subject& subject : shipped_subjects())
+    require_no_race(subject, {{{"n", 1237}}, {{"n", 1280}}});
+}
+
+TEST_CASE("fused collectives with every algorithm, rows and reductions have no race") {
+  for (const Subject& subject : other_subjects()) require_no_race(subject);
+}
+
+TEST_CASE("the kernel of library collectives has no race") {
+  constexpr std::size_t count = 1237;
+  const jit::KernelText text = jit::write_library_reduction(f32, Reduction::sum, 2, 2);
+  const jit::Compiler& compiler = jit::host_backend().compiler();
+  const jit::CompileResult compiled =
+      compiler.compile(jit::complete_source(text, compiler.target()));
+  REQUIRE(compiled.ok);
+  const auto kernel = jit::host_backend().load(compiled.binary, text.entry);
+  std::array<std::vector<float>, 2> in{std::vector<float>(count, 1), std::vector<float>(count, 2)};
+  std::array<std::vector<float>, 2> out{std::vector<float>(count), std::vector<float>(count)};
+  const auto word = [](const std::vector<float>& array) {
+    return reinterpret_cast<std::uint64_t>(array.data());
+  };
+  const std::uint64_t words[] = {word(in[0]), word(in[1]), word(out[0]), word(out[1]), count, 0};
+  jit::host_backend().make_queue()->launch(*kernel, {.blocks = 2, .threads = config().host_threads},
+                                           words);
+  for (const std::vector<float>& result : out) CHECK(result == std::vector<float>(count, 3));
+}

@@ -1,0 +1,96 @@
+// ThreadSanitizer finds what a kernel must not lack: programs that run clean as they are end with a report when one
+// barrier, or the order of one flag, is taken out of their kernels. What is planted is a change to the source that the
+// compiler of kernels gets, by a script in its place; all else is as in the other race checks.
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "jit/child_process.h"
+#include "jit/config/build_info.h"
+#include "race/programs.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+constexpr int races_found = 66;  // ThreadSanitizer's exit code
+
+struct Plant {
+  const char* what;
+  const char* subject;  ///< the tag of the test case below that runs its kernel
+  const char* edit;     ///< for sed
+};
+
+const Plant plants[] = {
+    {"the block does not wait for its threads before its leader signals", "fused_subject",
+     "/^DEVICE bool rank_barrier/,/^}/ s/^  block_barrier(block);$//"},
+    {"a signal does not release what was written before", "fused_subject",
+     "/^DEVICE void signal/ s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/"},
+    {"who observes a signal does not acquire what was written before", "fused_subject",
+     "/^DEVICE u64 observe/ s/__ATOMIC_ACQUIRE/__ATOMIC_RELAXED/"},
+    {"ranks do not wait for each other at the end", "fused_subject",
+     "/^  rank_barrier(block, a.sync, 1);$/d"},
+    {"a warp's result is written where others still read the last one", "reduction_subject",
+     R"(/^DEVICE T block_reduce/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  if (block.thread\)/\1/ } })"},
+    {"warps' results are read before they are written", "reduction_subject",
+     R"(/^DEVICE T block_reduce/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  T total\)/\1/ } })"},
+};
+
+/// Stands in for the compiler: edits every source first, and refuses one that the edit does not change. An edit of
+/// nothing leaves sources as they are.
+constexpr std::string_view script = R"(#!/bin/sh
+edit='EDIT'
+for source; do :; done
+if [ -f "$source" ] && [ -n "$edit" ]; then
+  cp "$source" "$source.before"
+  sed -i "$edit" "$source"
+  if cmp -s "$source" "$source.before"; then echo "nothing was planted by $edit"; exit 1; fi
+fi
+exec 'COMPILER' "$@"
+)";
+
+void write_compiler(const std::filesystem::path& path, std::string_view edit) {
+  std::string text(script);
+  text.replace(text.find("EDIT"), 4, edit);
+  text.replace(text.find("COMPILER"), 8, jit::build_info::default_cxx);
+  std::ofstream(path) << text;
+  chmod(path.c_str(), 0755);
+}
+
+ChildOutput run_planted(const std::string& subject, std::string_view edit) {
+  const ScratchDirectory directory;
+  const std::filesystem::path compiler = directory.path() / "c++";
+  write_compiler(compiler, edit);
+  return run_test_case(
+      subject, "COCONET_CACHE=off TSAN_OPTIONS=halt_on_error=1 COCONET_CXX=" + compiler.string());
+}
+
+}  // namespace
+
+TEST_CASE("a fused collective", "[.fused_subject]") {
+  require_no_race(fused_all_reduce(2, "fused"));
+}
+
+TEST_CASE("reductions", "[.reduction_subject]") {
+  require_no_race(softmax(2));
+}
+
+TEST_CASE("kernels with nothing planted run clean") {
+  for (const char* subject : {"fused_subject", "reduction_subject"}) {
+    const ChildOutput child = run_planted(subject, "");
+    INFO(child.text);
+    CHECK(child.code == 0);
+    CHECK(child.text.find("ThreadSanitizer") == std::string::npos);
+  }
+}
+
+TEST_CASE("a race that is planted in a kernel is found") {
+  for (const Plant& plant : plants) {
+    const ChildOutput child = run_planted(plant.subject, plant.edit);
+    INFO(plant.what);
+    INFO(child.text);
+    CHECK(child.code == races_found);
+    CHECK(child.text.find("WARNING: ThreadSanitizer: data race") != std::string::npos);
+  }
+}
