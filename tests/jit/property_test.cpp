@@ -150,7 +150,7 @@ class Author {
   }
 
   void add_op() {
-    switch (genes_.below(8)) {
+    switch (genes_.below(10)) {
       case 6: {
         values_.push_back(all_reduce(value(), reduction()));
         return;
@@ -167,6 +167,22 @@ class Author {
         }
         values_.push_back(Reducer{reduction()}(operand, dims, genes_.one_in(2)));
         reorders_ = reorders_ || is_float(family_.dtype);
+        return;
+      }
+      case 8: {
+        constexpr double doubles_what_it_keeps = 0.5;  // which is exact
+        const std::uint64_t seed = genes_.below(100);
+        values_.push_back(
+            dropout(value(), doubles_what_it_keeps, seed, static_cast<int>(genes_.below(3))));
+        return;
+      }
+      case 9: {
+        if (!family_.rounding_sums) return;
+        const Value left = value();
+        const Value right = value();
+        const bool transpose_left = genes_.one_in(2);
+        values_.push_back(matmul(left, right, transpose_left, genes_.one_in(2)));
+        reorders_ = true;
         return;
       }
       default:
