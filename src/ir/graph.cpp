@@ -22,6 +22,8 @@ std::string_view to_string(Fusion::Kind kind) {
       return "reduce";
     case Fusion::Kind::broadcast:
       return "broadcast";
+    case Fusion::Kind::send:
+      return "send";
   }
   return "";
 }

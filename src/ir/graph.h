@@ -66,7 +66,8 @@ struct Fusion {
     reduce_scatter,
     all_gather,
     reduce,
-    broadcast
+    broadcast,
+    send
   };
   std::string name;
   Kind kind = Kind::computation;
@@ -75,7 +76,8 @@ struct Fusion {
 };
 inline constexpr Fusion::Kind fusion_kinds[] = {
     Fusion::Kind::computation, Fusion::Kind::all_reduce, Fusion::Kind::reduce_scatter,
-    Fusion::Kind::all_gather,  Fusion::Kind::reduce,     Fusion::Kind::broadcast};
+    Fusion::Kind::all_gather,  Fusion::Kind::reduce,     Fusion::Kind::broadcast,
+    Fusion::Kind::send};
 [[nodiscard]] std::string_view to_string(Fusion::Kind kind);
 
 struct Output {

@@ -62,7 +62,7 @@ void KernelMemory::find_slices(const sched::Plan& plan, const sched::KernelStep&
       ir::part_of(graph.mesh, scatters ? operand.layout : collective.layout, global, rank);
   if (!scatters && !gathers) {
     extent_ = block_ = whole.count();
-    only_ = collective.attributes.root;
+    only_ = collective.op == ir::Op::send ? 0 : collective.attributes.root;
     return;
   }
   const auto axis = static_cast<std::size_t>(step.axis);

@@ -178,6 +178,8 @@ Halves halves_of(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>&
       return {Op::reduce, Halves::none};
     case Fusion::Kind::broadcast:
       return {Halves::none, Op::broadcast};
+    case Fusion::Kind::send:
+      return {Halves::none, Op::send};
   }
   return {};
 }
@@ -192,6 +194,8 @@ Verbs verbs_of(Op op) {
       return {"gathers", "gathered"};
     case Op::broadcast:
       return {"broadcasts", "broadcast"};
+    case Op::send:
+      return {"sends", "sent"};
     default:
       return {"reduces", "reduced"};
   }

@@ -40,6 +40,8 @@ std::string print(const Plan& plan, const KernelStep& step) {
   std::string text = "kernel " + step.name + " (" + step.kind + ") over " +
                      ir::to_string(plan.graph.at(step.domain).shape) + " " +
                      ir::to_string(plan.graph.at(step.domain).layout, plan.graph.mesh) + "\n";
+  const bool sends = step.spread >= 0 && plan.graph.at(step.spread).op == ir::Op::send;
+  const char* const receivers = sends ? " of the next group" : " of every rank";
   std::vector<std::string> scalars;
   for (const auto& load : step.scalar_loads) scalars.push_back(buffer(load.buffer));
   text += line("reads", scalars);
@@ -50,7 +52,7 @@ std::string print(const Plan& plan, const KernelStep& step) {
     for (const ir::ValueId id : phase.scalars) computes.push_back(name(id));
     for (const ir::ValueId id : phase.members) computes.push_back(name(id));
     for (const auto& store : phase.stores)
-      writes.push_back(buffer(store.buffer) + (store.spread ? " of every rank" : ""));
+      writes.push_back(buffer(store.buffer) + (store.spread ? receivers : ""));
     for (const ir::ValueId id : phase.reductions)
       (step.is_reduction() ? computes : reduces).push_back(name(id));
     text += line("reads", reads) + line("computes", computes) + line("writes", writes) +

@@ -317,7 +317,7 @@ TEST_CASE("errors in outputs and kernels point at them") {
         "program JSON at /kernels/0/members: is empty; a kernel computes at least one value");
   CHECK(error(R"("kernels": [{"name": "k", "kind": "compute", "members": ["y"]}])") ==
         "program JSON at /kernels/0/kind: unknown kind of kernel 'compute'; known are computation, "
-        "all_reduce");
+        "all_reduce, reduce_scatter, all_gather, reduce, broadcast, send");
   CHECK(error(R"("kernels": [{"name": "k", "kind": "computation", "members": ["y"]},
                              {"name": "l", "kind": "computation", "members": ["y"]}])") ==
         "program JSON at /kernels/1/members/0: 'y' is a member of kernel 'k' already");

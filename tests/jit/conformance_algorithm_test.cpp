@@ -113,6 +113,29 @@ const Subject subjects[] = {
      },
      [](const Knobs& knobs) { return Schedule("c_b").fuse("c_b", "broadcast", {"y"}, knobs); },
      &lengths},
+    {"send with computation",
+     [](int ranks, DType dtype) {
+       Start s("c_send", ranks);
+       const Value x = s.p.state("x", dtype, {s.n, s.m}, local);
+       const Value bias = s.p.input("bias", dtype, {s.m}, replicated);
+       const Value y = (x * 2 + bias).named("y");
+       update(x, y);
+       s.p.output("z", (ranks > 1 ? send(y, ranks > 2 ? 2 : 1) : y * 1).named("z"));
+       return s.p;
+     },
+     [](const Knobs& knobs) {
+       return Schedule("c_send").fuse("c_send", "send", {"x.new", "z"}, knobs);
+     },
+     &areas},
+    {"send alone, backwards",
+     [](int ranks, DType dtype) {
+       Start s("send", ranks);
+       const Value x = s.p.input("x", dtype, {s.n}, local);
+       s.p.output("z", (ranks > 1 ? send(x, -1) : x * 1).named("z"));
+       return s.p;
+     },
+     [](const Knobs& knobs) { return Schedule("send").fuse("send", "send", {"z"}, knobs); },
+     &lengths},
     {"all_reduce along rows, with operands that are broadcast",
      [](int ranks, DType dtype) {
        Start s("biased", ranks);

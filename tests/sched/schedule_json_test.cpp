@@ -196,7 +196,7 @@ TEST_CASE("errors in arguments point at them") {
         "reduce+broadcast, hierarchical");
   CHECK(error_of(with_step(R"({"fuse": {"kernel": "k", "kind": "compute", "ops": []}})")) ==
         "schedule JSON at /steps/0/fuse/kind: unknown kind 'compute'; known are computation, "
-        "all_reduce, reduce_scatter, all_gather, reduce, broadcast");
+        "all_reduce, reduce_scatter, all_gather, reduce, broadcast, send");
   CHECK(error_of(with_step(R"({"reorder": {"all_gather": "g", "before": "w.new"}})")) ==
         "schedule JSON at /steps/0/reorder/before: is a string; it must be an array");
   CHECK(error_of(with_step(R"({"reorder": {"all_gather": "g", "before": ["w.new", null]}})")) ==

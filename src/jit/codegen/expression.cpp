@@ -120,7 +120,7 @@ std::string identifier(std::string_view text) {
       "at", "combined", "owner", "own", "make", "keep", "value", "simple", "ll", "ll128", "ring",
       "star", "tree", "Mail", "Slices", "Totals", "exchange", "load_slice", "store_slice",
       "in_rows", "widened", "no_totals", "fold", "block_total", "put_total", "all_totals",
-      "grid_barrier", "total_type"};
+      "grid_barrier", "total_type", "send_on", "pass_on"};
   // clang-format on
   std::string name(text);
   for (char& c : name) {

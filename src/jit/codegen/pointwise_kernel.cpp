@@ -84,6 +84,9 @@ class PointwiseKernel {
         std::max<std::size_t>(1, static_cast<std::size_t>(step_.knobs.vector_bytes) / widest));
   }
 
+  [[nodiscard]] bool sends() const {
+    return step_.spread >= 0 && at(step_.spread).op == ir::Op::send;
+  }
   /// The rank that owns all of what is reduced or broadcast; -1 where every rank owns a slice.
   [[nodiscard]] int root() const {
     for (const ValueId id : {step_.combine, step_.spread}) {
@@ -258,6 +261,11 @@ class PointwiseKernel {
           "    store_slice<N>(" + writer_.pointer(store.buffer) + ", a.slices, owner, i, value);\n";
     }
     text += "  };\n";
+    if (sends()) {
+      text += write_passing(call, made);
+      if (step_.phases.size() > 1) text += "  }\n";
+      return text;
+    }
     const std::string op =
         combined != nullptr ? std::string(device_operator(at(step_.combine).attributes.reduction))
                             : std::string("sum_of");
@@ -279,6 +287,15 @@ class PointwiseKernel {
     }
     if (step_.phases.size() > 1) text += "  }\n";
     return text;
+  }
+
+  /// The exchange of a send: from each group to the one `offset` further.
+  std::string write_passing(const std::string& call, const std::string& made) {
+    return "  if (!pass_on<" + std::string(algorithm_.topology) + ", " +
+           std::string(protocol_.name) + ", W, " + made +
+           ">(\n          block, a.sync, a.mail, a.slices, " + mode_ + ", " +
+           std::to_string(at(step_.spread).attributes.offset) + ", " + call +
+           ", keep)) {\n    return;\n  }\n";
   }
 
   // ---- the body -----------------------------------------------------------------------------------------------
@@ -428,6 +445,15 @@ class PointwiseKernel {
         continue;
       }
       body.spread = outs_[s];
+      if (sends()) {
+        if (step_.in_place) {
+          body.stores += indent + "send_on<STREAM>(" + writer_.pointers(store.buffer) + ", " +
+                         index(store.buffer) + ", a.sync.rank, " +
+                         std::to_string(at(step_.spread).attributes.offset) + ", " + outs_[s] +
+                         ");\n";
+        }
+        continue;
+      }
       const std::string owner = root() < 0 ? "" : std::to_string(root());
       const std::string guard = owner.empty() ? "" : "if (a.sync.rank == " + owner + ") ";
       if (step_.in_place) {

@@ -26,3 +26,17 @@ DEVICE void store_ranks(T* const (&ranks)[R], index_t at, u64 own_rank, const ve
     }
   }
 }
+
+/// Writes `value` to elements [at, at + N) of the rank `offset` further, and zeros to this rank's where nobody sends.
+template <bool STREAM, int N, int R, class T>
+DEVICE void send_on(T* const (&ranks)[R], index_t at, u64 own_rank, int offset, const vec<N, T>& value) {
+  const int own = int(own_rank);
+  if (own + offset >= 0 && own + offset < R) {
+    if (STREAM) {
+      stream<N>(ranks[own + offset] + at, value);
+    } else {
+      store<N>(ranks[own + offset] + at, value);
+    }
+  }
+  if (own - offset < 0 || own - offset >= R) store<N>(ranks[own] + at, vec<N, T>{});
+}

@@ -472,3 +472,37 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
   }
   return true;
 }
+
+/// A send: what every rank makes of its elements goes to the one `offset` further, if there is one; who is behind none
+/// keeps zeros. `make` and `keep` are as in `exchange`.
+template <class Topology, class P, int W, class T, int R, class Make, class Keep>
+DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail, const Slices& slices, u64 mode,
+                    int offset, Make make, Keep keep) {
+  const int rank = int(sync.rank);
+  const auto is_rank = [](int other) { return other >= 0 && other < R; };
+  Links<R> to, from;
+  if (is_rank(rank + offset)) to.pass_to(rank + offset, rank);
+  if (is_rank(rank - offset)) from.take_from(rank - offset, rank - offset);
+  const index_t elements = slices.extent;
+  const index_t chunks = chunk_of<W>(block, elements, mail.chunk, 0).of;
+  for (index_t c = 0; c < chunks; ++c) {
+    const Chunk part = chunk_of<W>(block, elements, mail.chunk, c);
+    if (!pass_chunk<Topology, P, W, T, T>(
+            block, sync, mail, to, c, part.of, part.count, mode,
+            [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, T>&) {
+              return make(width<N, false>{}, part.begin + j, vec<N, f32>{});
+            })) {
+      return false;
+    }
+    if (!pass_chunk<Topology, P, W, T, T>(
+            block, sync, mail, from, c, part.of, part.count, mode,
+            [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, T>& in) {
+              const vec<N, T> value = from.sources > 0 ? in.template take<N>(0, j) : vec<N, T>{};
+              keep(width<N, false>{}, 0, part.begin + j, value);
+              return value;
+            })) {
+      return false;
+    }
+  }
+  return true;
+}

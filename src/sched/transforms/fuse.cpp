@@ -9,6 +9,7 @@
 //   all_gather      computation on the slice, all_gather, and the updates of what was gathered
 //   reduce          reduce and computation
 //   broadcast       computation, broadcast, and the updates of what was broadcast
+//   send            computation, send, and the updates of what arrives
 // Computation on slices may hold reductions over all that is sliced, as LAMB's norms.
 #include <algorithm>
 #include <cctype>
@@ -30,8 +31,8 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-constexpr std::string_view kinds[] = {"computation", "all_reduce", "reduce_scatter",
-                                      "all_gather",  "reduce",     "broadcast"};
+constexpr std::string_view kinds[] = {
+    "computation", "all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast", "send"};
 // The table's rows, after "" for the default.
 constexpr std::string_view algorithms[] = {
     "",
