@@ -27,7 +27,7 @@ struct Precision {
 
 // Every program has an input `g` [n] (local: this rank's gradient, averaged over the mesh axis "world"), a state
 // `w` [n] (replicated: the parameters) and a scalar `lr`. `n` defaults to 2^20. Schedules: unfused, sliced
-// and, but for LAMB, fused.
+// and fused.
 //
 // In mixed precision, as `adam(mesh, mixed(f16))`, there is a further state `master` [n], f32: the parameters that
 // the optimizer updates, of which `w` is the rounded copy that the model computes with. The application sets `master`

@@ -7,7 +7,6 @@ namespace coconet::programs {
 
 const std::vector<Shipped>& shipped() {
   static const std::vector<std::string_view> all = {"unfused", "sliced", "fused"};
-  static const std::vector<std::string_view> of_lamb = {"unfused", "sliced"};
   static const std::vector<DType> floats = {DType::f32, DType::f64, DType::f16, DType::bf16};
   static const std::vector<DType> halves = {DType::f16, DType::bf16};
   static const std::vector<Shipped> table = {
@@ -19,7 +18,7 @@ const std::vector<Shipped>& shipped() {
        [](const Mesh& m, DType d) { return adam(m, d); }},
       {"adamw", "Adam with decoupled weight decay 0.01", all, floats,
        [](const Mesh& m, DType d) { return adamw(m, d); }},
-      {"lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01", of_lamb, floats,
+      {"lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01", all, floats,
        [](const Mesh& m, DType d) { return lamb(m, d); }},
       {"sgd_mixed", "sgd of a 16-bit model with f32 master weights", all, halves,
        [](const Mesh& m, DType d) { return sgd(m, mixed(d)); }},
@@ -29,7 +28,7 @@ const std::vector<Shipped>& shipped() {
        [](const Mesh& m, DType d) { return adam(m, mixed(d)); }},
       {"adamw_mixed", "adamw of a 16-bit model with f32 master weights", all, halves,
        [](const Mesh& m, DType d) { return adamw(m, mixed(d)); }},
-      {"lamb_mixed", "lamb of a 16-bit model with f32 master weights", of_lamb, halves,
+      {"lamb_mixed", "lamb of a 16-bit model with f32 master weights", all, halves,
        [](const Mesh& m, DType d) { return lamb(m, mixed(d)); }},
   };
   return table;
