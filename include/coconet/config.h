@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coconet/export.h"
+#include "coconet/schedule.h"
 
 namespace coconet {
 
@@ -17,6 +18,9 @@ struct Config {
   std::string backend = "host";    ///< COCONET_BACKEND: host or cuda
   std::string graph = "auto";      ///< COCONET_GRAPH: auto, on or off; CUDA graphs of whole steps
   int host_threads = 1;            ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024
+  /// COCONET_ALGORITHM, _PROTOCOL, _CHANNELS, _THREADS, _VECTOR_BYTES and _CHUNK_BYTES: what is set replaces the knob of
+  /// every kernel that a schedule makes
+  Knobs knobs;
   std::string cxx;        ///< COCONET_CXX: compiler of host kernels; default: the library's
   std::string cxx_flags;  ///< COCONET_CXXFLAGS: appended to the options of host kernels
   /// COCONET_ARCH: the GPU architecture to compile kernels for, "sm_90"; empty: what the command asks for

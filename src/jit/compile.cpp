@@ -35,18 +35,52 @@ std::string text_of(const std::map<std::string, std::int64_t>& sizes) {
   return text;
 }
 
+/// Knobs as text: those that are set, by their variables.
+std::string text_of(const Knobs& knobs) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty() && value != "0")
+      text += (text.empty() ? "" : ", ") + std::string(name) + "=" + value;
+  };
+  add("COCONET_ALGORITHM", knobs.algorithm);
+  add("COCONET_PROTOCOL", knobs.protocol);
+  add("COCONET_CHANNELS", std::to_string(knobs.channels));
+  add("COCONET_THREADS", std::to_string(knobs.threads));
+  add("COCONET_VECTOR_BYTES", std::to_string(knobs.vector_bytes));
+  add("COCONET_CHUNK_BYTES", std::to_string(knobs.chunk_bytes));
+  return text.empty() ? "none set" : text;
+}
+
+/// `program` with the knobs that the environment sets in place of its kernels' own.
+Program with_knobs(const Program& program, const Knobs& set) {
+  if (set == Knobs{}) return program;
+  auto graph = std::make_shared<ir::Graph>(*program.graph());
+  for (ir::Fusion& fusion : graph->fusions) {
+    Knobs& knobs = fusion.knobs;
+    if (!set.algorithm.empty()) knobs.algorithm = set.algorithm;
+    if (!set.protocol.empty()) knobs.protocol = set.protocol;
+    if (set.channels != 0) knobs.channels = set.channels;
+    if (set.threads != 0) knobs.threads = set.threads;
+    if (set.vector_bytes != 0) knobs.vector_bytes = set.vector_bytes;
+    if (set.chunk_bytes != 0) knobs.chunk_bytes = set.chunk_bytes;
+  }
+  return Program(std::move(graph));
+}
+
 /// Collective: throws on every rank when the ranks compile different things, naming those that differ from rank 0.
 void check_agreement(jit::Comm& comm, const Program& program, const Schedule& schedule,
                      const std::map<std::string, std::int64_t>& sizes) {
   if (comm.size() == 1) return;
-  const std::string all[] = {program.json(), schedule.json(), text_of(sizes)};
-  const char* const names[] = {"another program", "another schedule", "other sizes"};
+  const std::string knobs = text_of(config().knobs);
+  const std::string all[] = {program.json(), schedule.json(), text_of(sizes), knobs};
+  const char* const names[] = {"another program", "another schedule", "other sizes",
+                               "other knobs in its environment"};
   std::string steps;
   for (std::size_t step = 0; step < schedule.size(); ++step)
     steps += (step == 0 ? ": " : "; ") + schedule.step(step);
   const std::string shown[] = {"program '" + program.name() + "'",
                                "schedule '" + schedule.name() + "'" + steps,
-                               "sizes " + text_of(sizes)};
+                               "sizes " + text_of(sizes), knobs};
   std::string digests;
   for (const std::string& part : all) digests += jit::sha256_hex(part);
   const std::vector<std::string> others = comm.all_gather(digests);
@@ -142,6 +176,7 @@ Executable compile(const Program& program, const Schedule& schedule, const World
     check_mesh(program, world);
     resolved = ir::resolve_sizes(*program.graph(), sizes);
     scheduled = schedule.apply(program);
+    scheduled.back() = with_knobs(scheduled.back(), config().knobs);
     plan = sched::lower(*scheduled.back().graph());
     if (comm.rank() == 0) log_lowering(schedule, scheduled, plan);
   });

@@ -12,12 +12,12 @@ namespace {
 
 constexpr KnobChoice algorithms[] = {
 #define COCONET_ALGORITHM(name, summary) {#name, summary},
-#include "sched/algorithms.def"
+#include "coconet/algorithms.def"
 #undef COCONET_ALGORITHM
 };
 constexpr KnobChoice protocols[] = {
 #define COCONET_PROTOCOL(name, summary) {#name, summary},
-#include "sched/algorithms.def"
+#include "coconet/algorithms.def"
 #undef COCONET_PROTOCOL
 };
 

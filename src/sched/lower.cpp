@@ -153,6 +153,8 @@ class Lowering {
         find_collective(graph(), group.fusion->kind, {group.values.begin(), group.values.end()});
     step.kind = to_string(group.fusion->kind);
     step.is_collective = true;
+    // A send links each rank with one other, whatever the algorithm.
+    if (group.fusion->kind == ir::Fusion::Kind::send) step.knobs.algorithm = "direct";
     step.in_place = works_in_place(step.knobs);
     step.combine = collective.combine;
     step.spread = collective.spread;

@@ -38,6 +38,7 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK(parsed.warnings.empty());
   CHECK(parsed.config.log_level == "warn");
   CHECK(parsed.config.host_threads == 1);
+  CHECK(parsed.config.knobs == Knobs{});
   CHECK(parsed.config.cxx == "/usr/bin/c++");
   CHECK(parsed.config.cxx_flags.empty());
   CHECK(parsed.config.arch.empty());
@@ -54,6 +55,12 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_BACKEND", "cuda"},
                                {"COCONET_GRAPH", "off"},
                                {"COCONET_HOST_THREADS", "96"},
+                               {"COCONET_ALGORITHM", "ring"},
+                               {"COCONET_PROTOCOL", "ll128"},
+                               {"COCONET_CHANNELS", "3"},
+                               {"COCONET_THREADS", "64"},
+                               {"COCONET_VECTOR_BYTES", "32"},
+                               {"COCONET_CHUNK_BYTES", "2048"},
                                {"COCONET_CXX", "clang++"},
                                {"COCONET_CXXFLAGS", "-O2 -g"},
                                {"COCONET_ARCH", "sm_90a"},
@@ -68,6 +75,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.backend == "cuda");
   CHECK(config.graph == "off");
   CHECK(config.host_threads == 96);
+  CHECK(config.knobs == Knobs{"ring", "ll128", 3, 64, 32, 2048});
   CHECK(config.cxx == "clang++");
   CHECK(config.cxx_flags == "-O2 -g");
   CHECK(config.arch == "sm_90a");
@@ -99,11 +107,42 @@ TEST_CASE("a malformed value is an error with the variable, the value and what i
           "COCONET_HOST_THREADS is '" + std::string(wrong) +
               "'; it takes 1, or a multiple of 32 up to 1024");
   }
+  CHECK(refusal("COCONET_ALGORITHM", "mesh") ==
+        "COCONET_ALGORITHM is 'mesh'; it takes direct, ring or tree");
+  CHECK(refusal("COCONET_PROTOCOL", "LL") ==
+        "COCONET_PROTOCOL is 'LL'; it takes simple, ll or ll128");
+  CHECK(refusal("COCONET_CHANNELS", "0") == "COCONET_CHANNELS is '0'; it takes 1 to 1024");
+  CHECK(refusal("COCONET_THREADS", "100") ==
+        "COCONET_THREADS is '100'; it takes a multiple of 32 up to 1024");
+  CHECK(refusal("COCONET_VECTOR_BYTES", "12") ==
+        "COCONET_VECTOR_BYTES is '12'; it takes 4, 8, 16, 32 or 64");
+  for (const char* wrong : {"512", "3000", "2097152", "1024k"}) {
+    CHECK(refusal("COCONET_CHUNK_BYTES", wrong) ==
+          "COCONET_CHUNK_BYTES is '" + std::string(wrong) +
+              "'; it takes a power of two from 1024 to 1048576");
+  }
   CHECK(refusal("COCONET_LINE_INFO", "yes") == "COCONET_LINE_INFO is 'yes'; it takes 0 or 1");
   for (const char* wrong : {"0", "-0.0", "nan", "inf", "1s", "5 ", " 5", "0x10", "1e999"}) {
     INFO(wrong);
     CHECK(refusal("COCONET_TIMEOUT_S", wrong) == "COCONET_TIMEOUT_S is '" + std::string(wrong) +
                                                      "'; it takes a number of seconds above 0");
+  }
+}
+
+TEST_CASE("the table's rows of algorithms and protocols are what their variables take") {
+  for (const ConfigVariable& variable : config_variables()) {
+    if (variable.name == "COCONET_ALGORITHM") {
+#define COCONET_ALGORITHM(row, summary) \
+  CHECK_THAT(std::string(variable.accepts), Catch::Contains(#row));
+#include "coconet/algorithms.def"
+#undef COCONET_ALGORITHM
+    }
+    if (variable.name == "COCONET_PROTOCOL") {
+#define COCONET_PROTOCOL(row, summary) \
+  CHECK_THAT(std::string(variable.accepts), Catch::Contains(#row));
+#include "coconet/algorithms.def"
+#undef COCONET_PROTOCOL
+    }
   }
 }
 
@@ -122,8 +161,9 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   REQUIRE(far.size() == 1);
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
-        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_HOST_THREADS, COCONET_CXX, "
-        "COCONET_CXXFLAGS, "
+        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_HOST_THREADS, "
+        "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
+        "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "
         "COCONET_DUMP_DIR, "
         "COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");

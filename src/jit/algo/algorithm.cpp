@@ -9,12 +9,12 @@ namespace {
 
 constexpr const Algorithm* algorithm_table[] = {
 #define COCONET_ALGORITHM(name, summary) &name##_algorithm,
-#include "sched/algorithms.def"
+#include "coconet/algorithms.def"
 #undef COCONET_ALGORITHM
 };
 constexpr const Protocol* protocol_table[] = {
 #define COCONET_PROTOCOL(name, summary) &name##_protocol,
-#include "sched/algorithms.def"
+#include "coconet/algorithms.def"
 #undef COCONET_PROTOCOL
 };
 

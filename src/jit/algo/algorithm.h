@@ -1,5 +1,5 @@
 // Algorithms and protocols of the collectives inside kernels: what the device prelude calls them, and what memory they
-// need. Adding an algorithm is a row in sched/algorithms.def, a file here and its topology in device/.
+// need. Adding an algorithm is a row in coconet/algorithms.def, a file here and its topology in device/.
 #pragma once
 
 #include <cstddef>
@@ -42,10 +42,10 @@ inline constexpr std::size_t mailbox_slots = 2;
 [[nodiscard]] std::string_view device_operator(Reduction reduction);
 
 #define COCONET_ALGORITHM(name, summary) extern const Algorithm name##_algorithm;
-#include "sched/algorithms.def"
+#include "coconet/algorithms.def"
 #undef COCONET_ALGORITHM
 #define COCONET_PROTOCOL(name, summary) extern const Protocol name##_protocol;
-#include "sched/algorithms.def"
+#include "coconet/algorithms.def"
 #undef COCONET_PROTOCOL
 
 }  // namespace coconet::jit

@@ -49,12 +49,55 @@ bool read_graph(std::string_view text, Config& config) {
   return read_one_of(words, text, config.graph);
 }
 
+bool read_number(std::string_view text, int least, int most, int& into) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
+  return error == std::errc() && end == text.data() + text.size() && into >= least && into <= most;
+}
+
 // More than one thread are whole warps.
 bool read_host_threads(std::string_view text, Config& config) {
   int& threads = config.host_threads;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  if (error != std::errc() || end != text.data() + text.size()) return false;
-  return threads == 1 || (threads >= 32 && threads <= 1024 && threads % 32 == 0);
+  return read_number(text, 1, 1024, threads) && (threads == 1 || threads % 32 == 0);
+}
+
+bool read_algorithm(std::string_view text, Config& config) {
+  static constexpr std::array words{
+#define COCONET_ALGORITHM(name, summary) std::string_view(#name),
+#include "coconet/algorithms.def"
+#undef COCONET_ALGORITHM
+  };
+  return read_one_of(words, text, config.knobs.algorithm);
+}
+
+bool read_protocol(std::string_view text, Config& config) {
+  static constexpr std::array words{
+#define COCONET_PROTOCOL(name, summary) std::string_view(#name),
+#include "coconet/algorithms.def"
+#undef COCONET_PROTOCOL
+  };
+  return read_one_of(words, text, config.knobs.protocol);
+}
+
+bool is_power_of_two(int number) {
+  return (number & (number - 1)) == 0;
+}
+
+bool read_channels(std::string_view text, Config& config) {
+  return read_number(text, 1, 1024, config.knobs.channels);
+}
+
+bool read_threads(std::string_view text, Config& config) {
+  return read_number(text, 32, 1024, config.knobs.threads) && config.knobs.threads % 32 == 0;
+}
+
+bool read_vector_bytes(std::string_view text, Config& config) {
+  return read_number(text, 4, 64, config.knobs.vector_bytes) &&
+         is_power_of_two(config.knobs.vector_bytes);
+}
+
+bool read_chunk_bytes(std::string_view text, Config& config) {
+  return read_number(text, 1024, 1 << 20, config.knobs.chunk_bytes) &&
+         is_power_of_two(config.knobs.chunk_bytes);
 }
 
 bool read_cxx(std::string_view text, Config& config) {
@@ -136,7 +179,7 @@ struct Row {
 };
 
 // In the order of `Config`.
-constexpr std::array<Row, 14> rows{{
+constexpr std::array<Row, 20> rows{{
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
@@ -150,6 +193,24 @@ constexpr std::array<Row, 14> rows{{
       "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "
       "checks"},
      read_host_threads},
+    {{"COCONET_ALGORITHM", "direct, ring or tree", "as the schedule says",
+      "which ranks exchange data inside kernels"},
+     read_algorithm},
+    {{"COCONET_PROTOCOL", "simple, ll or ll128", "as the schedule says",
+      "how they tell each other that data is there"},
+     read_protocol},
+    {{"COCONET_CHANNELS", "1 to 1024", "as the schedule says",
+      "independent blocks of every kernel that a schedule makes"},
+     read_channels},
+    {{"COCONET_THREADS", "a multiple of 32 up to 1024", "as the schedule says",
+      "threads of their blocks on a GPU"},
+     read_threads},
+    {{"COCONET_VECTOR_BYTES", "4, 8, 16, 32 or 64", "as the schedule says",
+      "bytes of their vector accesses"},
+     read_vector_bytes},
+    {{"COCONET_CHUNK_BYTES", "a power of two from 1024 to 1048576", "as the schedule says",
+      "bytes that their ranks send each other at a time"},
+     read_chunk_bytes},
     {{"COCONET_CXX", "a path or a name on PATH", "the compiler that built the library",
       "the C++20 compiler of host kernels"},
      read_cxx},

@@ -167,7 +167,7 @@ constexpr int FLAG_STRIDE = 8;
 
 /// Says why the kernel gives up, unless another wait has done so.
 template <int R>
-DEVICE void report(const Sync<R>& sync, u64 code, u64 phase, index_t block, int peer, u64 expected,
+DEVICE_CALL void report(const Sync<R>& sync, u64 code, u64 phase, index_t block, int peer, u64 expected,
                    u64 found) {
   if (!claim(&sync.fault->code, code)) return;
   sync.fault->step = sync.step;
@@ -178,10 +178,11 @@ DEVICE void report(const Sync<R>& sync, u64 code, u64 phase, index_t block, int 
   sync.fault->found = found;
 }
 
-/// Looks at `*flag` with `look` until it is at least `target`, or `timeout` is over, and returns what it found.
-template <int R, class Look>
-DEVICE u64 look_until(const Sync<R>& sync, u64 target, Look look) {
-  u64 found = look();
+/// Looks at `*word` until it is at least `target`, or `timeout` is over, and returns
+/// what it found.
+template <int R>
+DEVICE_CALL u64 look_until(const Sync<R>& sync, const u64* word, u64 target) {
+  u64 found = observe(word);
   u64 started = 0;
   for (u64 looks = 1; found < target; ++looks) {
     relax(looks, sync.spin_limit);
@@ -189,7 +190,7 @@ DEVICE u64 look_until(const Sync<R>& sync, u64 target, Look look) {
       if (started == 0) started = now();
       if (now() - started > sync.timeout) break;
     }
-    found = look();
+    found = observe(word);
   }
   return found;
 }
@@ -198,7 +199,7 @@ DEVICE u64 look_until(const Sync<R>& sync, u64 target, Look look) {
 template <int R>
 DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 target, u64 phase,
                           index_t block, int peer) {
-  const u64 found = look_until(sync, target, [&] { return observe(flag); });
+  const u64 found = look_until(sync, flag, target);
   const bool ok = found >= target && found != target + 1;
   if (!ok) report(sync, found < target ? 1 : 2, phase, block, peer, target, found);
   return ok;

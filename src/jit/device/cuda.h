@@ -4,8 +4,12 @@
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
+/// A function that is called, not copied to each of its many uses.
+#define DEVICE_CALL static __device__ __noinline__
 
 constexpr int VECTOR_BYTES = 16;
+constexpr int LINE_LANES = 1;  // of a line of the protocol ll128 that a thread moves at once
 
 /// Where a kernel runs: block `index` of `count`, thread `thread` of `threads`.
 struct Block {

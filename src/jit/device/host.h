@@ -8,9 +8,13 @@
 #define DEVICE_MEMBER inline __attribute__((always_inline))
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("nounroll")
 #else
 #define UNROLL _Pragma("GCC unroll 64")
+#define ROLLED _Pragma("GCC unroll 1")
 #endif
+/// A function that is called, not copied to each of its many uses.
+#define DEVICE_CALL static __attribute__((noinline))
 
 // ---- bits and math ------------------------------------------------------------------------------------------
 

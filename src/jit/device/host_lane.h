@@ -2,6 +2,7 @@
 // and the blocks of a launch come one after the other.
 
 constexpr int VECTOR_BYTES = 64;
+constexpr int LINE_LANES = 30;  // of a line of the protocol ll128 that are moved at once: all
 
 /// Where a kernel runs: block `index` of `count`.
 struct Block {

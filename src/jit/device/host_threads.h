@@ -3,6 +3,7 @@
 // ThreadSanitizer, to which barriers are atomics as flags are, then sees a race wherever a GPU has one.
 
 constexpr int VECTOR_BYTES = 16;
+constexpr int LINE_LANES = 1;
 constexpr int WARP = 32;
 constexpr int MOST_THREADS = 1024;
 

@@ -143,18 +143,36 @@ struct Reader {
   const Sync<R>& sync;
   index_t block;
   bool ok = true;
-
-  /// Waits until look() is `tag`.
-  template <class Look>
-  DEVICE_MEMBER void wait(u64 tag, int peer, Look look) {
-    if (!ok) return;
-    u64 found = 0;
-    const u64 there = look_until(sync, 1, [&] { return u64((found = look()) == tag); });
-    if (there) return;
-    ok = false;
-    report(sync, 1, WAIT_FOR_MESSAGE, block, peer, tag, found);
-  }
 };
+
+/// Waits until the upper half of `*cell` is `tag`, and returns the cell.
+template <int R>
+DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 tag) {
+  u64 found = load_relaxed(cell);
+  u64 started = 0;
+  for (u64 looks = 1; u32(found >> 32) != tag && reader.ok; ++looks) {
+    relax(looks, reader.sync.spin_limit);
+    if (looks % 1024 == 0) {
+      if (started == 0) started = now();
+      if (now() - started > reader.sync.timeout) {
+        reader.ok = false;
+        report(reader.sync, 1, WAIT_FOR_MESSAGE, reader.block, peer, tag, found >> 32);
+      }
+    }
+    found = load_relaxed(cell);
+  }
+  return found;
+}
+
+/// Waits until the flag of a line is at least `tag`: nothing later is put there before this is taken.
+template <int R>
+DEVICE_CALL void wait_for_line(Reader<R>& reader, int peer, const u64* flag, u64 tag) {
+  if (!reader.ok) return;
+  const u64 found = look_until(reader.sync, flag, tag);
+  if (found >= tag) return;
+  reader.ok = false;
+  report(reader.sync, 1, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
+}
 
 /// Elements as words of 32 bits: 8-byte types are two.
 template <class T>
@@ -218,10 +236,8 @@ struct ll {
       u32 words[2] = {0, 0};
       for (int part = 0; part < WORDS; ++part) {
         u64 cell = load_relaxed(cells + l * WORDS + part);
-        if (u32(cell >> 32) != u32(tag)) {
-          reader.wait(u32(tag), peer,
-                      [&] { return (cell = load_relaxed(cells + l * WORDS + part)) >> 32; });
-        }
+        if (u32(cell >> 32) != u32(tag))
+          cell = wait_for_cell(reader, peer, cells + l * WORDS + part, u32(tag));
         words[part] = u32(cell);
       }
       value[l] = from_words<T>(words[0], words[1]);
@@ -252,10 +268,12 @@ struct ll128 {
     const index_t lines = (count + LINE - 1) / LINE;
     for_each_thread(block, lines, [&](index_t line) {
       const index_t begin = line * LINE;
-      if (begin + LINE <= count) {
-        f(width<LINE, false>{}, begin);
+      if (LINE_LANES == LINE && begin + LINE <= count) {
+        f(width<LINE_LANES, false>{}, begin);
       } else {
-        for (index_t j = begin; j < count; ++j) f(width<1, false>{}, j);
+        const index_t end = begin + LINE < count ? begin + LINE : count;
+        ROLLED
+        for (index_t j = begin; j < end; ++j) f(width<1, false>{}, j);
       }
     });
   }
@@ -273,7 +291,7 @@ struct ll128 {
     vec<N, T> value;
     for (int begin = 0; begin < N;) {
       const u64* const flag = reinterpret_cast<const u64*>(slot + at::line(j + begin) + 120);
-      if (observe(flag) != tag) reader.wait(tag, peer, [&] { return observe(flag); });
+      if (observe(flag) < tag) wait_for_line(reader, peer, flag, tag);
       const int here = int(at::PER_LINE - (j + begin) % at::PER_LINE);
       const int end = begin + here < N ? begin + here : N;
       for (int l = begin; l < end; ++l) {
@@ -354,13 +372,13 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mail<R>& m
     for (int t = 0; t < links.targets && ok; ++t) {
       const u64* const flag =
           emptied_flag<Topology>(block, mail, rank, links.target[t], links.target_box[t]);
-      const u64 found = look_until(sync, taken, [&] { return observe(flag); });
+      const u64 found = look_until(sync, flag, taken);
       ok = found >= taken;
       if (!ok) report(sync, 1, WAIT_FOR_ROOM, block.index, links.target[t], taken, found);
     }
     for (int s = 0; P::FLAGGED && s < links.sources && ok; ++s) {
       const u64* const flag = filled_flag<Topology>(block, mail, rank, links.source_box[s]);
-      const u64 found = look_until(sync, tag, [&] { return observe(flag); });
+      const u64 found = look_until(sync, flag, tag);
       ok = found >= tag;
       if (!ok) report(sync, 1, WAIT_FOR_MESSAGE, block.index, links.source[s], tag, found);
     }
@@ -369,15 +387,18 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mail<R>& m
 
   Reader<R> reader{sync, block.index};
   Incoming<P, R, C> incoming{reader, links, {}, tag};
+  ROLLED
   for (int s = 0; s < links.sources; ++s) {
     incoming.slots[s] = slot_of<Topology>(block, mail, rank, links.source_box[s], number);
   }
   u8* out[R];
+  ROLLED
   for (int t = 0; t < links.targets; ++t) {
     out[t] = slot_of<Topology>(block, mail, links.target[t], links.target_box[t], number);
   }
   P::template each<W>(block, count, mode, [&]<int N, bool STREAM>(width<N, STREAM>, index_t j) {
     const vec<N, T> value = f(width<N, false>{}, j, incoming);
+    ROLLED
     for (int t = 0; t < links.targets; ++t) P::template put<N, T>(out[t], j, count, tag, value);
   });
   if (!all_in_block(block, reader.ok)) return false;
@@ -385,7 +406,8 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mail<R>& m
     for (int t = 0; P::FLAGGED && t < links.targets; ++t) {
       signal(filled_flag<Topology>(block, mail, links.target[t], links.target_box[t]), tag);
     }
-    for (int s = 0; s < links.sources; ++s) {
+    ROLLED
+  for (int s = 0; s < links.sources; ++s) {
       signal(emptied_flag<Topology>(block, mail, links.source[s], rank, links.source_box[s]), tag);
     }
   }
@@ -412,6 +434,7 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
                                   const Links<R>& links, const Incoming<P, R, C>& in) {
     vec<N, C> total =
         links.before > 0 ? in.template take<N>(0, j) : own(width<N, false>{}, owner, i);
+    ROLLED
     for (int s = 1; s <= links.sources; ++s) {
       const vec<N, C> next = s == links.before ? own(width<N, false>{}, owner, i)
                                                : in.template take<N>(s - (s > links.before), j);
@@ -419,9 +442,11 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
     }
     return total;
   };
+  ROLLED
   for (index_t c = 0; c < chunks; ++c) {
     const int tree = int(c % Topology::TREES);
-    if constexpr (UP) for (int k = 0; k < R - 1; ++k) {
+    ROLLED
+    for (int k = 0; UP && k < R - 1; ++k) if constexpr (UP) {
       const int owner = Topology::template up_owner<R>(rank, k, tree);
       const Chunk part = chunk_of<W>(block, slices.count(owner), mail.chunk, c);
       if (part.count == 0) continue;
@@ -454,7 +479,8 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
         return false;
       }
     }
-    if constexpr (DOWN) for (int k = 0; k < R - 1; ++k) {
+    ROLLED
+    for (int k = 0; DOWN && k < R - 1; ++k) if constexpr (DOWN) {
       const int owner = Topology::template down_owner<R>(rank, k, tree);
       const Chunk from = chunk_of<W>(block, slices.count(owner), mail.chunk, c);
       if (from.count == 0) continue;
@@ -485,6 +511,7 @@ DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail
   if (is_rank(rank - offset)) from.take_from(rank - offset, rank - offset);
   const index_t elements = slices.extent;
   const index_t chunks = chunk_of<W>(block, elements, mail.chunk, 0).of;
+  ROLLED
   for (index_t c = 0; c < chunks; ++c) {
     const Chunk part = chunk_of<W>(block, elements, mail.chunk, c);
     if (!pass_chunk<Topology, P, W, T, T>(

@@ -37,13 +37,13 @@ constexpr std::string_view kinds[] = {
 constexpr std::string_view algorithms[] = {
     "",
 #define COCONET_ALGORITHM(name, summary) #name,
-#include "sched/algorithms.def"
+#include "coconet/algorithms.def"
 #undef COCONET_ALGORITHM
 };
 constexpr std::string_view protocols[] = {
     "",
 #define COCONET_PROTOCOL(name, summary) #name,
-#include "sched/algorithms.def"
+#include "coconet/algorithms.def"
 #undef COCONET_PROTOCOL
 };
 
