@@ -1,4 +1,5 @@
-// Programs that ship with the library: the optimizers of data-parallel training, with PyTorch's hyperparameters.
+// Programs that ship with the library: the optimizers of data-parallel training, with PyTorch's hyperparameters, and the
+// blocks of model- and pipeline-parallel transformers.
 #pragma once
 
 #include <optional>
@@ -25,7 +26,7 @@ struct Precision {
 /// Mixed precision (Micikevicius et al., 2018): `model` is f16 or bf16. Throws ProgramError for another dtype.
 [[nodiscard]] COCONET_API Precision mixed(DType model);
 
-// Every program has an input `g` [n] (local: this rank's gradient, averaged over the mesh axis "world"), a state
+// Every optimizer has an input `g` [n] (local: this rank's gradient, averaged over the mesh axis "world"), a state
 // `w` [n] (replicated: the parameters) and a scalar `lr`. `n` defaults to 2^20. Schedules: unfused, sliced
 // and fused.
 //
@@ -84,6 +85,30 @@ struct LambOptions {
 [[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
                                        LambOptions options = {});
 
+// The blocks of a transformer whose layers are divided over the ranks of the mesh axis "tp", or of the only axis
+// (Megatron-LM, Shoeybi et al., 2019): out = dropout(all_reduce(y) + b) + r, where `y` is what a rank has of the layer's
+// result. All tensors are inputs but `out` [B, S, H], an output; `b` [H] is the bias, `r` [B, S, H] the residual, and the
+// scalar `t`, a whole number such as the number of the step, chooses the mask of the dropout. Dimensions: batch `B`,
+// sequence `S`, hidden `H`. Schedules: unfused, sliced and fused.
+struct BlockOptions {
+  double dropout = 0.1;    ///< probability of a zero
+  std::uint64_t seed = 1;  ///< of the masks
+};
+
+/// The end of an MLP: y = matmul(x, w), `x` [B, S, F] sliced on F, `w` [F, H] sliced on F; `F`, by default 4 x 768, is the
+/// width of the inner layer.
+[[nodiscard]] COCONET_API Program mlp_block(const Mesh& mesh, DType dtype = DType::f32,
+                                            BlockOptions options = {});
+
+/// The end of self-attention: y = matmul(x, w), `x` [B, S, H] sliced on H, `w` [H, H] sliced on its rows.
+[[nodiscard]] COCONET_API Program attention_block(const Mesh& mesh, DType dtype = DType::f32,
+                                                  BlockOptions options = {});
+
+/// The hand-off between the stages of a pipeline, along the mesh axis "pp", each divided along "tp": y = `x` [B, S, H],
+/// local, and `out` is what the stage before has computed, zeros on the first one. `b` and `r` are each stage's own.
+[[nodiscard]] COCONET_API Program pipeline_block(const Mesh& mesh, DType dtype = DType::f32,
+                                                 BlockOptions options = {});
+
 /// A shipped program and its schedules. `Schedule::load(name + "-" + schedule + ".json")` loads one.
 struct Shipped {
   std::string_view name;
@@ -91,6 +116,12 @@ struct Shipped {
   std::vector<std::string_view> schedules;
   std::vector<DType> dtypes;  ///< that `build` takes for the model, the usual one first
   Program (*build)(const Mesh& mesh, DType dtype);
+  int stages = 1;  ///< of a pipeline, each of as many ranks
+
+  [[nodiscard]] bool runs_on(int ranks) const { return ranks >= 1 && ranks % stages == 0; }
+  /// The usual mesh over `ranks` ranks: {world: ranks}, or for a pipeline {pp: stages, tp: ranks / stages}. Throws
+  /// ProgramError when the stages do not divide the ranks.
+  [[nodiscard]] COCONET_API Mesh mesh(int ranks) const;
 };
 [[nodiscard]] COCONET_API const std::vector<Shipped>& shipped();
 

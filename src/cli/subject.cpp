@@ -126,7 +126,7 @@ Found::Found(const Subject& subject)
 }
 
 Program Found::program(int ranks) const {
-  if (shipped_) return shipped_->build(Mesh({{"world", ranks}}), dtype_);
+  if (shipped_) return shipped_->build(shipped_->mesh(ranks), dtype_);
   const Mesh& mesh = file_->mesh();
   if (mesh.size() != ranks) {
     throw UsageError("The program " + asked_ + " is written for the mesh " + mesh.str() +
@@ -150,7 +150,7 @@ int Found::ranks_to_plan_for(std::optional<int> asked) const {
     throw UsageError("The program " + asked_ + " is written for " + std::to_string(*fixed) +
                      " ranks; leave out --ranks " + std::to_string(*asked) + ".");
   }
-  return fixed ? *fixed : asked.value_or(2);
+  return fixed ? *fixed : asked.value_or(2 * (shipped_ ? shipped_->stages : 1));
 }
 
 std::pair<std::string, std::int64_t> parse_size(const std::string& text) {

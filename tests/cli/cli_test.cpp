@@ -124,6 +124,19 @@ TEST_CASE("a program file runs on as many ranks as its mesh has, and keeps its d
   CHECK_THAT(said.out, Contains("check passed"));
 }
 
+TEST_CASE("a pipeline runs on ranks that its stages divide, and is planned for two of each stage") {
+  const Said odd = coconet_command("run pipeline_block --world local:3");
+  CHECK(odd.code == 1);
+  CHECK_THAT(odd.err, Contains("it runs on a multiple of 2 ranks, not on 3"));
+  const Said said = coconet_command(
+      "run pipeline_block --schedule fused --world local:4 --set B=1 --set S=3 --set H=5 --check");
+  CHECK(said.code == 0);
+  CHECK_THAT(said.out, Contains("check passed"));
+  const Said explained = coconet_command("explain pipeline_block --show ir");
+  CHECK(explained.code == 0);
+  CHECK_THAT(explained.out, Contains("{pp: 2, tp: 2}"));
+}
+
 TEST_CASE("programs lists what ships, and --schedules pairs only") {
   const Said names = coconet_command("programs");
   CHECK(names.code == 0);

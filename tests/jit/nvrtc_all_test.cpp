@@ -82,7 +82,7 @@ void add_shipped(Texts& texts) {
     for (const std::string_view schedule : shipped.schedules) {
       for (const DType dtype : shipped.dtypes) {
         const std::string name = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
-        const auto steps = Schedule::load(name).apply(shipped.build(Mesh({{"world", 8}}), dtype));
+        const auto steps = Schedule::load(name).apply(shipped.build(shipped.mesh(8), dtype));
         const sched::Plan plan = sched::lower(*steps.back().graph());
         for (const sched::PlanStep& step : plan.steps) {
           const auto* kernel = std::get_if<sched::KernelStep>(&step);

@@ -1,61 +1,41 @@
 // A fixed order of additions: the shipped programs end with the same bits under every schedule, but for those that
 // reduce over elements, whose order of additions is that of the slices.
-#include <catch2/catch.hpp>
-
 #include <algorithm>
-#include <cstring>
-#include <map>
-#include <string>
-#include <vector>
 
-#include "coconet/coconet.h"
-#include "ir/extents.h"
-#include "ir/graph.h"
+#include "jit/shipped_conformance.h"
 
 using namespace coconet;
+using namespace coconet::test;
 
 namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Gradients and parameters of ordinary size, different on every rank where they may be.
-double element(const std::string& name, int rank, std::size_t index) {
-  const std::size_t shift = name == "g" ? static_cast<std::size_t>(rank) * 31 : 1000;
-  return (static_cast<double>((index * 7 + shift * 13) % 1009) - 504.0) / 1000.0;
+/// What `program` leaves: its parameters, and its outputs.
+std::vector<std::string> results_of(const Program& program) {
+  std::vector<std::string> names;
+  for (const ir::Output& output : program.graph()->outputs) names.push_back(output.name);
+  if (names.empty()) names.emplace_back("w");
+  return names;
 }
 
-/// The parameters after three steps, as rank 0 has them.
-Bytes parameters_after(const programs::Shipped& shipped, std::string_view schedule, DType dtype,
-                       int ranks, std::size_t n) {
-  Bytes result(n * size_of(dtype));
-  World::local(ranks, [&](World& world) {
-    const Program program = shipped.build(Mesh::over(world), dtype);
-    Executable step = compile(
-        program, Schedule::load(std::string(shipped.name) + "-" + std::string(schedule) + ".json"),
-        world, {{"n", static_cast<std::int64_t>(n)}});
-    const Program scheduled = step.program();
-    for (const ir::Node& node : scheduled.graph()->nodes) {
-      if (node.op != ir::Op::input && node.op != ir::Op::state) continue;
-      void* const data = step.own(node.name, node.dtype);
-      if (node.name != "g" && node.name != "w" && node.name != "master") continue;
-      const ir::Part part =
-          ir::part_of(scheduled.mesh(), node.layout, {static_cast<std::int64_t>(n)}, world.rank());
-      const auto begin = static_cast<std::size_t>(part.begin[0]);
-      for (std::size_t i = 0; i < step.count(node.name); ++i) {
-        // The master copy starts as the parameters, rounded as they are.
-        const double value = element(node.name, world.rank(), begin + i);
-        store_element(node.dtype, data, i, round_to(dtype, value));
-      }
+/// The results after three steps, of all ranks in turn.
+std::vector<Bytes> results_after(const Program& program, const Schedule& schedule,
+                                 const Sizes& sizes) {
+  std::vector<Bytes> results(static_cast<std::size_t>(program.mesh().size()));
+  World::local(program.mesh().size(), [&](World& world) {
+    Executable step = compile(program, schedule, world, sizes);
+    (void)cli::drive(step, world, sizes, {.iterations = 3});
+    Bytes& mine = results[static_cast<std::size_t>(world.rank())];
+    for (const std::string& name : results_of(program)) {
+      const ir::Graph& graph = *program.graph();
+      const DType dtype = graph.at(graph.require(name)).dtype;
+      Bytes one(step.count(name) * size_of(dtype));
+      step.read(name, dtype, one.data(), step.count(name));
+      mine.insert(mine.end(), one.begin(), one.end());
     }
-    for (int t = 1; t <= 3; ++t) {
-      std::vector<ScalarValue> scalars = {{"lr", 0.01}};
-      if (program.graph()->find("t") >= 0) scalars.emplace_back("t", t);
-      step.run(scalars);
-    }
-    world.barrier();
-    if (world.rank() == 0) std::memcpy(result.data(), step.own("w", dtype), result.size());
   });
-  return result;
+  return results;
 }
 
 bool reduces_elements(const Program& program) {
@@ -67,16 +47,21 @@ bool reduces_elements(const Program& program) {
 }  // namespace
 
 TEST_CASE("the shipped programs end with the same bits under every schedule") {
+  const Extents extents = {
+      {"n", {17, 10007}}, {"B", {1, 3}}, {"S", {5, 13}}, {"H", {17, 131}}, {"F", {3, 129}}};
   for (const programs::Shipped& shipped : programs::shipped()) {
-    if (reduces_elements(shipped.build(Mesh({{"world", 2}}), shipped.dtypes.front()))) continue;
+    if (reduces_elements(shipped.build(shipped.mesh(2), shipped.dtypes.front()))) continue;
     for (const DType dtype : shipped.dtypes) {
       for (const int ranks : {2, 3, 5}) {
-        for (const std::size_t n : {17, 10007}) {
-          INFO(shipped.name << ", " << to_string(dtype) << ", " << ranks << " ranks, n = " << n);
-          const Bytes first = parameters_after(shipped, shipped.schedules.front(), dtype, ranks, n);
+        const Program program = shipped.build(shipped.mesh(ranks * shipped.stages), dtype);
+        for (const Sizes& sizes : sizes_of(program, extents)) {
+          INFO(shipped.name << ", " << to_string(dtype) << ", " << program.mesh().str() << ", "
+                            << to_text(sizes));
+          const auto first =
+              results_after(program, shipped_schedule(shipped, shipped.schedules.front()), sizes);
           for (const std::string_view schedule : shipped.schedules) {
             INFO(schedule << " against " << shipped.schedules.front());
-            CHECK(parameters_after(shipped, schedule, dtype, ranks, n) == first);
+            CHECK(results_after(program, shipped_schedule(shipped, schedule), sizes) == first);
           }
         }
       }

@@ -17,10 +17,10 @@ using namespace coconet::test;
 namespace {
 
 void require_passes(const Program& program, const Schedule& schedule, const World& world,
-                    std::int64_t n) {
-  INFO(program.name() << " under " << schedule.name() << " on " << world.size()
-                      << " ranks, n = " << n);
-  const cli::CheckResult result = cli::run_check(program, schedule, world, {{"n", n}});
+                    const Sizes& sizes) {
+  INFO(program.name() << " under " << schedule.name() << " on " << world.size() << " ranks, "
+                      << to_text(sizes));
+  const cli::CheckResult result = cli::run_check(program, schedule, world, sizes);
   INFO(result.failure);
   // What is wrong is wrong on all ranks, which so end together.
   REQUIRE(result.passed);
@@ -39,9 +39,9 @@ TEST_CASE(
     for (const DType dtype : shipped.dtypes) {
       for (const std::string_view schedule : shipped.schedules) {
         INFO(to_string(dtype));
-        const Program program = shipped.build(Mesh::over(world), dtype);
-        for (const std::int64_t n : shipped_lengths) {
-          require_passes(program, shipped_schedule(shipped, schedule), world, n);
+        const Program program = shipped.build(shipped.mesh(world.size()), dtype);
+        for (const Sizes& sizes : sizes_of(program)) {
+          require_passes(program, shipped_schedule(shipped, schedule), world, sizes);
         }
       }
     }
@@ -53,7 +53,7 @@ TEST_CASE("adam on a million elements equals the reference under every schedule"
   const programs::Shipped& adam = *programs::find("adam");
   for (const std::string_view schedule : adam.schedules) {
     require_passes(programs::adam(Mesh::over(world)), shipped_schedule(adam, schedule), world,
-                   1048583);
+                   {{"n", 1048583}});
   }
 }
 

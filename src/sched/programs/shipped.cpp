@@ -1,6 +1,7 @@
 // The table of the programs that ship.
 #include <algorithm>
 
+#include "coconet/error.h"
 #include "coconet/programs.h"
 
 namespace coconet::programs {
@@ -30,8 +31,24 @@ const std::vector<Shipped>& shipped() {
        [](const Mesh& m, DType d) { return adamw(m, mixed(d)); }},
       {"lamb_mixed", "lamb of a 16-bit model with f32 master weights", all, halves,
        [](const Mesh& m, DType d) { return lamb(m, mixed(d)); }},
+      {"mlp_block", "the end of a transformer's MLP, divided over the ranks", all, floats,
+       [](const Mesh& m, DType d) { return mlp_block(m, d); }},
+      {"attention_block", "the end of a transformer's attention, divided over the ranks", all,
+       floats, [](const Mesh& m, DType d) { return attention_block(m, d); }},
+      {"pipeline_block", "the hand-off of a transformer's 2-stage pipeline, on 2, 4, 6, .. ranks",
+       all, floats, [](const Mesh& m, DType d) { return pipeline_block(m, d); }, 2},
   };
   return table;
+}
+
+Mesh Shipped::mesh(int ranks) const {
+  if (stages == 1) return Mesh({{"world", ranks}});
+  if (!runs_on(ranks)) {
+    throw ProgramError(std::string(name) + " has " + std::to_string(stages) +
+                       " stages, each of as many ranks; it runs on a multiple of " +
+                       std::to_string(stages) + " ranks, not on " + std::to_string(ranks));
+  }
+  return Mesh({{"pp", stages}, {"tp", ranks / stages}});
 }
 
 const Shipped* find(std::string_view name) {
