@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every sample on 2 ranks and checks what it promises to print: samples_test.sh BIN_DIR
+# Runs every sample on 2 ranks, and the pipeline on 4, and checks what it promises to print: samples_test.sh BIN_DIR
 set -euo pipefail
 bin=$1
 
@@ -8,13 +8,21 @@ fail() {
   exit 1
 }
 
-# run SAMPLE ARGUMENT...: its output, shown and kept in $output.
+# run SAMPLE ARGUMENT...: its output on $ranks ranks, shown and kept in $output.
+ranks=2
 run() {
   echo "== $*"
   local sample=$1
   shift
-  output=$(mpirun --oversubscribe -n 2 "$bin/$sample" "$@") || fail "$sample fails: $output"
+  output=$(mpirun --oversubscribe -n "$ranks" "$bin/$sample" "$@") || fail "$sample fails: $output"
   echo "$output"
+}
+# correct SAMPLE: each schedule has a row in $output, of schedule, ms, speed and an error that is at most 1e-5.
+correct() {
+  for schedule in unfused sliced fused; do
+    awk -v schedule="$schedule" '$1 == schedule && $4 ~ /^[0-9]/ && $4 <= 1e-5 { found = 1 } END { exit !found }' \
+      <<<"$output" || fail "$1 is wrong under the schedule '$schedule', or does not show it."
+  done
 }
 
 run 01_allreduce_add
@@ -30,6 +38,15 @@ grep -Fqx "embeddings.word_embeddings.weight [30522, 768]" <<<"$output" ||
   fail "04_lamb_bert does not list BERT's word embeddings."
 [[ $(tail -n 1 <<<"$output") == "199 tensors, 109482240 parameters" ]] ||
   fail "04_lamb_bert does not list the 199 tensors of BERT-base."
+
+run 05_model_parallel 3 17 64
+correct 05_model_parallel
+ranks=3 run 05_model_parallel 1 1 1
+correct 05_model_parallel
+
+ranks=4 run 06_pipeline 3 17 61
+correct 06_pipeline
+! mpirun --oversubscribe -n 3 "$bin/06_pipeline" 2>/dev/null || fail "06_pipeline divides 3 ranks by 2."
 
 run 03_train_digits
 last=$(tail -n 1 <<<"$output")
