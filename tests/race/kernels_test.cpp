@@ -3,12 +3,13 @@
 // COCONET_HOST_THREADS says, two blocks at once. Programs and algorithms come from the library's tables.
 #include <array>
 #include <set>
+#include <string>
 
-#include "jit/algo/algorithm.h"
 #include "jit/backend/backend.h"
 #include "jit/codegen/codegen.h"
 #include "jit/shipped_conformance.h"
 #include "race/programs.h"
+#include "sched/knobs.h"
 #include "sched/plan.h"
 
 using namespace coconet;
@@ -21,32 +22,39 @@ std::vector<Subject> shipped_subjects() {
   for (const programs::Shipped& shipped : programs::shipped()) {
     const int ranks = 2 * shipped.stages;
     for (const std::string_view schedule : shipped.schedules) {
-      subjects.push_back(
-          {shipped.build(shipped.mesh(ranks), f32), shipped_schedule(shipped, schedule), ranks});
+      subjects.push_back({shipped.build(shipped.mesh(ranks), shipped.dtypes.front()),
+                          shipped_schedule(shipped, schedule), ranks});
     }
   }
   return subjects;
 }
 
-std::vector<Subject> other_subjects() {
-  std::vector<Subject> subjects{fused_rows(3, "race_rows"), softmax(2)};
-  for (const jit::Algorithm* algorithm : jit::algorithms()) {
-    Knobs knobs;
-    knobs.algorithm = algorithm->name;
-    knobs.protocol = algorithm->protocol;
-    const std::string kernel =
-        "race_" + std::string(algorithm->name) + "_" + std::string(algorithm->protocol);
-    for (const int ranks : {2, 3}) subjects.push_back(fused_all_reduce(ranks, kernel, knobs));
+/// Every kind of kernel as it is without knobs, in place.
+std::vector<Subject> default_subjects() {
+  std::vector<Subject> subjects{softmax_rows(2)};
+  for (const KernelSubject& kernel : kernel_subjects) subjects.push_back(subject_of(kernel, 3));
+  return subjects;
+}
+
+/// Whole collectives with every algorithm and protocol: on two ranks, which only have each other, and on three.
+std::vector<Subject> exchanges() {
+  std::vector<Subject> subjects;
+  for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
+    for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
+      for (const int ranks : {2, 3}) {
+        subjects.push_back(
+            subject_of(kernel_subjects[0], ranks, knobs_of(algorithm.name, protocol.name)));
+      }
+    }
   }
   return subjects;
 }
 
-void add_kinds(const std::vector<Subject>& subjects, std::set<std::string_view>& kinds) {
+void add_kinds(const std::vector<Subject>& subjects, std::set<std::string>& kinds) {
   for (const Subject& subject : subjects) {
     const sched::Plan plan = sched::lower(*subject.schedule.apply(subject.program).back().graph());
     for (const sched::PlanStep& step : plan.steps) {
-      if (const auto* kernel = std::get_if<sched::KernelStep>(&step))
-        kinds.insert(to_string(kernel->kind));
+      if (const auto* kernel = std::get_if<sched::KernelStep>(&step)) kinds.insert(kernel->kind);
     }
   }
 }
@@ -62,12 +70,11 @@ TEST_CASE("kernels are instrumented, and their blocks are threads") {
 }
 
 TEST_CASE("kernels of every kind are looked at") {
-  std::set<std::string_view> looked_at;
+  std::set<std::string> looked_at;
   add_kinds(shipped_subjects(), looked_at);
-  add_kinds(other_subjects(), looked_at);
-  std::set<std::string_view> kinds;
-  for (std::uint8_t kind = 0; !to_string(sched::KernelStep::Kind{kind}).empty(); ++kind)
-    kinds.insert(to_string(sched::KernelStep::Kind{kind}));
+  add_kinds(default_subjects(), looked_at);
+  std::set<std::string> kinds = {"reduction"};
+  for (const ir::Fusion::Kind kind : ir::fusion_kinds) kinds.emplace(to_string(kind));
   CHECK(looked_at == kinds);
 }
 
@@ -79,8 +86,18 @@ TEST_CASE("shipped programs have no race under any of their schedules") {
     require_no_race(subject, sizes_of(subject.program, extents));
 }
 
-TEST_CASE("fused collectives with every algorithm, rows and reductions have no race") {
-  for (const Subject& subject : other_subjects()) require_no_race(subject);
+TEST_CASE("kernels of every kind have no race, in place") {
+  for (const Subject& subject : default_subjects()) require_no_race(subject);
+}
+
+TEST_CASE("collectives have no race with any algorithm and protocol") {
+  for (const Subject& subject : exchanges()) require_no_race(subject, long_race_sizes);
+}
+
+TEST_CASE("reductions inside a kernel that sends chunks have no race") {
+  for (const sched::KnobChoice& protocol : sched::protocol_choices())
+    require_no_race(subject_of("all_reduce with reductions inside, one after the other", 2,
+                               knobs_of("ring", protocol.name)));
 }
 
 TEST_CASE("the kernel of library collectives has no race") {

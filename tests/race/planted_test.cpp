@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <set>
 
 #include "jit/child_process.h"
 #include "jit/config/build_info.h"
@@ -32,9 +33,24 @@ const Plant plants[] = {
     {"ranks do not wait for each other at the end", "fused_subject",
      "/^  rank_barrier(block, a.sync, 1);$/d"},
     {"a warp's result is written where others still read the last one", "reduction_subject",
-     R"(/^DEVICE T block_reduce/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  if (block.thread\)/\1/ } })"},
+     R"(/^DEVICE T block_total/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  if (block.thread\)/\1/ } })"},
     {"warps' results are read before they are written", "reduction_subject",
-     R"(/^DEVICE T block_reduce/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  T total\)/\1/ } })"},
+     R"(/^DEVICE T block_total/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  T all\)/\1/ } })"},
+    {"the block does not wait for its leader's total before the leader signals", "norms_subject",
+     "/^DEVICE bool grid_barrier/,/^}/ { s/^  block_barrier(block);$//; "
+     "s/^  if (is_leader(block)) {$/  if (block.thread == block.threads - 1) {/ }"},
+    {"blocks wait for the first blocks of other ranks only", "norms_subject",
+     R"(/^DEVICE bool grid_barrier/,/^}/ s/for_each_thread(block, block.count \* R,/for_each_thread(block, R,/)"},
+    {"a message is announced before all threads have written it", "mail_subject",
+     R"(s/^  if (!all_in_block(block, reader.ok)) return false;$//)"},
+    {"the flag of a message does not release it", "mail_subject",
+     "s/^      signal(filled_flag/      store_relaxed(filled_flag/"},
+    {"a slot is filled again while it may still be read", "mail_subject",
+     R"(s/^      const u64 found = look_until(sync, flag, taken);$/      const u64 found = taken;/)"},
+    {"a word of data and flag is not stored at once", "ll_subject",
+     R"(/^struct ll {/,/^};/ s/store_relaxed(\(cells.*part\), \(u64(u32(tag)).*\));$/*(\1) = \2;/)"},
+    {"the flag of a line does not release it", "ll128_subject",
+     "/^struct ll128 {/,/^};/ s/if (full) signal(/if (full) store_relaxed(/"},
 };
 
 /// Stands in for the compiler: edits every source first, and refuses one that the edit does not change. An edit of
@@ -69,15 +85,35 @@ ChildOutput run_planted(const std::string& subject, std::string_view edit) {
 }  // namespace
 
 TEST_CASE("a fused collective", "[.fused_subject]") {
-  require_no_race(fused_all_reduce(2, "fused"));
+  require_no_race(subject_of("all_reduce with computation", 2));
 }
 
 TEST_CASE("reductions", "[.reduction_subject]") {
-  require_no_race(softmax(2));
+  require_no_race(softmax_rows(2));
+}
+
+TEST_CASE("reductions inside a collective", "[.norms_subject]") {
+  require_no_race(subject_of("all_reduce with reductions inside, one after the other", 2));
+}
+
+// One way only: what comes back would order what is written after it.
+TEST_CASE("mailboxes", "[.mail_subject]") {
+  require_no_race(subject_of("broadcast with computation", 2, knobs_of("ring", "simple")),
+                  long_race_sizes);
+}
+
+TEST_CASE("words with flags", "[.ll_subject]") {
+  require_no_race(subject_of("broadcast with computation", 2, knobs_of("ring", "ll")));
+}
+
+TEST_CASE("lines with flags", "[.ll128_subject]") {
+  require_no_race(subject_of("broadcast with computation", 2, knobs_of("ring", "ll128")));
 }
 
 TEST_CASE("kernels with nothing planted run clean") {
-  for (const char* subject : {"fused_subject", "reduction_subject"}) {
+  std::set<std::string> subjects;
+  for (const Plant& plant : plants) subjects.insert(plant.subject);
+  for (const std::string& subject : subjects) {
     const ChildOutput child = run_planted(subject, "");
     INFO(child.text);
     CHECK(child.code == 0);

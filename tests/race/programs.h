@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "jit/conformance.h"
+#include "jit/kernel_subjects.h"
 
 namespace coconet::test {
 
@@ -19,39 +20,23 @@ struct Subject {
 /// Of all dimensions that occur. What ranks, threads and vectors do not divide, and what all of them do: only then are
 /// accesses vectors.
 inline const std::vector<Sizes> race_sizes = {{{"n", 61}, {"m", 37}}, {{"n", 96}, {"m", 64}}};
+/// So long that every mailbox is filled again and again.
+inline const std::vector<Sizes> long_race_sizes = {{{"n", 61}, {"m", 1}}, {{"n", 8192}, {"m", 1}}};
 
-/// One kernel called `kernel`, of whole tensors: x += 2 * the sum of all ranks' g.
-[[nodiscard]] inline Subject fused_all_reduce(int ranks, const std::string& kernel,
-                                              Knobs knobs = {}) {
-  Program program("reduce_and_write", Mesh({{"world", ranks}}));
-  const Dim n = program.dim("n"), m = program.dim("m");
-  const Value g = program.input("g", f32, {n, m}, local);
-  const Value x = program.state("x", f32, {n, m}, replicated);
-  update(x, x + 2 * all_reduce(g, sum).named("total")).named("x.new");
-  Schedule schedule("fused");
-  schedule.split("total").reorder("total.all_gather", {"x.new"}).dead();
-  schedule.fuse(kernel, "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"},
-                std::move(knobs));
-  return {std::move(program), std::move(schedule), ranks};
+/// One kernel, of f32.
+[[nodiscard]] inline Subject subject_of(const KernelSubject& kernel, int ranks,
+                                        const Knobs& knobs = {}) {
+  return {kernel.program(ranks, f32), kernel.schedule(knobs), ranks};
 }
-
-/// The same row by row: in slices of columns, with an operand that all rows share.
-[[nodiscard]] inline Subject fused_rows(int ranks, const std::string& kernel) {
-  Program program("reduce_and_write_rows", Mesh({{"world", ranks}}));
-  const Dim n = program.dim("n"), m = program.dim("m");
-  const Value g = program.input("g", f32, {n, m}, local);
-  const Value bias = program.input("bias", f32, {m}, replicated);
-  const Value x = program.state("x", f32, {n, m}, replicated);
-  update(x, x + 2 * (all_reduce(g, sum).named("total") + bias)).named("x.new");
-  Schedule schedule("fused");
-  schedule.split("total", "reduce_scatter+all_gather", 1);
-  schedule.reorder("total.all_gather", {"x.new"}).dead();
-  schedule.fuse(kernel, "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"});
-  return {std::move(program), std::move(schedule), ranks};
+[[nodiscard]] inline Subject subject_of(std::string_view name, int ranks, const Knobs& knobs = {}) {
+  for (const KernelSubject& kernel : kernel_subjects) {
+    if (kernel.name == name) return subject_of(kernel, ranks, knobs);
+  }
+  throw InternalError("there is no kernel subject '" + std::string(name) + "'");
 }
 
 /// Reductions over rows, columns and everything, of what is computed on the way, and computation on their results.
-[[nodiscard]] inline Subject softmax(int ranks) {
+[[nodiscard]] inline Subject softmax_rows(int ranks) {
   Program program("softmax", Mesh({{"world", ranks}}));
   const Dim n = program.dim("n"), m = program.dim("m");
   const Value x = program.input("x", f32, {n, m}, sliced(0));
