@@ -80,7 +80,9 @@ TEST_CASE("all that an optimizer keeps beside the weights takes 1/n of the memor
   constexpr std::size_t n = 1000;
   constexpr int ranks = 3;
   for (const programs::Shipped& shipped : programs::shipped()) {
+    if (shipped.stages > 1) continue;
     const Program program = shipped.build(Mesh({{"world", ranks}}), shipped.dtypes.front());
+    if (program.graph()->find("w") < 0 || program.graph()->dims.front().name != "n") continue;
     for (const std::string_view schedule : shipped.schedules) {
       INFO(shipped.name << " " << schedule);
       const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
