@@ -80,10 +80,12 @@ void DeviceRun::make_groups(const Mesh& mesh) {
       by_nccl_ = true;
       continue;
     }
-    // One process drives all groups, or a group of one rank.
+    // The driver of a gang has the groups of all its ranks, also of those that are a group by themselves; without a
+    // gang what is left is a group of this rank alone.
+    const bool alone = gang_->members.size() == 1;
     for (int rank = 0; rank < comm_.size(); ++rank) {
       std::vector<int> ranks = mesh.group(rank, axis);
-      const bool mine = own.size() == 1 ? rank == comm_.rank() : ranks.front() == rank;
+      const bool mine = alone ? rank == comm_.rank() : ranks.front() == rank;
       if (mine) groups.push_back(make_gang_group(comm_, backend_, std::move(ranks), wanted[axis]));
     }
   }

@@ -80,6 +80,21 @@ TEST_CASE("all ranks on one GPU run as one cooperative launch") {
   CHECK_THAT(launches[0], Contains("grid=3x4 ") && Contains("cooperative=1"));
 }
 
+TEST_CASE("a collective along an axis of one rank runs for every rank on the GPU") {
+  World::local(3, [](World& world) {
+    Program program("alone", Mesh({{"pp", 3}, {"tp", 1}}));
+    const Value x = program.input("x", f32, {100}, local);
+    program.output("y", all_gather(reduce_scatter(x, sum, 0, "tp"), "tp"));
+    Executable step = compile(program, Schedule(), world);
+    const std::vector<float> own(100, static_cast<float>(world.rank() + 1));
+    step.write("x", own);
+    step.run();
+    std::vector<float> y(100);
+    step.read("y", y);
+    if (y != own) throw InternalError("rank " + std::to_string(world.rank()) + " was left out");
+  });
+}
+
 TEST_CASE("knobs set blocks and threads, and a grid that cannot be resident is refused") {
   const auto launched = [](int channels, int threads) {
     stub_cuda::clear();
