@@ -15,6 +15,7 @@
 #include "jit/codegen/codegen.h"
 #include "jit/compile/host_compiler.h"
 #include "jit/compile/nvrtc.h"
+#include "sched/knobs.h"
 #include "sched/plan.h"
 
 namespace coconet::cli {
@@ -46,8 +47,9 @@ int compile(const CompileOptions& options) {
   }
   const Found found(options.subject);
   const Program program = found.program(found.ranks_to_plan_for(options.ranks));
-  const std::vector<jit::KernelText> kernels =
-      jit::generate(sched::lower(*found.schedule().apply(program).back().graph()));
+  const Program scheduled =
+      sched::with_knobs(found.schedule().apply(program).back(), config().knobs);
+  const std::vector<jit::KernelText> kernels = jit::generate(sched::lower(*scheduled.graph()));
   std::vector<std::string> archs = options.archs;
   if (archs.empty()) archs.push_back(config().arch.empty() ? "host" : config().arch);
 

@@ -17,6 +17,7 @@
 #include "jit/binary_request.h"
 #include "jit/codegen/codegen.h"
 #include "jit/compile/nvrtc.h"
+#include "sched/knobs.h"
 #include "sched/plan.h"
 
 namespace coconet::cli {
@@ -97,13 +98,14 @@ int explain(const ExplainOptions& options) {
   if (!options.subject.sizes.empty())
     (void)ir::resolve_sizes(*program.graph(), options.subject.sizes);
   const std::vector<Program> programs = found.schedule().apply(program);
+  const Program planned = sched::with_knobs(programs.back(), config().knobs);
   if (options.show == "plan") {
-    show_plan(programs.back());
+    show_plan(planned);
   } else if (options.show == "source") {
-    show_source(programs.back());
+    show_source(planned);
   } else if (options.show == "kernels") {
     const std::string& arch = options.arch.empty() ? config().arch : options.arch;
-    show_kernels(programs.back(), arch.empty() ? "sm_90" : arch);
+    show_kernels(planned, arch.empty() ? "sm_90" : arch);
   } else if (options.show == "dot") {
     print_text(dot(programs.front(), programs.back()));
   } else {

@@ -8,6 +8,7 @@
 #include "jit/executable_state.h"
 #include "jit/grid.h"
 #include "jit/kernel_store.h"
+#include "sched/knobs.h"
 #include "sched/schedule.h"
 
 namespace coconet {
@@ -49,22 +50,6 @@ std::string text_of(const Knobs& knobs) {
   add("COCONET_VECTOR_BYTES", std::to_string(knobs.vector_bytes));
   add("COCONET_CHUNK_BYTES", std::to_string(knobs.chunk_bytes));
   return text.empty() ? "none set" : text;
-}
-
-/// `program` with the knobs that the environment sets in place of its kernels' own.
-Program with_knobs(const Program& program, const Knobs& set) {
-  if (set == Knobs{}) return program;
-  auto graph = std::make_shared<ir::Graph>(*program.graph());
-  for (ir::Fusion& fusion : graph->fusions) {
-    Knobs& knobs = fusion.knobs;
-    if (!set.algorithm.empty()) knobs.algorithm = set.algorithm;
-    if (!set.protocol.empty()) knobs.protocol = set.protocol;
-    if (set.channels != 0) knobs.channels = set.channels;
-    if (set.threads != 0) knobs.threads = set.threads;
-    if (set.vector_bytes != 0) knobs.vector_bytes = set.vector_bytes;
-    if (set.chunk_bytes != 0) knobs.chunk_bytes = set.chunk_bytes;
-  }
-  return Program(std::move(graph));
 }
 
 /// Collective: throws on every rank when the ranks compile different things, naming those that differ from rank 0.
@@ -176,7 +161,7 @@ Executable compile(const Program& program, const Schedule& schedule, const World
     check_mesh(program, world);
     resolved = ir::resolve_sizes(*program.graph(), sizes);
     scheduled = schedule.apply(program);
-    scheduled.back() = with_knobs(scheduled.back(), config().knobs);
+    scheduled.back() = sched::with_knobs(scheduled.back(), config().knobs);
     plan = sched::lower(*scheduled.back().graph());
     if (comm.rank() == 0) log_lowering(schedule, scheduled, plan);
   });

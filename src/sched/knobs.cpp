@@ -5,6 +5,7 @@
 #include <string>
 
 #include "coconet/error.h"
+#include "ir/graph.h"
 
 namespace coconet::sched {
 
@@ -73,6 +74,21 @@ void check_knobs(const Knobs& knobs) {
 bool works_in_place(const Knobs& knobs) {
   const Knobs chosen = with_defaults(knobs);
   return chosen.algorithm == "direct" && chosen.protocol == "simple";
+}
+
+Program with_knobs(const Program& program, const Knobs& set) {
+  if (set == Knobs{}) return program;
+  auto graph = std::make_shared<ir::Graph>(*program.graph());
+  for (ir::Fusion& fusion : graph->fusions) {
+    Knobs& knobs = fusion.knobs;
+    if (!set.algorithm.empty()) knobs.algorithm = set.algorithm;
+    if (!set.protocol.empty()) knobs.protocol = set.protocol;
+    if (set.channels != 0) knobs.channels = set.channels;
+    if (set.threads != 0) knobs.threads = set.threads;
+    if (set.vector_bytes != 0) knobs.vector_bytes = set.vector_bytes;
+    if (set.chunk_bytes != 0) knobs.chunk_bytes = set.chunk_bytes;
+  }
+  return Program(std::move(graph));
 }
 
 }  // namespace coconet::sched

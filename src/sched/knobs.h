@@ -26,4 +26,7 @@ void check_knobs(const Knobs& knobs);
 /// ranks reach. Else ranks send each other chunks through mailboxes.
 [[nodiscard]] bool works_in_place(const Knobs& knobs);
 
+/// `program` with the knobs that `set` has, those of the environment, in place of its kernels' own.
+[[nodiscard]] Program with_knobs(const Program& program, const Knobs& set);
+
 }  // namespace coconet::sched

@@ -46,6 +46,23 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
+/// A new directory for kernels, removed at the end.
+class KernelDirectory {
+ public:
+  KernelDirectory()
+      : path_(std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".kernels")) {}
+  ~KernelDirectory() { std::filesystem::remove_all(path_); }
+  KernelDirectory(const KernelDirectory&) = delete;
+  KernelDirectory& operator=(const KernelDirectory&) = delete;
+  [[nodiscard]] std::string variable() const {
+    return "COCONET_CACHE_DIR='" + path_.string() + "'";
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 }  // namespace
 
 TEST_CASE("--version and --help succeed and --help shows examples") {
@@ -173,6 +190,30 @@ TEST_CASE("explain prints plans and sources, the same ones in every process") {
   }
 }
 
+TEST_CASE("the environment chooses algorithm and protocol of kernels that are shown and run") {
+  const std::string source = "explain adam --schedule fused --show source";
+  CHECK_THAT(coconet_command(source).out,
+             Contains("common.h, direct.h\n") && !Contains("exchange<"));
+  const Said ring = coconet_command(source, "COCONET_ALGORITHM=ring COCONET_PROTOCOL=ll128");
+  CHECK_THAT(ring.out, Contains("mail.h, ring.h\n") && Contains("exchange<ring, ll128, "));
+  const Said star = coconet_command(source, "COCONET_PROTOCOL=ll");
+  CHECK_THAT(star.out, Contains("exchange<star, ll, "));
+  const Said plan =
+      coconet_command("explain adam --schedule fused --show plan", "COCONET_ALGORITHM=tree");
+  CHECK_THAT(plan.out, !Contains("reached by other ranks"));
+
+  const KernelDirectory kernels;
+  const std::string tree = "COCONET_ALGORITHM=tree COCONET_PROTOCOL=ll ";
+  const std::string compile = "compile adam --schedule fused --ranks 3";
+  CHECK_THAT(coconet_command(compile, kernels.variable()).out, Contains(": 1 compiled, "));
+  CHECK_THAT(coconet_command(compile, tree + kernels.variable()).out, Contains(": 1 compiled, "));
+  const Said ran =
+      coconet_command("run adam --schedule fused --set n=1000 --world local:3 --iters 1 --check",
+                      tree + kernels.variable());
+  CHECK(ran.code == 0);
+  CHECK_THAT(ran.out, Contains("check passed") && Contains("1 on disk, 0 from a peer, 0 compiled"));
+}
+
 TEST_CASE("run --check passes on threads and reports as JSON") {
   const TemporaryFile file("result.json", "");
   const Said said = coconet_command(
@@ -219,27 +260,6 @@ TEST_CASE("doctor says what is here, and fails when no kernel can be compiled") 
   CHECK_THAT(broken.out, Contains("[!!] host compiler") && Contains("/nowhere/c++") &&
                              Contains("COCONET_CXX=/nowhere/c++"));
 }
-
-namespace {
-
-/// A new directory for kernels, removed at the end.
-class KernelDirectory {
- public:
-  KernelDirectory()
-      : path_(std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".kernels")) {}
-  ~KernelDirectory() { std::filesystem::remove_all(path_); }
-  KernelDirectory(const KernelDirectory&) = delete;
-  KernelDirectory& operator=(const KernelDirectory&) = delete;
-  [[nodiscard]] std::string variable() const {
-    return "COCONET_CACHE_DIR='" + path_.string() + "'";
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-}  // namespace
 
 TEST_CASE("compile fills the cache that run then finds its kernels in") {
   const KernelDirectory kernels;
