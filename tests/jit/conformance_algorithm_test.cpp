@@ -210,3 +210,46 @@ TEST_CASE("every algorithm and protocol carries every dtype") {
     if (dtype != DType::boolean) check(subjects[0], 3, dtype);
   }
 }
+
+TEST_CASE("what is not reduced may be of any dtype, bool too") {
+  const Subject flags = {
+      "flags",
+      [](int ranks, DType) {
+        Start s("flags", ranks);
+        const Value x = s.p.input("x", boolean, {s.n}, sliced(0));
+        s.p.output("all", all_gather(logical_not(x).named("turned")).named("all"));
+        return s.p;
+      },
+      [](const Knobs& knobs) {
+        return Schedule("flags").fuse("flags", "all_gather", {"turned", "all"}, knobs);
+      },
+      &lengths};
+  check(flags, 3, DType::boolean);
+}
+
+TEST_CASE("mailboxes take tensors that lie at any element of the application's memory") {
+  constexpr std::int64_t n = 1031;
+  const auto run = [](World& world, const Knobs& knobs) {
+    Program program("shifted", Mesh::over(world));
+    const Value g = program.input("g", f16, {n}, local);
+    program.output("total", all_reduce(g, sum).named("sum"));
+    Executable step =
+        compile(program, Schedule("shifted").fuse("shifted", "all_reduce", {"sum"}, knobs), world);
+    // The first element is at no multiple of a word, a vector or a line.
+    std::vector<std::uint16_t> in(n + 1, 0x3c00), out(n + 1);  // ones
+    step.bind("g", f16, in.data() + 1, n);
+    step.bind("total", f16, out.data() + 1, n);
+    step.run();
+    const std::vector<std::uint16_t> threes(n, 0x4200);
+    if (!std::equal(threes.begin(), threes.end(), out.begin() + 1) || out[0] != 0)
+      throw InternalError("rank " + std::to_string(world.rank()) + " got another sum");
+  };
+  for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
+    for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
+      const Knobs knobs = knobs_of(algorithm.name, protocol.name);
+      if (sched::works_in_place(knobs)) continue;  // whose tensors other ranks reach
+      INFO(algorithm.name << ", " << protocol.name);
+      REQUIRE_NOTHROW(World::local(3, [&](World& world) { run(world, knobs); }));
+    }
+  }
+}
