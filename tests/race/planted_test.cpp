@@ -1,13 +1,9 @@
 // ThreadSanitizer finds what a kernel must not lack: programs that run clean as they are end with a report when one
 // barrier, or the order of one flag, is taken out of their kernels. What is planted is a change to the source that the
 // compiler of kernels gets, by a script in its place; all else is as in the other race checks.
-#include <sys/stat.h>
-
-#include <fstream>
 #include <set>
 
-#include "jit/child_process.h"
-#include "jit/config/build_info.h"
+#include "jit/planted_compiler.h"
 #include "race/programs.h"
 
 using namespace coconet;
@@ -53,33 +49,9 @@ const Plant plants[] = {
      "/^struct ll128 {/,/^};/ s/if (full) signal(/if (full) store_relaxed(/"},
 };
 
-/// Stands in for the compiler: edits every source first, and refuses one that the edit does not change. An edit of
-/// nothing leaves sources as they are.
-constexpr std::string_view script = R"(#!/bin/sh
-edit='EDIT'
-for source; do :; done
-if [ -f "$source" ] && [ -n "$edit" ]; then
-  cp "$source" "$source.before"
-  sed -i "$edit" "$source"
-  if cmp -s "$source" "$source.before"; then echo "nothing was planted by $edit"; exit 1; fi
-fi
-exec 'COMPILER' "$@"
-)";
-
-void write_compiler(const std::filesystem::path& path, std::string_view edit) {
-  std::string text(script);
-  text.replace(text.find("EDIT"), 4, edit);
-  text.replace(text.find("COMPILER"), 8, jit::build_info::default_cxx);
-  std::ofstream(path) << text;
-  chmod(path.c_str(), 0755);
-}
-
 ChildOutput run_planted(const std::string& subject, std::string_view edit) {
-  const ScratchDirectory directory;
-  const std::filesystem::path compiler = directory.path() / "c++";
-  write_compiler(compiler, edit);
-  return run_test_case(
-      subject, "COCONET_CACHE=off TSAN_OPTIONS=halt_on_error=1 COCONET_CXX=" + compiler.string());
+  const PlantedCompiler compiler(edit);
+  return run_test_case(subject, "TSAN_OPTIONS=halt_on_error=1 " + compiler.environment());
 }
 
 }  // namespace
