@@ -93,6 +93,12 @@ class COCONET_API Program {
   Value input(std::string name, DType dtype, Shape shape, Layout layout);
   /// A tensor that lives across steps and is written by `update`.
   Value state(std::string name, DType dtype, Shape shape, Layout layout);
+  /// An input or a state over a list of buffers, such as the parameters of a model: to the program one tensor [`dim`],
+  /// replicated or local, whose elements are those of the buffers one after the other. `compile` takes the lengths of
+  /// the buffers, whose sum is the extent of `dim`; nothing is ever copied together. It is combined with tensors of one
+  /// dimension only.
+  Value scattered_input(std::string name, DType dtype, const Dim& dim, const Layout& layout);
+  Value scattered_state(std::string name, DType dtype, const Dim& dim, const Layout& layout);
   /// A run-time number, given to `Executable::run` by name: a learning rate, a step count. Arithmetic among
   /// scalars and constants is done once per run, in double, on the host.
   Value scalar(std::string name);

@@ -37,6 +37,8 @@ struct Attributes {
   Dim extent;                ///< extent: the dimension
   double probability = 0;    ///< dropout: of a zero, in [0, 1)
   std::uint64_t seed = 0;    ///< dropout: chooses the sequence of masks
+  bool scattered =
+      false;  ///< input, state: its elements lie in a list of buffers, one after the other
   bool operator==(const Attributes&) const = default;
 };
 

@@ -137,7 +137,7 @@ class Printer {
       return operand(node.operands[0], true) + " " + sign + " " + operand(node.operands[1], true);
     }
     if (node.op == Op::input || node.op == Op::state || node.op == Op::scalar) {
-      return std::string(to_string(node.op));
+      return (node.attributes.scattered ? "scattered " : "") + std::string(to_string(node.op));
     }
     std::string arguments;
     const auto argument = [&](const std::string& text) {

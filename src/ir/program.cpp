@@ -181,7 +181,7 @@ Dim Program::dim(std::string name, std::int64_t default_extent) {
 namespace {
 
 Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string name, DType dtype,
-                 Shape shape, const Layout& layout) {
+                 Shape shape, const Layout& layout, bool scattered = false) {
   if (name.empty())
     throw ProgramError((op == ir::Op::input ? "an input" : "a state") +
                        std::string(" of program '") + graph->name + "' needs a name");
@@ -191,6 +191,7 @@ Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string
   node.dtype = dtype;
   node.shape = std::move(shape);
   node.layout = layout.resolve(graph->mesh);
+  node.attributes.scattered = scattered;
   return append_value(graph, op, {}, std::move(node));
 }
 
@@ -202,6 +203,16 @@ Value Program::input(std::string name, DType dtype, Shape shape, Layout layout) 
 
 Value Program::state(std::string name, DType dtype, Shape shape, Layout layout) {
   return add_tensor(graph_, ir::Op::state, std::move(name), dtype, std::move(shape), layout);
+}
+
+Value Program::scattered_input(std::string name, DType dtype, const Dim& dim,
+                               const Layout& layout) {
+  return add_tensor(graph_, ir::Op::input, std::move(name), dtype, {dim}, layout, true);
+}
+
+Value Program::scattered_state(std::string name, DType dtype, const Dim& dim,
+                               const Layout& layout) {
+  return add_tensor(graph_, ir::Op::state, std::move(name), dtype, {dim}, layout, true);
 }
 
 Value Program::scalar(std::string name) {

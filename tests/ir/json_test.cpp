@@ -47,6 +47,15 @@ std::string with_values(const std::string& values, const std::string& tail = "")
          (values.empty() ? "" : ",\n" + values) + "]" + tail + "}";
 }
 
+Program scattered() {
+  Program p("scattered", Mesh({{"world", 2}}));
+  const Dim n = p.dim("n", 100);
+  const Value g = p.scattered_input("g", f16, n, local);
+  const Value w = p.scattered_state("w", f16, n, replicated);
+  update(w, w - all_reduce(g, mean));
+  return p;
+}
+
 Program adam() {
   Program p("adam", Mesh({{"world", 4}}));
   const Dim n = p.dim("n", 1 << 20);
@@ -67,6 +76,7 @@ Program adam() {
 
 TEST_CASE("an optimizer survives a round trip byte for byte") {
   check_round_trip(adam());
+  check_round_trip(scattered());
 }
 
 TEST_CASE("every op, several mesh axes and every dtype survive a round trip") {

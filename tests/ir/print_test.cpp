@@ -170,3 +170,12 @@ TEST_CASE("outputs and kernels follow the values, wrapped") {
     begin = end + 1;
   }
 }
+
+TEST_CASE("a tensor over a list of buffers prints as scattered") {
+  Program p("scattered", Mesh({{"world", 2}}));
+  const Dim n = p.dim("n", 100);
+  p.scattered_input("g", f16, n, local);
+  p.scattered_state("w", f16, n, replicated);
+  CHECK(line_of(p, "g") == "g  f16[n]  local       scattered input");
+  CHECK(line_of(p, "w") == "w  f16[n]  replicated  scattered state");
+}

@@ -571,6 +571,34 @@ TEST_CASE("an op takes as many operands as its row says") {
         "operand out of order in 'x'");
 }
 
+TEST_CASE("a scattered tensor has one named dimension and is on every rank") {
+  Flat f;
+  const Value w = f.p.scattered_state("sw", f32, f.n, replicated);
+  const Value g = f.p.scattered_input("sg", f32, f.n, local);
+  CHECK(type_of(w) == "sw: f32[n] replicated");
+  CHECK(type_of((w + all_reduce(g, sum)).named("a")) == "a: f32[n] replicated");
+  CHECK(type_of(sum(w * w).named("b")) == "b: f32[] replicated");
+  CHECK(type_of((w + f.s).named("c")) == "c: f32[n] sliced(0)");
+  CHECK_THROWS_WITH(
+      f.p.scattered_input("x", f32, 8, local),
+      EndsWith("'x' (input): is scattered over buffers and has the shape [8]; it must "
+               "have one dimension, made with Program::dim, by whose name the lengths "
+               "of the buffers are given"));
+  CHECK_THROWS_WITH(f.p.scattered_state("x", f32, f.n, sliced(0)),
+                    EndsWith("'x' (state): is scattered over buffers and sliced(0); a rank's slice "
+                             "is one buffer of its own, so make it an ordinary state"));
+}
+
+TEST_CASE("a scattered tensor is not broadcast over rows") {
+  Flat f;
+  const Value w = f.p.scattered_state("sw", f32, f.n, replicated);
+  const Value rows = f.p.input("rows", f32, {3, f.n}, replicated);
+  CHECK_THROWS_WITH(w + rows,
+                    EndsWith("'sw' is f32[n] replicated, scattered over buffers, and the result "
+                             "would be [3, n]; combine it with tensors of [n] only"));
+  CHECK_NOTHROW(w + f.p.input("one", f32, {1}, replicated));
+}
+
 TEST_CASE("verify accepts what was built and refuses a type that its operands do not make") {
   Flat f;
   const Value x = (f.w + f.g).named("x");

@@ -19,7 +19,7 @@ inline constexpr int program_json_version = 1;
       return {"extent"};
     case Op::input:
     case Op::state:
-      return {"dtype", "shape", "layout"};
+      return {"dtype", "shape", "layout", "scattered"};
     case Op::cast:
       return {"dtype"};
     case Op::dropout:

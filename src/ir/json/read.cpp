@@ -253,6 +253,7 @@ class Reader {
       if (key == "transpose_a") attributes.transpose_a = optional->boolean();
       if (key == "transpose_b") attributes.transpose_b = optional->boolean();
       if (key == "partial") attributes.partial = optional->boolean();
+      if (key == "scattered") attributes.scattered = optional->boolean();
       if (key == "dim") attributes.dim = optional->small_integer(0);
       if (key == "root") attributes.root = optional->small_integer(0);
       if (key == "offset") {

@@ -73,6 +73,7 @@ Json attribute_json(const Graph& graph, const Node& node, std::string_view key) 
   if (key == "transpose_a") return attributes.transpose_a;
   if (key == "transpose_b") return attributes.transpose_b;
   if (key == "partial") return attributes.partial;
+  if (key == "scattered") return attributes.scattered;
   if (key == "dim") return attributes.dim;
   if (key == "root") return attributes.root;
   if (key == "offset") return attributes.offset;
@@ -147,6 +148,7 @@ class Writer {
       if (key == "partial" && !node.attributes.partial) continue;
       if (key == "transpose_a" && !node.attributes.transpose_a) continue;
       if (key == "transpose_b" && !node.attributes.transpose_b) continue;
+      if (key == "scattered" && !node.attributes.scattered) continue;
       value[std::string(key)] = attribute_json(graph_, node, key);
     }
     return value;

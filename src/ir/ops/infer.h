@@ -29,7 +29,8 @@ void infer_pointwise(const Graph& graph, Node& node);
 /// Whether a number may be combined with tensors of `dtype`: any with floats, integral constants with integers.
 [[nodiscard]] bool number_fits(const Node& number, DType dtype);
 
-/// NumPy's broadcast of the shapes of the operands that are tensors. Fails naming the two that do not agree.
+/// NumPy's broadcast of the shapes of the operands that are tensors. Fails naming the two that do not agree, and where an
+/// operand that is scattered over buffers would be broadcast.
 [[nodiscard]] Shape broadcast_shapes(const Graph& graph, const Node& node);
 
 /// The layout of an elementwise result: per axis local if an operand is local, sliced if one is sliced (the

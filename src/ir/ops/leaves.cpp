@@ -44,6 +44,22 @@ void check_tensor(const Graph& graph, const Node& node) {
   }
 }
 
+/// One dimension, whose extent is the sum of the buffers' lengths, and all of them on every rank.
+void check_scattered(const Graph& graph, const Node& node) {
+  if (node.shape.size() != 1 || !node.shape.front().symbolic()) {
+    fail(graph, node,
+         "is scattered over buffers and has the shape " + to_string(node.shape) +
+             "; it must have one dimension, made with Program::dim, by whose name the lengths of "
+             "the buffers are given");
+  }
+  if (std::find(node.layout.begin(), node.layout.end(), sliced(0)) != node.layout.end()) {
+    fail(graph, node,
+         "is scattered over buffers and " + to_string(node.layout, graph.mesh) +
+             "; a rank's slice is one buffer of its own, so make it an ordinary " +
+             std::string(to_string(node.op)));
+  }
+}
+
 }  // namespace
 
 void infer_constant(const Graph& graph, Node& node) {
@@ -61,10 +77,12 @@ void infer_extent(const Graph& graph, Node& node) {
 
 void infer_input(const Graph& graph, Node& node) {
   check_tensor(graph, node);
+  if (node.attributes.scattered) check_scattered(graph, node);
 }
 
 void infer_state(const Graph& graph, Node& node) {
   check_tensor(graph, node);
+  if (node.attributes.scattered) check_scattered(graph, node);
 }
 
 }  // namespace coconet::ir

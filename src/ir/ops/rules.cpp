@@ -43,6 +43,21 @@ bool number_fits(const Node& number, DType dtype) {
   }
 }
 
+namespace {
+
+/// A list of buffers has no rows: what reads one has its shape, or is a reduction of it.
+void require_unscattered(const Graph& graph, const Node& node, const Shape& result) {
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const Node& from = operand(graph, node, i);
+    if (!from.attributes.scattered || from.shape == result) continue;
+    fail(graph, node,
+         operand_text(graph, from) + ", scattered over buffers, and the result would be " +
+             to_string(result) + "; combine it with tensors of " + to_string(from.shape) + " only");
+  }
+}
+
+}  // namespace
+
 Shape broadcast_shapes(const Graph& graph, const Node& node) {
   Shape result;
   const Node* widest = nullptr;
@@ -67,6 +82,7 @@ Shape broadcast_shapes(const Graph& graph, const Node& node) {
     }
     if (widest == nullptr || shape.size() >= widest->shape.size()) widest = &from;
   }
+  require_unscattered(graph, node, result);
   return result;
 }
 
