@@ -23,6 +23,8 @@ namespace coconet {
 
 /// Extents of symbolic dimensions, by name.
 using Sizes = std::map<std::string, std::int64_t>;
+/// Lengths, in elements, of the buffers that scattered tensors lie in, by the dimension that they are scattered over.
+using ParameterLists = std::map<std::string, std::vector<std::int64_t>>;
 /// A run-time scalar, by name.
 using ScalarValue = std::pair<std::string_view, double>;
 
@@ -49,6 +51,8 @@ struct Report {
   std::vector<KernelReport> kernels;  ///< in execution order
   std::uint64_t runs = 0;             ///< steps run so far
   double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
+  std::uint64_t table_bytes =
+      0;  ///< of the tables that lead kernels to scattered tensors, on this rank
   CacheCounters cache;
   /// A table for people.
   [[nodiscard]] COCONET_API std::string str() const;
@@ -99,6 +103,32 @@ class COCONET_API Executable {
   void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
   /// Uses a Buffer of the world; every rank must bind its part of the same allocation.
   void bind(std::string_view name, const Buffer& buffer);
+
+  /// `buffer` for a scattered tensor: one span for each buffer of its list, each placed by itself.
+  template <class T>
+  std::vector<std::span<T>> buffers(std::string_view name) {
+    std::vector<std::span<T>> spans;
+    for (const Piece& piece : own_scattered(name, dtype_of<T>))
+      spans.emplace_back(static_cast<T*>(piece.data), piece.count);
+    return spans;
+  }
+  /// A buffer of a list: its memory and its elements.
+  struct Piece {
+    void* data = nullptr;
+    std::size_t count = 0;
+  };
+  std::vector<Piece> own_scattered(std::string_view name, DType dtype);
+  /// `bind` for a scattered tensor: the caller's memory for every buffer of its list, in order. Throws BackendError as
+  /// `bind` does, and when the number of buffers or a length is not that of the list.
+  template <class T>
+  void bind_scattered(std::string_view name, const std::vector<std::span<T>>& data) {
+    std::vector<Piece> pieces;
+    for (const std::span<T> one : data) pieces.push_back({one.data(), one.size()});
+    bind_scattered(name, dtype_of<T>, pieces);
+  }
+  void bind_scattered(std::string_view name, DType dtype, std::span<const Piece> pieces);
+  /// The same with Buffers of the world, which other ranks reach.
+  void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
 
   /// Copies the elements of `name` from `data` of the host, or of the GPU: into the memory bound to it, or else into the
   /// library's own. On a GPU it is done in order with the steps; `data` may change at once, unless it is pinned or the GPU's.
@@ -151,9 +181,11 @@ class COCONET_API Executable {
 };
 
 /// Collective: applies `schedule` to `program`, generates, compiles and loads its kernels, and allocates what
-/// they need. `sizes` must name every symbolic dimension that has no default. Throws ProgramError,
-/// ScheduleError, CompileError, or CommError when ranks compile different programs.
+/// they need. `sizes` must name every symbolic dimension that has no default, but for those that have one of `lists`,
+/// whose sum they are; a dimension over which tensors are scattered and that has no list is one buffer. Throws
+/// ProgramError, ScheduleError, CompileError, or CommError when ranks compile different programs.
 [[nodiscard]] COCONET_API Executable compile(const Program& program, const Schedule& schedule,
-                                             const World& world, const Sizes& sizes = {});
+                                             const World& world, const Sizes& sizes = {},
+                                             const ParameterLists& lists = {});
 
 }  // namespace coconet

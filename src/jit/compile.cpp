@@ -3,6 +3,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "ir/lists.h"
 #include "jit/cache/cache.h"
 #include "jit/config/log.h"
 #include "jit/executable_state.h"
@@ -36,6 +37,16 @@ std::string text_of(const std::map<std::string, std::int64_t>& sizes) {
   return text;
 }
 
+/// The lengths of all buffers.
+std::string text_of(const ir::Lists& lists) {
+  std::string text;
+  for (const auto& [name, lengths] : lists) {
+    text += (text.empty() ? "" : ", ") + name + ":";
+    for (const std::int64_t length : lengths) text += " " + std::to_string(length);
+  }
+  return text;
+}
+
 /// Knobs as text: those that are set, by their variables.
 std::string text_of(const Knobs& knobs) {
   std::string text;
@@ -54,18 +65,19 @@ std::string text_of(const Knobs& knobs) {
 
 /// Collective: throws on every rank when the ranks compile different things, naming those that differ from rank 0.
 void check_agreement(jit::Comm& comm, const Program& program, const Schedule& schedule,
-                     const std::map<std::string, std::int64_t>& sizes) {
+                     const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists) {
   if (comm.size() == 1) return;
   const std::string knobs = text_of(config().knobs);
-  const std::string all[] = {program.json(), schedule.json(), text_of(sizes), knobs};
+  const std::string buffers = text_of(lists);
+  const std::string all[] = {program.json(), schedule.json(), text_of(sizes), buffers, knobs};
   const char* const names[] = {"another program", "another schedule", "other sizes",
-                               "other knobs in its environment"};
+                               "other lists of buffers", "other knobs in its environment"};
   std::string steps;
   for (std::size_t step = 0; step < schedule.size(); ++step)
     steps += (step == 0 ? ": " : "; ") + schedule.step(step);
   const std::string shown[] = {"program '" + program.name() + "'",
                                "schedule '" + schedule.name() + "'" + steps,
-                               "sizes " + text_of(sizes), knobs};
+                               "sizes " + text_of(sizes), "lists of " + buffers, knobs};
   std::string digests;
   for (const std::string& part : all) digests += jit::sha256_hex(part);
   const std::vector<std::string> others = comm.all_gather(digests);
@@ -104,14 +116,17 @@ void log_lowering(const Schedule& schedule, const std::vector<Program>& programs
 }  // namespace
 
 Executable::State::State(World world_, const jit::Backend& backend_, Program program_,
-                         sched::Plan plan_, std::map<std::string, std::int64_t> sizes_)
+                         sched::Plan plan_, std::map<std::string, std::int64_t> sizes_,
+                         ir::Lists lists_)
     : world(std::move(world_)),
       backend(backend_),
       program(std::move(program_)),
       plan(std::move(plan_)),
       sizes(std::move(sizes_)),
+      lists(std::move(lists_)),
       gate(*world.comm(), backend, plan.graph.mesh),
-      tensors(*world.comm(), backend, plan, sizes),
+      tensors(*world.comm(), backend, plan, sizes, lists),
+      tables(backend, plan, lists, world.size()),
       numbers(plan.graph, sizes),
       host_queue_(jit::host_backend().make_queue()) {
   jit::Comm& comm = *world.comm();
@@ -120,7 +135,7 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
     if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
       steps.push_back({library->name,
                        "library",
-                       jit::LibraryCollective(backend, plan, *library, sizes, comm.rank()),
+                       jit::LibraryCollective(backend, plan, *library, sizes, lists, comm.rank()),
                        {}});
       if (!on_host) continue;
       auto& group = groups_[std::get<jit::LibraryCollective>(steps.back().work).axis()];
@@ -138,11 +153,12 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
     auto loaded = jit::obtain_kernel(comm, backend, text);
     const jit::Grid grid = jit::choose_grid(comm, backend, *loaded, text, plan, kernel, sizes);
     jit::KernelMemory memory(comm, backend, plan, kernel, grid, sizes);
-    steps.push_back({kernel.name,
-                     kernel.kind,
-                     jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), grid,
-                                       sizes, comm.rank(), steps.size(), std::move(memory), gate),
-                     {}});
+    steps.push_back(
+        {kernel.name,
+         kernel.kind,
+         jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), grid, sizes,
+                           comm.rank(), steps.size(), std::move(memory), gate, tables),
+         {}});
   }
   if (!on_host) {
     device = std::make_unique<jit::DeviceRun>(comm, backend, plan.graph.mesh, steps, tensors, gate);
@@ -150,24 +166,27 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
 }
 
 Executable compile(const Program& program, const Schedule& schedule, const World& world,
-                   const Sizes& sizes) {
+                   const Sizes& sizes, const ParameterLists& lists) {
   jit::Comm& comm = *world.comm();
   Sizes resolved;
+  ir::Lists resolved_lists;
   std::vector<Program> scheduled;
   sched::Plan plan;
   const jit::Backend* backend = nullptr;
   jit::together(comm, [&] {
     backend = &backend_of(comm);
     check_mesh(program, world);
-    resolved = ir::resolve_sizes(*program.graph(), sizes);
+    resolved = ir::resolve_sizes(*program.graph(), sizes, lists);
+    resolved_lists = ir::resolve_lists(*program.graph(), resolved, lists);
     scheduled = schedule.apply(program);
     scheduled.back() = sched::with_knobs(scheduled.back(), config().knobs);
     plan = sched::lower(*scheduled.back().graph());
     if (comm.rank() == 0) log_lowering(schedule, scheduled, plan);
   });
-  check_agreement(comm, program, schedule, resolved);
+  check_agreement(comm, program, schedule, resolved, resolved_lists);
   return Executable(std::make_unique<Executable::State>(world, *backend, scheduled.back(),
-                                                        std::move(plan), std::move(resolved)));
+                                                        std::move(plan), std::move(resolved),
+                                                        std::move(resolved_lists)));
 }
 
 }  // namespace coconet

@@ -60,6 +60,7 @@ void Executable::State::run(std::span<const ScalarValue> scalars) {
     failure = error.what();
   }
   enter(failure);
+  tables.refresh(tensors, queue());
   if (device) {
     device->run(numbers);
   } else {
@@ -196,6 +197,19 @@ void Executable::bind_read_only(std::string_view name, DType dtype, const void* 
 }
 void Executable::bind(std::string_view name, const Buffer& buffer) {
   state_->tensors.bind(name, buffer);
+}
+std::vector<Executable::Piece> Executable::own_scattered(std::string_view name, DType dtype) {
+  const std::vector<void*> places = state_->tensors.own_pieces(name, dtype);
+  const auto& pieces = state_->tensors[state_->tensors.find(name)].pieces;
+  std::vector<Piece> own;
+  for (std::size_t i = 0; i < places.size(); ++i) own.push_back({places[i], pieces[i].count});
+  return own;
+}
+void Executable::bind_scattered(std::string_view name, DType dtype, std::span<const Piece> pieces) {
+  state_->tensors.bind_pieces(name, dtype, pieces);
+}
+void Executable::bind_scattered(std::string_view name, std::span<const Buffer> buffers) {
+  state_->tensors.bind_pieces(name, buffers);
 }
 void Executable::write(std::string_view name, DType dtype, const void* from, std::size_t count) {
   state_->tensors.write(state_->queue(), name, dtype, from, count);

@@ -7,6 +7,7 @@
 
 #include "coconet/executable.h"
 #include "jit/backend/backend.h"
+#include "jit/bucket_table.h"
 #include "jit/device_run.h"
 #include "jit/gate.h"
 #include "jit/numbers.h"
@@ -20,7 +21,7 @@ namespace coconet {
 class Executable::State {
  public:
   State(World world, const jit::Backend& backend, Program program, sched::Plan plan,
-        std::map<std::string, std::int64_t> sizes);
+        std::map<std::string, std::int64_t> sizes, ir::Lists lists);
 
   void run(std::span<const ScalarValue> scalars);
   /// Waits for the runs so far; throws what went wrong in them.
@@ -34,8 +35,10 @@ class Executable::State {
   Program program;  ///< after its schedule
   sched::Plan plan;
   std::map<std::string, std::int64_t> sizes;
+  ir::Lists lists;
   jit::Gate gate;
   jit::Tensors tensors;
+  jit::BucketTables tables;
   jit::Numbers numbers;
 
   std::vector<jit::Step> steps;

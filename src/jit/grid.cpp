@@ -6,6 +6,7 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/extents.h"
+#include "jit/bucket_table.h"
 #include "jit/gate.h"
 #include "jit/launch.h"
 
@@ -24,6 +25,7 @@ std::int64_t useful_blocks(const KernelText& text, const sched::Plan& plan,
   const ir::Part part =
       ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), 0);
   if (!step.is_reduction()) {
+    if (text.by_bucket) return (part.count() + bucket_elements - 1) / bucket_elements;
     if (!text.linear && (step.in_place || !step.is_collective))
       return part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back();
     const auto of_block = static_cast<std::int64_t>(lanes_of(plan, step)) * threads;

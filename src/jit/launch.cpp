@@ -84,7 +84,8 @@ std::size_t lanes_of(const sched::Plan& plan, const sched::KernelStep& step) {
 KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
                            std::shared_ptr<const Kernel> kernel, const Grid& grid,
                            const std::map<std::string, std::int64_t>& sizes, int rank,
-                           std::size_t number, KernelMemory memory, Gate& gate)
+                           std::size_t number, KernelMemory memory, Gate& gate,
+                           BucketTables& tables)
     : text_(std::move(text)),
       kernel_(std::move(kernel)),
       grid_(grid),
@@ -119,12 +120,22 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
       words_.insert(words_.end(), words.begin(), words.end());
     };
     const auto dim = static_cast<std::size_t>(argument.dim);
+    const bool is_list =
+        argument.buffer >= 0 && plan.buffers[static_cast<std::size_t>(argument.buffer)].scattered;
     switch (argument.kind) {
       case KernelArgument::Kind::pointer:
+        if (is_list) {
+          append({tables.list_word(argument.buffer, rank)});
+          break;
+        }
         pointers_.push_back({words_.size(), argument.buffer, false});
         push(0);
         break;
       case KernelArgument::Kind::pointers:
+        if (is_list) {
+          for (const int peer : group_) append({tables.list_word(argument.buffer, peer)});
+          break;
+        }
         pointers_.push_back({words_.size(), argument.buffer, true});
         words_.resize(words_.size() + group_.size());
         break;
@@ -172,6 +183,10 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         first_chunk_at_ = words_.size() + group_.size();
         append(memory_.mail_words(group_));
         break;
+      case KernelArgument::Kind::buckets:
+        append(
+            tables.rows_words(domain.shape.front().name, part.begin.front(), part.extent.front()));
+        break;
     }
   }
   const auto bytes_of = [&](sched::BufferId id, bool on_all_ranks) {
@@ -189,7 +204,7 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
     const std::size_t size = size_of(plan.buffers[static_cast<std::size_t>(id)].dtype);
     const std::size_t alignment = std::min(widest_access, lanes * size);
     const bool repeats = in_rows_ && (seen.strides.empty() || seen.strides.back() == 0);
-    if (repeats || alignment == 0) return;
+    if (repeats || alignment == 0 || text_.by_bucket) return;
     accesses_.push_back({id, of_peers, alignment});
     std::uint64_t offsets = static_cast<std::uint64_t>(seen.offset);
     for (std::size_t d = 0; in_rows_ && d + 1 < seen.strides.size(); ++d) {
@@ -247,10 +262,11 @@ bool KernelLaunch::can_vectorize(const Tensors& tensors) const {
 }
 
 bool KernelLaunch::can_stream(const Tensors& tensors) const {
-  // Rows begin anywhere, and instrumented kernels keep to stores that a sanitizer sees.
+  // Rows begin anywhere, a kernel looks itself where buckets do, and instrumented kernels keep to stores that a sanitizer sees.
   if (in_rows_ || gathered_.empty() || !build_info::sanitize.empty()) return false;
   return std::all_of(gathered_.begin(), gathered_.end(), [&](const Gathered& store) {
     if (store.bytes < streaming_bytes) return false;
+    if (text_.by_bucket) return true;
     const std::vector<std::byte*>& peers = tensors[store.buffer].peers;
     return std::all_of(peers.begin(), peers.end(), [&](const std::byte* peer) {
       return (reinterpret_cast<std::uintptr_t>(peer) + store.offset_bytes) % widest_vector == 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jit/backend/backend.h"
+#include "jit/bucket_table.h"
 #include "jit/codegen/codegen.h"
 #include "jit/gate.h"
 #include "jit/kernel_memory.h"
@@ -26,7 +27,7 @@ class KernelLaunch {
   KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
                std::shared_ptr<const Kernel> kernel, const Grid& grid,
                const std::map<std::string, std::int64_t>& sizes, int rank, std::size_t number,
-               KernelMemory memory, Gate& gate);
+               KernelMemory memory, Gate& gate, BucketTables& tables);
 
   /// Fills the argument block for a run. Where the kernel is collective, all ranks along the axis must launch it then:
   /// check `gate.fault()` afterwards.

@@ -1,5 +1,5 @@
 // Library collectives of a plan: one call of the world's collective, with the packing that slices of an inner
-// dimension need.
+// dimension need. Of a scattered tensor it is one call for each buffer.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ namespace coconet::jit {
 class LibraryCollective {
  public:
   LibraryCollective(const Backend& backend, const sched::Plan& plan, const sched::LibraryStep& step,
-                    const std::map<std::string, std::int64_t>& sizes, int rank);
+                    const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists,
+                    int rank);
 
   /// Collective over the group along `axis()`.
   void run(Group& group, Queue& queue, const Tensors& tensors);
@@ -48,8 +49,18 @@ class LibraryCollective {
     std::size_t first = 0, rows = 0, run = 0, stride = 0;
     [[nodiscard]] std::size_t count() const { return rows * run; }
   };
-  /// What the collective reads and writes: the tensors, or packed copies.
-  [[nodiscard]] DeviceGroup::Operands operands(const Tensors& tensors) const;
+  /// What one call does: elements of one buffer on either side.
+  struct Call {
+    std::size_t in_piece = 0,
+                in_first = 0;  ///< which buffer of a scattered tensor, and its element
+    std::size_t out_piece = 0, out_first = 0;  ///< the same of the result
+    std::size_t count = 0;                     ///< elements, for the ops that slice nothing
+    std::vector<std::size_t> counts;           ///< by position in the group, for those that do
+  };
+  void find_calls(const sched::Plan& plan, const ir::Lists& lists, const ir::Extents& whole,
+                  int position);
+  /// What a call reads and writes: the tensors, or packed copies.
+  [[nodiscard]] DeviceGroup::Operands operands(const Tensors& tensors, const Call& call) const;
   /// Puts the blocks of what is read one after the other.
   void pack(Queue& queue, const Tensors& tensors);
   /// Takes the blocks of what was written apart, and clears what no rank wrote.
@@ -64,6 +75,7 @@ class LibraryCollective {
   sched::BufferId in_, out_;
   std::vector<Block> blocks_;  ///< by position in the group, for the ops that slice
   std::vector<std::size_t> counts_;
+  std::vector<Call> calls_;
   std::shared_ptr<Memory> packed_;  ///< null where the blocks follow each other in the whole
 };
 

@@ -27,6 +27,7 @@ Report Executable::State::report() {
   }
   report.runs = runs_;
   report.ms = device ? device->run_ms() : times_.median_ms();
+  report.table_bytes = tables.bytes();
   report.cache = jit::cache_counters();
   for (std::size_t index = 0; index < steps.size(); ++index) {
     const jit::Step& step = steps[index];
@@ -60,6 +61,10 @@ std::string Report::str() const {
   }
   text += format("%-24s %-12s %10.4f   median of %llu runs\n", "step", "", ms,
                  static_cast<unsigned long long>(runs));
+  if (table_bytes > 0) {
+    text += format("tables of scattered tensors: %llu bytes\n",
+                   static_cast<unsigned long long>(table_bytes));
+  }
   text += format("kernel cache: %llu in memory, %llu on disk, %llu from a peer, %llu compiled\n",
                  static_cast<unsigned long long>(cache.hit_memory),
                  static_cast<unsigned long long>(cache.hit_disk),

@@ -25,10 +25,19 @@ std::size_t stagger(std::size_t large) {
 }
 constexpr std::size_t large_tensor = std::size_t{1} << 15;
 
+/// Calls f(data, begin, length) with the memory of `tensor` and which of its bytes are there: all, or buffer by buffer.
+template <class F>
+void for_each_piece(const Tensors::Tensor& tensor, F f) {
+  const std::size_t size = size_of(tensor.buffer->dtype);
+  if (!tensor.buffer->scattered) f(tensor.data, std::size_t{0}, tensor.count * size);
+  for (const Tensors::Piece& piece : tensor.pieces)
+    f(piece.data, piece.begin * size, piece.count * size);
+}
+
 }  // namespace
 
 Tensors::Tensors(Comm& comm, const Backend& backend, const sched::Plan& plan,
-                 const std::map<std::string, std::int64_t>& sizes)
+                 const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists)
     : comm_(comm), backend_(backend), plan_(plan), of_tensors_(plan.buffers.size()) {
   std::size_t shared = 0;
   std::size_t own = 0;
@@ -48,6 +57,7 @@ Tensors::Tensors(Comm& comm, const Backend& backend, const sched::Plan& plan,
                          " on a rank, more than memory can hold; make its dimensions smaller");
     }
     tensor.bytes = padded(block * size_of(buffer.dtype));
+    if (buffer.scattered) cut(tensor, lists.at(buffer.shape.front().name));
     std::size_t& total = is_shared(buffer) ? shared : own;
     if (tensor.bytes >= large_tensor) total += stagger(large++);
     offsets_.push_back(total);
@@ -62,11 +72,27 @@ Tensors::Tensors(Comm& comm, const Backend& backend, const sched::Plan& plan,
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     Tensor& tensor = tensors_[i];
+    if (tensor.buffer->scattered) continue;  // which the application always binds
     if (private_ || is_shared(*tensor.buffer)) tensor.data = own_memory(i);
     if (!tensor.buffer->peer_access) continue;
     for (int rank = 0; rank < comm.size(); ++rank) {
       tensor.peers.push_back(shared_ ? shared_->base(rank) + offsets_[i] : nullptr);
     }
+  }
+}
+
+void Tensors::cut(Tensor& tensor, const std::vector<std::int64_t>& lengths) const {
+  std::size_t begin = 0;
+  tensor.bytes = 0;
+  for (const std::int64_t length : lengths) {
+    Piece piece;
+    piece.begin = begin;
+    piece.count = static_cast<std::size_t>(length);
+    piece.offset = tensor.bytes;
+    if (tensor.buffer->peer_access) piece.peers.resize(static_cast<std::size_t>(comm_.size()));
+    begin += piece.count;
+    tensor.bytes += padded(piece.count * size_of(tensor.buffer->dtype));
+    tensor.pieces.push_back(std::move(piece));
   }
 }
 
@@ -103,12 +129,41 @@ sched::BufferId Tensors::find(std::string_view name) const {
                      (near.empty() ? "it has " + all : "did you mean '" + near + "'?"));
 }
 
+void Tensors::require_dtype(const Tensor& tensor, DType dtype) const {
+  if (dtype == tensor.buffer->dtype) return;
+  throw BackendError(describe(tensor) + ", is bound to " + std::string(to_string(dtype)) +
+                     " data; give " + std::string(to_string(tensor.buffer->dtype)));
+}
+
+void Tensors::require_whole(const Tensor& tensor, const char* instead) const {
+  if (!tensor.buffer->scattered) return;
+  throw BackendError(describe(tensor) + ", is scattered over " +
+                     std::to_string(tensor.pieces.size()) +
+                     " buffers, not one; use Executable::" + instead);
+}
+
+void Tensors::require_memory(const Tensor& tensor, const void* data, std::size_t count) const {
+  const std::size_t size = size_of(tensor.buffer->dtype);
+  if (reinterpret_cast<std::uintptr_t>(data) % size != 0) {
+    throw BackendError(describe(tensor) + ", is bound to memory that is not aligned to its " +
+                       std::to_string(size) + "-byte elements");
+  }
+  if (data == nullptr && count > 0)
+    throw BackendError(describe(tensor) + ", is bound to a null pointer");
+  if (count > 0) backend_.require_reachable(data, describe(tensor));
+}
+
+void Tensors::require_unreached(const Tensor& tensor) const {
+  if (!tensor.buffer->peer_access || comm_.size() == 1) return;
+  throw BackendError(describe(tensor) +
+                     ", is reached by other ranks from inside a kernel, which the memory given " +
+                     "is not open to; bind a Buffer of World::allocate, or use Executable::" +
+                     (tensor.buffer->scattered ? "buffers" : "buffer"));
+}
+
 Tensors::Tensor& Tensors::checked(std::string_view name, DType dtype, std::size_t count) {
   Tensor& tensor = tensors_[static_cast<std::size_t>(find(name))];
-  if (dtype != tensor.buffer->dtype) {
-    throw BackendError(describe(tensor) + ", is bound to " + std::string(to_string(dtype)) +
-                       " data; give " + std::string(to_string(tensor.buffer->dtype)));
-  }
+  require_dtype(tensor, dtype);
   if (count != tensor.count) {
     throw BackendError(describe(tensor) + ", is bound to " + std::to_string(count) +
                        " elements; its layout is " +
@@ -126,6 +181,7 @@ void* Tensors::own(std::string_view name, DType dtype) {
                        std::string(to_string(tensors_[id].buffer->dtype)));
   }
   Tensor& tensor = tensors_[id];
+  require_whole(tensor, "buffers");
   tensor.data = own_memory(id);
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
     tensor.peers[rank] =
@@ -140,19 +196,9 @@ void* Tensors::own(std::string_view name, DType dtype) {
 
 void Tensors::bind(std::string_view name, DType dtype, void* data, std::size_t count) {
   Tensor& tensor = checked(name, dtype, count);
-  if (tensor.buffer->peer_access && comm_.size() > 1) {
-    throw BackendError(
-        describe(tensor) +
-        ", is reached by other ranks from inside a kernel, which the memory given " +
-        "is not open to; bind a Buffer of World::allocate, or use Executable::buffer");
-  }
-  if (reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) != 0) {
-    throw BackendError(describe(tensor) + ", is bound to memory that is not aligned to its " +
-                       std::to_string(size_of(dtype)) + "-byte elements");
-  }
-  if (data == nullptr && count > 0)
-    throw BackendError(describe(tensor) + ", is bound to a null pointer");
-  if (count > 0) backend_.require_reachable(data, describe(tensor));
+  require_whole(tensor, "bind_scattered");
+  require_unreached(tensor);
+  require_memory(tensor, data, count);
   tensor.data = static_cast<std::byte*>(data);
   for (std::byte*& peer : tensor.peers) peer = tensor.data;
   tensor.bound = true;
@@ -176,11 +222,12 @@ void Tensors::bind(std::string_view name, const Buffer& buffer) {
   if (!buffer.memory())
     throw BackendError("'" + std::string(name) + "' is bound to an empty Buffer; allocate one");
   Tensor& tensor = checked(name, buffer.dtype(), buffer.count());
+  require_whole(tensor, "bind_scattered");
   tensor.data = static_cast<std::byte*>(buffer.data());
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
     tensor.peers[rank] = buffer.memory()->base(static_cast<int>(rank));
   }
-  buffers_[find(name)] = buffer;
+  buffers_[find(name)] = {buffer};
   tensor.bound = true;
   tensor.read_only = false;
   ++version_;
@@ -192,11 +239,11 @@ void Tensors::complete() {
     const bool needed = tensor.buffer->role == sched::PlanBuffer::Role::input ||
                         tensor.buffer->role == sched::PlanBuffer::Role::state;
     if (needed && !tensor.bound) {
-      throw BackendError(describe(tensor) +
-                         ", has no memory; bind data to it, or fill Executable::buffer(\"" +
-                         tensor.buffer->name + "\")");
+      throw BackendError(
+          describe(tensor) + ", has no memory; bind data to it, or fill Executable::" +
+          (tensor.buffer->scattered ? "buffers" : "buffer") + "(\"" + tensor.buffer->name + "\")");
     }
-    if (tensor.data != nullptr) continue;
+    if (tensor.data != nullptr || tensor.buffer->scattered) continue;
     tensor.data = own_memory(id);
     std::fill(tensor.peers.begin(), tensor.peers.end(), tensor.data);
     ++version_;
@@ -209,14 +256,26 @@ void Tensors::write(Queue& queue, std::string_view name, DType dtype, const void
   if (tensor.read_only) {
     throw BackendError(describe(tensor) + ", is bound to constant memory, which cannot be written");
   }
-  if (!tensor.bound) (void)own(name, dtype);
-  queue.copy(tensor.data, from, count * size_of(dtype));
+  if (tensor.buffer->scattered) {
+    if (!tensor.bound) (void)own_pieces(name, dtype);
+  } else if (!tensor.bound) {
+    (void)own(name, dtype);
+  }
+  for_each_piece(tensor, [&](std::byte* data, std::size_t begin, std::size_t length) {
+    queue.copy(data, static_cast<const std::byte*>(from) + begin, length);
+  });
 }
 
 void Tensors::read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count) {
   const Tensor& tensor = checked(name, dtype, count);
-  if (tensor.data == nullptr) (void)own(name, dtype);
-  queue.copy(to, tensor.data, count * size_of(dtype));
+  if (tensor.buffer->scattered) {
+    if (!tensor.bound) (void)own_pieces(name, dtype);
+  } else if (tensor.data == nullptr) {
+    (void)own(name, dtype);
+  }
+  for_each_piece(tensor, [&](std::byte* data, std::size_t begin, std::size_t length) {
+    queue.copy(static_cast<std::byte*>(to) + begin, data, length);
+  });
 }
 
 }  // namespace coconet::jit

@@ -51,6 +51,7 @@ class Lowering {
   BufferId add_buffer(const std::string& name, PlanBuffer::Role role, ValueId value) {
     const Node& node = graph().at(value);
     plan_.buffers.push_back({name, role, node.dtype, node.shape, node.layout});
+    plan_.buffers.back().scattered = node.attributes.scattered;
     const auto buffer = static_cast<BufferId>(plan_.buffers.size()) - 1;
     if (role != PlanBuffer::Role::temporary) plan_.named[name] = buffer;
     return buffer;
@@ -126,7 +127,22 @@ class Lowering {
     }
     divide_into_phases(plan_, buffer_of_, group.values, step);
     if (step.in_place) open_to_peers(step);
+    if (step.is_collective && !step.in_place) refuse_scattered(step);
     return step;
+  }
+
+  /// A chunk in a mailbox is a range of elements, which may lie in several buffers.
+  void refuse_scattered(const KernelStep& step) const {
+    const auto refuse = [&](const auto& access) {
+      const PlanBuffer& buffer = plan_.buffers[static_cast<std::size_t>(access.buffer)];
+      if (!buffer.scattered) return;
+      throw ScheduleError("kernel '" + step.name + "' exchanges chunks through mailboxes, but '" +
+                          buffer.name +
+                          "' is scattered over buffers; such kernels work in place, with the "
+                          "algorithm direct and the protocol simple");
+    };
+    for (const auto& load : step.loads()) refuse(load);
+    for (const auto& store : step.stores()) refuse(store);
   }
 
   void reduction_step(const Group& group, KernelStep& step) {

@@ -25,6 +25,7 @@ struct PlanBuffer {
   ir::Placements layout;
   bool peer_access = false;    ///< other ranks read or write it from inside a kernel
   bool in_collective = false;  ///< of a library collective, which is quicker where ranks reach it
+  bool scattered = false;      ///< over a list of buffers, which `shape` has one after the other
 };
 
 /// One generated kernel.

@@ -100,7 +100,7 @@ std::string print(const Plan& plan) {
     text += "  " + pad(buffer.name, names) + "  " +
             pad(std::string(to_string(buffer.dtype)) + ir::to_string(buffer.shape), types) + "  " +
             pad(ir::to_string(buffer.layout, plan.graph.mesh), 10) + "  " +
-            std::string(role_name(buffer.role)) +
+            (buffer.scattered ? "scattered " : "") + std::string(role_name(buffer.role)) +
             (buffer.peer_access ? ", reached by other ranks" : "") + "\n";
   }
   text += "steps\n";

@@ -15,7 +15,7 @@ namespace coconet::jit {
 /// One field of a kernel's argument block. Every field is one or more 8-byte words, in order.
 struct KernelArgument {
   enum class Kind : std::uint8_t {
-    pointer,   ///< `buffer` on this rank
+    pointer,  ///< `buffer` on this rank; where it is scattered, a list with one for each of its buffers
     pointers,  ///< `buffer` on every rank of the axis: one word each
     offset,  ///< elements from the start of `buffer`'s part, or of the whole of `value` where there is no
              ///< buffer, to the first element of the kernel's domain
@@ -30,7 +30,8 @@ struct KernelArgument {
     sync,     ///< the prelude's Sync<ranks>: ranks + 7 words
     totals,   ///< the prelude's Totals<ranks, reductions>: ranks + 1 words
     slices,   ///< the prelude's Slices: 5 words
-    mail      ///< the prelude's Mail<ranks>: ranks + 4 words
+    mail,     ///< the prelude's Mail<ranks>: ranks + 4 words
+    buckets   ///< the prelude's Buckets of the domain: 2 words
   };
   Kind kind = Kind::pointer;
   std::string name;  ///< the field's name in the text
@@ -50,6 +51,7 @@ struct KernelText {
   int barriers = 0;  ///< epochs of `Sync` that a launch uses
   bool linear =
       true;  ///< all tensors lie in memory as the domain does; else the kernel goes row by row
+  bool by_bucket = false;  ///< some tensors are scattered, and the kernel goes bucket by bucket
 };
 
 /// Generates the text of `step`. Throws ScheduleError for knobs that name no algorithm or protocol.

@@ -34,7 +34,11 @@ KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& ste
       ranks_(step.is_collective ? plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size
                                 : 1),
       users_(plan.graph.users()),
-      names_{step.name + "_kernel", step.name + "_kernel_block"} {}
+      names_{step.name + "_kernel", step.name + "_kernel_block"} {
+  const auto is_scattered = [&](const auto& access) { return buffer(access.buffer).scattered; };
+  by_bucket_ = std::any_of(loads_.begin(), loads_.end(), is_scattered) ||
+               std::any_of(stores_.begin(), stores_.end(), is_scattered);
+}
 
 std::string KernelWriter::unique(std::string_view text) {
   const std::string stem = identifier(text);
@@ -63,11 +67,32 @@ std::string KernelWriter::argument(KernelArgument wanted) {
 }
 
 std::string KernelWriter::pointer(BufferId id) {
-  return argument({KernelArgument::Kind::pointer, buffer(id).name + "_data", id, -1, 0});
+  const std::string data = buffer(id).name + "_data";
+  if (!buffer(id).scattered) return argument({KernelArgument::Kind::pointer, data, id, -1, 0});
+  const std::string all =
+      argument({KernelArgument::Kind::pointer, buffer(id).name + "_buffers", id, -1, 0});
+  std::string& variable = in_bucket_[{id, false}];
+  if (variable.empty()) variable = unique(data);
+  bucket_variables_[variable] = std::string(storage_type(buffer(id).dtype)) + "* const " +
+                                variable + " = " + all + "[bucket.buffer];";
+  return variable;
 }
 
 std::string KernelWriter::pointers(BufferId id) {
-  return argument({KernelArgument::Kind::pointers, buffer(id).name + "_ranks", id, -1, 0});
+  const std::string all =
+      argument({KernelArgument::Kind::pointers, buffer(id).name + "_ranks", id, -1, 0});
+  if (!buffer(id).scattered) return all;
+  std::string& variable = in_bucket_[{id, true}];
+  if (variable.empty()) variable = unique(buffer(id).name + "_of_ranks");
+  bucket_variables_[variable] = "const auto " + variable + " = in_bucket(" + all + ", bucket);";
+  return variable + ".rank";
+}
+
+std::string KernelWriter::bucket_variables(const std::string& indent) {
+  std::string text;
+  for (const auto& [variable, definition] : bucket_variables_) text += indent + definition + "\n";
+  bucket_variables_.clear();
+  return text;
 }
 
 bool KernelWriter::is_linear(const Shape& shape, const ir::Placements& layout) const {
@@ -89,10 +114,9 @@ bool KernelWriter::all_linear() const {
   const auto all_of = [&](const auto& accesses) {
     return std::all_of(accesses.begin(), accesses.end(), linear);
   };
-  return std::all_of(step_.phases.begin(), step_.phases.end(),
-                     [&](const auto& phase) {
-                       return all_of(phase.loads) && all_of(phase.stores);
-                     }) &&
+  return std::all_of(
+             step_.phases.begin(), step_.phases.end(),
+             [&](const auto& phase) { return all_of(phase.loads) && all_of(phase.stores); }) &&
          members_linear();
 }
 
@@ -325,7 +349,10 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
       comment("kernel " + step_.name + " of program " + graph().name + mesh) + "\n";
   source += "struct Args {\n";
   for (const KernelArgument& argument : arguments_) {
-    const auto element = [&] { return std::string(storage_type(buffer(argument.buffer).dtype)); };
+    const auto element = [&] {
+      const sched::PlanBuffer& of = buffer(argument.buffer);
+      return std::string(storage_type(of.dtype)) + (of.scattered ? "* const" : "");
+    };
     switch (argument.kind) {
       case KernelArgument::Kind::pointer:
         source += "  " + element() + "* " + argument.name + ";";
@@ -349,6 +376,9 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
       case KernelArgument::Kind::slices:
         source += "  Slices " + argument.name + ";";
         break;
+      case KernelArgument::Kind::buckets:
+        source += "  Buckets " + argument.name + ";";
+        break;
       case KernelArgument::Kind::mail:
         source += "  Mail<" + std::to_string(ranks_) + "> " + argument.name + ";";
         break;
@@ -360,6 +390,7 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
   }
   source += "};\n\n" + body + "KERNEL_ENTRY(" + entry() + ")\n";
   if (!indexed_members().empty()) headers.emplace_back("philox.h");
+  if (by_bucket_) headers.emplace_back("buckets.h");
   const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
   return {step_.name,
           entry(),
@@ -367,7 +398,8 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
           std::move(headers),
           arguments_,
           barriers,
-          step_.is_reduction() || all_linear()};
+          step_.is_reduction() || all_linear(),
+          by_bucket_};
 }
 
 }  // namespace coconet::jit

@@ -30,8 +30,17 @@ class KernelWriter {
   std::string variable(ir::ValueId value);
   /// "a.name" of the argument, declared at its first use.
   std::string argument(KernelArgument argument);
+  /// A tensor's data on this rank, on every rank; of a scattered one where the bucket is, by a variable that
+  /// `bucket_variables` defines.
   std::string pointer(sched::BufferId id);
   std::string pointers(sched::BufferId id);
+
+  /// Whether some tensor of the kernel is scattered.
+  [[nodiscard]] bool by_bucket() const { return by_bucket_; }
+  /// "a.buckets"
+  std::string buckets() { return argument({KernelArgument::Kind::buckets, "buckets", -1, -1, 0}); }
+  /// Definitions of the variables asked for since the last call, each line starting with `indent`.
+  std::string bucket_variables(const std::string& indent);
 
   /// The element index into a buffer at linear domain index `i`; needs `is_linear`.
   std::string linear_index(sched::BufferId id);
@@ -105,6 +114,10 @@ class KernelWriter {
   std::set<ir::ValueId> defined_;
   std::vector<KernelArgument> arguments_;
   std::map<std::string, std::string> numbers_;  ///< variable -> its initialiser
+  bool by_bucket_ = false;
+  std::map<std::pair<sched::BufferId, bool>, std::string>
+      in_bucket_;                                        ///< of all ranks or not -> variable
+  std::map<std::string, std::string> bucket_variables_;  ///< variable -> its definition
 };
 
 /// The kinds of kernels.

@@ -1,7 +1,8 @@
 // Kernels that stream over a domain: computation, alone or inside a collective, in one phase or several.
 //
 // When all tensors lie in memory like the domain, one loop runs over linear indices. Else (broadcasting, slices of
-// an inner dimension) a loop runs over rows, and inside a row every tensor moves by one element or none.
+// an inner dimension) a loop runs over rows, and inside a row every tensor moves by one element or none. Where tensors are
+// scattered, a loop runs over buckets, and what is inside is the loop over linear indices.
 //
 // A collective works in place, where each rank reads its slice from all ranks' tensors and writes results to all of them
 // between two barriers; or ranks exchange chunks through mailboxes, and the loop's body is what the owner of a slice does
@@ -32,7 +33,8 @@ class PointwiseKernel {
 
   KernelText write() {
     if (step_.is_collective) sync_ = writer_.argument({Kind::sync, "sync", -1, -1, 0});
-    count_ = linear_ ? writer_.argument({Kind::count, "count", -1, -1, 0}) : last_extent();
+    if (!writer_.by_bucket())
+      count_ = linear_ ? writer_.argument({Kind::count, "count", -1, -1, 0}) : last_extent();
     mode_ = writer_.argument({Kind::mode, "mode", -1, -1, 0});
     if (!step_.reductions().empty())
       totals_ = writer_.argument({Kind::totals, "totals", -1, -1, 0});
@@ -210,6 +212,7 @@ class PointwiseKernel {
   }
 
   std::string write_loop(const sched::KernelStep::Phase& phase) {
+    if (writer_.by_bucket()) return write_bucket_loop(phase);
     const std::string indent = linear_ ? "    " : "      ";
     const Body body = write_body(phase, indent);
     const std::string inside = body.loads + body.lanes + body.stores;
@@ -219,6 +222,37 @@ class PointwiseKernel {
     }
     return write_row_loop() + "    for_each<W>(alone(block), " + count_ + ", " + mode_ +
            ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + inside + "    });\n  }\n";
+  }
+
+  /// One dimension has one row, whose start all operands but the scattered ones know before the loop.
+  std::string write_bucket_loop(const sched::KernelStep::Phase& phase) {
+    const Body body = write_body(phase, "      ");
+    const std::string fits = write_fits(phase, "    ");
+    const std::string variables = writer_.bucket_variables("    ");
+    return row_starts_ + "  for_each_bucket(block, " + writer_.buckets() +
+           ", [&](const Bucket& bucket) {\n" + variables + fits +
+           "    for_each_of<W>(alone(block), i, i + bucket.length, bucket_mode,\n" +
+           "        [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + body.loads +
+           body.lanes + body.stores + "    });\n  });\n  order_streams(" + mode_ + ");\n";
+  }
+
+  /// Statements that find the mode of a bucket, whose elements begin anywhere in a vector.
+  std::string write_fits(const sched::KernelStep::Phase& phase, const std::string& indent) {
+    std::string text = indent + "const index_t i = bucket.begin;\n" + indent +
+                       "u64 bucket_mode = " + mode_ + ";\n";
+    std::set<std::pair<BufferId, bool>> looked_at;
+    const auto fit = [&](BufferId buffer, bool of_ranks) {
+      if (!linear_ && repeats(writer_.buffer(buffer).shape)) return;
+      if (!looked_at.emplace(buffer, of_ranks).second) return;
+      const std::string data = of_ranks ? "data" : writer_.pointer(buffer);
+      text += indent;
+      if (of_ranks) text += "for (const auto* data : " + writer_.pointers(buffer) + ") ";
+      text += std::string("bucket_mode = fit<W>(bucket_mode, VECTORIZE") +
+              (of_ranks ? " | STREAMING" : "") + ", " + data + " + " + index(buffer) + ");\n";
+    };
+    for (const auto& load : phase.loads) fit(load.buffer, load.combined && step_.in_place);
+    for (const auto& store : phase.stores) fit(store.buffer, store.spread && step_.in_place);
+    return text;
   }
 
   std::string write_exchange(const sched::KernelStep::Phase& phase,

@@ -38,9 +38,20 @@ class ReductionKernel {
     body += "  for (index_t o = block.index; o < " + outputs + "; o += block.count) {\n" + kept;
     body += "    " + writer_.label(reduced_) + "\n";
     const std::string total = writer_.variable(reduced_);
-    body += "    const auto " + total + " = " + type + "(block_reduce<" + combined + ", " +
-            accumulated + ">(block, " + inner + ", [&](index_t j) -> " + type + " {\n" + element +
-            "    }));\n";
+    const std::string reduce = "block_reduce<" + combined + ", " + accumulated + ">(block, ";
+    if (writer_.by_bucket()) {
+      const std::string sum = writer_.unique(total + "_total");
+      body += "    auto " + sum + " = " + combined + "::identity<" + accumulated + ">();\n";
+      body += "    for_each_bucket(alone(block), " + writer_.buckets() +
+              ", [&](const Bucket& bucket) {\n" + writer_.bucket_variables("      ") + "      " +
+              sum + " = " + combined + "::apply(" + sum + ", " + reduce +
+              "bucket.length, [&](index_t l) -> " + type +
+              " {\n      const index_t j = bucket.begin + l;\n" + element + "    }));\n    });\n";
+      body += "    const auto " + total + " = " + type + "(" + sum + ");\n";
+    } else {
+      body += "    const auto " + total + " = " + type + "(" + reduce + inner +
+              ", [&](index_t j) -> " + type + " {\n" + element + "    }));\n";
+    }
     for (const auto& store : phase_.stores) {
       body += "    if (is_leader(block)) " + writer_.pointer(store.buffer) +
               "[o] = " + writer_.stored(total, reduction_.dtype) + ";\n";

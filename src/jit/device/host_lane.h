@@ -53,21 +53,33 @@ DEVICE void stream(T* to, const vec<N, T>& value) {
   store<N>(to, value);
 }
 
-/// Calls f(width<W>, i) for this block's whole vectors of [0, count) and f(width<1>, i) for what is left over.
+/// Puts streaming stores before what comes after, which a release store does not.
+DEVICE void order_streams(u64 mode) {
+#if defined(__x86_64__)
+  if (mode & STREAMING) __builtin_ia32_sfence();
+#endif
+}
+
+/// Calls f(width<W>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over. `order_streams` must
+/// follow.
+template <int W, class F>
+DEVICE void for_each_of(const Block&, index_t begin, index_t end, u64 mode, F f) {
+  index_t i = begin;
+  if (mode & STREAMING) {
+    for (; i + W <= end; i += W) f(width<W, true>{}, i);
+  }
+  for (; i + W <= end; i += W) f(width<W, false>{}, i);
+  for (; i < end; ++i) f(width<1, false>{}, i);
+}
+
+/// The same for this block's share of [0, count), streaming stores put before what comes after.
 template <int W, class F>
 DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
   const index_t chunk = (count / W + block.count - 1) / block.count * W;
   const index_t begin = chunk * block.index < count ? chunk * block.index : count;
   const index_t end = block.index + 1 == block.count || begin + chunk > count ? count : begin + chunk;
-  index_t i = begin;
-  if (mode & STREAMING) {
-    for (; i + W <= end; i += W) f(width<W, true>{}, i);
-#if defined(__x86_64__)
-    __builtin_ia32_sfence();  // a release store does not order streaming stores before it
-#endif
-  }
-  for (; i + W <= end; i += W) f(width<W, false>{}, i);
-  for (; i < end; ++i) f(width<1, false>{}, i);
+  for_each_of<W>(block, begin, end, mode, f);
+  order_streams(mode);
 }
 
 /// Calls f(i) for [0, count), shared out among the lanes of the block.

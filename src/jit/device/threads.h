@@ -9,15 +9,24 @@ DEVICE void stream(T* to, const vec<N, T>& value) {
   store<N>(to, value);
 }
 
-/// Calls f(width<W>, i) for whole vectors of [0, count) and f(width<1>, i) for what is left over, strided over
+/// Stores are in order as they are.
+DEVICE void order_streams(u64) {}
+
+/// Calls f(width<W>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over, strided over
 /// the grid.
 template <int W, class F>
-DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
-  const index_t bulk = mode & VECTORIZE ? count / W * W : 0;
+DEVICE void for_each_of(const Block& block, index_t begin, index_t end, u64 mode, F f) {
+  const index_t bulk = mode & VECTORIZE ? begin + (end - begin) / W * W : begin;
   const index_t first = block.index * block.threads + block.thread;
   const index_t step = block.count * block.threads;
-  for (index_t i = first * W; i < bulk; i += step * W) f(width<W, false>{}, i);
-  for (index_t i = bulk + first; i < count; i += step) f(width<1, false>{}, i);
+  for (index_t i = begin + first * W; i < bulk; i += step * W) f(width<W, false>{}, i);
+  for (index_t i = bulk + first; i < end; i += step) f(width<1, false>{}, i);
+}
+
+/// The same for [0, count).
+template <int W, class F>
+DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
+  for_each_of<W>(block, 0, count, mode, f);
 }
 
 /// Calls f(i) for [0, count), strided over the threads of the block.

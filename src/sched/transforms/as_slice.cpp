@@ -72,6 +72,7 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
     if (id == state) {
       ir::Node node = graph.at(id);
       node.layout[axis] = graph.at(slice).layout[axis];
+      node.attributes.scattered = false;  // a slice is one buffer of its own
       rewriter.set(id, rewriter.add(std::move(node)));
     } else if (id == update) {
       ir::Node node = graph.at(id);
