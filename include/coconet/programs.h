@@ -2,6 +2,7 @@
 // blocks of model- and pipeline-parallel transformers.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,12 @@ struct Precision {
 /// Mixed precision (Micikevicius et al., 2018): `model` is f16 or bf16. Throws ProgramError for another dtype.
 [[nodiscard]] COCONET_API Precision mixed(DType model);
 
+/// Where the parameters of a model, and their gradients, lie.
+enum class Storage : std::uint8_t {
+  whole,  ///< in one buffer each
+  scattered  ///< in a list of buffers, as a framework allocates them: compile with a ParameterLists for `n`
+};
+
 // Every optimizer has an input `g` [n] (local: this rank's gradient, averaged over the mesh axis "world"), a state
 // `w` [n] (replicated: the parameters) and a scalar `lr`. `n` defaults to 2^20. Schedules: unfused, sliced
 // and fused.
@@ -34,13 +41,17 @@ struct Precision {
 // the optimizer updates, of which `w` is the rounded copy that the model computes with. The application sets `master`
 // to the values of `w` before the first step. Gradients are averaged in the model's dtype, as they move between
 // ranks, and widened; moments are f32. The program is called `adam_mixed`.
+//
+// With Storage::scattered, `g` and `w` are scattered over the buffers of the dimension `n`. What the optimizer keeps
+// beside them, moments and `master`, are single tensors [n] in the order of the list, of which a rank holds its slice under
+// the schedules that keep them sliced. The program is called `adam_scattered`; the schedules are the same.
 
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
 struct SgdOptions {
   double weight_decay = 0;
 };
 [[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, Precision precision = DType::f32,
-                                      SgdOptions options = {});
+                                      SgdOptions options = {}, Storage storage = Storage::whole);
 
 /// torch.optim.SGD(momentum=...): a further state `m` [n], zero before the first step.
 struct MomentumSgdOptions {
@@ -50,7 +61,8 @@ struct MomentumSgdOptions {
   bool nesterov = false;
 };
 [[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, Precision precision = DType::f32,
-                                               MomentumSgdOptions options = {});
+                                               MomentumSgdOptions options = {},
+                                               Storage storage = Storage::whole);
 
 /// torch.optim.Adam: states `m` and `v` [n], scalar `t` (the step number, from 1). Kingma & Ba, 2015.
 struct AdamOptions {
@@ -60,7 +72,7 @@ struct AdamOptions {
   double weight_decay = 0;
 };
 [[nodiscard]] COCONET_API Program adam(const Mesh& mesh, Precision precision = DType::f32,
-                                       AdamOptions options = {});
+                                       AdamOptions options = {}, Storage storage = Storage::whole);
 
 /// torch.optim.AdamW: like adam with decoupled weight decay. Loshchilov & Hutter, 2019.
 struct AdamWOptions {
@@ -70,9 +82,11 @@ struct AdamWOptions {
   double weight_decay = 0.01;
 };
 [[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, Precision precision = DType::f32,
-                                        AdamWOptions options = {});
+                                        AdamWOptions options = {},
+                                        Storage storage = Storage::whole);
 
-/// LAMB, of one tensor: states and scalars as adam. With Adam's bias-corrected moments and
+/// LAMB, of one tensor, which is all parameters where they are scattered: norms are of the whole, not of each buffer.
+/// States and scalars as adam. With Adam's bias-corrected moments and
 ///   u = m / (sqrt(v) + eps) + weight_decay * w,   w -= lr * |w| / |u| * u
 /// where a ratio with a norm of zero is 1. You et al., 2020, algorithm 2, whose function of |w| is the identity. Norms
 /// are computed in f32 at least.
@@ -83,7 +97,7 @@ struct LambOptions {
   double weight_decay = 0.01;
 };
 [[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
-                                       LambOptions options = {});
+                                       LambOptions options = {}, Storage storage = Storage::whole);
 
 // The blocks of a transformer whose layers are divided over the ranks of the mesh axis "tp", or of the only axis
 // (Megatron-LM, Shoeybi et al., 2019): out = dropout(all_reduce(y) + b) + r, where `y` is what a rank has of the layer's
@@ -116,6 +130,8 @@ struct Shipped {
   std::vector<std::string_view> schedules;
   std::vector<DType> dtypes;  ///< that `build` takes for the model, the usual one first
   Program (*build)(const Mesh& mesh, DType dtype);
+  Program (*scattered)(const Mesh& mesh, DType dtype) =
+      nullptr;     ///< the same with Storage::scattered, of an optimizer
   int stages = 1;  ///< of a pipeline, each of as many ranks
 
   [[nodiscard]] bool runs_on(int ranks) const { return ranks >= 1 && ranks % stages == 0; }

@@ -270,7 +270,11 @@ void fill(Executable& step, const ir::Graph& graph, ir::ValueId id, const Resolv
   std::vector<std::byte> elements(data.size() * size_of(node.dtype));
   for (std::size_t i = 0; i < data.size(); ++i)
     store_element(node.dtype, elements.data(), i, data[i]);
-  (void)step.own(node.name, node.dtype);
+  if (node.attributes.scattered) {
+    (void)step.own_scattered(node.name, node.dtype);
+  } else {
+    (void)step.own(node.name, node.dtype);
+  }
   step.write(node.name, node.dtype, elements.data(), data.size());
 }
 
@@ -392,7 +396,10 @@ CheckResult compare(Executable& step, const Program& program, const World& world
 
 CheckResult run_check(const Program& program, const Schedule& schedule, const World& world,
                       const Sizes& sizes, const CheckOptions& options) {
-  Executable step = compile(program, schedule, world, sizes);
+  const ir::Graph& graph = *program.graph();
+  const ParameterLists lists =
+      options.lists.empty() ? test_lists(graph, ir::resolve_sizes(graph, sizes)) : options.lists;
+  Executable step = compile(program, schedule, world, sizes, lists);
   drive(step, world, sizes, options.drive);
   return compare(step, program, world, sizes, options);
 }

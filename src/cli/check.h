@@ -24,6 +24,8 @@ struct DriveOptions {
 
 struct CheckOptions {
   DriveOptions drive;
+  ParameterLists
+      lists;  ///< `run_check`: of scattered tensors, with the extents that `sizes` gives; default `test_lists`
   std::optional<double>
       tolerance;  ///< largest relative error of floats; default `default_tolerance`
 };

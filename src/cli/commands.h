@@ -30,6 +30,7 @@ struct Subject {
   std::string schedule;        ///< a shipped short name or a JSON file; empty: none
   std::optional<DType> dtype;  ///< shipped programs only; f32 when not given
   Sizes sizes;                 ///< --set
+  bool scattered = false;      ///< the shipped program with its parameters over a list of buffers
 };
 
 struct RunOptions {
@@ -40,6 +41,8 @@ struct RunOptions {
   std::string json;   ///< file to write, or empty
   std::string world;  ///< "mpi", "self", "local:N", or empty: what this process was started as
   std::map<std::string, double> scalars;  ///< --scalar
+  ParameterLists
+      lists;  ///< --list; dimensions without one that need one get a list that is made up
 };
 
 struct ExplainOptions {

@@ -9,6 +9,7 @@
 
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "ir/lists.h"
 #include "ir/reference/reference.h"
 
 namespace coconet::cli {
@@ -35,5 +36,10 @@ void for_each_stretch(const ir::Part& part, const ir::Extents& global,
 [[nodiscard]] ir::Data test_data(const ir::Graph& graph, ir::ValueId id,
                                  const std::map<std::string, std::int64_t>& sizes, int rank,
                                  std::uint64_t seed, std::uint64_t iteration);
+
+/// Lists of buffers for the dimensions over which `graph` has scattered tensors, as uneven as those of a model: each
+/// buffer a third of what is left of the extent, down to 1.
+[[nodiscard]] ir::Lists test_lists(const ir::Graph& graph,
+                                   const std::map<std::string, std::int64_t>& sizes);
 
 }  // namespace coconet::cli

@@ -26,6 +26,7 @@ constexpr const char* run_examples = R"(Examples:
   mpirun -n 2 coconet run adam --schedule fused --set n=2^24
   mpirun -n 4 coconet run adamw --schedule sliced --dtype bf16 --check
   coconet run adam --schedule fused --world local:3 --check --json result.json
+  mpirun -n 2 coconet run lamb --scattered --list n=768,1,4099,2^20 --schedule fused --check
   mpirun -n 8 coconet run program.json --schedule schedule.json --scalar lr=1e-3
 
 The data are made up, the same on every run. --check compares every state and output on every rank with a naive
@@ -49,6 +50,7 @@ Lines that begin with + or - were added or removed by the step.)";
 struct Raw {
   std::vector<std::string> sizes;
   std::vector<std::string> scalars;
+  std::vector<std::string> lists;
   std::string dtype;
 };
 
@@ -71,6 +73,8 @@ void add_subject(CLI::App& command, Subject& subject, Raw& raw) {
       ->type_name("NAME|FILE");
   repeated(command, "--set", raw.sizes,
            "Extent of a dimension, such as n=4099 or n=2^20; may be repeated");
+  command.add_flag("--scattered", subject.scattered,
+                   "A program that ships, with its parameters over a list of buffers");
   command
       .add_option("--dtype", raw.dtype,
                   "Element type of a program that ships: f32 (default), f64, f16 or bf16")
@@ -131,6 +135,10 @@ int command(int argc, char** argv) {
            "Value of a run-time scalar; default lr=0.01, t=the step number, others 0.5; may be "
            "repeated");
 
+  repeated(run_command, "--list", raw.lists,
+           "Lengths of the buffers of a dimension, such as n=768,1,2^20; may be repeated; default: "
+           "uneven ones");
+
   ExplainOptions explain_options;
   CLI::App& explain_command =
       *app.add_subcommand("explain", "Show what a schedule makes of a program");
@@ -190,6 +198,11 @@ int command(int argc, char** argv) {
   if (run_command) {
     read_subject(raw, run_options.subject);
     for (const std::string& text : raw.scalars) run_options.scalars.insert(parse_scalar(text));
+    for (const std::string& text : raw.lists) {
+      const auto [name, lengths] = parse_list(text);
+      if (!run_options.lists.emplace(name, lengths).second)
+        throw UsageError("--list gives the dimension '" + name + "' twice.");
+    }
     return run(run_options);
   }
   if (explain_command) {

@@ -13,6 +13,7 @@
 
 #include "cli/check.h"
 #include "cli/commands.h"
+#include "cli/data.h"
 #include "cli/launch.h"
 #include "cli/subject.h"
 #include "coconet/error.h"
@@ -91,6 +92,7 @@ nlohmann::json as_json(const RunOptions& options, const Found& found, const Worl
                          {"ms_median", outcome.ms_median},
                          {"max_rel_error", nullptr},
                          {"bit_identical", nullptr},
+                         {"table_bytes", outcome.report.table_bytes},
                          {"cache",
                           {{"hit_memory", cache.hit_memory},
                            {"hit_disk", cache.hit_disk},
@@ -146,10 +148,13 @@ int run_on(const World& world, const RunOptions& options, const Found& found) {
   Outcome outcome;
   outcome.timed = options.iterations.value_or(options.check ? 3 : 20);
   std::optional<Program> written;
+  ParameterLists lists;
   jit::together(*world.comm(), [&] {  // mpirun may give each rank a command line of its own
     written = found.program(world.size());
     require_scalars(*written->graph(), options.scalars);
-    outcome.sizes = ir::resolve_sizes(*written->graph(), options.subject.sizes);
+    outcome.sizes = ir::resolve_sizes(*written->graph(), options.subject.sizes, options.lists);
+    lists = test_lists(*written->graph(), outcome.sizes);
+    for (const auto& [name, lengths] : options.lists) lists[name] = lengths;
     outcome.dtype = dtype_of_program(*written->graph());
   });
   const Program& program = *written;
@@ -159,7 +164,7 @@ int run_on(const World& world, const RunOptions& options, const Found& found) {
   check.drive.scalars = options.scalars;
   check.drive.fresh_inputs = options.check;
 
-  Executable step = compile(program, found.schedule(), world, outcome.sizes);
+  Executable step = compile(program, found.schedule(), world, outcome.sizes, lists);
   std::vector<double> ms = drive(step, world, outcome.sizes, check.drive);
   ms.erase(ms.begin(), ms.begin() + warmup);
   outcome.ms_median = median(ms);

@@ -105,14 +105,26 @@ std::optional<std::int64_t> read_size(std::string_view text) {
 }  // namespace
 
 Found::Found(const Subject& subject)
-    : asked_(subject.program), shipped_(programs::find(subject.program)) {
+    : asked_(subject.program),
+      shipped_(programs::find(subject.program)),
+      scattered_(subject.scattered) {
   if (shipped_) {
     dtype_ = dtype_of(*shipped_, subject.dtype);
+    if (scattered_ && shipped_->scattered == nullptr) {
+      throw UsageError(
+          "--scattered is for the optimizers, whose parameters may lie in a list of "
+          "buffers, not for " +
+          asked_ + ".");
+    }
   } else if (is_file_name(asked_) || is_file(asked_)) {
     file_ = Program::load(asked_);
     if (subject.dtype) {
       throw UsageError("--dtype is for the programs that ship; the file " + asked_ +
                        " states the dtype of each of its tensors.");
+    }
+    if (scattered_) {
+      throw UsageError("--scattered is for the programs that ship; the file " + asked_ +
+                       " says which of its tensors are scattered.");
     }
   } else {
     throw no_program(asked_);
@@ -126,7 +138,10 @@ Found::Found(const Subject& subject)
 }
 
 Program Found::program(int ranks) const {
-  if (shipped_) return shipped_->build(shipped_->mesh(ranks), dtype_);
+  if (shipped_) {
+    const auto build = scattered_ ? shipped_->scattered : shipped_->build;
+    return build(shipped_->mesh(ranks), dtype_);
+  }
   const Mesh& mesh = file_->mesh();
   if (mesh.size() != ranks) {
     throw UsageError("The program " + asked_ + " is written for the mesh " + mesh.str() +
@@ -161,6 +176,22 @@ std::pair<std::string, std::int64_t> parse_size(const std::string& text) {
                      "'.");
   }
   return {name, *size};
+}
+
+std::pair<std::string, std::vector<std::int64_t>> parse_list(const std::string& text) {
+  const auto [name, value] = assignment("--list", text);
+  std::vector<std::int64_t> lengths;
+  for (std::string_view rest = value;;) {
+    const auto comma = rest.find(',');
+    const auto length = read_size(rest.substr(0, comma));
+    if (!length) {
+      throw UsageError("--list " + name + " takes lengths such as 768,1,2^20, not '" + value +
+                       "'.");
+    }
+    lengths.push_back(*length);
+    if (comma == std::string_view::npos) return {name, lengths};
+    rest.remove_prefix(comma + 1);
+  }
 }
 
 std::pair<std::string, double> parse_scalar(const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "coconet/programs.h"
@@ -32,6 +33,7 @@ class Found {
  private:
   std::string asked_;
   const programs::Shipped* shipped_ = nullptr;
+  bool scattered_ = false;
   std::optional<Program> file_;
   DType dtype_ = DType::f32;
   Schedule schedule_{"none"};
@@ -40,6 +42,8 @@ class Found {
 
 /// `value` of `--set NAME=VALUE`: an integer, or a power such as 2^20. Throws UsageError.
 [[nodiscard]] std::pair<std::string, std::int64_t> parse_size(const std::string& text);
+/// `--list NAME=LENGTH,LENGTH`, each as of `--set`. Throws UsageError.
+[[nodiscard]] std::pair<std::string, std::vector<std::int64_t>> parse_list(const std::string& text);
 /// `--scalar NAME=VALUE`. Throws UsageError.
 [[nodiscard]] std::pair<std::string, double> parse_scalar(const std::string& text);
 

@@ -16,8 +16,8 @@ Value norm_of(const Value& value, const std::string& name) {
 
 }  // namespace
 
-Program lamb(const Mesh& mesh, Precision precision, LambOptions options) {
-  Training training("lamb", mesh, precision);
+Program lamb(const Mesh& mesh, Precision precision, LambOptions options, Storage storage) {
+  Training training("lamb", mesh, precision, storage);
   const Value& w = training.parameters;
   const Moments moments = update_moments(training, training.gradient, options.beta1, options.beta2);
   const Value corrected = moments.m / (1 - pow(options.beta1, moments.t));

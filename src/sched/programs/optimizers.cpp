@@ -22,14 +22,15 @@ void adam_step(Training& training, const Value& gradient, const Value& parameter
 
 }  // namespace
 
-Program sgd(const Mesh& mesh, Precision precision, SgdOptions options) {
-  Training training("sgd", mesh, precision);
+Program sgd(const Mesh& mesh, Precision precision, SgdOptions options, Storage storage) {
+  Training training("sgd", mesh, precision, storage);
   training.finish(training.parameters - training.lr * regularised(training, options.weight_decay));
   return training.program;
 }
 
-Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions options) {
-  Training training("momentum_sgd", mesh, precision);
+Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions options,
+                     Storage storage) {
+  Training training("momentum_sgd", mesh, precision, storage);
   const Value m = training.moment("m");
   const Value gradient = regularised(training, options.weight_decay);
   const Value kept = options.momentum * m;
@@ -44,15 +45,15 @@ Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions o
   return training.program;
 }
 
-Program adam(const Mesh& mesh, Precision precision, AdamOptions options) {
-  Training training("adam", mesh, precision);
+Program adam(const Mesh& mesh, Precision precision, AdamOptions options, Storage storage) {
+  Training training("adam", mesh, precision, storage);
   adam_step(training, regularised(training, options.weight_decay), training.parameters,
             options.beta1, options.beta2, options.eps);
   return training.program;
 }
 
-Program adamw(const Mesh& mesh, Precision precision, AdamWOptions options) {
-  Training training("adamw", mesh, precision);
+Program adamw(const Mesh& mesh, Precision precision, AdamWOptions options, Storage storage) {
+  Training training("adamw", mesh, precision, storage);
   const Value decayed = training.parameters * (1 - training.lr * options.weight_decay);
   adam_step(training, training.gradient, decayed, options.beta1, options.beta2, options.eps);
   return training.program;

@@ -15,6 +15,23 @@ std::string axis_of(const Mesh& mesh) {
   return mesh.axes().size() == 1 ? mesh.axes().front().name : "world";
 }
 
+/// "adam_mixed_scattered"
+std::string full_name(const std::string& name, Precision precision, Storage storage) {
+  return name + (precision.mixed() ? "_mixed" : "") +
+         (storage == Storage::scattered ? "_scattered" : "");
+}
+
+Value gradients(Program& program, DType dtype, const Dim& n, Storage storage) {
+  const Layout layout = Layout::on({{axis_of(program.mesh()), local}});
+  return storage == Storage::scattered ? program.scattered_input("g", dtype, n, layout)
+                                       : program.input("g", dtype, {n}, layout);
+}
+
+Value weights(Program& program, DType dtype, const Dim& n, Storage storage) {
+  return storage == Storage::scattered ? program.scattered_state("w", dtype, n, replicated)
+                                       : program.state("w", dtype, {n}, replicated);
+}
+
 }  // namespace
 
 Precision mixed(DType model) {
@@ -25,12 +42,12 @@ Precision mixed(DType model) {
   return {model, DType::f32};
 }
 
-Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes)
-    : program(name + (dtypes.mixed() ? "_mixed" : ""), mesh),
+Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage storage)
+    : program(full_name(name, dtypes, storage), mesh),
       precision(dtypes),
       n(program.dim("n", default_n)),
-      g(program.input("g", precision.model, {n}, Layout::on({{axis_of(mesh), local}}))),
-      w(program.state("w", precision.model, {n}, replicated)),
+      g(gradients(program, precision.model, n, storage)),
+      w(weights(program, precision.model, n, storage)),
       lr(program.scalar("lr")),
       avg(all_reduce(g, mean, axis_of(mesh)).named("avg")),
       parameters(precision.mixed() ? moment("master") : w),

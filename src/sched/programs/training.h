@@ -18,7 +18,7 @@ struct Training {
   Value parameters;  ///< what the optimizer updates: w, or in mixed precision its master copy
   Value gradient;    ///< avg in the dtype of the parameters
 
-  Training(const std::string& name, const Mesh& mesh, Precision precision);
+  Training(const std::string& name, const Mesh& mesh, Precision precision, Storage storage);
 
   /// A state like the parameters.
   Value moment(const char* name) { return program.state(name, precision.master, {n}, replicated); }
