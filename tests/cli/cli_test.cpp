@@ -316,3 +316,26 @@ TEST_CASE("compile refuses to run without a cache to fill") {
   CHECK(full.code == 1);
   CHECK_THAT(full.err, Contains("the cache in '/proc/none' does not keep what is written to it"));
 }
+
+TEST_CASE("run takes a list of buffers, or makes one up, and reports the bytes of their tables") {
+  const Said given = coconet_command(
+      "run lamb --scattered --schedule fused --world local:2 --list n=5,1,300 --check");
+  CHECK(given.code == 0);
+  CHECK_THAT(given.out, Contains(", n = 306\n") && Contains("tables of scattered tensors: ") &&
+                            Contains("check passed"));
+  const Said made_up = coconet_command("run sgd --scattered --set n=1000 --check");
+  CHECK(made_up.code == 0);
+  CHECK_THAT(made_up.out, Contains(", n = 1000\n") && Contains("check passed"));
+  CHECK_THAT(coconet_command("run sgd --set n=1000 --check").out, !Contains("tables"));
+}
+
+TEST_CASE("a list that is none, or for a program without one, is a wrong command line") {
+  require_usage_error("run adam --scattered --list n=5,x",
+                      "--list n takes lengths such as 768,1,2^20, not '5,x'.");
+  require_usage_error("run adam --scattered --list n", "--list takes NAME=VALUE, not 'n'.");
+  require_usage_error("run adam --scattered --list n=5 --list n=6",
+                      "--list gives the dimension 'n' twice.");
+  require_usage_error("run mlp_block --scattered",
+                      "--scattered is for the optimizers, whose parameters may lie in a list of "
+                      "buffers, not for mlp_block.");
+}

@@ -14,6 +14,7 @@
 #include "ir/graph.h"
 #include "jit/child_process.h"
 #include "jit/kernel_store.h"
+#include "jit/require_on_rank.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -37,12 +38,6 @@ Program accumulate(int ranks) {
   program.output("y", x * 1);
   return program;
 }
-
-/// What ranks found wrong, as Catch's assertions are for one thread only.
-void require_on_rank(bool right, const char* what) {
-  if (!right) throw std::runtime_error(what);
-}
-#define REQUIRE_ON_RANK(...) require_on_rank((__VA_ARGS__), #__VA_ARGS__)
 
 CacheCounters difference(const CacheCounters& after, const CacheCounters& before) {
   return {after.hit_memory - before.hit_memory, after.hit_disk - before.hit_disk,

@@ -77,18 +77,26 @@ void add_dumped(Texts& texts) {
   }
 }
 
+/// The kernels of `program` under the schedule of `file`.
+void add_kernels(const Program& program, const std::string& file, Texts& texts) {
+  const sched::Plan plan = sched::lower(*Schedule::load(file).apply(program).back().graph());
+  for (const sched::PlanStep& step : plan.steps) {
+    const auto* kernel = std::get_if<sched::KernelStep>(&step);
+    if (kernel == nullptr) continue;
+    texts.emplace(code_of(jit::generate(plan, *kernel).source),
+                  program.name() + " under " + file + " in " +
+                      std::string(to_string(program.graph()->nodes.front().dtype)));
+  }
+}
+
 void add_shipped(Texts& texts) {
   for (const programs::Shipped& shipped : programs::shipped()) {
     for (const std::string_view schedule : shipped.schedules) {
       for (const DType dtype : shipped.dtypes) {
-        const std::string name = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
-        const auto steps = Schedule::load(name).apply(shipped.build(shipped.mesh(8), dtype));
-        const sched::Plan plan = sched::lower(*steps.back().graph());
-        for (const sched::PlanStep& step : plan.steps) {
-          const auto* kernel = std::get_if<sched::KernelStep>(&step);
-          if (kernel == nullptr) continue;
-          texts.emplace(code_of(jit::generate(plan, *kernel).source),
-                        name + " in " + std::string(to_string(dtype)));
+        for (const auto build : {shipped.build, shipped.scattered}) {
+          if (build == nullptr) continue;
+          add_kernels(build(shipped.mesh(8), dtype),
+                      std::string(shipped.name) + "-" + std::string(schedule) + ".json", texts);
         }
       }
     }
@@ -102,7 +110,7 @@ struct Unit {
 
 /// With all headers that kernels may need.
 std::string whole_prelude() {
-  std::set<std::string> headers = {"philox.h", "direct.h"};
+  std::set<std::string> headers = {"philox.h", "direct.h", "buckets.h"};
   for (const jit::Algorithm* algorithm : jit::algorithms()) headers.emplace(algorithm->header);
   std::vector<std::string> ordered = {"mail.h"};  // which the topologies are written over
   ordered.insert(ordered.end(), headers.begin(), headers.end());

@@ -1,7 +1,12 @@
-// Scattered tensors: programs over lists of buffers equal the reference, whatever the lengths are, and tables stay small.
-#include <array>
+// Scattered tensors in an executable: whose memory they are, what is refused, and how small their tables are.
+#include <algorithm>
+#include <string_view>
 
+#include "bert.h"
 #include "jit/bucket_table.h"
+#include "jit/lists.h"
+#include "jit/rank_outcomes.h"
+#include "jit/require_on_rank.h"
 #include "jit/shipped_conformance.h"
 #include "refusal.h"
 
@@ -10,53 +15,130 @@ using namespace coconet::test;
 
 namespace {
 
-using List = std::vector<std::int64_t>;
-
-std::int64_t sum_of(const List& list) {
-  std::int64_t sum = 0;
-  for (const std::int64_t length : list) sum += length;
-  return sum;
+Executable compile_sgd(const World& world, std::string_view schedule, const List& list) {
+  return compile(programs::sgd(Mesh::over(world), f32, {}, programs::Storage::scattered),
+                 shipped_schedule(*programs::find("sgd"), schedule), world, {}, {{"n", list}});
 }
 
-/// One buffer, buffers shorter than a vector, ones that begin and end inside of the buckets of others, and slices that
-/// begin and end in any of them.
-const std::vector<List> lists = {{1},
-                                 {17},
-                                 {1, 1, 1},
-                                 {5, 1, 64, 3},
-                                 {4096, 4096},
-                                 {1, 4097, 2, 8191, 1, 300},
-                                 {9000, 1, 1, 1, 1, 1, 1, 1, 1000}};
-
-std::vector<Checked> cases_of(const std::vector<List>& all, int iterations) {
-  std::vector<Checked> cases;
-  for (const List& list : all) {
-    Checked checked;
-    checked.sizes = {{"n", sum_of(list)}};
-    checked.options.drive.iterations = iterations;
-    checked.options.lists = {{"n", list}};
-    cases.push_back(checked);
+/// Buffers of the lengths of `list`, in order, the last of which is allocated first if `last_first`.
+std::vector<Buffer> allocate(const World& world, const List& list, bool last_first) {
+  std::vector<Buffer> buffers(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::size_t at = last_first ? list.size() - 1 - i : i;
+    buffers[at] = world.allocate(f32, static_cast<std::size_t>(list[at]));
   }
-  return cases;
+  return buffers;
 }
 
 }  // namespace
 
-TEST_CASE("every optimizer over lists of buffers equals the reference under every schedule") {
-  for (const programs::Shipped& shipped : programs::shipped()) {
-    if (shipped.scattered == nullptr) continue;
-    for (const DType dtype : shipped.dtypes) {
-      // The dtypes of a program differ in the kernels' text alone, which needs no further ranks.
-      const std::vector<int> counts =
-          dtype == shipped.dtypes.front() ? std::vector{1, 2, 3} : std::vector{2};
-      for (const std::string_view schedule : shipped.schedules) {
-        for (const int ranks : counts) {
-          INFO(to_string(dtype));
-          require_conforms(shipped.scattered(shipped.mesh(ranks), dtype),
-                           shipped_schedule(shipped, schedule), ranks, cases_of(lists, 2));
-        }
+TEST_CASE("the application's buffers may lie anywhere, and others may take their place") {
+  const List list = {5, 1, 4100};
+  constexpr int ranks = 2;
+  REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+    Executable step = compile_sgd(world, "fused", list);
+    for (const bool last_first : {false, true}) {
+      const std::vector<Buffer> g = allocate(world, list, last_first);
+      const std::vector<Buffer> w = allocate(world, list, last_first);
+      step.bind_scattered("g", g);
+      step.bind_scattered("w", w);
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        std::ranges::fill(g[i].as<float>(), static_cast<float>(i + 1));
+        std::ranges::fill(w[i].as<float>(), 10.0f);
+      }
+      world.barrier();
+      step.run({{"lr", 0.5}});
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        for (const float weight : w[i].as<float>())
+          REQUIRE_ON_RANK(weight == 10.0f - 0.5f * static_cast<float>(i + 1));
       }
     }
+  }));
+}
+
+TEST_CASE("memory of the process alone is bound where no other rank reaches it") {
+  const List list = {3, 1, 2};
+  REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+    Executable step = compile_sgd(world, "unfused", list);
+    std::vector<std::vector<float>> g, w;
+    std::vector<std::span<float>> g_spans, w_spans;
+    for (const std::int64_t length : list) {
+      g.emplace_back(static_cast<std::size_t>(length), 2.0f);
+      w.emplace_back(static_cast<std::size_t>(length), 4.0f);
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      g_spans.emplace_back(g[i]);
+      w_spans.emplace_back(w[i]);
+    }
+    step.bind_scattered("g", g_spans);
+    step.bind_scattered("w", w_spans);
+    step.run({{"lr", 1.0}});
+    for (const std::vector<float>& one : w)
+      REQUIRE_ON_RANK(one == std::vector<float>(one.size(), 2.0f));
+    std::vector<float> whole(6);
+    step.read("w", whole);
+    REQUIRE_ON_RANK(whole == std::vector<float>(6, 2.0f));
+    REQUIRE_ON_RANK(step.buffers<float>("w").size() == 3);
+  }));
+}
+
+TEST_CASE("what does not fit a list is refused") {
+  World::local(2, [](World& world) {
+    Executable step = compile_sgd(world, "fused", {3, 1});
+    const std::string start = "'w', 4 x f32 on rank " + std::to_string(world.rank()) + ", is ";
+    std::vector<float> memory(4);
+    const auto bind = [&](std::vector<std::size_t> counts) {
+      std::vector<std::span<float>> spans;
+      for (const std::size_t count : counts) spans.emplace_back(memory.data(), count);
+      return refusal<BackendError>([&] { step.bind_scattered("w", spans); });
+    };
+    REQUIRE_ON_RANK(bind({4}) == start + "bound to 1 buffers; its list has 2");
+    REQUIRE_ON_RANK(bind({1, 3}) ==
+                    start + "bound to 1 elements as buffer 0; its list has 3 there");
+    REQUIRE_ON_RANK(bind({3, 1}) ==
+                    start +
+                        "reached by other ranks from inside a kernel, which the memory given is "
+                        "not open to; bind a Buffer of World::allocate, or use "
+                        "Executable::buffers");
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.buffer<float>("w"); }) ==
+                    start + "scattered over 2 buffers, not one; use Executable::buffers");
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.bind("w", memory); }) ==
+                    start + "scattered over 2 buffers, not one; use Executable::bind_scattered");
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.buffers<double>("w"); }) ==
+                    start + "bound to f64 data; give f32");
+  });
+  World::local(1, [](World& world) {
+    Executable step = compile(programs::sgd(Mesh::over(world)), Schedule(), world, {{"n", 4}});
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.buffers<float>("w"); }) ==
+                    "'w', 4 x f32 on rank 0, is one buffer; use Executable::buffer");
+  });
+}
+
+TEST_CASE("a rank with another list is an error on every rank") {
+  const auto ends = outcomes_of(2, [](World& world) {
+    (void)compile_sgd(world, "fused", world.rank() == 0 ? List{3, 1} : List{1, 3});
+  });
+  CHECK(ends[0].what ==
+        "all ranks must compile the same, but rank 1 has other lists of buffers than rank 0; rank "
+        "0 has lists of n: 3 1");
+  CHECK(ends[1].what ==
+        "all ranks must compile the same, but rank 1 has other lists of buffers than rank 0; rank "
+        "1 has lists of n: 1 3");
+}
+
+TEST_CASE("tables take less than 1.2 % of BERT's gradient in f16") {
+  List list;
+  for (const bert::Parameter& parameter : bert::parameters()) list.push_back(parameter.count());
+  REQUIRE(list.size() == 199);
+  const auto most = static_cast<double>(2 * sum_of(list)) * 0.012;
+  const programs::Shipped& lamb = *programs::find("lamb_mixed");
+  for (const std::string_view schedule : lamb.schedules) {
+    World::local(2, [&](World& world) {
+      Executable step = compile(lamb.scattered(Mesh::over(world), f16),
+                                shipped_schedule(lamb, schedule), world, {}, {{"n", list}});
+      const std::uint64_t bytes = step.report().table_bytes;
+      REQUIRE_ON_RANK((bytes > 0 && static_cast<double>(bytes) < most));
+    });
   }
 }
 

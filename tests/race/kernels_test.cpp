@@ -33,6 +33,12 @@ std::vector<Subject> shipped_subjects() {
 std::vector<Subject> default_subjects() {
   std::vector<Subject> subjects{softmax_rows(2)};
   for (const KernelSubject& kernel : kernel_subjects) subjects.push_back(subject_of(kernel, 3));
+  // Buckets, in one pass and in two.
+  for (const char* name : {"adam", "lamb"}) {
+    const programs::Shipped& shipped = *programs::find(name);
+    subjects.push_back(
+        {shipped.scattered(shipped.mesh(2), f32), shipped_schedule(shipped, "fused"), 2});
+  }
   return subjects;
 }
 

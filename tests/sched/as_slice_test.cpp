@@ -151,3 +151,14 @@ TEST_CASE("states whose update gathers are the candidates") {
   CHECK(legal_candidates(after(step.p, on_slices), "as_slice") ==
         Names{"as_slice state=w", "as_slice state=m"});
 }
+
+TEST_CASE("a slice of a scattered state is one buffer") {
+  Program p("scattered", two_ranks());
+  const Dim n = p.dim("n", 8);
+  update(p.scattered_state("m", f32, n, replicated),
+         all_gather((p.input("x", f32, {n}, sliced(0)) * 2).named("twice")).named("whole"));
+  CHECK(node(p, "m").attributes.scattered);
+  const Program sliced_state = after(p, Schedule().as_slice("m"));
+  CHECK(type_of(sliced_state, "m") == "m: f32[n] sliced(0)");
+  CHECK_FALSE(node(sliced_state, "m").attributes.scattered);
+}

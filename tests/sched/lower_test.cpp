@@ -336,3 +336,23 @@ TEST_CASE("a matmul that writes the state that it reads goes through a buffer of
         "    reads    square\n"
         "    writes   w\n");
 }
+
+TEST_CASE("the plan says which buffers are scattered") {
+  Program p("scattered", two_ranks());
+  const Value w = p.scattered_state("w", f32, p.dim("n", 8), replicated);
+  update(w, w * 2);
+  CHECK_THAT(plan_of(p), Contains("  w  f32[n]  replicated  scattered state\n"));
+}
+
+TEST_CASE("a kernel with mailboxes takes no scattered tensors") {
+  Program p("scattered", two_ranks());
+  const Value g = p.scattered_input("g", f32, p.dim("n", 8), local);
+  p.output("y", all_reduce(g, sum).named("y"));
+  Knobs ring;
+  ring.algorithm = "ring";
+  CHECK(refusal<ScheduleError>(
+            [&] { (void)plan_of(after(p, Schedule().fuse("k", "all_reduce", {"y"}, ring))); }) ==
+        "kernel 'k' exchanges chunks through mailboxes, but 'g' is scattered over buffers; such "
+        "kernels work in place, with the algorithm direct and the protocol simple");
+  CHECK_NOTHROW(plan_of(after(p, Schedule().fuse("k", "all_reduce", {"y"}))));
+}
