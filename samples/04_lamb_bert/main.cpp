@@ -1,24 +1,71 @@
-// Lists the parameters of BERT-base: names, shapes, and how many there are.
+// One LAMB step over the parameters of BERT-base as they lie, 199 buffers, as one kernel: reduce_scatter of the gradients,
+// the update of each rank's slice with norms over all ranks, and all_gather of the weights. `--list` shows the parameters.
 #include <coconet/coconet.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "bert.h"
 
-int main() try {
-  const auto world = coconet::World::mpi();
-  if (world.rank() != 0) return EXIT_SUCCESS;
-  std::int64_t total = 0;
-  const std::vector<bert::Parameter> parameters = bert::parameters();
-  for (const bert::Parameter& parameter : parameters) {
+namespace {
+
+constexpr int steps = 10;
+constexpr double mib = 1 << 20;
+
+int list() {
+  for (const bert::Parameter& parameter : bert::parameters()) {
     std::string shape;
     for (const std::int64_t extent : parameter.shape)
       shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
     std::printf("%s [%s]\n", parameter.name.c_str(), shape.c_str());
+  }
+  return EXIT_SUCCESS;
+}
+
+void train(const coconet::World& world) {
+  std::vector<std::int64_t> lengths;
+  std::int64_t total = 0;
+  for (const bert::Parameter& parameter : bert::parameters()) {
+    lengths.push_back(parameter.count());
     total += parameter.count();
   }
-  std::printf("%zu tensors, %lld parameters\n", parameters.size(), static_cast<long long>(total));
+  const auto program = coconet::programs::lamb(coconet::Mesh::over(world), coconet::f32, {},
+                                               coconet::programs::Storage::scattered);
+  auto lamb = coconet::compile(program, coconet::Schedule::load("lamb-fused.json"), world, {},
+                               {{"n", lengths}});
+
+  // What a model would give: its weights, and gradients after a backward pass. Memory that a framework allocates is given
+  // by `bind_scattered`.
+  for (const std::span<float> weights : lamb.buffers<float>("w")) std::ranges::fill(weights, 0.02f);
+  for (const std::span<float> gradients : lamb.buffers<float>("g"))
+    std::ranges::fill(gradients, 1e-3f * static_cast<float>(world.rank() + 1));
+  for (const char* moment : {"m", "v"}) std::ranges::fill(lamb.buffer<float>(moment), 0.0f);
+  world.barrier();
+
+  for (int t = 1; t <= steps; ++t) lamb.run({{"lr", 1e-3}, {"t", t}});
+  const coconet::Report report = lamb.report();
+  if (world.rank() != 0) return;
+  std::printf("%zu tensors, %lld parameters, %d ranks\n", lengths.size(),
+              static_cast<long long>(total), world.size());
+  std::printf("step: %.1f ms, kernels: %zu\n", report.ms, report.kernels.size());
+  std::printf("tables: %llu bytes, %.2f %% of a gradient in f16\n",
+              static_cast<unsigned long long>(report.table_bytes),
+              100 * static_cast<double>(report.table_bytes) / static_cast<double>(2 * total));
+  std::printf("memory of a rank, MiB:");
+  for (const char* name : {"g", "w", "m", "v"})
+    std::printf(" %s %.0f", name, static_cast<double>(lamb.allocated_bytes(name)) / mib);
+  std::printf("\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const auto world = coconet::World::mpi();
+  if (argc > 1 && argv[1] == std::string_view("--list"))
+    return world.rank() == 0 ? list() : EXIT_SUCCESS;
+  train(world);
   return EXIT_SUCCESS;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "04_lamb_bert: %s\n", error.what());
