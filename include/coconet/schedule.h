@@ -61,6 +61,10 @@ class COCONET_API Schedule {
   Schedule& fuse(std::string kernel, std::string kind, std::vector<std::string> ops,
                  Knobs knobs = {});
 
+  /// Runs `steps` at once, each taking what the one before makes tile by tile: kernels by name; the first may be a
+  /// matmul. All but the first hold a collective. The results are those of running them one after the other.
+  Schedule& overlap(std::vector<std::string> steps);
+
   /// The program after each step, the first one being `program` itself: size() + 1 programs.
   [[nodiscard]] std::vector<Program> apply(const Program& program) const;
   /// Number of steps.

@@ -75,6 +75,8 @@ struct Fusion {
   Kind kind = Kind::computation;
   std::vector<ValueId> members;  ///< sorted
   Knobs knobs;
+  /// Sorted: values of another step that the kernel reads tile by tile while that step still runs.
+  std::vector<ValueId> arriving = {};
 };
 inline constexpr Fusion::Kind fusion_kinds[] = {
     Fusion::Kind::computation, Fusion::Kind::all_reduce, Fusion::Kind::reduce_scatter,

@@ -243,6 +243,9 @@ class Printer {
       text += wrapped("kernel " + fusion.name + " (" + std::string(to_string(fusion.kind)) +
                           knobs_text(fusion.knobs) + "):",
                       members);
+      std::vector<std::string> arriving;
+      for (const ValueId id : fusion.arriving) arriving.push_back(graph_.at(id).name);
+      if (!arriving.empty()) text += wrapped("  while these are made:", arriving);
     }
     return text;
   }

@@ -76,7 +76,7 @@ class Grouping {
 
   [[nodiscard]] int of(ValueId id) const { return of_[static_cast<std::size_t>(id)]; }
   int open(Group::Kind kind) {
-    groups_.push_back({kind, {}, nullptr});
+    groups_.push_back({kind, {}, nullptr, false});
     return static_cast<int>(groups_.size()) - 1;
   }
   void join(ValueId id, int group) {
@@ -139,6 +139,29 @@ class Grouping {
     return false;
   }
 
+  [[nodiscard]] ValueId first_value(int group) const {
+    return groups_[static_cast<std::size_t>(group)].values.front();
+  }
+
+  /// The groups, each with those that run beside it, in the order of what they hand on.
+  [[nodiscard]] std::vector<std::vector<int>> find_chains() const {
+    std::vector<std::vector<int>> chains;
+    std::set<int> followed;
+    const auto before = [&](int group) {
+      const ir::Fusion* const fusion = groups_[static_cast<std::size_t>(group)].fusion;
+      return fusion == nullptr || fusion->arriving.empty() ? -1 : of(fusion->arriving.front());
+    };
+    const int count = static_cast<int>(groups_.size());
+    for (int group = 0; group < count; ++group) followed.insert(before(group));
+    for (int last = 0; last < count; ++last) {
+      if (followed.contains(last)) continue;
+      std::vector<int> chain;
+      for (int group = last; group >= 0; group = before(group)) chain.insert(chain.begin(), group);
+      chains.push_back(std::move(chain));
+    }
+    return chains;
+  }
+
   Groups order() const {
     std::vector<std::set<int>> needs = data_dependences();
     for (ValueId id = 0; id < graph_.size(); ++id) {
@@ -147,23 +170,30 @@ class Grouping {
         needs[static_cast<std::size_t>(of(id))].insert(of(reader));
     }
     std::vector<int> position(groups_.size(), -1);
+    const std::vector<std::vector<int>> chains = find_chains();
     Groups result;
     result.of.assign(graph_.nodes.size(), -1);
     while (result.groups.size() < groups_.size()) {
-      int next = -1;
-      for (std::size_t g = 0; g < groups_.size(); ++g) {
-        if (position[g] >= 0) continue;
-        const bool ready = std::all_of(needs[g].begin(), needs[g].end(), [&](int need) {
-          return position[static_cast<std::size_t>(need)] >= 0;
+      const std::vector<int>* next = nullptr;
+      for (const std::vector<int>& chain : chains) {
+        if (position[static_cast<std::size_t>(chain.front())] >= 0) continue;
+        const bool ready = std::all_of(chain.begin(), chain.end(), [&](int g) {
+          const std::set<int>& all = needs[static_cast<std::size_t>(g)];
+          return std::all_of(all.begin(), all.end(), [&](int need) {
+            return position[static_cast<std::size_t>(need)] >= 0 ||
+                   std::find(chain.begin(), chain.end(), need) != chain.end();
+          });
         });
-        const bool earlier = next < 0 || groups_[g].values.front() <
-                                             groups_[static_cast<std::size_t>(next)].values.front();
-        if (ready && earlier) next = static_cast<int>(g);
+        if (ready && (next == nullptr || first_value(chain.front()) < first_value(next->front())))
+          next = &chain;
       }
-      if (next < 0)
+      if (next == nullptr)
         throw InternalError("the kernels of program '" + graph_.name + "' wait for each other");
-      position[static_cast<std::size_t>(next)] = static_cast<int>(result.groups.size());
-      result.groups.push_back(groups_[static_cast<std::size_t>(next)]);
+      for (const int g : *next) {
+        position[static_cast<std::size_t>(g)] = static_cast<int>(result.groups.size());
+        result.groups.push_back(groups_[static_cast<std::size_t>(g)]);
+        result.groups.back().beside_previous = g != next->front();
+      }
     }
     for (std::size_t id = 0; id < of_.size(); ++id) {
       if (of_[id] >= 0) result.of[id] = position[static_cast<std::size_t>(of_[id])];

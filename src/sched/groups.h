@@ -15,6 +15,7 @@ struct Group {
   Kind kind = Kind::computation;
   std::vector<ir::ValueId> values;     ///< sorted; updates included
   const ir::Fusion* fusion = nullptr;  ///< the schedule's kernel, or null
+  bool beside_previous = false;        ///< it runs at once with the group before it
 };
 
 struct Groups {

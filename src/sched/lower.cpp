@@ -7,6 +7,7 @@
 #include "sched/groups.h"
 #include "sched/kernels.h"
 #include "sched/knobs.h"
+#include "sched/overlaps.h"
 #include "sched/phases.h"
 #include "sched/plan.h"
 #include "sched/rewrite.h"
@@ -32,6 +33,7 @@ class Lowering {
     place_application_tensors();
     place_crossing_values();
     for (const Group& group : groups_.groups) {
+      if (group.beside_previous) join_overlap();
       if (group.kind == Group::Kind::library) {
         plan_.steps.emplace_back(library_step(group));
       } else if (group.kind == Group::Kind::matmul) {
@@ -93,6 +95,32 @@ class Lowering {
     }
   }
 
+  /// The step that comes next runs beside the last one.
+  void join_overlap() {
+    const std::size_t next = plan_.steps.size();
+    std::vector<Overlap>& overlaps = plan_.overlaps;
+    if (overlaps.empty() || overlaps.back().first + overlaps.back().count != next)
+      overlaps.push_back({next - 1, 1});
+    ++overlaps.back().count;
+  }
+
+  [[nodiscard]] bool departs(BufferId buffer) {
+    return std::any_of(graph().fusions.begin(), graph().fusions.end(), [&](const auto& fusion) {
+      return std::any_of(fusion.arriving.begin(), fusion.arriving.end(),
+                         [&](ValueId value) { return buffer_of(value) == buffer; });
+    });
+  }
+
+  void mark_tiles(const ir::Fusion& fusion, KernelStep& step) {
+    for (KernelStep::Phase& phase : step.phases) {
+      for (auto& load : phase.loads) {
+        load.arriving =
+            std::binary_search(fusion.arriving.begin(), fusion.arriving.end(), load.value);
+      }
+      for (auto& store : phase.stores) store.departing = departs(store.buffer);
+    }
+  }
+
   LibraryStep library_step(const Group& group) {
     const ValueId value = group.values.front();
     const LibraryStep step{graph().at(value).name, value,
@@ -105,8 +133,12 @@ class Lowering {
   MatmulStep matmul_step(const Group& group) {
     const ValueId value = group.values.front();
     const Node& node = graph().at(value);
-    return {node.name, value, buffer_of(node.operands[0]), buffer_of(node.operands[1]),
-            buffer_of(value)};
+    return {node.name,
+            value,
+            buffer_of(node.operands[0]),
+            buffer_of(node.operands[1]),
+            buffer_of(value),
+            arrives(graph(), value)};
   }
 
   KernelStep kernel_step(const Group& group) {
@@ -126,6 +158,7 @@ class Lowering {
         step.domain = domain_of(group);
     }
     divide_into_phases(plan_, buffer_of_, group.values, step);
+    if (fusion != nullptr) mark_tiles(*fusion, step);
     if (step.in_place) open_to_peers(step);
     if (step.is_collective && !step.in_place) refuse_scattered(step);
     return step;
@@ -171,7 +204,11 @@ class Lowering {
     step.is_collective = true;
     // A send links each rank with one other, whatever the algorithm.
     if (group.fusion->kind == ir::Fusion::Kind::send) step.knobs.algorithm = "direct";
-    step.in_place = works_in_place(step.knobs);
+    // Steps in place begin when all ranks' operands are whole, and tell of nothing before they end.
+    const bool overlapped = !group.fusion->arriving.empty() ||
+                            std::any_of(group.values.begin(), group.values.end(),
+                                        [&](ValueId value) { return arrives(graph(), value); });
+    step.in_place = works_in_place(step.knobs) && !overlapped;
     step.combine = collective.combine;
     step.spread = collective.spread;
     step.domain = collective.domain;
@@ -243,6 +280,7 @@ std::vector<ValueId> KernelStep::reductions() const {
 
 Plan lower(const ir::Graph& graph) {
   check_kernels(graph);
+  check_overlaps(graph);
   Graph rewritten = drop_dead(graph);
   rewritten = expand_fused_all_reduces(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);

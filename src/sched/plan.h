@@ -34,11 +34,13 @@ struct KernelStep {
     ir::ValueId value = -1;
     BufferId buffer = -1;
     bool combined = false;  ///< the operand of `combine`, of every rank of the axis
+    bool arriving = false;  ///< made tile by tile by a step that runs at the same time
   };
   struct Store {
     ir::ValueId value = -1;  ///< a member, or a loaded value
     BufferId buffer = -1;
-    bool spread = false;  ///< what `spread` hands to other ranks of the axis
+    bool spread = false;     ///< what `spread` hands to other ranks of the axis
+    bool departing = false;  ///< taken tile by tile by a step that runs at the same time
   };
   /// One pass over the domain. What a later phase needs of an earlier one it loads again.
   struct Phase {
@@ -87,14 +89,22 @@ struct MatmulStep {
   BufferId a = -1;
   BufferId b = -1;
   BufferId out = -1;
+  bool departing = false;  ///< `out` is taken tile by tile by a step that runs at the same time
 };
 
 using PlanStep = std::variant<KernelStep, LibraryStep, MatmulStep>;
+
+/// Steps that run at once, each taking what the one before makes tile by tile. One after the other they do the same.
+struct Overlap {
+  std::size_t first = 0;  ///< index of a step
+  std::size_t count = 0;
+};
 
 struct Plan {
   ir::Graph graph;  ///< the program that the steps' value ids belong to
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;
+  std::vector<Overlap> overlaps;  ///< in order
   /// The buffers that the application sees: inputs, states and outputs, by name.
   std::map<std::string, BufferId, std::less<>> named;
 };

@@ -48,7 +48,8 @@ std::string print(const Plan& plan, const KernelStep& step) {
   for (const KernelStep::Phase& phase : step.phases) {
     std::vector<std::string> reads, computes, writes, reduces;
     for (const auto& load : phase.loads)
-      reads.push_back(buffer(load.buffer) + (load.combined ? " of every rank" : ""));
+      reads.push_back(buffer(load.buffer) + (load.combined ? " of every rank" : "") +
+                      (load.arriving ? " as its tiles are made" : ""));
     for (const ir::ValueId id : phase.scalars) computes.push_back(name(id));
     for (const ir::ValueId id : phase.members) computes.push_back(name(id));
     for (const auto& store : phase.stores)
@@ -104,10 +105,15 @@ std::string print(const Plan& plan) {
             (buffer.peer_access ? ", reached by other ranks" : "") + "\n";
   }
   text += "steps\n";
-  int number = 0;
-  for (const PlanStep& step : plan.steps) {
-    text += "  " + std::to_string(++number) + ". ";
-    text += std::visit([&](const auto& planned) { return print(plan, planned); }, step);
+  auto overlap = plan.overlaps.begin();
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    if (overlap != plan.overlaps.end() && i == overlap->first) {
+      text += "  at once: steps " + std::to_string(i + 1) + " to " +
+              std::to_string(i + overlap->count) + "\n";
+      ++overlap;
+    }
+    text += "  " + std::to_string(i + 1) + ". ";
+    text += std::visit([&](const auto& planned) { return print(plan, planned); }, plan.steps[i]);
   }
   return text;
 }

@@ -44,13 +44,17 @@ std::string Rewriter::fresh_name(const std::string& stem) const {
 Graph Rewriter::finish() {
   for (const ir::Output& output : from_.outputs)
     to_.outputs.push_back({output.name, map(output.value)});
-  for (ir::Fusion fusion : from_.fusions) {
-    std::vector<ValueId> members;
-    for (const ValueId member : fusion.members) {
-      if (map(member) >= 0) members.push_back(map(member));
+  const auto mapped = [&](const std::vector<ValueId>& ids) {
+    std::vector<ValueId> kept;
+    for (const ValueId id : ids) {
+      if (map(id) >= 0) kept.push_back(map(id));
     }
-    std::sort(members.begin(), members.end());
-    fusion.members = std::move(members);
+    std::sort(kept.begin(), kept.end());
+    return kept;
+  };
+  for (ir::Fusion fusion : from_.fusions) {
+    fusion.members = mapped(fusion.members);
+    fusion.arriving = mapped(fusion.arriving);
     if (!fusion.members.empty()) to_.fusions.push_back(std::move(fusion));
   }
   return std::move(to_);

@@ -101,6 +101,11 @@ Schedule& Schedule::fuse(std::string kernel, std::string kind, std::vector<std::
   return *this;
 }
 
+Schedule& Schedule::overlap(std::vector<std::string> steps) {
+  steps_->steps.push_back(sched::complete({"overlap", {{"steps", std::move(steps)}}}));
+  return *this;
+}
+
 std::vector<Program> Schedule::apply(const Program& program) const {
   std::vector<Program> programs = {program};
   for (std::size_t index = 0; index < size(); ++index) {

@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "sched/kernels.h"
+#include "sched/overlaps.h"
 
 namespace coconet::sched {
 
@@ -91,6 +92,7 @@ ir::Graph transform(const ir::Graph& graph, const Step& step) {
   const Step completed = complete(step);
   ir::Graph after = find_transformation(completed.transformation)->apply(graph, completed);
   check_kernels(after);
+  check_overlaps(after);
   return after;
 }
 

@@ -167,8 +167,7 @@ TEST_CASE("a step is an object with one transformation") {
         "schedule JSON at /steps/1: unknown transformation 'splt'; did you mean 'split'?");
   CHECK(error_of(with_step(R"({"parallelise": {}})")) ==
         "schedule JSON at /steps/0: unknown transformation 'parallelise'; known are split, "
-        "reorder, as_slice, dead, "
-        "fuse");
+        "reorder, as_slice, dead, fuse, overlap");
   CHECK(error_of(with_step(R"({"dead": []})")) ==
         "schedule JSON at /steps/0/dead: is an array; it must be an object");
 }
@@ -216,7 +215,8 @@ TEST_CASE("a step built in code is checked like one that is read") {
       refusal([] {
         (void)sched::complete({"parallelise", {}});
       }) ==
-      "there is no transformation 'parallelise'; known are [split, reorder, as_slice, dead, fuse]");
+      "there is no transformation 'parallelise'; known are [split, reorder, as_slice, dead, fuse, "
+      "overlap]");
   CHECK(refusal([] {
           (void)sched::complete({"split", {}});
         }) == "split needs 'op': the all_reduce to split");

@@ -313,7 +313,7 @@ class Reader {
   }
 
   void read_kernel(const JsonElement& kernel) {
-    kernel.require_object({"name", "kind", "members", "knobs"});
+    kernel.require_object({"name", "kind", "members", "knobs", "arriving"});
     Fusion fusion;
     fusion.name = kernel.at("name").name();
     for (const Fusion& other : graph_->fusions) {
@@ -336,6 +336,11 @@ class Reader {
     if (fusion.members.empty()) members.fail("is empty; a kernel computes at least one value");
     std::sort(fusion.members.begin(), fusion.members.end());
     if (const auto knobs = kernel.find("knobs")) fusion.knobs = read_knobs(*knobs);
+    if (const auto arriving = kernel.find("arriving")) {
+      for (const JsonElement& value : arriving->elements())
+        fusion.arriving.push_back(find_value(value));
+      std::sort(fusion.arriving.begin(), fusion.arriving.end());
+    }
     graph_->fusions.push_back(std::move(fusion));
   }
 

@@ -175,6 +175,7 @@ class Writer {
       if (knobs.threads != 0) kernel["knobs"]["threads"] = knobs.threads;
       if (knobs.vector_bytes != 0) kernel["knobs"]["vector_bytes"] = knobs.vector_bytes;
       if (knobs.chunk_bytes != 0) kernel["knobs"]["chunk_bytes"] = knobs.chunk_bytes;
+      for (const ValueId id : fusion.arriving) kernel["arriving"].push_back(graph_.at(id).name);
       kernels.push_back(std::move(kernel));
     }
     return kernels;

@@ -8,6 +8,8 @@ namespace coconet::programs {
 
 const std::vector<Shipped>& shipped() {
   static const std::vector<std::string_view> all = {"unfused", "sliced", "fused"};
+  static const std::vector<std::string_view> all_and_overlapped = {"unfused", "sliced", "fused",
+                                                                   "overlapped"};
   static const std::vector<DType> floats = {DType::f32, DType::f64, DType::f16, DType::bf16};
   static const std::vector<DType> halves = {DType::f16, DType::bf16};
   static const std::vector<Shipped> table = {
@@ -41,12 +43,13 @@ const std::vector<Shipped>& shipped() {
       {"lamb_mixed", "lamb of a 16-bit model with f32 master weights", all, halves,
        [](const Mesh& m, DType d) { return lamb(m, mixed(d)); },
        [](const Mesh& m, DType d) { return lamb(m, mixed(d), {}, Storage::scattered); }},
-      {"mlp_block", "the end of a transformer's MLP, divided over the ranks", all, floats,
-       [](const Mesh& m, DType d) { return mlp_block(m, d); }},
-      {"attention_block", "the end of a transformer's attention, divided over the ranks", all,
-       floats, [](const Mesh& m, DType d) { return attention_block(m, d); }},
+      {"mlp_block", "the end of a transformer's MLP, divided over the ranks", all_and_overlapped,
+       floats, [](const Mesh& m, DType d) { return mlp_block(m, d); }},
+      {"attention_block", "the end of a transformer's attention, divided over the ranks",
+       all_and_overlapped, floats, [](const Mesh& m, DType d) { return attention_block(m, d); }},
       {"pipeline_block", "the hand-off of a transformer's 2-stage pipeline, on 2, 4, 6, .. ranks",
-       all, floats, [](const Mesh& m, DType d) { return pipeline_block(m, d); }, nullptr, 2},
+       all_and_overlapped, floats, [](const Mesh& m, DType d) { return pipeline_block(m, d); },
+       nullptr, 2},
   };
   return table;
 }
