@@ -66,7 +66,7 @@ int main(int argc, char** argv) try {
   const Mesh mesh({{"pp", 2}, {"tp", world.size() / 2}});
   const int stage = mesh.coordinate(world.rank(), 0);
 
-  const std::vector<std::string> schedules = {"unfused", "sliced", "fused"};
+  const std::vector<std::string> schedules = {"unfused", "sliced", "fused", "overlapped"};
   std::vector<Executable> steps;
   for (const std::string& schedule : schedules) {
     Executable& step = steps.emplace_back(
@@ -103,7 +103,7 @@ int main(int argc, char** argv) try {
   if (last) {
     std::printf("[%ld, %ld, %ld] from stage 0 to stage 1, %d ranks each\n", batch, sequence, hidden,
                 world.size() / 2);
-    std::printf("%-8s %9s %7s %9s  %s\n", "schedule", "ms", "speed", "error", "steps");
+    std::printf("%-10s %9s %7s %9s  %s\n", "schedule", "ms", "speed", "error", "steps");
   }
   double unfused_ms = 0;
   for (std::size_t s = 0; s < steps.size(); ++s) {
@@ -117,7 +117,7 @@ int main(int argc, char** argv) try {
     std::string names;
     for (const KernelReport& kernel : report.kernels)
       names += (names.empty() ? "" : " + ") + kernel.name;
-    std::printf("%-8s %9.4f %6.2fx %9.1e  %s\n", schedules[s].c_str(), ms, unfused_ms / ms,
+    std::printf("%-10s %9.4f %6.2fx %9.1e  %s\n", schedules[s].c_str(), ms, unfused_ms / ms,
                 error_of(out, static_cast<std::size_t>(hidden), world.size() / 2), names.c_str());
   }
   return EXIT_SUCCESS;

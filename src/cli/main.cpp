@@ -68,7 +68,7 @@ void add_subject(CLI::App& command, Subject& subject, Raw& raw) {
       ->type_name("");
   command
       .add_option("--schedule", subject.schedule,
-                  "A schedule that ships with PROGRAM (unfused, sliced, fused), or a JSON file; "
+                  "A schedule that ships with PROGRAM (`coconet programs` lists them), or a JSON file; "
                   "default: none")
       ->type_name("NAME|FILE");
   repeated(command, "--set", raw.sizes,

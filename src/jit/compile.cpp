@@ -128,6 +128,7 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
       tensors(*world.comm(), backend, plan, sizes, lists),
       tables(backend, plan, lists, world.size()),
       numbers(plan.graph, sizes),
+      tiles(jit::make_tile_counts(backend, plan, sizes, world.rank())),
       host_queue_(jit::host_backend().make_queue()) {
   jit::Comm& comm = *world.comm();
   const bool on_host = backend.device() == nullptr;
@@ -157,7 +158,7 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
         {kernel.name,
          kernel.kind,
          jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), grid, sizes,
-                           comm.rank(), steps.size(), std::move(memory), gate, tables),
+                           comm.rank(), steps.size(), std::move(memory), gate, tables, tiles),
          {}});
   }
   if (!on_host) {

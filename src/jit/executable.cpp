@@ -2,9 +2,11 @@
 #include "coconet/executable.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/backend/at_once.h"
 #include "jit/comm/meeting.h"
 #include "jit/executable_state.h"
 
@@ -71,14 +73,14 @@ void Executable::State::run(std::span<const ScalarValue> scalars) {
 
 void Executable::State::run_on_host() {
   const auto begin = clock::now();
-  auto last = begin;
-  for (std::size_t index = 0; index < steps.size(); ++index) {
-    run_step(steps[index], index);
-    const auto now = clock::now();
-    steps[index].times.add(now - last);
-    last = now;
+  auto overlap = plan.overlaps.begin();
+  for (std::size_t index = 0; index < steps.size();) {
+    const bool at_once = overlap != plan.overlaps.end() && overlap->first == index;
+    const std::size_t count = at_once ? (overlap++)->count : 1;
+    run_steps(index, count);
+    index += count;
   }
-  times_.add(last - begin);
+  times_.add(clock::now() - begin);
 }
 
 void Executable::State::finish() {
@@ -92,18 +94,54 @@ void Executable::State::finish() {
   check_device_fault(true);
 }
 
-void Executable::State::run_step(jit::Step& step, std::size_t index) {
+void Executable::State::run_steps(std::size_t first, std::size_t count) {
+  for (std::size_t index = first; index < first + count; ++index) {
+    if (auto* kernel = std::get_if<jit::KernelLaunch>(&steps[index].work))
+      kernel->prepare(tensors, numbers, gate);
+  }
+  if (count == 1) {
+    run_step(first);
+  } else {
+    std::vector<std::exception_ptr> failures(count);
+    const auto run_one = [&](int number) {
+      const auto place = static_cast<std::size_t>(number);
+      try {
+        run_step(first + place);
+      } catch (...) {
+        failures[place] = std::current_exception();
+      }
+    };
+    const int threads = static_cast<int>(count);
+    if (jit::run_at_once(threads, run_one) < threads) {
+      for (int number = 0; number < threads; ++number) run_one(number);
+    }
+    for (const std::exception_ptr& failure : failures) {
+      if (failure == nullptr) continue;
+      broken_ = "a step that others wait for failed";
+      std::rethrow_exception(failure);
+    }
+  }
+  for (std::size_t index = first; index < first + count; ++index) {
+    const auto* kernel = std::get_if<jit::KernelLaunch>(&steps[index].work);
+    if (kernel != nullptr && kernel->collective() && gate.faulty()) check_fault();
+  }
+}
+
+void Executable::State::run_step(std::size_t index) {
+  const auto begin = clock::now();
+  jit::Step& step = steps[index];
   if (auto* kernel = std::get_if<jit::KernelLaunch>(&step.work)) {
-    kernel->prepare(tensors, numbers, gate);
     host_queue_->launch(kernel->kernel(), kernel->grid(), kernel->words());
-    if (kernel->collective() && gate.faulty()) check_fault(index);
-    return;
+  } else if (auto* matmul = std::get_if<jit::Matmul>(&step.work)) {
+    const auto departing = tiles.find(matmul->out());
+    matmul->run(tensors, departing == tiles.end() ? nullptr : &departing->second);
+  } else {
+    run_collective(std::get<jit::LibraryCollective>(step.work), index);
   }
-  if (auto* matmul = std::get_if<jit::Matmul>(&step.work)) {
-    matmul->run(tensors);
-    return;
-  }
-  auto& collective = std::get<jit::LibraryCollective>(step.work);
+  step.times.add(clock::now() - begin);
+}
+
+void Executable::State::run_collective(jit::LibraryCollective& collective, std::size_t index) {
   auto& group = groups_[collective.axis()];
   try {
     collective.run(*group, *host_queue_, tensors);
@@ -112,18 +150,18 @@ void Executable::State::run_step(jit::Step& step, std::size_t index) {
   } catch (const jit::PeerFailure&) {
     throw;
   } catch (const CommError& error) {
-    broken_ = std::string(error.what()) + "; this was library collective '" + step.name +
+    broken_ = std::string(error.what()) + "; this was library collective '" + collective.name() +
               "' (step " + std::to_string(index + 1) + " of " + std::to_string(steps.size()) + ")";
     throw CommError(broken_);
   }
 }
 
-void Executable::State::check_fault(std::size_t index) {
+void Executable::State::check_fault() {
   if (gate.fault().code == 2) {
     gate.clear_fault();
     throw_together("");
   }
-  break_down(index);
+  break_down(static_cast<std::size_t>(gate.fault().step));
 }
 
 void Executable::State::check_device_fault(bool ended) {
@@ -139,6 +177,7 @@ namespace {
 std::string place_of(std::uint64_t phase, int barriers) {
   if (phase == jit::wait_for_room) return "for room in its mailbox";
   if (phase == jit::wait_for_message) return "for a chunk from it";
+  if (phase == jit::wait_for_tile) return "for tiles that it makes";
   if (phase == 0) return "at its first barrier";
   if (static_cast<int>(phase) == barriers - 1) return "at its last barrier";
   return "at the barrier after its pass " + std::to_string(phase);
@@ -151,14 +190,18 @@ void Executable::State::break_down(std::size_t index) {
   gate.clear_fault();
   const jit::Step& step = steps[index];
   const auto& kernel = std::get<jit::KernelLaunch>(step.work);
+  const bool for_step = fault.phase == jit::wait_for_tile;
   const int peer = gate.group(kernel.axis())[static_cast<std::size_t>(fault.peer)];
-  broken_ = "rank " + std::to_string(world.rank()) + " waited " + jit::seconds(config().timeout) +
-            " s for rank " + std::to_string(peer) + " in kernel '" + step.name + "' (step " +
-            std::to_string(index + 1) + " of " + std::to_string(steps.size()) + "), " +
-            place_of(fault.phase, kernel.barriers()) + ", block " + std::to_string(fault.block) +
-            ": expected flag " + std::to_string(fault.expected) + ", found " +
-            std::to_string(fault.found) +
-            "; that rank is late, stuck or gone (COCONET_TIMEOUT_S sets the limit)";
+  broken_ =
+      "rank " + std::to_string(world.rank()) + " waited " + jit::seconds(config().timeout) +
+      " s for " +
+      (for_step ? "its own step '" + steps[index - 1].name + "'" : "rank " + std::to_string(peer)) +
+      " in kernel '" + step.name + "' (step " + std::to_string(index + 1) + " of " +
+      std::to_string(steps.size()) + "), " + place_of(fault.phase, kernel.barriers()) + ", block " +
+      std::to_string(fault.block) + ": expected flag " + std::to_string(fault.expected) +
+      ", found " + std::to_string(fault.found) + "; " +
+      (for_step ? "that step is slow, stuck or failed" : "that rank is late, stuck or gone") +
+      " (COCONET_TIMEOUT_S sets the limit)";
   throw CommError(broken_);
 }
 

@@ -40,6 +40,7 @@ class Executable::State {
   jit::Tensors tensors;
   jit::BucketTables tables;
   jit::Numbers numbers;
+  jit::AllTileCounts tiles;
 
   std::vector<jit::Step> steps;
   std::unique_ptr<jit::DeviceRun> device;  ///< null on the host
@@ -48,8 +49,11 @@ class Executable::State {
   /// Collective: returns when the step may begin; throws on all ranks when one of them has a `failure`.
   void enter(const std::string& failure);
   void run_on_host();
-  void run_step(jit::Step& step, std::size_t index);
-  void check_fault(std::size_t index);
+  /// Runs `count` steps from `first` on, at once if they are several.
+  void run_steps(std::size_t first, std::size_t count);
+  void run_step(std::size_t index);
+  void run_collective(jit::LibraryCollective& collective, std::size_t index);
+  void check_fault();
   /// Throws what a kernel on a GPU reported, if one did; `ended` is whether nothing runs there any more.
   void check_device_fault(bool ended);
   /// Throws what the gate's fault says of the kernel of step `index`; no step can run afterwards.

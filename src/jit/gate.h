@@ -22,6 +22,8 @@ struct Fault {
 /// The prelude's phases of waits at mailboxes.
 inline constexpr std::uint64_t wait_for_room = 100;
 inline constexpr std::uint64_t wait_for_message = 101;
+/// The same of waits for another step of the rank.
+inline constexpr std::uint64_t wait_for_tile = 102;
 
 /// Most blocks that a kernel with barriers may have: the flags are laid out for them.
 inline constexpr int max_blocks = 1024;
@@ -42,8 +44,9 @@ class Gate {
   /// up before they touch anything.
   void fail_kernel(int axis, int blocks, int barriers);
 
-  /// Words of the prelude's Sync for the kernel of step `step`, along `axis`; the epoch is the word that changes.
-  [[nodiscard]] std::vector<std::uint64_t> sync_words(int axis, std::size_t step);
+  /// Words of the prelude's Sync for the kernel of step `step`, along `axis`; the epoch is the word that changes. A kernel
+  /// that is `overlapped` waits for steps which may need its core.
+  [[nodiscard]] std::vector<std::uint64_t> sync_words(int axis, std::size_t step, bool overlapped);
   static constexpr std::size_t epoch_word_from_end = 5;
   /// The epoch of the next kernel along `axis`, which uses `barriers` of them.
   [[nodiscard]] std::uint64_t next_epoch(int axis, int barriers);

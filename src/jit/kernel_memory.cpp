@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "ir/extents.h"
 #include "jit/algo/algorithm.h"
 #include "jit/comm/cuda_memory.h"
 
@@ -12,13 +11,6 @@ namespace coconet::jit {
 namespace {
 
 constexpr std::size_t flag_bytes = 64;
-
-/// Bytes of a chunk where no knob says otherwise: two of them, read and written, fit a core's first caches.
-constexpr int default_chunk_bytes = 32 << 10;
-
-std::size_t computation_size(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 ? sizeof(float) : size_of(dtype);
-}
 
 }  // namespace
 
@@ -33,7 +25,7 @@ KernelMemory::KernelMemory(Comm& comm, const Backend& backend, const sched::Plan
   const auto blocks = static_cast<std::size_t>(grid.blocks);
   std::size_t bytes = 0;
   if (has_mail) {
-    find_slices(plan, step, comm.rank(), sizes);
+    slices_ = slices_of(plan, step, comm.rank(), sizes);
     size_mail(plan, step);
     const auto boxes =
         static_cast<std::size_t>(find_algorithm(step.knobs.algorithm).boxes) * ranks * blocks;
@@ -50,43 +42,13 @@ KernelMemory::KernelMemory(Comm& comm, const Backend& backend, const sched::Plan
   }
 }
 
-void KernelMemory::find_slices(const sched::Plan& plan, const sched::KernelStep& step, int rank,
-                               const std::map<std::string, std::int64_t>& sizes) {
-  const ir::Graph& graph = plan.graph;
-  const ir::Node& collective = graph.at(step.combine >= 0 ? step.combine : step.spread);
-  const ir::Node& operand = graph.at(collective.operands.front());
-  const ir::Extents global = ir::global_extents(collective.shape, sizes);
-  const bool scatters = collective.op == ir::Op::reduce_scatter;
-  const bool gathers = collective.op == ir::Op::all_gather;
-  const ir::Part whole =
-      ir::part_of(graph.mesh, scatters ? operand.layout : collective.layout, global, rank);
-  if (!scatters && !gathers) {
-    extent_ = block_ = whole.count();
-    only_ = collective.op == ir::Op::send ? 0 : collective.attributes.root;
-    return;
-  }
-  const auto axis = static_cast<std::size_t>(step.axis);
-  const int dim = (scatters ? collective : operand).layout[axis].dim;
-  for (int d = 0; d < static_cast<int>(whole.extent.size()); ++d) {
-    const std::int64_t extent = whole.extent[static_cast<std::size_t>(d)];
-    if (d < dim) outer_ *= extent;
-    if (d == dim) extent_ = extent;
-    if (d > dim) inner_ *= extent;
-  }
-  const std::int64_t ranks = graph.mesh.axes()[axis].size;
-  block_ = (extent_ + ranks - 1) / ranks;
-}
-
 void KernelMemory::size_mail(const sched::Plan& plan, const sched::KernelStep& step) {
   const Algorithm& algorithm = find_algorithm(step.knobs.algorithm);
-  std::size_t size = 1;
-  if (step.combine >= 0) size = computation_size(plan.graph.at(step.combine).dtype);
-  if (step.spread >= 0) size = std::max(size, size_of(plan.graph.at(step.spread).dtype));
-  const int bytes = step.knobs.chunk_bytes > 0 ? step.knobs.chunk_bytes : default_chunk_bytes;
-  chunk_ = bytes / static_cast<std::int64_t>(size);
-  slot_bytes_ =
-      find_protocol(step.knobs.protocol).slot_bytes(static_cast<std::size_t>(chunk_), size);
-  const std::int64_t longest = outer_ * block_ * inner_;  // the first rank's slice
+  chunk_ = chunk_of(plan, step);
+  slot_bytes_ = find_protocol(step.knobs.protocol)
+                    .slot_bytes(static_cast<std::size_t>(chunk_), mailed_size(plan, step));
+  const std::int64_t longest =
+      slices_.outer * slices_.block * slices_.inner;  // the first rank's slice
   const auto turns = static_cast<std::uint64_t>(algorithm.trees) * mailbox_slots;
   const auto numbers = static_cast<std::uint64_t>((longest + chunk_ - 1) / chunk_ + 1);
   chunks_ = (numbers + turns - 1) / turns * turns;
@@ -95,13 +57,6 @@ void KernelMemory::size_mail(const sched::Plan& plan, const sched::KernelStep& s
 std::uint64_t KernelMemory::address(int rank, std::size_t offset) const {
   std::byte* const base = own_ ? own_->data() : of_ranks_->base(rank);
   return reinterpret_cast<std::uint64_t>(base + offset);
-}
-
-std::vector<std::uint64_t> KernelMemory::slices_words() const {
-  std::vector<std::uint64_t> words;
-  for (const std::int64_t word : {outer_, inner_, extent_, block_, only_})
-    words.push_back(static_cast<std::uint64_t>(word));
-  return words;
 }
 
 std::vector<std::uint64_t> KernelMemory::mail_words(const std::vector<int>& group) const {

@@ -11,6 +11,7 @@
 #include "jit/backend/backend.h"
 #include "jit/codegen/codegen.h"
 #include "jit/comm/comm.h"
+#include "jit/slices.h"
 #include "sched/plan.h"
 
 namespace coconet::jit {
@@ -23,7 +24,7 @@ class KernelMemory {
                const std::map<std::string, std::int64_t>& sizes);
 
   /// The prelude's Slices on this rank.
-  [[nodiscard]] std::vector<std::uint64_t> slices_words() const;
+  [[nodiscard]] std::vector<std::uint64_t> slices_words() const { return slices_.words(); }
   /// The prelude's Mail for the ranks of `group`; the word at `first_word` of it is the number of the first chunk.
   [[nodiscard]] std::vector<std::uint64_t> mail_words(const std::vector<int>& group) const;
   /// The prelude's Totals, whose last word is the turn.
@@ -31,16 +32,18 @@ class KernelMemory {
   /// Chunk numbers that a launch uses.
   [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
   /// Elements between the starts of slices, and of rows of slices; 0 where there is one only.
-  [[nodiscard]] std::int64_t slice_stride() const { return only_ >= 0 ? 0 : block_ * inner_; }
-  [[nodiscard]] std::int64_t row_stride() const { return outer_ > 1 ? extent_ * inner_ : 0; }
+  [[nodiscard]] std::int64_t slice_stride() const {
+    return slices_.only >= 0 ? 0 : slices_.block * slices_.inner;
+  }
+  [[nodiscard]] std::int64_t row_stride() const {
+    return slices_.outer > 1 ? slices_.extent * slices_.inner : 0;
+  }
 
  private:
-  void find_slices(const sched::Plan& plan, const sched::KernelStep& step, int rank,
-                   const std::map<std::string, std::int64_t>& sizes);
   void size_mail(const sched::Plan& plan, const sched::KernelStep& step);
   [[nodiscard]] std::uint64_t address(int rank, std::size_t offset) const;
 
-  std::int64_t outer_ = 1, inner_ = 1, extent_ = 0, block_ = 0, only_ = -1;
+  Slices slices_;
   std::int64_t chunk_ = 0;
   std::uint64_t chunks_ = 0;
   std::size_t slot_bytes_ = 0;

@@ -85,7 +85,7 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
                            std::shared_ptr<const Kernel> kernel, const Grid& grid,
                            const std::map<std::string, std::int64_t>& sizes, int rank,
                            std::size_t number, KernelMemory memory, Gate& gate,
-                           BucketTables& tables)
+                           BucketTables& tables, const AllTileCounts& tiles)
     : text_(std::move(text)),
       kernel_(std::move(kernel)),
       grid_(grid),
@@ -112,6 +112,9 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
     const Extents whole = ir::global_extents(shape, sizes);
     return view_of(shape, {Extents(whole.size(), 0), whole}, domain.shape, part);
   };
+  const bool overlapped = std::any_of(
+      text_.arguments.begin(), text_.arguments.end(),
+      [](const auto& argument) { return argument.kind == KernelArgument::Kind::tiles; });
   for (const KernelArgument& argument : text_.arguments) {
     const auto push = [&](std::int64_t word) {
       words_.push_back(static_cast<std::uint64_t>(word));
@@ -168,8 +171,12 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         mode_at_ = words_.size();
         push(vectorize_mode);
         break;
+      case KernelArgument::Kind::tiles:
+        append(tiles.at(argument.buffer).words());
+        tile_runs_.push_back(words_.size() - 1);
+        break;
       case KernelArgument::Kind::sync:
-        append(gate.sync_words(axis_, number));
+        append(gate.sync_words(axis_, number, overlapped));
         epoch_at_ = words_.size() - Gate::epoch_word_from_end;
         break;
       case KernelArgument::Kind::totals:
@@ -300,6 +307,7 @@ void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, Gate&
   if (turn_at_ != no_word) words_[turn_at_] = launches_;
   if (first_chunk_at_ != no_word) words_[first_chunk_at_] = launches_ * memory_.chunks();
   ++launches_;
+  for (const std::size_t word : tile_runs_) words_[word] = launches_;
 }
 
 void KernelLaunch::refuse(Gate& gate) {

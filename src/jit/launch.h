@@ -16,6 +16,7 @@
 #include "jit/kernel_memory.h"
 #include "jit/numbers.h"
 #include "jit/tensors.h"
+#include "jit/tile_counts.h"
 
 namespace coconet::jit {
 
@@ -27,7 +28,7 @@ class KernelLaunch {
   KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
                std::shared_ptr<const Kernel> kernel, const Grid& grid,
                const std::map<std::string, std::int64_t>& sizes, int rank, std::size_t number,
-               KernelMemory memory, Gate& gate, BucketTables& tables);
+               KernelMemory memory, Gate& gate, BucketTables& tables, const AllTileCounts& tiles);
 
   /// Fills the argument block for a run. Where the kernel is collective, all ranks along the axis must launch it then:
   /// check `gate.fault()` afterwards.
@@ -96,6 +97,7 @@ class KernelLaunch {
   std::size_t epoch_at_ = no_word;
   std::size_t turn_at_ = no_word;         ///< of Totals
   std::size_t first_chunk_at_ = no_word;  ///< of Mail
+  std::vector<std::size_t> tile_runs_;    ///< of Tiles
   std::uint64_t tensors_version_ = 0;
   std::uint64_t bytes_ = 0;
 };

@@ -13,9 +13,6 @@ namespace coconet::jit {
 
 namespace {
 
-/// Rows of 16-bit floats that are widened at a time: enough for OpenBLAS to run at full speed.
-constexpr std::int64_t rows_at_once = 256;
-
 constexpr std::int64_t largest_int = std::numeric_limits<int>::max();
 
 /// Every count here has been compared with `largest_int`.
@@ -110,66 +107,89 @@ void Matmul::fold_batch() {
 }
 
 template <class T>
-void Matmul::multiply_parts(const Tensors& tensors) const {
+void Matmul::multiply_parts(const Tensors& tensors, std::int64_t begin, std::int64_t end) const {
   const T* const a = reinterpret_cast<const T*>(tensors[a_.buffer].data);
   const T* const b = reinterpret_cast<const T*>(tensors[b_.buffer].data);
-  T* out = reinterpret_cast<T*>(tensors[out_].data);
+  T* const out = reinterpret_cast<T*>(tensors[out_].data);
   const int columns = as_int(columns_);
-  for (std::size_t i = 0; i < a_.matrices.size(); ++i, out += rows_ * columns_) {
-    multiply(as_int(rows_), columns, as_int(terms_),
-             Matrix<const T>{a + a_.matrices[i], as_int(a_.row), a_.transposed},
+  for (std::int64_t row = begin; row < end;) {
+    const auto i = static_cast<std::size_t>(row / rows_);
+    const std::int64_t first = row % rows_;
+    const std::int64_t rows = std::min(rows_ - first, end - row);
+    multiply(as_int(rows), columns, as_int(terms_),
+             Matrix<const T>{a + a_.matrices[i] + first * (a_.transposed ? 1 : a_.row),
+                             as_int(a_.row), a_.transposed},
              Matrix<const T>{b + b_.matrices[i], as_int(b_.row), b_.transposed},
-             Matrix<T>{out, columns});
+             Matrix<T>{out + row * columns_, columns});
+    row += rows;
   }
 }
 
 template <class T>
-void Matmul::multiply_widened(const Tensors& tensors) {
+void Matmul::multiply_widened(const Tensors& tensors, std::int64_t begin, std::int64_t end) {
   const T* const a = reinterpret_cast<const T*>(tensors[a_.buffer].data);
   const T* const b = reinterpret_cast<const T*>(tensors[b_.buffer].data);
-  T* out = reinterpret_cast<T*>(tensors[out_].data);
-  const std::int64_t most = std::min(rows_, rows_at_once);
-  wide_a_.resize(static_cast<std::size_t>(most * terms_));
+  T* const out = reinterpret_cast<T*>(tensors[out_].data);
+  const std::int64_t most = std::min(rows_, end - begin);
+  wide_a_.resize(std::max(wide_a_.size(), static_cast<std::size_t>(most * terms_)));
   wide_b_.resize(static_cast<std::size_t>(terms_ * columns_));
-  wide_out_.resize(static_cast<std::size_t>(most * columns_));
-  for (std::size_t i = 0; i < a_.matrices.size(); ++i) {
-    if (i == 0 || b_.matrices[i] != b_.matrices[i - 1])
+  wide_out_.resize(std::max(wide_out_.size(), static_cast<std::size_t>(most * columns_)));
+  for (std::int64_t row = begin; row < end;) {
+    const auto i = static_cast<std::size_t>(row / rows_);
+    const std::int64_t first = row % rows_;
+    const std::int64_t rows = std::min(rows_ - first, end - row);
+    if (b_.matrices[i] != widened_b_)
       widen(wide_b_.data(), b + b_.matrices[i], 1, terms_ * columns_, 0);
-    for (std::int64_t row = 0; row < rows_; row += rows_at_once) {
-      const std::int64_t rows = std::min(rows_at_once, rows_ - row);
-      // These rows of the left side are columns of what is stored when it is transposed.
-      const std::int64_t stored_rows = a_.transposed ? terms_ : rows;
-      const std::int64_t stored_columns = a_.transposed ? rows : terms_;
-      widen(wide_a_.data(), a + a_.matrices[i] + row * (a_.transposed ? 1 : a_.row), stored_rows,
-            stored_columns, a_.row);
-      multiply(as_int(rows), as_int(columns_), as_int(terms_),
-               Matrix<const float>{wide_a_.data(), as_int(stored_columns), a_.transposed},
-               Matrix<const float>{wide_b_.data(), as_int(b_.row), b_.transposed},
-               Matrix<float>{wide_out_.data(), as_int(columns_)});
-      out = std::transform(wide_out_.begin(), wide_out_.begin() + rows * columns_, out,
-                           [](float element) { return T(static_cast<double>(element)); });
-    }
+    widened_b_ = b_.matrices[i];
+    // These rows of the left side are columns of what is stored when it is transposed.
+    const std::int64_t stored_rows = a_.transposed ? terms_ : rows;
+    const std::int64_t stored_columns = a_.transposed ? rows : terms_;
+    widen(wide_a_.data(), a + a_.matrices[i] + first * (a_.transposed ? 1 : a_.row), stored_rows,
+          stored_columns, a_.row);
+    multiply(as_int(rows), as_int(columns_), as_int(terms_),
+             Matrix<const float>{wide_a_.data(), as_int(stored_columns), a_.transposed},
+             Matrix<const float>{wide_b_.data(), as_int(b_.row), b_.transposed},
+             Matrix<float>{wide_out_.data(), as_int(columns_)});
+    std::transform(wide_out_.begin(), wide_out_.begin() + rows * columns_, out + row * columns_,
+                   [](float element) { return T(static_cast<double>(element)); });
+    row += rows;
   }
 }
 
-void Matmul::run(const Tensors& tensors) {
-  if (rows_ == 0 || columns_ == 0) return;
-  const Tensors::Tensor& out = tensors[out_];
+void Matmul::multiply_rows(const Tensors& tensors, std::int64_t begin, std::int64_t end) {
   if (terms_ == 0) {  // this rank's slice of what is contracted is empty
-    std::fill_n(out.data, out.count * size_of(dtype_), std::byte{0});
+    const auto row_bytes = static_cast<std::size_t>(columns_) * size_of(dtype_);
+    std::fill_n(tensors[out_].data + static_cast<std::size_t>(begin) * row_bytes,
+                static_cast<std::size_t>(end - begin) * row_bytes, std::byte{0});
     return;
   }
   switch (dtype_) {
     case DType::f64:
-      return multiply_parts<double>(tensors);
+      return multiply_parts<double>(tensors, begin, end);
     case DType::f32:
-      return multiply_parts<float>(tensors);
+      return multiply_parts<float>(tensors, begin, end);
     case DType::f16:
-      return multiply_widened<Half>(tensors);
+      return multiply_widened<Half>(tensors, begin, end);
     case DType::bf16:
-      return multiply_widened<BFloat16>(tensors);
+      return multiply_widened<BFloat16>(tensors, begin, end);
     default:
       throw InternalError("matmul '" + name_ + "' of " + std::string(to_string(dtype_)));
+  }
+}
+
+void Matmul::run(const Tensors& tensors, const TileCounts* tiles) {
+  if (rows_ == 0 || columns_ == 0) return;
+  widened_b_ = -1;
+  const auto rows = rows_ * static_cast<std::int64_t>(a_.matrices.size());
+  if (tiles == nullptr) {
+    const std::int64_t tile = rows_of_tile(rows);
+    for (std::int64_t row = 0; row < rows; row += tile)
+      multiply_rows(tensors, row, std::min(row + tile, rows));
+    return;
+  }
+  for (const std::int64_t tile : tiles->order()) {
+    multiply_rows(tensors, tiles->begin(tile) / columns_, tiles->begin(tile + 1) / columns_);
+    tiles->tell(tile);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "jit/backend/backend.h"
 #include "jit/tensors.h"
+#include "jit/tile_counts.h"
 #include "sched/plan.h"
 
 namespace coconet::jit {
@@ -18,7 +19,9 @@ class Matmul {
   Matmul(const Backend& backend, const sched::Plan& plan, const sched::MatmulStep& step,
          const std::map<std::string, std::int64_t>& sizes, int rank);
 
-  void run(const Tensors& tensors);
+  /// With `tiles`, the product is made tile by tile in their order, each told of when it is there.
+  void run(const Tensors& tensors, const TileCounts* tiles = nullptr);
+  [[nodiscard]] sched::BufferId out() const { return out_; }
   /// Bytes that this rank reads and writes, counting each buffer once.
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
 
@@ -38,10 +41,12 @@ class Matmul {
   /// Makes one tall matrix of the left side's batch, where the right side is the same for all of it.
   void fold_batch();
 
+  /// Rows [begin, end) of the products, which lie one below the other.
+  void multiply_rows(const Tensors& tensors, std::int64_t begin, std::int64_t end);
   template <class T>
-  void multiply_parts(const Tensors& tensors) const;
+  void multiply_parts(const Tensors& tensors, std::int64_t begin, std::int64_t end) const;
   template <class T>
-  void multiply_widened(const Tensors& tensors);
+  void multiply_widened(const Tensors& tensors, std::int64_t begin, std::int64_t end);
 
   std::string name_;
   DType dtype_;
@@ -49,6 +54,7 @@ class Matmul {
   Operand a_, b_;
   sched::BufferId out_;
   std::vector<float> wide_a_, wide_b_, wide_out_;  ///< of 16-bit floats
+  std::int64_t widened_b_ = -1;                    ///< what `wide_b_` holds in this run
 };
 
 }  // namespace coconet::jit

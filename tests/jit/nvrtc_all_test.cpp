@@ -112,7 +112,8 @@ struct Unit {
 std::string whole_prelude() {
   std::set<std::string> headers = {"philox.h", "direct.h", "buckets.h"};
   for (const jit::Algorithm* algorithm : jit::algorithms()) headers.emplace(algorithm->header);
-  std::vector<std::string> ordered = {"mail.h"};  // which the topologies are written over
+  // The others are written over it.
+  std::vector<std::string> ordered = {"mail.h", "tiles.h"};
   ordered.insert(ordered.end(), headers.begin(), headers.end());
   return jit::prelude("cuda", ordered);
 }

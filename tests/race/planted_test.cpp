@@ -47,6 +47,10 @@ const Plant plants[] = {
      R"(/^struct ll {/,/^};/ s/store_relaxed(\(cells.*part\), \(u64(u32(tag)).*\));$/*(\1) = \2;/)"},
     {"the flag of a line does not release it", "ll128_subject",
      "/^struct ll128 {/,/^};/ s/if (full) signal(/if (full) store_relaxed(/"},
+    {"who is told of a tile does not see what was written to it", "tiles_subject",
+     "/^DEVICE void add_release/ s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/"},
+    {"a step does not wait for the tiles that it takes", "tiles_subject",
+     "s/^  if (is_leader(block)) ok = wait_for_tiles.*$//"},
 };
 
 ChildOutput run_planted(const std::string& subject, std::string_view edit) {
@@ -80,6 +84,14 @@ TEST_CASE("words with flags", "[.ll_subject]") {
 
 TEST_CASE("lines with flags", "[.ll128_subject]") {
   require_no_race(subject_of("broadcast with computation", 2, knobs_of("ring", "ll128")));
+}
+
+TEST_CASE("kernels that run at once", "[.tiles_subject]") {
+  const programs::Shipped& shipped = *programs::find("pipeline_block");
+  const int ranks = shipped.stages;
+  require_no_race({shipped.build(shipped.mesh(ranks), f32),
+                   Schedule::load("pipeline_block-overlapped.json"), ranks},
+                  {{{"B", 3}, {"S", 5}, {"H", 37}}});
 }
 
 TEST_CASE("kernels with nothing planted run clean") {

@@ -18,6 +18,8 @@ struct Algorithm {
   std::string_view header;    ///< the prelude header that has it, in device/
   int boxes;                  ///< mailboxes of a block, for each rank of the group
   int trees;                  ///< the prelude's TREES: chunks go through them in turn
+  /// The topology's up_owner: whose slice `rank` of `ranks` sends up `k`-th, of ranks - 1, in tree `tree`.
+  int (*up_owner)(int rank, int k, int ranks, int tree);
 };
 
 [[nodiscard]] std::span<const Algorithm* const> algorithms();

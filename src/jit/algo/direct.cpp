@@ -5,6 +5,14 @@
 
 namespace coconet::jit {
 
-constinit const Algorithm direct_algorithm{"direct", "star", "star.h", 2, 1};
+namespace {
+
+int up_owner(int rank, int k, int ranks, int) {
+  return (rank + 1 + k) % ranks;
+}
+
+}  // namespace
+
+constinit const Algorithm direct_algorithm{"direct", "star", "star.h", 2, 1, up_owner};
 
 }  // namespace coconet::jit

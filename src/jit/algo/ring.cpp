@@ -4,6 +4,14 @@
 
 namespace coconet::jit {
 
-constinit const Algorithm ring_algorithm{"ring", "ring", "ring.h", 2, 1};
+namespace {
+
+int up_owner(int rank, int k, int ranks, int) {
+  return (rank - 1 - k + ranks) % ranks;
+}
+
+}  // namespace
+
+constinit const Algorithm ring_algorithm{"ring", "ring", "ring.h", 2, 1, up_owner};
 
 }  // namespace coconet::jit

@@ -4,6 +4,26 @@
 
 namespace coconet::jit {
 
-constinit const Algorithm tree_algorithm{"tree", "tree", "tree.h", 6, 2};
+namespace {
+
+/// The k-th of nodes 1 ... ranks - 1 by height, the lowest first.
+int by_height(int k, int ranks) {
+  for (int bit = 1; bit < ranks; bit *= 2) {
+    for (int node = bit; node < ranks; node += 2 * bit) {
+      if (k-- == 0) return node;
+    }
+  }
+  return 0;
+}
+
+int up_owner(int rank, int k, int ranks, int second) {
+  const int node = by_height(k, ranks);
+  const int distance = second != 0 ? (node + ranks - 3) % (ranks - 1) + 1 : node;
+  return (rank - distance + ranks) % ranks;
+}
+
+}  // namespace
+
+constinit const Algorithm tree_algorithm{"tree", "tree", "tree.h", 6, 2, up_owner};
 
 }  // namespace coconet::jit

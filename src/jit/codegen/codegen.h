@@ -31,7 +31,8 @@ struct KernelArgument {
     totals,   ///< the prelude's Totals<ranks, reductions>: ranks + 1 words
     slices,   ///< the prelude's Slices: 5 words
     mail,     ///< the prelude's Mail<ranks>: ranks + 4 words
-    buckets   ///< the prelude's Buckets of the domain: 2 words
+    buckets,  ///< the prelude's Buckets of the domain: 2 words
+    tiles     ///< the prelude's Tiles of `buffer`: 4 words
   };
   Kind kind = Kind::pointer;
   std::string name;  ///< the field's name in the text

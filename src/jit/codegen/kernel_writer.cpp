@@ -382,6 +382,9 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
       case KernelArgument::Kind::mail:
         source += "  Mail<" + std::to_string(ranks_) + "> " + argument.name + ";";
         break;
+      case KernelArgument::Kind::tiles:
+        source += "  Tiles " + argument.name + ";";
+        break;
       default:
         source += "  index_t " + argument.name + ";";
         break;

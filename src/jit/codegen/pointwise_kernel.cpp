@@ -12,6 +12,7 @@
 #include "jit/algo/algorithm.h"
 #include "jit/codegen/expression.h"
 #include "jit/codegen/kernel_writer.h"
+#include "jit/codegen/pacing.h"
 
 namespace coconet::jit {
 
@@ -66,6 +67,8 @@ class PointwiseKernel {
   [[nodiscard]] std::vector<std::string> headers() const {
     if (!step_.is_collective) return {};
     if (step_.in_place) return {"direct.h"};
+    const bool paced = std::any_of(step_.phases.begin(), step_.phases.end(), is_paced);
+    if (paced) return {"mail.h", "tiles.h", std::string(algorithm_.header)};
     return {"mail.h", std::string(algorithm_.header)};
   }
 
@@ -216,12 +219,28 @@ class PointwiseKernel {
     const std::string indent = linear_ ? "    " : "      ";
     const Body body = write_body(phase, indent);
     const std::string inside = body.loads + body.lanes + body.stores;
+    if (linear_ && is_paced(phase)) return write_paced_loop(phase, inside);
     if (linear_) {
       return "  for_each<W>(block, " + count_ + ", " + mode_ +
              ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + inside + "  });\n";
     }
-    return write_row_loop() + "    for_each<W>(alone(block), " + count_ + ", " + mode_ +
-           ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + inside + "    });\n  }\n";
+    const std::string begin = "row * " + count_;
+    const std::string end = begin + " + " + count_;
+    return write_row_loop() + await_arriving(writer_, phase, begin, end, "    ") +
+           "    for_each<W>(alone(block), " + count_ + ", " + mode_ +
+           ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + inside + "    });\n" +
+           tell_departing(writer_, phase, begin, end, "    ") + "  }\n";
+  }
+
+  /// A loop whose blocks have one share each, so that it is known which elements a block is done with.
+  std::string write_paced_loop(const sched::KernelStep::Phase& phase, const std::string& inside) {
+    return "  {\n  const Chunk share = chunk_of<W>(block, " + count_ + ", " + count_ + ", 0);\n" +
+           await_arriving(writer_, phase, "share.begin", "share.begin + share.count", "  ") +
+           "  for_each<W>(alone(block), share.count, " + mode_ +
+           ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t of_share) {\n" +
+           "    const index_t i = share.begin + of_share;\n" + inside + "  });\n" +
+           tell_departing(writer_, phase, "share.begin", "share.begin + share.count", "  ") +
+           "  }\n";
   }
 
   /// One dimension has one row, whose start all operands but the scattered ones know before the loop.
@@ -295,8 +314,10 @@ class PointwiseKernel {
           "    store_slice<N>(" + writer_.pointer(store.buffer) + ", a.slices, owner, i, value);\n";
     }
     text += "  };\n";
+    const std::string pace = is_paced(phase) ? ", paced" : "";
+    if (!pace.empty()) text += write_pace(writer_, phase);
     if (sends()) {
-      text += write_passing(call, made);
+      text += write_passing(call, made, pace);
       if (step_.phases.size() > 1) text += "  }\n";
       return text;
     }
@@ -307,13 +328,14 @@ class PointwiseKernel {
             std::string(protocol_.name) + ", " + op + ", W, " +
             (combined != nullptr ? "true" : "false") + ", " + (spreads ? "true" : "false") + ", " +
             wide + ", " + made + ">(\n          block, a.sync, a.mail, a.slices, " + mode_ +
-            ", own, " + call + ", keep)) {\n    return;\n  }\n";
+            ", own, " + call + ", keep" + pace + ")) {\n    return;\n  }\n";
     const bool others_store = std::any_of(phase.stores.begin(), phase.stores.end(),
                                           [](const auto& store) { return !store.spread; });
     if (root() >= 0 && others_store) {
       const std::string count = writer_.argument({Kind::count, "count", -1, -1, 0});
       text += "  // the computation of ranks that own nothing\n";
       text += "  if (index_t(a.sync.rank) != a.slices.only) {\n";
+      text += await_arriving(writer_, phase, "0", count, "    ");
       text += "    for_each<W>(block, " + count + ", " + mode_ +
               ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
       text += "      " + call + "(width<N, false>{}, i, no_totals<sum_of, N, " + wide +
@@ -324,12 +346,13 @@ class PointwiseKernel {
   }
 
   /// The exchange of a send: from each group to the one `offset` further.
-  std::string write_passing(const std::string& call, const std::string& made) {
+  std::string write_passing(const std::string& call, const std::string& made,
+                            const std::string& pace) {
     return "  if (!pass_on<" + std::string(algorithm_.topology) + ", " +
            std::string(protocol_.name) + ", W, " + made +
            ">(\n          block, a.sync, a.mail, a.slices, " + mode_ + ", " +
-           std::to_string(at(step_.spread).attributes.offset) + ", " + call +
-           ", keep)) {\n    return;\n  }\n";
+           std::to_string(at(step_.spread).attributes.offset) + ", " + call + ", keep" + pace +
+           ")) {\n    return;\n  }\n";
   }
 
   // ---- the body -----------------------------------------------------------------------------------------------

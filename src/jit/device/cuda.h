@@ -175,6 +175,11 @@ DEVICE u64 observe(const u64* flag) {
   return value;
 }
 
+/// Adds to a count that others wait for; what was written before is visible to who sees the sum.
+DEVICE void add_release(u64* count, u64 more) {
+  asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(count), "l"(more) : "memory");
+}
+
 /// Sets `*word` to `value` if it is zero; whether this call did so. The host sees it.
 DEVICE bool claim(u64* word, u64 value) { return atomicCAS_system(word, 0ull, value) == 0; }
 

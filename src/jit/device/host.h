@@ -127,6 +127,9 @@ DEVICE u64 now() {
 DEVICE void signal(u64* flag, u64 value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
 DEVICE u64 observe(const u64* flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 
+/// Adds to a count that others wait for; what was written before is visible to who sees the sum.
+DEVICE void add_release(u64* count, u64 more) { __atomic_fetch_add(count, more, __ATOMIC_RELEASE); }
+
 /// Sets `*word` to `value` if it is zero; whether this call did so.
 DEVICE bool claim(u64* word, u64 value) {
   u64 expected = 0;

@@ -414,16 +414,24 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mail<R>& m
   return true;
 }
 
+/// Nothing arrives and nothing departs while an exchange runs.
+struct unpaced {
+  DEVICE_MEMBER bool await(int, index_t, index_t) const { return true; }
+  DEVICE_MEMBER void made(index_t, index_t) const {}
+  DEVICE_MEMBER void kept(int, index_t, index_t) const {}
+};
+
 /// The exchange of a collective: slices are combined on the way up to their owners, if UP, and what the owners make of
 /// them is handed down to all ranks, if DOWN.
 ///   own(width<N>, owner, i)      this rank's elements [i, i + N) of the owner's slice, in C
 ///   make(width<N>, i, combined)  what the owner hands down of its slice, in T
 ///   keep(width<N>, owner, i, v)  stores what an owner handed down
+///   pace                         what happens between chunks; see Pace
 /// Chunk by chunk, slices are taken in an order in which whatever a rank waits for has been begun before.
 template <class Topology, class P, class Op, int W, bool UP, bool DOWN, class C, class T, int R,
-          class Own, class Make, class Keep>
+          class Own, class Make, class Keep, class Paced = unpaced>
 DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mail,
-                     const Slices& slices, u64 mode, Own own, Make make, Keep keep) {
+                     const Slices& slices, u64 mode, Own own, Make make, Keep keep, Paced pace = {}) {
   const int rank = int(sync.rank);
   index_t chunks = 0;
   for (int owner = 0; owner < R; ++owner) {
@@ -450,6 +458,7 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
       const int owner = Topology::template up_owner<R>(rank, k, tree);
       const Chunk part = chunk_of<W>(block, slices.count(owner), mail.chunk, c);
       if (part.count == 0) continue;
+      if (!pace.await(owner, part.begin, part.count)) return false;
       const Links<R> links = Topology::template up<R>(rank, owner, tree);
       if (!pass_chunk<Topology, P, W, C, C>(
               block, sync, mail, links, c, part.of, part.count, mode,
@@ -461,6 +470,7 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
     }
     const Chunk part = chunk_of<W>(block, slices.count(rank), mail.chunk, c);
     if (part.count > 0) {
+      if (!pace.await(rank, part.begin, part.count)) return false;
       Links<R> links;
       if (UP) links = Topology::template up<R>(rank, rank, tree);
       const Links<R> down = Topology::template down<R>(rank, rank, tree);
@@ -478,6 +488,8 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
               })) {
         return false;
       }
+      pace.made(part.begin, part.count);
+      if (DOWN) pace.kept(rank, part.begin, part.count);
     }
     ROLLED
     for (int k = 0; DOWN && k < R - 1; ++k) if constexpr (DOWN) {
@@ -494,16 +506,17 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
               })) {
         return false;
       }
+      pace.kept(owner, from.begin, from.count);
     }
   }
   return true;
 }
 
 /// A send: what every rank makes of its elements goes to the one `offset` further, if there is one; who is behind none
-/// keeps zeros. `make` and `keep` are as in `exchange`.
-template <class Topology, class P, int W, class T, int R, class Make, class Keep>
+/// keeps zeros. `make`, `keep` and `pace` are as in `exchange`.
+template <class Topology, class P, int W, class T, int R, class Make, class Keep, class Paced = unpaced>
 DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail, const Slices& slices, u64 mode,
-                    int offset, Make make, Keep keep) {
+                    int offset, Make make, Keep keep, Paced pace = {}) {
   const int rank = int(sync.rank);
   const auto is_rank = [](int other) { return other >= 0 && other < R; };
   Links<R> to, from;
@@ -514,6 +527,7 @@ DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail
   ROLLED
   for (index_t c = 0; c < chunks; ++c) {
     const Chunk part = chunk_of<W>(block, elements, mail.chunk, c);
+    if (!pace.await(rank, part.begin, part.count)) return false;
     if (!pass_chunk<Topology, P, W, T, T>(
             block, sync, mail, to, c, part.of, part.count, mode,
             [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, T>&) {
@@ -521,6 +535,7 @@ DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail
             })) {
       return false;
     }
+    pace.made(part.begin, part.count);
     if (!pass_chunk<Topology, P, W, T, T>(
             block, sync, mail, from, c, part.of, part.count, mode,
             [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, T>& in) {
@@ -530,6 +545,7 @@ DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail
             })) {
       return false;
     }
+    pace.kept(0, part.begin, part.count);
   }
   return true;
 }
