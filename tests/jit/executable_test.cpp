@@ -46,27 +46,29 @@ CacheCounters difference(const CacheCounters& after, const CacheCounters& before
 
 }  // namespace
 
-TEST_CASE("a sliced state takes 1/n of the memory, padded to 64 bytes") {
-  for (const int ranks : {1, 2, 3, 5}) {
-    for (const std::size_t n : {1, 2, 17, 1000, 4099}) {
-      INFO(ranks << " ranks, " << n << " elements");
-      REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
-        const Executable step =
-            compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"), world,
-                    {{"n", static_cast<std::int64_t>(n)}});
-        const std::size_t size = static_cast<std::size_t>(world.size());
-        const std::size_t rank = static_cast<std::size_t>(world.rank());
-        const std::size_t block = (n + size - 1) / size;
-        const std::size_t begin = std::min(n, rank * block);
-        for (const char* name : {"m", "v"}) {
-          REQUIRE_ON_RANK(step.count(name) == std::min(n, begin + block) - begin);
-          REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(block * sizeof(float)));
-        }
-        for (const char* name : {"w", "g"}) {
-          REQUIRE_ON_RANK(step.count(name) == n);
-          REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(n * sizeof(float)));
-        }
-      }));
+TEST_CASE("fused Adam and LAMB hold 1/n of the moments, padded to 64 bytes") {
+  for (const std::string optimizer : {"adam", "lamb"}) {
+    for (const int ranks : {1, 2, 3, 5}) {
+      for (const std::size_t n : {1, 2, 17, 1000, 4099}) {
+        INFO(optimizer << " on " << ranks << " ranks, " << n << " elements");
+        REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+          const Executable step = compile(programs::find(optimizer)->build(Mesh::over(world), f32),
+                                          Schedule::load(optimizer + "-fused.json"), world,
+                                          {{"n", static_cast<std::int64_t>(n)}});
+          const std::size_t size = static_cast<std::size_t>(world.size());
+          const std::size_t rank = static_cast<std::size_t>(world.rank());
+          const std::size_t block = (n + size - 1) / size;
+          const std::size_t begin = std::min(n, rank * block);
+          for (const char* name : {"m", "v"}) {
+            REQUIRE_ON_RANK(step.count(name) == std::min(n, begin + block) - begin);
+            REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(block * sizeof(float)));
+          }
+          for (const char* name : {"w", "g"}) {
+            REQUIRE_ON_RANK(step.count(name) == n);
+            REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(n * sizeof(float)));
+          }
+        }));
+      }
     }
   }
 }
