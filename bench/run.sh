@@ -1,27 +1,38 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs the benchmark on two MPI ranks: bench/run.sh [--quick] [--json FILE]
+# Sets up, builds and runs the benchmarks on MPI ranks: bench/run.sh [--quick] [--json FILE] [PART]...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
+# Programs and the ranks that each runs on.
+declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4")
+parts=(adam optimizers scattered algorithms)
+
 usage() {
   cat <<TEXT
-usage: bench/run.sh [--quick] [--json FILE]
+usage: bench/run.sh [--quick] [--json FILE] [PART]...
 
-Installs what is missing (with apt, as root or with sudo), builds into build/release, and times one Adam step of f32
-parameters on 2 ranks for n = 2^10, 2^12, ... 2^24 parameters. A row a schedule of this library and size:
+Installs what is missing (with apt, as root or with sudo), builds into build/release, and times steps of this library
+against MPI. The parts, all of them unless some are named:
+  adam        one Adam step of f32 parameters on 2 ranks, under each of its schedules
+  optimizers  one step of LAMB in f32, and of Adam in mixed precision, fused, on 2 ranks
+  scattered   one Adam step over the 199 parameters of BERT-base as they lie, fused, on 2 ranks
+  algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
+A row a contestant and number of elements:
   ms           this library
-  peer_ms      MPI_Allreduce, then the update as one vectorized loop
-  floor_ms     ReduceScatter, Adam and AllGather as one hand-written loop over shared memory
+  peer_ms      MPI_Allreduce, then the update as vectorized loops, with the gradient in place or not, and 16-bit ones
+               widened or added by an operation of the program's own, whichever is faster
   ratio_peer   peer_ms / ms: how many times faster than the peer
-  ratio_floor  ms / floor_ms: 1 is as fast as by hand
-All are medians of 15 interleaved samples after a warm-up, of the slower rank.
+  floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for scattered: the
+               same step of one contiguous tensor
+  ratio_floor  ms / floor_ms: 1 is as fast as the floor
+All are medians of 15 interleaved samples after a warm-up, of the slowest rank.
 
-  --quick      only n = 2^12, 2^18, 2^24
-  --json FILE  writes the rows to FILE, too
+  --quick      fewer sizes
+  --json FILE  writes the rows to FILE, too: an array of one object a part and number of ranks
 TEXT
 }
 
-arguments=()
+quick=() json='' chosen=()
 while (($# > 0)); do
   case $1 in
     -h | --help)
@@ -29,22 +40,45 @@ while (($# > 0)); do
       exit 0
       ;;
     --quick)
-      arguments+=("$1")
+      quick=(--quick)
       shift
       ;;
     --json)
       [[ -n ${2-} ]] || fail "--json takes a file."
-      arguments+=("$1" "$2")
+      json=$2
       shift 2
       ;;
-    *) fail "unknown argument '$1'; there are --quick and --json FILE." ;;
+    *)
+      [[ -n $1 && -n ${ranks_of[$1]-} ]] || fail "unknown argument '$1'; the parts are: ${parts[*]}. See bench/run.sh --help."
+      chosen+=("$1")
+      shift
+      ;;
   esac
 done
+((${#chosen[@]} > 0)) || chosen=("${parts[@]}")
 
 install_packages
-build_preset release adam
+build_preset release "${chosen[@]}"
 
-# Where there are fewer than two cores the ranks must take turns, and MPI is to be told.
-oversubscribe=()
-(($(nproc) >= 2)) || oversubscribe=(--oversubscribe)
-exec mpirun -n 2 "${oversubscribe[@]}" "$root/build/release/bin/adam" "${arguments[@]}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+objects=()
+for part in "${chosen[@]}"; do
+  for ranks in ${ranks_of[$part]}; do
+    # Where there are fewer cores the ranks must take turns, and MPI is to be told.
+    oversubscribe=()
+    (($(nproc) >= ranks)) || oversubscribe=(--oversubscribe)
+    objects+=("$work/$part-$ranks.json")
+    mpirun -n "$ranks" "${oversubscribe[@]}" "$root/build/release/bin/$part" "${quick[@]}" --json "${objects[-1]}"
+  done
+done
+if [[ -n $json ]]; then
+  {
+    echo "["
+    for object in "${objects[@]}"; do
+      cat "$object"
+      [[ $object == "${objects[-1]}" ]] || echo ","
+    done
+    echo "]"
+  } >"$json"
+fi

@@ -13,18 +13,12 @@
 #include "parameter_list.h"
 #include "rows.h"
 #include "timing.h"
+#include "verify.h"
 
 namespace {
 
-constexpr float first_weight = 0.5f;
-
-/// A gradient that differs between ranks and elements.
-struct Gradient {
-  std::size_t rank;
-  float operator()(std::size_t i) const {
-    return 0.01f * (static_cast<float>((7 * i + 3 * rank) % 19) - 9.0f);
-  }
-};
+using bench::first_weight;
+using bench::Gradient;
 
 /// This library's fused step, in memory of its own.
 class Fused {
@@ -117,7 +111,7 @@ void run(const bench::Options& options) {
       "scattered", [&] { scattered.begin(gradient); }, [&](int t) { scattered.step(t); });
   enter(
       "whole", [&] { whole.begin(gradient); }, [&](int t) { whole.step(t); });
-  bench::measure(contestants, 15, 0.5);
+  bench::measure(contestants);
 
   bench::Rows rows("scattered", world.size(), world.rank() == 0, options.json);
   for (std::size_t peer = 0; peer < 2; ++peer) {

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace bench {
@@ -33,9 +36,11 @@ inline double sample(const Contestant& contestant, int steps) {
   return ms;
 }
 
-/// Collective: fills in `ms` of every contestant. A sample lasts about `sample_ms`, so that the
+/// Collective: fills in `ms` of every contestant. A sample lasts about half a millisecond, so that the
 /// clock's own time and the ranks' different starts do not count.
-inline void measure(std::vector<Contestant>& contestants, int samples, double sample_ms) {
+inline void measure(std::vector<Contestant>& contestants) {
+  constexpr int samples = 15;
+  constexpr double sample_ms = 0.5;
   std::vector<int> steps;
   for (const Contestant& c : contestants) {
     sample(c, 2);
@@ -55,6 +60,16 @@ inline void measure(std::vector<Contestant>& contestants, int samples, double sa
     std::nth_element(times[c].begin(), middle, times[c].end());
     contestants[c].ms = *middle;
   }
+}
+
+/// Milliseconds of the fastest of `contestants` that are called one of `names`.
+inline double fastest(const std::vector<Contestant>& contestants,
+                      std::initializer_list<std::string_view> names) {
+  double ms = std::numeric_limits<double>::infinity();
+  for (const Contestant& contestant : contestants) {
+    if (std::ranges::find(names, contestant.name) != names.end()) ms = std::min(ms, contestant.ms);
+  }
+  return ms;
 }
 
 }  // namespace bench

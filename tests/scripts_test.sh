@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks what samples/run.sh and tests/run.sh say to wrong arguments, which they do before they install or build
+# Checks what scripts say to wrong arguments, which they do before they install or build
 # anything: scripts_test.sh SOURCE_DIR
 set -euo pipefail
 source_dir=$1
@@ -28,6 +28,9 @@ says 0 "usage: tests/run.sh [--sanitizers]" "$source_dir/tests/run.sh" --help
 says 1 "tests/run.sh: unknown argument '--fast'; see tests/run.sh --help." "$source_dir/tests/run.sh" --fast
 says 0 "usage: tests/gpu/run.sh [--bin DIR]" "$source_dir/tests/gpu/run.sh" --help
 says 1 "tests/gpu/run.sh: unknown argument '--fast'; see tests/gpu/run.sh --help." "$source_dir/tests/gpu/run.sh" --fast
+says 0 "usage: bench/run.sh [--quick] [--json FILE] [PART]" "$source_dir/bench/run.sh" --help
+says 1 "bench/run.sh: unknown argument 'sgd'; the parts are: adam optimizers scattered algorithms. See bench/run.sh --help." \
+  "$source_dir/bench/run.sh" sgd
 for script in .ci/run bench/gpu.sh bench/run.sh cmake/setup.sh samples/run.sh tests/gpu/build.sh tests/gpu/run.sh \
   tests/run.sh; do
   bash -n "$source_dir/$script"
