@@ -15,8 +15,8 @@ std::vector<Bucket> make_buckets(std::span<const std::int64_t> lengths, std::int
     for (std::int64_t at = std::max(begin, start); at < last;) {
       const std::int64_t next = start + ((at - start) / bucket_elements + 1) * bucket_elements;
       const std::int64_t stop = std::min(last, next);
-      buckets.push_back(
-          {at - begin, static_cast<std::uint32_t>(stop - at), static_cast<std::uint32_t>(buffer)});
+      buckets.push_back({at - begin, start, static_cast<std::uint32_t>(stop - at),
+                         static_cast<std::uint32_t>(buffer)});
       at = stop;
     }
   }
@@ -65,11 +65,8 @@ void BucketTables::refresh(const Tensors& tensors, Queue& queue) {
     const Tensors::Tensor& tensor = tensors[id];
     for (std::size_t i = 0; i < places.length; ++i) {
       const Tensors::Piece& piece = tensor.pieces[i];
-      // Kernels add the index in the whole tensor.
-      const std::uint64_t before = piece.begin * size_of(tensor.buffer->dtype);
       const auto put = [&](std::size_t list, const std::byte* data) {
-        words_[places.first + list * places.length + i] =
-            reinterpret_cast<std::uint64_t>(data) - before;
+        words_[places.first + list * places.length + i] = reinterpret_cast<std::uint64_t>(data);
       };
       if (!places.of_ranks) put(0, piece.data);
       for (std::size_t rank = 0; rank < piece.peers.size(); ++rank) put(rank, piece.peers[rank]);

@@ -1,7 +1,7 @@
 // The tables through which kernels find scattered tensors: buckets, which cut what a kernel runs over where buffers end,
 // and for each tensor a list of where its buffers are, on this rank and on those that it reaches.
 //
-// A bucket's row is 16 bytes and stands for up to `bucket_elements`; a buffer's entry in a list is 8 bytes. Rows are the
+// A bucket's row is 24 bytes and stands for up to `bucket_elements`; a buffer's entry in a list is 8 bytes. Rows are the
 // same for all tensors of one list of lengths, and do not change; lists are copied again when memory is bound.
 #pragma once
 
@@ -23,12 +23,13 @@ namespace coconet::jit {
 /// The prelude's Bucket: elements [begin, begin + length) of a part of a tensor, which lie in one buffer.
 struct Bucket {
   std::int64_t begin = 0;
+  std::int64_t start = 0;  ///< the buffer's first element in the whole
   std::uint32_t length = 0;
   std::uint32_t buffer = 0;
   bool operator==(const Bucket&) const = default;
 };
 
-/// Of f16, 8 KiB: a row is then 0.2 % of what it stands for, and what a loop costs to begin is less than 1 % of it.
+/// Of f16, 8 KiB: a row is then 0.3 % of what it stands for, and what a loop costs to begin is less than 1 % of it.
 inline constexpr std::int64_t bucket_elements = 4096;
 
 /// The buckets of elements [begin, begin + count) of buffers of `lengths`, one after the other. Their own `begin` counts

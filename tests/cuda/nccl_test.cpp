@@ -60,17 +60,19 @@ TEST_CASE("all collectives of the shipped schedules equal the reference") {
   const Setting devices("STUB_CUDA_DEVICES", "3");
   for (const char* schedule : {"adam-unfused.json", "adam-sliced.json"}) {
     for (const std::int64_t n : {1, 17, 300}) {
-      INFO(schedule << ", n = " << n);
-      cli::CheckResult result;
-      World::local(3, [&](World& world) {
-        cli::CheckOptions options;
-        options.drive.iterations = 12;
-        const auto mine = cli::run_check(programs::adam(Mesh::over(world)),
-                                         Schedule::load(schedule), world, {{"n", n}}, options);
-        if (world.rank() == 0) result = mine;
-      });
-      CHECK(result.failure == "");
-      CHECK(result.passed);
+      for (const auto storage : {programs::Storage::whole, programs::Storage::scattered}) {
+        INFO(schedule << ", n = " << n);
+        cli::CheckResult result;
+        World::local(3, [&](World& world) {
+          cli::CheckOptions options;
+          options.drive.iterations = 12;
+          const auto mine = cli::run_check(programs::adam(Mesh::over(world), f32, {}, storage),
+                                           Schedule::load(schedule), world, {{"n", n}}, options);
+          if (world.rank() == 0) result = mine;
+        });
+        CHECK(result.failure == "");
+        CHECK(result.passed);
+      }
     }
   }
   CHECK(stub_nccl::live() == 0);

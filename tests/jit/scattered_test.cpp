@@ -153,6 +153,7 @@ TEST_CASE("buckets cover a part in order, each inside one buffer") {
           CHECK((bucket.length >= 1 && bucket.length <= jit::bucket_elements));
           const List before(list.begin(), list.begin() + bucket.buffer);
           const std::int64_t start = sum_of(before);
+          CHECK(bucket.start == start);
           CHECK(begin + bucket.begin >= start);
           CHECK(begin + bucket.begin + bucket.length <= start + list.at(bucket.buffer));
           covered += bucket.length;

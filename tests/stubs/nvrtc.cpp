@@ -74,6 +74,18 @@ std::size_t line_that_starts(std::string_view text, std::string_view start) {
   return at == std::string_view::npos ? at : at + 1;
 }
 
+// Addresses that kernels find in memory are device addresses, of which cuda/kernels.h knows the aliases.
+std::string with_aliases(std::string source) {
+  constexpr std::string_view declaration =
+      "extern \"C\" { __attribute__((visibility(\"default\"))) void* (*stub_alias)(const void*); "
+      "}\n";
+  constexpr std::string_view found = "  return list[buffer];\n";
+  constexpr std::string_view followed = "  return static_cast<T*>(stub_alias(list[buffer]));\n";
+  const std::size_t at = source.find(found);
+  if (at == std::string::npos) return source;
+  return std::string(declaration) + source.replace(at, found.size(), followed);
+}
+
 // The source with the host half of the prelude for CUDA's; empty when it has none.
 std::string for_host(const std::string& source) {
   const std::size_t begin = line_that_starts(source, "// Device prelude, CUDA half");
@@ -81,8 +93,8 @@ std::string for_host(const std::string& source) {
       line_that_starts(source, "// Device prelude, the half that host and CUDA share");
   if (begin == std::string::npos || end == std::string::npos) return {};
   const fs::path device = COCONET_SOURCE_DIR "/src/jit/device";
-  return source.substr(0, begin) + read_file(device / "host.h") + "\n" +
-         read_file(device / "host_lane.h") + "\n" + source.substr(end);
+  return with_aliases(source.substr(0, begin) + read_file(device / "host.h") + "\n" +
+                      read_file(device / "host_lane.h") + "\n" + source.substr(end));
 }
 
 // The names in lines KERNEL_ENTRY(name).

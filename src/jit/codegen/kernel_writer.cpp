@@ -73,8 +73,7 @@ std::string KernelWriter::pointer(BufferId id) {
       argument({KernelArgument::Kind::pointer, buffer(id).name + "_buffers", id, -1, 0});
   std::string& variable = in_bucket_[{id, false}];
   if (variable.empty()) variable = unique(data);
-  bucket_variables_[variable] = std::string(storage_type(buffer(id).dtype)) + "* const " +
-                                variable + " = " + all + "[bucket.buffer];";
+  bucket_variables_[variable] = "const auto " + variable + " = in_bucket(" + all + ", bucket);";
   return variable;
 }
 
@@ -84,7 +83,8 @@ std::string KernelWriter::pointers(BufferId id) {
   if (!buffer(id).scattered) return all;
   std::string& variable = in_bucket_[{id, true}];
   if (variable.empty()) variable = unique(buffer(id).name + "_of_ranks");
-  bucket_variables_[variable] = "const auto " + variable + " = in_bucket(" + all + ", bucket);";
+  bucket_variables_[variable] =
+      "const auto " + variable + " = in_bucket_of_ranks(" + all + ", bucket);";
   return variable + ".rank";
 }
 

@@ -49,7 +49,17 @@ CUresult translate(std::vector<std::uint64_t>& words, int device) {
   return CUDA_SUCCESS;
 }
 
+/// Of the kernel that runs on this thread.
+thread_local int running_device = 0;
+
 }  // namespace
+
+void* alias_of(const void* address) {
+  const Lock lock(mutex());
+  const std::uint64_t word = address_of(static_cast<const char*>(address));
+  const Place place = resolve(word, 1, running_device, Use::kernel, true);
+  return place.problem == CUDA_SUCCESS ? place.at : const_cast<void*>(address);
+}
 
 CUresult run_kernel(const Launch& launch) {
   if (launch.kernel->entry == nullptr) return CUDA_SUCCESS;
@@ -59,7 +69,10 @@ CUresult run_kernel(const Launch& launch) {
   const auto run_rank = [&](unsigned rank) {
     const char* const own = reinterpret_cast<const char*>(words.data()) +
                             std::size_t{rank} * launch.kernel->argument_bytes;
-    const auto run_block = [&](unsigned block) { launch.kernel->entry(own, block, launch.blocks); };
+    const auto run_block = [&](unsigned block) {
+      running_device = launch.device;
+      launch.kernel->entry(own, block, launch.blocks);
+    };
     constexpr unsigned most_at_once = 64;
     const bool at_once = launch.cooperative && launch.blocks <= most_at_once;
     std::vector<std::thread> blocks;

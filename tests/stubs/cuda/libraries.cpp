@@ -65,7 +65,9 @@ CUresult load_code(Image& image, const char* data, std::size_t bytes) {
   std::array<char, 64> path{};
   std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", image.file);
   image.code = dlopen(path.data(), RTLD_NOW | RTLD_LOCAL);
-  return image.code == nullptr ? CUDA_ERROR_INVALID_IMAGE : CUDA_SUCCESS;
+  if (image.code == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+  if (void* const alias = dlsym(image.code, alias_name)) *static_cast<Alias*>(alias) = alias_of;
+  return CUDA_SUCCESS;
 }
 
 CUresult load(Image& image, const void* code) {
