@@ -221,6 +221,18 @@ bool examine_gpus(Findings& findings) {
   return usable;
 }
 
+void examine_cublas(Findings& findings) {
+  const jit::CublasFacts cublas = jit::cublas_facts();
+  if (cublas.problem.empty()) {
+    findings.here("cuBLASLt", cublas.version);
+    return;
+  }
+  findings.missing(
+      "cuBLASLt", cublas.problem, "programs with matmuls do not run on GPUs",
+      "install the CUDA toolkit, or pip install nvidia-cublas and name the directory of "
+      "libcublasLt.so with COCONET_CUDA_PATH");
+}
+
 void examine_nccl(Findings& findings) {
   const jit::NcclFacts nccl = jit::nccl_facts();
   if (nccl.problem.empty()) {
@@ -312,6 +324,7 @@ int doctor() {
     examine_nvrtc(findings);
     gpus = examine_gpus(findings);
     examine_nccl(findings);
+    examine_cublas(findings);
   }
   list_environment();
   std::printf("%s\n",

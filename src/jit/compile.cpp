@@ -162,7 +162,8 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
          {}});
   }
   if (!on_host) {
-    device = std::make_unique<jit::DeviceRun>(comm, backend, plan.graph.mesh, steps, tensors, gate);
+    device = std::make_unique<jit::DeviceRun>(comm, backend, plan.graph.mesh, steps, tensors, tiles,
+                                              gate);
   }
 }
 

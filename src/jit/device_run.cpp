@@ -9,6 +9,7 @@
 #include "coconet/error.h"
 #include "jit/comm/meeting.h"
 #include "jit/config/log.h"
+#include "jit/kernel_store.h"
 
 namespace coconet::jit {
 
@@ -24,7 +25,7 @@ constexpr std::size_t most_pending = 16;
 }  // namespace
 
 DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::vector<Step>& steps,
-                     Tensors& tensors, Gate& gate)
+                     Tensors& tensors, const AllTileCounts& tiles, Gate& gate)
     : comm_(comm),
       backend_(backend),
       steps_(steps),
@@ -43,13 +44,18 @@ DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::
   gang_ = std::move(gang);
   const std::size_t position = ranks > 1 ? static_cast<std::size_t>(comm_.rank()) : 0;
   driver_ = position == 0;
-  gang_->members[position] = {&steps_, &tensors_, queue_, arrived_.get()};
+  gang_->members[position] = {&steps_, &tensors_, &tiles, queue_, arrived_.get()};
   together(comm_, [&] {
     if (!driver_) return;
     gang_->driver = this;
     gang_->done = backend_.make_event();
   });
   make_groups(mesh);
+  const bool tells = std::any_of(steps_.begin(), steps_.end(), [&](const Step& step) {
+    const auto* matmul = std::get_if<Matmul>(&step.work);
+    return matmul != nullptr && tiles.contains(matmul->out());
+  });
+  if (tells) teller_ = obtain_kernel(comm_, backend_, write_tile_teller());
 }
 
 DeviceRun::~DeviceRun() {
@@ -189,6 +195,8 @@ void DeviceRun::enqueue(Queue& queue, const std::function<void()>& mark) {
   for (std::size_t index = 0; index < steps_.size(); ++index) {
     if (const auto* kernel = std::get_if<KernelLaunch>(&steps_[index].work)) {
       queue.launch(kernel->kernel(), kernel->grid(), words_of(index));
+    } else if (std::holds_alternative<Matmul>(steps_[index].work)) {
+      enqueue_matmul(queue, index);
     } else {
       const int axis = std::get<LibraryCollective>(steps_[index].work).axis();
       for (const auto& group : groups_[axis]) {
@@ -204,6 +212,16 @@ void DeviceRun::enqueue(Queue& queue, const std::function<void()>& mark) {
       }
     }
     mark();
+  }
+}
+
+void DeviceRun::enqueue_matmul(Queue& queue, std::size_t index) {
+  for (const Member& member : gang_->members) {
+    auto& matmul = std::get<Matmul>((*member.steps)[index].work);
+    matmul.enqueue(queue, *member.tensors);
+    const auto departing = member.tiles->find(matmul.out());
+    if (departing != member.tiles->end())
+      queue.launch(*teller_, {.threads = 32}, departing->second.words());
   }
 }
 

@@ -27,7 +27,7 @@ class DeviceRun {
  public:
   /// Collective. `steps` and the others outlive it.
   DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::vector<Step>& steps,
-            Tensors& tensors, Gate& gate);
+            Tensors& tensors, const AllTileCounts& tiles, Gate& gate);
   DeviceRun(const DeviceRun&) = delete;
   DeviceRun& operator=(const DeviceRun&) = delete;
   /// Waits for what is queued.
@@ -55,6 +55,7 @@ class DeviceRun {
   struct Member {
     std::vector<Step>* steps = nullptr;
     const Tensors* tensors = nullptr;
+    const AllTileCounts* tiles = nullptr;
     Queue* queue = nullptr;
     const Event* arrived = nullptr;
   };
@@ -69,6 +70,7 @@ class DeviceRun {
   };
 
   void make_groups(const Mesh& mesh);
+  void enqueue_matmul(Queue& queue, std::size_t index);
   /// Throws on every rank of the gang when one of them has a `failure`.
   void agree(const std::string& failure);
   void drive();
@@ -96,6 +98,8 @@ class DeviceRun {
   bool driver_ = false;
   /// By mesh axis; the driver of a gang has all groups of its ranks.
   std::map<int, std::vector<std::unique_ptr<DeviceGroup>>> groups_;
+  /// Says that a matmul is done, where a step behind it waits for tiles; null where none does.
+  std::shared_ptr<const Kernel> teller_;
   bool by_nccl_ = false;  ///< some of them wait for other processes or devices
 
   struct Recorded {

@@ -19,6 +19,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 constexpr int launch_failed = 719;  // CUDA_ERROR_LAUNCH_FAILED
+constexpr int not_supported = 15;   // CUBLAS_STATUS_NOT_SUPPORTED
 
 /// Calls that give something back: that they fail is nobody's error.
 const std::set<std::string> forgiven = {"cuMemFreeAsync",  "cuStreamDestroy",    "cuEventDestroy",
@@ -121,11 +122,15 @@ TEST_CASE("work that fails on the GPU is told by whoever waits for it") {
   stub_cuda::heal();
 }
 
-TEST_CASE("a matmul is refused on GPUs, with what remains") {
+TEST_CASE("a matmul says why cuBLASLt does not multiply") {
   Program program("products", Mesh({{"world", 1}}));
   const Value x = program.input("x", f32, {3, 3}, replicated);
   program.output("y", matmul(x, x).named("y"));
-  CHECK(refusal([&] { (void)compile(program, Schedule(), World::self()); }) ==
-        "matmul 'y' cannot run: matmul on GPUs needs cuBLASLt, which is not built yet; use "
-        "COCONET_BACKEND=host");
+  Executable step = compile(program, Schedule(), World::self());
+  step.write("x", std::vector<float>(9, 1.0f));
+  const Stub cublas(COCONET_STUBS_DIR "/libcublasLt.so.13", "stub_cublas");
+  cublas.find<void(int)>("stub_cublas_fail")(not_supported);
+  CHECK(refusal<BackendError>([&] { step.run(); }) ==
+        "matmul 'y' cannot run on Stub 0, GPU 0: cuBLASLt finds no algorithm: the stub does not "
+        "support that");
 }

@@ -66,6 +66,10 @@ struct KernelText {
 [[nodiscard]] KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks,
                                                  int results);
 
+/// A kernel that says of a whole tensor that it is made, to a step that takes its tiles. Its argument block is the
+/// prelude's Tiles.
+[[nodiscard]] KernelText write_tile_teller();
+
 /// What every kernel of `target` ("host", "host_threads" or "cuda") is written over, and the further `headers`.
 [[nodiscard]] std::string prelude(std::string_view target,
                                   std::span<const std::string> headers = {});

@@ -1,4 +1,5 @@
-// Kernels of library collectives where one launch sees the tensors of all ranks: a reduction in rank order.
+// Kernels beside those of a plan: for library collectives where one launch sees the tensors of all ranks, a reduction in
+// rank order; for library matmuls, what tells of their tiles.
 #include "jit/algo/algorithm.h"
 #include "jit/codegen/codegen.h"
 #include "jit/codegen/expression.h"
@@ -50,6 +51,23 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   s += "  });\n";
   s += "}\n";
   s += "KERNEL_ENTRY(" + text.entry + ")\n";
+  return text;
+}
+
+KernelText write_tile_teller() {
+  KernelText text;
+  text.name = "tell_tiles";
+  text.entry = text.name + "_kernel";
+  text.headers = {"mail.h", "tiles.h"};
+  text.source =
+      "// kernel that says that all tiles of a tensor are made\n"
+      "struct Args {\n  Tiles tiles;\n};\n\n"
+      "DEVICE void " +
+      text.entry +
+      "_block(const Args& a, const Block& block) {\n"
+      "  tell_tiles(block, a.tiles, 0, a.tiles.count);\n}\n"
+      "KERNEL_ENTRY(" +
+      text.entry + ")\n";
   return text;
 }
 

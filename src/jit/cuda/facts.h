@@ -29,4 +29,10 @@ struct NcclFacts {
 };
 [[nodiscard]] NcclFacts nccl_facts();
 
+struct CublasFacts {
+  std::string version;  ///< "13.0.2"; empty when there is none
+  std::string problem;  ///< why it cannot be used; empty when it can
+};
+[[nodiscard]] CublasFacts cublas_facts();
+
 }  // namespace coconet::jit
