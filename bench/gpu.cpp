@@ -1,5 +1,5 @@
-// Times steps on one GPU: fused Adam against a copy of as many bytes and against torch's, fused against unfused steps
-// of ranks that share the GPU, the launch of a step against a bare launch, and what compile() takes. One part a
+// Times steps on one GPU: fused Adam against a copy of as many bytes and against torch's, steps of
+// ranks that share the GPU, the launch of a step against a bare launch, and what compile() takes. One part a
 // process; bench/gpu.sh starts them and makes a table of what they print.
 #include <chrono>
 #include <cstdint>
@@ -13,6 +13,8 @@
 
 #include "coconet/coconet.h"
 #include "coconet/config.h"
+#include "gpu_ranks.h"
+#include "gpu_steps.h"
 #include "gpu_table.h"
 #include "gpu_timing.h"
 #include "jit/backend/cuda_queue.h"
@@ -26,7 +28,8 @@ using bench::Table;
 using clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
-    "usage: bench_gpu adam|ranks|launch|compile-cold|compile-warm [--small] [--torch FILE] [--json "
+    "usage: bench_gpu adam|ranks|lamb|algorithms|launch|compile-cold|compile-warm [--small] "
+    "[--torch FILE] [--json "
     "FILE]";
 
 struct Options {
@@ -62,21 +65,6 @@ double us_between(clock::time_point begin, clock::time_point end) {
   return std::chrono::duration<double, std::micro>(end - begin).count();
 }
 
-const coconet::jit::Backend& backend_of(const coconet::World& world) {
-  coconet::jit::Comm& comm = *world.comm();
-  return coconet::jit::cuda_backend(comm.device(), comm.ranks_on_device());
-}
-
-/// Numbers like those of gradients and weights: a GPU takes less power, and runs faster, on memory full of zeros.
-std::vector<float> made_up(std::size_t n, std::uint32_t seed) {
-  std::vector<float> values(n);
-  for (float& value : values) {
-    seed = seed * 1664525 + 1013904223;
-    value = static_cast<float>(seed >> 8) / static_cast<float>(1U << 24) - 0.5F;
-  }
-  return values;
-}
-
 coconet::Executable compile_adam(const coconet::World& world, std::int64_t n,
                                  const std::string& schedule,
                                  const coconet::programs::AdamOptions& options = {}) {
@@ -85,39 +73,18 @@ coconet::Executable compile_adam(const coconet::World& world, std::int64_t n,
       coconet::Schedule::load("adam-" + schedule + ".json"), world, {{"n", n}});
 }
 
-/// An Adam step that goes into the stopwatch's queue on rank 0, whose GPU runs the ranks' kernels together.
-class AdamStep : public bench::Contestant {
- public:
-  AdamStep(const coconet::World& world, bench::Stopwatch& watch, std::int64_t n,
-           const std::string& schedule)
-      : executable_(compile_adam(world, n, schedule)) {
-    if (world.rank() == 0) executable_.use_stream(watch.queue().handle());
-    executable_.write(
-        "g", made_up(executable_.count("g"), 1 + static_cast<std::uint32_t>(world.rank())));
-    executable_.write("w", made_up(executable_.count("w"), 99));
-    executable_.buffer<float>("m");
-    executable_.buffer<float>("v");
-    step = [this] { executable_.run({{"lr", 1e-3}, {"t", ++t_}}); };
-    wait = [this] { executable_.synchronize(); };
-  }
-
- private:
-  coconet::Executable executable_;
-  int t_ = 0;
-};
-
 /// 28 bytes a parameter: g, w, m and v are read, w, m and v written.
 void measure_adam(const Options& options, Table& table) {
   const coconet::World world = coconet::World::self();
-  const coconet::jit::Backend& backend = backend_of(world);
+  const coconet::jit::Backend& backend = bench::backend_of(world);
   for (const int exponent : options.small ? std::vector{10, 12} : std::vector{20, 22, 24, 26}) {
     const std::size_t n = std::size_t{1} << exponent;
     const double gigabytes = 28e-9 * static_cast<double>(n);
     bench::Stopwatch watch(*world.comm(), backend);
-    AdamStep fused(world, watch, static_cast<std::int64_t>(n), "fused");
+    bench::OptimizerStep fused(world, watch, "adam", n, "fused");
     const auto from = backend.allocate(14 * n);
     const auto to = backend.allocate(14 * n);
-    const std::vector<float> data = made_up(14 * n / sizeof(float), 7);
+    const std::vector<float> data = bench::made_up(14 * n / sizeof(float), 7);
     watch.queue().copy(from->data(), data.data(), 14 * n);
     watch.queue().finish();
     bench::Contestant copy;
@@ -149,55 +116,6 @@ void measure_adam(const Options& options, Table& table) {
   }
 }
 
-/// Why `ranks` ranks with three executables each do not fit into what is free; empty when they do.
-std::string too_large(const coconet::World& self, int ranks, std::size_t n) {
-  const coconet::jit::OnDevice current(self.comm()->device());
-  std::size_t free = 0;
-  std::size_t total = 0;
-  coconet::jit::check(coconet::jit::driver().memory_info(&free, &total), "asking for free memory");
-  // g, w, m, v and up to two tensors in between.
-  const double needed = 3.0 * 6.0 * 4.0 * static_cast<double>(ranks) * static_cast<double>(n);
-  if (needed < 0.9 * static_cast<double>(free)) return {};
-  return "it takes about " + bench::decimals(needed / 1e9, 1) + " GB, and " +
-         bench::decimals(static_cast<double>(free) / 1e9, 1) + " GB of the GPU are free";
-}
-
-void measure_ranks(const Options& options, Table& table) {
-  const coconet::World self = coconet::World::self();
-  for (const int ranks : {2, 4, 8}) {
-    for (const int exponent : options.small ? std::vector{10, 12} : std::vector{20, 22, 24, 25}) {
-      const std::string what = "fused RS-Adam-AG, " + std::to_string(ranks) + " ranks on one GPU";
-      const std::size_t n = std::size_t{1} << exponent;
-      if (const std::string why = too_large(self, ranks, n); !why.empty()) {
-        table.add_not_measured(what, bench::power_of_two(exponent), why);
-        continue;
-      }
-      coconet::World::local(ranks, [&](coconet::World& world) {
-        bench::Stopwatch watch(*world.comm(), backend_of(world));
-        AdamStep fused(world, watch, static_cast<std::int64_t>(n), "fused");
-        AdamStep unfused(world, watch, static_cast<std::int64_t>(n), "unfused");
-        AdamStep sliced(world, watch, static_cast<std::int64_t>(n), "sliced");
-        watch.measure({&fused, &unfused, &sliced}, options.small ? 1 : 10);
-        if (world.rank() != 0) return;
-        const auto add = [&](const char* name, const bench::Contestant& other, bool aims) {
-          const double ratio = other.ms / fused.ms;
-          table.add(
-              {.what = what,
-               .size = bench::power_of_two(exponent),
-               .result = bench::decimals(fused.ms * 1e3, 1) + " us",
-               .peer = std::string(name) + ": " + bench::decimals(other.ms * 1e3, 1) + " us",
-               .ratio = ratio,
-               .target = aims ? bench::at_least(ratio, 1.5) : bench::Target{},
-               .numbers = {
-                   {"ranks", ranks}, {"ms", fused.ms}, {"peer", name}, {"peer_ms", other.ms}}});
-        };
-        add("its unfused kernels", unfused, options.small || exponent >= 24);
-        add("sliced", sliced, false);
-      });
-    }
-  }
-}
-
 /// Host's microseconds of a step: until it is queued, and until it has run.
 struct StepTimes {
   std::vector<double> queued, done;
@@ -220,7 +138,7 @@ class BareLaunch : public bench::Contestant {
  public:
   explicit BareLaunch(const coconet::World& world)
       : device_(world.comm()->device()),
-        queue_(backend_of(world).make_queue()),
+        queue_(bench::backend_of(world).make_queue()),
         kernel_(device_, compiled(device_.arch()), "empty", 1) {
     config_.gridDimX = config_.gridDimY = config_.gridDimZ = 1;
     config_.blockDimX = 32;
@@ -379,7 +297,9 @@ void run(const Options& options) {
         "set COCONET_BACKEND=cuda: this program times steps on a GPU; bench/gpu.sh does it");
   Table table(options.json);
   if (options.part == "adam") return measure_adam(options, table);
-  if (options.part == "ranks") return measure_ranks(options, table);
+  if (options.part == "ranks") return bench::measure_ranks("adam", options.small, table);
+  if (options.part == "lamb") return bench::measure_ranks("lamb", options.small, table);
+  if (options.part == "algorithms") return bench::measure_algorithms(options.small, table);
   if (options.part == "launch") return measure_launch(options, table);
   if (options.part == "compile-cold") return measure_compile_cold(table);
   if (options.part == "compile-warm") return measure_compile_warm(table);

@@ -9,7 +9,8 @@ usage: bench/gpu.sh [--bin DIR] [--out FILE] [--json FILE] [--small]
 
 Measures on one GPU, the first that CUDA_VISIBLE_DEVICES names, and prints a table in Markdown:
   fused Adam on one rank    against a copy of as many bytes, and torch.optim.Adam(fused=True) where there is PyTorch
-  fused RS-Adam-AG          of 2, 4 and 8 ranks on the GPU, against the unfused and the sliced schedule
+  fused Adam and LAMB       of 2, 4 and 8 ranks on the GPU, against the unfused and the sliced schedule
+  AllReduce                 of 2, 4 and 8 ranks in a kernel, with every algorithm and protocol, against the library's
   steps of n = 1024         host's time of 1000 launches, against bare launches of an empty kernel
   compile()                 with NVRTC, with the cubin on disk, with the kernel in memory
 Every time is the median of 15 batches of many steps, taken in turn with its peer's in one process (torch's in its own).
@@ -104,6 +105,8 @@ torch_error=$(tail -n 1 "$work/error" | tr '|' '/')
     echo "| fused Adam, 1 rank, against torch.optim.Adam(fused=True) | all | $why | - | - | - |"
   fi
   part ranks
+  part lamb
+  part algorithms
   for graph in off on; do
     COCONET_GRAPH=$graph part launch
   done

@@ -1,0 +1,16 @@
+// Measurements of ranks that share a GPU.
+#pragma once
+
+#include <string>
+
+#include "gpu_table.h"
+
+namespace bench {
+
+/// The fused schedule of a shipped optimizer against its other schedules, on 2, 4 and 8 ranks.
+void measure_ranks(const std::string& program, bool small, Table& table);
+
+/// An AllReduce inside a kernel, with every algorithm and protocol, against the library's own.
+void measure_algorithms(bool small, Table& table);
+
+}  // namespace bench
