@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -143,7 +144,7 @@ class HostMemory final : public Memory {
   std::size_t bytes_;
 };
 
-/// Does everything at once.
+/// Does everything when it is put in; steps that run at once put in their kernels from several threads.
 class HostQueue final : public Queue {
  public:
   void launch(const Kernel& kernel, const Grid& grid,
@@ -171,7 +172,7 @@ class HostQueue final : public Queue {
   [[nodiscard]] std::size_t launches() const override { return launches_; }
 
  private:
-  std::size_t launches_ = 0;
+  std::atomic<std::size_t> launches_ = 0;
 };
 
 class HostEvent final : public Event {
