@@ -9,7 +9,7 @@ usage: bench/gpu.sh [--bin DIR] [--out FILE] [--json FILE] [--small]
 
 Measures on one GPU, the first that CUDA_VISIBLE_DEVICES names, and prints a table in Markdown:
   fused Adam on one rank    against a copy of as many bytes, and torch.optim.Adam(fused=True) where there is PyTorch
-  fused Adam and LAMB       of 2, 4 and 8 ranks on the GPU, against the unfused and the sliced schedule
+  fused Adam and LAMB       of 2, 4 and 8 ranks on the GPU, against the unfused and the sliced schedule, and over 64 buffers
   AllReduce                 of 2, 4 and 8 ranks in a kernel, with every algorithm and protocol, against the library's
   steps of n = 1024         host's time of 1000 launches, against bare launches of an empty kernel
   compile()                 with NVRTC, with the cubin on disk, with the kernel in memory

@@ -28,15 +28,15 @@ inline std::vector<float> made_up(std::size_t n, std::uint32_t seed) {
 }
 
 /// A step of a shipped optimizer that goes into the stopwatch's queue on rank 0, whose GPU runs the ranks' kernels
-/// together.
+/// together. With `lists`, its gradient and weights are scattered.
 class OptimizerStep : public Contestant {
  public:
   OptimizerStep(const coconet::World& world, Stopwatch& watch, const std::string& program,
-                std::size_t n, const std::string& schedule)
-      : executable_(coconet::compile(
-            coconet::programs::find(program)->build(coconet::Mesh::over(world), coconet::f32),
-            coconet::Schedule::load(program + "-" + schedule + ".json"), world,
-            {{"n", static_cast<std::int64_t>(n)}})) {
+                std::size_t n, const std::string& schedule,
+                const coconet::ParameterLists& lists = {})
+      : executable_(coconet::compile(build(world, program, lists.empty()),
+                                     coconet::Schedule::load(program + "-" + schedule + ".json"),
+                                     world, {{"n", static_cast<std::int64_t>(n)}}, lists)) {
     if (world.rank() == 0) executable_.use_stream(watch.queue().handle());
     executable_.write(
         "g", made_up(executable_.count("g"), 1 + static_cast<std::uint32_t>(world.rank())));
@@ -48,6 +48,13 @@ class OptimizerStep : public Contestant {
   }
 
  private:
+  static coconet::Program build(const coconet::World& world, const std::string& program,
+                                bool whole) {
+    const coconet::programs::Shipped& shipped = *coconet::programs::find(program);
+    const auto build = whole ? shipped.build : shipped.scattered;
+    return build(coconet::Mesh::over(world), coconet::f32);
+  }
+
   coconet::Executable executable_;
   int t_ = 0;
 };
