@@ -133,6 +133,13 @@ std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Backend& backend,
   return kernel;
 }
 
+void keep_kernel(const Backend& backend, const KernelText& text,
+                 std::shared_ptr<const Kernel> kernel) {
+  const BinaryRequest request(backend.compiler(), text);
+  const std::lock_guard lock(store().mutex);
+  store().kernels.try_emplace({&backend, request.digest()}, Stored{{}, std::move(kernel)});
+}
+
 CacheCounters cache_counters() {
   return {counters.hit_memory, counters.hit_disk, counters.hit_peer, counters.miss};
 }

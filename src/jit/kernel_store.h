@@ -16,6 +16,11 @@ namespace coconet::jit {
 [[nodiscard]] std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Backend& backend,
                                                           const KernelText& text);
 
+/// Makes `kernel` what `obtain_kernel` finds in memory for `text`, unless it has one already: for kernels that were
+/// compiled otherwise, such as many in one binary. For worlds of this process only, as there are no bytes to send.
+void keep_kernel(const Backend& backend, const KernelText& text,
+                 std::shared_ptr<const Kernel> kernel);
+
 /// Where this process's kernels came from so far.
 [[nodiscard]] CacheCounters cache_counters();
 

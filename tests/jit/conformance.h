@@ -57,6 +57,22 @@ inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, 
   }
 }
 
+/// An operand of one of three kinds, which the scalar `domain` chooses: 0 of both signs and with integers that wrap,
+/// 1 positive, 2 whole numbers with zeros and with operands that are equal. It is made of an input and a state, which are
+/// called "g" and "s" with `suffix`.
+[[nodiscard]] inline Value operand_of_domain(Program& program, const std::string& suffix,
+                                             DType dtype, const Shape& shape,
+                                             const Layout& layout) {
+  const Value both_signs = program.input("g" + suffix, dtype, shape, layout);
+  if (dtype == DType::boolean) return both_signs;
+  const Value positive = program.state("s" + suffix, dtype, shape, layout);
+  const ir::ValueId known = program.graph()->find("domain");
+  const Value domain = known >= 0 ? Value(program.graph(), known) : program.scalar("domain");
+  const Value scaled = (is_float(dtype) ? 4 : 40) * both_signs;
+  const Value whole = is_float(dtype) ? cast(cast(scaled, i32), dtype) : both_signs;
+  return select(equal(domain, 0), scaled, select(equal(domain, 1), positive, whole));
+}
+
 /// One rank's part of `run_checks`: what was asked, and what was found.
 struct Checked {
   Sizes sizes;

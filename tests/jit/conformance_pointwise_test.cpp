@@ -10,20 +10,6 @@ namespace {
 /// Rows in one kernel: few enough to keep their results in a GPU's registers.
 constexpr std::size_t rows_in_a_kernel = 6;
 
-/// The three kinds of operands, of which the scalar `domain` chooses one: 0 of both signs and with
-/// integers that wrap, 1 positive, 2 whole numbers with zeros and with operands that are equal.
-Value operand(Program& program, int number, DType dtype, const Dim& n) {
-  const std::string suffix = std::to_string(number);
-  const Value both_signs = program.input("g" + suffix, dtype, {n}, local);
-  if (dtype == DType::boolean) return both_signs;
-  const Value positive = program.state("s" + suffix, dtype, {n}, local);
-  const ir::ValueId known = program.graph()->find("domain");
-  const Value domain = known >= 0 ? Value(program.graph(), known) : program.scalar("domain");
-  const Value scaled = (is_float(dtype) ? 4 : 40) * both_signs;
-  const Value whole = is_float(dtype) ? cast(cast(scaled, i32), dtype) : both_signs;
-  return select(equal(domain, 0), scaled, select(equal(domain, 1), positive, whole));
-}
-
 struct Case {
   Program program;
   std::vector<std::string> outputs;
@@ -32,9 +18,9 @@ struct Case {
 Case program_of(std::span<const ir::PointwiseRow* const> rows, DType dtype, int ranks) {
   Case made{Program("pointwise", Mesh({{"world", ranks}})), {}};
   const Dim n = made.program.dim("n");
-  const std::vector<Value> operands = {operand(made.program, 1, dtype, n),
-                                       operand(made.program, 2, dtype, n),
-                                       operand(made.program, 3, dtype, n)};
+  const std::vector<Value> operands = {operand_of_domain(made.program, "1", dtype, {n}, local),
+                                       operand_of_domain(made.program, "2", dtype, {n}, local),
+                                       operand_of_domain(made.program, "3", dtype, {n}, local)};
   const Value condition = made.program.input("condition", boolean, {n}, local);
   for (const ir::PointwiseRow* row : rows) {
     const std::string name = "r_" + std::string(row->name);

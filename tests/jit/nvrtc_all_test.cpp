@@ -22,12 +22,13 @@
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "jit/algo/algorithm.h"
 #include "jit/codegen/codegen.h"
 #include "jit/compile/nvrtc.h"
+#include "jit/kernel_unit.h"
 #include "sched/plan.h"
 
 using namespace coconet;
+using namespace coconet::test;
 
 namespace {
 
@@ -104,31 +105,16 @@ void add_shipped(Texts& texts) {
 }
 
 struct Unit {
-  std::string source;
+  KernelUnit kernels{"cuda"};
   std::map<std::string, std::string> from;  ///< by entry point
 };
 
-/// With all headers that kernels may need.
-std::string whole_prelude() {
-  std::set<std::string> headers = {"philox.h", "direct.h", "buckets.h"};
-  for (const jit::Algorithm* algorithm : jit::algorithms()) headers.emplace(algorithm->header);
-  // The others are written over it.
-  std::vector<std::string> ordered = {"mail.h", "tiles.h"};
-  ordered.insert(ordered.end(), headers.begin(), headers.end());
-  return jit::prelude("cuda", ordered);
-}
-
 std::vector<Unit> make_units(const Texts& texts) {
   std::vector<Unit> units;
-  std::size_t number = 0;
   for (const auto& [text, from] : texts) {
-    if (number % kernels_in_a_compilation == 0) units.push_back({whole_prelude(), {}});
-    const std::string scope = "k" + std::to_string(number++);
-    const std::string name = name_of(text);
-    // The entry point, whose name is outside all namespaces, gets the namespace's.
-    units.back().source += "#define " + name + " " + scope + "_" + name + "\nnamespace " + scope +
-                           " {\n" + text + "}\n#undef " + name + "\n";
-    units.back().from[scope + "_" + name] = from;
+    if (units.empty() || units.back().from.size() == kernels_in_a_compilation) units.emplace_back();
+    units.back().kernels.add(text, name_of(text));
+    units.back().from[units.back().kernels.entries().back()] = from;
   }
   return units;
 }
@@ -147,7 +133,7 @@ std::string errors_in(const std::string& log) {
 
 /// What is wrong with `unit` on `architecture`; empty when all is well.
 std::string fault_of(const Unit& unit, const char* architecture) {
-  const jit::CompileResult result = jit::NvrtcCompiler(architecture).compile(unit.source);
+  const jit::CompileResult result = jit::NvrtcCompiler(architecture).compile(unit.kernels.source());
   if (!result.ok)
     return errors_in(result.log) + architecture + ", one of: " + unit.from.begin()->second +
            " ...\n";

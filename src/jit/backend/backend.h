@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "jit/compile/compiler.h"
 #include "jit/cuda/device.h"
@@ -118,6 +119,10 @@ class Backend {
 
 /// The host backend of this process: kernels are shared objects. Its compiler throws CompileError when there is none.
 [[nodiscard]] const Backend& host_backend();
+
+/// The host's kernels `entries`, all of one binary, which is loaded once. Throws BackendError as `Backend::load` does.
+[[nodiscard]] std::vector<std::shared_ptr<const Kernel>> load_host_kernels(
+    std::string_view binary, std::span<const std::string> entries);
 
 /// The backend of `device` for launches of `ranks` ranks, made at the first call. Its compiler throws CompileError when
 /// there is no NVRTC or it does not know the device.

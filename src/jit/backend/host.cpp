@@ -54,26 +54,37 @@ class MemoryFile {
   int descriptor_;
 };
 
+/// A shared object, loaded as long as one of its kernels lives.
+class SharedObject {
+ public:
+  SharedObject(std::string_view binary, const std::string& name)
+      : file_(binary, name), handle_(dlopen(file_.path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr)
+      throw BackendError("kernel '" + name + "' cannot be loaded: " + dlerror());
+  }
+  ~SharedObject() { dlclose(handle_); }
+  SharedObject(const SharedObject&) = delete;
+  SharedObject& operator=(const SharedObject&) = delete;
+  /// Null when it has no such symbol.
+  [[nodiscard]] void* find(const std::string& symbol) const {
+    return dlsym(handle_, symbol.c_str());
+  }
+
+ private:
+  MemoryFile file_;
+  void* handle_;
+};
+
 /// Whether a block is one lane or many threads shows in the binary: the latter says how large a block's state is.
 class HostKernel final : public Kernel {
  public:
-  HostKernel(std::string_view binary, const std::string& entry)
-      : name_(entry),
-        file_(binary, entry),
-        object_(dlopen(file_.path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (object_ == nullptr)
-      throw BackendError("kernel '" + entry + "' cannot be loaded: " + dlerror());
-    entry_ = dlsym(object_, entry.c_str());
-    if (const void* bytes = dlsym(object_, (entry + "_state_bytes").c_str()); bytes != nullptr)
-      state_bytes_ = *static_cast<const std::uint64_t*>(bytes);
-    if (entry_ == nullptr) {
-      dlclose(object_);
+  HostKernel(std::shared_ptr<const SharedObject> object, const std::string& entry)
+      : name_(entry), object_(std::move(object)), entry_(object_->find(entry)) {
+    if (entry_ == nullptr)
       throw BackendError("the binary of kernel '" + entry + "' has no such entry point");
-    }
+    if (const void* bytes = object_->find(entry + "_state_bytes"); bytes != nullptr)
+      state_bytes_ = *static_cast<const std::uint64_t*>(bytes);
   }
-  ~HostKernel() override { dlclose(object_); }
-  HostKernel(const HostKernel&) = delete;
-  HostKernel& operator=(const HostKernel&) = delete;
 
   // Blocks that wait for others do so for the same block of other ranks, which runs at the same time.
   [[nodiscard]] int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
@@ -115,9 +126,8 @@ class HostKernel final : public Kernel {
   }
 
   std::string name_;
-  MemoryFile file_;
-  void* object_;
-  void* entry_ = nullptr;
+  std::shared_ptr<const SharedObject> object_;
+  void* entry_;
   std::uint64_t state_bytes_ = 0;  ///< 0: a block is one lane
 };
 
@@ -202,7 +212,7 @@ class HostBackend final : public Backend {
   }
   [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
                                                    const std::string& entry) const override {
-    return std::make_shared<HostKernel>(binary, entry);
+    return std::make_shared<HostKernel>(std::make_shared<SharedObject>(binary, entry), entry);
   }
   [[nodiscard]] std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
     return std::make_shared<HostMemory>(bytes);
@@ -228,6 +238,16 @@ class HostBackend final : public Backend {
 const Backend& host_backend() {
   static const HostBackend backend;
   return backend;
+}
+
+std::vector<std::shared_ptr<const Kernel>> load_host_kernels(std::string_view binary,
+                                                             std::span<const std::string> entries) {
+  if (entries.empty()) return {};
+  const auto object = std::make_shared<SharedObject>(binary, entries.front());
+  std::vector<std::shared_ptr<const Kernel>> kernels;
+  for (const std::string& entry : entries)
+    kernels.push_back(std::make_shared<HostKernel>(object, entry));
+  return kernels;
 }
 
 }  // namespace coconet::jit
