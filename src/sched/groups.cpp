@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "sched/expand.h"
+#include "sched/knobs.h"
 #include "sched/rewrite.h"
 
 namespace coconet::sched {
@@ -40,6 +41,10 @@ class Grouping {
         } else {
           needs[static_cast<std::size_t>(of(id))].insert(of(reader));
         }
+      }
+      if (!peers_overwrite(id)) continue;
+      for (const ValueId reader : users_[static_cast<std::size_t>(state)]) {
+        if (reader != id && of(reader) == of(id)) late[state].insert(reader);
       }
     }
     return late;
@@ -122,6 +127,16 @@ class Grouping {
       if (of(reader) >= 0 && of(reader) != of(update)) readers.push_back(reader);
     }
     return readers;
+  }
+
+  /// Whether other ranks store what `update` writes, while this rank's kernel may still read the state. What is gathered
+  /// comes from the rank that alone reads the same elements.
+  [[nodiscard]] bool peers_overwrite(ValueId update) const {
+    const ValueId value = graph_.at(update).operands[1];
+    const Op op = graph_.at(value).op;
+    const ir::Fusion* const fusion = groups_[static_cast<std::size_t>(of(update))].fusion;
+    return fusion != nullptr && of(value) == of(update) && (op == Op::send || op == Op::broadcast) &&
+           works_in_place(fusion->knobs);
   }
 
   /// Whether group `from` needs group `to`, directly or through others.

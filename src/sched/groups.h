@@ -28,7 +28,8 @@ struct Groups {
 [[nodiscard]] Groups make_groups(const ir::Graph& graph);
 
 /// By state, what reads its old value but cannot come before the group that overwrites it: because it needs that
-/// group's results, or because two groups overwrite what the other reads.
+/// group's results, because two groups overwrite what the other reads, or because other ranks overwrite what it reads
+/// from inside the same kernel.
 [[nodiscard]] std::map<ir::ValueId, std::set<ir::ValueId>> overwritten_reads(
     const ir::Graph& graph);
 

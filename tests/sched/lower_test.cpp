@@ -224,6 +224,19 @@ TEST_CASE("in the kernel that overwrites a state its old value needs no copy") {
              !Contains("w.old"));
 }
 
+TEST_CASE("a state that other ranks overwrite from inside the kernel that reads it gets a copy") {
+  Program p("passed_on", two_ranks());
+  const Value w = p.state("w", f32, {4}, local);
+  update(w, send(w * 2).named("sent"));
+  const auto plan_with = [&](const char* algorithm) {
+    Knobs knobs;
+    knobs.algorithm = algorithm;
+    return plan_of(after(p, Schedule().fuse("k", "send", {"sent", "w.new"}, knobs)));
+  };
+  CHECK_THAT(plan_with("direct"), Contains("w.old  "));
+  CHECK_THAT(plan_with("ring"), !Contains("w.old"));  // each rank stores what it gets itself
+}
+
 TEST_CASE("states that swap need one copy") {
   Program p("swap", two_ranks());
   const Value a = p.state("a", f32, {4}, replicated);
