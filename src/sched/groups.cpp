@@ -6,7 +6,6 @@
 
 #include "coconet/error.h"
 #include "sched/expand.h"
-#include "sched/knobs.h"
 #include "sched/rewrite.h"
 
 namespace coconet::sched {
@@ -129,14 +128,13 @@ class Grouping {
     return readers;
   }
 
-  /// Whether other ranks store what `update` writes, while this rank's kernel may still read the state. What is gathered
-  /// comes from the rank that alone reads the same elements.
+  /// Whether what `update` writes comes from other ranks, in place or through mailboxes, while this rank's kernel may still
+  /// read the state. What is gathered comes from the rank that alone reads the same elements.
   [[nodiscard]] bool peers_overwrite(ValueId update) const {
     const ValueId value = graph_.at(update).operands[1];
     const Op op = graph_.at(value).op;
     const ir::Fusion* const fusion = groups_[static_cast<std::size_t>(of(update))].fusion;
-    return fusion != nullptr && of(value) == of(update) && (op == Op::send || op == Op::broadcast) &&
-           works_in_place(fusion->knobs);
+    return fusion != nullptr && of(value) == of(update) && (op == Op::send || op == Op::broadcast);
   }
 
   /// Whether group `from` needs group `to`, directly or through others.
