@@ -52,8 +52,12 @@ std::string_view storage_type(DType dtype) {
   return dtype == DType::boolean ? std::string_view("b8") : to_string(dtype);
 }
 
+bool is_widened(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 std::string_view compute_type(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 ? "f32" : storage_type(dtype);
+  return is_widened(dtype) ? "f32" : storage_type(dtype);
 }
 
 std::string literal(double number, DType dtype) {
@@ -106,7 +110,7 @@ std::string identifier(std::string_view text) {
   // clang-format off
   static constexpr std::string_view reserved[] = {
       "a", "block", "i", "j", "l", "N", "W", "o", "row", "load", "store", "lanes", "vec", "width",
-      "wide", "narrow", "Args", "Block", "Sync", "Fault", "signal", "observe", "now", "relax",
+      "wide", "widened", "narrow", "narrowed", "Args", "Block", "Sync", "Fault", "signal", "observe", "now", "relax",
       "bits_of", "float_of", "rounded", "limits", "infinity", "for_each", "block_reduce", "f64",
       "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "b8", "u32", "u64", "index_t", "auto",
       "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete",

@@ -12,6 +12,8 @@ namespace coconet::jit {
 [[nodiscard]] std::string_view storage_type(DType dtype);
 /// The dialect's type that values of `dtype` are computed in: f32 for f16 and bf16.
 [[nodiscard]] std::string_view compute_type(DType dtype);
+/// Whether they are computed in another type than they are stored in.
+[[nodiscard]] bool is_widened(DType dtype);
 
 /// `number` as a literal of `dtype`'s computation type.
 [[nodiscard]] std::string literal(double number, DType dtype);

@@ -226,9 +226,8 @@ std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
 }
 
 std::string KernelWriter::stored(const std::string& text, DType dtype) const {
-  return dtype == DType::f16 || dtype == DType::bf16
-             ? "narrow<" + std::string(storage_type(dtype)) + ">(" + text + ")"
-             : text;
+  return is_widened(dtype) ? "narrow<" + std::string(storage_type(dtype)) + ">(" + text + ")"
+                           : text;
 }
 
 std::string KernelWriter::dropout(ValueId value) {

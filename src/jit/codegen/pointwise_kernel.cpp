@@ -456,15 +456,16 @@ class PointwiseKernel {
         continue;
       }
       const std::string vector = writer_.unique(node.name + "_in");
-      text += indent + "const auto " + vector + " = load<N>(" + pointer + " + " + at + ");\n";
-      const bool widens = node.dtype == DType::f16 || node.dtype == DType::bf16;
-      from_vectors_.push_back({load.value, widens ? "wide(" + vector + "[l])" : vector + "[l]"});
+      const std::string loaded = "load<N>(" + pointer + " + " + at + ")";
+      text += indent + "const auto " + vector + " = " +
+              (is_widened(node.dtype) ? "widened(" + loaded + ")" : loaded) + ";\n";
+      from_vectors_.push_back({load.value, vector + "[l]"});
     }
     return text;
   }
 
   std::string write_lanes(const sched::KernelStep::Phase& phase, const std::string& indent) {
-    std::string declarations;
+    std::string declarations, narrowings;
     std::string text = indent + "lanes<N>([&](int l) {\n";
     for (const auto& [value, element] : from_vectors_) {
       text += indent + "  const " + std::string(compute_type(at(value).dtype)) + " " +
@@ -486,11 +487,18 @@ class PointwiseKernel {
       const std::string out = writer_.unique(writer_.buffer(store.buffer).name + "_out");
       outs_.push_back(out);
       if (store.spread) spread = out;
-      declarations += indent + "vec<N, " + std::string(storage_type(dtype)) + "> " + out + ";\n";
-      text += indent + "  " + out +
-              "[l] = " + writer_.stored(writer_.read(store.value, dtype), dtype) + ";\n";
+      const bool narrows = is_widened(dtype);
+      const std::string computed = narrows ? writer_.unique(out + "_wide") : out;
+      declarations += indent + "vec<N, " +
+                      std::string(narrows ? compute_type(dtype) : storage_type(dtype)) + "> " +
+                      computed + ";\n";
+      text += indent + "  " + computed + "[l] = " + writer_.read(store.value, dtype) + ";\n";
+      if (narrows) {
+        narrowings += indent + "const auto " + out + " = narrowed<" +
+                      std::string(storage_type(dtype)) + ">(" + computed + ");\n";
+      }
     }
-    return declarations + text + indent + "});\n";
+    return declarations + text + indent + "});\n" + narrowings;
   }
 
   void write_stores(const sched::KernelStep::Phase& phase, const std::string& indent, Body& body) {

@@ -31,7 +31,24 @@ DEVICE T narrow(S x) {
 /// `x` rounded to T, in T's computation type.
 template <class T, class S>
 DEVICE typename wide_type<T>::type rounded(S x) {
-  return wide(narrow<T>(x));
+  return narrow_to<T>::rounded(typename wide_type<T>::type(x));
+}
+
+/// Elements as they are computed with.
+template <int N, class T>
+DEVICE vec<N, typename wide_type<T>::type> widened(const vec<N, T>& stored) {
+  vec<N, typename wide_type<T>::type> value;
+  lanes<N>([&](int l) { value[l] = wide(stored[l]); });
+  return value;
+}
+
+/// Elements as they are stored. Widths change between loops over lanes, not in them: on the host a loop's vectors have as
+/// many lanes as its widest and its narrowest type allow.
+template <class T, int N, class S>
+DEVICE vec<N, T> narrowed(const vec<N, S>& value) {
+  vec<N, T> stored;
+  lanes<N>([&](int l) { stored[l] = narrow<T>(value[l]); });
+  return stored;
 }
 
 /// An integer as a float. Zero is chosen apart because gcc makes a truncation of a float's way to an integer and back,

@@ -79,6 +79,10 @@ struct narrow_to {
   DEVICE T from(S x) {
     return T(x);
   }
+  template <class S>
+  DEVICE S rounded(S x) {
+    return S(T(x));
+  }
 };
 template <>
 struct narrow_to<f16> {
@@ -87,6 +91,7 @@ struct narrow_to<f16> {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(value.bits) : "f"(x));
     return value;
   }
+  DEVICE f32 rounded(f32 x) { return wide(from(x)); }
 };
 template <>
 struct narrow_to<bf16> {
@@ -95,6 +100,7 @@ struct narrow_to<bf16> {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(value.bits) : "f"(x));
     return value;
   }
+  DEVICE f32 rounded(f32 x) { return wide(from(x)); }
 };
 
 // ---- vectors ------------------------------------------------------------------------------------------------

@@ -57,6 +57,10 @@ struct narrow_to {
   DEVICE T from(S x) {
     return T(x);
   }
+  template <class S>
+  DEVICE S rounded(S x) {
+    return S(T(x));
+  }
 };
 template <>
 struct narrow_to<f16> {
@@ -71,6 +75,16 @@ struct narrow_to<f16> {
     const u32 finite = magnitude < 0x38800000u ? subnormal : normal;
     return f16{static_cast<unsigned short>(sign | (magnitude >= 0x477ff000u ? special : finite))};
   }
+  /// The same of the f32 that it is widened to: what a loop over lanes does with 32 bits alone.
+  DEVICE f32 rounded(f32 x) {
+    const u32 magnitude = bits_of(x) & 0x7fffffffu;
+    const u32 odd = magnitude >> 13 & 1u;
+    const u32 normal = (magnitude + 0xfffu + odd) & ~0x1fffu;
+    const u32 subnormal = bits_of((float_of(magnitude) + 0.5f) - 0.5f);
+    const u32 special = magnitude > 0x7f800000u ? 0x7fc00000u : 0x7f800000u;
+    const u32 finite = magnitude < 0x38800000u ? subnormal : normal;
+    return float_of((bits_of(x) & 0x80000000u) | (magnitude >= 0x477ff000u ? special : finite));
+  }
 };
 template <>
 struct narrow_to<bf16> {
@@ -79,6 +93,11 @@ struct narrow_to<bf16> {
     const u32 rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     const u32 quiet_nan = bits >> 16 | 0x40u;
     return bf16{static_cast<unsigned short>((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded)};
+  }
+  DEVICE f32 rounded(f32 x) {
+    const u32 bits = bits_of(x);
+    const u32 nearest = bits + 0x7fffu + (bits >> 16 & 1u);
+    return float_of(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : nearest) & 0xffff0000u);
   }
 };
 
@@ -107,6 +126,94 @@ DEVICE void store(T* to, const vec<N, T>& value) {
 template <int N, class F>
 DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
+}
+
+// Whole vectors of 16-bit floats, in the vector types of gcc and clang: gcc takes loops over lanes of 16 bits apart.
+
+constexpr bool is_power_of_2(int n) { return n > 1 && (n & (n - 1)) == 0; }
+
+template <int N>
+struct lanes_of {
+  typedef u32 wide __attribute__((vector_size(4 * N)));
+  typedef f32 floats __attribute__((vector_size(4 * N)));
+  typedef unsigned short narrow __attribute__((vector_size(2 * N)));
+};
+
+/// `x`'s lanes as they are stored, in the lower halves.
+template <int N>
+DEVICE typename lanes_of<N>::wide narrow_bits(f16, typename lanes_of<N>::wide x) {
+  typedef typename lanes_of<N>::wide wide;
+  typedef typename lanes_of<N>::floats floats;
+  const wide sign = x >> 16 & 0x8000u;
+  const wide magnitude = x & 0x7fffffffu;
+  const wide normal = (magnitude + 0xc8000fffu + (magnitude >> 13 & 1u)) >> 13;
+  const wide subnormal = (wide)((floats)magnitude + 0.5f) - 0x3f000000u;
+  const wide zeros = {};
+  const wide special = magnitude > 0x7f800000u ? zeros + 0x7e00u : zeros + 0x7c00u;
+  const wide finite = magnitude < 0x38800000u ? subnormal : normal;
+  return sign | (magnitude >= 0x477ff000u ? special : finite);
+}
+template <int N>
+DEVICE typename lanes_of<N>::wide narrow_bits(bf16, typename lanes_of<N>::wide x) {
+  typedef typename lanes_of<N>::wide wide;
+  const wide nearest = (x + 0x7fffu + (x >> 16 & 1u)) >> 16;
+  const wide quiet_nan = x >> 16 | 0x40u;
+  return (x & 0x7fffffffu) > 0x7f800000u ? quiet_nan : nearest;
+}
+
+/// The f32 of lanes as they are stored.
+template <int N>
+DEVICE typename lanes_of<N>::wide wide_bits(f16, typename lanes_of<N>::wide x) {
+  typedef typename lanes_of<N>::wide wide;
+  typedef typename lanes_of<N>::floats floats;
+  const wide magnitude = (x & 0x7fffu) << 13;
+  const wide scaled = (wide)((floats)magnitude * float_of(0x77800000u));
+  const wide zeros = {};
+  const wide special = magnitude >= 0x0f800000u ? zeros + 0x7f800000u : zeros;
+  return scaled | special | (x & 0x8000u) << 16;
+}
+template <int N>
+DEVICE typename lanes_of<N>::wide wide_bits(bf16, typename lanes_of<N>::wide x) {
+  return x << 16;
+}
+
+template <class T>
+constexpr bool has_16_bits = false;
+template <>
+constexpr bool has_16_bits<f16> = true;
+template <>
+constexpr bool has_16_bits<bf16> = true;
+
+/// Elements as they are computed with.
+template <int N, class T>
+  requires has_16_bits<T>
+DEVICE vec<N, f32> widened(const vec<N, T>& stored) {
+  vec<N, f32> value;
+  if constexpr (is_power_of_2(N)) {
+    typename lanes_of<N>::narrow bits;
+    __builtin_memcpy(&bits, &stored, sizeof bits);
+    const auto wider = wide_bits<N>(T{}, __builtin_convertvector(bits, typename lanes_of<N>::wide));
+    __builtin_memcpy(&value, &wider, sizeof wider);
+  } else {
+    lanes<N>([&](int l) { value[l] = wide(stored[l]); });
+  }
+  return value;
+}
+
+/// Elements as they are stored.
+template <class T, int N>
+  requires has_16_bits<T>
+DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
+  vec<N, T> stored;
+  if constexpr (is_power_of_2(N)) {
+    typename lanes_of<N>::wide bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    const auto narrower = __builtin_convertvector(narrow_bits<N>(T{}, bits), typename lanes_of<N>::narrow);
+    __builtin_memcpy(&stored, &narrower, sizeof narrower);
+  } else {
+    lanes<N>([&](int l) { stored[l] = narrow_to<T>::from(value[l]); });
+  }
+  return stored;
 }
 
 // ---- waiting for other ranks --------------------------------------------------------------------------------

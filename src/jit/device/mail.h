@@ -90,14 +90,6 @@ DEVICE void store_slice(T* whole, const Slices& slices, int rank, index_t i,
   for (int l = 0; l < N; ++l) whole[element_of(slices, rank, i + l, room)] = value[l];
 }
 
-/// Elements as they are computed with.
-template <int N, class T>
-DEVICE vec<N, typename wide_type<T>::type> widened(const vec<N, T>& stored) {
-  vec<N, typename wide_type<T>::type> value;
-  lanes<N>([&](int l) { value[l] = wide(stored[l]); });
-  return value;
-}
-
 template <int N, class T>
 DEVICE vec<1, T> lane_of(const vec<N, T>& value, int l) {
   vec<1, T> lane;
