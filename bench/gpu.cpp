@@ -13,6 +13,7 @@
 
 #include "coconet/coconet.h"
 #include "coconet/config.h"
+#include "gpu_matmul.h"
 #include "gpu_ranks.h"
 #include "gpu_steps.h"
 #include "gpu_table.h"
@@ -28,7 +29,7 @@ using bench::Table;
 using clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
-    "usage: bench_gpu adam|ranks|lamb|algorithms|launch|compile-cold|compile-warm [--small] "
+    "usage: bench_gpu adam|ranks|lamb|algorithms|matmul|launch|compile-cold|compile-warm [--small] "
     "[--torch FILE] [--json "
     "FILE]";
 
@@ -300,6 +301,7 @@ void run(const Options& options) {
   if (options.part == "ranks") return bench::measure_ranks("adam", options.small, table);
   if (options.part == "lamb") return bench::measure_ranks("lamb", options.small, table);
   if (options.part == "algorithms") return bench::measure_algorithms(options.small, table);
+  if (options.part == "matmul") return bench::measure_matmul(options.small, table);
   if (options.part == "launch") return measure_launch(options, table);
   if (options.part == "compile-cold") return measure_compile_cold(table);
   if (options.part == "compile-warm") return measure_compile_warm(table);
