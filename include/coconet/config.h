@@ -17,7 +17,9 @@ struct Config {
   std::string log_level = "warn";  ///< COCONET_LOG: trace, debug, info, warn, error or off
   std::string backend = "host";    ///< COCONET_BACKEND: host or cuda
   std::string graph = "auto";      ///< COCONET_GRAPH: auto, on or off; CUDA graphs of whole steps
-  int host_threads = 1;            ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024
+  std::string overlap =
+      "auto";            ///< COCONET_OVERLAP: auto, on or off; overlapped steps on the host at once
+  int host_threads = 1;  ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024
   /// COCONET_ALGORITHM, _PROTOCOL, _CHANNELS, _THREADS, _VECTOR_BYTES and _CHUNK_BYTES: what is set replaces the knob of
   /// every kernel that a schedule makes
   Knobs knobs;

@@ -5,6 +5,7 @@
 #include "coconet/error.h"
 #include "ir/lists.h"
 #include "jit/cache/cache.h"
+#include "jit/comm/cores.h"
 #include "jit/config/log.h"
 #include "jit/executable_state.h"
 #include "jit/grid.h"
@@ -132,6 +133,7 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
       host_queue_(jit::host_backend().make_queue()) {
   jit::Comm& comm = *world.comm();
   const bool on_host = backend.device() == nullptr;
+  if (on_host) decide_overlap();
   for (const sched::PlanStep& planned : plan.steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
       steps.push_back({library->name,
@@ -165,6 +167,15 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
     device = std::make_unique<jit::DeviceRun>(comm, backend, plan.graph.mesh, steps, tensors, tiles,
                                               gate);
   }
+}
+
+void Executable::State::decide_overlap() {
+  std::size_t most = 1;
+  for (const sched::Overlap& overlap : plan.overlaps) most = std::max(most, overlap.count);
+  if (most == 1 || config().overlap == "off") return;
+  const bool fits = jit::have_cores(*world.comm(), static_cast<int>(most));
+  at_once_ = fits || config().overlap == "on";
+  if (at_once_ && !fits) gate.share_cores();
 }
 
 Executable compile(const Program& program, const Schedule& schedule, const World& world,

@@ -75,7 +75,7 @@ void Executable::State::run_on_host() {
   const auto begin = clock::now();
   auto overlap = plan.overlaps.begin();
   for (std::size_t index = 0; index < steps.size();) {
-    const bool at_once = overlap != plan.overlaps.end() && overlap->first == index;
+    const bool at_once = at_once_ && overlap != plan.overlaps.end() && overlap->first == index;
     const std::size_t count = at_once ? (overlap++)->count : 1;
     run_steps(index, count);
     index += count;

@@ -48,6 +48,8 @@ class Executable::State {
  private:
   /// Collective: returns when the step may begin; throws on all ranks when one of them has a `failure`.
   void enter(const std::string& failure);
+  /// Collective: whether overlapped steps run at once on the host.
+  void decide_overlap();
   void run_on_host();
   /// Runs `count` steps from `first` on, at once if they are several.
   void run_steps(std::size_t first, std::size_t count);
@@ -64,6 +66,7 @@ class Executable::State {
       groups_;  ///< by mesh axis, for library steps on the host
   std::unique_ptr<jit::Queue> host_queue_;
   jit::Roofline roofline_;
+  bool at_once_ = false;  ///< overlapped steps are threads; else they come one after the other
   jit::Times times_;
   std::uint64_t runs_ = 0;
   std::string broken_;  ///< why no step can run any more; empty while all is well

@@ -108,7 +108,7 @@ void Gate::fail_kernel(int axis, int blocks, int barriers) {
   }
 }
 
-std::vector<std::uint64_t> Gate::sync_words(int axis, std::size_t step, bool overlapped) {
+std::vector<std::uint64_t> Gate::sync_words(int axis, std::size_t step) {
   const Axis& entry = axes_[static_cast<std::size_t>(axis)];
   const auto flags_of = [&](int rank) {
     return own_flags_ ? reinterpret_cast<std::uint64_t>(own_flags_->data() + entry.flags)
@@ -121,7 +121,7 @@ std::vector<std::uint64_t> Gate::sync_words(int axis, std::size_t step, bool ove
   words.push_back(0);
   words.push_back(entry.position);
   words.push_back(static_cast<std::uint64_t>(std::chrono::nanoseconds(config().timeout).count()));
-  words.push_back(overlapped ? 0 : spin_limit_);
+  words.push_back(spin_limit_);
   words.push_back(step);
   return words;
 }

@@ -44,9 +44,10 @@ class Gate {
   /// up before they touch anything.
   void fail_kernel(int axis, int blocks, int barriers);
 
-  /// Words of the prelude's Sync for the kernel of step `step`, along `axis`; the epoch is the word that changes. A kernel
-  /// that is `overlapped` waits for steps which may need its core.
-  [[nodiscard]] std::vector<std::uint64_t> sync_words(int axis, std::size_t step, bool overlapped);
+  /// Words of the prelude's Sync for the kernel of step `step`, along `axis`; the epoch is the word that changes.
+  [[nodiscard]] std::vector<std::uint64_t> sync_words(int axis, std::size_t step);
+  /// From here on who waits gives the core away at once, because what it waits for may need it.
+  void share_cores() { spin_limit_ = 0; }
   static constexpr std::size_t epoch_word_from_end = 5;
   /// The epoch of the next kernel along `axis`, which uses `barriers` of them.
   [[nodiscard]] std::uint64_t next_epoch(int axis, int barriers);

@@ -112,9 +112,6 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
     const Extents whole = ir::global_extents(shape, sizes);
     return view_of(shape, {Extents(whole.size(), 0), whole}, domain.shape, part);
   };
-  const bool overlapped = std::any_of(
-      text_.arguments.begin(), text_.arguments.end(),
-      [](const auto& argument) { return argument.kind == KernelArgument::Kind::tiles; });
   for (const KernelArgument& argument : text_.arguments) {
     const auto push = [&](std::int64_t word) {
       words_.push_back(static_cast<std::uint64_t>(word));
@@ -176,7 +173,7 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         tile_runs_.push_back(words_.size() - 1);
         break;
       case KernelArgument::Kind::sync:
-        append(gate.sync_words(axis_, number, overlapped));
+        append(gate.sync_words(axis_, number));
         epoch_at_ = words_.size() - Gate::epoch_word_from_end;
         break;
       case KernelArgument::Kind::totals:

@@ -54,6 +54,7 @@ TEST_CASE("every variable reaches its field") {
   const Config config = parse({{"COCONET_LOG", "debug"},
                                {"COCONET_BACKEND", "cuda"},
                                {"COCONET_GRAPH", "off"},
+                               {"COCONET_OVERLAP", "on"},
                                {"COCONET_HOST_THREADS", "96"},
                                {"COCONET_ALGORITHM", "ring"},
                                {"COCONET_PROTOCOL", "ll128"},
@@ -74,6 +75,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.log_level == "debug");
   CHECK(config.backend == "cuda");
   CHECK(config.graph == "off");
+  CHECK(config.overlap == "on");
   CHECK(config.host_threads == 96);
   CHECK(config.knobs == Knobs{"ring", "ll128", 3, 64, 32, 2048});
   CHECK(config.cxx == "clang++");
@@ -161,7 +163,7 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   REQUIRE(far.size() == 1);
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
-        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_HOST_THREADS, "
+        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_OVERLAP, COCONET_HOST_THREADS, "
         "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "

@@ -24,7 +24,8 @@ TEST_CASE("steps that run at once are reported one by one") {
 }
 
 TEST_CASE("a kernel whose tiles come late says which step it waited for") {
-  const ChildOutput child = run_test_case(".late_tiles", "COCONET_TIMEOUT_S=0.002");
+  const ChildOutput child =
+      run_test_case(".late_tiles", "COCONET_TIMEOUT_S=0.002 COCONET_OVERLAP=on");
   INFO(child.text);
   CHECK(child.code == 0);
 }

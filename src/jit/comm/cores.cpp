@@ -39,4 +39,11 @@ int ranks_per_core(const std::vector<Cores>& by_rank) {
   return static_cast<int>(most);
 }
 
+bool have_cores(Comm& comm, int threads) {
+  std::vector<Cores> by_thread;
+  for (const std::string& text : comm.all_gather(available_cores().to_string()))
+    by_thread.insert(by_thread.end(), static_cast<std::size_t>(threads), Cores(text));
+  return ranks_per_core(by_thread) == 1;
+}
+
 }  // namespace coconet::jit

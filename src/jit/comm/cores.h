@@ -4,6 +4,8 @@
 #include <bitset>
 #include <vector>
 
+#include "jit/comm/comm.h"
+
 namespace coconet::jit {
 
 /// The cores that a thread may run on.
@@ -16,5 +18,8 @@ using Cores = std::bitset<1024>;
 /// that are bound to one core each do not crowd, and ranks bound to the same core do, however many
 /// cores the others have.
 [[nodiscard]] int ranks_per_core(const std::vector<Cores>& by_rank);
+
+/// Collective: whether each rank of `comm` has cores for `threads` of its own.
+[[nodiscard]] bool have_cores(Comm& comm, int threads);
 
 }  // namespace coconet::jit

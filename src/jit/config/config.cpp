@@ -44,9 +44,14 @@ bool read_backend(std::string_view text, Config& config) {
   return read_one_of(words, text, config.backend);
 }
 
+constexpr std::array<std::string_view, 3> switches{"auto", "on", "off"};
+
 bool read_graph(std::string_view text, Config& config) {
-  static constexpr std::array<std::string_view, 3> words{"auto", "on", "off"};
-  return read_one_of(words, text, config.graph);
+  return read_one_of(switches, text, config.graph);
+}
+
+bool read_overlap(std::string_view text, Config& config) {
+  return read_one_of(switches, text, config.overlap);
 }
 
 bool read_number(std::string_view text, int least, int most, int& into) {
@@ -179,7 +184,7 @@ struct Row {
 };
 
 // In the order of `Config`.
-constexpr std::array<Row, 20> rows{{
+constexpr std::array<Row, 21> rows{{
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
@@ -189,6 +194,11 @@ constexpr std::array<Row, 20> rows{{
     {{"COCONET_GRAPH", "auto, on or off", "auto",
       "whether a step on a GPU is replayed as a CUDA graph; auto: a step of several launches is"},
      read_graph},
+    {{"COCONET_OVERLAP", "auto, on or off", "auto",
+      "whether steps that a schedule overlaps are threads at once on the host, or run one after "
+      "the "
+      "other; auto: at once where every one has a core"},
+     read_overlap},
     {{"COCONET_HOST_THREADS", "1, or a multiple of 32 up to 1024", "1",
       "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "
       "checks"},
