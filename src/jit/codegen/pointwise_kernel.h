@@ -1,0 +1,133 @@
+// Kernels that stream over a domain: computation, alone or inside a collective, in one phase or several.
+//
+// When all tensors lie in memory like the domain, one loop runs over linear indices. Else (broadcasting, slices of
+// an inner dimension) a loop runs over rows, and inside a row every tensor moves by one element or none. Where tensors are
+// scattered, a loop runs over buckets, and what is inside is the loop over linear indices.
+//
+// A collective works in place, where each rank reads its slice from all ranks' tensors and writes results to all of them
+// between two barriers; or ranks exchange chunks through mailboxes, and the loop's body is what the owner of a slice does
+// with a chunk. Reductions inside the kernel end a phase: totals of all blocks of all ranks meet before the next begins.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "jit/algo/algorithm.h"
+#include "jit/codegen/expression.h"
+#include "jit/codegen/kernel_writer.h"
+
+namespace coconet::jit {
+
+/// Writes one of them.
+class PointwiseKernel {
+ public:
+  PointwiseKernel(const sched::Plan& plan, const sched::KernelStep& step)
+      : writer_(plan, step),
+        step_(step),
+        algorithm_(find_algorithm(step.knobs.algorithm)),
+        protocol_(find_protocol(step.knobs.protocol)),
+        linear_(writer_.all_linear()) {}
+
+  [[nodiscard]] KernelText write();
+
+ private:
+  [[nodiscard]] int rank() const { return static_cast<int>(writer_.domain().shape.size()); }
+  [[nodiscard]] const ir::Node& at(ir::ValueId id) const { return writer_.graph().at(id); }
+  [[nodiscard]] std::vector<std::string> headers() const;
+  std::string last_extent() {
+    return writer_.argument({KernelArgument::Kind::extent, "columns", -1, -1, rank() - 1});
+  }
+  [[nodiscard]] std::string lanes_per_access() const;
+  [[nodiscard]] bool sends() const {
+    return step_.spread >= 0 && at(step_.spread).op == ir::Op::send;
+  }
+  /// The rank that owns all of what is reduced or broadcast; -1 where every rank owns a slice.
+  [[nodiscard]] int root() const {
+    for (const ir::ValueId id : {step_.combine, step_.spread}) {
+      if (id < 0) continue;
+      const ir::Op op = at(id).op;
+      if (op == ir::Op::reduce || op == ir::Op::broadcast) return at(id).attributes.root;
+    }
+    return -1;
+  }
+
+  std::string load_scalars();
+  std::string compute_scalars(const std::vector<ir::ValueId>& values);
+  std::string store_scalars();
+
+  [[nodiscard]] std::string operator_of(ir::ValueId reduction) const {
+    return std::string(device_operator(at(reduction).attributes.reduction));
+  }
+  [[nodiscard]] std::string total_type(ir::ValueId reduction) const {
+    return "total_type<" + operator_of(reduction) + ", " +
+           std::string(compute_type(at(reduction).dtype)) + ">::type";
+  }
+  std::string declare_totals(const sched::KernelStep::Phase& phase);
+  /// Inside the loop over lanes.
+  std::string add_to_totals(const sched::KernelStep::Phase& phase, const std::string& indent);
+  /// After the loop: the totals of all blocks of all ranks, which are scalars from here on.
+  std::string combine_totals(const sched::KernelStep::Phase& phase, std::size_t p);
+
+  /// The text of what runs for the elements [i, i + N).
+  struct Body {
+    std::string loads, lanes, stores;
+    std::string spread;  ///< the variable of the vector that is spread; empty when there is none
+  };
+
+  std::string write_phase(std::size_t p);
+  std::string write_loop(const sched::KernelStep::Phase& phase);
+  /// A loop whose blocks have one share each, so that it is known which elements a block is done with.
+  std::string write_paced_loop(const sched::KernelStep::Phase& phase, const std::string& inside);
+  /// One dimension has one row, whose start all operands but the scattered ones know before the loop.
+  std::string write_bucket_loop(const sched::KernelStep::Phase& phase);
+  /// Statements that find the mode of a bucket, whose elements begin anywhere in a vector.
+  std::string write_fits(const sched::KernelStep::Phase& phase, const std::string& indent);
+
+  std::string write_exchange(const sched::KernelStep::Phase& phase,
+                             const sched::KernelStep::Load* combined, bool spreads);
+  /// The exchange of a send: from each group to the one `offset` further.
+  std::string write_passing(const std::string& call, const std::string& made,
+                            const std::string& pace);
+
+  Body write_body(const sched::KernelStep::Phase& phase, const std::string& indent);
+  /// Whether a tensor repeats one element along a row.
+  [[nodiscard]] bool repeats(const Shape& shape) const {
+    return shape.empty() || (shape.back() == Dim(1) && !(writer_.domain().shape.back() == Dim(1)));
+  }
+  /// The element index into a buffer at lane 0; in rows it needs a variable with the row's start.
+  std::string index(sched::BufferId buffer);
+  /// Tells the writer at which lane of the whole tensor its indexed members are.
+  void place_members(const sched::KernelStep::Phase& phase);
+  /// Statements that take the coordinates of a row apart.
+  std::string coordinates();
+  std::string write_row_loop();
+  /// The vector of what all ranks combine, in the computation type.
+  std::string combined_vector(const sched::KernelStep::Load& load);
+  std::string write_loads(const sched::KernelStep::Phase& phase, const std::string& indent);
+  std::string write_lanes(const sched::KernelStep::Phase& phase, const std::string& indent);
+  void write_stores(const sched::KernelStep::Phase& phase, const std::string& indent, Body& body);
+
+  /// The text of a loaded value's lane.
+  struct Element {
+    ir::ValueId value;
+    std::string text;
+  };
+
+  KernelWriter writer_;
+  const sched::KernelStep& step_;
+  const Algorithm& algorithm_;
+  const Protocol& protocol_;
+  bool linear_;
+  std::string sync_, count_, mode_, totals_;
+  std::set<ir::ValueId> scalars_;  ///< variables of the whole kernel
+  std::map<ir::ValueId, std::string> lane_totals_;
+  int reductions_ = 0;
+  std::map<sched::BufferId, std::string> rows_;
+  std::string row_starts_;
+  std::vector<Element> from_vectors_;
+  std::vector<std::string> outs_;
+};
+
+}  // namespace coconet::jit
