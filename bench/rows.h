@@ -18,6 +18,7 @@ struct Options {
   std::string json;    ///< a file for the rows; empty for none
 };
 
+/// Throws with the usage.
 inline Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -31,6 +32,17 @@ inline Options parse(int argc, char** argv) {
     }
   }
   return options;
+}
+
+/// The body of main: `run` with the command line; what it throws is said on standard error.
+inline int run_program(int argc, char** argv, void (*run)(const Options& options)) {
+  try {
+    run(parse(argc, argv));
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
 }
 
 struct Row {

@@ -133,10 +133,5 @@ void run(const bench::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(bench::parse(argc, argv));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return bench::run_program(argc, argv, run);
 }
