@@ -73,14 +73,18 @@ void Executable::State::run(std::span<const ScalarValue> scalars) {
 
 void Executable::State::run_on_host() {
   const auto begin = clock::now();
+  auto last = begin;
   auto overlap = plan.overlaps.begin();
   for (std::size_t index = 0; index < steps.size();) {
     const bool at_once = at_once_ && overlap != plan.overlaps.end() && overlap->first == index;
     const std::size_t count = at_once ? (overlap++)->count : 1;
     run_steps(index, count);
+    const auto now = clock::now();
+    if (count == 1) steps[index].times.add(now - last);
+    last = now;
     index += count;
   }
-  times_.add(clock::now() - begin);
+  times_.add(last - begin);
 }
 
 void Executable::State::finish() {
@@ -105,8 +109,10 @@ void Executable::State::run_steps(std::size_t first, std::size_t count) {
     std::vector<std::exception_ptr> failures(count);
     const auto run_one = [&](int number) {
       const auto place = static_cast<std::size_t>(number);
+      const auto begin = clock::now();
       try {
         run_step(first + place);
+        steps[first + place].times.add(clock::now() - begin);
       } catch (...) {
         failures[place] = std::current_exception();
       }
@@ -128,7 +134,6 @@ void Executable::State::run_steps(std::size_t first, std::size_t count) {
 }
 
 void Executable::State::run_step(std::size_t index) {
-  const auto begin = clock::now();
   jit::Step& step = steps[index];
   if (auto* kernel = std::get_if<jit::KernelLaunch>(&step.work)) {
     host_queue_->launch(kernel->kernel(), kernel->grid(), kernel->words());
@@ -138,7 +143,6 @@ void Executable::State::run_step(std::size_t index) {
   } else {
     run_collective(std::get<jit::LibraryCollective>(step.work), index);
   }
-  step.times.add(clock::now() - begin);
 }
 
 void Executable::State::run_collective(jit::LibraryCollective& collective, std::size_t index) {

@@ -51,7 +51,7 @@ class Executable::State {
   /// Collective: whether overlapped steps run at once on the host.
   void decide_overlap();
   void run_on_host();
-  /// Runs `count` steps from `first` on, at once if they are several.
+  /// Runs `count` steps from `first` on; several at once, each timed, as they have no order.
   void run_steps(std::size_t first, std::size_t count);
   void run_step(std::size_t index);
   void run_collective(jit::LibraryCollective& collective, std::size_t index);

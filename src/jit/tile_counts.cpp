@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t count_bytes = 64;  // a cache line: FLAG_STRIDE words
 
-// Tiles of a product are an eighth of it, so that there is something to overlap, but not so few rows that OpenBLAS gets slow
-// (9 % at 32 rows, 2 % at 256, of f32 with 768 columns), and no more than that.
+// Tiles of a product are an eighth of it, so that there is something to overlap, but not so few rows that OpenBLAS gets
+// slow, and no more than where it is near to its full speed.
 constexpr std::int64_t wanted_tiles = 8;
 constexpr std::int64_t least_rows = 32;
 constexpr std::int64_t most_rows = 256;
