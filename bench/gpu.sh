@@ -11,6 +11,7 @@ Measures on one GPU, the first that CUDA_VISIBLE_DEVICES names, and prints a tab
   fused Adam on one rank    against a copy of as many bytes, and torch.optim.Adam(fused=True) where there is PyTorch
   fused Adam and LAMB       of 2, 4 and 8 ranks on the GPU, against the unfused and the sliced schedule, and over 64 buffers
   AllReduce                 of 2, 4 and 8 ranks in a kernel, with every algorithm and protocol, against the library's
+  output of an MLP          of 2 and 4 ranks: its matmul overlapped with the fused kernel, against one after the other
   matmuls                   of bf16, f16 and f32, against bare calls of cuBLASLt
   steps of n = 1024         host's time of 1000 launches, against bare launches of an empty kernel
   compile()                 with NVRTC, with the cubin on disk, with the kernel in memory
@@ -108,6 +109,7 @@ torch_error=$(tail -n 1 "$work/error" | tr '|' '/')
   part ranks
   part lamb
   part algorithms
+  part overlap
   part matmul
   for graph in off on; do
     COCONET_GRAPH=$graph part launch

@@ -13,4 +13,8 @@ void measure_ranks(const std::string& program, bool small, Table& table);
 /// An AllReduce inside a kernel, with every algorithm and protocol, against the library's own.
 void measure_algorithms(bool small, Table& table);
 
+/// The output layer of an MLP of a transformer, its matmul overlapped with the fused kernel, against the same one after the
+/// other and against the library's AllReduce.
+void measure_overlap(bool small, Table& table);
+
 }  // namespace bench

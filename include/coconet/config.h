@@ -18,7 +18,7 @@ struct Config {
   std::string backend = "host";    ///< COCONET_BACKEND: host or cuda
   std::string graph = "auto";      ///< COCONET_GRAPH: auto, on or off; CUDA graphs of whole steps
   std::string overlap =
-      "auto";            ///< COCONET_OVERLAP: auto, on or off; overlapped steps on the host at once
+      "auto";            ///< COCONET_OVERLAP: auto, on or off; whether overlapped steps run at once
   int host_threads = 1;  ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024
   /// COCONET_ALGORITHM, _PROTOCOL, _CHANNELS, _THREADS, _VECTOR_BYTES and _CHUNK_BYTES: what is set replaces the knob of
   /// every kernel that a schedule makes

@@ -164,8 +164,7 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
          {}});
   }
   if (!on_host) {
-    device = std::make_unique<jit::DeviceRun>(comm, backend, plan.graph.mesh, steps, tensors, tiles,
-                                              gate);
+    device = std::make_unique<jit::DeviceRun>(comm, backend, plan, steps, tensors, tiles, gate);
   }
 }
 

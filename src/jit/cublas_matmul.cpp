@@ -83,43 +83,33 @@ class CublasMatmul final : public GpuMatmul {
       : backend_(backend),
         products_(products),
         types_(types_of(products.dtype)),
-        handle_(handle_on(*backend.device(), products.name)) {
-    if (products.is_empty()) return;
-    const std::int64_t a = stride_of(products.a.matrices);
-    const std::int64_t b = stride_of(products.b.matrices);
-    const bool even = a >= 0 && b >= 0;
-    const auto matrices = static_cast<int>(products.a.matrices.size());
-    const int batch = even ? matrices : 1;  // those that go into one call
-    calls_ = matrices / batch;
-    const Products& p = products_;
-    descriptor_ = make_descriptor();
-    const auto layout = [&](std::int64_t rows, std::int64_t columns, std::int64_t row,
-                            std::int64_t stride) {
-      return make_layout(static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), row,
-                         batch, stride);
-    };
-    a_ = p.a.transposed ? layout(p.terms, p.rows, p.a.row, a) : layout(p.rows, p.terms, p.a.row, a);
-    b_ = p.b.transposed ? layout(p.columns, p.terms, p.b.row, b)
-                        : layout(p.terms, p.columns, p.b.row, b);
-    out_ = layout(p.rows, p.columns, p.columns, p.rows * p.columns);
+        handle_(handle_on(*backend.device(), products.name)),
+        even_(stride_of(products.a.matrices) >= 0 && stride_of(products.b.matrices) >= 0) {
+    if (!products.is_empty()) descriptor_ = make_descriptor();
   }
 
-  void enqueue(Queue& queue, const Tensors& tensors) override {
+  void enqueue(Queue& queue, const Tensors& tensors, std::int64_t begin,
+               std::int64_t end) override {
     const Products& p = products_;
     const std::size_t size = size_of(p.dtype);
+    const auto at = [&](sched::BufferId buffer, std::int64_t element) {
+      return tensors[buffer].data + static_cast<std::size_t>(element) * size;
+    };
     if (p.terms == 0) {  // this rank's slice of what is contracted is empty
-      queue.zero(tensors[p.out].data, tensors[p.out].count * size);
+      queue.zero(at(p.out, begin * p.columns),
+                 static_cast<std::size_t>((end - begin) * p.columns) * size);
       return;
     }
     const OnDevice on(*backend_.device());
-    for (int call = 0; call < calls_; ++call) {
-      const auto matrix = static_cast<std::size_t>(call);
-      const auto at = [&](sched::BufferId buffer, std::int64_t element) {
-        return tensors[buffer].data + static_cast<std::size_t>(element) * size;
-      };
-      multiply(queue, at(p.a.buffer, p.a.matrices[matrix]), at(p.b.buffer, p.b.matrices[matrix]),
-               at(p.out, static_cast<std::int64_t>(matrix) * p.rows * p.columns));
+    if (end - begin == p.all_rows() && even_) {
+      multiply(queue, shape_for(p.rows, static_cast<int>(p.a.matrices.size())),
+               at(p.a.buffer, p.a.matrices[0]), at(p.b.buffer, p.b.matrices[0]), at(p.out, 0));
+      return;
     }
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
+      multiply(queue, shape_for(count, 1), at(p.a.buffer, p.a.at(matrix, first)),
+               at(p.b.buffer, p.b.matrices[matrix]), at(p.out, row * p.columns));
+    });
   }
 
  private:
@@ -133,6 +123,11 @@ class CublasMatmul final : public GpuMatmul {
     std::size_t workspace_bytes = 0;
   };
   using Alignments = std::array<std::uint32_t, 3>;
+  /// What a call multiplies: so many rows of each of so many matrices.
+  struct Shape {
+    Layout a, b, out;
+    std::map<Alignments, Way> ways;
+  };
 
   void check(cublasStatus_t status, const char* what) const {
     if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -170,9 +165,29 @@ class CublasMatmul final : public GpuMatmul {
     return layout;
   }
 
-  const Way& way_for(const Alignments& alignments) {
-    const auto known = ways_.find(alignments);
-    if (known != ways_.end()) return known->second;
+  Shape& shape_for(std::int64_t rows, int batch) {
+    const auto [place, is_new] = shapes_.try_emplace({rows, batch});
+    Shape& shape = place->second;
+    if (!is_new && shape.out) return shape;
+    const Products& p = products_;
+    const auto layout = [&](std::int64_t height, std::int64_t width, std::int64_t row,
+                            std::int64_t stride) {
+      return make_layout(static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(height), row,
+                         batch, stride);
+    };
+    const std::int64_t a = stride_of(p.a.matrices);
+    const std::int64_t b = stride_of(p.b.matrices);
+    shape.a =
+        p.a.transposed ? layout(p.terms, rows, p.a.row, a) : layout(rows, p.terms, p.a.row, a);
+    shape.b = p.b.transposed ? layout(p.columns, p.terms, p.b.row, b)
+                             : layout(p.terms, p.columns, p.b.row, b);
+    shape.out = layout(rows, p.columns, p.columns, rows * p.columns);
+    return shape;
+  }
+
+  const Way& way_for(Shape& shape, const Alignments& alignments) {
+    const auto known = shape.ways.find(alignments);
+    if (known != shape.ways.end()) return known->second;
     cublasLtMatmulPreference_t made = nullptr;
     check(cublas_.preference_create(&made), "makes no preference");
     const std::shared_ptr<cublasLtMatmulPreferenceOpaque_t> preference(made,
@@ -188,24 +203,25 @@ class CublasMatmul final : public GpuMatmul {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[2]);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    check(cublas_.heuristic(handle_, descriptor_.get(), b_.get(), a_.get(), out_.get(), out_.get(),
-                            made, 1, &found, &count),
+    check(cublas_.heuristic(handle_, descriptor_.get(), shape.b.get(), shape.a.get(),
+                            shape.out.get(), shape.out.get(), made, 1, &found, &count),
           "finds no algorithm");
     if (count == 0) check(CUBLAS_STATUS_NOT_SUPPORTED, "finds no algorithm");
     Way way{found.algo, nullptr, found.workspaceSize};
     if (way.workspace_bytes > 0) way.workspace = backend_.allocate(way.workspace_bytes);
-    return ways_.emplace(alignments, std::move(way)).first->second;
+    return shape.ways.emplace(alignments, std::move(way)).first->second;
   }
 
-  void multiply(Queue& queue, const std::byte* a, const std::byte* b, std::byte* out) {
-    const Way& way = way_for({alignment_of(a), alignment_of(b), alignment_of(out)});
+  void multiply(Queue& queue, Shape& shape, const std::byte* a, const std::byte* b,
+                std::byte* out) {
+    const Way& way = way_for(shape, {alignment_of(a), alignment_of(b), alignment_of(out)});
     const double one = 1, zero = 0;
     const float one_of_f32 = 1, zero_of_f32 = 0;
     const bool doubles = types_.scale == CUDA_R_64F;
     check(cublas_.matmul(handle_, descriptor_.get(),
-                         doubles ? static_cast<const void*>(&one) : &one_of_f32, b, b_.get(), a,
-                         a_.get(), doubles ? static_cast<const void*>(&zero) : &zero_of_f32, out,
-                         out_.get(), out, out_.get(), &way.algorithm,
+                         doubles ? static_cast<const void*>(&one) : &one_of_f32, b, shape.b.get(),
+                         a, shape.a.get(), doubles ? static_cast<const void*>(&zero) : &zero_of_f32,
+                         out, shape.out.get(), out, shape.out.get(), &way.algorithm,
                          way.workspace ? way.workspace->data() : nullptr, way.workspace_bytes,
                          static_cast<cudaStream_t>(queue.handle())),
           "does not multiply");
@@ -216,10 +232,10 @@ class CublasMatmul final : public GpuMatmul {
   const Products products_;
   const Types types_;
   cublasLtHandle_t handle_;
-  int calls_ = 0;
+  /// Whether the matrices of each operand are evenly spaced, so that one call takes them all.
+  bool even_;
   Descriptor descriptor_;
-  Layout a_, b_, out_;
-  std::map<Alignments, Way> ways_;
+  std::map<std::pair<std::int64_t, int>, Shape> shapes_;  ///< by rows and matrices
 };
 
 }  // namespace

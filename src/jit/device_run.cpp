@@ -24,18 +24,21 @@ constexpr std::size_t most_pending = 16;
 
 }  // namespace
 
-DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::vector<Step>& steps,
-                     Tensors& tensors, const AllTileCounts& tiles, Gate& gate)
+DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const sched::Plan& plan,
+                     std::vector<Step>& steps, Tensors& tensors, const AllTileCounts& tiles,
+                     Gate& gate)
     : comm_(comm),
       backend_(backend),
       steps_(steps),
       tensors_(tensors),
       gate_(gate),
       times_(steps.size() + 1) {
+  choose_overlaps(plan);
   together(comm_, [&] {
     own_queue_ = backend_.make_queue();
     queue_ = own_queue_.get();
     arrived_ = backend_.make_event();
+    fork_ = std::make_unique<Fork>(backend_, *queue_, most_beside());
   });
   const auto ranks = static_cast<std::size_t>(backend_.ranks_per_launch());
   auto gang = std::make_shared<Gang>();
@@ -50,7 +53,7 @@ DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::
     gang_->driver = this;
     gang_->done = backend_.make_event();
   });
-  make_groups(mesh);
+  make_groups(plan.graph.mesh);
   const bool tells = std::any_of(steps_.begin(), steps_.end(), [&](const Step& step) {
     const auto* matmul = std::get_if<Matmul>(&step.work);
     return matmul != nullptr && tiles.contains(matmul->out());
@@ -61,11 +64,44 @@ DeviceRun::DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::
 DeviceRun::~DeviceRun() {
   try {
     if (queue_ != nullptr) finish();
+    if (fork_) fork_->finish();
     // The driver's queue works on this rank's tensors.
     while (gang_ && gang_->done && !gang_->done->reached()) std::this_thread::yield();
   } catch (const Error&) {
     // What failed was told to whoever waited for it, or nobody cares.
   }
+}
+
+void DeviceRun::choose_overlaps(const sched::Plan& plan) {
+  if (config().overlap == "off") return;
+  for (const sched::Overlap& overlap : plan.overlaps) {
+    int blocks = 0;
+    bool multiplies = false;
+    for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index) {
+      if (const auto* kernel = std::get_if<KernelLaunch>(&steps_[index].work)) {
+        blocks += kernel->grid().blocks * kernel->grid().ranks;
+      } else {
+        multiplies = true;
+      }
+    }
+    // Every block finds a multiprocessor without another of them, and a product half of the GPU.
+    const int room = backend_.device()->multiprocessors() / (multiplies ? 2 : 1);
+    if (blocks <= room) {
+      at_once_.push_back(overlap);
+      continue;
+    }
+    log_info("steps '" + steps_[overlap.first].name + "' to '" +
+             steps_[overlap.first + overlap.count - 1].name +
+             "' run one after the other: " + std::to_string(blocks) +
+             " blocks of their kernels wait for each other, and " + backend_.device()->name() +
+             " has room for " + std::to_string(room) + "; lower the knob channels");
+  }
+}
+
+std::size_t DeviceRun::most_beside() const {
+  std::size_t most = 0;
+  for (const sched::Overlap& overlap : at_once_) most = std::max(most, overlap.count - 1);
+  return most;
 }
 
 void DeviceRun::make_groups(const Mesh& mesh) {
@@ -118,8 +154,8 @@ void DeviceRun::require_ready() const {
   });
   if (waits || gang_->members.size() > 1) {
     throw BackendError(
-        "the application's stream is being captured, but a step whose ranks wait for each other "
-        "inside kernels cannot be replayed as it is; run it outside the capture, coconet-jit makes "
+        "the application's stream is being captured, but a step whose ranks or kernels wait for "
+        "each other cannot be replayed as it is; run it outside the capture, coconet-jit makes "
         "graphs of its own (COCONET_GRAPH)");
   }
 }
@@ -167,6 +203,7 @@ void DeviceRun::run(const Numbers& numbers) {
       gang_->done->record(*queue_);
     } catch (const Error&) {
       queue_->finish();  // the other ranks may take their tensors away once they hear of it
+      fork_->finish();
       throw;
     }
   });
@@ -177,51 +214,86 @@ void DeviceRun::run(const Numbers& numbers) {
 void DeviceRun::drive() {
   harvest();
   if (is_sampled(runs_) && pending_.size() < most_pending && !queue_->being_recorded()) {
-    Sample sample;
-    enqueue(*queue_, [&] {
-      sample.marks.emplace_back(backend_.make_event());
-      sample.marks.back()->record(*queue_);
-    });
-    pending_.push_back(std::move(sample));
+    sample();
   } else if (wants_graph()) {
     replay();
   } else {
-    enqueue(*queue_, [] {});
+    enqueue(*queue_, *fork_, {});
   }
 }
 
-void DeviceRun::enqueue(Queue& queue, const std::function<void()>& mark) {
-  mark();
-  for (std::size_t index = 0; index < steps_.size(); ++index) {
-    if (const auto* kernel = std::get_if<KernelLaunch>(&steps_[index].work)) {
-      queue.launch(kernel->kernel(), kernel->grid(), words_of(index));
-    } else if (std::holds_alternative<Matmul>(steps_[index].work)) {
-      enqueue_matmul(queue, index);
-    } else {
-      const int axis = std::get<LibraryCollective>(steps_[index].work).axis();
-      for (const auto& group : groups_[axis]) {
-        std::vector<LibraryCollective::Member> members;
-        for (const int rank : group->ranks()) {
-          const std::size_t place = gang_->members.size() == 1 ? 0 : static_cast<std::size_t>(rank);
-          if (gang_->members.size() == 1 && rank != comm_.rank()) continue;
-          const Member& member = gang_->members[place];
-          members.push_back(
-              {&std::get<LibraryCollective>((*member.steps)[index].work), member.tensors});
-        }
-        LibraryCollective::run(*group, queue, members);
-      }
+void DeviceRun::sample() {
+  Sample sample;
+  std::shared_ptr<Event> last;
+  const auto mark = [&](Queue& queue) {
+    last = backend_.make_event();
+    last->record(queue);
+  };
+  const auto begins = [&](Queue& queue, std::size_t count) {
+    if (!last) mark(queue);
+    for (std::size_t step = 0; step < count; ++step) sample.push_back({last, nullptr});
+  };
+  std::size_t ended = 0;
+  enqueue(*queue_, *fork_, {begins, [&](Queue& queue) {
+                              mark(queue);
+                              sample[ended++].ended = last;
+                            }});
+  if (!sample.empty()) pending_.push_back(std::move(sample));
+}
+
+void DeviceRun::enqueue(Queue& queue, Fork& fork, const Watch& watch) {
+  auto overlap = at_once_.begin();
+  for (std::size_t first = 0; first < steps_.size();) {
+    const bool at_once = overlap != at_once_.end() && overlap->first == first;
+    const std::size_t count = at_once ? (overlap++)->count : 1;
+    if (watch.begins) watch.begins(queue, count);
+    fork.begin(queue, count - 1);
+    // Makers come first: where nothing runs at once, because something else fills the GPU or a tool takes launches one by
+    // one, the order is right.
+    for (std::size_t step = 0; step < count; ++step) {
+      Queue& own = step + 1 < count ? fork.beside(step) : queue;
+      enqueue_step(own, first + step);
+      if (watch.ended) watch.ended(own);
     }
-    mark();
+    fork.end(queue, count - 1);
+    first += count;
+  }
+}
+
+void DeviceRun::enqueue_step(Queue& queue, std::size_t index) {
+  if (const auto* kernel = std::get_if<KernelLaunch>(&steps_[index].work)) {
+    queue.launch(kernel->kernel(), kernel->grid(), words_of(index));
+    return;
+  }
+  if (std::holds_alternative<Matmul>(steps_[index].work)) {
+    enqueue_matmul(queue, index);
+    return;
+  }
+  const int axis = std::get<LibraryCollective>(steps_[index].work).axis();
+  for (const auto& group : groups_[axis]) {
+    std::vector<LibraryCollective::Member> members;
+    for (const int rank : group->ranks()) {
+      const std::size_t place = gang_->members.size() == 1 ? 0 : static_cast<std::size_t>(rank);
+      if (gang_->members.size() == 1 && rank != comm_.rank()) continue;
+      const Member& member = gang_->members[place];
+      members.push_back(
+          {&std::get<LibraryCollective>((*member.steps)[index].work), member.tensors});
+    }
+    LibraryCollective::run(*group, queue, members);
   }
 }
 
 void DeviceRun::enqueue_matmul(Queue& queue, std::size_t index) {
   for (const Member& member : gang_->members) {
     auto& matmul = std::get<Matmul>((*member.steps)[index].work);
-    matmul.enqueue(queue, *member.tensors);
     const auto departing = member.tiles->find(matmul.out());
-    if (departing != member.tiles->end())
-      queue.launch(*teller_, {.threads = 32}, departing->second.words());
+    const TileCounts* const tiles = departing == member.tiles->end() ? nullptr : &departing->second;
+    matmul.enqueue(queue, *member.tensors, tiles, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<std::uint64_t> words = tiles->words();
+      words.push_back(static_cast<std::uint64_t>(begin));
+      words.push_back(static_cast<std::uint64_t>(end));
+      queue.launch(*teller_, {.threads = 32}, words);
+    });
   }
 }
 
@@ -249,9 +321,13 @@ std::uint64_t DeviceRun::tensors_version() const {
 
 bool DeviceRun::record() {
   recorded_ = {};
+  std::unique_ptr<Fork> fork;  // whose queues are recorded until the recording ends
   try {
     recorded_.graph = backend_.record([&](Queue& queue) {
-      enqueue(queue, [&] { recorded_.launch.push_back(queue.launches()); });
+      fork = std::make_unique<Fork>(backend_, queue, most_beside());
+      recorded_.launch.push_back(queue.launches());
+      enqueue(queue, *fork,
+              {nullptr, [&](Queue& own) { recorded_.launch.push_back(own.launches()); }});
     });
   } catch (const Error& error) {
     if (config().graph == "on") throw;
@@ -274,7 +350,7 @@ bool DeviceRun::record() {
 void DeviceRun::replay() {
   if (!recorded_.graph || recorded_.version != tensors_version()) {
     if (!record()) {
-      enqueue(*queue_, [] {});
+      enqueue(*queue_, *fork_, {});
       return;
     }
   } else {
@@ -319,11 +395,15 @@ void DeviceRun::harvest() {
   const auto whole = [](float ms) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(ms) * 1e6));
   };
-  while (!pending_.empty() && pending_.front().marks.back()->reached()) {
-    const auto& marks = pending_.front().marks;
-    for (std::size_t i = 0; i + 1 < marks.size(); ++i)
-      times_[i].add(whole(marks[i + 1]->ms_since(*marks[i])));
-    times_.back().add(whole(marks.back()->ms_since(*marks.front())));
+  const auto is_over = [](const Sample& sample) {
+    return std::all_of(sample.begin(), sample.end(),
+                       [](const Span& span) { return span.ended->reached(); });
+  };
+  while (!pending_.empty() && is_over(pending_.front())) {
+    const Sample& sample = pending_.front();
+    for (std::size_t i = 0; i < sample.size(); ++i)
+      times_[i].add(whole(sample[i].ended->ms_since(*sample[i].begun)));
+    times_.back().add(whole(sample.back().ended->ms_since(*sample.front().begun)));
     pending_.erase(pending_.begin());
   }
 }

@@ -16,6 +16,7 @@
 
 #include "jit/backend/backend.h"
 #include "jit/device_group.h"
+#include "jit/fork.h"
 #include "jit/gate.h"
 #include "jit/numbers.h"
 #include "jit/step.h"
@@ -26,7 +27,7 @@ namespace coconet::jit {
 class DeviceRun {
  public:
   /// Collective. `steps` and the others outlive it.
-  DeviceRun(Comm& comm, const Backend& backend, const Mesh& mesh, std::vector<Step>& steps,
+  DeviceRun(Comm& comm, const Backend& backend, const sched::Plan& plan, std::vector<Step>& steps,
             Tensors& tensors, const AllTileCounts& tiles, Gate& gate);
   DeviceRun(const DeviceRun&) = delete;
   DeviceRun& operator=(const DeviceRun&) = delete;
@@ -64,18 +65,32 @@ class DeviceRun {
     std::shared_ptr<Event> done;  ///< behind the newest step
     const DeviceRun* driver = nullptr;
   };
-  /// Event pairs around what one sampled run did.
-  struct Sample {
-    std::vector<std::shared_ptr<Event>> marks;
+  /// When the steps of one sampled run began and ended.
+  struct Span {
+    std::shared_ptr<Event> begun, ended;
+  };
+  using Sample = std::vector<Span>;
+  /// What is told of the steps that are put into queues; functions may be empty.
+  struct Watch {
+    /// Before a step, or all steps that run at once: how many, and the queue in whose order they begin.
+    std::function<void(Queue& queue, std::size_t count)> begins;
+    /// Behind each of them, in the queue that it is in; in the order of the plan.
+    std::function<void(Queue& queue)> ended;
   };
 
   void make_groups(const Mesh& mesh);
+  /// Chooses the overlaps whose steps run at once: those whose kernels leave each other, and a matmul, room on the GPU.
+  void choose_overlaps(const sched::Plan& plan);
+  /// Queues that the widest of them needs beside its last step's.
+  [[nodiscard]] std::size_t most_beside() const;
+  void enqueue_step(Queue& queue, std::size_t index);
   void enqueue_matmul(Queue& queue, std::size_t index);
   /// Throws on every rank of the gang when one of them has a `failure`.
   void agree(const std::string& failure);
   void drive();
-  /// Puts all steps into `queue`; with `mark` called before the first and after each.
-  void enqueue(Queue& queue, const std::function<void()>& mark);
+  /// Puts all steps into `queue`, and into those of `fork` what runs beside it.
+  void enqueue(Queue& queue, Fork& fork, const Watch& watch);
+  void sample();
   /// The argument blocks of all ranks of the gang, valid until the next call.
   [[nodiscard]] std::span<const std::uint64_t> words_of(std::size_t step);
   [[nodiscard]] bool wants_graph() const;
@@ -98,7 +113,10 @@ class DeviceRun {
   bool driver_ = false;
   /// By mesh axis; the driver of a gang has all groups of its ranks.
   std::map<int, std::vector<std::unique_ptr<DeviceGroup>>> groups_;
-  /// Says that a matmul is done, where a step behind it waits for tiles; null where none does.
+  /// Steps that are put into queues of their own.
+  std::vector<sched::Overlap> at_once_;
+  std::unique_ptr<Fork> fork_;  ///< beside the queue of this rank
+  /// Says that a tile of a matmul is made, where a step waits for it; null where none does.
   std::shared_ptr<const Kernel> teller_;
   bool by_nccl_ = false;  ///< some of them wait for other processes or devices
 

@@ -1,6 +1,7 @@
 // A matmul on a GPU: cublas_matmul.cpp, or no_cublas_matmul.cpp in a build without cuBLASLt's header.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "jit/backend/backend.h"
@@ -12,8 +13,9 @@ namespace coconet::jit {
 class GpuMatmul {
  public:
   virtual ~GpuMatmul() = default;
-  /// Puts all of the products into `queue`; there is at least one element.
-  virtual void enqueue(Queue& queue, const Tensors& tensors) = 0;
+  /// Puts rows [begin, end) of the products, which lie one below the other, into `queue`; there is at least one element.
+  virtual void enqueue(Queue& queue, const Tensors& tensors, std::int64_t begin,
+                       std::int64_t end) = 0;
 };
 
 /// Throws BackendError when cuBLASLt is not there.

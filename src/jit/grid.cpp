@@ -7,6 +7,7 @@
 #include "coconet/error.h"
 #include "ir/extents.h"
 #include "jit/bucket_table.h"
+#include "jit/codegen/pacing.h"
 #include "jit/gate.h"
 #include "jit/launch.h"
 
@@ -41,6 +42,35 @@ std::int64_t useful_blocks(const KernelText& text, const sched::Plan& plan,
   return results;
 }
 
+/// Collective: the least of all ranks' counts.
+int least_of(Comm& comm, int count) {
+  for (const std::string& other : comm.all_gather(std::to_string(count)))
+    count = std::min(count, std::stoi(other));
+  return count;
+}
+
+/// Blocks of `step` on each rank that leave the other steps of its overlap room on the GPU: multiprocessors of their own
+/// for all kernels, and most of the GPU for a product. How many links need is not measured yet.
+int blocks_beside(const Backend& backend, const sched::Plan& plan, const sched::KernelStep& step) {
+  constexpr int of_product = 4;  // blocks of kernels have one multiprocessor in so many
+  if (config().overlap == "off") return max_blocks;
+  for (const sched::Overlap& overlap : plan.overlaps) {
+    std::size_t kernels = 0;
+    bool is_one = false;
+    for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index) {
+      const auto* kernel = std::get_if<sched::KernelStep>(&plan.steps[index]);
+      if (kernel == nullptr) continue;
+      ++kernels;
+      is_one = is_one || kernel == &step;
+    }
+    if (!is_one) continue;
+    const int parts = static_cast<int>(kernels) * backend.ranks_per_launch() *
+                      (kernels < overlap.count ? of_product : 1);
+    return std::max(1, backend.device()->multiprocessors() / parts);
+  }
+  return max_blocks;
+}
+
 }  // namespace
 
 Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const KernelText& text,
@@ -56,7 +86,9 @@ Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const
     return grid;
   }
   grid.ranks = backend.ranks_per_launch();
-  grid.resident = step.is_collective && (comm.size() > 1 || step.phases.size() > 1);
+  const bool is_paced = std::any_of(step.phases.begin(), step.phases.end(),
+                                    [](const auto& phase) { return jit::is_paced(phase); });
+  grid.resident = is_paced || (step.is_collective && (comm.size() > 1 || step.phases.size() > 1));
   int resident = 0;
   const auto examine = [&] {
     const int most = kernel.most_threads();
@@ -71,14 +103,14 @@ Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const
     resident = kernel.resident_blocks(grid.threads) / grid.ranks;
   };
   together(comm, examine);
-  for (const std::string& other : comm.all_gather(std::to_string(resident)))
-    resident = std::min(resident, std::stoi(other));
+  resident = least_of(comm, resident);
   const int most = grid.resident ? std::min(resident, max_blocks) : std::max(resident, 1);
   const std::int64_t useful =
       std::max<std::int64_t>(1, useful_blocks(text, plan, step, sizes, grid.threads));
+  const int beside = least_of(comm, blocks_beside(backend, plan, step));
   const int wanted = step.knobs.channels > 0
                          ? step.knobs.channels
-                         : static_cast<int>(std::min<std::int64_t>(most, useful));
+                         : static_cast<int>(std::min<std::int64_t>({most, beside, useful}));
   if (grid.resident && (wanted > most || most == 0)) {
     throw BackendError(
         "kernel '" + step.name + "' cannot run: its blocks wait for each other, and " +

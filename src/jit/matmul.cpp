@@ -107,7 +107,7 @@ void Matmul::run(const Tensors& tensors, const TileCounts* tiles) {
   widened_b_ = -1;
   const std::int64_t rows = products_.all_rows();
   if (tiles == nullptr) {
-    const std::int64_t tile = rows_of_tile(rows);
+    const std::int64_t tile = rows_of_host_tile(rows);
     for (std::int64_t row = 0; row < rows; row += tile)
       multiply_rows(tensors, row, std::min(row + tile, rows));
     return;
@@ -119,9 +119,19 @@ void Matmul::run(const Tensors& tensors, const TileCounts* tiles) {
   }
 }
 
-void Matmul::enqueue(Queue& queue, const Tensors& tensors) {
+void Matmul::enqueue(Queue& queue, const Tensors& tensors, const TileCounts* tiles,
+                     const std::function<void(std::int64_t begin, std::int64_t end)>& made) {
   if (products_.is_empty()) return;
-  on_gpu_->enqueue(queue, tensors);
+  if (tiles == nullptr) {
+    on_gpu_->enqueue(queue, tensors, 0, products_.all_rows());
+    return;
+  }
+  for (const std::int64_t tile : tiles->order()) {
+    const std::int64_t begin = tiles->begin(tile);
+    const std::int64_t end = tiles->begin(tile + 1);
+    on_gpu_->enqueue(queue, tensors, begin / products_.columns, end / products_.columns);
+    made(begin, end);
+  }
 }
 
 std::uint64_t Matmul::bytes(const Tensors& tensors) const {

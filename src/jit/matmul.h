@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,8 +25,10 @@ class Matmul {
 
   /// On the host. With `tiles`, the product is made tile by tile in their order, each told of when it is there.
   void run(const Tensors& tensors, const TileCounts* tiles = nullptr);
-  /// On a GPU: the whole product.
-  void enqueue(Queue& queue, const Tensors& tensors);
+  /// On a GPU. With `tiles`, the product is made tile by tile in their order, and `made(begin, end)` called behind each
+  /// with its elements; else as a whole.
+  void enqueue(Queue& queue, const Tensors& tensors, const TileCounts* tiles,
+               const std::function<void(std::int64_t begin, std::int64_t end)>& made);
   [[nodiscard]] sched::BufferId out() const { return products_.out; }
   /// Bytes that this rank reads and writes, counting each buffer once.
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;

@@ -15,27 +15,29 @@ namespace {
 constexpr std::size_t count_bytes = 64;  // a cache line: FLAG_STRIDE words
 
 // Tiles of a product are an eighth of it, so that there is something to overlap, but not so few rows that OpenBLAS gets
-// slow, and no more than where it is near to its full speed.
+// slow, and no more than where it is near to its full speed. On GPUs they are whole blocks of cuBLASLt's usual kernels, as
+// many as it takes; not measured there.
 constexpr std::int64_t wanted_tiles = 8;
 constexpr std::int64_t least_rows = 32;
 constexpr std::int64_t most_rows = 256;
+constexpr std::int64_t rows_of_gpu_block = 128;
 
 /// Elements of a tile of a product whose part on a rank is `part`.
-std::int64_t tile_of_product(const ir::Part& part) {
+std::int64_t tile_of_product(const Backend& backend, const ir::Part& part) {
   const std::int64_t columns = std::max<std::int64_t>(part.extent.back(), 1);
-  return columns * rows_of_tile(part.count() / columns);
+  const std::int64_t rows = part.count() / columns;
+  return columns * (backend.device() == nullptr ? rows_of_host_tile(rows) : rows_of_gpu_tile(rows));
 }
 
-/// The elements of chunk `number` of `block`'s share of what `rank` owns: [begin, end).
+/// The elements of chunk `number` of `block`, of what a rank owns: [begin, end).
 struct Range {
   std::int64_t begin, end;
 };
 Range chunk_range(std::int64_t elements, int block, int blocks, std::int64_t chunk,
                   std::int64_t number) {
-  const std::int64_t share = elements / blocks + 1;
-  const std::int64_t last = std::min(share * (block + 1), elements);
-  const std::int64_t begin = std::min(share * block + chunk * number, last);
-  return {begin, std::min(begin + chunk, last)};
+  const std::int64_t length = std::min(chunk, elements / blocks + 1);
+  const std::int64_t begin = std::min((number * blocks + block) * length, elements);
+  return {begin, std::min(begin + length, elements)};
 }
 
 /// Calls visit(first, last) with the elements of the tensor that the exchange of `step` reads one chunk after the other.
@@ -65,8 +67,14 @@ void visit_chunks(const sched::Plan& plan, const sched::KernelStep& step, const 
 
 }  // namespace
 
-std::int64_t rows_of_tile(std::int64_t rows) {
+std::int64_t rows_of_host_tile(std::int64_t rows) {
   return std::clamp((rows + wanted_tiles - 1) / wanted_tiles, least_rows, most_rows);
+}
+
+std::int64_t rows_of_gpu_tile(std::int64_t rows) {
+  const std::int64_t wanted = (rows + wanted_tiles - 1) / wanted_tiles;
+  return std::max((wanted + rows_of_gpu_block - 1) / rows_of_gpu_block, std::int64_t{1}) *
+         rows_of_gpu_block;
 }
 
 TileCounts::TileCounts(const Backend& backend, const sched::Plan& plan, std::size_t maker,
@@ -78,7 +86,7 @@ TileCounts::TileCounts(const Backend& backend, const sched::Plan& plan, std::siz
   const auto& taker = std::get<sched::KernelStep>(plan.steps[maker + 1]);
   const bool product = std::holds_alternative<sched::MatmulStep>(plan.steps[maker]);
   count_ = part.count();
-  tile_ = product ? tile_of_product(part) : chunk_of(plan, taker);
+  tile_ = product ? tile_of_product(backend, part) : chunk_of(plan, taker);
   made_ =
       backend.allocate(std::max<std::size_t>(static_cast<std::size_t>(tiles()), 1) * count_bytes);
 

@@ -12,9 +12,11 @@
 
 namespace coconet::jit {
 
-/// Rows of the tiles in which a product of `rows` rows is made; the last one may have fewer. They are the same where nothing
-/// is overlapped, because OpenBLAS adds in another order for fewer rows.
-[[nodiscard]] std::int64_t rows_of_tile(std::int64_t rows);
+/// Rows of the tiles in which a product of `rows` rows is made; the last one may have fewer. On the host they are the same
+/// where nothing is overlapped, because OpenBLAS adds in another order for fewer rows.
+[[nodiscard]] std::int64_t rows_of_host_tile(std::int64_t rows);
+/// The same on GPUs, where products that nothing waits for are made as a whole.
+[[nodiscard]] std::int64_t rows_of_gpu_tile(std::int64_t rows);
 
 class TileCounts {
  public:

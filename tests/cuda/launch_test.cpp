@@ -198,8 +198,8 @@ TEST_CASE("a step is refused inside the application's own capture when its ranks
     throw BackendError(said);
   };
   CHECK_THAT(refusal<BackendError>([&] { World::local(2, ranks); }),
-             StartsWith("the application's stream is being captured, but a step whose ranks wait "
-                        "for each other inside kernels cannot be replayed as it is"));
+             StartsWith("the application's stream is being captured, but a step whose ranks "
+                        "or kernels wait for each other cannot be replayed as it is"));
 }
 
 TEST_CASE("a misaligned tensor is worked on element by element, with the same result") {

@@ -77,7 +77,7 @@ class Queue {
   virtual void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                          std::size_t bytes, std::size_t rows) = 0;
   virtual void zero(void* at, std::size_t bytes) = 0;
-  /// Launches put into it so far.
+  /// Launches put into it so far; where it is recorded, into the whole recording.
   [[nodiscard]] virtual std::size_t launches() const = 0;
   /// Whether all work is done. Throws BackendError when some of it failed.
   [[nodiscard]] virtual bool idle() const = 0;
@@ -87,6 +87,8 @@ class Queue {
   [[nodiscard]] virtual void* handle() const = 0;
   /// Whether the application is recording what is put into it.
   [[nodiscard]] virtual bool being_recorded() const = 0;
+  /// A queue for work that runs beside this one's, and is recorded where this one's is. Events order the two.
+  [[nodiscard]] virtual std::unique_ptr<Queue> make_beside() const = 0;
 };
 
 class Backend {

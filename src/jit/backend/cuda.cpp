@@ -88,7 +88,7 @@ class PinnedMemory final : public Memory {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Device& device, int ranks)
-      : device_(device), ranks_(ranks), own_queue_(device, nullptr) {}
+      : device_(device), ranks_(ranks), own_queue_(device, CudaQueue::Order::with_default) {}
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] const Device* device() const override { return &device_; }
@@ -137,7 +137,7 @@ class CudaBackend final : public Backend {
   }
 
   [[nodiscard]] std::unique_ptr<Queue> make_queue() const override {
-    return std::make_unique<CudaQueue>(device_, nullptr);
+    return std::make_unique<CudaQueue>(device_, CudaQueue::Order::with_default);
   }
   [[nodiscard]] std::unique_ptr<Queue> wrap_queue(void* handle) const override {
     return std::make_unique<CudaQueue>(device_, CudaQueue::Application{handle});

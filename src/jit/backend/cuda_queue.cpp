@@ -65,12 +65,11 @@ std::shared_ptr<const Kernel> load_cuda_kernel(const Device& device, std::string
   return std::make_shared<CudaKernel>(device, binary, entry, ranks);
 }
 
-CudaQueue::CudaQueue(const Device& device, std::vector<RecordedLaunch>* recorded)
+CudaQueue::CudaQueue(const Device& device, Order order, std::vector<RecordedLaunch>* recorded)
     : device_(device), owned_(true), recorded_(recorded) {
   const OnDevice current(device_);
-  // A stream that is captured must not have to wait for the default one.
   check(driver().stream_create(&stream_,
-                               recorded_ != nullptr ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT),
+                               order == Order::alone ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT),
         "making a stream on " + device_.name());
 }
 
@@ -281,7 +280,7 @@ std::unique_ptr<Graph> record_cuda_graph(const Device& device,
   const Driver& cuda = driver();
   const OnDevice current(device);
   std::vector<RecordedLaunch> launches;
-  CudaQueue queue(device, &launches);
+  CudaQueue queue(device, CudaQueue::Order::alone, &launches);
   check(cuda.stream_begin_capture(queue.stream(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
         "starting to record a step");
   CUgraph graph = nullptr;

@@ -46,9 +46,11 @@ class CudaQueue final : public Queue {
   struct Application {
     void* stream;
   };
-  /// A stream of its own, which the legacy default stream waits for and which waits for it, so that an application that
-  /// knows only that one needs no further order. `recorded` collects the launches of a stream that is being captured.
-  CudaQueue(const Device& device, std::vector<RecordedLaunch>* recorded);
+  /// Whether the legacy default stream waits for a stream and is waited for by it.
+  enum class Order { with_default, alone };
+  /// A stream of its own. Ordered with the default stream, so that an application that knows only that one needs no
+  /// further order. `recorded` collects the launches of a stream that is being captured, which must be alone.
+  CudaQueue(const Device& device, Order order, std::vector<RecordedLaunch>* recorded = nullptr);
   CudaQueue(const Device& device, Application application);
   CudaQueue(const CudaQueue&) = delete;
   CudaQueue& operator=(const CudaQueue&) = delete;
@@ -61,11 +63,16 @@ class CudaQueue final : public Queue {
   void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                  std::size_t bytes, std::size_t rows) override;
   void zero(void* at, std::size_t bytes) override;
-  [[nodiscard]] std::size_t launches() const override { return launches_; }
+  [[nodiscard]] std::size_t launches() const override {
+    return recorded_ != nullptr ? recorded_->size() : launches_;
+  }
   [[nodiscard]] bool idle() const override;
   void finish() override;
   [[nodiscard]] void* handle() const override { return stream_; }
   [[nodiscard]] bool being_recorded() const override;
+  [[nodiscard]] std::unique_ptr<Queue> make_beside() const override {
+    return std::make_unique<CudaQueue>(device_, Order::alone, recorded_);
+  }
 
  private:
   const Device& device_;

@@ -180,6 +180,9 @@ class HostQueue final : public Queue {
   [[nodiscard]] void* handle() const override { return nullptr; }
   [[nodiscard]] bool being_recorded() const override { return false; }
   [[nodiscard]] std::size_t launches() const override { return launches_; }
+  [[nodiscard]] std::unique_ptr<Queue> make_beside() const override {
+    return std::make_unique<HostQueue>();
+  }
 
  private:
   std::atomic<std::size_t> launches_ = 0;

@@ -60,12 +60,12 @@ KernelText write_tile_teller() {
   text.entry = text.name + "_kernel";
   text.headers = {"mail.h", "tiles.h"};
   text.source =
-      "// kernel that says that all tiles of a tensor are made\n"
-      "struct Args {\n  Tiles tiles;\n};\n\n"
+      "// kernel that says that elements [begin, end) of a tensor are made\n"
+      "struct Args {\n  Tiles tiles;\n  index_t begin, end;\n};\n\n"
       "DEVICE void " +
       text.entry +
       "_block(const Args& a, const Block& block) {\n"
-      "  tell_tiles(block, a.tiles, 0, a.tiles.count);\n}\n"
+      "  tell_tiles(block, a.tiles, a.begin, a.end);\n}\n"
       "KERNEL_ENTRY(" +
       text.entry + ")\n";
   return text;

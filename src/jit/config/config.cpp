@@ -195,9 +195,9 @@ constexpr std::array<Row, 21> rows{{
       "whether a step on a GPU is replayed as a CUDA graph; auto: a step of several launches is"},
      read_graph},
     {{"COCONET_OVERLAP", "auto, on or off", "auto",
-      "whether steps that a schedule overlaps are threads at once on the host, or run one after "
-      "the "
-      "other; auto: at once where every one has a core"},
+      "whether steps that a schedule overlaps run at once, on the host as threads and on GPUs in "
+      "streams of their own, or one after the other; auto: at once where every one has a core, and "
+      "wherever a GPU has room for them"},
      read_overlap},
     {{"COCONET_HOST_THREADS", "1, or a multiple of 32 up to 1024", "1",
       "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "

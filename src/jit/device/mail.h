@@ -112,18 +112,20 @@ DEVICE vec<N, T> in_rows(index_t columns, index_t i, const V& extra, F f) {
   }
 }
 
-/// The chunk of a rank's slice that this block moves: elements [begin, begin + count), and how many chunks there are.
+/// A chunk of a rank's slice that a block moves: elements [begin, begin + count), and how many chunks the block has.
 struct Chunk {
   index_t begin, count, of;
 };
+/// Blocks take chunks in turn, so that all of them work on the elements that come first.
 template <int W>
 DEVICE Chunk chunk_of(const Block& block, index_t elements, index_t chunk, index_t number) {
   const index_t share = (elements / W + block.count) / block.count * W;  // whole vectors
-  const index_t first = share * block.index < elements ? share * block.index : elements;
-  const index_t last = first + share < elements ? first + share : elements;
-  const index_t begin = first + chunk * number < last ? first + chunk * number : last;
-  return Chunk{begin, begin + chunk < last ? chunk : last - begin,
-               (last - first + chunk - 1) / chunk};
+  const index_t length = share < chunk ? share : chunk;
+  const index_t chunks = (elements + length - 1) / length;
+  const index_t first = (number * block.count + block.index) * length;
+  const index_t begin = first < elements ? first : elements;
+  return Chunk{begin, elements - begin < length ? elements - begin : length,
+               (chunks - block.index + block.count - 1) / block.count};
 }
 
 // ---- protocols ----------------------------------------------------------------------------------------------

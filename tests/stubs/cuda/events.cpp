@@ -66,6 +66,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
     if (stream->capture != nullptr) {
       event->capture = stream->capture;
       event->capturing = stream.get();
+      event->behind = stream->capture->last[stream.get()];
       return CUDA_SUCCESS;
     }
     const Submitted submitted = submit(*stream, "record", [] { return CUDA_SUCCESS; });
@@ -96,7 +97,8 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned) {
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     note("cuStreamWaitEvent",
          details("event=", number_of(handle), " stream=", number_of(stream_handle)));
-    if (event->capture != nullptr) return join(*stream, event->capture, event->capturing);
+    if (event->capture != nullptr)
+      return join(*stream, event->capture, event->capturing, event->behind);
     if (forbid_in_capture(*stream)) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (event->recorded == nullptr || event->recorded->done) return CUDA_SUCCESS;
     (void)enqueue(*stream, [] { return CUDA_SUCCESS; });

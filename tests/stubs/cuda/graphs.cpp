@@ -2,6 +2,9 @@
 #include "graphs.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <set>
 
 namespace stub {
 namespace {
@@ -38,27 +41,80 @@ CUstreamCaptureStatus status_of(const Stream& stream) {
                                : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
-CUresult run_all(const std::vector<Node>& all) {
-  for (const Node& node : all) {
-    const CUresult result = node.launch != nullptr ? run_kernel(*node.launch) : node.run();
-    if (result != CUDA_SUCCESS) return result;
+using GraphNodes = std::vector<std::pair<CUgraphNode, Node>>;
+
+/// A launch of a graph: a thread for every row of nodes of which each waits for the one before only.
+class Launched {
+ public:
+  explicit Launched(const GraphNodes& nodes) : nodes_(nodes) {}
+
+  CUresult run() {
+    std::map<CUgraphNode, std::size_t> row_that_ends_with;
+    std::vector<std::vector<std::size_t>> rows;
+    for (std::size_t index = 0; index < nodes_.size(); ++index) {
+      const std::vector<CUgraphNode>& after = nodes_[index].second.after;
+      const auto before =
+          after.empty() ? row_that_ends_with.end() : row_that_ends_with.find(after[0]);
+      std::size_t row = rows.size();
+      if (before == row_that_ends_with.end()) {
+        rows.emplace_back();
+      } else {
+        row = before->second;
+        row_that_ends_with.erase(before);
+      }
+      rows[row].push_back(index);
+      row_that_ends_with[nodes_[index].first] = row;
+    }
+    std::vector<std::thread> threads;
+    for (std::size_t row = 1; row < rows.size(); ++row)
+      threads.emplace_back([this, &rows, row] { run_row(rows[row]); });
+    if (!rows.empty()) run_row(rows[0]);
+    for (std::thread& thread : threads) thread.join();
+    return result_;
   }
-  return CUDA_SUCCESS;
-}
+
+ private:
+  void run_row(const std::vector<std::size_t>& row) {
+    for (const std::size_t index : row) {
+      const auto& [handle, node] = nodes_[index];
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&, &after = node.after] {
+        return result_ != CUDA_SUCCESS ||
+               std::all_of(after.begin(), after.end(),
+                           [&](CUgraphNode before) { return done_.contains(before); });
+      });
+      if (result_ != CUDA_SUCCESS) return;
+      lock.unlock();
+      const CUresult result = node.launch != nullptr ? run_kernel(*node.launch) : node.run();
+      lock.lock();
+      if (result != CUDA_SUCCESS) result_ = result;
+      done_.insert(handle);
+      changed_.notify_all();
+    }
+  }
+
+  const GraphNodes& nodes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<CUgraphNode> done_;
+  CUresult result_ = CUDA_SUCCESS;
+};
 
 }  // namespace
 
 CUresult capture(Stream& stream, Node node) {
   Capture& capture = *stream.capture;
   if (!capture.valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  node.after = capture.last[&stream];
   const CUgraphNode handle = nodes().add(std::make_shared<Node>(std::move(node)));
   graphs().find(capture.graph)->nodes.push_back(handle);
-  capture.last = {handle};
+  capture.last[&stream] = {handle};
   if (&stream != capture.origin) capture.unjoined[&stream] = true;
   return CUDA_SUCCESS;
 }
 
-CUresult join(Stream& stream, const std::shared_ptr<Capture>& capture, Stream* recorder) {
+CUresult join(Stream& stream, const std::shared_ptr<Capture>& capture, Stream* recorder,
+              const std::vector<CUgraphNode>& nodes) {
   if (!capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (stream.capture != nullptr && stream.capture != capture) {
     stream.capture->valid = capture->valid = false;
@@ -69,6 +125,10 @@ CUresult join(Stream& stream, const std::shared_ptr<Capture>& capture, Stream* r
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   stream.capture = capture;
+  std::vector<CUgraphNode>& last = capture->last[&stream];
+  for (const CUgraphNode node : nodes) {
+    if (std::find(last.begin(), last.end(), node) == last.end()) last.push_back(node);
+  }
   if (&stream == capture->origin) {
     if (recorder != capture->origin) capture->unjoined[recorder] = false;
   } else if (&stream != recorder) {
@@ -108,11 +168,12 @@ CUresult capture_info(CUstream stream_handle, CUstreamCaptureStatus* status, cuu
     return found;
   *status = status_of(*stream);
   if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
-  const Capture& capture = *stream->capture;
+  Capture& capture = *stream->capture;
   if (id != nullptr) *id = capture.id;
   if (graph != nullptr) *graph = capture.graph;
-  if (dependencies != nullptr) *dependencies = capture.last.data();
-  if (count != nullptr) *count = capture.last.size();
+  const std::vector<CUgraphNode>& last = capture.last[stream.get()];
+  if (dependencies != nullptr) *dependencies = last.data();
+  if (count != nullptr) *count = last.size();
   return CUDA_SUCCESS;
 }
 
@@ -216,10 +277,9 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
       return found;
     if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
     // As they are now: parameters that are set later are for later launches.
-    std::vector<Node> all;
-    for (const auto& [node_handle, node] : exec->nodes) all.push_back(node);
+    GraphNodes all = exec->nodes;
     note("cuGraphLaunch", details("nodes=", all.size(), " stream=", number_of(stream_handle)));
-    return submit(*stream, "graph", [all = std::move(all)] { return run_all(all); }).result;
+    return submit(*stream, "graph", [all = std::move(all)] { return Launched(all).run(); }).result;
   });
 }
 

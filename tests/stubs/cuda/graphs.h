@@ -1,5 +1,5 @@
-// Captures, the graphs that they give, and what is made of those to be launched. A graph's nodes run one after the
-// other, in the order in which they were captured, which is one of those that their dependencies allow.
+// Captures, the graphs that they give, and what is made of those to be launched. What was captured from one stream runs in
+// order, and beside what was captured from others, but for what a node was made to wait for.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,7 @@ struct Node {
   std::string what;
   std::function<CUresult()> run;         ///< null for a kernel
   std::shared_ptr<const Launch> launch;  ///< null for anything else
+  std::vector<CUgraphNode> after = {};   ///< what must be done before
 };
 
 struct Graph {
@@ -36,7 +37,8 @@ struct Capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
   bool valid = true;
-  std::vector<CUgraphNode> last;  ///< the node that the next one depends on; empty before the first
+  /// By stream: the nodes that its next one depends on; none before the first.
+  std::map<const Stream*, std::vector<CUgraphNode>> last;
   std::map<Stream*, bool>
       unjoined;  ///< streams that joined, and whether the origin must still wait for them
 };
@@ -44,8 +46,9 @@ struct Capture {
 /// Records a node in the stream's capture.
 CUresult capture(Stream& stream, Node node);
 
-/// `stream` waits for an event that was recorded by `recorder` in `capture`: it becomes part of the capture.
-CUresult join(Stream& stream, const std::shared_ptr<Capture>& capture, Stream* recorder);
+/// `stream` waits for an event that was recorded behind `nodes` by `recorder` in `capture`: it becomes part of the capture.
+CUresult join(Stream& stream, const std::shared_ptr<Capture>& capture, Stream* recorder,
+              const std::vector<CUgraphNode>& nodes);
 
 /// Graphs and executable ones.
 std::size_t live_graphs();

@@ -42,6 +42,7 @@ struct Event {
   std::shared_ptr<Completion> recorded;  ///< null before the first record
   std::shared_ptr<Capture> capture;      ///< recorded in it
   Stream* capturing = nullptr;           ///< the stream of that record, to compare
+  std::vector<CUgraphNode> behind;       ///< what the stream's next node would depend on then
 };
 
 using StreamTable = Table<Stream, CUstream, Kind::stream>;
