@@ -378,7 +378,9 @@ bool reduces_domain(const Graph& graph, const Collective& collective, ValueId id
 
 bool is_scalar(const Graph& graph, ValueId domain, ValueId id) {
   const Node& node = graph.at(id);
-  if (node.op == Op::reduction) return true;
+  if (node.op == Op::reduction &&
+      node.attributes.dims.size() == graph.at(node.operands.front()).shape.size())
+    return true;
   const Shape& wide = graph.at(domain).shape;
   return is_single(node.shape) && (!is_single(wide) || (node.shape.empty() && !wide.empty()));
 }

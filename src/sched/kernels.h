@@ -25,7 +25,7 @@ struct Collective {
 [[nodiscard]] bool reduces_domain(const ir::Graph& graph, const Collective& collective,
                                   ir::ValueId id);
 
-/// Whether `id` is a single element beside the many of `domain`: the result of a reduction, or computed from such.
+/// Whether `id` is a single element beside the many of `domain`: what a tensor was reduced to, or computed from such.
 [[nodiscard]] bool is_scalar(const ir::Graph& graph, ir::ValueId domain, ir::ValueId id);
 
 /// Throws ScheduleError with the rule that is broken when `members` cannot run as one kernel of

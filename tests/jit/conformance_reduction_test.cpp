@@ -82,6 +82,23 @@ TEST_CASE("a reduction reads what is computed on the way and broadcasts back") {
   }
 }
 
+TEST_CASE("a kernel with a collective reads what was reduced over some dimensions, none or all") {
+  for (const std::vector<int>& dims : {std::vector<int>{}, {0}, {1}, {0, 1}}) {
+    for (const char* protocol : {"simple", "ll"}) {
+      Program program("reads", Mesh({{"world", 3}}));
+      const Dim B = program.dim("B"), H = program.dim("H");
+      const Value x = program.input("x", f32, {B, H}, sliced(0));
+      const Value largest = dims.empty() ? coconet::max(x, dims) : coconet::max(x, dims, true);
+      program.output("y", all_gather((x - largest).named("less")).named("whole"));
+      Knobs knobs;
+      knobs.protocol = protocol;
+      INFO(dims.size() << " dimensions, " << protocol);
+      require_conforms(program, Schedule().fuse("gathers", "all_gather", {"less", "whole"}, knobs),
+                       3, {{{"B", 1}, {"H", 1}}, {{"B", 7}, {"H", 5}}}, 2);
+    }
+  }
+}
+
 TEST_CASE("reductions across both axes of a mesh equal the reference") {
   Program program("two_axes", Mesh({{"a", 2}, {"b", 2}}));
   const Dim B = program.dim("B"), C = program.dim("C");
