@@ -96,11 +96,14 @@ class CublasMatmul final : public GpuMatmul {
       return tensors[buffer].data + static_cast<std::size_t>(element) * size;
     };
     if (p.terms == 0) {  // this rank's slice of what is contracted is empty
-      queue.zero(at(p.out, begin * p.columns),
-                 static_cast<std::size_t>((end - begin) * p.columns) * size);
+      const auto row_bytes = static_cast<std::size_t>(p.columns) * size;
+      if (p.bias < 0) queue.zero(at(p.out, begin * p.columns), row_bytes * (end - begin));
+      for (std::int64_t row = begin; p.bias >= 0 && row < end; ++row)
+        queue.copy(at(p.out, row * p.columns), at(p.bias, p.first_of_bias), row_bytes);
       return;
     }
     const OnDevice on(*backend_.device());
+    if (p.bias >= 0) set_bias(at(p.bias, p.first_of_bias));
     if (end - begin == p.all_rows() && even_) {
       multiply(queue, shape_for(p.rows, static_cast<int>(p.a.matrices.size())),
                at(p.a.buffer, p.a.matrices[0]), at(p.b.buffer, p.b.matrices[0]), at(p.out, 0));
@@ -147,7 +150,19 @@ class CublasMatmul final : public GpuMatmul {
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, products_.b.transposed);
     set(CUBLASLT_MATMUL_DESC_TRANSB, products_.a.transposed);
+    if (products_.bias >= 0) {
+      const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+      check(cublas_.descriptor_set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+            "adds no bias");
+    }
     return descriptor;
+  }
+
+  /// The library adds element i to row i of its result, which is column i of ours.
+  void set_bias(const std::byte* bias) const {
+    check(cublas_.descriptor_set(descriptor_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                 sizeof bias),
+          "takes no bias");
   }
 
   Layout make_layout(std::uint64_t rows, std::uint64_t columns, std::int64_t leading, int batch,

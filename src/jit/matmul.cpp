@@ -80,6 +80,16 @@ void Matmul::multiply_widened(const Tensors& tensors, std::int64_t begin, std::i
   });
 }
 
+void Matmul::add_bias(const Tensors& tensors, std::int64_t begin, std::int64_t end) const {
+  const Products& p = products_;
+  if (p.bias < 0) return;
+  const float* const bias = reinterpret_cast<const float*>(tensors[p.bias].data) + p.first_of_bias;
+  float* out = reinterpret_cast<float*>(tensors[p.out].data) + begin * p.columns;
+  for (std::int64_t row = begin; row < end; ++row, out += p.columns) {
+    for (std::int64_t column = 0; column < p.columns; ++column) out[column] += bias[column];
+  }
+}
+
 void Matmul::multiply_rows(const Tensors& tensors, std::int64_t begin, std::int64_t end) {
   if (products_.terms == 0) {  // this rank's slice of what is contracted is empty
     const auto row_bytes = static_cast<std::size_t>(products_.columns) * size_of(products_.dtype);
@@ -102,6 +112,11 @@ void Matmul::multiply_rows(const Tensors& tensors, std::int64_t begin, std::int6
   }
 }
 
+void Matmul::make_rows(const Tensors& tensors, std::int64_t begin, std::int64_t end) {
+  multiply_rows(tensors, begin, end);
+  add_bias(tensors, begin, end);
+}
+
 void Matmul::run(const Tensors& tensors, const TileCounts* tiles) {
   if (products_.is_empty()) return;
   widened_b_ = -1;
@@ -109,12 +124,12 @@ void Matmul::run(const Tensors& tensors, const TileCounts* tiles) {
   if (tiles == nullptr) {
     const std::int64_t tile = rows_of_host_tile(rows);
     for (std::int64_t row = 0; row < rows; row += tile)
-      multiply_rows(tensors, row, std::min(row + tile, rows));
+      make_rows(tensors, row, std::min(row + tile, rows));
     return;
   }
   for (const std::int64_t tile : tiles->order()) {
-    multiply_rows(tensors, tiles->begin(tile) / products_.columns,
-                  tiles->begin(tile + 1) / products_.columns);
+    make_rows(tensors, tiles->begin(tile) / products_.columns,
+              tiles->begin(tile + 1) / products_.columns);
     tiles->tell(tile);
   }
 }
@@ -135,7 +150,8 @@ void Matmul::enqueue(Queue& queue, const Tensors& tensors, const TileCounts* til
 }
 
 std::uint64_t Matmul::bytes(const Tensors& tensors) const {
-  return (tensors[products_.a.buffer].count + tensors[products_.b.buffer].count +
+  const std::uint64_t of_bias = products_.bias < 0 ? 0 : products_.columns;
+  return (tensors[products_.a.buffer].count + tensors[products_.b.buffer].count + of_bias +
           tensors[products_.out].count) *
          size_of(products_.dtype);
 }

@@ -34,7 +34,9 @@ class Matmul {
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
 
  private:
-  /// Rows [begin, end) of the products, which lie one below the other.
+  /// Rows [begin, end) of the result, which has the products one below the other.
+  void make_rows(const Tensors& tensors, std::int64_t begin, std::int64_t end);
+  void add_bias(const Tensors& tensors, std::int64_t begin, std::int64_t end) const;
   void multiply_rows(const Tensors& tensors, std::int64_t begin, std::int64_t end);
   template <class T>
   void multiply_parts(const Tensors& tensors, std::int64_t begin, std::int64_t end) const;

@@ -27,6 +27,13 @@ Products::Products(const sched::Plan& plan, const sched::MatmulStep& step,
   a = operand_of(plan, step, 0, sizes, rank, part);
   b = operand_of(plan, step, 1, sizes, rank, part);
   fold_batch();
+  if (step.bias >= 0) {
+    const sched::PlanBuffer& row = plan.buffers[static_cast<std::size_t>(step.bias)];
+    bias = step.bias;
+    first_of_bias = part.begin.back() - ir::part_of(plan.graph.mesh, row.layout,
+                                                    ir::global_extents(row.shape, sizes), rank)
+                                            .begin.back();
+  }
   if (std::max({rows, columns, terms}) > largest_int) {
     throw BackendError("matmul '" + name + "' multiplies matrices of " + std::to_string(rows) +
                        " x " + std::to_string(terms) + " and " + std::to_string(terms) + " x " +

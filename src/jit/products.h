@@ -34,6 +34,8 @@ struct Products {
   DType dtype;
   std::int64_t rows = 0, columns = 0, terms = 0;
   Operand a, b;
+  sched::BufferId bias = -1;       ///< of `columns` elements, added to each row; -1: there is none
+  std::int64_t first_of_bias = 0;  ///< its element that is added to the first column
   sched::BufferId out;
 
   /// Rows of all products together.

@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "sched/expand.h"
+#include "sched/overlaps.h"
 #include "sched/rewrite.h"
 
 namespace coconet::sched {
@@ -75,7 +76,29 @@ class Grouping {
       }
     }
     for (const ValueId id : pending_) join(id, of(graph_.at(id).operands[1]));
+    join_biases();
     for (Group& group : groups_) std::sort(group.values.begin(), group.values.end());
+  }
+
+  /// Moves the sum of a product and a bias, where a kernel would do nothing else, into the step of the product.
+  void join_biases() {
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (graph_.at(id).op != Op::add || of(id) < 0) continue;
+      Group& kernel = groups_[static_cast<std::size_t>(of(id))];
+      const ValueId product = biased_product(graph_, id);
+      if (product < 0 || kernel.fusion != nullptr || kernel.values.size() > 1) continue;
+      kernel.values.clear();
+      join(id, of(product));
+    }
+    std::vector<int> place(groups_.size(), -1);
+    std::vector<Group> filled;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (groups_[group].values.empty()) continue;
+      place[group] = static_cast<int>(filled.size());
+      filled.push_back(std::move(groups_[group]));
+    }
+    groups_ = std::move(filled);
+    for (int& group : of_) group = group < 0 ? group : place[static_cast<std::size_t>(group)];
   }
 
   [[nodiscard]] int of(ValueId id) const { return of_[static_cast<std::size_t>(id)]; }
@@ -222,6 +245,25 @@ class Grouping {
 };
 
 }  // namespace
+
+ValueId biased_product(const Graph& graph, ValueId id) {
+  const Node& sum = graph.at(id);
+  if (sum.op != Op::add || sum.dtype != DType::f32 || arrives(graph, id)) return -1;
+  for (const std::size_t side : {0, 1}) {
+    const ValueId product = sum.operands[side];
+    const Node& matmul = graph.at(product);
+    const Node& bias = graph.at(sum.operands[1 - side]);
+    if (matmul.op != Op::matmul || matmul.shape != sum.shape || matmul.layout != sum.layout ||
+        graph.users()[static_cast<std::size_t>(product)].size() > 1 || is_output(graph, product))
+      continue;
+    const bool is_row = !bias.weak && !bias.attributes.scattered && !bias.shape.empty() &&
+                        bias.shape.back() == sum.shape.back() &&
+                        std::all_of(bias.shape.begin(), bias.shape.end() - 1,
+                                    [](const Dim& dim) { return dim == Dim(1); });
+    if (is_row) return product;
+  }
+  return -1;
+}
 
 bool writes_through(const Graph& graph, ValueId id) {
   const Node& update = graph.at(id);

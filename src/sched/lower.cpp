@@ -133,12 +133,17 @@ class Lowering {
   MatmulStep matmul_step(const Group& group) {
     const ValueId value = group.values.front();
     const Node& node = graph().at(value);
-    return {node.name,
-            value,
-            buffer_of(node.operands[0]),
-            buffer_of(node.operands[1]),
-            buffer_of(value),
-            arrives(graph(), value)};
+    MatmulStep step{.name = node.name,
+                    .value = value,
+                    .a = buffer_of(node.operands[0]),
+                    .b = buffer_of(node.operands[1]),
+                    .out = buffer_of(group.values.back()),
+                    .departing = arrives(graph(), value)};
+    if (group.values.size() > 1) {
+      const std::vector<ValueId>& terms = graph().at(group.values.back()).operands;
+      step.bias = buffer_of(terms[terms[0] == value ? 1 : 0]);
+    }
+    return step;
   }
 
   KernelStep kernel_step(const Group& group) {

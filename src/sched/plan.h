@@ -82,12 +82,13 @@ struct LibraryStep {
   BufferId out = -1;
 };
 
-/// One matmul of the backend's library: the products of the matrices in `a` and `b`.
+/// One matmul of the backend's library: the products of the matrices in `a` and `b`, with a bias or without.
 struct MatmulStep {
   std::string name;
   ir::ValueId value = -1;  ///< the matmul; its attributes say what is transposed
   BufferId a = -1;
   BufferId b = -1;
+  BufferId bias = -1;  ///< one row, added to each of the product's; -1: there is none
   BufferId out = -1;
   bool departing = false;  ///< `out` is taken tile by tile by a step that runs at the same time
 };

@@ -83,8 +83,9 @@ std::string print(const Plan& plan, const MatmulStep& step) {
   return "matmul of " + ir::to_string(node.shape) + " " +
          ir::to_string(node.layout, plan.graph.mesh) + "\n    reads    " +
          buffer(step.a, node.attributes.transpose_a) + ", " +
-         buffer(step.b, node.attributes.transpose_b) + "\n    writes   " + buffer(step.out, false) +
-         "\n";
+         buffer(step.b, node.attributes.transpose_b) +
+         (step.bias >= 0 ? "\n    adds     " + buffer(step.bias, false) : "") + "\n    writes   " +
+         buffer(step.out, false) + "\n";
 }
 
 }  // namespace

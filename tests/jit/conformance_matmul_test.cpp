@@ -108,6 +108,44 @@ TEST_CASE("batched matmuls equal the reference, broadcast and sliced") {
   }
 }
 
+TEST_CASE("products with a bias equal the reference, whoever adds it") {
+  for (const int ranks : {1, 3}) {
+    Program program("biased", Mesh({{"world", ranks}}));
+    const Dim B = program.dim("B"), M = program.dim("M"), N = program.dim("N"),
+              K = program.dim("K");
+    const Value x = program.input("x", f32, {B, M, K}, replicated);
+    const Value rows = program.input("rows", f32, {M, K}, sliced(0));
+    const Value w = program.input("w", f32, {K, N}, replicated);
+    const Value columns = program.input("columns", f32, {K, N}, sliced(1));
+    const Value each = program.input("each", f32, {B, K, N}, replicated);
+    const Value b = program.input("b", f32, {N}, replicated);
+    const Value row = program.input("row", f32, {1, 1, N}, replicated);
+    const Value slice_of_b = program.input("slice_of_b", f32, {N}, sliced(0));
+    const Value empty = program.input("empty", f32, {M, K}, sliced(1));  // on ranks from K on
+    const Value parts = program.input("parts", f32, {K, N}, sliced(0));
+    const Value own = program.input("own", f32, {N}, local);
+    const std::vector<Value> sums = {matmul(x, w) + b,
+                                     b + matmul(rows, w),
+                                     matmul(rows, w) * 1.0 + b,
+                                     matmul(x, columns) + b,
+                                     matmul(x, columns) + slice_of_b,
+                                     matmul(x, each) + row,
+                                     matmul(empty, parts) + own};
+    std::vector<std::string> names;
+    for (const Value& sum : sums) {
+      names.push_back("sum" + std::to_string(names.size()));
+      program.output(names.back(), Value(sum).named(names.back()));
+    }
+    Schedule apart("apart");
+    for (const std::string& name : names) apart.fuse("adds_" + name, "computation", {name});
+    const std::vector<Sizes> sizes = {{{"B", 1}, {"M", 1}, {"N", 1}, {"K", 1}},
+                                      {{"B", 2}, {"M", 3}, {"N", 5}, {"K", 7}},
+                                      {{"B", 5}, {"M", 67}, {"N", 9}, {"K", 33}}};
+    require_conforms(program, Schedule("together"), ranks, sizes);
+    require_conforms(program, apart, ranks, sizes);
+  }
+}
+
 TEST_CASE("matmuls over two mesh axes equal the reference") {
   Program program("two_axes", Mesh({{"dp", 2}, {"tp", 2}}));
   const Dim M = program.dim("M"), N = program.dim("N"), K = program.dim("K");

@@ -325,6 +325,31 @@ TEST_CASE("a matmul is a step of its own between the kernels that it reads and f
         "    writes   y\n");
 }
 
+TEST_CASE("a bias is added where the product is made, if a kernel would do nothing else") {
+  const auto steps_with = [](DType dtype, const std::vector<Dim>& shape, bool computes,
+                             bool fused) {
+    Program p("biased", two_ranks());
+    const Value x = p.input("x", dtype, {4, 3}, replicated);
+    const Value product = matmul(x, p.input("w", dtype, {3, 5}, replicated)).named("product");
+    const Value biased = (p.input("b", dtype, shape, replicated) + product).named("biased");
+    p.output("y", computes ? relu(biased).named("y") : biased);
+    if (fused) p = Schedule().fuse("adds", "computation", {"biased"}).apply(p).back();
+    return steps_of(p);
+  };
+  CHECK(steps_with(f32, {5}, false, false) ==
+        "  1. matmul of [4, 5] replicated\n"
+        "    reads    x, w\n"
+        "    adds     b\n"
+        "    writes   y\n");
+  CHECK(steps_with(f32, {1, 5}, false, false) == steps_with(f32, {5}, false, false));
+  for (const std::string& steps :
+       {steps_with(f32, {5}, true, false), steps_with(f32, {5}, false, true),
+        steps_with(bf16, {5}, false, false), steps_with(f32, {4, 1}, false, false),
+        steps_with(f32, {4, 5}, false, false)}) {
+    CHECK_THAT(steps, Contains("    writes   product\n") && Contains("  2. kernel "));
+  }
+}
+
 TEST_CASE("the plan says which operands of a matmul are transposed") {
   Program p("transposed", two_ranks());
   const Value x = p.input("x", f32, {3, 3}, replicated);

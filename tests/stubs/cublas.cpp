@@ -23,6 +23,8 @@ std::atomic<int> ordered_failure = 0;  // of the next heuristic
 struct Descriptor {
   cudaDataType_t scale;
   cublasOperation_t transposed[2] = {CUBLAS_OP_N, CUBLAS_OP_N};
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const char* bias = nullptr;
 };
 struct Layout {
   cudaDataType_t type;
@@ -114,6 +116,7 @@ struct Product {
   Operand a, b, out;
   std::uint64_t terms;
   int device;
+  const char* bias;  ///< f32, one for each row; null: there is none
 };
 
 template <class Function>
@@ -131,8 +134,14 @@ int run(void* data) {
   const char* const a = reach(product.a);
   const char* const b = reach(product.b);
   char* const out = reach(product.out);
-  if (a == nullptr || b == nullptr || out == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   const Layout& shape = product.out.layout;
+  const char* const bias = product.bias == nullptr
+                               ? nullptr
+                               : static_cast<const char*>(alias(
+                                     product.bias, shape.rows * sizeof(float), product.device));
+  const bool biased = product.bias != nullptr;
+  if (a == nullptr || b == nullptr || out == nullptr || (biased && bias == nullptr))
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (std::int32_t matrix = 0; matrix < shape.batch; ++matrix) {
     for (std::uint64_t row = 0; row < shape.rows; ++row) {
       for (std::uint64_t column = 0; column < shape.columns; ++column) {
@@ -140,6 +149,10 @@ int run(void* data) {
         for (std::uint64_t k = 0; k < product.terms; ++k) {
           total += read(a + product.a.place(matrix, row, k), product.a.layout.type) *
                    read(b + product.b.place(matrix, k, column), product.b.layout.type);
+        }
+        if (biased) {
+          total = static_cast<double>(static_cast<float>(total)) +
+                  read(bias + row * sizeof(float), CUDA_R_32F);
         }
         write(out + product.out.place(matrix, row, column), shape.type, total);
       }
@@ -189,6 +202,14 @@ STUB_CUBLAS cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle
 STUB_CUBLAS cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
                                                           cublasLtMatmulDescAttributes_t attribute,
                                                           const void* value, std::size_t size) {
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE && size == sizeof(cublasLtEpilogue_t)) {
+    std::memcpy(&of(handle).epilogue, value, size);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER && size == sizeof(const char*)) {
+    std::memcpy(&of(handle).bias, value, size);
+    return CUBLAS_STATUS_SUCCESS;
+  }
   const bool a = attribute == CUBLASLT_MATMUL_DESC_TRANSA;
   if ((!a && attribute != CUBLASLT_MATMUL_DESC_TRANSB) || size != sizeof(cublasOperation_t))
     return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -264,8 +285,17 @@ STUB_CUBLAS cublasStatus_t cublasLtMatmul(
     return Operand{static_cast<const char*>(data), of(layout), transposed != CUBLAS_OP_N};
   };
   const Descriptor& how = of(descriptor);
-  Product product{operand(a, a_layout, how.transposed[0]), operand(b, b_layout, how.transposed[1]),
-                  operand(out, out_layout, CUBLAS_OP_N), 0, 0};
+  Product product{operand(a, a_layout, how.transposed[0]),
+                  operand(b, b_layout, how.transposed[1]),
+                  operand(out, out_layout, CUBLAS_OP_N),
+                  0,
+                  0,
+                  nullptr};
+  const bool biased = how.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if ((!biased && how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) ||
+      (biased && (how.bias == nullptr || product.out.layout.type != CUDA_R_32F)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (biased) product.bias = how.bias;
   const auto size = [](const Operand& side, bool rows) {
     return rows != side.transposed ? side.layout.rows : side.layout.columns;
   };
