@@ -38,6 +38,8 @@ KernelMemory::KernelMemory(Comm& comm, const Backend& backend, const sched::Plan
   } else if (backend.device() == nullptr) {
     of_ranks_ = comm.allocate(bytes);
   } else {
+    if (has_mail && find_protocol(step.knobs.protocol).whole_lines)
+      require_nvlink(comm, plan.graph.mesh.group(comm.rank(), step.axis), step.name);
     of_ranks_ = allocate_on_devices(comm, bytes);
   }
 }

@@ -18,6 +18,9 @@ class KernelUnit {
     std::set<std::string> headers = {"philox.h", "direct.h", "buckets.h"};
     for (const jit::Algorithm* algorithm : jit::algorithms()) headers.emplace(algorithm->header);
     std::vector<std::string> ordered = {"mail.h", "tiles.h"};  // which the others are written over
+    for (const jit::Protocol* protocol : jit::protocols()) {
+      if (!protocol->header.empty()) headers.emplace(protocol->header);
+    }
     ordered.insert(ordered.end(), headers.begin(), headers.end());
     source_ = jit::prelude(target, ordered);
   }

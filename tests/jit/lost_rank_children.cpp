@@ -68,6 +68,14 @@ TEST_CASE("a rank that does not fill mailboxes", "[.child][no-message]") {
   }
 }
 
+TEST_CASE("a rank that does not fill the lines that teams of threads wait for",
+          "[.child][no-line]") {
+  const auto outcomes = exchange(2, "all_reduce", knobs_of("ring", "ll128"),
+                                 [](const Value& x) { return all_reduce(x, sum); });
+  CHECK(outcomes[0].kind == "CommError");
+  CHECK_THAT(outcomes[0].what, Matches(waited("0", "1", "for a chunk from it")));
+}
+
 TEST_CASE("a rank that does not empty mailboxes", "[.child][no-room]") {
   for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
     INFO(protocol.name);

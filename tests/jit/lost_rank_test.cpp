@@ -13,9 +13,10 @@ constexpr std::string_view late_rank =
     R"(/^DEVICE bool exchange/,/^}/ s/^  const int rank = int(sync.rank);$/&)"
     R"( for (const u64 start = now(); rank == 1 \&\& now() - start < 2000000000u;) sched_yield();/)";
 
-void require_told(const char* child) {
+void require_told(const char* child, const std::string& environment = "") {
   const PlantedCompiler compiler(late_rank);
-  const ChildOutput output = run_test_case(child, "COCONET_TIMEOUT_S=1 " + compiler.environment());
+  const ChildOutput output =
+      run_test_case(child, "COCONET_TIMEOUT_S=1 " + environment + compiler.environment());
   INFO(output.text);
   CHECK(output.code == 0);
 }
@@ -24,6 +25,10 @@ void require_told(const char* child) {
 
 TEST_CASE("who waits for a chunk of a rank that is lost says so") {
   require_told("no-message");
+}
+
+TEST_CASE("a team of threads that waits for a line of a rank that is lost gives up together") {
+  require_told("no-line", "COCONET_HOST_THREADS=32 ");
 }
 
 TEST_CASE("who waits for room at a rank that is lost says so") {

@@ -35,6 +35,22 @@ TEST_CASE("what is not reduced may be of any dtype, bool too") {
   });
 }
 
+TEST_CASE("a chunk may end anywhere in a line") {
+  std::vector<Sizes> sizes;
+  for (const std::int64_t slice :
+       {29, 30, 31, 32, 33, 35, 57, 59, 60, 61, 90, 91, 119, 120, 121, 2049})
+    sizes.push_back({{"n", 2 * slice}});
+  for (const DType dtype : {i8, f16, f32, i64}) {
+    Program program("ends", Mesh({{"world", 2}}));
+    program.output(
+        "y", all_reduce(program.state("x", dtype, {program.dim("n")}, local), sum).named("sum"));
+    Knobs knobs = knobs_of("ring", "ll128");
+    knobs.chunk_bytes = 1024;
+    require_conforms(program, Schedule("ends").fuse("ends", "all_reduce", {"sum"}, knobs), 2,
+                     sizes);
+  }
+}
+
 TEST_CASE("mailboxes take tensors that lie at any element of the application's memory") {
   constexpr std::int64_t n = 1031;
   const auto run = [](World& world, const Knobs& knobs) {

@@ -4,6 +4,7 @@
 #include "coconet/coconet.h"
 #include "jit/codegen/codegen.h"
 #include "jit/compile/nvrtc.h"
+#include "jit/cuda/shared_library.h"
 #include "sched/plan.h"
 
 using namespace coconet::jit;
@@ -21,6 +22,50 @@ const KernelResources* find(const CompileResult& result, const std::string& entr
     if (kernel.entry == entry) return &kernel;
   }
   return nullptr;
+}
+
+/// The kernel of an AllReduce on a ring with ll128.
+std::string exchange_in_lines() {
+  using namespace coconet;
+  Program program("sum", Mesh({{"world", 4}}));
+  program.output("y",
+                 all_reduce(program.input("x", f32, {program.dim("n")}, local), sum).named("sum"));
+  Knobs knobs;
+  knobs.algorithm = "ring";
+  knobs.protocol = "ll128";
+  const auto scheduled = Schedule("sum").fuse("sum", "all_reduce", {"sum"}, knobs).apply(program);
+  return complete_source(generate(sched::lower(*scheduled.back().graph())).front(), "cuda");
+}
+
+/// What NVRTC makes of `source` before it is a binary, which the library has no use for; empty without NVRTC.
+std::string ptx_of(const std::string& source) {
+  const SharedLibrary nvrtc({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  if (!nvrtc.is_open() || !nvrtc::is_available()) return {};
+  int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*) =
+      nullptr;
+  int (*compile)(void*, int, const char* const*) = nullptr;
+  int (*size)(void*, std::size_t*) = nullptr;
+  int (*get)(void*, char*) = nullptr;
+  int (*destroy)(void**) = nullptr;
+  nvrtc.find("nvrtcCreateProgram", create);
+  nvrtc.find("nvrtcCompileProgram", compile);
+  nvrtc.find("nvrtcGetPTXSize", size);
+  nvrtc.find("nvrtcGetPTX", get);
+  nvrtc.find("nvrtcDestroyProgram", destroy);
+  REQUIRE((create != nullptr && compile != nullptr && size != nullptr && get != nullptr &&
+           destroy != nullptr));
+  void* program = nullptr;
+  REQUIRE(create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr) == 0);
+  const char* const options[] = {"--gpu-architecture=compute_80", "--std=c++20",
+                                 "--device-as-default-execution-space",
+                                 "--define-macro=RANKS_PER_LAUNCH=1"};
+  CHECK(compile(program, 4, options) == 0);
+  std::size_t bytes = 0;
+  CHECK(size(program, &bytes) == 0);
+  std::string text(bytes, ' ');
+  CHECK(get(program, text.data()) == 0);
+  CHECK(destroy(&program) == 0);
+  return text;
 }
 
 }  // namespace
@@ -151,6 +196,25 @@ KERNEL_ENTRY(words)
   const CompileResult result = NvrtcCompiler("sm_80").compile(complete_source(words, "cuda"));
   INFO(result.log);
   CHECK(result.ok);
+}
+
+TEST_CASE("a team loads and stores 16 bytes of a line a lane, all lanes together") {
+  const std::string text = ptx_of(exchange_in_lines());
+  if (text.empty()) return;  // no NVRTC
+  for (const std::string access :
+       {"\tld.volatile.global.v2.u64 ", "\tst.volatile.global.v2.u64 "}) {
+    INFO(access);
+    REQUIRE(text.find(access) != std::string::npos);
+    for (std::size_t at = text.find(access); at != std::string::npos;
+         at = text.find(access, at + 1)) {
+      // From where the team meets on, nothing parts its lanes.
+      const std::size_t met = text.rfind("\tbar.warp.sync ", at);
+      REQUIRE(met != std::string::npos);
+      const std::string between = text.substr(met, at - met);
+      CHECK(between.find("$L_") == std::string::npos);
+      CHECK(between.find("\t@") == std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("launches of several ranks need no memory for their arguments") {

@@ -28,6 +28,18 @@ done
 STUB_CUDA_DEVICES=2 timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused --set n=4099 --check >"$log" 2>&1 ||
   fail "the fused step failed on two GPUs"
 
+# Lines of ll128 go between GPUs that NVLink connects, and a process that cannot see the other's GPU cannot know.
+export COCONET_PROTOCOL=ll128 COCONET_ALGORITHM=ring
+STUB_CUDA_DEVICES=2 timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused --set n=4099 --check >"$log" 2>&1 ||
+  fail "ll128 failed on two GPUs"
+if timeout 60 mpirun -n 1 env STUB_CUDA_DEVICES=1 "$bin/coconet" run sgd --schedule fused --set n=10 : \
+  -n 1 env STUB_CUDA_DEVICES=2 "$bin/coconet" run sgd --schedule fused --set n=10 >"$log" 2>&1; then
+  fail "ll128 ran on a GPU that rank 0 does not see"
+fi
+grep -q "rank 1's (hidden from this process, as by CUDA_VISIBLE_DEVICES) may not have it; use the protocol ll or simple" \
+  "$log" || fail "the refusal of ll128 is unclear"
+unset COCONET_PROTOCOL COCONET_ALGORITHM
+
 # NCCL wants a GPU for each rank.
 if timeout 60 mpirun -n 2 "$bin/coconet" run adam --schedule unfused --set n=10 >"$log" 2>&1; then
   fail "two processes that share a GPU got a communicator of NCCL"

@@ -46,7 +46,13 @@ const Plant plants[] = {
     {"a word of data and flag is not stored at once", "ll_subject",
      R"(/^struct ll {/,/^};/ s/store_relaxed(\(cells.*part\), \(u64(u32(tag)).*\));$/*(\1) = \2;/)"},
     {"the flag of a line does not release it", "ll128_subject",
-     "/^struct ll128 {/,/^};/ s/if (full) signal(/if (full) store_relaxed(/"},
+     "/^DEVICE void store_lines/,/^}/ s/signal(/store_relaxed(/"},
+    {"the flag of a line is raised before all lanes have stored their data", "ll128_subject",
+     "/^DEVICE void store_lines/,/^}/ { /^  meet</d }"},
+    {"lanes read a line whose flag only the last of them has seen", "ll128_subject",
+     "/^DEVICE u64 load_lines/,/^}/ { /^  look();/d; s/of_last_lane(block, "
+     "look())/of_last_lane(block, "
+     "block.thread % TEAM == TEAM - 1 ? look() : 0)/ }"},
     {"who is told of a tile does not see what was written to it", "tiles_subject",
      "/^DEVICE void add_release/ s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/"},
     {"a step does not wait for the tiles that it takes", "tiles_subject",

@@ -29,6 +29,9 @@ struct Algorithm {
 /// How a chunk lies in a mailbox. Its name is the prelude's type, too.
 struct Protocol {
   std::string_view name;
+  std::string_view header;  ///< the prelude header that has it, in device/; empty where mail.h does
+  bool
+      whole_lines;  ///< 128 bytes that a warp stores must arrive at once, which between GPUs takes NVLink
   /// Bytes of a slot for a chunk of `elements` of `size` bytes.
   std::size_t (*slot_bytes)(std::size_t elements, std::size_t size);
 };

@@ -1,4 +1,4 @@
-// The protocols' sizes; how they work is in device/mail.h.
+// The protocols' sizes; how they work is in device/mail.h and device/lines.h.
 #include "jit/algo/algorithm.h"
 
 namespace coconet::jit {
@@ -21,8 +21,8 @@ std::size_t in_lines(std::size_t elements, std::size_t size) {
 
 }  // namespace
 
-constinit const Protocol simple_protocol{"simple", plain};
-constinit const Protocol ll_protocol{"ll", with_flags};
-constinit const Protocol ll128_protocol{"ll128", in_lines};
+constinit const Protocol simple_protocol{"simple", "", false, plain};
+constinit const Protocol ll_protocol{"ll", "", false, with_flags};
+constinit const Protocol ll128_protocol{"ll128", "lines.h", true, in_lines};
 
 }  // namespace coconet::jit

@@ -41,9 +41,12 @@ KernelText PointwiseKernel::write() {
 std::vector<std::string> PointwiseKernel::headers() const {
   if (!step_.is_collective) return {};
   if (step_.in_place) return {"direct.h"};
-  const bool paced = std::any_of(step_.phases.begin(), step_.phases.end(), is_paced);
-  if (paced) return {"mail.h", "tiles.h", std::string(algorithm_.header)};
-  return {"mail.h", std::string(algorithm_.header)};
+  std::vector<std::string> headers{"mail.h"};
+  if (!protocol_.header.empty()) headers.emplace_back(protocol_.header);
+  if (std::any_of(step_.phases.begin(), step_.phases.end(), is_paced))
+    headers.emplace_back("tiles.h");
+  headers.emplace_back(algorithm_.header);
+  return headers;
 }
 
 std::string PointwiseKernel::lanes_per_access() const {

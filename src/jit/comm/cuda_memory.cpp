@@ -247,4 +247,34 @@ std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes) {
   return std::make_shared<DevicePeerMemory>(*device, std::move(blocks), comm.rank(), bytes);
 }
 
+void require_nvlink(Comm& comm, std::span<const int> group, std::string_view kernel) {
+  std::string identity;
+  together(comm, [&] { identity = comm.device().uuid(); });
+  const std::vector<std::string> uuids = comm.all_gather(identity);
+  together(comm, [&] {
+    const Device& device = comm.device();
+    for (const int rank : group) {
+      const int peer = ordinal_of(uuids[static_cast<std::size_t>(rank)]);
+      if (peer == device.ordinal()) continue;
+      // Native atomics are what the driver tells NVLink from PCIe by.
+      int native_atomics = 0;
+      if (peer >= 0) {
+        check(driver().device_peer_attribute(&native_atomics,
+                                             CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                                             device.ordinal(), peer),
+              "asking what connects GPUs");
+      }
+      if (native_atomics != 0) continue;
+      throw BackendError(
+          "kernel '" + std::string(kernel) +
+          "' has the protocol ll128, which needs NVLink between " + "GPUs, but rank " +
+          std::to_string(comm.rank()) + "'s (" + device.name() + ") and rank " +
+          std::to_string(rank) + "'s (" +
+          (peer >= 0 ? Device::at(peer).name() + ") are connected otherwise"
+                     : "hidden from this process, as by CUDA_VISIBLE_DEVICES) may not have it") +
+          "; use the protocol ll or simple");
+    }
+  });
+}
+
 }  // namespace coconet::jit

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <string_view>
 
 #include "jit/comm/comm.h"
 
@@ -12,5 +14,9 @@ namespace coconet::jit {
 /// process use each other's addresses, processes map each other's memory. Throws CommError naming the pair of ranks whose
 /// GPUs cannot reach each other, BackendError when there is not enough memory.
 [[nodiscard]] std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes);
+
+/// Collective: throws BackendError on every rank unless NVLink connects every rank's GPU with the other GPUs of its
+/// `group`. `kernel` is what needs that: it has the protocol ll128.
+void require_nvlink(Comm& comm, std::span<const int> group, std::string_view kernel);
 
 }  // namespace coconet::jit

@@ -8,4 +8,8 @@ std::shared_ptr<PeerMemory> allocate_on_devices(Comm&, std::size_t) {
   throw InternalError("a build without CUDA was asked for memory of a GPU");
 }
 
+void require_nvlink(Comm&, std::span<const int>, std::string_view) {
+  throw InternalError("a build without CUDA was asked what connects GPUs");
+}
+
 }  // namespace coconet::jit

@@ -23,6 +23,7 @@ namespace coconet::jit {
   FUNCTION(device_memory, cuDeviceTotalMem)                        \
   FUNCTION(device_uuid, cuDeviceGetUuid)                           \
   FUNCTION(device_can_access_peer, cuDeviceCanAccessPeer)          \
+  FUNCTION(device_peer_attribute, cuDeviceGetP2PAttribute)         \
   FUNCTION(primary_context_retain, cuDevicePrimaryCtxRetain)       \
   FUNCTION(context_current, cuCtxGetCurrent)                       \
   FUNCTION(context_push, cuCtxPushCurrent)                         \

@@ -9,7 +9,7 @@
 #define DEVICE_CALL static __device__ __noinline__
 
 constexpr int VECTOR_BYTES = 16;
-constexpr int LINE_LANES = 1;  // of a line of the protocol ll128 that a thread moves at once
+constexpr int TEAM = 8;  // lanes of a warp that move a line of 128 bytes together
 
 /// Where a kernel runs: block `index` of `count`, thread `thread` of `threads`.
 struct Block {
@@ -197,4 +197,53 @@ DEVICE u64 load_relaxed(const u64* from) {
 }
 DEVICE void store_relaxed(u64* to, u64 value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+
+// ---- lines: 128 bytes that a team moves, 16 a lane, the last 8 of which are a flag ------------------------------
+// What lanes load or store by one instruction in one line is one access, in this GPU's memory and over NVLink. A team's
+// lanes must therefore be together there.
+
+DEVICE u32 team_mask(const Block& block) { return 0xffu << (block.thread % 32 / TEAM * TEAM); }
+
+/// `value` of the team's last lane. It orders nothing.
+DEVICE u64 of_last_lane(const Block& block, u64 value) {
+  return __shfl_sync(team_mask(block), value, TEAM - 1, TEAM);
+}
+
+DEVICE void load_16(const u8* from, u64& low, u64& high) {
+  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+}
+DEVICE void store_16(u8* to, u64 low, u64 high) {
+  asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high) : "memory");
+}
+
+/// The lower flag of one or two lines at `lines`, for all lanes of the team, and the lane's words of both: those that
+/// belong to the flags where these are at least `tag`.
+DEVICE u64 load_lines(const Block& block, const u8* lines, int count, u64, u32* words) {
+  const u8* const mine = lines + block.thread % TEAM * 16;
+  u64 first[2], second[2];
+  __syncwarp(team_mask(block));
+  load_16(mine, first[0], first[1]);
+  load_16(mine + (count - 1) * 128, second[0], second[1]);
+  UNROLL
+  for (int half = 0; half < 2; ++half) {
+    words[2 * half] = u32(first[half]);
+    words[2 * half + 1] = u32(first[half] >> 32);
+    words[4 + 2 * half] = u32(second[half]);
+    words[4 + 2 * half + 1] = u32(second[half] >> 32);
+  }
+  const u64 flag = of_last_lane(block, first[1]);
+  const u64 other = of_last_lane(block, second[1]);
+  return flag < other ? flag : other;
+}
+
+/// Stores the team's words to one or two lines, with `tag` as their flags.
+DEVICE void store_lines(const Block& block, u8* lines, int count, u64 tag, const u32* words) {
+  const int lane = block.thread % TEAM;
+  for (int line = 0; line < count; ++line) {
+    const u64 low = u64(words[4 * line + 1]) << 32 | words[4 * line];
+    const u64 high = lane == TEAM - 1 ? tag : u64(words[4 * line + 3]) << 32 | words[4 * line + 2];
+    __syncwarp(team_mask(block));
+    store_16(lines + 128 * line + lane * 16, low, high);
+  }
 }

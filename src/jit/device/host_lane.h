@@ -2,7 +2,9 @@
 // and the blocks of a launch come one after the other.
 
 constexpr int VECTOR_BYTES = 64;
-constexpr int LINE_LANES = 30;  // of a line of the protocol ll128 that are moved at once: all
+constexpr int TEAM = 1;  // lanes that move a line of 128 bytes together
+template <int W>
+constexpr int LINE_LANES = 30;  // of a loop over lines of the protocol ll128: a whole line
 
 /// Where a kernel runs: block `index` of `count`.
 struct Block {
@@ -88,6 +90,15 @@ DEVICE void for_each_thread(const Block&, index_t count, F f) {
   for (index_t i = 0; i < count; ++i) f(i);
 }
 
+/// A team is the one lane. Vectors may lie anywhere.
+DEVICE bool loads_vectors(u64) { return true; }
+DEVICE int team_lane(const Block&) { return 0; }
+DEVICE u64 of_last_lane(const Block&, u64 value) { return value; }
+template <class F>
+DEVICE void for_each_team(const Block& block, index_t count, F f) {
+  for_each_thread(block, count, f);
+}
+
 /// The lanes' totals as one, which all lanes get.
 template <class Op, class T>
 DEVICE T block_total(const Block&, T total) { return total; }
@@ -121,5 +132,25 @@ DEVICE void relax(u64 looks, u64 spin_limit) {
 #elif defined(__aarch64__)
     asm volatile("yield");
 #endif
+  }
+}
+
+// ---- lines: 120 bytes of data and a flag -------------------------------------------------------------------
+
+/// The lower flag of one or two lines at `lines`, and the words of both where it is at least `tag`.
+DEVICE u64 load_lines(const Block&, const u8* lines, int count, u64 tag, u32* words) {
+  const u64 flag = observe(reinterpret_cast<const u64*>(lines + 120));
+  const u64 other = observe(reinterpret_cast<const u64*>(lines + 128 * count - 8));
+  const u64 found = flag < other ? flag : other;
+  if (found < tag) return found;
+  for (int line = 0; line < count; ++line) __builtin_memcpy(words + 32 * line, lines + 128 * line, 120);
+  return found;
+}
+
+/// Stores words to one or two lines, with `tag` as their flags.
+DEVICE void store_lines(const Block&, u8* lines, int count, u64 tag, const u32* words) {
+  for (int line = 0; line < count; ++line) {
+    __builtin_memcpy(lines + 128 * line, words + 32 * line, 120);
+    signal(reinterpret_cast<u64*>(lines + 128 * line + 120), tag);
   }
 }

@@ -3,7 +3,7 @@
 // ThreadSanitizer, to which barriers are atomics as flags are, then sees a race wherever a GPU has one.
 
 constexpr int VECTOR_BYTES = 16;
-constexpr int LINE_LANES = 1;
+constexpr int TEAM = 8;
 constexpr int WARP = 32;
 constexpr int MOST_THREADS = 1024;
 
@@ -13,7 +13,7 @@ struct BlockState {
     u32 arrived;     // threads that wait
     u32 generation;  // meetings that all threads have left behind
   };
-  Meeting block, warps[MOST_THREADS / WARP];
+  Meeting block, warps[MOST_THREADS / WARP], teams[MOST_THREADS / TEAM];
   u32 refused[2];  // the last vote that a thread refused, counted as meetings are: odd and even ones
   u64 exchanged[MOST_THREADS];
   alignas(64) u64 shared[MOST_THREADS];
@@ -79,21 +79,70 @@ DEVICE bool all_in_block(const Block& block, bool ok) {
   return __atomic_load_n(refused, __ATOMIC_RELAXED) != vote;
 }
 
-/// `value` of the thread `step` behind this one in its warp; this one's where the warp ends. It orders nothing.
+/// `value` of thread `from`, which is one of the `threads` that meet. It orders nothing.
 template <class T>
-DEVICE T shuffle_down(const Block& block, T value, int step) {
-  const auto warp_barrier = [&] {
-    meet<__ATOMIC_RELAXED, __ATOMIC_RELAXED, __ATOMIC_RELAXED>(block.state->warps[block.thread / WARP], WARP);
-  };
+DEVICE T shuffle(const Block& block, BlockState::Meeting& meeting, int threads, T value, int from) {
   u64 word = 0;
   __builtin_memcpy(&word, &value, sizeof(value));
   store_relaxed(&block.state->exchanged[block.thread], word);
-  warp_barrier();
-  const int from = block.thread % WARP + step < WARP ? block.thread + step : block.thread;
+  meet<__ATOMIC_RELAXED, __ATOMIC_RELAXED, __ATOMIC_RELAXED>(meeting, threads);
   word = load_relaxed(&block.state->exchanged[from]);
-  warp_barrier();
+  meet<__ATOMIC_RELAXED, __ATOMIC_RELAXED, __ATOMIC_RELAXED>(meeting, threads);
   __builtin_memcpy(&value, &word, sizeof(value));
   return value;
+}
+
+/// `value` of the thread `step` behind this one in its warp; this one's where the warp ends. It orders nothing.
+template <class T>
+DEVICE T shuffle_down(const Block& block, T value, int step) {
+  const int from = block.thread % WARP + step < WARP ? block.thread + step : block.thread;
+  return shuffle(block, block.state->warps[block.thread / WARP], WARP, value, from);
+}
+
+// Lines of 128 bytes, of which a team's lanes have 16 each and the last 8 are a flag. Here they are not stored at once:
+// the lanes store data, then meet, as they do on a GPU before its one store, then the last one raises the flag.
+
+/// `value` of the team's last lane. It orders nothing.
+DEVICE u64 of_last_lane(const Block& block, u64 value) {
+  const int team = block.thread / TEAM;
+  return shuffle(block, block.state->teams[team], TEAM, value, team * TEAM + TEAM - 1);
+}
+
+/// Where this lane's words of line `line` behind `lines` begin, and how many of them are data. They are accessed one by
+/// one: ThreadSanitizer does not look into copies of memory.
+template <class T>
+DEVICE T* lane_words(const Block& block, T* lines, int line) {
+  return lines + 32 * line + block.thread % TEAM * 4;
+}
+DEVICE int data_words(const Block& block) { return block.thread % TEAM == TEAM - 1 ? 2 : 4; }
+
+/// The lower flag of one or two lines at `lines`, for all lanes of the team, and the lane's words of both where the
+/// flags are at least `tag`.
+DEVICE u64 load_lines(const Block& block, const u8* lines, int count, u64 tag, u32* words) {
+  const auto look = [&] {
+    const u64 flag = observe(reinterpret_cast<const u64*>(lines + 120));
+    const u64 other = observe(reinterpret_cast<const u64*>(lines + 128 * count - 8));
+    return flag < other ? flag : other;
+  };
+  const u64 found = of_last_lane(block, look());
+  if (found < tag) return found;
+  look();  // every lane acquires for itself what the last one saw
+  for (int line = 0; line < count; ++line) {
+    const u32* const mine = lane_words(block, reinterpret_cast<const u32*>(lines), line);
+    for (int w = 0; w < data_words(block); ++w) words[4 * line + w] = mine[w];
+  }
+  return found;
+}
+
+/// Stores the team's words to one or two lines, with `tag` as their flags.
+DEVICE void store_lines(const Block& block, u8* lines, int count, u64 tag, const u32* words) {
+  for (int line = 0; line < count; ++line) {
+    u32* const mine = lane_words(block, reinterpret_cast<u32*>(lines), line);
+    for (int w = 0; w < data_words(block); ++w) mine[w] = words[4 * line + w];
+  }
+  meet<__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE, __ATOMIC_RELEASE>(block.state->teams[block.thread / TEAM], TEAM);
+  for (int line = 0; line < count && block.thread % TEAM == TEAM - 1; ++line)
+    signal(reinterpret_cast<u64*>(lines + 128 * line + 120), tag);
 }
 
 /// An array that the threads of a block share, until they use another one.

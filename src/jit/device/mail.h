@@ -3,15 +3,6 @@
 
 constexpr int SLOTS = 2;
 
-template <bool, class A, class>
-struct choose {
-  typedef A type;
-};
-template <class A, class B>
-struct choose<false, A, B> {
-  typedef B type;
-};
-
 /// Phase numbers of waits at mailboxes, for reports.
 enum : u64 { WAIT_FOR_ROOM = 100, WAIT_FOR_MESSAGE = 101 };
 
@@ -158,15 +149,16 @@ DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 
   return found;
 }
 
-/// Waits until the flag of a line is at least `tag`: nothing later is put there before this is taken.
+/// A chunk on its way through a rank: whom it comes from and goes to, and their slots.
 template <int R>
-DEVICE_CALL void wait_for_line(Reader<R>& reader, int peer, const u64* flag, u64 tag) {
-  if (!reader.ok) return;
-  const u64 found = look_until(reader.sync, flag, tag);
-  if (found >= tag) return;
-  reader.ok = false;
-  report(reader.sync, 1, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
-}
+struct Passage {
+  Reader<R>& reader;
+  const Links<R>& links;
+  index_t count;
+  u64 tag, mode;
+  const u8* in[R];
+  u8* out[R];
+};
 
 /// Elements as words of 32 bits: 8-byte types are two.
 template <class T>
@@ -194,20 +186,42 @@ DEVICE T from_words(u32 low, u32 high) {
   }
 }
 
+/// What arrives of a chunk of C, for a protocol that takes and puts elements one after the other.
+template <class P, class C, int R>
+struct Incoming {
+  const Passage<R>& chunk;
+  template <int N>
+  DEVICE_MEMBER vec<N, C> take(int source, index_t j) const {
+    return P::template take<N, C>(chunk.reader, chunk.links.source[source], chunk.in[source], j, chunk.tag);
+  }
+};
+
+/// Passes on a chunk with such a protocol: every thread takes, computes and puts elements of its own.
+template <class P, int W, class C, class T, int R, class F>
+DEVICE void pass_elements(const Block& block, const Passage<R>& chunk, F f) {
+  const Incoming<P, C, R> incoming{chunk};
+  for_each<W>(alone(block), chunk.count, chunk.mode & ~u64(STREAMING),
+              [&]<int N, bool STREAM>(width<N, STREAM>, index_t j) {
+                const vec<N, T> value = f(width<N, false>{}, j, incoming);
+                ROLLED
+                for (int t = 0; t < chunk.links.targets; ++t) P::template put<N, T>(chunk.out[t], j, chunk.tag, value);
+              });
+}
+
 /// The elements one after the other; a flag beside the box says that all of them are there.
 struct simple {
   static constexpr bool FLAGGED = true;
 
-  template <int W, class F>
-  DEVICE void each(const Block& block, index_t count, u64 mode, F f) {
-    for_each<W>(alone(block), count, mode & ~u64(STREAMING), f);
+  template <int W, class C, class T, int R, class F>
+  DEVICE void pass(const Block& block, const Passage<R>& chunk, F f) {
+    pass_elements<simple, W, C, T>(block, chunk, f);
   }
   template <int N, class T, int R>
   DEVICE vec<N, T> take(Reader<R>&, int, const u8* slot, index_t j, u64) {
     return load<N>(reinterpret_cast<const T*>(slot) + j);
   }
   template <int N, class T>
-  DEVICE void put(u8* slot, index_t j, index_t, u64, const vec<N, T>& value) {
+  DEVICE void put(u8* slot, index_t j, u64, const vec<N, T>& value) {
     store<N>(reinterpret_cast<T*>(slot) + j, value);
   }
 };
@@ -216,9 +230,9 @@ struct simple {
 struct ll {
   static constexpr bool FLAGGED = false;
 
-  template <int W, class F>
-  DEVICE void each(const Block& block, index_t count, u64 mode, F f) {
-    for_each<W>(alone(block), count, mode & ~u64(STREAMING), f);
+  template <int W, class C, class T, int R, class F>
+  DEVICE void pass(const Block& block, const Passage<R>& chunk, F f) {
+    pass_elements<ll, W, C, T>(block, chunk, f);
   }
   template <int N, class T, int R>
   DEVICE vec<N, T> take(Reader<R>& reader, int peer, const u8* slot, index_t j, u64 tag) {
@@ -239,7 +253,7 @@ struct ll {
     return value;
   }
   template <int N, class T>
-  DEVICE void put(u8* slot, index_t j, index_t, u64 tag, const vec<N, T>& value) {
+  DEVICE void put(u8* slot, index_t j, u64 tag, const vec<N, T>& value) {
     constexpr int WORDS = sizeof(T) == 8 ? 2 : 1;
     u64* const cells = reinterpret_cast<u64*>(slot) + j * WORDS;
     UNROLL
@@ -247,63 +261,6 @@ struct ll {
       for (int part = 0; part < WORDS; ++part) {
         store_relaxed(cells + l * WORDS + part, u64(u32(tag)) << 32 | word_of(value[l], part));
       }
-    }
-  }
-};
-
-/// Every line of 128 bytes is 120 of data and 8 of the tag. A line is one thread's work.
-struct ll128 {
-  static constexpr bool FLAGGED = false;
-  static constexpr int LINE =
-      30;  // elements that a thread moves together: one line of 4-byte words, two of 8-byte ones
-
-  template <int W, class F>
-  DEVICE void each(const Block& block, index_t count, u64, F f) {
-    const index_t lines = (count + LINE - 1) / LINE;
-    for_each_thread(block, lines, [&](index_t line) {
-      const index_t begin = line * LINE;
-      if (LINE_LANES == LINE && begin + LINE <= count) {
-        f(width<LINE_LANES, false>{}, begin);
-      } else {
-        const index_t end = begin + LINE < count ? begin + LINE : count;
-        ROLLED
-        for (index_t j = begin; j < end; ++j) f(width<1, false>{}, j);
-      }
-    });
-  }
-  /// Where element `j` of T lies: words of 4 or 8 bytes, 30 or 15 in a line.
-  template <class T>
-  struct place {
-    typedef typename choose<sizeof(T) == 8, u64, u32>::type word;
-    static constexpr index_t PER_LINE = 120 / sizeof(word);
-    DEVICE u64 line(index_t j) { return u64(j / PER_LINE) * 128; }
-    DEVICE u64 offset(index_t j) { return line(j) + u64(j % PER_LINE) * sizeof(word); }
-  };
-  template <int N, class T, int R>
-  DEVICE vec<N, T> take(Reader<R>& reader, int peer, const u8* slot, index_t j, u64 tag) {
-    typedef place<T> at;
-    vec<N, T> value;
-    for (int begin = 0; begin < N;) {
-      const u64* const flag = reinterpret_cast<const u64*>(slot + at::line(j + begin) + 120);
-      if (observe(flag) < tag) wait_for_line(reader, peer, flag, tag);
-      const int here = int(at::PER_LINE - (j + begin) % at::PER_LINE);
-      const int end = begin + here < N ? begin + here : N;
-      for (int l = begin; l < end; ++l) {
-        const auto word = *reinterpret_cast<const typename at::word*>(slot + at::offset(j + l));
-        value[l] = from_words<T>(u32(word), u32(u64(word) >> 32));
-      }
-      begin = end;
-    }
-    return value;
-  }
-  template <int N, class T>
-  DEVICE void put(u8* slot, index_t j, index_t count, u64 tag, const vec<N, T>& value) {
-    typedef place<T> at;
-    for (int l = 0; l < N; ++l) {
-      *reinterpret_cast<typename at::word*>(slot + at::offset(j + l)) =
-          typename at::word(u64(word_of(value[l], 1)) << 32 | word_of(value[l], 0));
-      const bool full = (j + l + 1) % at::PER_LINE == 0 || j + l + 1 == count;
-      if (full) signal(reinterpret_cast<u64*>(slot + at::line(j + l) + 120), tag);
     }
   }
 };
@@ -326,23 +283,11 @@ DEVICE u64* emptied_flag(const Block& block, const Mail<R>& mail, int sender, in
 template <class Topology, int R>
 DEVICE u8* slot_of(const Block& block, const Mail<R>& mail, int rank, int box, u64 number) {
   constexpr index_t BOXES = Topology::template boxes<R>();
+  static_assert(BOXES % 2 == 0);  // slots begin at a multiple of 128 bytes, behind flags of 64
   return mail.memory[rank] + block.count * BOXES * (R + 1) * FLAG_STRIDE * index_t(sizeof(u64)) +
          ((block.index * BOXES + box) * SLOTS + index_t(number / Topology::TREES % SLOTS)) *
              index_t(mail.slot_bytes);
 }
-
-/// The chunks that a rank has at hand, of C, from its links' sources.
-template <class P, int R, class C>
-struct Incoming {
-  Reader<R>& reader;
-  const Links<R>& links;
-  const u8* slots[R];
-  u64 tag;
-  template <int N>
-  DEVICE_MEMBER vec<N, C> take(int source, index_t j) const {
-    return P::template take<N, C>(reader, links.source[source], slots[source], j, tag);
-  }
-};
 
 /// Takes a chunk of `count` elements of C from each source and hands one of T to each target:
 /// f(width<N>, j, incoming) is elements [j, j + N) of it. `index` is the chunk's in this launch, of `of` that these links
@@ -380,21 +325,16 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mail<R>& m
   if (!all_in_block(block, ok)) return false;
 
   Reader<R> reader{sync, block.index};
-  Incoming<P, R, C> incoming{reader, links, {}, tag};
+  Passage<R> chunk{reader, links, count, tag, mode, {}, {}};
   ROLLED
   for (int s = 0; s < links.sources; ++s) {
-    incoming.slots[s] = slot_of<Topology>(block, mail, rank, links.source_box[s], number);
+    chunk.in[s] = slot_of<Topology>(block, mail, rank, links.source_box[s], number);
   }
-  u8* out[R];
   ROLLED
   for (int t = 0; t < links.targets; ++t) {
-    out[t] = slot_of<Topology>(block, mail, links.target[t], links.target_box[t], number);
+    chunk.out[t] = slot_of<Topology>(block, mail, links.target[t], links.target_box[t], number);
   }
-  P::template each<W>(block, count, mode, [&]<int N, bool STREAM>(width<N, STREAM>, index_t j) {
-    const vec<N, T> value = f(width<N, false>{}, j, incoming);
-    ROLLED
-    for (int t = 0; t < links.targets; ++t) P::template put<N, T>(out[t], j, count, tag, value);
-  });
+  P::template pass<W, C, T>(block, chunk, f);
   if (!all_in_block(block, reader.ok)) return false;
   if (is_leader(block)) {
     for (int t = 0; P::FLAGGED && t < links.targets; ++t) {
@@ -433,7 +373,7 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
     chunks = of > chunks ? of : chunks;
   }
   const auto combine = [&]<int N>(width<N, false>, int owner, index_t i, index_t j,
-                                  const Links<R>& links, const Incoming<P, R, C>& in) {
+                                  const Links<R>& links, const auto& in) {
     vec<N, C> total =
         links.before > 0 ? in.template take<N>(0, j) : own(width<N, false>{}, owner, i);
     ROLLED
@@ -456,7 +396,7 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
       const Links<R> links = Topology::template up<R>(rank, owner, tree);
       if (!pass_chunk<Topology, P, W, C, C>(
               block, sync, mail, links, c, part.of, part.count, mode,
-              [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, C>& in) {
+              [&]<int N>(width<N, false>, index_t j, const auto& in) {
                 return combine(width<N, false>{}, owner, part.begin + j, j, links, in);
               })) {
         return false;
@@ -472,7 +412,7 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
         links.pass_to(down.target[t], down.target_box[t]);
       if (!pass_chunk<Topology, P, W, C, T>(
               block, sync, mail, links, c, part.of, part.count, mode,
-              [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, C>& in) {
+              [&]<int N>(width<N, false>, index_t j, const auto& in) {
                 if constexpr (UP) {
                   return make(width<N, false>{}, part.begin + j,
                               combine(width<N, false>{}, rank, part.begin + j, j, links, in));
@@ -493,7 +433,7 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
       const Links<R> links = Topology::template down<R>(rank, owner, tree);
       if (!pass_chunk<Topology, P, W, T, T>(
               block, sync, mail, links, c, from.of, from.count, mode,
-              [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, T>& in) {
+              [&]<int N>(width<N, false>, index_t j, const auto& in) {
                 const vec<N, T> value = in.template take<N>(0, j);
                 keep(width<N, false>{}, owner, from.begin + j, value);
                 return value;
@@ -524,7 +464,7 @@ DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail
     if (!pace.await(rank, part.begin, part.count)) return false;
     if (!pass_chunk<Topology, P, W, T, T>(
             block, sync, mail, to, c, part.of, part.count, mode,
-            [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, T>&) {
+            [&]<int N>(width<N, false>, index_t j, const auto&) {
               return make(width<N, false>{}, part.begin + j, vec<N, f32>{});
             })) {
       return false;
@@ -532,7 +472,7 @@ DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail
     pace.made(part.begin, part.count);
     if (!pass_chunk<Topology, P, W, T, T>(
             block, sync, mail, from, c, part.of, part.count, mode,
-            [&]<int N>(width<N, false>, index_t j, const Incoming<P, R, T>& in) {
+            [&]<int N>(width<N, false>, index_t j, const auto& in) {
               const vec<N, T> value = from.sources > 0 ? in.template take<N>(0, j) : vec<N, T>{};
               keep(width<N, false>{}, 0, part.begin + j, value);
               return value;

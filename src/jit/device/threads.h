@@ -35,6 +35,20 @@ DEVICE void for_each_thread(const Block& block, index_t count, F f) {
   for (index_t i = block.thread; i < count; i += block.threads) f(i);
 }
 
+/// The lanes of a loop over lines of the protocol ll128, where other loops have W: a thread has four words of a line.
+template <int W>
+constexpr int LINE_LANES = W < 4 ? W : 4;
+DEVICE bool loads_vectors(u64 mode) { return (mode & VECTORIZE) != 0; }
+
+/// The thread's place in its team.
+DEVICE int team_lane(const Block& block) { return block.thread % TEAM; }
+
+/// Calls f(i) for [0, count), strided over the teams of the block, whose lanes get the same.
+template <class F>
+DEVICE void for_each_team(const Block& block, index_t count, F f) {
+  for (index_t i = block.thread / TEAM; i < count; i += block.threads / TEAM) f(i);
+}
+
 /// The threads' totals as one, combined in an order that depends on the block alone; all threads get it.
 template <class Op, class T>
 DEVICE T block_total(const Block& block, T total) {

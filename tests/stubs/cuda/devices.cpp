@@ -7,6 +7,7 @@
 //   STUB_CUDA_MEMORY     the bytes of each, by default 80 GiB
 //   STUB_CUDA_VMM        0: no virtual memory management
 //   STUB_CUDA_PEERS      0: no device reaches another's memory
+//   STUB_CUDA_NVLINK     0: devices are connected by PCIe, without native atomics
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -199,6 +200,17 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   return ask("cuDeviceCanAccessPeer", Needs::initialisation, [&](Lock&) {
     if (!is_device(device) || !is_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
     *can = device != peer && peers_have_access() ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice device,
+                                 CUdevice peer) {
+  return ask("cuDeviceGetP2PAttribute", Needs::initialisation, [&](Lock&) {
+    if (!is_device(device) || !is_device(peer) || device == peer) return CUDA_ERROR_INVALID_DEVICE;
+    if (attribute != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)
+      return CUDA_ERROR_INVALID_VALUE;
+    *value = peers_have_access() && setting("STUB_CUDA_NVLINK", 1) != 0 ? 1 : 0;
     return CUDA_SUCCESS;
   });
 }
