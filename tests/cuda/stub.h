@@ -80,7 +80,7 @@ inline long long live(const char* what) {
 inline std::string live() {
   std::string counts;
   for (const char* what :
-       {"streams", "events", "graphs", "bytes", "pinned", "physical", "reserved"}) {
+       {"streams", "events", "graphs", "bytes", "pinned", "physical", "multicasts", "reserved"}) {
     counts += std::string(counts.empty() ? "" : " ") + what + "=" + std::to_string(live(what));
   }
   return counts;

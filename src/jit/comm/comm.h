@@ -33,6 +33,11 @@ class PeerMemory {
   [[nodiscard]] virtual int ranks() const = 0;
   /// Bytes per rank, as asked.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
+  /// An address behind which the blocks of all ranks are, for a GPU's multimem instructions only: its loads reduce over
+  /// the ranks, its stores go to all of them. Null where there is none.
+  [[nodiscard]] virtual std::byte* multicast() const { return nullptr; }
+  /// Why there is none, the same on all ranks; empty where there is one.
+  [[nodiscard]] virtual std::string no_multicast() const { return "only GPUs have one"; }
 };
 
 /// Library collectives among some ranks of a world: those along one mesh axis. All calls block, are collective

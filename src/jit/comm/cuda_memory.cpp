@@ -3,11 +3,13 @@
 #include "jit/comm/cuda_memory.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "coconet/error.h"
-#include "jit/comm/descriptors.h"
+#include "jit/comm/cuda_blocks.h"
+#include "jit/comm/cuda_multicast.h"
 #include "jit/comm/peer_memory.h"
 #include "jit/cuda/device.h"
 #include "jit/cuda/driver.h"
@@ -16,132 +18,44 @@ namespace coconet::jit {
 
 namespace {
 
-constexpr CUmemAllocationHandleType by_descriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-
-CUmemAllocationProp properties_of(const Device& device) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.requestedHandleTypes = by_descriptor;
-  properties.location = {};
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = device.ordinal();
-  return properties;
-}
-
-/// Physical memory of a GPU, made here or imported.
-class Physical {
- public:
-  Physical(const Device& device, std::size_t bytes) {
-    const CUmemAllocationProp properties = properties_of(device);
-    const CUresult result = driver().physical_create(&handle_, bytes, &properties, 0);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-      std::size_t free = 0;
-      std::size_t total = 0;
-      check(driver().memory_info(&free, &total), "asking how much memory is free");
-      throw BackendError(device.name() + " has no room for " + std::to_string(bytes >> 20) +
-                         " MiB of tensors that other ranks reach: " + std::to_string(free >> 20) +
-                         " MiB of its " + std::to_string(total >> 20) +
-                         " MiB are free; make the tensors smaller");
-    }
-    check(result, "allocating " + std::to_string(bytes) + " bytes on " + device.name());
-  }
-  /// What another process exported as `descriptor`.
-  explicit Physical(int descriptor) {
-    void* const handle = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor));
-    check(driver().physical_import(&handle_, handle, by_descriptor),
-          "importing memory of another rank's GPU");
-  }
-  Physical(const Physical&) = delete;
-  Physical& operator=(const Physical&) = delete;
-  ~Physical() { (void)driver().physical_release(handle_); }
-
-  [[nodiscard]] CUmemGenericAllocationHandle handle() const { return handle_; }
-  [[nodiscard]] Descriptor descriptor() const {
-    int fd = -1;
-    check(driver().physical_export(&fd, handle_, by_descriptor, 0),
-          "exporting memory to other ranks");
-    return Descriptor(fd);
-  }
-
- private:
-  CUmemGenericAllocationHandle handle_ = 0;
-};
-
-/// Physical memory at addresses of this process that kernels on `devices` may use.
-class Mapped {
- public:
-  Mapped(const Physical& physical, std::size_t bytes, const std::vector<int>& devices)
-      : bytes_(bytes) {
-    const Driver& cuda = driver();
-    check(cuda.address_reserve(&address_, bytes_, 0, 0, 0), "reserving addresses of a GPU");
-    CUresult result = cuda.map(address_, bytes_, 0, physical.handle(), 0);
-    mapped_ = result == CUDA_SUCCESS;
-    if (mapped_) {
-      std::vector<CUmemAccessDesc> access;
-      for (const int device : devices) {
-        CUmemAccessDesc one{};
-        one.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-        one.location.id = device;
-        one.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-        access.push_back(one);
-      }
-      result = cuda.set_access(address_, bytes_, access.data(), access.size());
-    }
-    if (result == CUDA_SUCCESS) return;
-    release();
-    check(result, "mapping memory of a GPU for the kernels of other ranks");
-  }
-  Mapped(const Mapped&) = delete;
-  Mapped& operator=(const Mapped&) = delete;
-  ~Mapped() { release(); }
-
-  [[nodiscard]] std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
-
- private:
-  void release() {
-    if (mapped_) (void)driver().unmap(address_, bytes_);
-    (void)driver().address_free(address_, bytes_);
-  }
-  CUdeviceptr address_ = 0;
-  std::size_t bytes_;
-  bool mapped_ = false;
-};
-
 /// All ranks' blocks as one process addresses them. The physical handles may go once the memory is mapped.
 using Blocks = std::vector<std::unique_ptr<const Mapped>>;
 
+/// What a rank holds of a collective allocation.
+struct Shared {
+  std::shared_ptr<const Blocks> blocks;
+  std::shared_ptr<const Multicast> multicast;  ///< null where `problem` says why
+  std::string problem;
+};
+
 class DevicePeerMemory final : public PeerMemory {
  public:
-  DevicePeerMemory(const Device& device, std::shared_ptr<const Blocks> blocks, int rank,
-                   std::size_t bytes)
-      : device_(device), blocks_(std::move(blocks)), rank_(rank), bytes_(bytes) {}
+  DevicePeerMemory(const Device& device, Shared shared, int rank, std::size_t bytes)
+      : device_(device), shared_(std::move(shared)), rank_(rank), bytes_(bytes) {}
   DevicePeerMemory(const DevicePeerMemory&) = delete;
   DevicePeerMemory& operator=(const DevicePeerMemory&) = delete;
   ~DevicePeerMemory() override {
     const OnDevice current(device_);
-    blocks_.reset();
+    shared_.multicast.reset();  // which is bound to memory of the blocks
+    shared_.blocks.reset();
   }
   [[nodiscard]] std::byte* base(int rank) const override {
-    return (*blocks_)[static_cast<std::size_t>(rank)]->data();
+    return (*shared_.blocks)[static_cast<std::size_t>(rank)]->data();
   }
   [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int ranks() const override { return static_cast<int>(blocks_->size()); }
+  [[nodiscard]] int ranks() const override { return static_cast<int>(shared_.blocks->size()); }
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
+  [[nodiscard]] std::byte* multicast() const override {
+    return shared_.multicast ? shared_.multicast->data() : nullptr;
+  }
+  [[nodiscard]] std::string no_multicast() const override { return shared_.problem; }
 
  private:
   const Device& device_;
-  std::shared_ptr<const Blocks> blocks_;
+  Shared shared_;
   int rank_;
   std::size_t bytes_;
 };
-
-std::size_t granularity_of(const Device& device) {
-  const CUmemAllocationProp properties = properties_of(device);
-  std::size_t granularity = 0;
-  check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-        "asking for the granularity of memory on " + device.name());
-  return granularity;
-}
 
 void clear(const Mapped& block, std::size_t bytes) {
   const auto address = reinterpret_cast<CUdeviceptr>(block.data());
@@ -176,8 +90,9 @@ void require_reachable(Comm& comm, const Device& device, const std::vector<std::
   });
 }
 
-std::shared_ptr<const Blocks> share_between_threads(Comm& comm, const Device& device,
-                                                    std::size_t size) {
+/// `problem` says why no multicast pointer is made; empty: one is.
+Shared share_between_threads(Comm& comm, const Device& device, std::size_t size,
+                             std::string problem) {
   std::vector<int> devices;
   for (const std::string& ordinal : comm.all_gather(std::to_string(device.ordinal()))) {
     const int number = std::stoi(ordinal);
@@ -186,43 +101,49 @@ std::shared_ptr<const Blocks> share_between_threads(Comm& comm, const Device& de
   }
   auto blocks = std::static_pointer_cast<Blocks>(
       comm.share(std::make_shared<Blocks>(static_cast<std::size_t>(comm.size()))));
+  std::unique_ptr<const MemoryHandle> physical;
   together(comm, [&] {
-    const Physical physical(device, size);
-    auto block = std::make_unique<const Mapped>(physical, size, devices);
+    physical = allocate_physical(device, size);
+    auto block = std::make_unique<const Mapped>(*physical, size, devices);
     clear(*block, size);
     (*blocks)[static_cast<std::size_t>(comm.rank())] = std::move(block);
   });
-  return blocks;
+  std::shared_ptr<const Multicast> multicast;
+  if (problem.empty()) multicast = make_multicast(comm, device, *physical, size, devices, problem);
+  return {std::move(blocks), std::move(multicast), std::move(problem)};
 }
 
-std::shared_ptr<const Blocks> share_between_processes(Comm& comm, const Device& device,
-                                                      std::size_t size) {
+Shared share_between_processes(Comm& comm, const Device& device, std::size_t size,
+                               std::string problem) {
   auto blocks = std::make_shared<Blocks>(static_cast<std::size_t>(comm.size()));
   const std::vector<int> here{device.ordinal()};
   Descriptor exported;
+  std::unique_ptr<const MemoryHandle> physical;
   together(comm, [&] {
-    const Physical physical(device, size);
-    auto block = std::make_unique<const Mapped>(physical, size, here);
+    physical = allocate_physical(device, size);
+    auto block = std::make_unique<const Mapped>(*physical, size, here);
     clear(*block, size);
-    if (comm.size() > 1) exported = physical.descriptor();
+    if (comm.size() > 1) exported = physical->descriptor();
     (*blocks)[static_cast<std::size_t>(comm.rank())] = std::move(block);
   });
-  if (comm.size() == 1) return blocks;
+  if (comm.size() == 1) return {std::move(blocks), nullptr, std::move(problem)};
   const std::vector<Descriptor> descriptors = exchange_descriptors(comm, exported.get());
   together(comm, [&] {
     for (int rank = 0; rank < comm.size(); ++rank) {
       if (rank == comm.rank()) continue;
-      const Physical physical(descriptors[static_cast<std::size_t>(rank)].get());
+      const auto theirs = import_memory(descriptors[static_cast<std::size_t>(rank)].get());
       (*blocks)[static_cast<std::size_t>(rank)] =
-          std::make_unique<const Mapped>(physical, size, here);
+          std::make_unique<const Mapped>(*theirs, size, here);
     }
   });
-  return blocks;
+  std::shared_ptr<const Multicast> multicast;
+  if (problem.empty()) multicast = make_multicast(comm, device, *physical, size, here, problem);
+  return {std::move(blocks), std::move(multicast), std::move(problem)};
 }
 
 }  // namespace
 
-std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes) {
+std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes, bool multicast) {
   agree_on_bytes(bytes, [&](std::string_view mine) { return comm.all_gather(mine); });
   const Device* device = nullptr;
   std::size_t granularity = 0;
@@ -237,14 +158,19 @@ std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes) {
     granularity = granularity_of(*device);
   });
   const OnDevice current(*device);
-  require_reachable(comm, *device, comm.all_gather(device->uuid()));
+  const std::vector<std::string> uuids = comm.all_gather(device->uuid());
+  require_reachable(comm, *device, uuids);
+  MulticastSupport support{"it was not asked for"};
+  if (multicast && comm.size() == 1) support.problem = "there is one rank";
+  if (multicast && comm.size() > 1) support = multicast_support(comm, *device, uuids);
+  granularity = std::max(granularity, support.granularity);
   for (const std::string& other : comm.all_gather(std::to_string(granularity)))
     granularity = std::max<std::size_t>(granularity, std::stoull(other));
   const std::size_t size =
       (std::max<std::size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
-  auto blocks = comm.in_one_process() ? share_between_threads(comm, *device, size)
-                                      : share_between_processes(comm, *device, size);
-  return std::make_shared<DevicePeerMemory>(*device, std::move(blocks), comm.rank(), bytes);
+  const auto share = comm.in_one_process() ? share_between_threads : share_between_processes;
+  return std::make_shared<DevicePeerMemory>(
+      *device, share(comm, *device, size, std::move(support.problem)), comm.rank(), bytes);
 }
 
 void require_nvlink(Comm& comm, std::span<const int> group, std::string_view kernel) {

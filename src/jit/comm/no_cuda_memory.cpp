@@ -4,7 +4,7 @@
 
 namespace coconet::jit {
 
-std::shared_ptr<PeerMemory> allocate_on_devices(Comm&, std::size_t) {
+std::shared_ptr<PeerMemory> allocate_on_devices(Comm&, std::size_t, bool) {
   throw InternalError("a build without CUDA was asked for memory of a GPU");
 }
 

@@ -67,9 +67,9 @@ Buffer World::allocate(DType dtype, std::size_t count) const {
                     std::string(to_string(dtype)) + ": their size in bytes does not fit 64 bits");
   }
   const std::size_t bytes = count * size_of(dtype);
-  return {
-      config().backend == "cuda" ? jit::allocate_on_devices(*comm_, bytes) : comm_->allocate(bytes),
-      dtype, count};
+  return {config().backend == "cuda" ? jit::allocate_on_devices(*comm_, bytes, true)
+                                     : comm_->allocate(bytes),
+          dtype, count};
 }
 
 // Here rather than beside the rest of Mesh: the program's layer knows no worlds.

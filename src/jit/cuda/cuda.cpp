@@ -29,6 +29,11 @@ bool has_shared_memory(const Driver& cuda, CUdevice device) {
              0;
 }
 
+bool has_multicast(const Driver& cuda, CUdevice device) {
+  return cuda.knows_multicast() &&
+         attribute(cuda, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device) != 0;
+}
+
 std::string arch_of(const Driver& cuda, CUdevice device) {
   return "sm_" +
          std::to_string(attribute(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)) +
@@ -51,6 +56,7 @@ GpuFacts describe_gpu(const Driver& cuda, int index) {
     check(cuda.device_memory(&memory, device), "asking for the memory of a GPU");
     gpu.arch = arch_of(cuda, device);
     gpu.shares_memory = has_shared_memory(cuda, device);
+    gpu.multicasts = has_multicast(cuda, device);
     std::array<char, 64> size{};
     std::snprintf(size.data(), size.size(), "%.1f GiB",
                   static_cast<double>(memory) / (1024.0 * 1024.0 * 1024.0));
@@ -111,6 +117,10 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   CUcontext context = nullptr;
   check(cuda.primary_context_retain(&context, device), "starting to use " + name_);
   context_ = context;
+}
+
+bool Device::multicasts() const {
+  return has_multicast(driver(), ordinal_);  // a CUdevice is its ordinal
 }
 
 OnDevice::OnDevice(const Device& device) noexcept {

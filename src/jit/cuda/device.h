@@ -26,6 +26,8 @@ class Device {
   [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
   /// Whether the memory of this GPU can be mapped by other processes and GPUs.
   [[nodiscard]] bool shares_memory() const { return shares_memory_; }
+  /// Whether this GPU can be one of several behind a multicast address, and the driver knows such. Throws BackendError.
+  [[nodiscard]] bool multicasts() const;
   /// CUcontext.
   [[nodiscard]] void* context() const { return context_; }
 

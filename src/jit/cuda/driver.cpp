@@ -36,6 +36,9 @@ Driver load() {
 #define COCONET_FIND(member, function) file.find(COCONET_SYMBOL(function), driver.member, missing);
   COCONET_DRIVER_FUNCTIONS(COCONET_FIND)
 #undef COCONET_FIND
+#define COCONET_FIND(member, function) file.find(COCONET_SYMBOL(function), driver.member);
+  COCONET_MULTICAST_FUNCTIONS(COCONET_FIND)
+#undef COCONET_FIND
   file.find("cuEventElapsedTime", driver.event_elapsed, missing);
   file.find("cuStreamGetCaptureInfo_v2", driver.stream_capture_info, missing);
   if (driver.number < least_version) {
@@ -53,6 +56,14 @@ Driver load() {
 }
 
 }  // namespace
+
+bool Driver::knows_multicast() const {
+  bool knows = true;
+#define COCONET_KNOWS(member, function) knows = knows && (member) != nullptr;
+  COCONET_MULTICAST_FUNCTIONS(COCONET_KNOWS)
+#undef COCONET_KNOWS
+  return knows;
+}
 
 const Driver& loaded_driver() {
   static const Driver loaded = load();

@@ -73,10 +73,21 @@ namespace coconet::jit {
   FUNCTION(unmap, cuMemUnmap)                                      \
   FUNCTION(set_access, cuMemSetAccess)
 
+// The same for what came with CUDA 12.1, and is null in older drivers.
+#define COCONET_MULTICAST_FUNCTIONS(FUNCTION)          \
+  FUNCTION(multicast_create, cuMulticastCreate)        \
+  FUNCTION(multicast_add_device, cuMulticastAddDevice) \
+  FUNCTION(multicast_bind, cuMulticastBindMem)         \
+  FUNCTION(multicast_unbind, cuMulticastUnbind)        \
+  FUNCTION(multicast_granularity, cuMulticastGetGranularity)
+
 struct Driver {
 #define COCONET_MEMBER(member, function) decltype(&::function) member = nullptr;
   COCONET_DRIVER_FUNCTIONS(COCONET_MEMBER)
+  COCONET_MULTICAST_FUNCTIONS(COCONET_MEMBER)
 #undef COCONET_MEMBER
+  /// Whether it has all functions of multicast objects.
+  [[nodiscard]] bool knows_multicast() const;
   // These two have another version in newer headers than the drivers that this library supports have.
   CUresult(CUDAAPI* event_elapsed)(float* ms, CUevent start, CUevent end) = nullptr;
   CUresult(CUDAAPI* stream_capture_info)(CUstream stream, CUstreamCaptureStatus* status,

@@ -12,6 +12,7 @@ struct GpuFacts {
   std::string description;     ///< "NVIDIA H100, sm_90, 79.6 GiB"
   std::string arch;            ///< "sm_90"; empty when the driver does not tell
   bool shares_memory = false;  ///< its memory can be handed to other processes as file descriptors
+  bool multicasts = false;     ///< a switch can add and copy for it
 };
 
 struct DriverFacts {

@@ -20,7 +20,7 @@ STUB_CUDA_CONTROL void stub_cuda_fail(const char* function, int skip, int result
 STUB_CUDA_CONTROL void stub_cuda_heal();
 
 /// How many are live: "contexts", "streams", "events", "libraries", "graphs" (with executable ones), "pinned" (areas
-/// of host memory), "physical", "reserved" (address ranges), or "bytes" of device memory; -1 for another word.
+/// of host memory), "physical", "multicasts", "reserved" (address ranges), or "bytes" of device memory; -1 for another word.
 STUB_CUDA_CONTROL long long stub_cuda_live(const char* what);
 
 /// While on, workers start no operation: streams look busy.

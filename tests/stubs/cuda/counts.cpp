@@ -23,6 +23,7 @@ long long stub_cuda_live(const char* what) {
     if (word == "graphs") return static_cast<long long>(live_graphs());
     if (word == "bytes") return static_cast<long long>(memory_in_use());
     if (word == "pinned") return static_cast<long long>(memory().pinned.size());
+    if (word == "multicasts") return static_cast<long long>(live_multicasts());
     if (word == "physical") return static_cast<long long>(live_physicals());
     if (word == "reserved") return static_cast<long long>(memory().reserved_count());
     return -1;

@@ -6,6 +6,7 @@
 //   STUB_CUDA_SMS        their multiprocessors, by default 4
 //   STUB_CUDA_MEMORY     the bytes of each, by default 80 GiB
 //   STUB_CUDA_VMM        0: no virtual memory management
+//   STUB_CUDA_MULTICAST  1: devices have multicast; by default none has
 //   STUB_CUDA_PEERS      0: no device reaches another's memory
 //   STUB_CUDA_NVLINK     0: devices are connected by PCIe, without native atomics
 #include <cstdio>
@@ -69,6 +70,8 @@ int attribute_value(CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
       return setting("STUB_CUDA_VMM", 1) != 0 ? 1 : 0;
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
+      return setting("STUB_CUDA_MULTICAST", 0) != 0 ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:

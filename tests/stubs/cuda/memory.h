@@ -3,10 +3,12 @@
 // kernels use.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "handles.h"
@@ -14,13 +16,52 @@
 
 namespace stub {
 
-/// Memory of cuMemCreate: a file in memory, which other processes can map too.
+struct Physical;
+
+/// What a multicast object knows: of all processes, in a file in memory that they share, and of this one.
+class Team {
+ public:
+  struct Shared {
+    std::uint32_t expected = 0;            ///< devices
+    std::uint64_t bytes = 0;               ///< on each
+    std::atomic<std::uint64_t> added = 0;  ///< devices, a bit each
+    std::atomic<std::uint64_t> bound = 0;  ///< those with memory
+  };
+  /// A part of a device's memory.
+  struct Bound {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+    std::shared_ptr<Physical> physical;
+  };
+  explicit Team(int file);
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  ~Team();
+
+  [[nodiscard]] Shared& shared() { return *shared_; }
+  /// Whether all devices are added.
+  [[nodiscard]] bool is_complete() const;
+  [[nodiscard]] bool has(int device) const;
+  std::map<int, Bound> memory;  ///< what this process bound, by device
+
+ private:
+  Shared* shared_;
+};
+
+constexpr std::size_t multicast_granularity = std::size_t{4} << 20;
+/// Whether a file called `name` is a multicast object's.
+bool is_team_file(const std::string& name);
+std::size_t live_multicasts();
+
+/// Memory of cuMemCreate: a file in memory, which other processes can map too; or a multicast object.
 struct Physical {
   int file = -1;
   std::size_t bytes = 0;
   int device = 0;
   bool exportable = false;
   bool own = true;  ///< not imported: counts as this process's
+  std::shared_ptr<Team>
+      team;  ///< of a multicast object, behind which there is no memory of its own
 
   Physical() = default;
   Physical(const Physical&) = delete;
@@ -54,6 +95,9 @@ struct Pinned {
 };
 
 using PhysicalTable = Table<Physical, CUmemGenericAllocationHandle, Kind::physical>;
+/// Null for a handle that is none.
+std::shared_ptr<Physical> find_physical(CUmemGenericAllocationHandle handle);
+CUmemGenericAllocationHandle add_physical(std::shared_ptr<Physical> physical);
 
 class Memory {
  public:

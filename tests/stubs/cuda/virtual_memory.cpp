@@ -29,13 +29,16 @@ bool is_supported() {
 }
 
 // An exported file carries its device in its name, which is how the importing process learns it; -1 for other files.
-int device_of_file(int file) {
+int device_of_file(const std::string& name) {
+  int device = -1;
+  return std::sscanf(name.c_str(), "/memfd:stub_cuda_%d", &device) == 1 ? device : -1;
+}
+
+std::string name_of_file(int file) {
   std::array<char, 64> link{};
   std::array<char, 128> name{};
   std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", file);
-  if (readlink(link.data(), name.data(), name.size() - 1) < 0) return -1;
-  int device = -1;
-  return std::sscanf(name.data(), "/memfd:stub_cuda_%d", &device) == 1 ? device : -1;
+  return readlink(link.data(), name.data(), name.size() - 1) < 0 ? "" : name.data();
 }
 
 // The pages of a part of a range's alias: a mapping's, or none.
@@ -75,6 +78,14 @@ std::vector<Mapping*> mappings_that_fill(Range& range, std::size_t offset, std::
 Physical::~Physical() {
   if (file != -1) close(file);
   if (own && bytes > 0) give_memory(device, bytes);
+}
+
+std::shared_ptr<Physical> find_physical(CUmemGenericAllocationHandle handle) {
+  return physicals().find(handle);
+}
+
+CUmemGenericAllocationHandle add_physical(std::shared_ptr<Physical> physical) {
+  return physicals().add(std::move(physical));
 }
 
 std::size_t live_physicals() {
@@ -148,7 +159,9 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   return call("cuMemImportFromShareableHandle", Needs::initialisation, [&](Lock&) {
     // The descriptor itself travels in the pointer.
     const int theirs = static_cast<int>(reinterpret_cast<std::intptr_t>(shareable));
-    const int device = device_of_file(theirs);
+    const std::string name = name_of_file(theirs);
+    const bool is_team = is_team_file(name);
+    const int device = is_team ? 0 : device_of_file(name);
     if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || device < 0)
       return CUDA_ERROR_INVALID_VALUE;
     struct stat status {};
@@ -160,6 +173,10 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
     if (physical->file == -1 || fstat(physical->file, &status) != 0)
       return CUDA_ERROR_OPERATING_SYSTEM;
     physical->bytes = static_cast<std::size_t>(status.st_size);
+    if (is_team) {
+      physical->team = std::make_shared<Team>(physical->file);
+      physical->bytes = physical->team->shared().bytes;
+    }
     *handle = physicals().add(physical);
     note("cuMemImportFromShareableHandle",
          details("bytes=", physical->bytes, " device=", device, " physical=", number_of(*handle)));
@@ -207,7 +224,10 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
           return mapping.offset < at + bytes && at < mapping.offset + mapping.bytes;
         });
     if (taken) return CUDA_ERROR_INVALID_VALUE;
-    if (!set_pages(*range, at, bytes, physical.get(), offset)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (physical->team != nullptr && !physical->team->is_complete())
+      return CUDA_ERROR_ILLEGAL_STATE;
+    if (physical->team == nullptr && !set_pages(*range, at, bytes, physical.get(), offset))
+      return CUDA_ERROR_OUT_OF_MEMORY;
     range->mappings.push_back({.offset = at, .bytes = bytes, .physical = physical, .access = {}});
     range->device = physical->device;
     note("cuMemMap", details("bytes=", bytes, " physical=", number_of(handle)));
@@ -243,16 +263,19 @@ CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAcces
           device >= device_count())
         return CUDA_ERROR_INVALID_DEVICE;
       for (Mapping* mapping : mappings) {
-        if (device != mapping->physical->device && !peers_have_access())
-          return CUDA_ERROR_INVALID_DEVICE;
+        const Physical& physical = *mapping->physical;
+        const bool can = physical.team != nullptr
+                             ? physical.team->has(device)
+                             : device == physical.device || peers_have_access();
+        if (!can) return CUDA_ERROR_INVALID_DEVICE;
         if (accesses[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
           mapping->access.erase(device);
         } else {
           mapping->access[device] = true;
         }
       }
-      note("cuMemSetAccess", details("bytes=", bytes, " device=", device));
     }
+    note("cuMemSetAccess", details("bytes=", bytes, " devices=", count));
     return CUDA_SUCCESS;
   });
 }
