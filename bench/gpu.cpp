@@ -29,7 +29,8 @@ using bench::Table;
 using clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
-    "usage: bench_gpu adam|ranks|lamb|algorithms|overlap|matmul|launch|compile-cold|compile-warm [--small] "
+    "usage: bench_gpu adam|ranks|lamb|algorithms|multicast|overlap|matmul|launch|compile-cold|"
+    "compile-warm [--small] "
     "[--torch FILE] [--json "
     "FILE]";
 
@@ -302,6 +303,7 @@ void run(const Options& options) {
   if (options.part == "lamb") return bench::measure_ranks("lamb", options.small, table);
   if (options.part == "algorithms") return bench::measure_algorithms(options.small, table);
   if (options.part == "overlap") return bench::measure_overlap(options.small, table);
+  if (options.part == "multicast") return bench::measure_multicast(options.small, table);
   if (options.part == "matmul") return bench::measure_matmul(options.small, table);
   if (options.part == "launch") return measure_launch(options, table);
   if (options.part == "compile-cold") return measure_compile_cold(table);

@@ -7,11 +7,12 @@ usage() {
   cat <<TEXT
 usage: bench/gpu.sh [--bin DIR] [--out FILE] [--json FILE] [--small]
 
-Measures on one GPU, the first that CUDA_VISIBLE_DEVICES names, and prints a table in Markdown:
+Measures on one GPU, the first that CUDA_VISIBLE_DEVICES names, but for one part, and prints a table in Markdown:
   fused Adam on one rank    against a copy of as many bytes, and torch.optim.Adam(fused=True) where there is PyTorch
   fused Adam and LAMB       of 2, 4 and 8 ranks on the GPU, against the unfused and the sliced schedule, and over 64 buffers
   AllReduce                 of 2, 4 and 8 ranks in a kernel, with every algorithm and protocol, against the library's
   output of an MLP          of 2 and 4 ranks: its matmul overlapped with the fused kernel, against one after the other
+  AllReduce                 of a rank a GPU with multimem and direct, against NCCL's, where several GPUs have multicast
   matmuls                   of bf16, f16 and f32, against bare calls of cuBLASLt
   steps of n = 1024         host's time of 1000 launches, against bare launches of an empty kernel
   compile()                 with NVRTC, with the cubin on disk, with the kernel in memory
@@ -59,9 +60,11 @@ for program in bench_gpu coconet; do
   [[ -x $bin/$program ]] || fail "there is no $bin/$program; leave --bin away to build it."
 done
 
-# One GPU, so that ranks share it.
-export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
-CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*}
+# One GPU, so that ranks share it; all of them for what measures several.
+all_gpus=${CUDA_VISIBLE_DEVICES-}
+one_gpu=${all_gpus:-0}
+one_gpu=${one_gpu%%,*}
+export CUDA_VISIBLE_DEVICES=$one_gpu
 export COCONET_BACKEND=cuda
 unset COCONET_GRAPH COCONET_ARCH COCONET_DUMP_DIR COCONET_LINE_INFO
 
@@ -110,6 +113,9 @@ torch_error=$(tail -n 1 "$work/error" | tr '|' '/')
   part lamb
   part algorithms
   part overlap
+  if [[ -n $all_gpus ]]; then export CUDA_VISIBLE_DEVICES=$all_gpus; else unset CUDA_VISIBLE_DEVICES; fi
+  part multicast
+  export CUDA_VISIBLE_DEVICES=$one_gpu
   part matmul
   for graph in off on; do
     COCONET_GRAPH=$graph part launch

@@ -1,4 +1,4 @@
-// Optimizers and AllReduces of ranks that share a GPU.
+// Optimizers and AllReduces of ranks that share a GPU, and AllReduces of GPUs behind a switch.
 #include "gpu_ranks.h"
 
 #include <memory>
@@ -195,6 +195,47 @@ void measure_overlap(bool small, Table& table) {
         add("unfused", unfused);
       });
     }
+  }
+}
+
+void measure_multicast(bool small, Table& table) {
+  using coconet::jit::Device;
+  const int gpus = Device::count();
+  const std::string what = "AllReduce, a rank a GPU, " + std::to_string(gpus) + " GPUs, ";
+  if (gpus < 2 || !Device::at(0).multicasts()) {
+    table.add_not_measured("AllReduce, a rank a GPU, multimem", "all",
+                           gpus < 2 ? "there is one GPU" : "the GPUs have no multicast");
+    return;
+  }
+  for (const int exponent : small ? std::vector{10} : std::vector{10, 14, 18, 22, 26}) {
+    coconet::World::local(gpus, [&](coconet::World& world) {
+      const std::size_t n = std::size_t{1} << exponent;
+      Stopwatch watch(*world.comm(), backend_of(world));
+      SumStep library(world, watch, n, coconet::Schedule());
+      const std::vector<std::string> names = {"direct", "multimem"};
+      std::vector<std::unique_ptr<SumStep>> steps;
+      std::vector<Contestant*> contestants = {&library};
+      for (const std::string& name : names) {
+        coconet::Knobs knobs;
+        knobs.algorithm = name;
+        steps.push_back(std::make_unique<SumStep>(
+            world, watch, n, coconet::Schedule("sum").fuse("sum", "all_reduce", {"total"}, knobs)));
+        contestants.push_back(steps.back().get());
+      }
+      watch.measure(contestants, small ? 1 : 10);
+      if (world.rank() != 0) return;
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        table.add({.what = what + names[i],
+                   .size = power_of_two(exponent),
+                   .result = decimals(steps[i]->ms * 1e3, 1) + " us",
+                   .peer = "NCCL: " + decimals(library.ms * 1e3, 1) + " us",
+                   .ratio = library.ms / steps[i]->ms,
+                   .numbers = {{"ranks", gpus},
+                               {"name", names[i]},
+                               {"ms", steps[i]->ms},
+                               {"peer_ms", library.ms}}});
+      }
+    });
   }
 }
 

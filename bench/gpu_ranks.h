@@ -1,4 +1,4 @@
-// Measurements of ranks that share a GPU.
+// Measurements of ranks that share a GPU, and of ranks with a GPU each.
 #pragma once
 
 #include <string>
@@ -16,5 +16,9 @@ void measure_algorithms(bool small, Table& table);
 /// The output layer of an MLP of a transformer, its matmul overlapped with the fused kernel, against the same one after the
 /// other and against the library's AllReduce.
 void measure_overlap(bool small, Table& table);
+
+/// The same with a rank a GPU on all GPUs, through the switch and without, against NCCL's; a line that says why not where
+/// there is one GPU, or no multicast.
+void measure_multicast(bool small, Table& table);
 
 }  // namespace bench

@@ -15,7 +15,7 @@ class Program;
 
 /// Implementation choices for one fused kernel. Zero and empty mean the library's choice.
 struct Knobs {
-  std::string algorithm;  ///< collective algorithm: "direct", "ring" or "tree"
+  std::string algorithm;  ///< collective algorithm: "direct", "ring", "tree" or "multimem"
   std::string protocol;   ///< synchronisation protocol: "simple", "ll" or "ll128"
   int channels = 0;       ///< blocks that work independently, 1 to 1024
   int threads = 0;        ///< threads per block on a GPU, a multiple of 32 up to 1024

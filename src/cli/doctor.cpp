@@ -177,6 +177,22 @@ void examine_peer_memory(const std::vector<jit::GpuFacts>& gpus, Findings& findi
                 "between threads by plain pointers, between processes by file descriptors");
 }
 
+/// Whether a switch adds and copies for the kernels of several ranks.
+void examine_multicast(const std::vector<jit::GpuFacts>& gpus, Findings& findings) {
+  if (gpus.empty()) return;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (gpus[i].multicasts) continue;
+    findings.missing("multicast", "GPU " + std::to_string(i) + " has none",
+                     "no kernels with the algorithm multimem; direct, ring and tree remain",
+                     "use GPUs of sm_90 or later that NVSwitches connect, and a driver of CUDA "
+                     "12.1 or later");
+    return;
+  }
+  findings.here("multicast", gpus.size() > 1
+                                 ? "of all GPUs: the algorithm multimem runs with a rank a GPU"
+                                 : "of the GPU: the algorithm multimem takes two or more");
+}
+
 /// Returns whether kernels can run on some GPU.
 bool examine_gpus(Findings& findings) {
   const std::string off = "no GPU is used; the host backend remains";
@@ -216,6 +232,7 @@ bool examine_gpus(Findings& findings) {
     }
   }
   examine_peer_memory(driver.gpus, findings);
+  examine_multicast(driver.gpus, findings);
   if (driver.gpus.empty() && driver.problem.empty())
     findings.missing("GPU", driver.no_gpu, off, "check CUDA_VISIBLE_DEVICES and nvidia-smi");
   return usable;

@@ -152,6 +152,7 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
       continue;
     }
     const auto& kernel = std::get<sched::KernelStep>(planned);
+    if (kernel.multicast) tensors.require_multicast(kernel.name);
     jit::KernelText text = jit::generate(plan, kernel);
     auto loaded = jit::obtain_kernel(comm, backend, text);
     const jit::Grid grid = jit::choose_grid(comm, backend, *loaded, text, plan, kernel, sizes);

@@ -128,7 +128,7 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
           append({tables.list_word(argument.buffer, rank)});
           break;
         }
-        pointers_.push_back({words_.size(), argument.buffer, false});
+        pointers_.push_back({words_.size(), argument.buffer, false, false});
         push(0);
         break;
       case KernelArgument::Kind::pointers:
@@ -136,8 +136,12 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
           for (const int peer : group_) append({tables.list_word(argument.buffer, peer)});
           break;
         }
-        pointers_.push_back({words_.size(), argument.buffer, true});
+        pointers_.push_back({words_.size(), argument.buffer, true, false});
         words_.resize(words_.size() + group_.size());
+        break;
+      case KernelArgument::Kind::multicast:
+        pointers_.push_back({words_.size(), argument.buffer, true, true});
+        words_.resize(words_.size() + group_.size() + 1);
         break;
       case KernelArgument::Kind::offset:
         push(view_of_argument(argument).offset);
@@ -292,6 +296,8 @@ void KernelLaunch::refresh_pointers(const Tensors& tensors) {
       words_[pointer.word + i] =
           reinterpret_cast<std::uint64_t>(tensor.peers[static_cast<std::size_t>(group_[i])]);
     }
+    if (pointer.multicast)
+      words_[pointer.word + group_.size()] = reinterpret_cast<std::uint64_t>(tensor.multicast);
   }
   tensors_version_ = tensors.version();
 }

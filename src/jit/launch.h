@@ -55,6 +55,7 @@ class KernelLaunch {
     std::size_t word;
     sched::BufferId buffer;
     bool of_peers;
+    bool multicast;  ///< behind those of the peers
   };
   struct NumberWord {
     std::size_t word;

@@ -68,7 +68,10 @@ Tensors::Tensors(Comm& comm, const Backend& backend, const sched::Plan& plan,
     shared_ = comm.allocate(std::max(shared, alignment));
     private_ = backend.allocate(own);
   } else if (shared > 0) {
-    shared_ = allocate_on_devices(comm, shared);
+    const bool multicast =
+        std::any_of(plan.buffers.begin(), plan.buffers.end(),
+                    [&](const sched::PlanBuffer& buffer) { return needs_multicast(buffer); });
+    shared_ = allocate_on_devices(comm, shared, multicast);
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     Tensor& tensor = tensors_[i];
@@ -78,7 +81,19 @@ Tensors::Tensors(Comm& comm, const Backend& backend, const sched::Plan& plan,
     for (int rank = 0; rank < comm.size(); ++rank) {
       tensor.peers.push_back(shared_ ? shared_->base(rank) + offsets_[i] : nullptr);
     }
+    if (needs_multicast(*tensor.buffer) && shared_->multicast() != nullptr)
+      tensor.multicast = shared_->multicast() + offsets_[i];
   }
+}
+
+void Tensors::require_multicast(const std::string& kernel) const {
+  if (backend_.device() == nullptr || comm_.size() == 1) return;
+  const std::string why = shared_ ? shared_->no_multicast() : "no tensor is reached by other ranks";
+  if (why.empty()) return;
+  throw BackendError("kernel '" + kernel +
+                     "' has the algorithm 'multimem', and there is no multicast pointer to the "
+                     "memory of all ranks: " +
+                     why + "; use the algorithm 'direct'");
 }
 
 void Tensors::cut(Tensor& tensor, const std::vector<std::int64_t>& lengths) const {
@@ -187,6 +202,7 @@ void* Tensors::own(std::string_view name, DType dtype) {
     tensor.peers[rank] =
         shared_ ? shared_->base(static_cast<int>(rank)) + offsets_[id] : tensor.data;
   }
+  if (needs_multicast(*tensor.buffer)) tensor.multicast = shared_->multicast() + offsets_[id];
   buffers_.erase(static_cast<sched::BufferId>(id));
   tensor.bound = true;
   tensor.read_only = false;
@@ -223,6 +239,14 @@ void Tensors::bind(std::string_view name, const Buffer& buffer) {
     throw BackendError("'" + std::string(name) + "' is bound to an empty Buffer; allocate one");
   Tensor& tensor = checked(name, buffer.dtype(), buffer.count());
   require_whole(tensor, "bind_scattered");
+  if (needs_multicast(*tensor.buffer)) {
+    tensor.multicast = buffer.memory()->multicast();
+    if (tensor.multicast == nullptr) {
+      throw BackendError(
+          describe(tensor) + ", is reached through a multicast pointer, and the Buffer has none: " +
+          buffer.memory()->no_multicast() + "; use Executable::buffer, or the algorithm 'direct'");
+    }
+  }
   tensor.data = static_cast<std::byte*>(buffer.data());
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
     tensor.peers[rank] = buffer.memory()->base(static_cast<int>(rank));

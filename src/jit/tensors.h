@@ -36,20 +36,24 @@ class Tensors {
   };
   struct Tensor {
     const sched::PlanBuffer* buffer = nullptr;
-    ir::Part part;                  ///< what this rank holds
-    std::size_t count = 0;          ///< its elements
-    std::size_t bytes = 0;          ///< allocated, padding included
-    std::byte* data = nullptr;      ///< in use: own or bound; null where the tensor is scattered
-    std::vector<std::byte*> peers;  ///< by rank of the world, when the buffer has peer access
-    std::vector<Piece> pieces;      ///< of a scattered tensor, which then has no `data` and `peers`
-    bool bound = false;             ///< the application chose the memory
-    bool read_only = false;         ///< it may not be written
+    ir::Part part;                   ///< what this rank holds
+    std::size_t count = 0;           ///< its elements
+    std::size_t bytes = 0;           ///< allocated, padding included
+    std::byte* data = nullptr;       ///< in use: own or bound; null where the tensor is scattered
+    std::vector<std::byte*> peers;   ///< by rank of the world, when the buffer has peer access
+    std::byte* multicast = nullptr;  ///< what stands for all of `peers`; null where nothing does
+    std::vector<Piece> pieces;  ///< of a scattered tensor, which then has no `data` and `peers`
+    bool bound = false;         ///< the application chose the memory
+    bool read_only = false;     ///< it may not be written
   };
   [[nodiscard]] const Tensor& operator[](sched::BufferId id) const {
     return tensors_[static_cast<std::size_t>(id)];
   }
   /// Changes whenever a pointer does.
   [[nodiscard]] std::uint64_t version() const { return version_; }
+
+  /// Throws BackendError where GPUs of several ranks have no multicast pointer, which kernel `kernel` needs. All ranks do.
+  void require_multicast(const std::string& kernel) const;
 
   /// The buffer of an input, state or output. Throws BackendError naming the nearest known one.
   [[nodiscard]] sched::BufferId find(std::string_view name) const;
@@ -87,6 +91,10 @@ class Tensors {
   [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
   /// Where the library's own memory for buffer `id` starts.
   [[nodiscard]] std::byte* own_memory(std::size_t id);
+  /// Whether kernels go to `buffer` on GPUs of several ranks, so that it must have a multicast pointer.
+  [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
+    return buffer.multicast && backend_.device() != nullptr && comm_.size() > 1;
+  }
   [[nodiscard]] std::string describe(const Tensor& tensor) const;
 
   Comm& comm_;

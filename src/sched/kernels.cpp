@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "sched/knobs.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -327,6 +328,35 @@ void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<Valu
                              : std::set<ValueId>{});
 }
 
+/// What a multicast pointer asks of a kernel. Computation and sends have no use for one, and do without.
+void check_multicast(const Graph& graph, const Fusion& fusion) {
+  const bool exchanges =
+      fusion.kind != Fusion::Kind::computation && fusion.kind != Fusion::Kind::send;
+  if (!exchanges || !uses_multicast(fusion.knobs)) return;
+  if (const std::string conflict = conflict_in(fusion.knobs); !conflict.empty())
+    throw ScheduleError(conflict);
+  const std::set<ValueId> members = {fusion.members.begin(), fusion.members.end()};
+  const int axis = find_collective(graph, fusion.kind, members).axis;
+  const Mesh::Axis& along = graph.mesh.axes()[static_cast<std::size_t>(axis)];
+  if (along.size != graph.mesh.size()) {
+    throw ScheduleError("the algorithm 'multimem' reaches all " +
+                        std::to_string(graph.mesh.size()) + " ranks of the mesh " +
+                        graph.mesh.str() + ", but its collective is among the " +
+                        std::to_string(along.size) + " along axis '" + along.name +
+                        "'; use the algorithm 'direct', or a mesh of one axis");
+  }
+  const auto refuse_scattered = [&](ValueId id) {
+    if (!graph.at(id).attributes.scattered) return;
+    throw ScheduleError("the algorithm 'multimem' takes tensors that lie in one piece, but " +
+                        quoted(graph, id) +
+                        " is scattered over buffers; use the algorithm 'direct'");
+  };
+  for (const ValueId member : members) {
+    refuse_scattered(member);
+    for (const ValueId operand : graph.at(member).operands) refuse_scattered(operand);
+  }
+}
+
 /// Whether every dimension of `shape` is of the fixed extent 1.
 bool is_single(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim == Dim(1); });
@@ -399,6 +429,7 @@ void check_kernels(const Graph& graph) {
   for (const Fusion& fusion : graph.fusions) {
     try {
       check_kernel(graph, fusion.kind, {fusion.members.begin(), fusion.members.end()});
+      check_multicast(graph, fusion);
     } catch (const ScheduleError& error) {
       throw ScheduleError("kernel '" + fusion.name + "' cannot be: " + error.what());
     }

@@ -73,7 +73,18 @@ void check_knobs(const Knobs& knobs) {
 
 bool works_in_place(const Knobs& knobs) {
   const Knobs chosen = with_defaults(knobs);
-  return chosen.algorithm == "direct" && chosen.protocol == "simple";
+  return (chosen.algorithm == "direct" && chosen.protocol == "simple") || uses_multicast(knobs);
+}
+
+bool uses_multicast(const Knobs& knobs) {
+  return knobs.algorithm == "multimem";
+}
+
+std::string conflict_in(const Knobs& knobs) {
+  const Knobs chosen = with_defaults(knobs);
+  if (!uses_multicast(chosen) || chosen.protocol == "simple") return {};
+  return "the algorithm 'multimem' works in place, and the protocol '" + chosen.protocol +
+         "' is one of mailboxes; use the protocol 'simple', or the algorithm 'direct'";
 }
 
 Program with_knobs(const Program& program, const Knobs& set) {

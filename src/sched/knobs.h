@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "coconet/schedule.h"
@@ -25,6 +26,12 @@ void check_knobs(const Knobs& knobs);
 /// Whether kernels read and write the tensors of other ranks where they are, so that these must be in memory that all
 /// ranks reach. Else ranks send each other chunks through mailboxes.
 [[nodiscard]] bool works_in_place(const Knobs& knobs);
+
+/// Whether they do so through a multicast pointer, an address behind which the tensors of all ranks are.
+[[nodiscard]] bool uses_multicast(const Knobs& knobs);
+
+/// Why the algorithm and the protocol do not go together; empty where they do.
+[[nodiscard]] std::string conflict_in(const Knobs& knobs);
 
 /// `program` with the knobs that `set` has, those of the environment, in place of its kernels' own.
 [[nodiscard]] Program with_knobs(const Program& program, const Knobs& set);

@@ -209,6 +209,7 @@ class Lowering {
     step.is_collective = true;
     // A send links each rank with one other, whatever the algorithm.
     if (group.fusion->kind == ir::Fusion::Kind::send) step.knobs.algorithm = "direct";
+    step.multicast = uses_multicast(step.knobs);
     // Steps in place begin when all ranks' operands are whole, and tell of nothing before they end.
     const bool overlapped = !group.fusion->arriving.empty() ||
                             std::any_of(group.values.begin(), group.values.end(),
@@ -221,11 +222,16 @@ class Lowering {
   }
 
   void open_to_peers(const KernelStep& step) {
+    const auto open = [&](BufferId id) {
+      PlanBuffer& buffer = plan_.buffers[static_cast<std::size_t>(id)];
+      buffer.peer_access = true;
+      buffer.multicast = buffer.multicast || step.multicast;
+    };
     for (const auto& load : step.loads()) {
-      if (load.combined) plan_.buffers[static_cast<std::size_t>(load.buffer)].peer_access = true;
+      if (load.combined) open(load.buffer);
     }
     for (const auto& store : step.stores()) {
-      if (store.spread) plan_.buffers[static_cast<std::size_t>(store.buffer)].peer_access = true;
+      if (store.spread) open(store.buffer);
     }
   }
 

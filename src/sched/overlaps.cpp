@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "sched/kernels.h"
+#include "sched/knobs.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -86,6 +87,17 @@ void check_reader(const Graph& graph, const Fusion& kernel, ValueId value) {
                      describe(graph, collective.domain) +
                      "; what arrives tile by tile lies in memory like that, or is what the kernel "
                      "reduces");
+}
+
+/// What runs at once exchanges chunks: in place a kernel begins when the operands of all ranks are whole.
+void refuse_multicast(const Graph& graph, const Fusion& kernel) {
+  const bool sends = kernel.kind == Fusion::Kind::send;  // which does without
+  const bool hands_on = std::any_of(kernel.members.begin(), kernel.members.end(),
+                                    [&](ValueId member) { return arrives(graph, member); });
+  if (sends || !uses_multicast(kernel.knobs) || (kernel.arriving.empty() && !hands_on)) return;
+  refuse(kernel,
+         "with the algorithm 'multimem' it begins when the operands of all ranks are whole; use "
+         "'direct', 'ring' or 'tree', which exchange chunks");
 }
 
 /// Steps that run at once, in the order of what they hand on.
@@ -230,6 +242,7 @@ bool arrives(const Graph& graph, ValueId value) {
 void check_overlaps(const Graph& graph) {
   std::set<ValueId> handed_on;  // a value of each step that hands on tiles
   for (const Fusion& kernel : graph.fusions) {
+    refuse_multicast(graph, kernel);
     if (kernel.arriving.empty()) continue;
     if (kernel.kind == Fusion::Kind::computation) {
       refuse(kernel,

@@ -24,6 +24,7 @@ struct PlanBuffer {
   Shape shape;
   ir::Placements layout;
   bool peer_access = false;    ///< other ranks read or write it from inside a kernel
+  bool multicast = false;      ///< they do so through a multicast pointer
   bool in_collective = false;  ///< of a library collective, which is quicker where ranks reach it
   bool scattered = false;      ///< over a list of buffers, which `shape` has one after the other
 };
@@ -56,6 +57,7 @@ struct KernelStep {
   std::string kind;            ///< a Fusion::Kind, or "reduction"
   bool is_collective = false;  ///< its ranks along `axis` exchange data
   bool in_place = false;       ///< they do so in each other's tensors, not through mailboxes
+  bool multicast = false;      ///< in place, and through a multicast pointer
   ir::ValueId combine = -1;    ///< the reduce_scatter or reduce before the computation, or -1
   ir::ValueId spread = -1;     ///< the all_gather, broadcast or send after it, or -1
   /// The value whose shape and layout the kernel iterates over; the operand, for a reduction.

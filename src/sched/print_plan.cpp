@@ -103,7 +103,8 @@ std::string print(const Plan& plan) {
             pad(std::string(to_string(buffer.dtype)) + ir::to_string(buffer.shape), types) + "  " +
             pad(ir::to_string(buffer.layout, plan.graph.mesh), 10) + "  " +
             (buffer.scattered ? "scattered " : "") + std::string(role_name(buffer.role)) +
-            (buffer.peer_access ? ", reached by other ranks" : "") + "\n";
+            (buffer.peer_access ? ", reached by other ranks" : "") +
+            (buffer.multicast ? " through a multicast pointer" : "") + "\n";
   }
   text += "steps\n";
   auto overlap = plan.overlaps.begin();

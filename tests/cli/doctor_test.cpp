@@ -44,6 +44,18 @@ TEST_CASE("a driver, its GPUs and NCCL are found in COCONET_CUDA_PATH") {
              Contains("[--] NCCL            libnccl.so.2 is 2.7.8, and 2.14 or later is needed\n"));
 }
 
+TEST_CASE("whether GPUs have multicast is told") {
+  CHECK_THAT(doctor("STUB_CUDA_DEVICES=2 STUB_CUDA_MULTICAST=1"),
+             Contains("[ok] multicast       of all GPUs: the algorithm multimem runs with a rank a "
+                      "GPU\n"));
+  CHECK_THAT(doctor("STUB_CUDA_MULTICAST=1"),
+             Contains("[ok] multicast       of the GPU: the algorithm multimem takes two or "
+                      "more\n"));
+  CHECK_THAT(doctor(), Contains("[--] multicast       GPU 0 has none\n") &&
+                           Contains("no kernels with the algorithm multimem; direct, ring and tree "
+                                    "remain"));
+}
+
 TEST_CASE("a driver without a GPU says why there is none") {
   CHECK_THAT(doctor("STUB_CUDA_DEVICES=0"),
              Contains("[--] GPU             the driver sees none\n") &&

@@ -22,10 +22,10 @@ constexpr int launch_failed = 719;  // CUDA_ERROR_LAUNCH_FAILED
 constexpr int not_supported = 15;   // CUBLAS_STATUS_NOT_SUPPORTED
 
 /// Calls that give something back: that they fail is nobody's error.
-const std::set<std::string> forgiven = {"cuMemFreeAsync",  "cuStreamDestroy",    "cuEventDestroy",
-                                        "cuGraphDestroy",  "cuGraphExecDestroy", "cuMemRelease",
-                                        "cuMemUnmap",      "cuMemAddressFree",   "cuMemFreeHost",
-                                        "cuLibraryUnload", "cuCtxPopCurrent"};
+const std::set<std::string> forgiven = {
+    "cuMemFreeAsync",     "cuStreamDestroy", "cuEventDestroy",  "cuGraphDestroy",
+    "cuGraphExecDestroy", "cuMemRelease",    "cuMemUnmap",      "cuMemAddressFree",
+    "cuMemFreeHost",      "cuLibraryUnload", "cuCtxPopCurrent", "cuMulticastUnbind"};
 
 void adam_steps(World& world) {
   Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-sliced.json"),
@@ -39,9 +39,17 @@ void adam_steps(World& world) {
   if (!(w[99] < 0.0f)) throw InternalError("Adam went nowhere");
 }
 
+Executable fused_sgd(const World& world, const Knobs& knobs) {
+  const Schedule schedule =
+      Schedule("sgd-fused")
+          .split("avg")
+          .reorder("avg.all_gather", {"w.new"})
+          .fuse("sgd_fused", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "w.new"}, knobs);
+  return compile(programs::sgd(Mesh::over(world)), schedule, world, {{"n", 100}});
+}
+
 void fused_steps(World& world) {
-  Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"),
-                            world, {{"n", 100}});
+  Executable step = fused_sgd(world, {});
   step.write("g", std::vector<float>(100, 1.0f));
   step.write("w", std::vector<float>(100, 0.5f));
   for (int t = 1; t <= 3; ++t) step.run({{"lr", 0.1}});
@@ -108,6 +116,16 @@ TEST_CASE(
 
 TEST_CASE("every failure of the driver is an error: a fused kernel of ranks on a GPU") {
   require_clean_failures([] { World::local(2, fused_steps); }, 2);
+}
+
+TEST_CASE("every failure of the driver is an error: making memory behind a multicast pointer") {
+  const Setting devices("STUB_CUDA_DEVICES", "2");
+  const Setting multicast("STUB_CUDA_MULTICAST", "1");
+  Knobs knobs;
+  knobs.algorithm = "multimem";
+  // A launch that fails where each rank has its own GPU is waited for: faults_test.cpp.
+  require_clean_failures(
+      [&] { World::local(2, [&](World& world) { (void)fused_sgd(world, knobs); }); }, 2);
 }
 
 TEST_CASE("work that fails on the GPU is told by whoever waits for it") {

@@ -275,6 +275,11 @@ on_all_gpus() {
 }
 on_all_gpus "fused" fused
 on_all_gpus "unfused and sliced, NCCL" unfused sliced
+if ((gpus < 2)) || [[ -n $(found multicast) ]]; then
+  COCONET_ALGORITHM=multimem COCONET_PROTOCOL=simple on_all_gpus "fused, through the switch (multimem)" fused
+else
+  row "$gpus GPUs: fused, through the switch (multimem)" "not measured: $(missing multicast)"
+fi
 export CUDA_VISIBLE_DEVICES=${one_gpu%%,*}
 
 # ---- 4: the sanitizer ----------------------------------------------------------------------------------------
@@ -316,6 +321,8 @@ elif [[ ! -x $bin/bench_gpu ]]; then
 else
   arguments=(--bin "$bin" --out "$work/bench.md" --json "${out%.md}.json")
   ((small == 0)) || arguments+=(--small)
+  # The script takes the first GPU for most, and all for what measures several.
+  if [[ -n $all_gpus ]]; then export CUDA_VISIBLE_DEVICES=$all_gpus; else unset CUDA_VISIBLE_DEVICES; fi
   if "$root/bench/gpu.sh" "${arguments[@]}" >/dev/null 2>"$work/log"; then
     row "bench/gpu.sh" "$(tail -n 1 "$work/bench.md")"
   else

@@ -110,7 +110,7 @@ TEST_CASE("a malformed value is an error with the variable, the value and what i
               "'; it takes 1, or a multiple of 32 up to 1024");
   }
   CHECK(refusal("COCONET_ALGORITHM", "mesh") ==
-        "COCONET_ALGORITHM is 'mesh'; it takes direct, ring or tree");
+        "COCONET_ALGORITHM is 'mesh'; it takes direct, ring, tree or multimem");
   CHECK(refusal("COCONET_PROTOCOL", "LL") ==
         "COCONET_PROTOCOL is 'LL'; it takes simple, ll or ll128");
   CHECK(refusal("COCONET_CHANNELS", "0") == "COCONET_CHANNELS is '0'; it takes 1 to 1024");
@@ -163,7 +163,8 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   REQUIRE(far.size() == 1);
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
-        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_OVERLAP, COCONET_HOST_THREADS, "
+        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_OVERLAP, "
+        "COCONET_HOST_THREADS, "
         "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "

@@ -12,6 +12,8 @@
 #include "cli/check.h"
 #include "coconet/coconet.h"
 #include "ir/graph.h"
+#include "jit/cuda/device.h"
+#include "sched/knobs.h"
 
 namespace coconet::test {
 
@@ -71,6 +73,13 @@ inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, 
   const Value scaled = (is_float(dtype) ? 4 : 40) * both_signs;
   const Value whole = is_float(dtype) ? cast(cast(scaled, i32), dtype) : both_signs;
   return select(equal(domain, 0), scaled, select(equal(domain, 1), positive, whole));
+}
+
+/// Whether the backend has what kernels with `knobs` need on `ranks` ranks: GPUs have a multicast pointer only where each
+/// rank has one of its own.
+[[nodiscard]] inline bool runs_here(const Knobs& knobs, int ranks) {
+  if (config().backend == "host" || ranks == 1 || !sched::uses_multicast(knobs)) return true;
+  return jit::Device::count() >= ranks && jit::Device::at(0).multicasts();
 }
 
 /// One rank's part of `run_checks`: what was asked, and what was found.

@@ -162,9 +162,10 @@ TEST_CASE("overlapped steps conform with every algorithm and protocol") {
   for (const Subject& subject : subjects) {
     for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
       for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
+        const Knobs knobs = knobs_of(algorithm.name, protocol.name);
+        if (sched::uses_multicast(knobs)) continue;  // which exchanges no chunks
         INFO(subject.name << ", " << algorithm.name << ", " << protocol.name);
-        require_conforms(subject.program(3, f32),
-                         subject.schedule(knobs_of(algorithm.name, protocol.name)), 3, areas, 3);
+        require_conforms(subject.program(3, f32), subject.schedule(knobs), 3, areas, 3);
       }
     }
   }

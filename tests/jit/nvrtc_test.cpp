@@ -234,3 +234,67 @@ TEST_CASE("launches of several ranks need no memory for their arguments") {
     CHECK(result.kernels[0].spill_store_bytes == 0);
   }
 }
+
+namespace {
+
+/// Kernels that sum, or take the largest, of `dtype` over 8 ranks with a multicast pointer, and write it to all.
+KernelText with_multicast(coconet::DType dtype, coconet::Reduction reduction) {
+  using namespace coconet;
+  Program program("total", Mesh({{"world", 8}}));
+  const Value g = program.input("g", dtype, {program.dim("n")}, local);
+  program.output("y", all_reduce(g, reduction).named("y"));
+  Knobs knobs;
+  knobs.algorithm = "multimem";
+  const auto scheduled = Schedule().fuse("k", "all_reduce", {"y"}, knobs).apply(program);
+  return generate(sched::lower(*scheduled.back().graph())).front();
+}
+
+/// Whether the assembler gets to see `instruction` of the kernel on `arch`: it does not know one of another name.
+bool uses(const KernelText& kernel, const std::string& instruction, const char* arch) {
+  std::string source = complete_source(kernel, "cuda");
+  for (std::size_t at = 0; (at = source.find(instruction, at)) != std::string::npos;)
+    source.replace(at, instruction.size(), "no.such.instruction");
+  return !NvrtcCompiler(arch).compile(source).ok;
+}
+
+}  // namespace
+
+TEST_CASE("kernels with a multicast pointer compile for all architectures and spill nothing") {
+  if (!nvrtc::is_available()) return;
+  for (const coconet::DType dtype : {coconet::f64, coconet::f32, coconet::f16, coconet::bf16,
+                                     coconet::i64, coconet::i32, coconet::i8, coconet::u8}) {
+    for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"}) {
+      INFO(coconet::to_string(dtype) << " on " << arch);
+      const KernelText kernel = with_multicast(dtype, coconet::Reduction::sum);
+      const CompileResult result = NvrtcCompiler(arch).compile(complete_source(kernel, "cuda"));
+      INFO(result.log);
+      REQUIRE(result.kernels.size() == 1);
+      CHECK(result.kernels[0].spill_store_bytes == 0);
+      CHECK(result.kernels[0].stack_bytes == 0);
+    }
+  }
+}
+
+TEST_CASE("the switch adds and copies from sm_90 on what it can, and ranks do the rest") {
+  using coconet::Reduction;
+  if (!nvrtc::is_available()) return;
+  const std::string load = "multimem.ld_reduce";
+  const std::string store = "multimem.st";
+  for (const coconet::DType dtype :
+       {coconet::f64, coconet::f32, coconet::f16, coconet::bf16, coconet::i64, coconet::i32}) {
+    INFO(coconet::to_string(dtype));
+    const KernelText sum = with_multicast(dtype, Reduction::sum);
+    const KernelText max = with_multicast(dtype, Reduction::max);
+    const bool integer = !coconet::is_float(dtype);
+    CHECK(uses(sum, load, "sm_90"));
+    CHECK(uses(max, load, "sm_90") == integer);  // a float's may be NaN
+    CHECK_FALSE(uses(with_multicast(dtype, Reduction::prod), load, "sm_90"));
+    CHECK(uses(max, store, "sm_90"));
+    CHECK_FALSE(uses(sum, load, "sm_80"));
+    CHECK_FALSE(uses(sum, store, "sm_80"));
+  }
+  // Whole vectors are one access; of 8 bits they are copied, not added.
+  CHECK(uses(with_multicast(coconet::f32, Reduction::sum), "add \".v4.\" type", "sm_90"));
+  CHECK_FALSE(uses(with_multicast(coconet::u8, Reduction::sum), load, "sm_90"));
+  CHECK(uses(with_multicast(coconet::u8, Reduction::sum), store, "sm_90"));
+}

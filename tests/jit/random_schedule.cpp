@@ -67,10 +67,13 @@ std::string any_or_automatic(Genes& genes, const Choices& choices) {
   return choice == 0 ? std::string() : std::string(choices[choice - 1].name);
 }
 
-void turn_knobs(sched::Step& step, Genes& genes, bool in_rank_order) {
-  step.arguments["algorithm"] = in_rank_order ? std::string(sched::algorithm_choices().front().name)
-                                              : any_or_automatic(genes, sched::algorithm_choices());
-  step.arguments["protocol"] = any_or_automatic(genes, sched::protocol_choices());
+void turn_knobs(const ir::Graph& graph, sched::Step& step, Genes& genes, bool in_rank_order) {
+  do {
+    step.arguments["algorithm"] = in_rank_order
+                                      ? std::string(sched::algorithm_choices().front().name)
+                                      : any_or_automatic(genes, sched::algorithm_choices());
+    step.arguments["protocol"] = any_or_automatic(genes, sched::protocol_choices());
+  } while (!sched::legal(graph, step).empty());
   step.arguments["channels"] = genes.any(std::array<std::int64_t, 5>{0, 1, 2, 7, 64});
   step.arguments["vector_bytes"] = genes.any(std::array<std::int64_t, 6>{0, 4, 8, 16, 32, 64});
   step.arguments["chunk_bytes"] = genes.any(std::array<std::int64_t, 3>{0, 1024, 2048});
@@ -101,7 +104,7 @@ Schedule random_schedule(const Program& program, Genes& genes, bool in_rank_orde
     if (legal.empty()) break;
     sched::Step step = genes.any(legal);
     if (step.transformation == "fuse") {
-      turn_knobs(step, genes, in_rank_order);
+      turn_knobs(graph, step, genes, in_rank_order);
     } else {
       turn_integers(graph, step, genes);
     }

@@ -34,6 +34,15 @@ std::vector<Walk> walks_from(const Program& program) {
   return walks;
 }
 
+bool are_legal(const Program& program, const std::vector<sched::Step>& steps) {
+  ir::Graph graph = *program.graph();
+  for (const sched::Step& step : steps) {
+    if (!sched::legal(graph, step).empty()) return false;
+    graph = sched::transform(graph, step);
+  }
+  return true;
+}
+
 /// Gives the kernel of `step` the algorithm and the protocol whose turn it is.
 void turn_knobs(sched::Step& step, std::size_t turn) {
   const auto algorithms = sched::algorithm_choices();
@@ -67,7 +76,10 @@ std::vector<TableRun> runs_of_schedules() {
     for (const Dim& dim : program.graph()->dims) sizes[dim.name] = extent += 2;
     for (Walk& walk : walks_from(program)) {
       for (sched::Step& step : walk.steps) {
-        if (step.transformation == "fuse") turn_knobs(step, turn++);
+        if (step.transformation != "fuse") continue;
+        do {
+          turn_knobs(step, turn++);
+        } while (!are_legal(program, walk.steps));
       }
       const Schedule schedule = Schedule::parse(sched::to_json({"walk", walk.steps}));
       runs.push_back({program, schedule, {check_of(sizes, 2)}});

@@ -40,6 +40,16 @@ grep -q "rank 1's (hidden from this process, as by CUDA_VISIBLE_DEVICES) may not
   "$log" || fail "the refusal of ll128 is unclear"
 unset COCONET_PROTOCOL COCONET_ALGORITHM
 
+# A multicast pointer to the memory of two processes; none where they share a GPU.
+multimem=(env COCONET_ALGORITHM=multimem STUB_CUDA_MULTICAST=1)
+STUB_CUDA_DEVICES=2 timeout 60 mpirun -n 2 "${multimem[@]}" "$bin/coconet" run adam --schedule fused --set n=4099 --check \
+  >"$log" 2>&1 || fail "the fused step failed with a multicast pointer"
+grep -q "check passed" "$log" || fail "there was no check with a multicast pointer"
+if timeout 60 mpirun -n 2 "${multimem[@]}" "$bin/coconet" run adam --schedule fused --set n=10 >"$log" 2>&1; then
+  fail "two processes that share a GPU got a multicast pointer"
+fi
+grep -q "ranks 0 and 1 share Stub 0, GPU 0, and each needs a GPU of its own" "$log" || fail "that refusal is unclear"
+
 # NCCL wants a GPU for each rank.
 if timeout 60 mpirun -n 2 "$bin/coconet" run adam --schedule unfused --set n=10 >"$log" 2>&1; then
   fail "two processes that share a GPU got a communicator of NCCL"

@@ -47,10 +47,10 @@ std::vector<Subject> exchanges() {
   std::vector<Subject> subjects;
   for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
     for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
-      for (const int ranks : {2, 3}) {
-        subjects.push_back(
-            subject_of(kernel_subjects[0], ranks, knobs_of(algorithm.name, protocol.name)));
-      }
+      const Knobs knobs = knobs_of(algorithm.name, protocol.name);
+      if (!sched::conflict_in(knobs).empty()) continue;
+      for (const int ranks : {2, 3})
+        subjects.push_back(subject_of(kernel_subjects[0], ranks, knobs));
     }
   }
   return subjects;

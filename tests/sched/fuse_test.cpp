@@ -99,7 +99,7 @@ TEST_CASE("knobs have ranges") {
   CHECK(with({"", "", 0, 0, 12}) == "'vector_bytes' is 12; it must be 4, 8, 16, 32 or 64, or 0");
   CHECK(refusal([&] {
           (void)with({"mesh", "", 0, 0, 0});
-        }) == "fuse: 'algorithm' is 'mesh'; it takes 'direct', 'ring', 'tree'");
+        }) == "fuse: 'algorithm' is 'mesh'; it takes 'direct', 'ring', 'tree', 'multimem'");
   CHECK(refusal([&] {
           (void)with({"", "ll64", 0, 0, 0});
         }) == "fuse: 'protocol' is 'll64'; it takes 'simple', 'll', 'll128'");
@@ -110,6 +110,51 @@ TEST_CASE("knobs have ranges") {
   }
   CHECK_THAT(refusal([] { (void)kernel({"m.new"}, "gather"); }),
              Contains("fuse: 'kind' is 'gather'; it takes 'computation', 'all_reduce', "));
+}
+
+TEST_CASE(
+    "a multicast pointer goes without mailboxes, along all ranks, and to tensors in one piece") {
+  const auto sums = [](Program& p, const Value& g, const char* axis) {
+    p.output("y", all_reduce(g, sum, axis).named("y"));
+    return p;
+  };
+  const auto with = [](const Program& p, const Knobs& knobs) {
+    return reason(p, Schedule().fuse("k", "all_reduce", {"y"}, knobs));
+  };
+  const Knobs multimem{"multimem", "simple"};
+  Program plain("plain", two_ranks());
+  sums(plain, plain.input("g", f32, {plain.dim("n", 8)}, local), "world");
+  CHECK(with(plain, multimem) == "(accepted)");
+  CHECK(with(plain, {"multimem", ""}) == "(accepted)");
+  for (const std::string protocol : {"ll", "ll128"}) {
+    CHECK(with(plain, {"multimem", protocol}) ==
+          "kernel 'k' cannot be: the algorithm 'multimem' works in place, and the protocol '" +
+              protocol +
+              "' is one of mailboxes; use the protocol 'simple', or the algorithm 'direct'");
+  }
+  Program part("part", Mesh({{"a", 2}, {"b", 2}}));
+  sums(part, part.input("g", f32, {part.dim("n", 8)}, local), "b");
+  CHECK(with(part, multimem) ==
+        "kernel 'k' cannot be: the algorithm 'multimem' reaches all 4 ranks of the mesh "
+        "{a: 2, b: 2}, but its collective is among the 2 along axis 'b'; use the algorithm "
+        "'direct', or a mesh of one axis");
+  Program whole("whole", Mesh({{"a", 1}, {"b", 2}}));
+  sums(whole, whole.input("g", f32, {whole.dim("n", 8)}, local), "b");
+  CHECK(with(whole, multimem) == "(accepted)");
+  Program pieces("pieces", two_ranks());
+  sums(pieces, pieces.scattered_input("g", f32, pieces.dim("n", 8), local), "world");
+  CHECK(with(pieces, multimem) ==
+        "kernel 'k' cannot be: the algorithm 'multimem' takes tensors that lie in one piece, but "
+        "'g' (input) is scattered over buffers; use the algorithm 'direct'");
+}
+
+TEST_CASE("computation and sends take any knobs, and have no use for a multicast pointer") {
+  const Momentum step;
+  CHECK(reason(step.p, Schedule().fuse("k", "computation", {"m.new"}, Knobs{"multimem", "ll"})) ==
+        "(accepted)");
+  Program p("sends", two_ranks());
+  p.output("y", send(p.input("x", f32, {p.dim("n", 8)}, local)).named("y"));
+  CHECK(reason(p, Schedule().fuse("k", "send", {"y"}, Knobs{"multimem", "ll"})) == "(accepted)");
 }
 
 TEST_CASE("operands are no work for a kernel") {

@@ -3,6 +3,7 @@
 
 #include "coconet/programs.h"
 #include "golden.h"
+#include "sched/knobs.h"
 #include "sched/plan.h"
 #include "sched/subjects.h"
 
@@ -368,6 +369,38 @@ TEST_CASE("a matmul that writes the state that it reads goes through a buffer of
         "  2. kernel w_new (computation) over [3, 3] replicated\n"
         "    reads    square\n"
         "    writes   w\n");
+}
+
+TEST_CASE("a kernel with a multicast pointer works in place, and its plan says so") {
+  Program p("total", two_ranks());
+  const Value g = p.input("g", f32, {p.dim("n", 8)}, local);
+  p.output("y", all_reduce(g, sum).named("y"));
+  Knobs knobs;
+  knobs.algorithm = "multimem";
+  const Program fused = after(p, Schedule().fuse("k", "all_reduce", {"y"}, knobs));
+  const sched::Plan plan = sched::lower(*fused.graph());
+  const auto& kernel = std::get<sched::KernelStep>(plan.steps.front());
+  CHECK(kernel.in_place);
+  CHECK(kernel.multicast);
+  CHECK_THAT(sched::print(plan),
+             Contains("g  f32[n]  local       input, reached by other ranks through a multicast "
+                      "pointer\n") &&
+                 Contains("output, reached by other ranks through a multicast pointer\n"));
+  CHECK_THAT(plan_of(after(p, Schedule().fuse("k", "all_reduce", {"y"}))), !Contains("multicast"));
+}
+
+TEST_CASE("knobs of the environment meet the rules of those of a schedule") {
+  Program p("total", two_ranks());
+  const Value g = p.input("g", f32, {p.dim("n", 8)}, local);
+  p.output("y", all_reduce(g, sum).named("y"));
+  Knobs ll;
+  ll.protocol = "ll";
+  const Program fused = after(p, Schedule().fuse("k", "all_reduce", {"y"}, ll));
+  Knobs environment;
+  environment.algorithm = "multimem";
+  CHECK_THAT(refusal<ScheduleError>(
+                 [&] { (void)sched::lower(*sched::with_knobs(fused, environment).graph()); }),
+             Contains("works in place, and the protocol 'll' is one of mailboxes"));
 }
 
 TEST_CASE("the plan says which buffers are scattered") {

@@ -24,11 +24,11 @@ struct Block {
   /// With `y` as the result.
   void end() { p.output("y", (total * 2 + r).named("y")); }
 
-  static Schedule fused() {
+  static Schedule fused(const Knobs& knobs = {}) {
     return Schedule("s")
         .split("total")
         .reorder("total.all_gather", {"y"})
-        .fuse("block", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"});
+        .fuse("block", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"}, knobs);
   }
 };
 
@@ -115,6 +115,17 @@ TEST_CASE("kernels of pointwise ops neither wait for tiles nor tell of them") {
   CHECK(refused(block.p, Schedule(kernels).overlap({"doubles", "reduces"})) ==
         "kernel 'reduces' cannot be overlapped: kernel 'doubles' is of kind 'computation', which "
         "does not tell others of its tiles; a matmul and a kernel with a collective do");
+}
+
+TEST_CASE("a kernel with a multicast pointer exchanges no chunks that could overlap") {
+  Block block;
+  block.end();
+  Knobs knobs;
+  knobs.algorithm = "multimem";
+  const Schedule multimem = Block::fused(knobs);
+  CHECK(refused(block.p, Schedule(multimem).overlap({"product", "block"})) ==
+        "kernel 'block' cannot be overlapped: with the algorithm 'multimem' it begins when the "
+        "operands of all ranks are whole; use 'direct', 'ring' or 'tree', which exchange chunks");
 }
 
 TEST_CASE("nothing may lie between two steps that run at once") {

@@ -1,5 +1,5 @@
 // Algorithms and protocols of the collectives inside kernels: what the device prelude calls them, and what memory they
-// need. Adding an algorithm is a row in coconet/algorithms.def, a file here and its topology in device/.
+// need. Adding an algorithm is a row in coconet/algorithms.def, a file here and its header in device/.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace coconet::jit {
 
-/// How ranks are linked when they send each other chunks.
+/// How ranks are linked when they send each other chunks. One that only works in place has a name and a header alone.
 struct Algorithm {
   std::string_view name;
-  std::string_view topology;  ///< the prelude's type
+  std::string_view topology;  ///< the prelude's type; empty where it only works in place
   std::string_view header;    ///< the prelude header that has it, in device/
   int boxes;                  ///< mailboxes of a block, for each rank of the group
   int trees;                  ///< the prelude's TREES: chunks go through them in turn

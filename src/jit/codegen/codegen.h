@@ -16,7 +16,8 @@ namespace coconet::jit {
 struct KernelArgument {
   enum class Kind : std::uint8_t {
     pointer,  ///< `buffer` on this rank; where it is scattered, a list with one for each of its buffers
-    pointers,  ///< `buffer` on every rank of the axis: one word each
+    pointers,   ///< `buffer` on every rank of the axis: one word each
+    multicast,  ///< the prelude's Multicast of `buffer`: ranks + 1 words
     offset,  ///< elements from the start of `buffer`'s part, or of the whole of `value` where there is no
              ///< buffer, to the first element of the kernel's domain
     stride,   ///< elements of the same that one step along dimension `dim` of the domain moves

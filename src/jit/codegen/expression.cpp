@@ -125,7 +125,8 @@ std::string identifier(std::string_view text) {
       "star", "tree", "Mail", "Slices", "Totals", "exchange", "load_slice", "store_slice",
       "in_rows", "widened", "no_totals", "fold", "block_total", "put_total", "all_totals",
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
-      "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in", "for_each_bucket", "for_each_of", "order_streams"};
+      "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in", "for_each_bucket", "for_each_of", "order_streams",
+      "Multicast", "order_multicast"};
   // clang-format on
   std::string name(text);
   for (char& c : name) {

@@ -78,8 +78,9 @@ std::string KernelWriter::pointer(BufferId id) {
 }
 
 std::string KernelWriter::pointers(BufferId id) {
-  const std::string all =
-      argument({KernelArgument::Kind::pointers, buffer(id).name + "_ranks", id, -1, 0});
+  const auto kind =
+      step_.multicast ? KernelArgument::Kind::multicast : KernelArgument::Kind::pointers;
+  const std::string all = argument({kind, buffer(id).name + "_ranks", id, -1, 0});
   if (!buffer(id).scattered) return all;
   std::string& variable = in_bucket_[{id, true}];
   if (variable.empty()) variable = unique(buffer(id).name + "_of_ranks");
@@ -358,6 +359,10 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
         break;
       case KernelArgument::Kind::pointers:
         source += "  " + element() + "* " + argument.name + "[" + std::to_string(ranks_) + "];";
+        break;
+      case KernelArgument::Kind::multicast:
+        source +=
+            "  Multicast<" + element() + ", " + std::to_string(ranks_) + "> " + argument.name + ";";
         break;
       case KernelArgument::Kind::number:
         source += "  f64 " + argument.name + ";  // " + number_text(argument.value);

@@ -30,7 +30,7 @@ class KernelWriter {
   std::string variable(ir::ValueId value);
   /// "a.name" of the argument, declared at its first use.
   std::string argument(KernelArgument argument);
-  /// A tensor's data on this rank, on every rank; of a scattered one where the bucket is, by a variable that
+  /// A tensor's data on this rank, on every rank (where the step uses multicast, as a Multicast); of a scattered one where the bucket is, by a variable that
   /// `bucket_variables` defines.
   std::string pointer(sched::BufferId id);
   std::string pointers(sched::BufferId id);

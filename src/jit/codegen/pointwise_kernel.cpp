@@ -28,9 +28,11 @@ KernelText PointwiseKernel::write() {
   if (step_.in_place) {
     body += "  // every rank's operand is written, and its results may be\n";
     body += "  if (!rank_barrier(block, a.sync, 0)) return;\n";
+    if (step_.multicast) body += "  order_multicast();\n";
   }
   body += text;
   if (step_.in_place) {
+    if (step_.multicast) body += "  order_multicast();\n";
     body += "  // every rank's result is written, and no operand is read any more\n";
     body += "  rank_barrier(block, a.sync, " + std::to_string(step_.phases.size()) + ");\n";
   }
@@ -40,6 +42,7 @@ KernelText PointwiseKernel::write() {
 
 std::vector<std::string> PointwiseKernel::headers() const {
   if (!step_.is_collective) return {};
+  if (step_.multicast) return {"direct.h", std::string(algorithm_.header)};
   if (step_.in_place) return {"direct.h"};
   std::vector<std::string> headers{"mail.h"};
   if (!protocol_.header.empty()) headers.emplace_back(protocol_.header);

@@ -203,7 +203,7 @@ constexpr std::array<Row, 21> rows{{
       "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "
       "checks"},
      read_host_threads},
-    {{"COCONET_ALGORITHM", "direct, ring or tree", "as the schedule says",
+    {{"COCONET_ALGORITHM", "direct, ring, tree or multimem", "as the schedule says",
       "which ranks exchange data inside kernels"},
      read_algorithm},
     {{"COCONET_PROTOCOL", "simple, ll or ll128", "as the schedule says",

@@ -1,0 +1,31 @@
+// Device prelude, algorithm "multimem": as "direct", but through an address behind which the arrays of all ranks are. The
+// switch between GPUs adds what is loaded from there, in an order of its own, and copies what is stored.
+
+/// All ranks' arrays: one by one, and the address that stands for all of them, which nobody follows where `switch_total`
+/// and `switch_copy` say that there is no such way.
+template <class T, int R>
+struct Multicast {
+  T* rank[R];
+  T* all;
+};
+
+/// Elements [at, at + N) of all ranks' arrays, reduced with Op, in the computation type: by the switch, which rounds to T,
+/// where it can; else in rank order.
+template <class Op, int N, int R, class T>
+DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(const Multicast<T, R>& ranks, index_t at) {
+  if constexpr (R > 1 && switch_total<Op, N, T>::exists) {
+    return widened(switch_total<Op, N, T>::load(ranks.all + at));
+  } else {
+    return reduce_ranks<Op, N>(ranks.rank, at);
+  }
+}
+
+/// Writes `value` to elements [at, at + N) of all ranks' arrays.
+template <bool STREAM, int N, int R, class T>
+DEVICE void store_ranks(const Multicast<T, R>& ranks, index_t at, u64 own_rank, const vec<N, T>& value) {
+  if constexpr (R > 1 && switch_copy<N * sizeof(T)>::exists) {
+    switch_copy<N * sizeof(T)>::store(ranks.all + at, &value);
+  } else {
+    store_ranks<STREAM>(ranks.rank, at, own_rank, value);
+  }
+}
