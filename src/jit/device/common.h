@@ -203,7 +203,7 @@ DEVICE_CALL u64 look_until(const Sync<R>& sync, const u64* word, u64 target) {
   u64 started = 0;
   for (u64 looks = 1; found < target; ++looks) {
     relax(looks, sync.spin_limit);
-    if (looks % 1024 == 0) {
+    if (looks % 64 == 0) {
       if (started == 0) started = now();
       if (now() - started > sync.timeout) break;
     }

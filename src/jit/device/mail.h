@@ -137,7 +137,7 @@ DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 
   u64 started = 0;
   for (u64 looks = 1; u32(found >> 32) != tag && reader.ok; ++looks) {
     relax(looks, reader.sync.spin_limit);
-    if (looks % 1024 == 0) {
+    if (looks % 64 == 0) {
       if (started == 0) started = now();
       if (now() - started > reader.sync.timeout) {
         reader.ok = false;
