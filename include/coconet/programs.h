@@ -33,9 +33,10 @@ enum class Storage : std::uint8_t {
   scattered  ///< in a list of buffers, as a framework allocates them: compile with a ParameterLists for `n`
 };
 
-// Every optimizer has an input `g` [n] (local: this rank's gradient, averaged over the mesh axis "world"), a state
-// `w` [n] (replicated: the parameters) and a scalar `lr`. `n` defaults to 2^20. Schedules: unfused, sliced
-// and fused.
+// Every optimizer has an input `g` [n] (local: this rank's gradient), a state `w` [n] (replicated: the parameters) and a
+// scalar `lr`. `n` defaults to 2^20. The gradient is averaged over the only axis of the mesh, or the axis "world"; of a mesh
+// with the axes "node" and "gpu" and no "world", over "gpu" and then over "node". Schedules: unfused, sliced and fused, and
+// for those two axes hierarchical.
 //
 // In mixed precision, as `adam(mesh, mixed(f16))`, there is a further state `master` [n], f32: the parameters that
 // the optimizer updates, of which `w` is the rounded copy that the model computes with. The application sets `master`
@@ -133,11 +134,16 @@ struct Shipped {
   Program (*scattered)(const Mesh& mesh, DType dtype) =
       nullptr;     ///< the same with Storage::scattered, of an optimizer
   int stages = 1;  ///< of a pipeline, each of as many ranks
+  /// Schedules for a mesh of nodes, of an optimizer.
+  std::vector<std::string_view> across_nodes = {};
 
   [[nodiscard]] bool runs_on(int ranks) const { return ranks >= 1 && ranks % stages == 0; }
   /// The usual mesh over `ranks` ranks: {world: ranks}, or for a pipeline {pp: stages, tp: ranks / stages}. Throws
   /// ProgramError when the stages do not divide the ranks.
   [[nodiscard]] COCONET_API Mesh mesh(int ranks) const;
+  /// {node: nodes, gpu: ranks / nodes}. Throws ProgramError when the nodes do not divide the ranks, or the program has no
+  /// schedules for such a mesh.
+  [[nodiscard]] COCONET_API Mesh mesh_of_nodes(int ranks, int nodes) const;
 };
 [[nodiscard]] COCONET_API const std::vector<Shipped>& shipped();
 

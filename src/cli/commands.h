@@ -30,7 +30,8 @@ struct Subject {
   std::string schedule;        ///< a shipped short name or a JSON file; empty: none
   std::optional<DType> dtype;  ///< shipped programs only; f32 when not given
   Sizes sizes;                 ///< --set
-  bool scattered = false;      ///< the shipped program with its parameters over a list of buffers
+  std::optional<int> nodes;  ///< of a shipped program: its mesh is {node, gpu}, with as many nodes
+  bool scattered = false;    ///< the shipped program with its parameters over a list of buffers
 };
 
 struct RunOptions {

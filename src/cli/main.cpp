@@ -67,12 +67,19 @@ void add_subject(CLI::App& command, Subject& subject, Raw& raw) {
       ->required()
       ->type_name("");
   command
-      .add_option("--schedule", subject.schedule,
-                  "A schedule that ships with PROGRAM (`coconet programs` lists them), or a JSON file; "
-                  "default: none")
+      .add_option(
+          "--schedule", subject.schedule,
+          "A schedule that ships with PROGRAM (`coconet programs` lists them), or a JSON file; "
+          "default: none")
       ->type_name("NAME|FILE");
   repeated(command, "--set", raw.sizes,
            "Extent of a dimension, such as n=4099 or n=2^20; may be repeated");
+  command
+      .add_option(
+          "--nodes", subject.nodes,
+          "A program that ships, on the mesh {node: K, gpu: ranks / K}, with schedules for it")
+      ->type_name("K")
+      ->check(CLI::Range(1, 65536));
   command.add_flag("--scattered", subject.scattered,
                    "A program that ships, with its parameters over a list of buffers");
   command

@@ -43,20 +43,21 @@ UsageError no_program(const std::string& name) {
                     ", or a JSON file." + suggestion(name, known));
 }
 
-/// The shipped schedule of `program` called `name`.
-Schedule shipped_schedule(const std::string& program, const std::string& name) {
+/// The shipped schedule of `program` called `name`, for a mesh of nodes if it is `on_nodes`.
+Schedule shipped_schedule(const std::string& program, const std::string& name, bool on_nodes) {
   const programs::Shipped* shipped = programs::find(program);
   if (!shipped) {
     throw UsageError("No schedules ship for the program '" + program +
                      "'; --schedule must be a JSON file, not '" + name + "'.");
   }
-  std::vector<std::string> known(shipped->schedules.begin(), shipped->schedules.end());
+  const auto& schedules = on_nodes ? shipped->across_nodes : shipped->schedules;
+  std::vector<std::string> known(schedules.begin(), schedules.end());
   for (const std::string& one : known) {
     if (one == name) return Schedule::load(program + "-" + name + ".json");
   }
   throw UsageError("There is no schedule '" + name + "' for " + program +
-                   "; --schedule is one of " + joined(known) + ", or a JSON file." +
-                   suggestion(name, known));
+                   (on_nodes ? " on nodes" : "") + "; --schedule is one of " + joined(known) +
+                   ", or a JSON file." + suggestion(name, known));
 }
 
 /// The dtype that `asked`, or else nothing, chooses for `shipped`.
@@ -107,9 +108,12 @@ std::optional<std::int64_t> read_size(std::string_view text) {
 Found::Found(const Subject& subject)
     : asked_(subject.program),
       shipped_(programs::find(subject.program)),
-      scattered_(subject.scattered) {
+      scattered_(subject.scattered),
+      nodes_(subject.nodes) {
   if (shipped_) {
     dtype_ = dtype_of(*shipped_, subject.dtype);
+    if (nodes_ && shipped_->across_nodes.empty())
+      throw UsageError("--nodes is for sgd, momentum_sgd, adam and adamw, not for " + asked_ + ".");
     if (scattered_ && shipped_->scattered == nullptr) {
       throw UsageError(
           "--scattered is for the optimizers, whose parameters may lie in a list of "
@@ -121,6 +125,10 @@ Found::Found(const Subject& subject)
     if (subject.dtype) {
       throw UsageError("--dtype is for the programs that ship; the file " + asked_ +
                        " states the dtype of each of its tensors.");
+    }
+    if (nodes_) {
+      throw UsageError("--nodes is for the programs that ship; the file " + asked_ +
+                       " says what its mesh is.");
     }
     if (scattered_) {
       throw UsageError("--scattered is for the programs that ship; the file " + asked_ +
@@ -134,13 +142,13 @@ Found::Found(const Subject& subject)
   schedule_ = is_file_name(schedule_name_) || is_file(schedule_name_)
                   ? Schedule::load(schedule_name_)
                   : shipped_schedule(shipped_ ? std::string(shipped_->name) : file_->name(),
-                                     schedule_name_);
+                                     schedule_name_, nodes_.has_value());
 }
 
 Program Found::program(int ranks) const {
   if (shipped_) {
     const auto build = scattered_ ? shipped_->scattered : shipped_->build;
-    return build(shipped_->mesh(ranks), dtype_);
+    return build(nodes_ ? shipped_->mesh_of_nodes(ranks, *nodes_) : shipped_->mesh(ranks), dtype_);
   }
   const Mesh& mesh = file_->mesh();
   if (mesh.size() != ranks) {
@@ -165,7 +173,7 @@ int Found::ranks_to_plan_for(std::optional<int> asked) const {
     throw UsageError("The program " + asked_ + " is written for " + std::to_string(*fixed) +
                      " ranks; leave out --ranks " + std::to_string(*asked) + ".");
   }
-  return fixed ? *fixed : asked.value_or(2 * (shipped_ ? shipped_->stages : 1));
+  return fixed ? *fixed : asked.value_or(2 * nodes_.value_or(shipped_ ? shipped_->stages : 1));
 }
 
 std::pair<std::string, std::int64_t> parse_size(const std::string& text) {

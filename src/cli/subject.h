@@ -19,12 +19,12 @@ class Found {
   explicit Found(const Subject& subject);
 
   /// The program for `ranks` ranks. Throws UsageError when it comes from a file whose mesh has another size, ProgramError
-  /// when it is a pipeline whose stages do not divide them.
+  /// when it has stages or nodes that do not divide them.
   [[nodiscard]] Program program(int ranks) const;
   /// Ranks of a program file's mesh; nothing for a shipped program, which has one for any number, or any multiple of its
   /// stages.
   [[nodiscard]] std::optional<int> ranks() const;
-  /// Ranks to plan for: the file's, or those asked for, or 2 of each stage. Throws UsageError when `asked` contradicts the file.
+  /// Ranks to plan for: the file's, or those asked for, or 2 of each stage or node. Throws UsageError when `asked` contradicts the file.
   [[nodiscard]] int ranks_to_plan_for(std::optional<int> asked) const;
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   /// The schedule as the command line called it, or "none".
@@ -34,6 +34,7 @@ class Found {
   std::string asked_;
   const programs::Shipped* shipped_ = nullptr;
   bool scattered_ = false;
+  std::optional<int> nodes_;
   std::optional<Program> file_;
   DType dtype_ = DType::f32;
   Schedule schedule_{"none"};

@@ -2,6 +2,7 @@
 // the algorithm table.
 #include <cstdlib>
 
+#include "coconet/programs.h"
 #include "jit/algo/algorithm.h"
 #include "jit/conformance.h"
 
@@ -304,6 +305,17 @@ TEST_CASE("hierarchical collectives equal the reference, whole and with computat
         slices.fuse("on_slices", "computation", {"v.new", "w.slice"});
         require_conforms(program, slices, mesh.size(), areas, 2);
       }
+    }
+  }
+}
+
+TEST_CASE("optimizers that are fused inside nodes equal the reference") {
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    for (const std::string_view name : shipped.across_nodes) {
+      const Schedule schedule =
+          Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
+      for (const Mesh& mesh : {shipped.mesh_of_nodes(4, 2), shipped.mesh_of_nodes(6, 2)})
+        require_conforms(shipped.build(mesh, f32), schedule, mesh.size(), lengths, 2);
     }
   }
 }

@@ -131,6 +131,36 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("schedules for nodes apply to their programs on meshes of nodes") {
+  int programs_for_nodes = 0;
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    const std::string program(shipped.name);
+    if (shipped.across_nodes.empty()) {
+      CHECK_THROWS_WITH(shipped.mesh_of_nodes(4, 2),
+                        program +
+                            " has no schedule for a mesh of nodes; the optimizers sgd, "
+                            "momentum_sgd, adam and adamw have");
+      continue;
+    }
+    ++programs_for_nodes;
+    for (const std::string_view name : shipped.across_nodes) {
+      const Schedule schedule = Schedule::load(program + "-" + std::string(name) + ".json");
+      for (const int nodes : {1, 2, 3}) {
+        const Mesh mesh = shipped.mesh_of_nodes(2 * nodes, nodes);
+        for (const DType dtype : shipped.dtypes) {
+          INFO(schedule.name() << " on " << mesh.str() << ", " << to_string(dtype));
+          const Program p = after(shipped.build(mesh, dtype), schedule);
+          ir::verify(*p.graph());
+          CHECK(Program::parse(p.json()).json() == p.json());
+        }
+      }
+    }
+    CHECK_THROWS_WITH(shipped.mesh_of_nodes(3, 2),
+                      program + " on 2 nodes runs on as many ranks of each, not on 3 in all");
+  }
+  CHECK(programs_for_nodes == 4);
+}
+
 TEST_CASE("schedules do not change what a shipped optimizer computes") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (!is_optimizer(shipped)) continue;

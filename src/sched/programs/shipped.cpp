@@ -10,21 +10,23 @@ const std::vector<Shipped>& shipped() {
   static const std::vector<std::string_view> all = {"unfused", "sliced", "fused"};
   static const std::vector<std::string_view> all_and_overlapped = {"unfused", "sliced", "fused",
                                                                    "overlapped"};
+  static const std::vector<std::string_view> of_nodes = {"unfused", "hierarchical"};
   static const std::vector<DType> floats = {DType::f32, DType::f64, DType::f16, DType::bf16};
   static const std::vector<DType> halves = {DType::f16, DType::bf16};
   static const std::vector<Shipped> table = {
       {"sgd", "stochastic gradient descent", all, floats,
        [](const Mesh& m, DType d) { return sgd(m, d); },
-       [](const Mesh& m, DType d) { return sgd(m, d, {}, Storage::scattered); }},
+       [](const Mesh& m, DType d) { return sgd(m, d, {}, Storage::scattered); }, 1, of_nodes},
       {"momentum_sgd", "SGD with momentum 0.9", all, floats,
        [](const Mesh& m, DType d) { return momentum_sgd(m, d); },
-       [](const Mesh& m, DType d) { return momentum_sgd(m, d, {}, Storage::scattered); }},
+       [](const Mesh& m, DType d) { return momentum_sgd(m, d, {}, Storage::scattered); }, 1,
+       of_nodes},
       {"adam", "Adam, betas 0.9 and 0.999", all, floats,
        [](const Mesh& m, DType d) { return adam(m, d); },
-       [](const Mesh& m, DType d) { return adam(m, d, {}, Storage::scattered); }},
+       [](const Mesh& m, DType d) { return adam(m, d, {}, Storage::scattered); }, 1, of_nodes},
       {"adamw", "Adam with decoupled weight decay 0.01", all, floats,
        [](const Mesh& m, DType d) { return adamw(m, d); },
-       [](const Mesh& m, DType d) { return adamw(m, d, {}, Storage::scattered); }},
+       [](const Mesh& m, DType d) { return adamw(m, d, {}, Storage::scattered); }, 1, of_nodes},
       {"lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01", all, floats,
        [](const Mesh& m, DType d) { return lamb(m, d); },
        [](const Mesh& m, DType d) { return lamb(m, d, {}, Storage::scattered); }},
@@ -62,6 +64,21 @@ Mesh Shipped::mesh(int ranks) const {
                        std::to_string(stages) + " ranks, not on " + std::to_string(ranks));
   }
   return Mesh({{"pp", stages}, {"tp", ranks / stages}});
+}
+
+Mesh Shipped::mesh_of_nodes(int ranks, int nodes) const {
+  if (across_nodes.empty()) {
+    throw ProgramError(
+        std::string(name) +
+        " has no schedule for a mesh of nodes; the optimizers sgd, momentum_sgd, adam "
+        "and adamw have");
+  }
+  if (nodes < 1 || ranks % nodes != 0) {
+    throw ProgramError(std::string(name) + " on " + std::to_string(nodes) +
+                       " nodes runs on as many ranks of each, not on " + std::to_string(ranks) +
+                       " in all");
+  }
+  return Mesh({{"node", nodes}, {"gpu", ranks / nodes}});
 }
 
 const Shipped* find(std::string_view name) {

@@ -2,6 +2,9 @@
 // may evaluate those in either order, and a program must be the same whoever compiled it.
 #include "sched/programs/training.h"
 
+#include <utility>
+#include <vector>
+
 #include "coconet/error.h"
 
 namespace coconet::programs {
@@ -10,9 +13,13 @@ namespace {
 
 constexpr std::int64_t default_n = 1 << 20;
 
-/// The axis of data parallelism: "world", or the only one.
-std::string axis_of(const Mesh& mesh) {
-  return mesh.axes().size() == 1 ? mesh.axes().front().name : "world";
+/// The axes of data parallelism, in the order in which gradients are averaged over them: the only one; or "world"; or
+/// first "gpu", between ranks of a node, then "node".
+std::vector<std::string> axes_of(const Mesh& mesh) {
+  if (mesh.axes().size() == 1) return {mesh.axes().front().name};
+  if (mesh.find("world") < 0 && mesh.find("gpu") >= 0 && mesh.find("node") >= 0)
+    return {"gpu", "node"};
+  return {"world"};
 }
 
 /// "adam_mixed_scattered"
@@ -22,9 +29,17 @@ std::string full_name(const std::string& name, Precision precision, Storage stor
 }
 
 Value gradients(Program& program, DType dtype, const Dim& n, Storage storage) {
-  const Layout layout = Layout::on({{axis_of(program.mesh()), local}});
+  std::vector<std::pair<std::string, Placement>> placements;
+  for (const std::string& axis : axes_of(program.mesh())) placements.emplace_back(axis, local);
+  const Layout layout = Layout::on(std::move(placements));
   return storage == Storage::scattered ? program.scattered_input("g", dtype, n, layout)
                                        : program.input("g", dtype, {n}, layout);
+}
+
+Value average(const Value& gradient, const Mesh& mesh) {
+  Value average = gradient;
+  for (const std::string& axis : axes_of(mesh)) average = all_reduce(average, mean, axis);
+  return average.named("avg");
 }
 
 Value weights(Program& program, DType dtype, const Dim& n, Storage storage) {
@@ -49,7 +64,7 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
       g(gradients(program, precision.model, n, storage)),
       w(weights(program, precision.model, n, storage)),
       lr(program.scalar("lr")),
-      avg(all_reduce(g, mean, axis_of(mesh)).named("avg")),
+      avg(average(g, mesh)),
       parameters(precision.mixed() ? moment("master") : w),
       gradient(precision.mixed() ? cast(avg, precision.master).named("gradient") : avg) {}
 
