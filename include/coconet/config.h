@@ -34,6 +34,8 @@ struct Config {
   std::string cache = "rw";         ///< COCONET_CACHE: rw, ro or off
   std::filesystem::path
       dump_dir;  ///< COCONET_DUMP_DIR: writes every kernel's source here; empty: no
+  /// COCONET_HOST_ID: MPI ranks of one machine that have different ones count as on different nodes; empty: its name
+  std::string host_id;
   std::chrono::milliseconds timeout{
       60000};  ///< COCONET_TIMEOUT_S: longest wait for another rank, in seconds
   std::chrono::milliseconds compile_timeout{120000};  ///< COCONET_COMPILE_TIMEOUT_S, in seconds

@@ -16,6 +16,7 @@
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/nodes.h"
 
 namespace coconet::cli {
 namespace {
@@ -124,6 +125,34 @@ std::string element(const std::string& tensor, ir::Extents index, std::int64_t o
   return tensor + "[" + text + "]";
 }
 
+/// What all ranks have of one tensor, as rank 0 sees it.
+class Gathered {
+ public:
+  Gathered(jit::Comm& comm, std::size_t bytes) : memory_(comm.allocate(bytes)) {}
+  /// Where this rank puts what it has.
+  [[nodiscard]] std::byte* own() const { return memory_->base(memory_->rank()); }
+  /// Collective, after all ranks have put `bytes` of theirs: brings those of other nodes to rank 0.
+  void fetch(jit::Comm& comm, std::size_t bytes) {
+    const std::vector<int>& beside = comm.nodes().beside(0);
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      if (std::find(beside.begin(), beside.end(), rank) != beside.end()) continue;
+      const bool mine = rank == comm.rank();
+      std::string text = comm.broadcast(
+          mine ? std::string_view(reinterpret_cast<const char*>(own()), bytes) : "", rank);
+      if (comm.rank() == 0) far_[rank] = std::move(text);
+    }
+  }
+  [[nodiscard]] const std::byte* of(int rank) const {
+    const auto found = far_.find(rank);
+    if (found == far_.end()) return memory_->base(rank);
+    return reinterpret_cast<const std::byte*>(found->second.data());
+  }
+
+ private:
+  std::shared_ptr<jit::PeerMemory> memory_;
+  std::map<int, std::string> far_;  ///< of ranks on other nodes than rank 0's
+};
+
 /// Rank 0's side of `compare`: the reference, which computes all ranks, and what the comparisons found so far.
 class Judge {
  public:
@@ -143,7 +172,7 @@ class Judge {
   }
 
   /// Compares `tensor`, of which every rank put its part in `gathered`.
-  void judge(const Tensor& tensor, const jit::PeerMemory& gathered) {
+  void judge(const Tensor& tensor, const Gathered& gathered) {
     const ir::RankData& expected = reference_.get(tensor.name);
     const double rms = rms_of(expected);
     std::int64_t wrong = 0;
@@ -151,7 +180,7 @@ class Judge {
     std::string sentence;
     for (int rank = 0; rank < written_.mesh.size(); ++rank) {
       compare_bytes(tensor, gathered, rank);
-      compare_values(tensor, gathered.base(rank), expected.at(static_cast<std::size_t>(rank)), rms,
+      compare_values(tensor, gathered.of(rank), expected.at(static_cast<std::size_t>(rank)), rms,
                      rank, wrong, worst, sentence);
     }
     if (wrong == 0) return;
@@ -181,22 +210,22 @@ class Judge {
     return is_float(written_.at(tensor.written).dtype) ? result_.tolerance : 0;
   }
 
-  void compare_bytes(const Tensor& tensor, const jit::PeerMemory& gathered, int rank) {
+  void compare_bytes(const Tensor& tensor, const Gathered& gathered, int rank) {
     const int first = first_replica(scheduled_, tensor.scheduled, rank);
     const DType dtype = scheduled_.at(tensor.scheduled).dtype;
     const ir::Part part = part_of(scheduled_, tensor.scheduled, sizes_, rank);
     const auto bytes = static_cast<std::size_t>(part.count()) * size_of(dtype);
-    if (first == rank || std::memcmp(gathered.base(first), gathered.base(rank), bytes) == 0) return;
+    if (first == rank || std::memcmp(gathered.of(first), gathered.of(rank), bytes) == 0) return;
     result_.bit_identical = false;
     std::size_t i = 0;
-    while (std::memcmp(gathered.base(first) + i * size_of(dtype),
-                       gathered.base(rank) + i * size_of(dtype), size_of(dtype)) == 0) {
+    while (std::memcmp(gathered.of(first) + i * size_of(dtype),
+                       gathered.of(rank) + i * size_of(dtype), size_of(dtype)) == 0) {
       ++i;
     }
     fail("'" + tensor.name + "' must have the same bytes on ranks " + std::to_string(first) +
          " and " + std::to_string(rank) + ", and its element " + std::to_string(i) + " is " +
-         number(load_element(dtype, gathered.base(first), i)) + " on the one and " +
-         number(load_element(dtype, gathered.base(rank), i)) + " on the other.");
+         number(load_element(dtype, gathered.of(first), i)) + " on the one and " +
+         number(load_element(dtype, gathered.of(rank), i)) + " on the other.");
   }
 
   void compare_values(const Tensor& tensor, const std::byte* got, const ir::Data& expected,
@@ -377,14 +406,14 @@ CheckResult compare(Executable& step, const Program& program, const World& world
         ir::block_count(scheduled.mesh, node.layout, ir::global_extents(node.shape, resolved));
     largest = std::max(largest, static_cast<std::size_t>(count) * size_of(node.dtype));
   }
-  const std::shared_ptr<jit::PeerMemory> gathered = comm.allocate(largest);
+  Gathered gathered(comm, largest);
   for (const Tensor& tensor : tensors) {
     const DType dtype = scheduled.at(tensor.scheduled).dtype;
+    jit::together(comm,
+                  [&] { step.read(tensor.name, dtype, gathered.own(), step.count(tensor.name)); });
+    gathered.fetch(comm, step.count(tensor.name) * size_of(dtype));
     jit::together(comm, [&] {
-      step.read(tensor.name, dtype, gathered->base(world.rank()), step.count(tensor.name));
-    });
-    jit::together(comm, [&] {
-      if (judge) judge->judge(tensor, *gathered);
+      if (judge) judge->judge(tensor, gathered);
     });
   }
 

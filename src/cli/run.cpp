@@ -86,6 +86,7 @@ nlohmann::json as_json(const RunOptions& options, const Found& found, const Worl
                          {"schedule", found.schedule_name()},
                          {"ranks", world.size()},
                          {"world", world.kind()},
+                         {"nodes", world.nodes()},
                          {"sizes", outcome.sizes},
                          {"dtype", outcome.dtype},
                          {"iters", outcome.timed},
@@ -128,9 +129,10 @@ void print(const RunOptions& options, const Found& found, const World& world,
   std::string sizes;
   for (const auto& [name, extent] : outcome.sizes)
     sizes += ", " + name + " = " + std::to_string(extent);
+  const std::string nodes = world.nodes() > 1 ? ", " + counted(world.nodes(), "node") : "";
   std::printf("%s, schedule %s, %s (%s), %s%s\n", options.subject.program.c_str(),
               found.schedule_name().c_str(), counted(world.size(), "rank").c_str(),
-              std::string(world.kind()).c_str(), outcome.dtype.c_str(), sizes.c_str());
+              (std::string(world.kind()) + nodes).c_str(), outcome.dtype.c_str(), sizes.c_str());
   std::string table = outcome.report.str();
   while (table.ends_with('\n')) table.pop_back();
   std::printf("%s\n", table.c_str());

@@ -6,6 +6,7 @@
 #include "ir/lists.h"
 #include "jit/cache/cache.h"
 #include "jit/comm/cores.h"
+#include "jit/comm/nodes.h"
 #include "jit/config/log.h"
 #include "jit/executable_state.h"
 #include "jit/grid.h"
@@ -102,6 +103,27 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
   }
 }
 
+/// Throws ScheduleError when ranks would reach into the memory of another node from inside a kernel.
+void check_nodes(const sched::Plan& plan, const jit::Nodes& nodes) {
+  const Mesh& mesh = plan.graph.mesh;
+  for (const sched::PlanStep& step : plan.steps) {
+    const auto* kernel = std::get_if<sched::KernelStep>(&step);
+    if (kernel == nullptr || !kernel->is_collective) continue;
+    for (int rank = 0; rank < mesh.size(); ++rank) {
+      const std::vector<int> group = mesh.group(rank, kernel->axis);
+      if (nodes.share(group)) continue;
+      throw ScheduleError(
+          "kernel '" + kernel->name + "' exchanges data along the mesh axis '" +
+          mesh.axes()[static_cast<std::size_t>(kernel->axis)].name +
+          "', whose ranks are on several nodes (" + nodes.places(group) +
+          "), and only ranks that share memory exchange data inside a kernel; leave the collective "
+          "to "
+          "the library, or write the program for a mesh with an axis inside the nodes, such as "
+          "{node, gpu}, split its all_reduce into hierarchical, and fuse along that axis");
+    }
+  }
+}
+
 /// The program after each step at level trace, the plan at level debug.
 void log_lowering(const Schedule& schedule, const std::vector<Program>& programs,
                   const sched::Plan& plan) {
@@ -194,6 +216,7 @@ Executable compile(const Program& program, const Schedule& schedule, const World
     scheduled = schedule.apply(program);
     scheduled.back() = sched::with_knobs(scheduled.back(), config().knobs);
     plan = sched::lower(*scheduled.back().graph());
+    check_nodes(plan, comm.nodes());
     if (comm.rank() == 0) log_lowering(schedule, scheduled, plan);
   });
   check_agreement(comm, program, schedule, resolved, resolved_lists);

@@ -38,7 +38,8 @@ Gate::Gate(Comm& comm, const Backend& backend, const Mesh& mesh)
     bytes += entry.ranks.size() * max_blocks * flag_bytes;
     axes_.push_back(std::move(entry));
   }
-  host_flags_ = comm.allocate(static_cast<std::size_t>(comm.size()) * flag_bytes);
+  if (&comm.node() == &comm)
+    host_flags_ = comm.allocate(static_cast<std::size_t>(comm.size()) * flag_bytes);
   if (comm.size() == 1) {
     own_flags_ = backend.allocate(bytes);
   } else {
@@ -57,10 +58,12 @@ bool Gate::faulty() const {
 }
 
 std::uint64_t* Gate::flags(const PeerMemory& memory, int rank, std::size_t offset) {
-  return reinterpret_cast<std::uint64_t*>(memory.base(rank) + offset);
+  std::byte* const block = memory.base(rank);
+  return block == nullptr ? nullptr : reinterpret_cast<std::uint64_t*>(block + offset);
 }
 
 bool Gate::meet(bool failed) {
+  if (!host_flags_) return comm_.any_failed(failed);
   using clock = std::chrono::steady_clock;
   const std::uint64_t target = 2 * ++host_epoch_;
   const auto mine = static_cast<std::size_t>(comm_.rank()) * words_per_flag;

@@ -68,13 +68,14 @@ class Gate {
     std::uint64_t epoch = 1;
     std::size_t flags = 0;  ///< offset into every rank's block of `kernel_flags_`
   };
+  /// Null where `rank` is on another node, to which no kernel with barriers reaches.
   [[nodiscard]] static std::uint64_t* flags(const PeerMemory& memory, int rank, std::size_t offset);
 
   Comm& comm_;
   std::vector<Axis> axes_;
   std::uint64_t host_epoch_ = 0;
   std::uint64_t spin_limit_ = 0;
-  std::shared_ptr<PeerMemory> host_flags_;    ///< of `meet`
+  std::shared_ptr<PeerMemory> host_flags_;    ///< of `meet` in a world of one node
   std::shared_ptr<PeerMemory> kernel_flags_;  ///< where kernels run
   std::shared_ptr<Memory> own_flags_;         ///< the same, in a world of one rank
   std::shared_ptr<Memory> fault_memory_;

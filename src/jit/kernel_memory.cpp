@@ -58,7 +58,7 @@ void KernelMemory::size_mail(const sched::Plan& plan, const sched::KernelStep& s
 
 std::uint64_t KernelMemory::address(int rank, std::size_t offset) const {
   std::byte* const base = own_ ? own_->data() : of_ranks_->base(rank);
-  return reinterpret_cast<std::uint64_t>(base + offset);
+  return base == nullptr ? 0 : reinterpret_cast<std::uint64_t>(base + offset);
 }
 
 std::vector<std::uint64_t> KernelMemory::mail_words(const std::vector<int>& group) const {

@@ -41,6 +41,7 @@ class KernelMemory {
 
  private:
   void size_mail(const sched::Plan& plan, const sched::KernelStep& step);
+  /// 0 where `rank` is on another node, to which no kernel that exchanges data reaches.
   [[nodiscard]] std::uint64_t address(int rank, std::size_t offset) const;
 
   Slices slices_;

@@ -1,6 +1,7 @@
 // Finding, compiling and sharing kernels.
 #include "jit/kernel_store.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -95,10 +96,40 @@ Found find_or_compile(const Backend& backend, const KernelText& text) {
   return found;
 }
 
+/// Collective: whether one binary is right for all nodes, which may have other processors, GPUs or compilers.
+bool nodes_agree(Comm& comm, const Backend& backend, const KernelText& text) {
+  if (&comm.node() == &comm) return true;
+  std::string digest;
+  together(comm, [&] {
+    if (comm.node().rank() == 0) digest = BinaryRequest(backend.compiler(), text).digest();
+  });
+  const std::vector<std::string> digests = comm.all_gather(digest);
+  return std::ranges::all_of(
+      digests, [&](const std::string& other) { return other.empty() || other == digests.front(); });
+}
+
+/// Collective: the first rank of each node finds or compiles the kernel for its node.
+std::shared_ptr<const Kernel> obtain_in_nodes(Comm& comm, const Backend& backend,
+                                              const KernelText& text) {
+  std::shared_ptr<const Kernel> kernel;
+  const auto wait_for_other_nodes = [&] { comm.barrier(config().compile_timeout); };
+  together(comm, [&] {
+    try {
+      kernel = obtain_kernel(comm.node(), backend, text);
+    } catch (const CompileError&) {
+      wait_for_other_nodes();
+      throw;
+    }
+    wait_for_other_nodes();
+  });
+  return kernel;
+}
+
 }  // namespace
 
 std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Backend& backend,
                                             const KernelText& text) {
+  if (!nodes_agree(comm, backend, text)) return obtain_in_nodes(comm, backend, text);
   Found found;
   std::string failure;
   if (comm.rank() == 0) {

@@ -10,7 +10,8 @@
 
 namespace coconet::jit {
 
-/// Collective: the kernel of `text`, loaded on every rank. Rank 0 finds or compiles it, once for all ranks. Throws
+/// Collective: the kernel of `text`, loaded on every rank. Rank 0 finds or compiles it, once for all ranks; where nodes need
+/// different binaries, the first rank of each node does, once for that node. Throws
 /// CompileError on every rank when it does not compile: with the command, the compiler's words, the op behind the
 /// first line that is wrong, and the path of the dumped source.
 [[nodiscard]] std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Backend& backend,

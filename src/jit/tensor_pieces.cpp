@@ -14,9 +14,8 @@ std::vector<void*> Tensors::own_pieces(std::string_view name, DType dtype) {
   for (Piece& piece : tensor.pieces) {
     piece.data = own + piece.offset;
     for (std::size_t rank = 0; rank < piece.peers.size(); ++rank) {
-      piece.peers[rank] = shared_
-                              ? shared_->base(static_cast<int>(rank)) + offsets_[id] + piece.offset
-                              : piece.data;
+      piece.peers[rank] =
+          shared_ ? of_peer(static_cast<int>(rank), offsets_[id] + piece.offset) : piece.data;
     }
     places.push_back(piece.data);
   }

@@ -79,7 +79,7 @@ Tensors::Tensors(Comm& comm, const Backend& backend, const sched::Plan& plan,
     if (private_ || is_shared(*tensor.buffer)) tensor.data = own_memory(i);
     if (!tensor.buffer->peer_access) continue;
     for (int rank = 0; rank < comm.size(); ++rank) {
-      tensor.peers.push_back(shared_ ? shared_->base(rank) + offsets_[i] : nullptr);
+      tensor.peers.push_back(shared_ ? of_peer(rank, offsets_[i]) : nullptr);
     }
     if (needs_multicast(*tensor.buffer) && shared_->multicast() != nullptr)
       tensor.multicast = shared_->multicast() + offsets_[i];
@@ -122,6 +122,11 @@ std::byte* Tensors::own_memory(std::size_t id) {
   if (private_) return private_->data() + offsets_[id];
   if (!of_tensors_[id]) of_tensors_[id] = backend_.allocate(tensors_[id].bytes);
   return of_tensors_[id]->data();
+}
+
+std::byte* Tensors::of_peer(int rank, std::size_t offset) const {
+  std::byte* const block = shared_->base(rank);
+  return block == nullptr ? nullptr : block + offset;
 }
 
 std::string Tensors::describe(const Tensor& tensor) const {
@@ -199,8 +204,7 @@ void* Tensors::own(std::string_view name, DType dtype) {
   require_whole(tensor, "buffers");
   tensor.data = own_memory(id);
   for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
-    tensor.peers[rank] =
-        shared_ ? shared_->base(static_cast<int>(rank)) + offsets_[id] : tensor.data;
+    tensor.peers[rank] = shared_ ? of_peer(static_cast<int>(rank), offsets_[id]) : tensor.data;
   }
   if (needs_multicast(*tensor.buffer)) tensor.multicast = shared_->multicast() + offsets_[id];
   buffers_.erase(static_cast<sched::BufferId>(id));

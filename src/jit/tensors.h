@@ -36,11 +36,12 @@ class Tensors {
   };
   struct Tensor {
     const sched::PlanBuffer* buffer = nullptr;
-    ir::Part part;                   ///< what this rank holds
-    std::size_t count = 0;           ///< its elements
-    std::size_t bytes = 0;           ///< allocated, padding included
-    std::byte* data = nullptr;       ///< in use: own or bound; null where the tensor is scattered
-    std::vector<std::byte*> peers;   ///< by rank of the world, when the buffer has peer access
+    ir::Part part;              ///< what this rank holds
+    std::size_t count = 0;      ///< its elements
+    std::size_t bytes = 0;      ///< allocated, padding included
+    std::byte* data = nullptr;  ///< in use: own or bound; null where the tensor is scattered
+    std::vector<std::byte*>
+        peers;  ///< by rank of the world, when others reach it; null on other nodes
     std::byte* multicast = nullptr;  ///< what stands for all of `peers`; null where nothing does
     std::vector<Piece> pieces;  ///< of a scattered tensor, which then has no `data` and `peers`
     bool bound = false;         ///< the application chose the memory
@@ -95,6 +96,8 @@ class Tensors {
   [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
     return buffer.multicast && backend_.device() != nullptr && comm_.size() > 1;
   }
+  /// `offset` bytes into the shared memory of `rank`; null where that rank is on another node.
+  [[nodiscard]] std::byte* of_peer(int rank, std::size_t offset) const;
   [[nodiscard]] std::string describe(const Tensor& tensor) const;
 
   Comm& comm_;

@@ -15,6 +15,7 @@
 #include "coconet/error.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/meeting.h"
+#include "jit/comm/nodes.h"
 
 namespace coconet::test {
 
@@ -250,29 +251,36 @@ inline void check_edges(jit::Comm& comm, std::size_t count) {
   }
 }
 
-/// Memory is aligned, zeroed, and one rank's writes are there for the others after a barrier.
+/// Memory is aligned, zeroed, and one rank's writes are there for the others on its node after a barrier.
 inline void check_memory(jit::Comm& comm) {
+  const std::vector<int>& here = comm.nodes().beside(comm.rank());
+  const auto place =
+      static_cast<std::size_t>(std::find(here.begin(), here.end(), comm.rank()) - here.begin());
   for (const std::size_t bytes :
        {std::size_t{0}, std::size_t{1}, std::size_t{5000}, std::size_t{3} << 20}) {
     const auto memory = comm.allocate(bytes);
     expect(memory->bytes() == bytes && memory->rank() == comm.rank(),
            "memory knows its size and its rank");
     for (int rank = 0; rank < comm.size(); ++rank) {
+      const bool beside = std::find(here.begin(), here.end(), rank) != here.end();
+      expect(beside == (memory->base(rank) != nullptr), "blocks of this node are in reach, only");
+    }
+    for (const int rank : here) {
       const std::byte* base = memory->base(rank);
       expect(reinterpret_cast<std::uintptr_t>(base) % 4096 == 0, "every block starts at a page");
       for (std::size_t i = 0; i < bytes; ++i) expect(base[i] == std::byte{0}, "memory is zeroed");
     }
     comm.barrier();
-    // Each rank writes its number's part of every block.
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      for (std::size_t i = comm.rank(); i < bytes; i += comm.size()) {
-        memory->base(rank)[i] = static_cast<std::byte>(comm.rank() + 1);
+    // Each rank writes its part of every block.
+    for (const int rank : here) {
+      for (std::size_t i = place; i < bytes; i += here.size()) {
+        memory->base(rank)[i] = static_cast<std::byte>(place + 1);
       }
     }
     comm.barrier();
-    for (int rank = 0; rank < comm.size(); ++rank) {
+    for (const int rank : here) {
       for (std::size_t i = 0; i < bytes; ++i) {
-        const auto writer = static_cast<std::byte>(i % comm.size() + 1);
+        const auto writer = static_cast<std::byte>(i % here.size() + 1);
         expect(memory->base(rank)[i] == writer, "every rank sees what the others wrote");
       }
     }
@@ -346,7 +354,7 @@ inline void check_agreement(jit::Comm& comm) {
                       "ask for the same size");
   expect_contains(message_of<CommError>([&] { (void)comm.allocate(std::size_t{1} << 60); }),
                   "cannot allocate 1152921504606846976 bytes on each of " +
-                      std::to_string(comm.size()) + " ranks");
+                      std::to_string(comm.nodes().beside(comm.rank()).size()) + " ranks");
   expect_contains(message_of<CommError>([&] { (void)comm.group({0}); }),
                   "rank 1 passes the group {0}, which must hold that rank once");
   expect_contains(message_of<CommError>([&] {
@@ -363,6 +371,16 @@ inline void check_agreement(jit::Comm& comm) {
       "rank 0 passes the group {0, 9}, but the world has the ranks 0 to " + std::to_string(last));
 }
 
+/// A rank that cannot run a step is heard of on all, and the world lives on.
+inline void check_failures_before_a_step(jit::Comm& comm) {
+  for (int round = 0; round < 3; ++round) {
+    expect(!comm.any_failed(false), "no rank has failed");
+    for (int who = 0; who < comm.size(); ++who)
+      expect(comm.any_failed(comm.rank() == who), "all hear of one that has");
+    expect(comm.any_failed(true), "all have failed");
+  }
+}
+
 inline void check_world(jit::Comm& comm) {
   check_memory(comm);
   check_messages(comm);
@@ -370,6 +388,7 @@ inline void check_world(jit::Comm& comm) {
   check_refusals(comm);
   check_edges(comm, 2);
   check_agreement(comm);
+  check_failures_before_a_step(comm);
   comm.barrier();
 }
 

@@ -280,11 +280,45 @@ TEST_CASE("ranks crowd a core where they are bound to it", "[comm]") {
   CHECK(jit::available_cores().any());
 }
 
-TEST_CASE("ranks on several nodes are told which ranks are where", "[comm]") {
-  CHECK(jit::several_nodes_message({"ada", "bob", "ada"}) ==
-        "the ranks cannot all share memory (ranks 0 and 2 on ada; rank 1 on bob); a world has to "
-        "be on one node, so "
-        "start all ranks on the same one");
+TEST_CASE("nodes are told by who shares memory, whatever they are called", "[comm]") {
+  const jit::Nodes nodes({0, 1, 0, 3}, {"ada", "bob", "ada", "ada"});
+  CHECK(nodes.count() == 3);
+  CHECK(nodes.beside(2) == std::vector<int>{0, 2});
+  CHECK(nodes.share({0, 2}));
+  CHECK_FALSE(nodes.share({2, 3}));
+  CHECK(nodes.places({0, 1, 2, 3}) == "ranks 0 and 2 on ada; rank 1 on bob; rank 3 on ada");
+  CHECK(nodes.places({1, 2}) == "rank 2 on ada; rank 1 on bob");
+  const jit::Nodes one(3);
+  CHECK(one.count() == 1);
+  CHECK(one.beside(1) == std::vector<int>{0, 1, 2});
+  CHECK(one.share({0, 1, 2}));
+}
+
+TEST_CASE("a meeting of ranks that share no memory ends when its messages are on their way",
+          "[comm]") {
+  Stage stage(2);
+  std::vector<std::uint64_t> told;
+  int left = 3;  // times that the messages are asked for until they are gone
+  bool told_of_failure = false;
+  const auto roster = std::make_shared<jit::Roster>(
+      0, stage.seat_of,
+      jit::Waiting{100ms, false,
+                   [&] { stage.arrivals[1] = 1 << 4 | 1; }},  // comes while it is waited for
+      [&](const jit::Seat&) { told_of_failure = true; });
+  const jit::Courier courier{[&](std::uint64_t arrival) { told.push_back(arrival); },
+                             [&] { return --left <= 0; }};
+  jit::Meeting meeting(roster, stage.all, stage.arrival_of, {}, courier);
+  meeting.meet("barrier");
+  CHECK(told == std::vector<std::uint64_t>{1 << 4 | 1});
+  CHECK(left == 0);
+
+  stage.arrivals[1] = 2 << 4 | 1;
+  left = 1 << 30;
+  CHECK_FALSE(told_of_failure);
+  CHECK_THROWS_WITH(
+      meeting.meet("barrier"),
+      "rank 0 waited in barrier for rank 1, where this rank's message was not taken in time");
+  CHECK(told_of_failure);
 }
 
 TEST_CASE("shared memory that does not fit /dev/shm is refused with its free space", "[comm]") {
@@ -292,11 +326,11 @@ TEST_CASE("shared memory that does not fit /dev/shm is refused with its free spa
     return std::vector<std::string>{std::string(mine)};
   };
   CHECK_THROWS_WITH(
-      jit::map_across_processes(0, 1, std::size_t{1} << 45, alone, jit::SharedFile::shm),
+      jit::map_across_processes(0, {0}, std::size_t{1} << 45, alone, jit::SharedFile::shm),
       Contains("rank 0: /dev/shm has ") &&
           Contains(" MiB free, but the ranks need 33554432 MiB; enlarge "));
   for (const auto kind : {jit::SharedFile::memfd, jit::SharedFile::shm}) {
-    const auto memory = jit::map_across_processes(0, 1, 10, alone, kind);
+    const auto memory = jit::map_across_processes(0, {3}, 10, alone, kind);
     memory->base(0)[9] = std::byte{1};
     CHECK(memory->bytes() == 10);
   }

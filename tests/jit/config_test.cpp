@@ -46,6 +46,7 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK(parsed.config.cache_dir.empty());
   CHECK(parsed.config.cache == "rw");
   CHECK(parsed.config.dump_dir.empty());
+  CHECK(parsed.config.host_id.empty());
   CHECK(parsed.config.timeout == 60s);
   CHECK(parsed.config.compile_timeout == 120s);
 }
@@ -70,6 +71,7 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_CACHE_DIR", "/var/kernels"},
                                {"COCONET_CACHE", "ro"},
                                {"COCONET_DUMP_DIR", "/var/dump"},
+                               {"COCONET_HOST_ID", "ada"},
                                {"COCONET_TIMEOUT_S", "2.5"},
                                {"COCONET_COMPILE_TIMEOUT_S", "7"}});
   CHECK(config.log_level == "debug");
@@ -86,6 +88,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.cache_dir == "/var/kernels");
   CHECK(config.cache == "ro");
   CHECK(config.dump_dir == "/var/dump");
+  CHECK(config.host_id == "ada");
   CHECK(config.timeout == 2500ms);
   CHECK(config.compile_timeout == 7s);
 }
@@ -169,7 +172,7 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "
         "COCONET_DUMP_DIR, "
-        "COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
+        "COCONET_HOST_ID, COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
 }
 
 TEST_CASE("a variable that is set to nothing counts as not set") {

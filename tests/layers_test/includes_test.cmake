@@ -8,6 +8,8 @@ include(${CMAKE_CURRENT_LIST_DIR}/directions.cmake)
 set(third_party "nlohmann/|spdlog/|fmt/|CLI/|openssl/|mpi\\.h|cuda|nvrtc|nccl|catch2/|rapidcheck")
 # Headers for .cpp files of builds with CUDA only, which CUDA's headers may come with; no other header includes them.
 set(cuda_only "jit/(cuda/(driver|nccl)|backend/cuda_queue)\\.h")
+# The same of builds with MPI.
+set(mpi_only "jit/comm/mpi_[a-z]+\\.h")
 set(problems "")
 
 # The targets of the #include lines of `file`.
@@ -37,7 +39,8 @@ foreach(source IN LISTS sources)
     string(SUBSTRING "${include}" 1 -1 path)
     if(bracket STREQUAL "<")
       if(source MATCHES "\\.h$" AND path MATCHES "^(${third_party})" AND
-         NOT (source MATCHES "^${cuda_only}$" AND path MATCHES "^(cuda|nccl)"))
+         NOT (source MATCHES "^${cuda_only}$" AND path MATCHES "^(cuda|nccl)") AND
+         NOT (source MATCHES "^${mpi_only}$" AND path STREQUAL "mpi.h"))
         list(APPEND problems "src/${source} is a header and includes <${path}>, which leaks to whoever includes it.")
       endif()
       continue()
@@ -45,9 +48,11 @@ foreach(source IN LISTS sources)
     if(path MATCHES "^coconet/")
       continue()
     endif()
-    if(source MATCHES "\\.h$" AND path MATCHES "^${cuda_only}$" AND NOT source MATCHES "^${cuda_only}$")
-      list(APPEND problems "src/${source} is a header and includes \"${path}\", which is for .cpp files only.")
-    endif()
+    foreach(some IN ITEMS ${cuda_only} ${mpi_only})
+      if(source MATCHES "\\.h$" AND path MATCHES "^${some}$" AND NOT source MATCHES "^${some}$")
+        list(APPEND problems "src/${source} is a header and includes \"${path}\", which is for .cpp files only.")
+      endif()
+    endforeach()
     coconet_layer_of(other ${path})
     if(NOT other)
       list(APPEND problems "src/${source} includes \"${path}\", but paths begin at src/ or include/, like \"ir/graph.h\".")

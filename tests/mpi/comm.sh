@@ -16,7 +16,7 @@ for ranks in 1 2 3 5; do
   mpirun -n "$ranks" "$bin/comm_mpi_test" --use-colour no
 done
 
-for fault in nodes broken leaves application; do
+for fault in broken leaves application; do
   echo "== $fault"
   mpirun -n 2 "$bin/comm_faults_mpi_test" "[$fault]" --warn NoTests --use-colour no
 done

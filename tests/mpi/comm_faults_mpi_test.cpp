@@ -14,8 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "coconet/error.h"
-#include "coconet/world.h"
+#include "coconet/coconet.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/direct_group.h"
 
@@ -24,28 +23,14 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-bool two_nodes = false;
 bool broken_all_reduce = false;
 
 }  // namespace
-
-extern "C" int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info,
-                                   MPI_Comm* split) {
-  if (two_nodes) return PMPI_Comm_dup(MPI_COMM_SELF, split);
-  return PMPI_Comm_split_type(comm, type, key, info, split);
-}
 
 extern "C" int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
                              MPI_Comm comm) {
   if (broken_all_reduce) return MPI_ERR_COUNT;
   return PMPI_Allreduce(in, out, count, type, op, comm);
-}
-
-TEST_CASE("ranks on several nodes are refused on every rank", "[nodes]") {
-  two_nodes = true;
-  CHECK_THROWS_WITH((void)World::mpi(),
-                    Contains("the ranks cannot all share memory (ranks 0 and 1 on ") &&
-                        Contains("; a world has to be on one node"));
 }
 
 TEST_CASE("an error of MPI is told in its words", "[broken]") {
@@ -116,6 +101,61 @@ TEST_CASE("a world that the application started MPI for is the application's to 
   MPI_Initialized(&initialised);
   CHECK(initialised == 1);
   MPI_Finalize();
+}
+
+TEST_CASE("a rank that is late for a step of several nodes is missed by its name",
+          "[late-for-step]") {
+  const World world = World::mpi();
+  const Mesh mesh({{"node", 2}, {"gpu", 2}});
+  Executable step =
+      compile(programs::sgd(mesh), Schedule::load("sgd-hierarchical.json"), world, {{"n", 100}});
+  (void)step.buffer<float>("g"), (void)step.buffer<float>("w");
+  step.run({{"lr", 1}});
+  if (world.rank() == 3) std::this_thread::sleep_for(std::chrono::seconds(3));
+  CHECK_THROWS_WITH(step.run({{"lr", 1}}),
+                    Contains("waited in run for rank 3, which did not come"));
+}
+
+// Four ranks, of which rank 3 is late.
+TEST_CASE("all ranks of all nodes miss a late rank by its name, or hear of it", "[late-of-four]") {
+  const auto comm = jit::make_mpi_comm();
+  if (comm->rank() == 3) std::this_thread::sleep_for(std::chrono::seconds(3));
+  try {
+    for (int call = 0; call < 2; ++call) (void)comm->all_gather("here");
+    FAIL("nobody was missed");
+  } catch (const CommError& error) {
+    CHECK_THAT(error.what(), Contains("waited in all_gather for rank 3, which did not come"));
+  }
+}
+
+TEST_CASE("a rank that leaves while ranks of other nodes wait in a collective is missed at once",
+          "[leaves-of-four]") {
+  const auto comm = jit::make_mpi_comm();
+  const auto group = comm->group({0, 1, 2, 3});
+  const auto start = std::chrono::steady_clock::now();
+  if (comm->rank() == 2) {
+    MPI_Finalize();
+    return;
+  }
+  const float in = 1;
+  float out = 0;
+  CHECK_THROWS_WITH(group->all_reduce(&in, &out, 1, f32, Reduction::sum),
+                    Contains("waited in all_reduce for rank 2, which has left the world"));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("ranks of different nodes that are in different calls are told so", "[different]") {
+  const auto comm = jit::make_mpi_comm();
+  try {
+    if (comm->rank() == 0) {
+      comm->barrier();
+    } else {
+      (void)comm->all_gather("x");
+    }
+    FAIL("nothing was thrown");
+  } catch (const CommError& error) {
+    CHECK_THAT(error.what(), Contains("; all ranks must make the same collective calls"));
+  }
 }
 
 int main(int argc, char** argv) {

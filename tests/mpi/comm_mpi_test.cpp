@@ -87,9 +87,11 @@ TEST_CASE("there is one mpi world in a process") {
 
 TEST_CASE("ranks share memory with and without a name") {
   const auto comm = jit::make_mpi_comm();
+  if (comm->nodes().count() > 1) return;
+  const std::vector<int>& all = comm->nodes().beside(0);
   const jit::Exchange exchange = [&](std::string_view mine) { return comm->all_gather(mine); };
   for (const auto kind : {jit::SharedFile::memfd, jit::SharedFile::shm}) {
-    const auto memory = jit::map_across_processes(comm->rank(), comm->size(), 1000, exchange, kind);
+    const auto memory = jit::map_across_processes(comm->rank(), all, 1000, exchange, kind);
     const int next = (comm->rank() + 1) % comm->size();
     memory->base(next)[999] = static_cast<std::byte>(comm->rank() + 1);
     comm->barrier();

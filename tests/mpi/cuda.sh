@@ -8,8 +8,11 @@ if ((EUID == 0)); then
 fi
 export OMPI_MCA_rmaps_base_oversubscribe=1
 export COCONET_BACKEND=cuda COCONET_CUDA_PATH=$stubs:$stubs/nvrtc COCONET_TIMEOUT_S=10
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+# shellcheck source=tests/mpi/launch/on_nodes.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/on_nodes.sh"
 
 fail() {
   echo "cuda.sh: $*" >&2
@@ -49,6 +52,38 @@ if timeout 60 mpirun -n 2 "${multimem[@]}" "$bin/coconet" run adam --schedule fu
   fail "two processes that share a GPU got a multicast pointer"
 fi
 grep -q "ranks 0 and 1 share Stub 0, GPU 0, and each needs a GPU of its own" "$log" || fail "that refusal is unclear"
+
+# Two nodes of two processes each, with a kernel inside each node. What crosses between nodes is NCCL's, whose emulation works
+# between threads only.
+cat >"$work/program.json" <<'JSON'
+{
+  "coconet_program": 1,
+  "name": "each_node",
+  "mesh": [{"name": "node", "size": 2}, {"name": "gpu", "size": 2}],
+  "dims": [{"name": "n", "default": 1000}],
+  "values": [
+    {"name": "g", "op": "input", "dtype": "f32", "shape": ["n"], "layout": "local"},
+    {"name": "w", "op": "state", "dtype": "f32", "shape": ["n"], "layout": {"node": "local"}},
+    {"name": "avg", "op": "all_reduce", "operands": ["g"], "reduction": "mean", "axis": "gpu"},
+    {"name": "next", "op": "subtract", "operands": ["w", "avg"]},
+    {"name": "w.new", "op": "update", "operands": ["w", "next"]}
+  ]
+}
+JSON
+cat >"$work/schedule.json" <<'JSON'
+{
+  "coconet_schedule": 1,
+  "name": "inside",
+  "steps": [
+    {"split": {"op": "avg"}},
+    {"reorder": {"all_gather": "avg.all_gather", "before": ["w.new"]}},
+    {"fuse": {"kernel": "inside", "kind": "all_reduce", "ops": ["avg.reduce_scatter", "w.all_gather", "w.new"]}}
+  ]
+}
+JSON
+on aabb "$bin/coconet" run "$work/program.json" --schedule "$work/schedule.json" --check >"$log" 2>&1 ||
+  fail "a kernel inside each of two nodes failed"
+grep -q "check passed" "$log" || fail "there was no check on two nodes"
 
 # NCCL wants a GPU for each rank.
 if timeout 60 mpirun -n 2 "$bin/coconet" run adam --schedule unfused --set n=10 >"$log" 2>&1; then

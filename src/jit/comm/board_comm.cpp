@@ -23,13 +23,6 @@ constexpr std::size_t header = sizeof(std::uint64_t);
 constexpr std::size_t chunk = BoardComm::slot_bytes - header;
 static_assert(arrivals_at + 64 <= page);
 
-std::vector<Seat*> seats_of(const PeerMemory& board, int ranks) {
-  std::vector<Seat*> seats;
-  for (int rank = 0; rank < ranks; ++rank)
-    seats.push_back(reinterpret_cast<Seat*>(board.base(rank)));
-  return seats;
-}
-
 std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board, int ranks) {
   std::vector<std::uint64_t*> arrivals;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -38,20 +31,15 @@ std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board, int ranks) {
   return arrivals;
 }
 
-std::vector<int> first_ranks(int ranks) {
-  std::vector<int> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
-  return all;
-}
-
 }  // namespace
 
-BoardComm::BoardComm(std::shared_ptr<PeerMemory> board, int ranks, int ranks_per_core,
-                     Waiting waiting)
+BoardComm::BoardComm(std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
+                     std::shared_ptr<Roster> roster, int ranks_per_core)
     : board_(std::move(board)),
-      roster_(
-          std::make_shared<Roster>(board_->rank(), seats_of(*board_, ranks), std::move(waiting))),
-      everybody_(roster_, first_ranks(ranks), arrivals_of(*board_, ranks), board_),
+      numbers_(std::move(numbers)),
+      nodes_(size()),
+      roster_(std::move(roster)),
+      everybody_(roster_, numbers_, arrivals_of(*board_, size()), board_),
       ranks_per_core_(ranks_per_core) {}
 
 std::vector<std::string> BoardComm::all_gather(std::string_view mine) {
@@ -64,6 +52,11 @@ std::string BoardComm::broadcast(std::string_view mine, int root) {
                         std::to_string(size()));
   }
   return std::move(gather(root == rank() ? mine : std::string_view(), "broadcast")[root]);
+}
+
+bool BoardComm::any_failed(bool failed) {
+  const std::vector<std::string> all = all_gather(failed ? "1" : "0");
+  return std::find(all.begin(), all.end(), "1") != all.end();
 }
 
 std::vector<std::string> BoardComm::gather(std::string_view mine, std::string_view call) {

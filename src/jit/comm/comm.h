@@ -18,14 +18,15 @@
 namespace coconet::jit {
 
 class Device;
+class Nodes;
 
-/// One collective allocation: a block of the same size on every rank, all of them mapped here. Zeroed, aligned
+/// One collective allocation: a block of the same size on every rank, those of one node mapped here. Zeroed, aligned
 /// to 4096 bytes. Pages that nobody touches take no memory. Freed when the last handle on the last rank goes;
 /// freeing is not collective.
 class PeerMemory {
  public:
   virtual ~PeerMemory() = default;
-  /// The block of `rank`, as this rank addresses it.
+  /// The block of `rank`, as this rank addresses it; null where that rank is on another node.
   [[nodiscard]] virtual std::byte* base(int rank) const = 0;
   /// The rank that holds this handle: `base(rank())` is its own block.
   [[nodiscard]] virtual int rank() const = 0;
@@ -88,6 +89,17 @@ class Comm {
   [[nodiscard]] virtual std::shared_ptr<PeerMemory> allocate(std::size_t bytes) = 0;
   /// Collective over the world: each rank passes the group it is in, in group order. Groups are disjoint.
   [[nodiscard]] virtual std::unique_ptr<Group> group(const std::vector<int>& ranks) = 0;
+  /// Collective, before a step: whether any rank says that it cannot run it.
+  [[nodiscard]] virtual bool any_failed(bool failed) = 0;
+
+  /// Which ranks share memory with which.
+  [[nodiscard]] virtual const Nodes& nodes() const = 0;
+  /// The world of the ranks on this one's node, in their order, where they count from 0: this one itself in a world of
+  /// one node.
+  [[nodiscard]] virtual Comm& node() { return *this; }
+  /// What `rank` is called in messages: its number in the whole world, of which this may be a node.
+  [[nodiscard]] virtual int number_of(int rank) const { return rank; }
+
   /// Ranks of this world on this node over cores available to them, rounded up: above 1 waiting ranks yield.
   [[nodiscard]] virtual int ranks_per_core() const = 0;
 
@@ -99,8 +111,8 @@ class Comm {
   /// Collective among threads of one process: rank 0's object on every rank.
   [[nodiscard]] virtual std::shared_ptr<void> share(std::shared_ptr<void> object) = 0;
 
-  /// The GPU of this rank, chosen at the first call: the one whose context is current on the thread, else the ranks take
-  /// the GPUs in turn; threads of one process take GPU 0 together when there are fewer GPUs than ranks. Throws
+  /// The GPU of this rank, chosen at the first call: the one whose context is current on the thread, else the ranks
+  /// of a node take its GPUs in turn; threads of one process take GPU 0 together when there are fewer GPUs than ranks. Throws
   /// BackendError when there is none.
   [[nodiscard]] const Device& device();
   /// Ranks of this process on the same GPU, which one launch runs.

@@ -41,9 +41,12 @@ int ranks_per_core(const std::vector<Cores>& by_rank) {
 
 bool have_cores(Comm& comm, int threads) {
   std::vector<Cores> by_thread;
-  for (const std::string& text : comm.all_gather(available_cores().to_string()))
+  for (const std::string& text : comm.node().all_gather(available_cores().to_string()))
     by_thread.insert(by_thread.end(), static_cast<std::size_t>(threads), Cores(text));
-  return ranks_per_core(by_thread) == 1;
+  const bool crowded = ranks_per_core(by_thread) > 1;
+  if (&comm.node() == &comm) return !crowded;
+  const std::vector<std::string> all = comm.all_gather(crowded ? "crowded" : "");
+  return std::find(all.begin(), all.end(), "crowded") == all.end();
 }
 
 }  // namespace coconet::jit

@@ -10,6 +10,8 @@
 #include "coconet/error.h"
 #include "jit/comm/cuda_blocks.h"
 #include "jit/comm/cuda_multicast.h"
+#include "jit/comm/descriptors.h"
+#include "jit/comm/nodes.h"
 #include "jit/comm/peer_memory.h"
 #include "jit/cuda/device.h"
 #include "jit/cuda/driver.h"
@@ -81,9 +83,9 @@ void require_reachable(Comm& comm, const Device& device, const std::vector<std::
       check(driver().device_can_access_peer(&can, device.ordinal(), peer),
             "asking whether GPUs reach each other");
       if (can != 0) continue;
-      throw CommError("rank " + std::to_string(comm.rank()) + "'s GPU (" + device.name() +
-                      ") cannot reach the memory of rank " + std::to_string(rank) + "'s (" +
-                      Device::at(peer).name() +
+      throw CommError("rank " + std::to_string(comm.number_of(comm.rank())) + "'s GPU (" +
+                      device.name() + ") cannot reach the memory of rank " +
+                      std::to_string(comm.number_of(rank)) + "'s (" + Device::at(peer).name() +
                       "), which fused kernels need: 'nvidia-smi topo -p2p rw' shows the pairs; use "
                       "the schedule 'unfused', or GPUs that are connected");
     }
@@ -141,9 +143,7 @@ Shared share_between_processes(Comm& comm, const Device& device, std::size_t siz
   return {std::move(blocks), std::move(multicast), std::move(problem)};
 }
 
-}  // namespace
-
-std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes, bool multicast) {
+std::shared_ptr<PeerMemory> allocate_in_node(Comm& comm, std::size_t bytes, bool multicast) {
   agree_on_bytes(bytes, [&](std::string_view mine) { return comm.all_gather(mine); });
   const Device* device = nullptr;
   std::size_t granularity = 0;
@@ -171,6 +171,14 @@ std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes, b
   const auto share = comm.in_one_process() ? share_between_threads : share_between_processes;
   return std::make_shared<DevicePeerMemory>(
       *device, share(comm, *device, size, std::move(support.problem)), comm.rank(), bytes);
+}
+
+}  // namespace
+
+std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes, bool multicast) {
+  if (&comm.node() == &comm) return allocate_in_node(comm, bytes, multicast);
+  return allocate_in_nodes(comm, bytes,
+                           [&](Comm& node) { return allocate_in_node(node, bytes, multicast); });
 }
 
 void require_nvlink(Comm& comm, std::span<const int> group, std::string_view kernel) {

@@ -10,7 +10,7 @@
 
 namespace coconet::jit {
 
-/// Collective: `bytes` of zeroed memory on every rank's GPU, reachable by kernels of all of them. Threads of one
+/// Collective: `bytes` of zeroed memory on every rank's GPU, reachable by kernels of those on its node. Threads of one
 /// process use each other's addresses, processes map each other's memory. Throws CommError naming the pair of ranks whose
 /// GPUs cannot reach each other, BackendError when there is not enough memory. `multicast` asks for a multicast pointer,
 /// too; where there can be none, the memory says why.

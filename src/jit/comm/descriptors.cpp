@@ -117,7 +117,7 @@ std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine) {
       auto [rank, descriptor] = receive(socket_of_this_rank.get());
       const int from = (comm.rank() + comm.size() - distance) % comm.size();
       if (rank != from || descriptor.get() < 0) {
-        throw CommError("rank " + std::to_string(from) +
+        throw CommError("rank " + std::to_string(comm.number_of(from)) +
                         " did not hand over its memory; it is late, stuck or gone");
       }
       received[static_cast<std::size_t>(from)] = std::move(descriptor);

@@ -20,7 +20,7 @@ class Descriptor {
   int fd_;
 };
 
-/// Collective among processes of one machine: every rank's descriptor, by rank; the own one's place is empty. Throws
+/// Collective among the processes of a node, `comm`: every rank's descriptor, by rank; the own one's place is empty. Throws
 /// CommError naming a rank whose descriptor does not come within COCONET_TIMEOUT_S.
 [[nodiscard]] std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine);
 

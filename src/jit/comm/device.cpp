@@ -6,6 +6,7 @@
 namespace coconet::jit {
 
 const Device& Comm::device() {
+  if (&node() != this) return node().device();
   if (device_ != nullptr) return *device_;
   const int gpus = Device::count();
   if (in_one_process() && size() > 1) {

@@ -53,9 +53,9 @@ std::unique_ptr<Group> make_group(const std::shared_ptr<Roster>& roster,
 
 class LocalComm final : public BoardComm {
  public:
-  LocalComm(std::shared_ptr<Shared> shared, std::shared_ptr<PeerMemory> board, int ranks,
-            int ranks_per_core, Waiting waiting)
-      : BoardComm(std::move(board), ranks, ranks_per_core, std::move(waiting)),
+  LocalComm(std::shared_ptr<Shared> shared, std::shared_ptr<PeerMemory> board,
+            const std::vector<int>& ranks, std::shared_ptr<Roster> roster, int ranks_per_core)
+      : BoardComm(std::move(board), ranks, std::move(roster), ranks_per_core),
         shared_(std::move(shared)) {}
 
   [[nodiscard]] std::string_view kind() const override { return "local"; }
@@ -104,10 +104,17 @@ std::vector<std::shared_ptr<LocalComm>> make_comms(int ranks) {
   const Waiting waiting{config().timeout, crowd > 1, {}};
   const auto board = std::make_shared<const Mapping>(ranks, BoardComm::board_bytes, -1);
   const auto shared = std::make_shared<Shared>(ranks);
-  std::vector<std::shared_ptr<LocalComm>> comms;
+  std::vector<int> all;
+  std::vector<Seat*> seats;
   for (int rank = 0; rank < ranks; ++rank) {
+    all.push_back(rank);
+    seats.push_back(BoardComm::seat_at(board->base(rank)));
+  }
+  std::vector<std::shared_ptr<LocalComm>> comms;
+  for (const int rank : all) {
     comms.push_back(std::make_shared<LocalComm>(shared, std::make_shared<MappedMemory>(board, rank),
-                                                ranks, crowd, waiting));
+                                                all, std::make_shared<Roster>(rank, seats, waiting),
+                                                crowd));
   }
   return comms;
 }

@@ -45,9 +45,9 @@ std::string seconds(std::chrono::milliseconds time) {
 // An arrival is the count of meetings and, in the lowest bits, the call that the rank is in.
 constexpr int call_bits = 4;
 constexpr std::uint64_t call_mask = (1 << call_bits) - 1;
-constexpr std::array<std::string_view, 8> calls = {"another call", "barrier",    "all_gather",
+constexpr std::array<std::string_view, 9> calls = {"another call", "barrier",    "all_gather",
                                                    "broadcast",    "all_reduce", "reduce_scatter",
-                                                   "reduce",       "send"};
+                                                   "reduce",       "send",       "run"};
 constexpr std::uint64_t refusal = call_mask;
 static_assert(calls.size() < refusal);
 
@@ -76,8 +76,9 @@ std::string name_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
-Roster::Roster(int rank, std::vector<Seat*> seats, Waiting waiting)
-    : rank_(rank), seats_(std::move(seats)), waiting_(std::move(waiting)) {}
+Roster::Roster(int rank, std::vector<Seat*> seats, Waiting waiting,
+               std::function<void(const Seat&)> tell)
+    : rank_(rank), seats_(std::move(seats)), waiting_(std::move(waiting)), tell_(std::move(tell)) {}
 
 void Roster::fail(std::string_view reason) noexcept {
   Seat& seat = *seats_[rank_];
@@ -86,11 +87,14 @@ void Roster::fail(std::string_view reason) noexcept {
   std::memcpy(seat.reason, reason.data(), length);
   seat.reason[length] = 0;
   set_state(seat, failed);
+  if (tell_) tell_(seat);
 }
 
 void Roster::leave() noexcept {
   Seat& seat = *seats_[rank_];
-  if (state_of(seat) == present) set_state(seat, left);
+  if (state_of(seat) != present) return;
+  set_state(seat, left);
+  if (tell_) tell_(seat);
 }
 
 void Roster::require_present() const {
@@ -119,11 +123,13 @@ bool Roster::has_left(int rank) const {
 }
 
 Meeting::Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
-                 std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory)
+                 std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
+                 Courier courier)
     : roster_(std::move(roster)),
       ranks_(std::move(ranks)),
       arrivals_(std::move(arrivals)),
-      memory_(std::move(memory)) {
+      memory_(std::move(memory)),
+      courier_(std::move(courier)) {
   position_ =
       static_cast<int>(std::find(ranks_.begin(), ranks_.end(), roster_->rank()) - ranks_.begin());
 }
@@ -140,6 +146,7 @@ void Meeting::arrive(std::uint64_t call) {
   ++count_;
   std::atomic_ref<std::uint64_t>(*arrivals_[position_])
       .store(count_ << call_bits | call, std::memory_order_release);
+  if (courier_.tell) courier_.tell(count_ << call_bits | call);
 }
 
 void Meeting::meet(std::string_view call, std::chrono::milliseconds longer) {
@@ -149,6 +156,7 @@ void Meeting::meet(std::string_view call, std::chrono::milliseconds longer) {
   for (int position = 0; position < size(); ++position) {
     if (!arrived(position)) wait_for(position, call, longer);
   }
+  if (courier_.tell && !courier_.told()) wait_for_courier(call, longer);
   require_same_call(call, code);
 }
 
@@ -178,7 +186,8 @@ void Meeting::refuse() {
 
 void Meeting::wait_for(int position, std::string_view call, std::chrono::milliseconds longer) {
   const Waiting& waiting = roster_->waiting();
-  for (int spin = 0; spin < (waiting.crowded ? 0 : spins); ++spin) {
+  const bool gives_way = waiting.crowded || courier_.tell;  // messages come by `progress` only
+  for (int spin = 0; spin < (gives_way ? 0 : spins); ++spin) {
     pause_core();
     if (arrived(position)) return;
   }
@@ -204,6 +213,20 @@ void Meeting::wait_for(int position, std::string_view call, std::chrono::millise
     } else {
       std::this_thread::sleep_for(std::min<Clock::duration>(longest_sleep, waited / 16));
     }
+  }
+}
+
+void Meeting::wait_for_courier(std::string_view call, std::chrono::milliseconds longer) {
+  const Clock::time_point start = Clock::now();
+  while (!courier_.told()) {
+    roster_->require_nobody_failed();
+    if (Clock::now() - start > roster_->waiting().timeout + longer) {
+      std::vector<int> others = ranks_;
+      std::erase(others, roster_->rank());
+      give_up(call, others, "where this rank's message was not taken in time");
+    }
+    roster_->waiting().progress();
+    sched_yield();
   }
 }
 

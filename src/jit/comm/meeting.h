@@ -1,5 +1,5 @@
-// Ranks that wait for each other through memory that all of them see: with a deadline, and told at
-// once when one of them fails. Threads and processes alike.
+// Ranks that wait for each other through memory that all of them see, or through messages that keep such memory up to
+// date: with a deadline, and told at once when one of them fails. Threads and processes alike.
 #pragma once
 
 #include <chrono>
@@ -45,7 +45,10 @@ struct Waiting {
 /// Which ranks of a world are present, have failed, or have left.
 class Roster {
  public:
-  Roster(int rank, std::vector<Seat*> seats, Waiting waiting);
+  /// `tell` is called with this rank's seat when that changes, for ranks that do not see it; it may be empty and does not
+  /// throw.
+  Roster(int rank, std::vector<Seat*> seats, Waiting waiting,
+         std::function<void(const Seat&)> tell = {});
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
@@ -65,15 +68,26 @@ class Roster {
   int rank_;
   std::vector<Seat*> seats_;
   Waiting waiting_;
+  std::function<void(const Seat&)> tell_;
+};
+
+/// How ranks that do not see a meeting's memory hear of this rank's arrivals. What they tell in turn is there for the
+/// meeting to see after a call of `Waiting::progress`.
+struct Courier {
+  std::function<void(std::uint64_t arrival)>
+      tell;                    ///< does not wait; empty where all see the memory
+  std::function<bool()> told;  ///< whether all that was told is on its way without this rank
 };
 
 /// A barrier among some ranks of a world.
 class Meeting {
  public:
-  /// `arrivals[i]` tells of the arrivals of `ranks[i]` and of its last call: zero at first, in memory that all
-  /// of `ranks` see, and of one cache line or more each. `memory` is what they lie in, kept as long as this.
+  /// `arrivals[i]` tells of the arrivals of `ranks[i]` and of its last call: zero at first, and of one cache line or
+  /// more each; in memory that all of `ranks` see, but for those that `courier` is for. `memory` is what they lie in, kept
+  /// as long as this.
   Meeting(std::shared_ptr<Roster> roster, std::vector<int> ranks,
-          std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory);
+          std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
+          Courier courier = {});
 
   /// Waits until all have called it as often; what each wrote before is visible to all after.
   /// `call` names it in errors; the time is the roster's and `longer`. Throws CommError naming the
@@ -98,6 +112,8 @@ class Meeting {
   /// Throws unless all who have come to this meeting are in the same call as this rank.
   void require_same_call(std::string_view call, std::uint64_t code);
   void wait_for(int position, std::string_view call, std::chrono::milliseconds longer);
+  /// Waits until the courier needs this rank no more: the others wait for what it carries, while this one goes on.
+  void wait_for_courier(std::string_view call, std::chrono::milliseconds longer);
   [[nodiscard]] std::vector<int> missing() const;
   [[noreturn]] void give_up(std::string_view call, const std::vector<int>& awaited,
                             const std::string& why);
@@ -106,6 +122,7 @@ class Meeting {
   std::vector<int> ranks_;
   std::vector<std::uint64_t*> arrivals_;
   std::shared_ptr<const void> memory_;
+  Courier courier_;
   int position_ = 0;
   std::uint64_t count_ = 0;
 };

@@ -64,13 +64,15 @@ enum class SharedFile {
   shm     ///< a file in /dev/shm, unlinked as soon as every rank has mapped it
 };
 
-/// Memory of `bytes` on every one of `ranks` processes. Collective. Tries memfd, then shm, and
-/// throws the same CommError on every rank when neither works.
-[[nodiscard]] std::shared_ptr<PeerMemory> map_across_processes(int rank, int ranks,
+/// Memory of `bytes` on every one of some processes, which are called `numbers` in messages; this one is at position
+/// `rank` of them. Collective. Tries memfd, then shm, and throws the same CommError on every rank when neither works.
+[[nodiscard]] std::shared_ptr<PeerMemory> map_across_processes(int rank,
+                                                               const std::vector<int>& numbers,
                                                                std::size_t bytes,
                                                                const Exchange& exchange);
 /// The same with one kind of file only.
-[[nodiscard]] std::shared_ptr<PeerMemory> map_across_processes(int rank, int ranks,
+[[nodiscard]] std::shared_ptr<PeerMemory> map_across_processes(int rank,
+                                                               const std::vector<int>& numbers,
                                                                std::size_t bytes,
                                                                const Exchange& exchange,
                                                                SharedFile kind);

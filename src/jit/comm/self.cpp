@@ -7,6 +7,7 @@
 #include "jit/comm/combine.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/groups.h"
+#include "jit/comm/nodes.h"
 #include "jit/comm/peer_memory.h"
 
 namespace coconet::jit {
@@ -61,6 +62,8 @@ class SelfComm final : public Comm {
   [[nodiscard]] std::string broadcast(std::string_view mine, int) override {
     return std::string(mine);
   }
+  [[nodiscard]] bool any_failed(bool failed) override { return failed; }
+  [[nodiscard]] const Nodes& nodes() const override { return nodes_; }
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override {
     return std::make_shared<MappedMemory>(std::make_shared<const Mapping>(1, bytes, -1), 0);
   }
@@ -68,6 +71,9 @@ class SelfComm final : public Comm {
     (void)agree_on_groups(*this, ranks);
     return std::make_unique<SelfGroup>();
   }
+
+ private:
+  Nodes nodes_{1};
 };
 
 }  // namespace

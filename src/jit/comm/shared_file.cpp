@@ -100,22 +100,23 @@ Ticket ticket_of(const File& file, std::string path) {
   return {std::move(path), status.st_dev, status.st_ino};
 }
 
-File open_ticket(const Ticket& ticket) {
+/// `whose` is "rank 0's".
+File open_ticket(const Ticket& ticket, const std::string& whose) {
   File file(open(ticket.path.c_str(), O_RDWR | O_CLOEXEC));
-  if (file.fd() < 0) fail("cannot open rank 0's shared memory, " + ticket.path);
+  if (file.fd() < 0) fail("cannot open " + whose + " shared memory, " + ticket.path);
   const Ticket found = ticket_of(file, ticket.path);
   if (found.device != ticket.device || found.inode != ticket.inode) {
-    throw CommError(ticket.path +
-                    " is not rank 0's shared memory here; ranks in several containers need one PID "
-                    "namespace or one /dev/shm");
+    throw CommError(ticket.path + " is not " + whose +
+                    " shared memory here; ranks in several containers need one PID namespace or "
+                    "one /dev/shm, or a COCONET_HOST_ID for each container, which makes it a node");
   }
   return file;
 }
 
-/// The error of the lowest rank that has one, or "".
-std::string first_error(const std::vector<std::string>& errors) {
+/// The error of the first rank that has one, or "".
+std::string first_error(const std::vector<std::string>& errors, const std::vector<int>& numbers) {
   for (std::size_t rank = 0; rank < errors.size(); ++rank) {
-    if (!errors[rank].empty()) return "rank " + std::to_string(rank) + ": " + errors[rank];
+    if (!errors[rank].empty()) return "rank " + std::to_string(numbers[rank]) + ": " + errors[rank];
   }
   return {};
 }
@@ -147,7 +148,10 @@ struct Outcome {
   std::string error;
 };
 
-Outcome attempt(int rank, int ranks, std::size_t bytes, const Exchange& exchange, SharedFile kind) {
+Outcome attempt(int rank, const std::vector<int>& numbers, std::size_t bytes,
+                const Exchange& exchange, SharedFile kind) {
+  const int ranks = static_cast<int>(numbers.size());
+  const std::string first = "rank " + std::to_string(numbers.front());
   const std::string name = rank == 0 && kind == SharedFile::shm ? random_name() : std::string();
   const ShmName unlinked_at_end(name);
 
@@ -162,35 +166,36 @@ Outcome attempt(int rank, int ranks, std::size_t bytes, const Exchange& exchange
     }
   }
   const std::string from_root = exchange(error.empty() ? ticket.str() : "!" + error)[0];
-  if (from_root.starts_with("!")) return {nullptr, "rank 0: " + from_root.substr(1)};
+  if (from_root.starts_with("!")) return {nullptr, first + ": " + from_root.substr(1)};
 
   std::shared_ptr<const Mapping> mapping;
   try {
-    if (rank != 0) file = open_ticket(Ticket::parse(from_root));
+    if (rank != 0) file = open_ticket(Ticket::parse(from_root), first + "'s");
     mapping = std::make_shared<const Mapping>(ranks, bytes, file.fd());
   } catch (const Error& e) {
     error = e.what();
   }
   // Rank 0 keeps the file until here, when every rank has mapped it or never will.
-  std::string failed = first_error(exchange(error));
+  std::string failed = first_error(exchange(error), numbers);
   if (!failed.empty()) return {nullptr, std::move(failed)};
   return {std::make_shared<MappedMemory>(std::move(mapping), rank), {}};
 }
 
 }  // namespace
 
-std::shared_ptr<PeerMemory> map_across_processes(int rank, int ranks, std::size_t bytes,
-                                                 const Exchange& exchange, SharedFile kind) {
-  Outcome outcome = attempt(rank, ranks, bytes, exchange, kind);
+std::shared_ptr<PeerMemory> map_across_processes(int rank, const std::vector<int>& numbers,
+                                                 std::size_t bytes, const Exchange& exchange,
+                                                 SharedFile kind) {
+  Outcome outcome = attempt(rank, numbers, bytes, exchange, kind);
   if (!outcome.memory) throw CommError(outcome.error);
   return std::move(outcome.memory);
 }
 
-std::shared_ptr<PeerMemory> map_across_processes(int rank, int ranks, std::size_t bytes,
-                                                 const Exchange& exchange) {
-  Outcome unnamed = attempt(rank, ranks, bytes, exchange, SharedFile::memfd);
+std::shared_ptr<PeerMemory> map_across_processes(int rank, const std::vector<int>& numbers,
+                                                 std::size_t bytes, const Exchange& exchange) {
+  Outcome unnamed = attempt(rank, numbers, bytes, exchange, SharedFile::memfd);
   if (unnamed.memory) return std::move(unnamed.memory);
-  Outcome named = attempt(rank, ranks, bytes, exchange, SharedFile::shm);
+  Outcome named = attempt(rank, numbers, bytes, exchange, SharedFile::shm);
   if (named.memory) return std::move(named.memory);
   throw CommError("the ranks found no way to share " + std::to_string(bytes) +
                   " bytes each. By memfd: " + unnamed.error + ". By /dev/shm: " + named.error);

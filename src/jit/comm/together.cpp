@@ -30,7 +30,8 @@ void together(Comm& comm, const std::function<void()>& body) {
   if (mine) std::rethrow_exception(mine);
   for (std::size_t rank = 0; rank < statuses.size(); ++rank) {
     if (!statuses[rank].empty()) {
-      throw PeerFailure("rank " + std::to_string(rank) + ": " + statuses[rank].substr(1));
+      throw PeerFailure("rank " + std::to_string(comm.number_of(static_cast<int>(rank))) + ": " +
+                        statuses[rank].substr(1));
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "jit/comm/comm.h"
 #include "jit/comm/cuda_memory.h"
 #include "jit/comm/local.h"
+#include "jit/comm/nodes.h"
 
 namespace coconet {
 
@@ -26,7 +27,13 @@ void Buffer::require(DType asked) const {
 }
 
 void* Buffer::data_of(int rank) const {
-  if (memory_ && rank >= 0 && rank < memory_->ranks()) return memory_->base(rank);
+  if (memory_ && rank >= 0 && rank < memory_->ranks()) {
+    if (std::byte* const block = memory_->base(rank)) return block;
+    throw BackendError("the buffer of rank " + std::to_string(rank) + " was asked for on rank " +
+                       std::to_string(memory_->rank()) +
+                       ", which is on another node and shares no memory with it; exchange the "
+                       "elements by a collective");
+  }
   throw BackendError("a buffer of rank " + std::to_string(rank) + " was asked for; " +
                      (memory_
                           ? "the world has the ranks 0 to " + std::to_string(memory_->ranks() - 1)
@@ -56,6 +63,9 @@ int World::size() const {
 }
 std::string_view World::kind() const {
   return comm_->kind();
+}
+int World::nodes() const {
+  return comm_->nodes().count();
 }
 void World::barrier() const {
   comm_->barrier();

@@ -170,6 +170,11 @@ bool read_seconds(std::string_view text, std::chrono::milliseconds& into) {
   return true;
 }
 
+bool read_host_id(std::string_view text, Config& config) {
+  config.host_id = text;
+  return true;
+}
+
 bool read_timeout(std::string_view text, Config& config) {
   return read_seconds(text, config.timeout);
 }
@@ -184,7 +189,7 @@ struct Row {
 };
 
 // In the order of `Config`.
-constexpr std::array<Row, 21> rows{{
+constexpr std::array<Row, 22> rows{{
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
@@ -246,6 +251,9 @@ constexpr std::array<Row, 21> rows{{
      read_cache},
     {{"COCONET_DUMP_DIR", "a directory", "none", "where the source of every kernel is written"},
      read_dump_dir},
+    {{"COCONET_HOST_ID", "a text", "the host's name",
+      "which MPI ranks share memory: those of one machine that have the same"},
+     read_host_id},
     {{"COCONET_TIMEOUT_S", "a number of seconds above 0", "60",
       "the longest wait for another rank"},
      read_timeout},

@@ -1,0 +1,67 @@
+#!/bin/bash
+# Worlds of several nodes, which COCONET_HOST_ID makes of the processes of one machine: what worlds do, what goes wrong, and
+# steps that are fused inside the nodes. Usage: nodes.sh DIRECTORY_OF_THE_PROGRAMS
+set -euo pipefail
+bin=$1
+# shellcheck source=tests/mpi/launch/on_nodes.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/on_nodes.sh"
+# More ranks than cores, and the root user of a container, are fine for a test.
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"  # see comm.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "nodes.sh: $*" >&2
+  cat "$work/log" >&2
+  exit 1
+}
+
+for nodes in ab aab; do
+  echo "== every world's checks on $nodes"
+  on $nodes "$bin/comm_mpi_test" --use-colour no
+done
+for nodes in abb aabb abab; do
+  echo "== nodes $nodes"
+  NODES=$nodes on $nodes "$bin/nodes_mpi_test" --use-colour no
+done
+
+# fault NODES NAME: a case of what goes wrong.
+fault() {
+  echo "== $2 on $1"
+  on "$1" "$bin/comm_faults_mpi_test" "[$2]" --warn NoTests --use-colour no
+}
+for name in broken leaves application different; do fault ab $name; done
+for name in leaves-of-four different; do fault aabb $name; done
+export COCONET_TIMEOUT_S=1
+for name in late late-collective; do fault ab $name; done
+for name in late-of-four late-for-step; do fault aabb $name; done
+fault abab late-of-four
+unset COCONET_TIMEOUT_S
+
+for program in sgd momentum_sgd adam adamw; do
+  on aabb "$bin/coconet" run $program --nodes 2 --schedule hierarchical --set n=1001 --check >"$work/log" 2>&1 ||
+    fail "$program failed under its hierarchical schedule"
+  grep -q "4 ranks (mpi, 2 nodes)" "$work/log" || fail "the run does not say that there are two nodes"
+  grep -q "check passed" "$work/log" || fail "there was no check of $program"
+done
+on abb "$bin/coconet" run adam --schedule sliced --dtype f64 --set n=4099 --check >"$work/log" 2>&1 ||
+  fail "adam failed under sliced on nodes of one and two ranks"
+
+if on aabb "$bin/coconet" run adam --schedule fused --set n=10 >"$work/log" 2>&1; then
+  fail "a kernel reached into another node"
+fi
+grep -q "kernel 'adam_fused' exchanges data along the mesh axis 'world', whose ranks are on several nodes (ranks 0 and 1 on \
+a; ranks 2 and 3 on b), and only ranks that share memory exchange data inside a kernel; leave the collective to the library" \
+  "$work/log" || fail "the refusal of a kernel across nodes is unclear"
+
+# Nodes that share no directory: one compilation of each kernel for all, the other node gets the binaries.
+on aabb env COCONET_CACHE_DIR="$work/@" "$bin/coconet" run adam --nodes 2 --schedule hierarchical --check >"$work/log" 2>&1 ||
+  fail "kernels did not come to the other node"
+grep -q "2 compiled" "$work/log" || fail "two kernels are not compiled twice"
+[[ -n $(find "$work/a" -type f) && -z $(find "$work/b" -type f 2>/dev/null) ]] || fail "both nodes compiled"
+# Nodes whose binaries differ: each compiles its own.
+on aabb env COCONET_CACHE_DIR="$work/@" COCONET_CXXFLAGS=-DNODE_@ "$bin/coconet" run sgd --nodes 2 --schedule hierarchical \
+  --check >"$work/log" 2>&1 || fail "nodes with different compilers did not find their kernels"
+[[ -n $(find "$work/b" -type f) ]] || fail "a node took kernels that are not for it"
+echo "nodes.sh: all checks passed"
