@@ -42,7 +42,7 @@ std::vector<RankOutcome> exchange(int ranks, const std::string& kind, const Knob
 std::string waited(const std::string& rank, const std::string& peer, const std::string& what_for) {
   return "rank " + rank + " waited 1 s for rank " + peer +
          " in kernel 'exchanged' \\(step 1 of 1\\), " + what_for +
-         ", block 0: expected flag [0-9]+, found [0-9]+; that rank is late, stuck or gone "
+         ", block [01]: expected flag [0-9]+, found [0-9]+; that rank is late, stuck or gone "
          "\\(COCONET_TIMEOUT_S sets the limit\\)";
 }
 
