@@ -22,6 +22,9 @@ int Device::count() {
 int Device::current() {
   return -1;
 }
+bool Device::multicasts() const {
+  throw BackendError(without_cuda);
+}
 
 OnDevice::OnDevice(const Device&) noexcept {}
 OnDevice::~OnDevice() = default;
