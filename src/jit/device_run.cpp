@@ -176,7 +176,12 @@ void DeviceRun::run(const Numbers& numbers) {
       kernel->prepare(tensors_, numbers, gate_);
   }
   if (gang_->members.size() == 1) {
-    drive();
+    try {
+      drive();
+    } catch (const Error&) {
+      fork_->finish();  // nothing that the failed step left there may run beside the next one
+      throw;
+    }
     ++runs_;
     return;
   }

@@ -86,9 +86,8 @@ Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const
     return grid;
   }
   grid.ranks = backend.ranks_per_launch();
-  const bool is_paced = std::any_of(step.phases.begin(), step.phases.end(),
-                                    [](const auto& phase) { return jit::is_paced(phase); });
-  grid.resident = is_paced || (step.is_collective && (comm.size() > 1 || step.phases.size() > 1));
+  grid.resident =
+      is_paced(step) || (step.is_collective && (comm.size() > 1 || step.phases.size() > 1));
   int resident = 0;
   const auto examine = [&] {
     const int most = kernel.most_threads();
@@ -107,7 +106,8 @@ Grid choose_grid(Comm& comm, const Backend& backend, const Kernel& kernel, const
   const int most = grid.resident ? std::min(resident, max_blocks) : std::max(resident, 1);
   const std::int64_t useful =
       std::max<std::int64_t>(1, useful_blocks(text, plan, step, sizes, grid.threads));
-  const int beside = least_of(comm, blocks_beside(backend, plan, step));
+  const int beside =
+      is_paced(step) ? least_of(comm, blocks_beside(backend, plan, step)) : max_blocks;
   const int wanted = step.knobs.channels > 0
                          ? step.knobs.channels
                          : static_cast<int>(std::min<std::int64_t>({most, beside, useful}));

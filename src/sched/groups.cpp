@@ -80,13 +80,35 @@ class Grouping {
     for (Group& group : groups_) std::sort(group.values.begin(), group.values.end());
   }
 
+  /// The product of f32 to whose rows `id` alone adds a bias of one row; -1 when `id` is something else. Of 16-bit floats a
+  /// product is rounded before the bias is added, which libraries do not do in one step.
+  [[nodiscard]] ValueId biased_product(ValueId id) const {
+    const Node& sum = graph_.at(id);
+    if (sum.op != Op::add || sum.dtype != DType::f32 || arrives(graph_, id)) return -1;
+    for (const std::size_t side : {0, 1}) {
+      const ValueId product = sum.operands[side];
+      const Node& matmul = graph_.at(product);
+      const Node& bias = graph_.at(sum.operands[1 - side]);
+      if (matmul.op != Op::matmul || matmul.shape != sum.shape || matmul.layout != sum.layout ||
+          product == sum.operands[1 - side] ||
+          users_[static_cast<std::size_t>(product)].size() > 1 || is_output(graph_, product))
+        continue;
+      const bool is_row = !bias.weak && !bias.attributes.scattered && !bias.shape.empty() &&
+                          bias.shape.back() == sum.shape.back() &&
+                          std::all_of(bias.shape.begin(), bias.shape.end() - 1,
+                                      [](const Dim& dim) { return dim == Dim(1); });
+      if (is_row) return product;
+    }
+    return -1;
+  }
+
   /// Moves the sum of a product and a bias, where a kernel would do nothing else, into the step of the product.
   void join_biases() {
     for (ValueId id = 0; id < graph_.size(); ++id) {
-      if (graph_.at(id).op != Op::add || of(id) < 0) continue;
+      const ValueId product = of(id) < 0 ? -1 : biased_product(id);
+      if (product < 0) continue;
       Group& kernel = groups_[static_cast<std::size_t>(of(id))];
-      const ValueId product = biased_product(graph_, id);
-      if (product < 0 || kernel.fusion != nullptr || kernel.values.size() > 1) continue;
+      if (kernel.fusion != nullptr || kernel.values.size() > 1) continue;
       kernel.values.clear();
       join(id, of(product));
     }
@@ -245,25 +267,6 @@ class Grouping {
 };
 
 }  // namespace
-
-ValueId biased_product(const Graph& graph, ValueId id) {
-  const Node& sum = graph.at(id);
-  if (sum.op != Op::add || sum.dtype != DType::f32 || arrives(graph, id)) return -1;
-  for (const std::size_t side : {0, 1}) {
-    const ValueId product = sum.operands[side];
-    const Node& matmul = graph.at(product);
-    const Node& bias = graph.at(sum.operands[1 - side]);
-    if (matmul.op != Op::matmul || matmul.shape != sum.shape || matmul.layout != sum.layout ||
-        graph.users()[static_cast<std::size_t>(product)].size() > 1 || is_output(graph, product))
-      continue;
-    const bool is_row = !bias.weak && !bias.attributes.scattered && !bias.shape.empty() &&
-                        bias.shape.back() == sum.shape.back() &&
-                        std::all_of(bias.shape.begin(), bias.shape.end() - 1,
-                                    [](const Dim& dim) { return dim == Dim(1); });
-    if (is_row) return product;
-  }
-  return -1;
-}
 
 bool writes_through(const Graph& graph, ValueId id) {
   const Node& update = graph.at(id);

@@ -33,10 +33,6 @@ struct Groups {
 [[nodiscard]] std::map<ir::ValueId, std::set<ir::ValueId>> overwritten_reads(
     const ir::Graph& graph);
 
-/// The product of f32 to whose rows `id` alone adds a bias of one row; -1 when `id` is something else. Of 16-bit floats a
-/// product is rounded before the bias is added, which libraries do not do in one step.
-[[nodiscard]] ir::ValueId biased_product(const ir::Graph& graph, ir::ValueId id);
-
 /// The value that update `id` stores needs no copy of its own: it is produced by a collective that can write the
 /// state's memory, which is not its operand, and nothing else reads it.
 [[nodiscard]] bool writes_through(const ir::Graph& graph, ir::ValueId id);

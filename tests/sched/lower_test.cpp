@@ -351,6 +351,14 @@ TEST_CASE("a bias is added where the product is made, if a kernel would do nothi
   }
 }
 
+TEST_CASE("a product of one row is no bias of itself") {
+  Program p("twice", two_ranks());
+  const Value x = p.input("x", f32, {1, 3}, replicated);
+  const Value product = matmul(x, p.input("w", f32, {3, 5}, replicated)).named("product");
+  p.output("y", product + product);
+  CHECK_THAT(steps_of(p), Contains("  2. kernel ") && Contains("    reads    product\n"));
+}
+
 TEST_CASE("the plan says which operands of a matmul are transposed") {
   Program p("transposed", two_ranks());
   const Value x = p.input("x", f32, {3, 3}, replicated);
@@ -371,13 +379,22 @@ TEST_CASE("a matmul that writes the state that it reads goes through a buffer of
         "    writes   w\n");
 }
 
-TEST_CASE("a kernel with a multicast pointer works in place, and its plan says so") {
+namespace {
+
+/// An all_reduce in a kernel with these knobs.
+Program fused_total(const Knobs& knobs) {
   Program p("total", two_ranks());
   const Value g = p.input("g", f32, {p.dim("n", 8)}, local);
   p.output("y", all_reduce(g, sum).named("y"));
+  return after(p, Schedule().fuse("k", "all_reduce", {"y"}, knobs));
+}
+
+}  // namespace
+
+TEST_CASE("a kernel with a multicast pointer works in place, and its plan says so") {
   Knobs knobs;
   knobs.algorithm = "multimem";
-  const Program fused = after(p, Schedule().fuse("k", "all_reduce", {"y"}, knobs));
+  const Program fused = fused_total(knobs);
   const sched::Plan plan = sched::lower(*fused.graph());
   const auto& kernel = std::get<sched::KernelStep>(plan.steps.front());
   CHECK(kernel.in_place);
@@ -386,16 +403,13 @@ TEST_CASE("a kernel with a multicast pointer works in place, and its plan says s
              Contains("g  f32[n]  local       input, reached by other ranks through a multicast "
                       "pointer\n") &&
                  Contains("output, reached by other ranks through a multicast pointer\n"));
-  CHECK_THAT(plan_of(after(p, Schedule().fuse("k", "all_reduce", {"y"}))), !Contains("multicast"));
+  CHECK_THAT(plan_of(fused_total({})), !Contains("multicast"));
 }
 
 TEST_CASE("knobs of the environment meet the rules of those of a schedule") {
-  Program p("total", two_ranks());
-  const Value g = p.input("g", f32, {p.dim("n", 8)}, local);
-  p.output("y", all_reduce(g, sum).named("y"));
   Knobs ll;
   ll.protocol = "ll";
-  const Program fused = after(p, Schedule().fuse("k", "all_reduce", {"y"}, ll));
+  const Program fused = fused_total(ll);
   Knobs environment;
   environment.algorithm = "multimem";
   CHECK_THAT(refusal<ScheduleError>(

@@ -26,6 +26,11 @@ bool is_paced(const sched::KernelStep::Phase& phase) {
                      [](const auto& store) { return store.departing; });
 }
 
+bool is_paced(const sched::KernelStep& step) {
+  return std::any_of(step.phases.begin(), step.phases.end(),
+                     [](const auto& phase) { return is_paced(phase); });
+}
+
 std::string await_arriving(KernelWriter& writer, const sched::KernelStep::Phase& phase,
                            const std::string& begin, const std::string& end,
                            const std::string& indent) {

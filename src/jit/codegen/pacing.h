@@ -10,6 +10,8 @@ namespace coconet::jit {
 
 /// Whether anything that `phase` reads or writes is shared tile by tile with a step that runs at the same time.
 [[nodiscard]] bool is_paced(const sched::KernelStep::Phase& phase);
+/// The same of any phase of `step`.
+[[nodiscard]] bool is_paced(const sched::KernelStep& step);
 
 /// Defines `paced`, the prelude's Pace for the exchange of `phase`.
 [[nodiscard]] std::string write_pace(KernelWriter& writer, const sched::KernelStep::Phase& phase);

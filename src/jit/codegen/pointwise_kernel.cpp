@@ -46,8 +46,7 @@ std::vector<std::string> PointwiseKernel::headers() const {
   if (step_.in_place) return {"direct.h"};
   std::vector<std::string> headers{"mail.h"};
   if (!protocol_.header.empty()) headers.emplace_back(protocol_.header);
-  if (std::any_of(step_.phases.begin(), step_.phases.end(), is_paced))
-    headers.emplace_back("tiles.h");
+  if (is_paced(step_)) headers.emplace_back("tiles.h");
   headers.emplace_back(algorithm_.header);
   return headers;
 }
