@@ -74,27 +74,43 @@ std::size_t line_that_starts(std::string_view text, std::string_view start) {
   return at == std::string_view::npos ? at : at + 1;
 }
 
-// Addresses that kernels find in memory are device addresses, of which cuda/kernels.h knows the aliases.
-std::string with_aliases(std::string source) {
-  constexpr std::string_view declaration =
-      "extern \"C\" { __attribute__((visibility(\"default\"))) void* (*stub_alias)(const void*); "
-      "}\n";
-  constexpr std::string_view found = "  return list[buffer];\n";
-  constexpr std::string_view followed = "  return static_cast<T*>(stub_alias(list[buffer]));\n";
-  const std::size_t at = source.find(found);
-  if (at == std::string::npos) return source;
-  return std::string(declaration) + source.replace(at, found.size(), followed);
+constexpr std::string_view declarations =
+    "extern \"C\" {\n"
+    "__attribute__((visibility(\"default\"))) void* (*stub_alias)(const void*);\n"
+    "__attribute__((visibility(\"default\"))) void (*stub_give_way)();\n"
+    "}\n";
+
+// `source` with `to` for `from`, which it must have; empty otherwise.
+std::string with(std::string source, std::string_view from, std::string_view to) {
+  const std::size_t at = source.find(from);
+  return at == std::string::npos ? std::string() : source.replace(at, from.size(), to);
 }
 
-// The source with the host half of the prelude for CUDA's; empty when it has none.
+// Addresses that kernels find in memory are device addresses, of which cuda/kernels.h knows the aliases.
+std::string with_aliases(const std::string& source) {
+  const std::string other = with(source, "  return list[buffer];\n",
+                                 "  return static_cast<T*>(stub_alias(list[buffer]));\n");
+  return other.empty() ? source : other;  // only some have lists
+}
+
+// Blocks that wait take turns on a thread: cuda/turns.h.
+std::string with_turns(const std::string& source) {
+  constexpr std::string_view relax = "DEVICE void relax(u64 looks, u64 spin_limit) {\n";
+  return with(source, relax, std::string(relax) + "  return stub_give_way();\n");
+}
+
+// The source with the host half of the prelude for CUDA's; empty when it has none, or blocks would not take turns.
 std::string for_host(const std::string& source) {
   const std::size_t begin = line_that_starts(source, "// Device prelude, CUDA half");
   const std::size_t end =
       line_that_starts(source, "// Device prelude, the half that host and CUDA share");
   if (begin == std::string::npos || end == std::string::npos) return {};
   const fs::path device = COCONET_SOURCE_DIR "/src/jit/device";
-  return with_aliases(source.substr(0, begin) + read_file(device / "host.h") + "\n" +
-                      read_file(device / "host_lane.h") + "\n" + source.substr(end));
+  const std::string halves =
+      with_turns(read_file(device / "host.h") + "\n" + read_file(device / "host_lane.h") + "\n");
+  if (halves.empty()) return {};
+  return std::string(declarations) + source.substr(0, begin) + halves +
+         with_aliases(source.substr(end));
 }
 
 // The names in lines KERNEL_ENTRY(name).
@@ -138,7 +154,8 @@ bool run_compiler(const fs::path& directory) {
 nvrtcResult compile(_nvrtcProgram& program, const std::string& arch) {
   std::string text = for_host(program.source);
   if (text.empty()) {
-    program.log = "the stub of NVRTC finds no CUDA prelude in this source\n";
+    program.log =
+        "the stub of NVRTC finds no CUDA prelude in this source, or no relax in the host's\n";
     return NVRTC_ERROR_COMPILATION;
   }
   const std::vector<std::string> entries = entries_of(text);

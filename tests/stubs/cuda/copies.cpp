@@ -1,5 +1,7 @@
 // Copies between host and devices in any direction, and fills. Addresses are checked when the call is made and again
 // when the worker comes to it: memory that is gone by then is an error of the device.
+#include <sys/mman.h>
+
 #include <cstring>
 
 #include "memory.h"
@@ -33,6 +35,19 @@ void copy_rows(char* to, std::size_t to_pitch, const char* from, std::size_t fro
 // What a worker meets of memory that its call has seen is an access to nothing.
 CUresult as_fault(CUresult problem) {
   return problem == CUDA_SUCCESS ? problem : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+// Shared memory is zero where its pages are taken away, and costs nothing until it is written.
+void fill(char* at, unsigned char value, std::size_t bytes) {
+  constexpr std::size_t page = 4096;
+  char* const begin = at + (page - address_of(at) % page) % page;
+  const std::size_t whole = begin + page > at + bytes ? 0 : (at + bytes - begin) / page * page;
+  if (value == 0 && whole > 0 && madvise(begin, whole, MADV_REMOVE) == 0) {
+    std::memset(at, 0, static_cast<std::size_t>(begin - at));
+    std::memset(begin + whole, 0, static_cast<std::size_t>(at + bytes - begin) - whole);
+  } else {
+    std::memset(at, value, bytes);
+  }
 }
 
 Place place_of(const Side& side, int device, bool late) {
@@ -131,7 +146,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
                     Lock lock(mutex());
                     const Place place = resolve(to, bytes, device, Use::copy, true);
                     lock.unlock();
-                    if (place.problem == CUDA_SUCCESS) std::memset(place.at, value, bytes);
+                    if (place.problem == CUDA_SUCCESS) fill(place.at, value, bytes);
                     return as_fault(place.problem);
                   })
         .result;

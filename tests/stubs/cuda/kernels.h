@@ -34,6 +34,10 @@ inline constexpr const char* alias_name = "stub_alias";
 /// is freed, stays as it is, and ends whoever follows it.
 void* alias_of(const void* address);
 
+/// What it has kernels call where they wait, and the name of their pointer to it.
+using GiveWay = void (*)();
+inline constexpr const char* give_way_name = "stub_give_way";
+
 struct Kernel {
   std::shared_ptr<Image> image;
   std::string name;

@@ -1,5 +1,6 @@
 // Launching kernels. The ranks of a launch wait for each other, so each has a thread; a rank's blocks come one after
-// the other, but for those of a cooperative launch of up to 64 blocks, which may wait for each other. STUB_CUDA_OCCUPANCY: blocks that a multiprocessor holds, by default as many as 2048 threads are.
+// the other, but for those of a cooperative launch, which may wait for each other and take turns. STUB_CUDA_OCCUPANCY:
+// blocks that a multiprocessor holds, by default as many as 2048 threads are.
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "kernels.h"
 #include "memory.h"
 #include "streams.h"
+#include "turns.h"
 
 namespace stub {
 namespace {
@@ -67,20 +69,15 @@ CUresult run_kernel(const Launch& launch) {
   if (const CUresult result = translate(words, launch.device); result != CUDA_SUCCESS)
     return result;
   const auto run_rank = [&](unsigned rank) {
+    running_device = launch.device;
     const char* const own = reinterpret_cast<const char*>(words.data()) +
                             std::size_t{rank} * launch.kernel->argument_bytes;
-    const auto run_block = [&](unsigned block) {
-      running_device = launch.device;
-      launch.kernel->entry(own, block, launch.blocks);
-    };
-    constexpr unsigned most_at_once = 64;
-    const bool at_once = launch.cooperative && launch.blocks <= most_at_once;
-    std::vector<std::thread> blocks;
-    for (unsigned block = 1; block < launch.blocks; ++block) {
-      if (at_once) blocks.emplace_back(run_block, block);
+    const auto run_block = [&](unsigned block) { launch.kernel->entry(own, block, launch.blocks); };
+    if (launch.cooperative) {
+      run_in_turns(launch.blocks, run_block);
+    } else {
+      for (unsigned block = 0; block < launch.blocks; ++block) run_block(block);
     }
-    for (unsigned block = 0; block < (at_once ? 1 : launch.blocks); ++block) run_block(block);
-    for (std::thread& block : blocks) block.join();
   };
   std::vector<std::thread> others;
   for (unsigned rank = 1; rank < launch.ranks; ++rank) others.emplace_back(run_rank, rank);

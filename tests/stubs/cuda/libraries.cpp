@@ -11,6 +11,7 @@
 
 #include "functions.h"
 #include "kernels.h"
+#include "turns.h"
 
 #ifndef EM_CUDA
 #define EM_CUDA 190
@@ -67,6 +68,7 @@ CUresult load_code(Image& image, const char* data, std::size_t bytes) {
   image.code = dlopen(path.data(), RTLD_NOW | RTLD_LOCAL);
   if (image.code == nullptr) return CUDA_ERROR_INVALID_IMAGE;
   if (void* const alias = dlsym(image.code, alias_name)) *static_cast<Alias*>(alias) = alias_of;
+  if (void* const way = dlsym(image.code, give_way_name)) *static_cast<GiveWay*>(way) = give_way;
   return CUDA_SUCCESS;
 }
 

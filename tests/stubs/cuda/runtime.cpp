@@ -52,7 +52,7 @@ std::mutex& mutex() {
   return immortal<std::mutex>();
 }
 
-std::condition_variable& changed() {
+std::condition_variable& released() {
   return immortal<std::condition_variable>();
 }
 
@@ -120,7 +120,7 @@ void stub_cuda_fail(const char* function, int skip, int result) {
 void stub_cuda_hold(int on) {
   const Lock lock(mutex());
   held() = on != 0;
-  changed().notify_all();
+  released().notify_all();
 }
 
 void stub_cuda_heal() {
@@ -128,5 +128,5 @@ void stub_cuda_heal() {
   records().failures.clear();
   for (int device = 0; device < device_count(); ++device) lose(device, CUDA_SUCCESS);
   held() = false;
-  changed().notify_all();
+  released().notify_all();
 }

@@ -20,9 +20,9 @@ T& immortal() {
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// One lock for all state; operations of streams run without it. `changed` is for all that anyone waits for.
+/// One lock for all state; operations of streams run without it. Workers wait for `released` while they are `held`.
 std::mutex& mutex();
-std::condition_variable& changed();
+std::condition_variable& released();
 
 /// An environment variable's number, read anew at each call.
 long long setting(const char* name, long long fallback);

@@ -18,13 +18,6 @@ std::map<int, std::shared_ptr<Stream>>& legacy_streams() {
   return immortal<std::map<int, std::shared_ptr<Stream>>>();
 }
 
-bool are_done(const Operation& operation) {
-  for (const auto& completion : operation.after) {
-    if (!completion->done) return false;
-  }
-  return true;
-}
-
 CUresult run_unlocked(Lock& lock, Operation& operation) {
   lock.unlock();
   if (const long long delay = setting("STUB_CUDA_DELAY_US", 0); delay > 0)
@@ -37,12 +30,11 @@ CUresult run_unlocked(Lock& lock, Operation& operation) {
 void work(const std::shared_ptr<Stream>& stream) {
   Lock lock(mutex());
   while (true) {
-    changed().wait(lock, [&] {
-      if (stream->queue.empty()) return stream->closing;
-      return !held() && are_done(stream->queue.front());
-    });
+    stream->changed.wait(lock, [&] { return stream->closing || !stream->queue.empty(); });
     if (stream->queue.empty()) return;
     Operation operation = std::move(stream->queue.front());
+    for (const auto& completion : operation.after) wait_for(lock, completion);
+    released().wait(lock, [] { return !held(); });
     if (lost(stream->device) == CUDA_SUCCESS) {
       CUresult result = ordered_failure("operation");
       if (result == CUDA_SUCCESS) result = run_unlocked(lock, operation);
@@ -51,7 +43,7 @@ void work(const std::shared_ptr<Stream>& stream) {
     operation.completion->done = true;
     operation.completion->when = std::chrono::steady_clock::now();
     stream->queue.pop_front();
-    changed().notify_all();
+    operation.completion->reached.notify_all();
   }
 }
 
@@ -117,7 +109,7 @@ std::shared_ptr<Completion> enqueue(Stream& stream, std::function<CUresult()> ru
   operation.completion = std::make_shared<Completion>();
   stream.last = operation.completion;
   stream.queue.push_back(std::move(operation));
-  changed().notify_all();
+  stream.changed.notify_one();
   return stream.last;
 }
 
@@ -127,8 +119,8 @@ Submitted submit(Stream& stream, const char* what, std::function<CUresult()> run
   return {capture(stream, Node{.what = what, .run = std::move(run), .launch = nullptr}), nullptr};
 }
 
-void wait_for(Lock& lock, const std::shared_ptr<Completion>& completion) {
-  if (completion != nullptr) changed().wait(lock, [&] { return completion->done; });
+void wait_for(Lock& lock, std::shared_ptr<Completion> completion) {
+  if (completion != nullptr) completion->reached.wait(lock, [&] { return completion->done; });
 }
 
 void wait_for_device(Lock& lock, int device) {
@@ -168,7 +160,7 @@ CUresult cuStreamDestroy(CUstream handle) {
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     streams().remove(handle);
     stream->closing = true;
-    changed().notify_all();
+    stream->changed.notify_one();
     note("cuStreamDestroy", details("stream=", number_of(handle)));
     return CUDA_SUCCESS;
   });

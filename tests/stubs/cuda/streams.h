@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@ struct Capture;
 /// The end of an operation, for whoever waits for it.
 struct Completion {
   bool done = false;
+  std::condition_variable reached;
   std::chrono::steady_clock::time_point when;
 };
 
@@ -31,6 +33,7 @@ struct Stream {
   bool legacy = false;    ///< NULL
   bool blocking = false;  ///< ordered with the legacy stream
   bool closing = false;
+  std::condition_variable changed;   ///< the queue, or that it closes, for the worker
   std::deque<Operation> queue;       ///< with the one that runs
   std::shared_ptr<Completion> last;  ///< of what was put in last; null before
   std::shared_ptr<Capture> capture;  ///< null when operations run
@@ -61,7 +64,8 @@ struct Submitted {
 };
 Submitted submit(Stream& stream, const char* what, std::function<CUresult()> run);
 
-void wait_for(Lock& lock, const std::shared_ptr<Completion>& completion);
+/// The completion is its own: that of a stream's last operation is soon another.
+void wait_for(Lock& lock, std::shared_ptr<Completion> completion);
 void wait_for_device(Lock& lock, int device);
 
 /// Invalidates the stream's capture if it has one, and says so.
