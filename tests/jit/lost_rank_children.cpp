@@ -2,6 +2,8 @@
 // longer than the others wait for it.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <thread>
+#include <vector>
 
 #include "coconet/coconet.h"
 #include "jit/rank_outcomes.h"
@@ -38,6 +40,21 @@ std::vector<RankOutcome> exchange(int ranks, const std::string& kind, const Knob
   });
 }
 
+/// The outcomes of `run` with each of `all`, several at a time, as all that they do is wait.
+template <class Run>
+std::vector<std::vector<RankOutcome>> side_by_side(const std::vector<Knobs>& all, const Run& run) {
+  constexpr std::size_t at_a_time = 4;
+  std::vector<std::vector<RankOutcome>> outcomes(all.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t first = 0; first < at_a_time; ++first) {
+    threads.emplace_back([&, first] {
+      for (std::size_t i = first; i < all.size(); i += at_a_time) outcomes[i] = run(all[i]);
+    });
+  }
+  threads.clear();
+  return outcomes;
+}
+
 /// The sentence of a rank that waited, with what `for` is as a regular expression.
 std::string waited(const std::string& rank, const std::string& peer, const std::string& what_for) {
   return "rank " + rank + " waited 1 s for rank " + peer +
@@ -49,22 +66,28 @@ std::string waited(const std::string& rank, const std::string& peer, const std::
 }  // namespace
 
 TEST_CASE("a rank that does not fill mailboxes", "[.child][no-message]") {
+  std::vector<Knobs> all;
   for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
     for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
       const Knobs knobs = knobs_of(algorithm.name, protocol.name);
-      if (sched::works_in_place(knobs)) continue;
-      INFO(algorithm.name << ", " << protocol.name);
-      const auto outcomes =
-          exchange(3, "all_reduce", knobs, [](const Value& x) { return all_reduce(x, sum); });
-      for (const std::size_t rank : {0U, 2U}) {
-        CHECK(outcomes[rank].kind == "CommError");
-        CHECK_THAT(outcomes[rank].what,
-                   Matches(waited(std::to_string(rank), "[0-2]", "for a chunk from it")));
-      }
-      CHECK(std::any_of(outcomes.begin(), outcomes.end(), [](const RankOutcome& outcome) {
-        return outcome.what.find(" for rank 1 in kernel") != std::string::npos;
-      }));
+      if (!sched::works_in_place(knobs)) all.push_back(knobs);
     }
+  }
+  REQUIRE(all.size() > 3);
+  const auto outcomes_of_all = side_by_side(all, [](const Knobs& knobs) {
+    return exchange(3, "all_reduce", knobs, [](const Value& x) { return all_reduce(x, sum); });
+  });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO(all[i].algorithm << ", " << all[i].protocol);
+    const std::vector<RankOutcome>& outcomes = outcomes_of_all[i];
+    for (const std::size_t rank : {0U, 2U}) {
+      CHECK(outcomes[rank].kind == "CommError");
+      CHECK_THAT(outcomes[rank].what,
+                 Matches(waited(std::to_string(rank), "[0-2]", "for a chunk from it")));
+    }
+    CHECK(std::any_of(outcomes.begin(), outcomes.end(), [](const RankOutcome& outcome) {
+      return outcome.what.find(" for rank 1 in kernel") != std::string::npos;
+    }));
   }
 }
 
@@ -77,10 +100,15 @@ TEST_CASE("a rank that does not fill the lines that teams of threads wait for",
 }
 
 TEST_CASE("a rank that does not empty mailboxes", "[.child][no-room]") {
-  for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
-    INFO(protocol.name);
-    const auto outcomes = exchange(2, "broadcast", knobs_of("ring", protocol.name),
-                                   [](const Value& x) { return broadcast(x, 0); });
+  std::vector<Knobs> all;
+  for (const sched::KnobChoice& protocol : sched::protocol_choices())
+    all.push_back(knobs_of("ring", protocol.name));
+  const auto outcomes_of_all = side_by_side(all, [](const Knobs& knobs) {
+    return exchange(2, "broadcast", knobs, [](const Value& x) { return broadcast(x, 0); });
+  });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO(all[i].protocol);
+    const std::vector<RankOutcome>& outcomes = outcomes_of_all[i];
     CHECK(outcomes[0].kind == "CommError");
     CHECK_THAT(outcomes[0].what, Matches(waited("0", "1", "for room in its mailbox")));
     // It finds what fitted, and misses the rest.

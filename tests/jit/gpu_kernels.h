@@ -1,0 +1,42 @@
+// Many kernels through NVRTC: what tests of the sources for GPUs share.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace coconet::test {
+
+inline constexpr const char* gpu_architectures[] = {"sm_80", "sm_90", "sm_100", "sm_120"};
+
+/// A kernel's text without prelude and comments, and where it comes from.
+struct GpuKernel {
+  std::string text;
+  std::string from;
+};
+
+/// One of those kernels that have the same key.
+using GpuKernels = std::map<std::string, GpuKernel>;
+
+/// The kernel in a source after the prelude, without comments; empty when there is none.
+[[nodiscard]] std::string kernel_in(const std::string& source);
+
+/// What the compiler makes of a kernel but for names: words that the prelude does not have are numbered as they come.
+[[nodiscard]] std::string without_names(const std::string& text);
+/// The same without numbers: of ranks, in constants, and of what is numbered.
+[[nodiscard]] std::string without_numbers(const std::string& text);
+
+/// Every kernel of the shipped programs on 8 ranks, by `without_names`.
+[[nodiscard]] GpuKernels shipped_kernels();
+
+/// Ends the test as skipped without NVRTC.
+void require_nvrtc();
+
+/// Compiles each of `kernels` for `architectures`, or for one of them in turn. What is wrong: that a kernel does not
+/// compile, is not in the binary or spills registers.
+[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architectures,
+                                                 int threads);
+
+}  // namespace coconet::test
