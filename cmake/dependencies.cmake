@@ -9,6 +9,7 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 # OpenBLAS is loaded at run time, by programs with matmuls: the build needs its headers only.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(COCONET_OPENBLAS REQUIRED openblas)
+pkg_check_modules(COCONET_XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 if(COCONET_TESTS)
   find_package(Catch2 2.13 REQUIRED)
   find_package(rapidcheck REQUIRED)

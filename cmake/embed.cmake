@@ -2,7 +2,7 @@
 #
 # Included, it defines coconet_embed(OUTPUT file.cpp TEMPLATE file.cpp.in FILES file...). Run as a script
 # (cmake -DOUTPUT=... -DTEMPLATE=... -DFILES=a|b|... -P embed.cmake) it writes OUTPUT: the template with
-# @EMBEDDED@ replaced by one row {"name", "text"}, for every file, sorted by name.
+# @EMBEDDED@ replaced by one row {"name", "text"} for every file, sorted by name, and @DIGESTS@ by rows {"name", "SHA-256"}.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(COCONET_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
@@ -57,11 +57,14 @@ endfunction()
 string(REPLACE "|" ";" files "${FILES}")
 list(SORT files COMPARE FILE_BASENAME)
 set(EMBEDDED "")
+set(DIGESTS "")
 foreach(file IN LISTS files)
   file(READ ${file} text)
   literals(text_literals "${text}")
   cmake_path(GET file FILENAME name)
   string(APPEND EMBEDDED "{\"${name}\",\n${text_literals}},\n")
+  file(SHA256 ${file} digest)
+  string(APPEND DIGESTS "{\"${name}\", \"${digest}\"},\n")
 endforeach()
 file(READ ${TEMPLATE} content)
 string(CONFIGURE "${content}" content @ONLY)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -32,8 +33,15 @@ struct Config {
   std::vector<std::filesystem::path> cuda_path;
   std::filesystem::path cache_dir;  ///< COCONET_CACHE_DIR; default as docs/configuration.md says
   std::string cache = "rw";         ///< COCONET_CACHE: rw, ro or off
-  std::filesystem::path
-      dump_dir;  ///< COCONET_DUMP_DIR: writes every kernel's source here; empty: no
+  /// COCONET_CACHE_PATH: directories that are only read, after `cache_dir`, such as a site's kernels
+  std::vector<std::filesystem::path> cache_path;
+  std::uint64_t cache_max_size = std::uint64_t{1}
+                                 << 30;   ///< COCONET_CACHE_MAX_SIZE: bytes; 0: no limit
+  std::uint64_t cache_max_files = 20000;  ///< COCONET_CACHE_MAX_FILES: entries; 0: no limit
+  int jit_jobs =
+      0;  ///< COCONET_JIT_JOBS: compilers at once for each rank; 0: cores over the ranks of a node
+  /// COCONET_DUMP_DIR: every kernel's source, binary and what its compiler said are written here; empty: no
+  std::filesystem::path dump_dir;
   /// COCONET_HOST_ID: MPI ranks of one machine that have different ones count as on different nodes; empty: its name
   std::string host_id;
   std::chrono::milliseconds timeout{

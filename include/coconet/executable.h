@@ -39,12 +39,16 @@ struct KernelReport {
       0;  ///< time that a plain copy of as many bytes takes here, over `ms`; 1 is ideal
 };
 
-/// Where this communicator's kernels came from since the process started.
+/// Where this process's kernels came from since it started.
 struct CacheCounters {
   std::uint64_t hit_memory = 0;  ///< found loaded in this process
-  std::uint64_t hit_disk = 0;    ///< read from the cache directory
+  std::uint64_t hit_disk = 0;    ///< read from a cache directory
   std::uint64_t hit_peer = 0;    ///< received from the rank that found or compiled it
   std::uint64_t miss = 0;        ///< compiled
+  double compile_ms = 0;         ///< time of the compilers, milliseconds in all
+  std::uint64_t corrupt =
+      0;  ///< entries of a cache directory that were damaged, and compiled again
+  std::uint64_t publish_lost = 0;  ///< compiled kernels that somebody else had stored first
 };
 
 struct Report {

@@ -1,9 +1,13 @@
 // `coconet compile`: fills the cache with a program's kernels, also for machines that are not this one.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <deque>
+#include <exception>
 #include <memory>
-#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/commands.h"
@@ -12,6 +16,7 @@
 #include "coconet/error.h"
 #include "coconet/program.h"
 #include "jit/binary_request.h"
+#include "jit/cache/process_cache.h"
 #include "jit/codegen/codegen.h"
 #include "jit/compile/host_compiler.h"
 #include "jit/compile/nvrtc.h"
@@ -29,11 +34,38 @@ std::unique_ptr<jit::Compiler> compiler_for(const std::string& arch) {
   return std::make_unique<jit::NvrtcCompiler>(arch, config().line_info);
 }
 
-void print_resources(const jit::CompileResult& result) {
-  for (const jit::KernelResources& kernel : result.kernels) {
+void print_resources(const std::string& log) {
+  for (const jit::KernelResources& kernel : jit::nvrtc::resources(log)) {
     std::printf("  %d registers, %d bytes spilled, %d bytes of shared memory", kernel.registers,
                 kernel.spill_store_bytes + kernel.spill_load_bytes, kernel.shared_bytes);
   }
+}
+
+/// One kernel, and what came of it.
+struct Row {
+  Row(const jit::Compiler& compiler, const jit::KernelText& text) : request(compiler, text) {}
+  jit::BinaryRequest request;
+  jit::BinaryRequest::Obtained obtained;
+  std::exception_ptr failure;
+};
+
+/// As many at once as COCONET_JIT_JOBS allows.
+void obtain_all(std::deque<Row>& rows) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < rows.size(); i = next++) {
+      try {
+        rows[i].obtained = rows[i].request.obtain();
+        rows[i].request.dump(rows[i].obtained.binary);
+      } catch (...) {
+        rows[i].failure = std::current_exception();
+      }
+    }
+  };
+  const auto jobs = static_cast<std::size_t>(jit::process_cache().slots().in_process());
+  std::vector<std::jthread> helpers;
+  while (helpers.size() + 1 < std::min(jobs, rows.size())) helpers.emplace_back(work);
+  work();
 }
 
 }  // namespace
@@ -57,27 +89,31 @@ int compile(const CompileOptions& options) {
   int present = 0;
   for (const std::string& arch : archs) {
     const auto compiler = compiler_for(arch);
-    for (const jit::KernelText& text : kernels) {
-      const jit::BinaryRequest request(*compiler, text);
-      std::printf("%-24s %-8s ", text.name.c_str(), arch.c_str());
-      if (request.find_on_disk()) {
-        std::printf("in the cache\n");
-        ++present;
-        continue;
+    std::deque<Row> rows;
+    for (const jit::KernelText& text : kernels) rows.emplace_back(*compiler, text);
+    obtain_all(rows);
+    for (const Row& row : rows) {
+      std::printf("%-24s %-8s ", row.request.text().name.c_str(), arch.c_str());
+      if (row.failure) {
+        std::printf("failed\n");
+        std::fflush(stdout);
+        std::rethrow_exception(row.failure);
       }
-      const auto start = std::chrono::steady_clock::now();
-      const jit::CompileResult result = request.compile();
-      const std::chrono::duration<double, std::milli> took =
-          std::chrono::steady_clock::now() - start;
-      request.publish(result.binary);
-      if (!request.find_on_disk()) {
+      if (row.obtained.compiled) {
+        const std::chrono::duration<double, std::milli> took = row.obtained.compile_time;
+        std::printf("compiled in %.0f ms, %zu bytes", took.count(),
+                    row.obtained.binary.payload.size());
+        ++compiled;
+      } else {
+        std::printf("in the cache");
+        ++present;
+      }
+      if (arch != "host") print_resources(row.obtained.binary.log);
+      std::printf("\n");
+      if (!row.request.is_stored()) {
         throw CompileError("the cache in '" + config().cache_dir.string() +
                            "' does not keep what is written to it; is the disk full?");
       }
-      std::printf("compiled in %.0f ms, %zu bytes", took.count(), result.binary.size());
-      print_resources(result);
-      std::printf("\n");
-      ++compiled;
     }
   }
   std::printf("%s: %d compiled, %d in the cache already\n", config().cache_dir.c_str(), compiled,

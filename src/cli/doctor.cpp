@@ -114,9 +114,10 @@ void examine_host_compiler(const Config& config, Findings& findings) {
       return;
     }
     findings.here("host compiler", compiler.path() + ", " + version_of(compiler, config));
-    findings.here("host kernels",
-                  "compiled for " + jit::HostCompiler::resolved_isa() + ", run by " +
-                      std::to_string(std::thread::hardware_concurrency()) + " cores");
+    const std::string isa = jit::HostCompiler::resolved_isa();
+    findings.here("host kernels", "compiled for " + isa.substr(0, isa.find('\n')) + ", run by " +
+                                      std::to_string(std::thread::hardware_concurrency()) +
+                                      " cores");
   } catch (const Error& error) {
     findings.broken("host compiler", error.what(), cure);
   }

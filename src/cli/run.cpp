@@ -98,7 +98,10 @@ nlohmann::json as_json(const RunOptions& options, const Found& found, const Worl
                           {{"hit_memory", cache.hit_memory},
                            {"hit_disk", cache.hit_disk},
                            {"hit_peer", cache.hit_peer},
-                           {"miss", cache.miss}}},
+                           {"miss", cache.miss},
+                           {"compile_ms", cache.compile_ms},
+                           {"corrupt", cache.corrupt},
+                           {"publish_lost", cache.publish_lost}}},
                          {"kernels", kernels}};
   if (outcome.check) {
     json["max_rel_error"] = outcome.check->max_rel_error;

@@ -4,7 +4,7 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/lists.h"
-#include "jit/cache/cache.h"
+#include "jit/cache/digest.h"
 #include "jit/comm/cores.h"
 #include "jit/comm/nodes.h"
 #include "jit/config/log.h"
@@ -156,6 +156,10 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
   jit::Comm& comm = *world.comm();
   const bool on_host = backend.device() == nullptr;
   if (on_host) decide_overlap();
+  // All at once, so that several compilers can run.
+  std::vector<jit::KernelText> texts = jit::generate(plan);
+  const auto kernels = jit::obtain_kernels(comm, backend, texts);
+  std::size_t next = 0;
   for (const sched::PlanStep& planned : plan.steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
       steps.push_back({library->name,
@@ -175,15 +179,15 @@ Executable::State::State(World world_, const jit::Backend& backend_, Program pro
     }
     const auto& kernel = std::get<sched::KernelStep>(planned);
     if (kernel.multicast) tensors.require_multicast(kernel.name);
-    jit::KernelText text = jit::generate(plan, kernel);
-    auto loaded = jit::obtain_kernel(comm, backend, text);
+    jit::KernelText& text = texts[next];
+    const auto& loaded = kernels[next++];
     const jit::Grid grid = jit::choose_grid(comm, backend, *loaded, text, plan, kernel, sizes);
     jit::KernelMemory memory(comm, backend, plan, kernel, grid, sizes);
     steps.push_back(
         {kernel.name,
          kernel.kind,
-         jit::KernelLaunch(plan, kernel, std::move(text), std::move(loaded), grid, sizes,
-                           comm.rank(), steps.size(), std::move(memory), gate, tables, tiles),
+         jit::KernelLaunch(plan, kernel, std::move(text), loaded, grid, sizes, comm.rank(),
+                           steps.size(), std::move(memory), gate, tables, tiles),
          {}});
   }
   if (!on_host) {

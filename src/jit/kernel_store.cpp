@@ -1,178 +1,256 @@
-// Finding, compiling and sharing kernels.
+// Each binary once for all ranks: keys are gathered, leaders find or compile, bytes are sent to those that lack them.
 #include "jit/kernel_store.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <map>
-#include <mutex>
-#include <optional>
+#include <cstring>
+#include <string>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/binary_request.h"
-#include "jit/config/log.h"
+#include "jit/cache/process_cache.h"
+#include "jit/comm/cores.h"
+#include "jit/election.h"
+#include "jit/process_kernels.h"
 
 namespace coconet::jit {
 
 namespace {
 
-struct Counters {
-  std::atomic<std::uint64_t> hit_memory{0}, hit_disk{0}, hit_peer{0}, miss{0};
-};
-Counters counters;
-
-/// The kernels of this process, by backend and digest, with their bytes for ranks that lack them.
-struct Stored {
-  std::string binary;
-  std::shared_ptr<const Kernel> kernel;
-};
-using Place = std::pair<const Backend*, std::string>;
-
-/// Never destroyed: a driver may be gone before this process's static objects.
-struct Store {
-  std::mutex mutex;
-  std::map<Place, Stored> kernels;
-};
-Store& store() {
-  static Store* const only = new Store;  // NOLINT: see above
-  return *only;
-}
-
-std::shared_ptr<const Kernel> find_stored(const Backend& backend, const std::string& digest,
-                                          std::string* binary = nullptr) {
-  const std::lock_guard lock(store().mutex);
-  const auto found = store().kernels.find({&backend, digest});
-  if (found == store().kernels.end()) return nullptr;
-  if (binary != nullptr) *binary = found->second.binary;
-  return found->second.kernel;
-}
-
-std::shared_ptr<const Kernel> keep(const Backend& backend, const std::string& digest,
-                                   const std::string& binary, const std::string& entry) {
-  std::shared_ptr<const Kernel> kernel = backend.load(binary, entry);
-  const std::lock_guard lock(store().mutex);
-  return store()
-      .kernels.try_emplace({&backend, digest}, Stored{binary, std::move(kernel)})
-      .first->second.kernel;
-}
-
-/// Rank 0's part: the binary of `text` and its digest.
-struct Found {
-  std::string digest;
-  std::string binary;
+/// What a rank tells the others before anything is compiled.
+struct Offer {
+  std::string directory;  ///< names the cache directory that it writes; empty: none
+  std::vector<Need> needs;
 };
 
-Found find_or_compile(const Backend& backend, const KernelText& text) {
-  const BinaryRequest request(backend.compiler(), text);
-  Found found{request.digest(), {}};
-  if (find_stored(backend, found.digest, &found.binary) != nullptr) {
-    ++counters.hit_memory;
-    log_debug("kernel '" + text.name + "' found in memory: " + found.digest);
-    return found;
+constexpr std::size_t directory_bytes = 32;
+constexpr std::size_t need_bytes = sizeof(Digest) + 1;
+
+std::string encode(const Offer& offer) {
+  std::string bytes = offer.directory;
+  bytes.resize(directory_bytes);
+  for (const Need& need : offer.needs) {
+    bytes += bytes_of(need.digest);
+    bytes += static_cast<char>(need.reach);
   }
-  if (std::optional<std::string> binary = request.find_on_disk()) {
-    try {
-      (void)keep(backend, found.digest, *binary, text.entry);
-      found.binary = std::move(*binary);
-      ++counters.hit_disk;
-      log_info("kernel '" + text.name + "' found in the cache on disk: " + found.digest);
-      return found;
-    } catch (const BackendError& error) {
-      log_warn("the cache entry of kernel '" + text.name +
-               "' does not load and is compiled again: " + error.what());
+  return bytes;
+}
+
+Offer decode_offer(std::string_view bytes) {
+  Offer offer;
+  offer.directory = bytes.substr(0, directory_bytes);
+  offer.directory.resize(std::strlen(offer.directory.c_str()));
+  bytes.remove_prefix(directory_bytes);
+  for (; bytes.size() >= need_bytes; bytes.remove_prefix(need_bytes)) {
+    Need& need = offer.needs.emplace_back();
+    std::memcpy(need.digest.data(), bytes.data(), sizeof(Digest));
+    need.reach = static_cast<Reach>(bytes[sizeof(Digest)]);
+  }
+  return offer;
+}
+
+/// What a leader sends: its tasks' binaries, in order.
+void append(std::string& bytes, std::string_view part) {
+  const std::uint64_t size = part.size();
+  bytes.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  bytes += part;
+}
+
+std::string take(std::string_view& bytes) {
+  std::uint64_t size = 0;
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  std::string part(bytes.substr(sizeof(size), size));
+  bytes.remove_prefix(sizeof(size) + size);
+  return part;
+}
+
+/// One collective search for the kernels of some texts.
+class Search {
+ public:
+  Search(Comm& comm, const Backend& backend, std::span<const KernelText> texts)
+      : comm_(comm), backend_(backend) {
+    together(comm_, [&] {
+      requests_.reserve(texts.size());
+      for (const KernelText& text : texts) requests_.emplace_back(backend_.compiler(), text);
+    });
+  }
+
+  std::vector<std::shared_ptr<const Kernel>> run() {
+    gather_needs();
+    lead();
+    receive(exchange_missing());
+    std::vector<std::shared_ptr<const Kernel>> kernels;
+    for (const BinaryRequest& request : requests_)
+      kernels.push_back(find_loaded(backend_, request.key().digest())->kernel);
+    return kernels;
+  }
+
+ private:
+  void gather_needs() {
+    Offer mine;
+    bool is_complete = true;
+    for (const BinaryRequest& request : requests_) {
+      const bool has = find_loaded(backend_, request.key().digest()) != nullptr;
+      is_complete = is_complete && has;
+      mine.needs.push_back({request.key().digest(), has                   ? Reach::in_memory
+                                                    : request.is_stored() ? Reach::on_disk
+                                                                          : Reach::absent});
+    }
+    if (!is_complete) mine.directory = process_cache().id();
+    std::vector<std::vector<Need>> needs;
+    for (const std::string& bytes : comm_.all_gather(encode(mine))) {
+      offers_.push_back(decode_offer(bytes));
+      needs.push_back(offers_.back().needs);
+    }
+    tasks_ = elect(needs);
+    for (const Task& task : tasks_) {
+      if (task.leader == comm_.rank()) led_.push_back(request_of(task.digest));
     }
   }
-  const auto start = std::chrono::steady_clock::now();
-  CompileResult compiled = request.compile();
-  ++counters.miss;
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  log_info("kernel '" + text.name + "' compiled in " + std::to_string(std::lround(took.count())) +
-           " ms: " + compiled.command);
-  (void)keep(backend, found.digest, compiled.binary, text.entry);
-  request.publish(compiled.binary);
-  found.binary = std::move(compiled.binary);
-  return found;
-}
 
-/// Collective: whether one binary is right for all nodes, which may have other processors, GPUs or compilers.
-bool nodes_agree(Comm& comm, const Backend& backend, const KernelText& text) {
-  if (&comm.node() == &comm) return true;
-  std::string digest;
-  together(comm, [&] {
-    if (comm.node().rank() == 0) digest = BinaryRequest(backend.compiler(), text).digest();
-  });
-  const std::vector<std::string> digests = comm.all_gather(digest);
-  return std::ranges::all_of(
-      digests, [&](const std::string& other) { return other.empty() || other == digests.front(); });
-}
-
-/// Collective: the first rank of each node finds or compiles the kernel for its node.
-std::shared_ptr<const Kernel> obtain_in_nodes(Comm& comm, const Backend& backend,
-                                              const KernelText& text) {
-  std::shared_ptr<const Kernel> kernel;
-  const auto wait_for_other_nodes = [&] { comm.barrier(config().compile_timeout); };
-  together(comm, [&] {
-    try {
-      kernel = obtain_kernel(comm.node(), backend, text);
-    } catch (const CompileError&) {
-      wait_for_other_nodes();
-      throw;
+  /// Finds or compiles what this rank leads.
+  void lead() {
+    if (std::ranges::any_of(tasks_, [](const Task& task) { return task.reach == Reach::absent; }))
+      share_cores();
+    const std::vector<std::string> failures = find_or_compile(backend_, led_);
+    // The others wait for compilers. A leader may wait for other jobs as long as a compilation may take.
+    comm_.barrier(2 * rounds() * config().compile_timeout);
+    std::string failure;
+    for (const std::string& text : failures) {
+      if (failure.empty()) failure = text;
     }
-    wait_for_other_nodes();
-  });
-  return kernel;
-}
+    for (const std::string& text : comm_.all_gather(failure)) {
+      if (!text.empty()) throw CompileError(text);
+    }
+  }
+
+  /// Collective: as many compilers at once as the cores of the node are enough for.
+  void share_cores() {
+    Comm& node = comm_.node();
+    Cores all;
+    for (const std::string& text : node.all_gather(available_cores().to_string()))
+      all |= Cores(text);
+    const int processes = comm_.in_one_process() ? 1 : node.size();
+    const int jobs = config().jit_jobs > 0 ? config().jit_jobs
+                                           : std::max(1, static_cast<int>(all.count()) / processes);
+    process_cache().slots().set(jobs, jobs * processes);
+  }
+
+  /// How often the busiest leader compiles after each other.
+  [[nodiscard]] int rounds() const {
+    std::vector<int> tasks(offers_.size());
+    for (const Task& task : tasks_) ++tasks[static_cast<std::size_t>(task.leader)];
+    const int most = tasks.empty() ? 0 : *std::ranges::max_element(tasks);
+    return std::max(
+        1, config().jit_jobs > 0 ? (most + config().jit_jobs - 1) / config().jit_jobs : most);
+  }
+
+  /// Collective: for every task an empty binary, or one that some rank lacks.
+  std::vector<CachedBinary> exchange_missing() {
+    std::string lacks;
+    for (const BinaryRequest& request : requests_) {
+      const bool has = find_loaded(backend_, request.key().digest()) != nullptr;
+      if (!has) lacks += bytes_of(request.key().digest());
+    }
+    std::string all;
+    for (const std::string& text : comm_.all_gather(lacks)) all += text;
+    std::vector<CachedBinary> binaries(tasks_.size());
+    if (all.empty()) return binaries;
+    const auto is_lacked = [&](const Digest& digest) {
+      for (std::size_t at = 0; at < all.size(); at += sizeof(Digest)) {
+        if (all.compare(at, sizeof(Digest), bytes_of(digest)) == 0) return true;
+      }
+      return false;
+    };
+    std::string mine;
+    for (const Task& task : tasks_) {
+      if (task.leader != comm_.rank() || !is_lacked(task.digest)) continue;
+      const auto stored = find_loaded(backend_, task.digest);
+      append(mine, stored->binary.payload);
+      append(mine, stored->binary.log);
+    }
+    const std::vector<std::string> sent = comm_.all_gather(mine);
+    std::vector<std::string_view> left(sent.begin(), sent.end());
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (!is_lacked(tasks_[i].digest)) continue;
+      std::string_view& from = left[static_cast<std::size_t>(tasks_[i].leader)];
+      binaries[i].payload = take(from);
+      binaries[i].log = take(from);
+    }
+    return binaries;
+  }
+
+  /// Collective: loads what was sent and this rank needs; keeps it on disk where nobody else does.
+  void receive(const std::vector<CachedBinary>& binaries) {
+    together(comm_, [&] {
+      for (std::size_t i = 0; i < requests_.size(); ++i) {
+        const BinaryRequest& request = requests_[i];
+        const std::size_t task = task_of(request.key().digest());
+        if (tasks_[task].leader == comm_.rank()) continue;
+        if (find_loaded(backend_, request.key().digest()) != nullptr) {
+          count_kernel(Origin::memory);
+          continue;
+        }
+        (void)load_and_keep(backend_, request.key().digest(), binaries[task], request.text().entry);
+        count_kernel(Origin::peer);
+        if (stores(tasks_[task])) request.publish(binaries[task]);
+      }
+    });
+  }
+
+  /// Whether this rank is the one that stores what it got from `task` in its directory: the first of those that share
+  /// the directory, if none of them has it.
+  [[nodiscard]] bool stores(const Task& task) const {
+    const std::string& directory = offers_[static_cast<std::size_t>(comm_.rank())].directory;
+    if (directory.empty() || directory == offers_[static_cast<std::size_t>(task.leader)].directory)
+      return false;
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      const Offer& offer = offers_[static_cast<std::size_t>(rank)];
+      if (offer.directory != directory) continue;
+      for (const Need& need : offer.needs) {
+        if (need.digest != task.digest) continue;
+        if (need.reach == Reach::on_disk) return false;
+        if (rank != comm_.rank() && need.reach == Reach::absent) return false;
+        if (rank == comm_.rank()) return true;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::size_t task_of(const Digest& digest) const {
+    return static_cast<std::size_t>(std::ranges::find(tasks_, digest, &Task::digest) -
+                                    tasks_.begin());
+  }
+  [[nodiscard]] const BinaryRequest* request_of(const Digest& digest) const {
+    return &*std::ranges::find_if(
+        requests_, [&](const BinaryRequest& request) { return request.key().digest() == digest; });
+  }
+
+  Comm& comm_;
+  const Backend& backend_;
+  std::vector<BinaryRequest> requests_;
+  std::vector<Offer> offers_;  ///< by rank
+  std::vector<Task> tasks_;
+  std::vector<const BinaryRequest*> led_;
+};
 
 }  // namespace
 
+std::vector<std::shared_ptr<const Kernel>> obtain_kernels(Comm& comm, const Backend& backend,
+                                                          std::span<const KernelText> texts) {
+  if (texts.empty()) return {};
+  return Search(comm, backend, texts).run();
+}
+
 std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Backend& backend,
                                             const KernelText& text) {
-  if (!nodes_agree(comm, backend, text)) return obtain_in_nodes(comm, backend, text);
-  Found found;
-  std::string failure;
-  if (comm.rank() == 0) {
-    try {
-      found = find_or_compile(backend, text);
-    } catch (const Error& error) {
-      failure = error.what();
-    }
-  }
-  comm.barrier(config().compile_timeout);  // the others wait for rank 0's compiler
-  failure = comm.broadcast(failure, 0);
-  if (!failure.empty()) throw CompileError(failure);
-  if (comm.size() == 1) return find_stored(backend, found.digest);
-
-  const std::string digest = comm.broadcast(found.digest, 0);
-  std::shared_ptr<const Kernel> kernel = find_stored(backend, digest);
-  bool all_have = true;
-  for (const std::string& has : comm.all_gather(kernel != nullptr ? "1" : "0"))
-    all_have = all_have && has == "1";
-  if (!all_have) {
-    const std::string binary = comm.broadcast(found.binary, 0);
-    const bool received = kernel == nullptr;
-    together(comm, [&] {
-      if (received) kernel = keep(backend, digest, binary, text.entry);
-    });
-    if (received) {
-      ++counters.hit_peer;
-      return kernel;
-    }
-  }
-  if (comm.rank() != 0) ++counters.hit_memory;
-  return kernel;
+  return obtain_kernels(comm, backend, {&text, 1}).front();
 }
 
 void keep_kernel(const Backend& backend, const KernelText& text,
                  std::shared_ptr<const Kernel> kernel) {
   const BinaryRequest request(backend.compiler(), text);
-  const std::lock_guard lock(store().mutex);
-  store().kernels.try_emplace({&backend, request.digest()}, Stored{{}, std::move(kernel)});
-}
-
-CacheCounters cache_counters() {
-  return {counters.hit_memory, counters.hit_disk, counters.hit_peer, counters.miss};
+  keep_loaded(backend, request.key().digest(), {{}, std::move(kernel)});
 }
 
 }  // namespace coconet::jit

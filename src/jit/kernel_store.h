@@ -1,7 +1,10 @@
-// Where loaded kernels come from: this process's memory, the disk cache, another rank, or the compiler.
+// Where loaded kernels come from: this process's memory, the cache on disk, another rank, or the compiler.
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "coconet/executable.h"
 #include "jit/backend/backend.h"
@@ -10,10 +13,13 @@
 
 namespace coconet::jit {
 
-/// Collective: the kernel of `text`, loaded on every rank. Rank 0 finds or compiles it, once for all ranks; where nodes need
-/// different binaries, the first rank of each node does, once for that node. Throws
-/// CompileError on every rank when it does not compile: with the command, the compiler's words, the op behind the
-/// first line that is wrong, and the path of the dumped source.
+/// Collective: the kernels of `texts`, loaded on every rank. Each binary is found or compiled by one rank and sent to
+/// those that lack it; compilations are spread over the ranks. Ranks whose processors, GPUs or compilers differ need
+/// different binaries. Throws CompileError on every rank when one does not compile: with the command, the compiler's words,
+/// the op behind the first line that is wrong, and the path of the dumped source.
+[[nodiscard]] std::vector<std::shared_ptr<const Kernel>> obtain_kernels(
+    Comm& comm, const Backend& backend, std::span<const KernelText> texts);
+/// The same for one.
 [[nodiscard]] std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Backend& backend,
                                                           const KernelText& text);
 
@@ -24,5 +30,7 @@ void keep_kernel(const Backend& backend, const KernelText& text,
 
 /// Where this process's kernels came from so far.
 [[nodiscard]] CacheCounters cache_counters();
+/// A line for people.
+[[nodiscard]] std::string describe(const CacheCounters& cache);
 
 }  // namespace coconet::jit

@@ -65,11 +65,7 @@ std::string Report::str() const {
     text += format("tables of scattered tensors: %llu bytes\n",
                    static_cast<unsigned long long>(table_bytes));
   }
-  text += format("kernel cache: %llu in memory, %llu on disk, %llu from a peer, %llu compiled\n",
-                 static_cast<unsigned long long>(cache.hit_memory),
-                 static_cast<unsigned long long>(cache.hit_disk),
-                 static_cast<unsigned long long>(cache.hit_peer),
-                 static_cast<unsigned long long>(cache.miss));
+  text += jit::describe(cache) + "\n";
   return text;
 }
 

@@ -41,7 +41,9 @@ Program accumulate(int ranks) {
 
 CacheCounters difference(const CacheCounters& after, const CacheCounters& before) {
   return {after.hit_memory - before.hit_memory, after.hit_disk - before.hit_disk,
-          after.hit_peer - before.hit_peer, after.miss - before.miss};
+          after.hit_peer - before.hit_peer, after.miss - before.miss,
+          after.compile_ms - before.compile_ms, after.corrupt - before.corrupt,
+          after.publish_lost - before.publish_lost};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Temporary file, write, sync, rename; and directories of mode 0700.
+// Temporary file, write, sync, rename.
 #include "jit/cache/atomic_file.h"
 
 #include <fcntl.h>
@@ -7,28 +7,14 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <random>
-#include <system_error>
 #include <utility>
 
 namespace coconet::jit {
 namespace {
 
-[[noreturn]] void fail(const char* what, const std::filesystem::path& path) {
-  const int error = errno;  // before anything that may change it
-  throw std::system_error(error, std::generic_category(),
-                          std::string(what) + " '" + path.string() + "'");
-}
-
-// Some calls are interrupted by signals that the application handles; they are simply made again.
-template <class Call>
-auto uninterrupted(Call call) {
-  auto result = call();
-  while (result == -1 && errno == EINTR) result = call();
-  return result;
-}
-
-std::filesystem::path temporary_name(const std::filesystem::path& target) {
+std::string temporary_name() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   std::string name = host.data();
@@ -36,61 +22,55 @@ std::filesystem::path temporary_name(const std::filesystem::path& target) {
     if (c == '/') c = '_';
   }
   std::random_device random;
-  name = ".tmp-" + name.substr(0, 64) + "-" + std::to_string(getpid()) + "-" +
+  return std::string(temporary_prefix) + name.substr(0, 64) + "-" + std::to_string(getpid()) + "-" +
          std::to_string(random());
-  return target.parent_path() / name;
+}
+
+// Not every file system can rename without replacing; where it cannot, two writers may both believe that they were first.
+bool rename_unless_there(int folder, const std::string& from, const std::string& to) {
+  if (renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno == EEXIST) return false;
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+    throw_errno("cannot rename to", to);
+  struct stat status {};
+  if (fstatat(folder, to.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return false;
+  if (renameat(folder, from.c_str(), folder, to.c_str()) == -1) throw_errno("cannot rename to", to);
+  return true;
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
+AtomicFile::AtomicFile(int folder, std::string name) : folder_(folder), name_(std::move(name)) {
   // O_EXCL: a name that exists belongs to somebody else, so another one is drawn.
   for (int attempt = 0; attempt < 16; ++attempt) {
-    std::filesystem::path candidate = temporary_name(target_);
-    descriptor_ = uninterrupted(
-        [&] { return open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); });
-    if (descriptor_ != -1) {
+    std::string candidate = temporary_name();
+    file_ = open_at(folder_, candidate, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (file_.is_open()) {
       temporary_ = std::move(candidate);
       return;
     }
     if (errno != EEXIST) break;
   }
-  fail("cannot create a file beside", target_);
+  throw_errno("cannot create a file beside", name_);
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ != -1) close(descriptor_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  if (!temporary_.empty()) unlinkat(folder_, temporary_.c_str(), 0);
 }
 
 void AtomicFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written =
-        uninterrupted([&] { return ::write(descriptor_, bytes.data(), bytes.size()); });
-    if (written == 0) errno = EIO;  // no progress and no reason: not worth trying for ever
-    if (written <= 0) fail("cannot write", temporary_);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
+  write_bytes(file_.number(), bytes);
+}
+
+bool AtomicFile::commit() {
+  while (fsync(file_.number()) == -1) {
+    if (errno != EINTR) throw_errno("cannot sync", name_);
   }
-}
-
-void AtomicFile::commit() {
-  if (uninterrupted([&] { return fsync(descriptor_); }) == -1) fail("cannot sync", temporary_);
   // Network file systems report late write errors at close. After EINTR the descriptor is gone on Linux.
-  const int descriptor = std::exchange(descriptor_, -1);
-  if (close(descriptor) == -1 && errno != EINTR) fail("cannot close", temporary_);
-  if (rename(temporary_.c_str(), target_.c_str()) == -1) fail("cannot rename to", target_);
+  if (close(file_.release()) == -1 && errno != EINTR) throw_errno("cannot close", name_);
+  if (!rename_unless_there(folder_, temporary_, name_)) return false;
   temporary_.clear();
-}
-
-void create_private_directories(const std::filesystem::path& directory) {
-  if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
-  const std::filesystem::path parent = directory.parent_path();
-  // From the leaf up, so that an ancestor that exists is never asked about: it may be read-only or hidden.
-  if (errno != ENOENT || parent.empty() || parent == directory)
-    fail("cannot create the directory", directory);
-  create_private_directories(parent);
-  if (mkdir(directory.c_str(), 0700) == -1 && errno != EEXIST)
-    fail("cannot create the directory", directory);
+  return true;
 }
 
 }  // namespace coconet::jit

@@ -1,35 +1,40 @@
 // A file that appears under its name whole or not at all.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "jit/cache/file.h"
+
 namespace coconet::jit {
 
-/// Collects bytes in a temporary file beside `target` and renames it there at `commit`. Without a commit nothing
-/// happens to `target` and the temporary file is removed: the destructor never commits. Every member throws
+/// What the names of files that are being written begin with.
+inline constexpr std::string_view temporary_prefix = ".tmp-";
+
+/// Collects bytes in a temporary file beside its target and renames it there at `commit`. Without a commit nothing
+/// happens to the target and the temporary file is removed: the destructor never commits. Every member throws
 /// std::system_error when the file system refuses.
 class AtomicFile {
  public:
-  /// The directory of `target` must exist. The temporary file's name holds host, process and a random number, so
-  /// that writers on a shared file system never meet.
-  explicit AtomicFile(std::filesystem::path target);
+  /// For the file `name` in the open folder `folder`, which must outlive it. The temporary file's name holds host,
+  /// process and a random number, so that writers on a shared file system never meet.
+  AtomicFile(int folder, std::string name);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::string_view bytes);
-  /// Syncs the content, then renames: a reader of `target` finds the old file or all of the new one.
-  void commit();
+  /// Without a call the file's time is now.
+  void set_time(FileTime time) { jit::set_time(file_.number(), time); }
+  /// Syncs the content, then renames: a reader of the target finds nothing or all of it. False when the target is there
+  /// already, which stays as it is.
+  [[nodiscard]] bool commit();
 
  private:
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;  ///< empty once committed
-  int descriptor_ = -1;
+  int folder_;
+  std::string name_;
+  std::string temporary_;  ///< empty once it is gone
+  OpenFile file_;
 };
-
-/// Creates `directory` and what is missing above it, open to the owner only. Throws std::system_error.
-void create_private_directories(const std::filesystem::path& directory);
 
 }  // namespace coconet::jit

@@ -5,6 +5,24 @@
 #include "jit/device/embedded.h"
 
 namespace coconet::jit {
+namespace {
+
+std::vector<std::string_view> prelude_files(std::string_view target,
+                                            std::span<const std::string> headers) {
+  std::vector<std::string_view> names{"types.h"};
+  if (target == "cuda") {
+    names.insert(names.end(), {"cuda.h", "threads.h"});
+  } else if (target == "host_threads") {
+    names.insert(names.end(), {"host.h", "host_threads.h", "threads.h"});
+  } else {
+    names.insert(names.end(), {"host.h", "host_lane.h"});
+  }
+  names.push_back("common.h");
+  names.insert(names.end(), headers.begin(), headers.end());
+  return names;
+}
+
+}  // namespace
 
 KernelText generate(const sched::Plan& plan, const sched::KernelStep& step) {
   return step.is_reduction() ? write_reduction(plan, step) : write_pointwise(plan, step);
@@ -20,18 +38,16 @@ std::vector<KernelText> generate(const sched::Plan& plan) {
 }
 
 std::string prelude(std::string_view target, std::span<const std::string> headers) {
-  std::vector<std::string_view> names{"types.h"};
-  if (target == "cuda") {
-    names.insert(names.end(), {"cuda.h", "threads.h"});
-  } else if (target == "host_threads") {
-    names.insert(names.end(), {"host.h", "host_threads.h", "threads.h"});
-  } else {
-    names.insert(names.end(), {"host.h", "host_lane.h"});
-  }
-  names.push_back("common.h");
-  names.insert(names.end(), headers.begin(), headers.end());
   std::string text;
-  for (const std::string_view name : names) text += std::string(device::file(name)) + "\n";
+  for (const std::string_view name : prelude_files(target, headers))
+    text += std::string(device::file(name)) + "\n";
+  return text;
+}
+
+std::string prelude_digests(std::string_view target, std::span<const std::string> headers) {
+  std::string text;
+  for (const std::string_view name : prelude_files(target, headers))
+    text += std::string(name) + " " + std::string(device::digest(name)) + "\n";
   return text;
 }
 

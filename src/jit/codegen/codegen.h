@@ -75,6 +75,10 @@ struct KernelText {
 [[nodiscard]] std::string prelude(std::string_view target,
                                   std::span<const std::string> headers = {});
 
+/// What that prelude is made of: a line for each header, its name and the SHA-256 of its text.
+[[nodiscard]] std::string prelude_digests(std::string_view target,
+                                          std::span<const std::string> headers);
+
 /// The prelude followed by the kernel: what a compiler is given.
 [[nodiscard]] std::string complete_source(const KernelText& kernel, std::string_view target);
 

@@ -1,11 +1,11 @@
-// Compilers: how a kernel's text becomes a binary. One class for each kind.
+// Compilers: how a kernel's text becomes a binary, and what that binary depends on. One class for each kind.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "jit/cache/cache.h"
+#include "jit/cache/key.h"
 
 namespace coconet::jit {
 
@@ -28,6 +28,13 @@ struct CompileResult {
   std::vector<KernelResources> kernels;  ///< GPUs only
 };
 
+/// A kernel as its key sees it.
+struct KernelSource {
+  std::string_view prelude;  ///< what the prelude is made of, name and digest of every header
+  std::string_view text;     ///< the kernel's own, without the prelude
+  std::string_view entry;    ///< the entry point's symbol
+};
+
 class Compiler {
  public:
   virtual ~Compiler() = default;
@@ -35,10 +42,21 @@ class Compiler {
   [[nodiscard]] virtual std::string_view target() const = 0;
   /// What it compiles for: "host", or a GPU's architecture, "sm_90".
   [[nodiscard]] virtual std::string_view arch() const = 0;
-  /// Everything that the binary of `source` depends on.
-  [[nodiscard]] virtual CacheKey key(std::string_view source, std::string_view entry) const = 0;
   /// `source` with its prelude.
   [[nodiscard]] virtual CompileResult compile(std::string_view source) const = 0;
+
+  /// Everything that the binary of `source` depends on.
+  [[nodiscard]] CacheKey key(const KernelSource& source) const;
+
+ protected:
+  /// What the binaries of one compiler have in common.
+  struct Facts {
+    std::string identity;              ///< version and build
+    std::string arch;                  ///< instructions of the real machine, "native" resolved
+    std::string abi;                   ///< what a binary expects where it is loaded
+    std::vector<std::string> options;  ///< in order
+  };
+  [[nodiscard]] virtual const Facts& facts() const = 0;
 };
 
 }  // namespace coconet::jit

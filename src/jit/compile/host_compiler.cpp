@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +18,7 @@
 #include <sstream>
 
 #include "coconet/error.h"
+#include "jit/compile/identity.h"
 #include "jit/compile/process.h"
 #include "jit/config/build_info.h"
 
@@ -86,36 +89,53 @@ bool stands_for_another(const fs::path& program) {
   return file.read(start.data(), start.size()) && start[0] == '#' && start[1] == '!';
 }
 
-std::string first_line_of_version(const std::string& asked, const std::string& path,
-                                  std::chrono::milliseconds timeout) {
+// What the compiler prints when it is run with `option`, to the end of the first line.
+std::string answer(const std::string& path, const std::string& option,
+                   std::chrono::milliseconds timeout, Outcome& outcome) {
   const TemporaryDirectory directory;
   const fs::path log = directory.path() / "log";
-  const Outcome outcome = run_program({path, "--version"}, log, directory.path(), timeout);
-  if (!outcome.ok) {
-    throw CompileError("COCONET_CXX is '" + asked +
-                       "'; it does not answer to --version, as a C++ compiler such as " +
-                       "g++ or clang++ does. " + outcome.failure);
-  }
-  const std::string printed = read_file(log);
+  outcome = run_program({path, option}, log, directory.path(), timeout);
+  const std::string printed = outcome.ok ? read_file(log) : std::string();
   return printed.substr(0, printed.find('\n'));
 }
 
-// Identity without starting a process: `clang++ --version` takes 20 ms and `g++ --version` 1 ms, and a process that
-// finds all its kernels in the cache has less than 20 ms to reach its first step. The driver behind all symbolic
-// links, with its size and modification time, changes with every upgrade of a compiler package; only where that
-// file is not the compiler does it have to speak for itself.
+// Version and target do not tell two builds of a version apart; the driver and, where that is another program, the
+// compiler proper do.
 std::string identify(const std::string& asked, const std::string& path,
                      std::chrono::milliseconds timeout) {
   std::error_code error;
   const fs::path driver = fs::canonical(path, error);
-  struct stat status {};
-  if (error || stat(driver.c_str(), &status) != 0) no_compiler(asked);
-  std::string identity = driver.string() + " size " + std::to_string(status.st_size) +
-                         " modified " + std::to_string(status.st_mtim.tv_sec) + " s " +
-                         std::to_string(status.st_mtim.tv_nsec) + " ns";
-  if (stands_for_another(driver))
-    identity += " version " + first_line_of_version(asked, path, timeout);
-  return identity;
+  if (error) no_compiler(asked);
+  Outcome outcome;
+  const auto ask = [&] {
+    std::string identity = answer(path, "--version", timeout, outcome);
+    if (!outcome.ok) {
+      throw CompileError("COCONET_CXX is '" + asked +
+                         "'; it does not answer to --version, as a C++ compiler such as " +
+                         "g++ or clang++ does. " + outcome.failure);
+    }
+    identity += "\ntarget " + answer(path, "-dumpmachine", timeout, outcome);
+    return identity + "\ndriver " + sha256_of_file(driver) + "\n";
+  };
+  if (stands_for_another(driver)) return ask();
+  return remembered_of(driver, "C++ compiler", [&] {
+    std::string identity = ask();
+    const fs::path proper = answer(path, "-print-prog-name=cc1plus", timeout, outcome);
+    if (proper.is_absolute()) identity += "cc1plus " + sha256_of_file(proper) + "\n";
+    return identity;
+  });
+}
+
+// Kernels call the C library; their entry points are C functions.
+std::string abi() {
+  std::string text = std::to_string(8 * sizeof(void*)) + " bits";
+#if defined(__GLIBC__)
+  text += ", glibc " + std::string(gnu_get_libc_version());
+#endif
+#if defined(__GXX_ABI_VERSION)
+  text += ", C++ ABI " + std::to_string(__GXX_ABI_VERSION);
+#endif
+  return text;
 }
 
 std::vector<std::string> split_at_blanks(const std::string& text) {
@@ -146,12 +166,6 @@ void erase_all(std::string& text, const std::string& part) {
     text.erase(at, part.size());
 }
 
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
-
 // The first processor's lines of /proc/cpuinfo. Read in one go and no further: the kernel writes the text as it is
 // read, and a large machine has hundreds of processors.
 std::string first_processor() {
@@ -175,14 +189,14 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
                            std::chrono::milliseconds timeout, int threads)
     : path_(search(compiler).string()), timeout_(timeout), threads_(threads) {
   if (path_.empty()) no_compiler(compiler);
-  identity_ = identify(compiler, path_, timeout_);
-  options_.assign(base_options.begin(), base_options.end());
+  std::vector<std::string> options(base_options.begin(), base_options.end());
   if constexpr (!build_info::sanitize.empty()) {
     // Kernels are checked as the library is, and end the process at the first finding with a usable stack.
-    options_.push_back("-fsanitize=" + std::string(build_info::sanitize));
-    options_.insert(options_.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
+    options.push_back("-fsanitize=" + std::string(build_info::sanitize));
+    options.insert(options.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
   }
-  for (std::string& flag : split_at_blanks(extra_flags)) options_.push_back(std::move(flag));
+  for (std::string& flag : split_at_blanks(extra_flags)) options.push_back(std::move(flag));
+  facts_ = {identify(compiler, path_, timeout_), resolved_isa(), abi(), std::move(options)};
 }
 
 std::string HostCompiler::resolved_isa() {
@@ -199,29 +213,14 @@ std::string HostCompiler::resolved_isa() {
     std::vector<std::string> words = split_at_blanks(line.substr(colon + 1));
     if (field == "flags" || field == "Features") {
       std::sort(words.begin(), words.end());
-      for (const std::string& word : words) flags += word + " ";
+      for (const std::string& word : words) flags += (flags.empty() ? "" : " ") + word;
     } else if (!words.empty() &&
                (field == "vendor_id" || field == "cpu family" || field == "model" ||
                 field == "CPU implementer" || field == "CPU part" || field == "CPU variant")) {
       name += " " + words.front();
     }
   }
-  std::ostringstream hash;
-  hash << std::hex << fnv1a(flags);
-  return name + " flags " + hash.str();
-}
-
-CacheKey HostCompiler::key(std::string_view source, std::string_view entry) const {
-  CacheKey key;
-  key.add("target", target());
-  key.add("entry", entry);
-  key.add("compiler", identity_);
-  std::string options;
-  for (const std::string& option : options_) options += option + "\n";
-  key.add("options", options);
-  key.add("isa", resolved_isa());
-  key.add("source", source);
-  return key;
+  return name + "\n" + flags;
 }
 
 CompileResult HostCompiler::compile(std::string_view source) const {
@@ -240,7 +239,7 @@ CompileResult HostCompiler::compile(std::string_view source) const {
   }
 
   std::vector<std::string> arguments{path_};
-  arguments.insert(arguments.end(), options_.begin(), options_.end());
+  arguments.insert(arguments.end(), options().begin(), options().end());
   CompileResult result;
   result.command = typed(arguments) + " -o kernel.so kernel.cpp";
   // The private directory differs from run to run and is gone afterwards: neither debug information nor the log

@@ -21,24 +21,26 @@ class HostCompiler final : public Compiler {
     return threads_ > 1 ? "host_threads" : "host";
   }
   [[nodiscard]] std::string_view arch() const override { return "host"; }
-  [[nodiscard]] CacheKey key(std::string_view source, std::string_view entry) const override;
   /// A death by signal or a timeout is a failure with a log that says so.
   [[nodiscard]] CompileResult compile(std::string_view source) const override;
 
   /// Resolved path.
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// The program's path behind symbolic links, its size and modification time, and the first line of `--version`
-  /// where the program is a script or a launcher such as ccache: changes when the compiler does.
-  [[nodiscard]] const std::string& identity() const { return identity_; }
-  /// The instruction set that the options resolve to on this machine.
+  /// What it says of its version and its target, and digests of its files: the same on all machines that have it, and
+  /// another one when it changes. Of a script or a launcher such as ccache, which starts the compiler proper, no more
+  /// than its own file's.
+  [[nodiscard]] const std::string& identity() const { return facts_.identity; }
+  /// The instruction set that the options resolve to on this machine: a line with the processor's model, and one with all
+  /// its features.
   [[nodiscard]] static std::string resolved_isa();
   /// The options, in order, without file names.
-  [[nodiscard]] const std::vector<std::string>& options() const { return options_; }
+  [[nodiscard]] const std::vector<std::string>& options() const { return facts_.options; }
 
  private:
+  [[nodiscard]] const Facts& facts() const override { return facts_; }
+
   std::string path_;
-  std::string identity_;
-  std::vector<std::string> options_;
+  Facts facts_;
   std::chrono::milliseconds timeout_;
   int threads_;
 };

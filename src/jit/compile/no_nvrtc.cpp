@@ -16,15 +16,19 @@ std::vector<std::string> nvrtc::architectures() {
   return {};
 }
 
+const std::string& nvrtc::identity() {
+  throw CompileError("NVRTC is not available: " + version() + ".");
+}
+
+std::vector<KernelResources> nvrtc::resources(std::string_view) {
+  return {};
+}
+
 NvrtcCompiler::NvrtcCompiler(std::string_view, bool, int) {
   throw CompileError("NVRTC is not available: " + nvrtc::version() + ".");
 }
 
-// No object exists to call these.
-CacheKey NvrtcCompiler::key(std::string_view, std::string_view) const {
-  return {};
-}
-
+// No object exists to call it.
 CompileResult NvrtcCompiler::compile(std::string_view) const {
   return {};
 }

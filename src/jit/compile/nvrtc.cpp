@@ -3,12 +3,15 @@
 
 #include <dlfcn.h>
 #include <nvrtc.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <sstream>
 
 #include "coconet/error.h"
+#include "jit/compile/identity.h"
+#include "jit/cuda/library_path.h"
 #include "jit/cuda/shared_library.h"
 
 namespace coconet::jit {
@@ -27,26 +30,39 @@ struct Library {
   decltype(&nvrtcGetProgramLog) log = nullptr;
   decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
   decltype(&nvrtcGetCUBIN) cubin = nullptr;
+  decltype(&nvrtcGetPTXSize) ptx_size = nullptr;  ///< null in a stand-in that makes none
+  decltype(&nvrtcGetPTX) ptx = nullptr;
   decltype(&nvrtcGetNumSupportedArchs) architecture_count = nullptr;
   decltype(&nvrtcGetSupportedArchs) architectures = nullptr;
   int major = 0;
   int minor = 0;
-  std::string file;         ///< path, size and modification time: changes with every build of it
-  std::string unavailable;  ///< why nothing above is set; empty when all is
+  std::filesystem::path file;  ///< that it was loaded from
+  std::string unavailable;     ///< why nothing above is set; empty when all is
 };
 
-// What tells two builds of the same version apart: the file that `symbol` was loaded from.
-std::string file_of(const void* symbol) {
+std::filesystem::path file_of(const void* symbol) {
   Dl_info info{};
-  struct stat status {};
-  if (dladdr(symbol, &info) == 0 || stat(info.dli_fname, &status) != 0) return {};
-  return std::string(info.dli_fname) + " size " + std::to_string(status.st_size) + " modified " +
-         std::to_string(status.st_mtim.tv_sec) + " s";
+  std::error_code error;
+  if (dladdr(symbol, &info) == 0) return {};
+  return std::filesystem::canonical(info.dli_fname, error);
+}
+
+constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+
+// The file that is loaded, and by whose state NVRTC's identity is remembered; empty when only the system's loader knows.
+const std::filesystem::path& located() {
+  static const std::filesystem::path file = [] {
+    std::error_code error;
+    const auto found = locate_library({names[0], names[1], names[2]});
+    return found.empty() ? found : std::filesystem::canonical(found, error);
+  }();
+  return file;
 }
 
 Library load() {
   Library nvrtc;
-  const SharedLibrary file({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  const SharedLibrary file = located().empty() ? SharedLibrary({names[0], names[1], names[2]})
+                                               : SharedLibrary({located().c_str()});
   if (!file.is_open()) {
     nvrtc.unavailable = file.problem();
     return nvrtc;
@@ -61,6 +77,8 @@ Library load() {
   file.find("nvrtcGetProgramLog", nvrtc.log, missing);
   file.find("nvrtcGetCUBINSize", nvrtc.cubin_size, missing);
   file.find("nvrtcGetCUBIN", nvrtc.cubin, missing);
+  file.find("nvrtcGetPTXSize", nvrtc.ptx_size);
+  file.find("nvrtcGetPTX", nvrtc.ptx);
   file.find("nvrtcGetNumSupportedArchs", nvrtc.architecture_count, missing);
   file.find("nvrtcGetSupportedArchs", nvrtc.architectures, missing);
   if (!missing.empty()) {
@@ -133,7 +151,7 @@ std::string_view quoted(std::string_view line) {
 //   ptxas         .     96 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //   ptxas info    : Used 48 registers, used 0 barriers, 96 bytes cumulative stack size
 // Functions that were not inlined have properties too; they count with the kernel that they follow.
-std::vector<KernelResources> parse_resources(std::string_view log) {
+std::vector<KernelResources> read_resources(std::string_view log) {
   std::vector<KernelResources> kernels;
   while (!log.empty()) {
     const std::string_view line = log.substr(0, log.find('\n'));
@@ -152,7 +170,51 @@ std::vector<KernelResources> parse_resources(std::string_view log) {
   return kernels;
 }
 
+// NVRTC tells its version, but its build only in what it writes: the comments at the start of every PTX.
+std::string build_of(const Library& nvrtc) {
+  if (nvrtc.ptx_size == nullptr || nvrtc.ptx == nullptr) return {};
+  const CudaProgram program(nvrtc, "extern \"C\" __global__ void empty() {}");
+  if (nvrtc.compile_program(program.get(), 0, nullptr) != NVRTC_SUCCESS) return {};
+  std::istringstream ptx(program.fetch(nvrtc.ptx_size, nvrtc.ptx));
+  std::string build;
+  for (std::string line; std::getline(ptx, line) && line.starts_with("//");) {
+    if (const std::size_t text = line.find_first_not_of("/ "); text != std::string::npos)
+      build += line.substr(text) + "\n";
+  }
+  return build;
+}
+
+std::string identify() {
+  const Library& nvrtc = library();
+  if (!nvrtc.unavailable.empty())
+    throw CompileError("NVRTC is not available: " + nvrtc.unavailable + ".");
+  std::string build = build_of(nvrtc);
+  if (build.empty()) build = "file " + sha256_of_file(nvrtc.file) + "\n";
+  return "NVRTC " + nvrtc::version() + "\n" + build;
+}
+
+void require_known(const std::string& arch) {
+  const std::vector<std::string> known = nvrtc::architectures();
+  // sm_90a and sm_100f are variants of the architecture that their number names.
+  const std::string plain = arch.substr(0, arch.find_last_of("0123456789") + 1);
+  if (arch.size() <= plain.size() + 1 && std::ranges::find(known, plain) != known.end()) return;
+  std::string all;
+  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+  throw CompileError("NVRTC " + nvrtc::version() + " does not know the architecture '" + arch +
+                     "'; it knows " + all + ".");
+}
+
 }  // namespace
+
+const std::string& nvrtc::identity() {
+  static const std::string text =
+      located().empty() ? identify() : remembered_of(located(), "NVRTC", identify);
+  return text;
+}
+
+std::vector<KernelResources> nvrtc::resources(std::string_view log) {
+  return read_resources(log);
+}
 
 bool nvrtc::is_available() {
   return library().unavailable.empty();
@@ -176,49 +238,30 @@ std::vector<std::string> nvrtc::architectures() {
 }
 
 NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) : arch_(arch) {
-  if (!nvrtc::is_available())
-    throw CompileError("NVRTC is not available: " + nvrtc::version() + ".");
-  const std::vector<std::string> known = nvrtc::architectures();
-  // sm_90a and sm_100f are variants of the architecture that their number names.
-  const std::string plain = arch_.substr(0, arch_.find_last_of("0123456789") + 1);
-  if (arch_.size() > plain.size() + 1 ||
-      std::find(known.begin(), known.end(), plain) == known.end()) {
-    std::string all;
-    for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
-    throw CompileError("NVRTC " + nvrtc::version() + " does not know the architecture '" + arch_ +
-                       "'; it knows " + all + ".");
-  }
   // No contraction: every schedule and every target must give the same bits. Lambdas with template parameters, which
   // the dialect has, are functions of the host unless functions are the device's by default.
-  options_ = {"--gpu-architecture=" + arch_,
-              "--std=c++20",
-              "--device-as-default-execution-space",
-              "--fmad=false",
-              "--ptxas-options=-v",
-              "--define-macro=RANKS_PER_LAUNCH=" + std::to_string(ranks)};
-  if (line_info) options_.emplace_back("--generate-line-info");
-}
-
-CacheKey NvrtcCompiler::key(std::string_view source, std::string_view entry) const {
-  CacheKey key;
-  key.add("target", "cuda");
-  key.add("entry", entry);
-  key.add("compiler", "NVRTC " + nvrtc::version() + " " + library().file);
-  std::string options;
-  for (const std::string& option : options_) options += option + "\n";
-  key.add("options", options);
-  key.add("isa", arch_);
-  key.add("source", source);
-  return key;
+  facts_.options = {"--gpu-architecture=" + arch_,
+                    "--std=c++20",
+                    "--device-as-default-execution-space",
+                    "--fmad=false",
+                    "--ptxas-options=-v",
+                    "--define-macro=RANKS_PER_LAUNCH=" + std::to_string(ranks)};
+  if (line_info) facts_.options.emplace_back("--generate-line-info");
+  facts_.identity = nvrtc::identity();
+  facts_.arch = arch_;
+  facts_.abi = "cubin";
 }
 
 CompileResult NvrtcCompiler::compile(std::string_view source) const {
   const Library& nvrtc = library();
+  if (!nvrtc.unavailable.empty())
+    throw CompileError("NVRTC is not available: " + nvrtc.unavailable + ".");
+  require_known(arch_);
   const CudaProgram program(nvrtc, std::string(source));
   CompileResult result;
   std::vector<const char*> options;
   result.command = "nvrtc";
-  for (const std::string& option : options_) {
+  for (const std::string& option : facts_.options) {
     options.push_back(option.c_str());
     result.command += " " + option;
   }
@@ -227,7 +270,7 @@ CompileResult NvrtcCompiler::compile(std::string_view source) const {
 
   result.log = program.fetch(nvrtc.log_size, nvrtc.log);
   if (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
-  result.kernels = parse_resources(result.log);
+  result.kernels = read_resources(result.log);
   if (compiled == NVRTC_SUCCESS) result.binary = program.fetch(nvrtc.cubin_size, nvrtc.cubin);
   result.ok = !result.binary.empty();
   if (!result.ok) result.log += "NVRTC for " + arch_ + ": " + nvrtc.error_string(compiled);

@@ -138,15 +138,55 @@ bool read_directory(std::string_view text, std::filesystem::path& into) {
   return !error;
 }
 
-bool read_cuda_path(std::string_view text, Config& config) {
-  config.cuda_path.clear();
+bool read_directories(std::string_view text, std::vector<std::filesystem::path>& into) {
+  into.clear();
   while (!text.empty()) {
     const std::string_view directory = text.substr(0, text.find(':'));
-    if (!directory.empty() && !read_directory(directory, config.cuda_path.emplace_back()))
-      return false;
+    if (!directory.empty() && !read_directory(directory, into.emplace_back())) return false;
     text.remove_prefix(std::min(directory.size() + 1, text.size()));
   }
   return true;
+}
+
+bool read_cuda_path(std::string_view text, Config& config) {
+  return read_directories(text, config.cuda_path);
+}
+
+bool read_cache_path(std::string_view text, Config& config) {
+  return read_directories(text, config.cache_path);
+}
+
+// A whole number, with K, M, G or T behind it for powers of 1024.
+bool read_bytes(std::string_view text, std::uint64_t& into) {
+  constexpr std::string_view units = "KMGT";
+  int shift = 0;
+  if (!text.empty()) {
+    const std::size_t unit = units.find(text.back());
+    if (unit != std::string_view::npos) {
+      shift = 10 * (static_cast<int>(unit) + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  if (into > (~std::uint64_t{0} >> shift)) return false;
+  into <<= shift;
+  return true;
+}
+
+bool read_cache_max_size(std::string_view text, Config& config) {
+  return read_bytes(text, config.cache_max_size);
+}
+
+bool read_cache_max_files(std::string_view text, Config& config) {
+  int files = 0;
+  if (!read_number(text, 0, 1'000'000'000, files)) return false;
+  config.cache_max_files = static_cast<std::uint64_t>(files);
+  return true;
+}
+
+bool read_jit_jobs(std::string_view text, Config& config) {
+  return read_number(text, 1, 1024, config.jit_jobs);
 }
 
 bool read_cache_dir(std::string_view text, Config& config) {
@@ -189,7 +229,7 @@ struct Row {
 };
 
 // In the order of `Config`.
-constexpr std::array<Row, 22> rows{{
+constexpr std::array<Row, 26> rows{{
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
@@ -249,7 +289,20 @@ constexpr std::array<Row, 22> rows{{
     {{"COCONET_CACHE", "rw, ro or off", "rw",
       "whether kernels on disk are read and written, only read, or neither"},
      read_cache},
-    {{"COCONET_DUMP_DIR", "a directory", "none", "where the source of every kernel is written"},
+    {{"COCONET_CACHE_PATH", "directories, divided by colons", "none",
+      "where kernels are looked for after COCONET_CACHE_DIR, and never written: a site's own"},
+     read_cache_path},
+    {{"COCONET_CACHE_MAX_SIZE", "bytes, such as 500M or 2G; 0: no limit", "1G",
+      "what COCONET_CACHE_DIR may hold; then the kernels that were not used the longest are "
+      "removed"},
+     read_cache_max_size},
+    {{"COCONET_CACHE_MAX_FILES", "a number; 0: no limit", "20000", "how many kernels it may hold"},
+     read_cache_max_files},
+    {{"COCONET_JIT_JOBS", "1 to 1024", "the node's cores over its ranks",
+      "compilers that run at once for every rank"},
+     read_jit_jobs},
+    {{"COCONET_DUMP_DIR", "a directory", "none",
+      "where the source of every kernel is written, with its binary and what its compiler said"},
      read_dump_dir},
     {{"COCONET_HOST_ID", "a text", "the host's name",
       "which MPI ranks share memory: those of one machine that have the same"},

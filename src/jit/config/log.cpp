@@ -21,10 +21,11 @@ constexpr std::array<spdlog::level::level_enum, 6> spdlog_levels{
 
 std::atomic<LogLevel> least{LogLevel::warn};
 
-// Made at the first line that is printed, so that a quiet process does not pay for it.
+// Made at the first line that is printed, so that a quiet process does not pay for it. Never destroyed: there are lines
+// to print while the process ends.
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> made = [] {
-    auto log = std::make_shared<spdlog::logger>(
+  static spdlog::logger* const made = [] {
+    auto* const log = new spdlog::logger(  // NOLINT: see above
         "coconet", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     log->set_pattern("[coconet %P] %^%l%$: %v");
     log->set_level(spdlog::level::trace);

@@ -8,5 +8,7 @@ namespace coconet::jit::device {
 
 /// The text of the prelude header `name` ("host.h"); empty when there is none of that name.
 [[nodiscard]] std::string_view file(std::string_view name);
+/// Its SHA-256, 64 hexadecimal digits.
+[[nodiscard]] std::string_view digest(std::string_view name);
 
 }  // namespace coconet::jit::device

@@ -1,0 +1,161 @@
+// Opening, distrusting and listing cache directories.
+#include "jit/cache/directory.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "jit/cache/atomic_file.h"
+#include "jit/cache/entry.h"
+
+namespace coconet::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hexadecimal(std::string_view text) {
+  return std::ranges::all_of(
+      text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool is_entry_name(const std::string& name) {
+  constexpr std::size_t digits = 2 * sizeof(Digest) - 2;
+  if (name.size() < digits + 3 || name.compare(digits, 2, ".v") != 0) return false;
+  return is_hexadecimal(std::string_view(name).substr(0, digits)) &&
+         std::ranges::all_of(std::string_view(name).substr(digits + 2),
+                             [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string user(uid_t id) {
+  std::array<char, 4096> room{};
+  passwd entry{};
+  passwd* found = nullptr;
+  if (getpwuid_r(id, &entry, room.data(), room.size(), &found) == 0 && found != nullptr)
+    return "user " + std::string(found->pw_name);
+  return "user " + std::to_string(id);
+}
+
+std::string octal(mode_t mode) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "0%o", static_cast<unsigned>(mode & 07777));
+  return text.data();
+}
+
+constexpr mode_t others_write = S_IWGRP | S_IWOTH;
+
+// Kernels are code, and run with the rights of the effective user.
+void require_trusted(const fs::path& path, const struct stat& status, Ownership ownership) {
+  const std::string it = "'" + path.string() + "'";
+  const bool of_root = ownership == Ownership::vetted && status.st_uid == 0;
+  if (status.st_uid != geteuid() && !of_root) {
+    throw Distrust(it + " belongs to " + user(status.st_uid) +
+                   ", and kernels found there would run as " + user(geteuid()) +
+                   "; it must belong to " + user(geteuid()) +
+                   (ownership == Ownership::vetted ? " or to root" : ""));
+  }
+  if (ownership == Ownership::mine && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw Distrust(it + " is open to other users (its mode is " + octal(status.st_mode) +
+                   "), who could put code there; chmod 700 " + it);
+  }
+  if ((status.st_mode & others_write) != 0) {
+    throw Distrust("other users may write in " + it + " (its mode is " + octal(status.st_mode) +
+                   "), and so put code there; chmod go-w " + it);
+  }
+}
+
+// Open to the owner only. From the leaf up, so that an ancestor that exists is never asked about: it may be read-only
+// or hidden.
+void make_directories(const fs::path& directory) {
+  if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
+  const fs::path parent = directory.parent_path();
+  if (errno != ENOENT || parent.empty() || parent == directory)
+    throw_errno("cannot create the directory", directory.string());
+  make_directories(parent);
+  if (mkdir(directory.c_str(), 0700) == -1 && errno != EEXIST)
+    throw_errno("cannot create the directory", directory.string());
+}
+
+}  // namespace
+
+std::string folder_of(const Digest& digest) {
+  return hex(bytes_of(digest).substr(0, 1));
+}
+
+std::string name_of(const Digest& digest) {
+  return hex(bytes_of(digest).substr(1)) + ".v" + std::to_string(entry_format);
+}
+
+CacheDirectory::CacheDirectory(fs::path path, Ownership ownership, OpenFile descriptor)
+    : path_(std::move(path)), ownership_(ownership), descriptor_(std::move(descriptor)) {}
+
+std::shared_ptr<const CacheDirectory> CacheDirectory::open(const fs::path& path,
+                                                           Ownership ownership) {
+  OpenFile descriptor = open_at(AT_FDCWD, path.string(), O_RDONLY | O_DIRECTORY);
+  if (!descriptor.is_open()) {
+    if (errno == ENOENT) return nullptr;
+    throw_errno("cannot open the directory", path.string());
+  }
+  struct stat status {};
+  if (fstat(descriptor.number(), &status) == -1)
+    throw_errno("cannot look at the directory", path.string());
+  require_trusted(path, status, ownership);
+  return std::shared_ptr<const CacheDirectory>(
+      new CacheDirectory(path, ownership, std::move(descriptor)));  // NOLINT: private constructor
+}
+
+std::shared_ptr<const CacheDirectory> CacheDirectory::make(const fs::path& path,
+                                                           Ownership ownership) {
+  if (auto there = open(path, ownership)) return there;
+  make_directories(path);
+  auto made = open(path, ownership);
+  if (!made) throw_errno("cannot open the directory", path.string());
+  return made;
+}
+
+bool CacheDirectory::is_gone() const {
+  struct stat status {};
+  return fstat(descriptor(), &status) == -1 || status.st_nlink == 0;
+}
+
+OpenFile CacheDirectory::folder(const std::string& digits) const {
+  return open_at(descriptor(), digits, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+}
+
+OpenFile CacheDirectory::make_folder(const std::string& digits) const {
+  if (mkdirat(descriptor(), digits.c_str(), 0700) == -1 && errno != EEXIST)
+    throw_errno("cannot create the directory", (path_ / digits).string());
+  OpenFile opened = folder(digits);
+  if (!opened.is_open()) throw_errno("cannot open the directory", (path_ / digits).string());
+  return opened;
+}
+
+void CacheDirectory::for_each(const Visit& visit, const Visit& visit_temporary) const {
+  for_each_name(descriptor(), [&](const std::string& digits) {
+    if (digits.size() != 2 || !is_hexadecimal(digits)) return;
+    const OpenFile opened = folder(digits);
+    if (!opened.is_open()) return;
+    for_each_name(opened.number(), [&](const std::string& name) {
+      const bool is_entry = is_entry_name(name);
+      if (!is_entry && !(visit_temporary && name.starts_with(temporary_prefix))) return;
+      EntryFile file{digits, name, {}};
+      if (fstatat(opened.number(), name.c_str(), &file.status, AT_SYMLINK_NOFOLLOW) == -1) return;
+      (is_entry ? visit : visit_temporary)(opened.number(), file);
+    });
+  });
+}
+
+const char* CacheDirectory::distrusts(const struct stat& status) const {
+  const bool of_root = ownership_ == Ownership::vetted && status.st_uid == 0;
+  if (status.st_uid != geteuid() && !of_root) return "it belongs to another user";
+  if ((status.st_mode & others_write) != 0) return "other users may write to it";
+  return nullptr;
+}
+
+}  // namespace coconet::jit

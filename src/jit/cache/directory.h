@@ -1,0 +1,83 @@
+// The directory of a cache: who may have written in it, and what lies there.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "jit/cache/file.h"
+#include "jit/cache/key.h"
+
+namespace coconet::jit {
+
+/// A cached kernel is code that this process will run. The directory is not used when somebody else may have put it
+/// there; the message says why, and what would help.
+class Distrust : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Whose a directory must be.
+enum class Ownership : std::uint8_t {
+  mine,  ///< the effective user's, with mode 0700: the one that is written
+  vetted  ///< the effective user's or root's, and nobody else can write in it: those that are only read
+};
+
+/// A file that may be an entry, by its name.
+struct EntryFile {
+  std::string folder;  ///< two digits
+  std::string name;    ///< 62 digits, ".v" and a version
+  struct stat status {};
+  /// The 64 digits of the key's digest.
+  [[nodiscard]] std::string digits() const { return folder + name.substr(0, 62); }
+};
+
+/// The names in a cache directory.
+[[nodiscard]] std::string folder_of(const Digest& digest);
+[[nodiscard]] std::string name_of(const Digest& digest);
+
+class CacheDirectory {
+ public:
+  /// Opens `path`; null when there is none. Throws Distrust, and std::system_error when it is there and cannot be opened
+  /// or is no directory.
+  [[nodiscard]] static std::shared_ptr<const CacheDirectory> open(const std::filesystem::path& path,
+                                                                  Ownership ownership);
+  /// The same, and makes it when there is none, with what is missing above it.
+  [[nodiscard]] static std::shared_ptr<const CacheDirectory> make(const std::filesystem::path& path,
+                                                                  Ownership ownership);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] Ownership ownership() const { return ownership_; }
+  [[nodiscard]] int descriptor() const { return descriptor_.number(); }
+  /// Whether somebody removed it while it was open here.
+  [[nodiscard]] bool is_gone() const;
+
+  /// The folder `digits`, without following a symbolic link; not open when there is none.
+  [[nodiscard]] OpenFile folder(const std::string& digits) const;
+  /// The same, made when there is none. Throws std::system_error.
+  [[nodiscard]] OpenFile make_folder(const std::string& digits) const;
+
+  /// Calls `visit` with every file that is named as an entry, of any version, and `visit_temporary` with those that are
+  /// being written, or were when their writer was killed. `folder` is open during the call. Files that vanish meanwhile
+  /// are left out.
+  using Visit = std::function<void(int folder, const EntryFile& file)>;
+  void for_each(const Visit& visit, const Visit& visit_temporary = {}) const;
+
+  /// Why a file with `status` is not to be loaded, or null: a sentence about "it".
+  [[nodiscard]] const char* distrusts(const struct stat& status) const;
+
+ private:
+  CacheDirectory(std::filesystem::path path, Ownership ownership, OpenFile descriptor);
+
+  std::filesystem::path path_;
+  Ownership ownership_;
+  OpenFile descriptor_;
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,346 @@
+// Finding, publishing and sweeping entries; kernel_cache/README.md says what is promised.
+#include "jit/cache/disk_cache.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "jit/cache/atomic_file.h"
+#include "jit/config/log.h"
+
+namespace coconet::jit {
+namespace {
+
+[[noreturn]] void cannot_read(int error, const std::filesystem::path& path) {
+  throw std::system_error(error, std::generic_category(), "cannot read '" + path.string() + "'");
+}
+
+bool refuses_writes(const std::error_code& error) {
+  return error == std::errc::permission_denied || error == std::errc::operation_not_permitted ||
+         error == std::errc::read_only_file_system;
+}
+
+bool is_about_locks(const std::error_code& error) {
+  return error == std::errc::no_lock_available || error == std::errc::not_supported ||
+         error == std::errc::operation_not_supported || error == std::errc::invalid_argument ||
+         error == std::errc::function_not_supported;
+}
+
+std::int64_t seconds_of(FileTime time) {
+  return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
+}
+
+Ownership ownership_of(CacheMode mode) {
+  return mode == CacheMode::read_write ? Ownership::mine : Ownership::vetted;
+}
+
+// The application's signal handlers run on its own threads.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+DiskCache::DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits)
+    : path_(std::move(directory)), limits_(limits), mode_(path_.empty() ? CacheMode::off : mode) {}
+
+DiskCache::~DiskCache() {
+  if (sweeper_.joinable()) sweeper_.join();
+}
+
+std::filesystem::path DiskCache::path_of(const CacheKey& key) const {
+  return path_ / folder_of(key.digest()) / name_of(key.digest());
+}
+
+std::shared_ptr<const CacheDirectory> DiskCache::opened() {
+  const CacheMode mode = mode_;
+  if (mode == CacheMode::off) return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (!directory_) directory_ = CacheDirectory::open(path_, ownership_of(mode));
+  return directory_;
+}
+
+std::shared_ptr<const CacheDirectory> DiskCache::made() {
+  const std::lock_guard lock(mutex_);
+  // Somebody may have removed it meanwhile.
+  if (!directory_ || directory_->is_gone())
+    directory_ = CacheDirectory::make(path_, Ownership::mine);
+  return directory_;
+}
+
+std::optional<CachedBinary> DiskCache::find(const CacheKey& key) {
+  try {
+    const auto directory = opened();
+    if (directory) return read(*directory, key);
+  } catch (const std::system_error& error) {
+    // Says nothing about the content, so the entry stays.
+    warn_once(error.what());
+  } catch (const Distrust& reason) {
+    distrust(reason);
+  }
+  return std::nullopt;
+}
+
+std::optional<CachedBinary> DiskCache::read(const CacheDirectory& directory, const CacheKey& key) {
+  const OpenFile folder = directory.folder(folder_of(key.digest()));
+  if (!folder.is_open() && errno == ENOENT) return std::nullopt;
+  if (!folder.is_open()) cannot_read(errno, path_of(key).parent_path());
+  const std::string name = name_of(key.digest());
+  // O_NONBLOCK: a pipe of that name must not make us wait for a writer.
+  const OpenFile file = open_at(folder.number(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct stat status {};
+  if (!file.is_open()) {
+    const int error = errno;
+    if (error == ENOENT) return std::nullopt;
+    if (error != ELOOP) cannot_read(error, path_of(key));
+    if (fstatat(folder.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+      damaged(folder.number(), name, status, path_of(key), "it is a symbolic link");
+    return std::nullopt;
+  }
+  if (fstat(file.number(), &status) == -1) cannot_read(errno, path_of(key));
+  if (!S_ISREG(status.st_mode))
+    cannot_read(S_ISDIR(status.st_mode) ? EISDIR : EINVAL, path_of(key));
+
+  CachedBinary binary;
+  const char* wrong = directory.distrusts(status);
+  if (wrong == nullptr && status.st_size > static_cast<off_t>(most_entry_bytes))
+    wrong = "it is too long";
+  if (wrong == nullptr) {
+    const std::string bytes = read_bytes(file.number(), static_cast<std::size_t>(status.st_size));
+    EntryView entry;
+    wrong = decode_entry(bytes, entry);
+    if (wrong == nullptr &&
+        (entry.key_text != key.text() || entry.digest != bytes_of(key.digest()))) {
+      wrong = "its key is another";
+    }
+    if (wrong == nullptr) binary = {std::string(entry.payload), std::string(entry.log)};
+  }
+  if (wrong != nullptr) {
+    damaged(folder.number(), name, status, path_of(key), wrong);
+    return std::nullopt;
+  }
+  const FileTime now = time_now();
+  if (mode_ == CacheMode::read_write && now - time_of(status) > day) set_time(file.number(), now);
+  return binary;
+}
+
+void DiskCache::damaged(int folder, const std::string& name, const struct stat& status,
+                        const std::filesystem::path& path, const char* wrong) {
+  ++corrupt_;
+  const bool removes = mode_ == CacheMode::read_write;
+  log_warn("The cached kernel '" + path.string() + "' is damaged: " + wrong + ". It is " +
+           (removes ? "removed" : "ignored") + ", and the kernel is compiled again.");
+  // Another process may have put a good entry there since ours was opened: only the file that was read is removed.
+  struct stat now {};
+  if (removes && fstatat(folder, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+      now.st_dev == status.st_dev && now.st_ino == status.st_ino) {
+    unlinkat(folder, name.c_str(), 0);
+  }
+}
+
+bool DiskCache::contains(const CacheKey& key) {
+  try {
+    const auto directory = opened();
+    if (!directory) return false;
+    const std::string name = folder_of(key.digest()) + "/" + name_of(key.digest());
+    struct stat status {};
+    return fstatat(directory->descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  } catch (const std::system_error& error) {
+    warn_once(error.what());
+  } catch (const Distrust& reason) {
+    distrust(reason);
+  }
+  return false;
+}
+
+bool DiskCache::publish(const CacheKey& key, const CachedBinary& binary) {
+  if (mode_ != CacheMode::read_write) return true;
+  try {
+    const std::string bytes = encode_entry(key, binary);
+    if (bytes.size() > most_entry_bytes) {
+      throw std::system_error(std::make_error_code(std::errc::file_too_large),
+                              "cannot store '" + path_of(key).string() + "'");
+    }
+    const auto directory = made();
+    const OpenFile folder = directory->make_folder(folder_of(key.digest()));
+    AtomicFile file(folder.number(), name_of(key.digest()));
+    file.write(bytes);
+    file.set_time(time_now() - day);
+    if (!file.commit()) return false;
+    account(*directory, bytes.size());
+  } catch (const std::system_error& error) {
+    // A refusal holds for every later entry too: do not try again and again.
+    if (refuses_writes(error.code())) mode_ = CacheMode::read_only;
+    warn_once(error.what());
+  } catch (const Distrust& reason) {
+    distrust(reason);
+  }
+  return true;
+}
+
+void DiskCache::discard(const CacheKey& key, const std::string& reason) {
+  log_warn("The cached kernel '" + path_of(key).string() + "' is of no use: " + reason);
+  ++corrupt_;
+  if (mode_ != CacheMode::read_write) return;
+  const std::string name = folder_of(key.digest()) + "/" + name_of(key.digest());
+  const auto directory = opened();
+  if (directory) unlinkat(directory->descriptor(), name.c_str(), 0);
+}
+
+template <class Take>
+std::optional<Lock> DiskCache::wait_for(Deadline deadline, const Take& take) {
+  if (mode_ != CacheMode::read_write || !locks_) return std::nullopt;
+  try {
+    const auto directory = made();
+    Naps naps(deadline);
+    do {
+      bool enough = false;
+      std::optional<Lock> lock = take(*directory, enough);
+      if (lock || enough) return lock;
+    } while (naps.nap());
+  } catch (const std::system_error& error) {
+    // Other errors are told by whoever writes.
+    if (locks_.exchange(false) && is_about_locks(error.code())) {
+      log_warn("The kernel cache in '" + path_.string() + "' has no locks (" + error.what() +
+               "), so that several processes may compile the same kernel.");
+    }
+  } catch (const Distrust& reason) {
+    distrust(reason);
+  }
+  return std::nullopt;
+}
+
+std::optional<Lock> DiskCache::lock(const CacheKey& key, Deadline deadline) {
+  return wait_for(deadline, [&](const CacheDirectory& directory, bool& enough) {
+    std::optional<Lock> lock = try_lock(directory, LockPlace::key(key.digest()));
+    enough = !lock && contains(key);
+    return lock;
+  });
+}
+
+std::optional<Lock> DiskCache::lock_compiler(int slots, Deadline deadline) {
+  return wait_for(deadline, [&](const CacheDirectory& directory, bool&) {
+    std::optional<Lock> lock;
+    for (int slot = 0; slot < slots && !lock; ++slot)
+      lock = try_lock(directory, LockPlace::compiler(slot));
+    return lock;
+  });
+}
+
+std::string DiskCache::id() {
+  if (mode_ != CacheMode::read_write) return {};
+  try {
+    return update_ledger(*made()).id;
+  } catch (const std::system_error&) {
+    return {};  // whoever writes or locks says why
+  } catch (const Distrust& reason) {
+    distrust(reason);
+    return {};
+  }
+}
+
+void DiskCache::account(const CacheDirectory& directory, std::size_t bytes) {
+  bool due = true;  // where nobody counts, every entry is a reason
+  try {
+    const LedgerState state = update_ledger(directory, [&](LedgerState& ledger) {
+      ledger.totals.bytes += bytes;
+      ++ledger.totals.files;
+    });
+    due = limits_.exceeded_by(state.totals) ||
+          seconds_of(time_now()) - state.swept > std::chrono::seconds(day).count();
+  } catch (const std::system_error&) {
+  }
+  if (!due) return;
+  const std::lock_guard lock(mutex_);
+  sweep_wanted_ = true;
+  if (sweeping_) return;
+  if (sweeper_.joinable()) sweeper_.join();
+  sweeping_ = true;
+  const BlockedSignals inherited;
+  try {
+    sweeper_ = std::thread([this, swept = directory_] { sweep_while_wanted(*swept); });
+  } catch (const std::system_error&) {  // no more threads: the next entry tries again
+    sweeping_ = false;
+  }
+}
+
+void DiskCache::sweep_while_wanted(const CacheDirectory& directory) {
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!std::exchange(sweep_wanted_, false)) {
+        sweeping_ = false;
+        return;
+      }
+    }
+    try {
+      sweep_if_elected(directory);
+    } catch (const std::system_error& error) {
+      warn_once(error.what());
+    }
+  }
+}
+
+// Who finds the directory too large when a sweep is under way leaves it to the sweeper, which looks again after it has
+// given back its office: one of the two sees what the other did.
+void DiskCache::sweep_if_elected(const CacheDirectory& directory) {
+  LedgerState state;
+  do {
+    std::optional<Lock> office;
+    try {
+      office = try_lock(directory, LockPlace::sweep());
+    } catch (const std::system_error&) {  // no locks: sweepers may meet, and do no harm
+      (void)sweep(directory, limits_, time_now());
+      return;
+    }
+    if (!office) return;
+    const Totals before = update_ledger(directory).totals;
+    const Sweep done = sweep(directory, limits_, time_now());
+    state = update_ledger(directory, [&](LedgerState& ledger) {
+      // What was published during the sweep may have been counted by it: at worst the next one comes early.
+      const auto since = [](std::uint64_t now, std::uint64_t then) {
+        return now > then ? now - then : 0;
+      };
+      ledger.totals = {done.left.bytes + since(ledger.totals.bytes, before.bytes),
+                       done.left.files + since(ledger.totals.files, before.files)};
+      ledger.swept = seconds_of(time_now());
+    });
+    if (done.removed.files > 0) {
+      log_info("the kernel cache in '" + path_.string() +
+               "' was too large: " + std::to_string(done.removed.files) + " entries removed, " +
+               std::to_string(done.left.files) + " left");
+    }
+  } while (limits_.exceeded_by(update_ledger(directory).totals));
+}
+
+void DiskCache::distrust(const Distrust& reason) {
+  mode_ = CacheMode::off;
+  if (warned_.exchange(true)) return;
+  log_warn(
+      std::string("The kernel cache is not used: ") + reason.what() +
+      ". Kernels are compiled again in every process; COCONET_CACHE_DIR names another directory.");
+}
+
+void DiskCache::warn_once(const std::string& message) {
+  if (warned_.exchange(true)) return;
+  log_warn(
+      "The kernel cache in '" + path_.string() + "' does not work: " + message +
+      ". Kernels are compiled again in every process; COCONET_CACHE_DIR names another directory.");
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,90 @@
+// One cache directory: entries that are found, published and swept.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "jit/cache/directory.h"
+#include "jit/cache/entry.h"
+#include "jit/cache/ledger.h"
+#include "jit/cache/sweep.h"
+
+namespace coconet::jit {
+
+enum class CacheMode : std::uint8_t { read_write, read_only, off };
+
+/// A cache directory; an empty path is no cache. Every failure to read or write it is survived, with one warning
+/// for each object. Threads may share an object.
+class DiskCache {
+ public:
+  DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits = {});
+  /// Waits for a sweep that is under way.
+  ~DiskCache();
+  DiskCache(const DiskCache&) = delete;
+  DiskCache& operator=(const DiskCache&) = delete;
+
+  /// What is stored under `key`; nothing when there is none or the entry is damaged (warned, and removed when the
+  /// mode allows).
+  [[nodiscard]] std::optional<CachedBinary> find(const CacheKey& key);
+  /// Whether there is a file for `key`, be it good or bad.
+  [[nodiscard]] bool contains(const CacheKey& key);
+  /// Stores `binary`: written to a temporary file, synced, renamed. Readers see all of it or nothing; what is there already
+  /// stays. Sweeps in the background when the directory has become too large. False when somebody else had stored an
+  /// entry first.
+  bool publish(const CacheKey& key, const CachedBinary& binary);
+  /// Removes what cannot be used though its content is as it was written. The reason is a sentence about "it".
+  void discard(const CacheKey& key, const std::string& reason);
+
+  /// The lock of `key`, which whoever makes its binary should hold; waits until `deadline`, or until there is an entry.
+  /// Nothing when it was not to be had: then the deadline has come, there is an entry, or this directory has no locks.
+  [[nodiscard]] std::optional<Lock> lock(const CacheKey& key, Deadline deadline);
+  /// One of `slots` places of compilers on this machine, taken by the same rules.
+  [[nodiscard]] std::optional<Lock> lock_compiler(int slots, Deadline deadline);
+
+  /// Names the directory, the same on all machines that share it; empty where it is not written.
+  [[nodiscard]] std::string id();
+
+  /// Where the entry of `key` is or would be.
+  [[nodiscard]] std::filesystem::path path_of(const CacheKey& key) const;
+  [[nodiscard]] const std::filesystem::path& directory() const { return path_; }
+  /// Entries so far whose content was wrong.
+  [[nodiscard]] std::uint64_t corrupt() const { return corrupt_; }
+
+ private:
+  /// The open directory; null when there is none or it is not to be used.
+  [[nodiscard]] std::shared_ptr<const CacheDirectory> opened();
+  /// The same, made when it is to be written and there is none. Throws std::system_error.
+  [[nodiscard]] std::shared_ptr<const CacheDirectory> made();
+  [[nodiscard]] std::optional<CachedBinary> read(const CacheDirectory& directory,
+                                                 const CacheKey& key);
+  void damaged(int folder, const std::string& name, const struct stat& status,
+               const std::filesystem::path& path, const char* wrong);
+  void account(const CacheDirectory& directory, std::size_t bytes);
+  void sweep_while_wanted(const CacheDirectory& directory);
+  void sweep_if_elected(const CacheDirectory& directory);
+  template <class Take>
+  std::optional<Lock> wait_for(Deadline deadline, const Take& take);
+
+  void warn_once(const std::string& message);
+  void distrust(const Distrust& reason);
+
+  std::filesystem::path path_;
+  Limits limits_;
+  std::atomic<CacheMode> mode_;  ///< becomes less when the file system refuses
+  std::atomic<bool> warned_ = false;
+  std::atomic<bool> locks_ = true;  ///< whether locks work, as far as is known
+  std::atomic<std::uint64_t> corrupt_ = 0;
+  std::mutex mutex_;
+  std::shared_ptr<const CacheDirectory> directory_;
+  std::thread sweeper_;
+  bool sweep_wanted_ = false;
+  bool sweeping_ = false;
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,89 @@
+// Entries to bytes and back.
+#include "jit/cache/entry.h"
+
+#include <xxhash.h>
+
+#include <array>
+#include <cstring>
+
+namespace coconet::jit {
+namespace {
+
+constexpr std::string_view magic = "coconetk";
+constexpr std::size_t digest_at = magic.size() + 4;
+constexpr std::size_t lengths_at = digest_at + sizeof(Digest);
+constexpr std::size_t header_bytes = lengths_at + 3 * 8;
+
+using Checksum = std::array<char, 16>;
+static_assert(header_bytes + sizeof(Checksum) == least_entry_bytes);
+
+// Finds damage, not malice: who can write here can write a right checksum, too. It has to be quick, because a
+// cached kernel is checked every time that it is read.
+Checksum checksum(std::string_view bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  Checksum result{};
+  static_assert(sizeof(canonical) == sizeof(result));
+  std::memcpy(result.data(), &canonical, sizeof(result));
+  return result;
+}
+
+template <class Unsigned>
+void append_little_endian(std::string& bytes, Unsigned value) {
+  for (std::size_t i = 0; i < sizeof(Unsigned); ++i)
+    bytes += static_cast<char>((value >> (8 * i)) & 0xff);
+}
+
+template <class Unsigned>
+Unsigned little_endian(std::string_view bytes, std::size_t offset) {
+  Unsigned value = 0;
+  for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
+    value |= static_cast<Unsigned>(static_cast<unsigned char>(bytes[offset + i])) << (8 * i);
+  }
+  return value;
+}
+
+}  // namespace
+
+std::string encode_entry(const CacheKey& key, const CachedBinary& binary) {
+  std::string entry;
+  entry.reserve(least_entry_bytes + key.text().size() + binary.log.size() + binary.payload.size());
+  entry += magic;
+  append_little_endian(entry, entry_format);
+  entry += bytes_of(key.digest());
+  append_little_endian(entry, std::uint64_t{key.text().size()});
+  append_little_endian(entry, std::uint64_t{binary.log.size()});
+  append_little_endian(entry, std::uint64_t{binary.payload.size()});
+  entry += key.text();
+  entry += binary.log;
+  entry += binary.payload;
+  const Checksum sum = checksum(entry);
+  entry.append(sum.data(), sum.size());
+  return entry;
+}
+
+const char* decode_entry(std::string_view bytes, EntryView& into) {
+  if (bytes.size() < least_entry_bytes) return "it is too short";
+  if (!bytes.starts_with(magic)) return "it is not a kernel entry";
+  if (little_endian<std::uint32_t>(bytes, magic.size()) != entry_format)
+    return "its format version is unknown";
+  std::string_view body = bytes.substr(header_bytes, bytes.size() - least_entry_bytes);
+  const auto key_bytes = little_endian<std::uint64_t>(bytes, lengths_at);
+  const auto log_bytes = little_endian<std::uint64_t>(bytes, lengths_at + 8);
+  const auto payload_bytes = little_endian<std::uint64_t>(bytes, lengths_at + 16);
+  if (key_bytes > body.size() || log_bytes > body.size() - key_bytes ||
+      payload_bytes != body.size() - key_bytes - log_bytes) {
+    return "its length is wrong";
+  }
+  const std::size_t checked = bytes.size() - sizeof(Checksum);
+  const Checksum sum = checksum(bytes.substr(0, checked));
+  if (bytes.substr(checked) != std::string_view(sum.data(), sum.size()))
+    return "its checksum is wrong";
+  into.digest = bytes.substr(digest_at, sizeof(Digest));
+  into.key_text = body.substr(0, key_bytes);
+  into.log = body.substr(key_bytes, log_bytes);
+  into.payload = body.substr(key_bytes + log_bytes);
+  return nullptr;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,96 @@
+// Writing, reading and comparing keys.
+#include "jit/cache/key.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "coconet/error.h"
+
+namespace coconet::jit {
+namespace {
+
+bool is_tag_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+bool is_tag(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, is_tag_character);
+}
+
+// Takes the first field off `text`; nothing when there is none.
+std::optional<KeyField> take_field(std::string_view& text) {
+  const std::size_t blank = text.find(' ');
+  if (blank == std::string_view::npos || !is_tag(text.substr(0, blank))) return std::nullopt;
+  const KeyField field{text.substr(0, blank), {}};
+  text.remove_prefix(blank + 1);
+  std::size_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  const auto digits = static_cast<std::size_t>(end - text.data());
+  if (error != std::errc() || text.size() - digits < 2 || length > text.size() - digits - 2)
+    return std::nullopt;
+  if (text[digits] != '\n' || text[digits + 1 + length] != '\n') return std::nullopt;
+  const std::string_view value = text.substr(digits + 1, length);
+  text.remove_prefix(digits + length + 2);
+  return KeyField{field.tag, value};
+}
+
+}  // namespace
+
+void CacheKey::add(std::string_view tag, std::string_view value) {
+  if (!is_tag(tag)) {
+    throw InternalError("The cache key tag '" + std::string(tag) +
+                        "' is not made of a-z, 0-9 and _.");
+  }
+  if (field_of(text_, tag))
+    throw InternalError("The cache key has the tag '" + std::string(tag) + "' twice.");
+  digest_.reset();
+  text_ += tag;
+  text_ += ' ';
+  text_ += std::to_string(value.size());
+  text_ += '\n';
+  text_ += value;
+  text_ += '\n';
+}
+
+const Digest& CacheKey::digest() const {
+  if (!digest_) digest_ = sha256(text_);
+  return *digest_;
+}
+
+std::vector<KeyField> fields_of(std::string_view key_text) {
+  std::vector<KeyField> fields;
+  while (!key_text.empty()) {
+    const std::optional<KeyField> field = take_field(key_text);
+    if (!field) return {};
+    fields.push_back(*field);
+  }
+  return fields;
+}
+
+std::optional<std::string_view> field_of(std::string_view key_text, std::string_view tag) {
+  while (const std::optional<KeyField> field = take_field(key_text)) {
+    if (field->tag == tag) return field->value;
+  }
+  return std::nullopt;
+}
+
+std::optional<KeyDifference> difference(std::string_view wanted, std::string_view found) {
+  if (wanted == found) return std::nullopt;
+  std::optional<KeyDifference> result;
+  std::size_t equal = 0;
+  for (const KeyField& field : fields_of(wanted)) {
+    const std::optional<std::string_view> other = field_of(found, field.tag);
+    if (other == field.value) {
+      ++equal;
+    } else if (!result) {
+      result = KeyDifference{std::string(field.tag), std::string(field.value), {}, 0};
+      if (other) result->found = std::string(*other);
+    }
+  }
+  // All that is wanted is there, and more, or in another order.
+  if (!result) result = KeyDifference{"order", {}, {}, 0};
+  result->equal = equal;
+  return result;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,136 @@
+// The ledger's bytes, as kernel_cache/README.md has them, and locks of open file descriptions, which exclude threads
+// as they do processes.
+#include "jit/cache/ledger.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <random>
+#include <system_error>
+#include <thread>
+
+namespace coconet::jit {
+namespace {
+
+constexpr std::string_view magic = "coconetl";
+constexpr std::size_t id_bytes = 16;
+constexpr std::size_t ledger_bytes = magic.size() + id_bytes + 3 * 8;
+const std::string ledger_name = "ledger";
+
+OpenFile open_ledger(const CacheDirectory& directory) {
+  OpenFile file = open_at(directory.descriptor(), ledger_name, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (!file.is_open()) throw_errno("cannot open", (directory.path() / ledger_name).string());
+  return file;
+}
+
+// Whether the lock was free.
+bool take(const OpenFile& file, LockPlace place) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = place.offset();
+  lock.l_len = 1;
+  while (fcntl(file.number(), F_OFD_SETLK, &lock) == -1) {
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EACCES) return false;
+    throw_errno("cannot lock", ledger_name);
+  }
+  return true;
+}
+
+std::string random_bytes(std::size_t count) {
+  std::random_device random;
+  std::string bytes;
+  while (bytes.size() < count) bytes += static_cast<char>(random());
+  return bytes;
+}
+
+std::int64_t number_at(std::string_view bytes, std::size_t at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < 8; ++i)
+    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
+  return static_cast<std::int64_t>(value);
+}
+
+void append(std::string& bytes, std::uint64_t value) {
+  for (std::size_t i = 0; i < 8; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xff);
+}
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+}  // namespace
+
+// Machines that share the directory have compilers of their own.
+LockPlace LockPlace::compiler(int slot) {
+  std::array<char, 256> host{};
+  (void)gethostname(host.data(), host.size() - 1);
+  constexpr std::int64_t first = std::int64_t{1} << 40;
+  constexpr std::int64_t most_slots = std::int64_t{1} << 16;
+  constexpr std::uint64_t machines = std::uint64_t{1} << 20;
+  return LockPlace(first + static_cast<std::int64_t>(fnv1a(host.data()) % machines) * most_slots +
+                   slot % most_slots);
+}
+
+// Two keys that meet in 61 bits of SHA-256 would only wait for each other.
+LockPlace LockPlace::key(const Digest& digest) {
+  constexpr std::uint64_t first = std::uint64_t{1} << 62;
+  const auto bits = static_cast<std::uint64_t>(number_at(bytes_of(digest), 0));
+  return LockPlace(static_cast<std::int64_t>(first | (bits >> 3)));
+}
+
+std::optional<Lock> try_lock(const CacheDirectory& directory, LockPlace place) {
+  OpenFile file = open_ledger(directory);
+  if (!take(file, place)) return std::nullopt;
+  return Lock(std::move(file));
+}
+
+bool Naps::nap() {
+  constexpr std::chrono::microseconds longest{20'000};
+  const auto left = std::chrono::duration_cast<std::chrono::microseconds>(
+      deadline_ - std::chrono::steady_clock::now());
+  if (left.count() <= 0) return false;
+  std::this_thread::sleep_for(std::min(next_, left));
+  next_ = std::min(2 * next_, longest);
+  return true;
+}
+
+LedgerState update_ledger(const CacheDirectory& directory,
+                          const std::function<void(LedgerState&)>& change) {
+  const OpenFile file = open_ledger(directory);
+  // A process that is stopped while it has the lock must not stop all others.
+  Naps naps(std::chrono::steady_clock::now() + std::chrono::seconds(1));
+  while (!take(file, LockPlace::totals())) {
+    if (naps.nap()) continue;
+    errno = ETIMEDOUT;
+    throw_errno("cannot lock", ledger_name);
+  }
+  const std::string bytes = read_bytes(file.number(), ledger_bytes);
+  const bool good = bytes.size() == ledger_bytes && bytes.starts_with(magic);
+  const std::string id = good ? bytes.substr(magic.size(), id_bytes) : random_bytes(id_bytes);
+  LedgerState state;
+  state.id = hex(id);
+  if (good) {
+    constexpr std::size_t at = magic.size() + id_bytes;
+    state.totals = {static_cast<std::uint64_t>(number_at(bytes, at)),
+                    static_cast<std::uint64_t>(number_at(bytes, at + 8))};
+    state.swept = number_at(bytes, at + 16);
+  }
+  if (good && !change) return state;
+  if (change) change(state);
+  std::string changed(magic);
+  changed += id;
+  append(changed, state.totals.bytes);
+  append(changed, state.totals.files);
+  append(changed, static_cast<std::uint64_t>(state.swept));
+  write_bytes(file.number(), changed);
+  return state;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,64 @@
+// One walk over the directory, then removal from the least recently used on.
+#include "jit/cache/sweep.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+#include <vector>
+
+namespace coconet::jit {
+namespace {
+
+struct Candidate {
+  FileTime used;
+  std::string folder;
+  std::string name;
+  std::uint64_t bytes;
+  [[nodiscard]] auto order() const { return std::tie(used, folder, name); }
+};
+
+// Room for the next ones, or a sweep would follow every entry.
+std::uint64_t aim(std::uint64_t limit, bool exceeded) {
+  return exceeded ? limit - limit / 5 : limit;
+}
+
+}  // namespace
+
+Sweep sweep(const CacheDirectory& directory, const Limits& limits, FileTime now) {
+  Sweep result;
+  std::vector<Candidate> candidates;
+  directory.for_each(
+      [&](int, const EntryFile& file) {
+        const auto bytes = static_cast<std::uint64_t>(file.status.st_size);
+        candidates.push_back({time_of(file.status), file.folder, file.name, bytes});
+        result.left.bytes += bytes;
+        ++result.left.files;
+      },
+      [&](int folder, const EntryFile& file) {
+        if (now - time_of(file.status) > std::chrono::hours(1) &&
+            unlinkat(folder, file.name.c_str(), 0) == 0) {
+          ++result.temporaries;
+        }
+      });
+  if (!limits.exceeded_by(result.left)) return result;
+
+  const Limits target{aim(limits.bytes, limits.bytes != 0 && result.left.bytes > limits.bytes),
+                      aim(limits.files, limits.files != 0 && result.left.files > limits.files)};
+  std::ranges::sort(candidates, {}, [](const Candidate& one) { return one.order(); });
+  for (const Candidate& candidate : candidates) {
+    if (!target.exceeded_by(result.left)) break;
+    const OpenFile folder = directory.folder(candidate.folder);
+    // One that somebody else has removed is gone as well.
+    if (unlinkat(folder.number(), candidate.name.c_str(), 0) == -1 && errno != ENOENT) continue;
+    result.left.bytes -= candidate.bytes;
+    --result.left.files;
+    result.removed.bytes += candidate.bytes;
+    ++result.removed.files;
+  }
+  return result;
+}
+
+}  // namespace coconet::jit
