@@ -1,6 +1,6 @@
 #!/bin/bash
-# With a warm cache, the first step of a job comes soon after MPI itself is up: measures interleaved runs of startup_mpi
-# and fails when the difference is beyond what a noisy machine explains.
+# With a warm cache, no compiler is started or loaded, and the first step of a job comes soon after MPI itself is up: measures
+# interleaved runs of startup_mpi and fails when the difference is beyond what a noisy machine explains.
 # Usage: startup.sh DIRECTORY_OF_THE_TEST_PROGRAMS [RUNS]
 set -euo pipefail
 bin=$1
@@ -11,6 +11,46 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_R
 export COCONET_DUMP_DIR=
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+# A compiler that writes down every start. A program, not a script: whom a script stands for has to be asked every time.
+compiler=$("$bin/coconet" doctor | sed -n 's/^\[ok\] host compiler  *\([^ ,]*\).*/\1/p')
+cat >"$work/compiler.cpp" <<PROGRAM
+#include <fcntl.h>
+#include <unistd.h>
+int main(int, char** argv) {
+  const int log = open("$work/starts", O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (write(log, "start\n", 6) != 6) return 1;
+  execv("$compiler", argv);
+  return 1;
+}
+PROGRAM
+"$compiler" -o "$work/c++" "$work/compiler.cpp"
+
+# warm NAME: compiles, and then expects that the next start does without a compiler and without NVRTC.
+loads() { grep -c "calling init.*libnvrtc" "$1" || true; }
+warm() {
+  rm -f "$work/starts"
+  export COCONET_CXX=$work/c++ COCONET_CACHE_DIR=$work/$1
+  local run=("$bin/coconet" run lamb --schedule unfused --world self --set n=100 --iters 1)
+  LD_DEBUG=files "${run[@]}" --json "$work/cold.json" 2>"$work/cold.files" >/dev/null
+  cold="$(cat "$work/starts" 2>/dev/null | wc -l) $(loads "$work/cold.files")"
+  rm -f "$work/starts"
+  LD_DEBUG=files "${run[@]}" --json "$work/warm.json" 2>"$work/warm.files" >/dev/null
+  if [[ -e $work/starts || $(loads "$work/warm.files") != 0 ]] || ! grep -q '"miss": 0' "$work/warm.json"; then
+    echo "FAILED: a warm start ($1) starts a compiler or loads NVRTC"
+    exit 1
+  fi
+  unset COCONET_CXX
+}
+warm host
+[[ ${cold% *} -gt 5 ]] || { echo "FAILED: a cold start does not show (compilers started, NVRTC loaded: $cold)"; exit 1; }
+echo "a warm start does without a compiler, a cold one starts it ${cold% *} times"
+stubs=$bin/../tests/stubs
+if [[ -d $stubs/nvrtc ]]; then
+  COCONET_BACKEND=cuda COCONET_CUDA_PATH=$stubs:$stubs/nvrtc warm cuda
+  [[ ${cold#* } == 1 ]] || { echo "FAILED: a cold start does not show (compilers started, NVRTC loaded: $cold)"; exit 1; }
+  echo "a warm start on the emulated GPU does without NVRTC, a cold one loads it"
+fi
 export COCONET_CACHE_DIR=$work/cache
 
 job() { LAUNCHED=$EPOCHREALTIME mpirun -n 2 "$bin/startup_mpi" "$1"; }

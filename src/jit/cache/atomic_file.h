@@ -24,8 +24,6 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::string_view bytes);
-  /// Without a call the file's time is now.
-  void set_time(FileTime time) { jit::set_time(file_.number(), time); }
   /// Syncs the content, then renames: a reader of the target finds nothing or all of it. False when the target is there
   /// already, which stays as it is.
   [[nodiscard]] bool commit();

@@ -180,8 +180,9 @@ bool DiskCache::publish(const CacheKey& key, const CachedBinary& binary) {
     const OpenFile folder = directory->make_folder(folder_of(key.digest()));
     AtomicFile file(folder.number(), name_of(key.digest()));
     file.write(bytes);
-    file.set_time(time_now() - day);
     if (!file.commit()) return false;
+    // Not before it has its name: a temporary file that looks a day old is swept.
+    set_time(folder.number(), name_of(key.digest()), time_now() - day);
     account(*directory, bytes.size());
   } catch (const std::system_error& error) {
     // A refusal holds for every later entry too: do not try again and again.

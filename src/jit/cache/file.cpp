@@ -21,6 +21,14 @@ auto uninterrupted(Call call) {
   return result;
 }
 
+// Of the last access and of the last change.
+std::array<timespec, 2> times_of(FileTime time) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const timespec spec{static_cast<time_t>(seconds.time_since_epoch().count()),
+                      static_cast<long>((time - seconds).count())};
+  return {spec, spec};
+}
+
 }  // namespace
 
 OpenFile::~OpenFile() {
@@ -37,12 +45,15 @@ FileTime time_now() {
 }
 
 void set_time(int descriptor, FileTime time) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  const timespec spec{static_cast<time_t>(seconds.time_since_epoch().count()),
-                      static_cast<long>((time - seconds).count())};
-  const std::array<timespec, 2> times{spec, spec};
-  if (futimens(descriptor, times.data()) == -1)
+  if (futimens(descriptor, times_of(time).data()) == -1)
     throw std::system_error(errno, std::generic_category(), "cannot set the time");
+}
+
+void set_time(int folder, const std::string& name, FileTime time) {
+  if (utimensat(folder, name.c_str(), times_of(time).data(), AT_SYMLINK_NOFOLLOW) == -1 &&
+      errno != ENOENT) {
+    throw_errno("cannot set the time of", name);
+  }
 }
 
 OpenFile open_at(int at, const std::string& name, int flags, unsigned mode) {

@@ -40,6 +40,8 @@ using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 [[nodiscard]] FileTime time_now();
 /// Throws std::system_error.
 void set_time(int descriptor, FileTime time);
+/// The same for the file `name` of a folder, which may be gone.
+void set_time(int folder, const std::string& name, FileTime time);
 
 /// open(2) in the folder `at` (AT_FDCWD for paths), made again when a signal interrupts it. O_CLOEXEC is added: a
 /// compiler must not inherit it.
