@@ -92,6 +92,10 @@ std::string name_of(const Digest& digest) {
   return hex(bytes_of(digest).substr(1)) + ".v" + std::to_string(entry_format);
 }
 
+bool is_folder_name(std::string_view name) {
+  return name.size() == 2 && is_hexadecimal(name);
+}
+
 CacheDirectory::CacheDirectory(fs::path path, Ownership ownership, OpenFile descriptor)
     : path_(std::move(path)), ownership_(ownership), descriptor_(std::move(descriptor)) {}
 
@@ -138,7 +142,7 @@ OpenFile CacheDirectory::make_folder(const std::string& digits) const {
 
 void CacheDirectory::for_each(const Visit& visit, const Visit& visit_temporary) const {
   for_each_name(descriptor(), [&](const std::string& digits) {
-    if (digits.size() != 2 || !is_hexadecimal(digits)) return;
+    if (!is_folder_name(digits)) return;
     const OpenFile opened = folder(digits);
     if (!opened.is_open()) return;
     for_each_name(opened.number(), [&](const std::string& name) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "jit/cache/file.h"
 #include "jit/cache/key.h"
@@ -41,6 +42,8 @@ struct EntryFile {
 /// The names in a cache directory.
 [[nodiscard]] std::string folder_of(const Digest& digest);
 [[nodiscard]] std::string name_of(const Digest& digest);
+/// Whether `name` is that of a folder of entries: two digits.
+[[nodiscard]] bool is_folder_name(std::string_view name);
 
 class CacheDirectory {
  public:

@@ -300,33 +300,22 @@ void DiskCache::sweep_while_wanted(const CacheDirectory& directory) {
 // Who finds the directory too large when a sweep is under way leaves it to the sweeper, which looks again after it has
 // given back its office: one of the two sees what the other did.
 void DiskCache::sweep_if_elected(const CacheDirectory& directory) {
-  LedgerState state;
-  do {
-    std::optional<Lock> office;
+  bool again = true;
+  while (again) {
+    const std::optional<Sweep> done = sweep_alone(directory, limits_);
+    if (!done) return;
+    if (done->removed.files > 0) {
+      log_info("the kernel cache in '" + path_.string() +
+               "' was too large: " + std::to_string(done->removed.files) + " entries removed, " +
+               std::to_string(done->left.files) + " left");
+    }
+    if (limits_.exceeded_by(done->left)) return;  // by what the file system does not let go
     try {
-      office = try_lock(directory, LockPlace::sweep());
-    } catch (const std::system_error&) {  // no locks: sweepers may meet, and do no harm
-      (void)sweep(directory, limits_, time_now());
+      again = limits_.exceeded_by(update_ledger(directory).totals);
+    } catch (const std::system_error&) {  // no locks
       return;
     }
-    if (!office) return;
-    const Totals before = update_ledger(directory).totals;
-    const Sweep done = sweep(directory, limits_, time_now());
-    state = update_ledger(directory, [&](LedgerState& ledger) {
-      // What was published during the sweep may have been counted by it: at worst the next one comes early.
-      const auto since = [](std::uint64_t now, std::uint64_t then) {
-        return now > then ? now - then : 0;
-      };
-      ledger.totals = {done.left.bytes + since(ledger.totals.bytes, before.bytes),
-                       done.left.files + since(ledger.totals.files, before.files)};
-      ledger.swept = seconds_of(time_now());
-    });
-    if (done.removed.files > 0) {
-      log_info("the kernel cache in '" + path_.string() +
-               "' was too large: " + std::to_string(done.removed.files) + " entries removed, " +
-               std::to_string(done.left.files) + " left");
-    }
-  } while (limits_.exceeded_by(update_ledger(directory).totals));
+  }
 }
 
 void DiskCache::distrust(const Distrust& reason) {

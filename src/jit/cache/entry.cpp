@@ -12,10 +12,10 @@ namespace {
 constexpr std::string_view magic = "coconetk";
 constexpr std::size_t digest_at = magic.size() + 4;
 constexpr std::size_t lengths_at = digest_at + sizeof(Digest);
-constexpr std::size_t header_bytes = lengths_at + 3 * 8;
 
 using Checksum = std::array<char, 16>;
-static_assert(header_bytes + sizeof(Checksum) == least_entry_bytes);
+static_assert(lengths_at + 3 * 8 == entry_header_bytes);
+static_assert(entry_header_bytes + sizeof(Checksum) == least_entry_bytes);
 
 // Finds damage, not malice: who can write here can write a right checksum, too. It has to be quick, because a
 // cached kernel is checked every time that it is read.
@@ -62,27 +62,32 @@ std::string encode_entry(const CacheKey& key, const CachedBinary& binary) {
   return entry;
 }
 
-const char* decode_entry(std::string_view bytes, EntryView& into) {
-  if (bytes.size() < least_entry_bytes) return "it is too short";
-  if (!bytes.starts_with(magic)) return "it is not a kernel entry";
-  if (little_endian<std::uint32_t>(bytes, magic.size()) != entry_format)
+const char* decode_header(std::string_view start, std::size_t size, EntryLengths& into) {
+  if (size < least_entry_bytes || start.size() < entry_header_bytes) return "it is too short";
+  if (!start.starts_with(magic)) return "it is not a kernel entry";
+  if (little_endian<std::uint32_t>(start, magic.size()) != entry_format)
     return "its format version is unknown";
-  std::string_view body = bytes.substr(header_bytes, bytes.size() - least_entry_bytes);
-  const auto key_bytes = little_endian<std::uint64_t>(bytes, lengths_at);
-  const auto log_bytes = little_endian<std::uint64_t>(bytes, lengths_at + 8);
-  const auto payload_bytes = little_endian<std::uint64_t>(bytes, lengths_at + 16);
-  if (key_bytes > body.size() || log_bytes > body.size() - key_bytes ||
-      payload_bytes != body.size() - key_bytes - log_bytes) {
-    return "its length is wrong";
-  }
+  const std::size_t body = size - least_entry_bytes;
+  const auto key = little_endian<std::uint64_t>(start, lengths_at);
+  const auto log = little_endian<std::uint64_t>(start, lengths_at + 8);
+  const auto payload = little_endian<std::uint64_t>(start, lengths_at + 16);
+  if (key > body || log > body - key || payload != body - key - log) return "its length is wrong";
+  into = {key, log, payload};
+  return nullptr;
+}
+
+const char* decode_entry(std::string_view bytes, EntryView& into) {
+  EntryLengths lengths;
+  if (const char* wrong = decode_header(bytes, bytes.size(), lengths)) return wrong;
+  const std::string_view body = bytes.substr(entry_header_bytes, bytes.size() - least_entry_bytes);
   const std::size_t checked = bytes.size() - sizeof(Checksum);
   const Checksum sum = checksum(bytes.substr(0, checked));
   if (bytes.substr(checked) != std::string_view(sum.data(), sum.size()))
     return "its checksum is wrong";
   into.digest = bytes.substr(digest_at, sizeof(Digest));
-  into.key_text = body.substr(0, key_bytes);
-  into.log = body.substr(key_bytes, log_bytes);
-  into.payload = body.substr(key_bytes + log_bytes);
+  into.key_text = body.substr(0, lengths.key);
+  into.log = body.substr(lengths.key, lengths.log);
+  into.payload = body.substr(lengths.key + lengths.log);
   return nullptr;
 }
 

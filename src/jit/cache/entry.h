@@ -20,6 +20,8 @@ struct CachedBinary {
 inline constexpr std::uint32_t entry_format = 2;
 /// Bytes of an entry whose key, log and payload are empty.
 inline constexpr std::size_t least_entry_bytes = 8 + 4 + 32 + 3 * 8 + 16;
+/// Bytes before the key text.
+inline constexpr std::size_t entry_header_bytes = least_entry_bytes - 16;
 /// Far above any kernel: what a reader allocates for a file that only claims to be one.
 inline constexpr std::size_t most_entry_bytes = std::size_t{256} << 20;
 
@@ -32,6 +34,17 @@ struct EntryView {
   std::string_view log;
   std::string_view payload;
 };
+
+/// Bytes of those parts that have no fixed length.
+struct EntryLengths {
+  std::size_t key = 0;
+  std::size_t log = 0;
+  std::size_t payload = 0;
+};
+
+/// Reads the header at the start of an entry of `size` bytes. Returns what is wrong with it, or null.
+[[nodiscard]] const char* decode_header(std::string_view start, std::size_t size,
+                                        EntryLengths& into);
 
 /// Finds the parts of an entry. Returns what is wrong with it, or null. No length is trusted: each is compared
 /// with the bytes that are there before it is used. Whether the key is the one looked for, and its digest right, is left

@@ -59,6 +59,17 @@ void append(std::string& bytes, std::uint64_t value) {
   for (std::size_t i = 0; i < 8; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xff);
 }
 
+std::optional<LedgerState> decode(std::string_view bytes) {
+  if (bytes.size() != ledger_bytes || !bytes.starts_with(magic)) return std::nullopt;
+  constexpr std::size_t at = magic.size() + id_bytes;
+  LedgerState state;
+  state.id = hex(bytes.substr(magic.size(), id_bytes));
+  state.totals = {static_cast<std::uint64_t>(number_at(bytes, at)),
+                  static_cast<std::uint64_t>(number_at(bytes, at + 8))};
+  state.swept = number_at(bytes, at + 16);
+  return state;
+}
+
 std::uint64_t fnv1a(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
@@ -101,6 +112,17 @@ bool Naps::nap() {
   return true;
 }
 
+std::optional<LedgerState> read_ledger(const CacheDirectory& directory) {
+  const OpenFile file =
+      open_at(directory.descriptor(), ledger_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!file.is_open()) return std::nullopt;
+  try {
+    return decode(read_bytes(file.number(), ledger_bytes));
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
+}
+
 LedgerState update_ledger(const CacheDirectory& directory,
                           const std::function<void(LedgerState&)>& change) {
   const OpenFile file = open_ledger(directory);
@@ -112,17 +134,11 @@ LedgerState update_ledger(const CacheDirectory& directory,
     throw_errno("cannot lock", ledger_name);
   }
   const std::string bytes = read_bytes(file.number(), ledger_bytes);
-  const bool good = bytes.size() == ledger_bytes && bytes.starts_with(magic);
-  const std::string id = good ? bytes.substr(magic.size(), id_bytes) : random_bytes(id_bytes);
-  LedgerState state;
+  const std::optional<LedgerState> there = decode(bytes);
+  if (there && !change) return *there;
+  const std::string id = there ? bytes.substr(magic.size(), id_bytes) : random_bytes(id_bytes);
+  LedgerState state = there.value_or(LedgerState{});
   state.id = hex(id);
-  if (good) {
-    constexpr std::size_t at = magic.size() + id_bytes;
-    state.totals = {static_cast<std::uint64_t>(number_at(bytes, at)),
-                    static_cast<std::uint64_t>(number_at(bytes, at + 8))};
-    state.swept = number_at(bytes, at + 16);
-  }
-  if (good && !change) return state;
   if (change) change(state);
   std::string changed(magic);
   changed += id;

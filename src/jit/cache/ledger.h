@@ -28,6 +28,9 @@ struct LedgerState {
   std::int64_t swept = 0;  ///< when a sweep ended last, seconds since 1970; 0: never
 };
 
+/// What the ledger says, without a lock; nothing when there is none or it is damaged.
+[[nodiscard]] std::optional<LedgerState> read_ledger(const CacheDirectory& directory);
+
 /// A kernel lock, held until the object or the process ends.
 class Lock {
  public:

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <tuple>
 #include <vector>
 
@@ -59,6 +60,28 @@ Sweep sweep(const CacheDirectory& directory, const Limits& limits, FileTime now)
     ++result.removed.files;
   }
   return result;
+}
+
+std::optional<Sweep> sweep_alone(const CacheDirectory& directory, const Limits& limits) {
+  std::optional<Lock> office;
+  try {
+    office = try_lock(directory, LockPlace::sweep());
+  } catch (const std::system_error&) {
+    return sweep(directory, limits, time_now());
+  }
+  if (!office) return std::nullopt;
+  const Totals before = update_ledger(directory).totals;
+  const Sweep done = sweep(directory, limits, time_now());
+  (void)update_ledger(directory, [&](LedgerState& ledger) {
+    // What was published during the sweep may have been counted by it: at worst the next one comes early.
+    const auto since = [](std::uint64_t now, std::uint64_t then) {
+      return now > then ? now - then : 0;
+    };
+    ledger.totals = {done.left.bytes + since(ledger.totals.bytes, before.bytes),
+                     done.left.files + since(ledger.totals.files, before.files)};
+    ledger.swept = std::chrono::floor<std::chrono::seconds>(time_now()).time_since_epoch().count();
+  });
+  return done;
 }
 
 }  // namespace coconet::jit

@@ -1,0 +1,208 @@
+// Walks over cache directories.
+#include "jit/cache/survey.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "jit/cache/entry.h"
+
+namespace coconet::jit {
+namespace {
+
+std::string cannot_be_read(int error) {
+  return "it cannot be read: " + std::generic_category().message(error);
+}
+
+std::string kind_of_file(mode_t mode) {
+  if (S_ISLNK(mode)) return "it is a symbolic link";
+  if (S_ISDIR(mode)) return "it is a directory";
+  return "it is no regular file";
+}
+
+const char* key_problem(std::string_view key_text, const std::string& digits) {
+  if (sha256_hex(key_text) != digits) return "its name is not the digest of its key";
+  if (fields_of(key_text).empty()) return "its key is not made of fields";
+  return nullptr;
+}
+
+// The header and the key. The digest that they are compared with is the file's name.
+std::string read_key(int file, const EntryFile& of, std::string& key_text) {
+  const auto size = static_cast<std::size_t>(of.status.st_size);
+  std::string start = read_bytes(file, std::min(size, entry_header_bytes));
+  EntryLengths lengths;
+  if (const char* wrong = decode_header(start, size, lengths)) return wrong;
+  start = read_bytes(file, entry_header_bytes + lengths.key);
+  if (start.size() != entry_header_bytes + lengths.key) return "it is too short";
+  key_text = start.substr(entry_header_bytes);
+  const char* const wrong = key_problem(key_text, of.digits());
+  return wrong == nullptr ? "" : wrong;
+}
+
+std::string read_all(int file, const EntryFile& of, std::string& key_text) {
+  const std::string bytes = read_bytes(file, static_cast<std::size_t>(of.status.st_size));
+  EntryView entry;
+  if (const char* wrong = decode_entry(bytes, entry)) return wrong;
+  key_text = entry.key_text;
+  if (const char* wrong = key_problem(key_text, of.digits())) return wrong;
+  return hex(entry.digest) == of.digits() ? "" : "its name is not the digest that it states";
+}
+
+bool is_ours(const EntryFile& file) {
+  return file.name.ends_with(".v" + std::to_string(entry_format));
+}
+
+auto rank(const Nearest& candidate) {
+  return std::tie(candidate.difference.equal, candidate.prefix, candidate.time, candidate.digits);
+}
+
+std::size_t common_prefix(const std::vector<KeyField>& wanted, const std::vector<KeyField>& found) {
+  std::size_t same = 0;
+  while (same < wanted.size() && same < found.size() && wanted[same].tag == found[same].tag &&
+         wanted[same].value == found[same].value) {
+    ++same;
+  }
+  return same;
+}
+
+}  // namespace
+
+std::optional<Surveyed> look_into(const CacheDirectory& directory, int folder,
+                                  const EntryFile& file, Scrutiny scrutiny) {
+  Surveyed seen{file, {}, !is_ours(file), {}};
+  const OpenFile opened = open_at(folder, file.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!opened.is_open()) {
+    const int error = errno;
+    if (error == ENOENT) return std::nullopt;
+    seen.problem =
+        S_ISREG(file.status.st_mode) ? cannot_be_read(error) : kind_of_file(file.status.st_mode);
+    return seen;
+  }
+  if (fstat(opened.number(), &seen.file.status) == -1) {
+    seen.problem = cannot_be_read(errno);
+    return seen;
+  }
+  const struct stat& status = seen.file.status;
+  if (!S_ISREG(status.st_mode)) {
+    seen.problem = kind_of_file(status.st_mode);
+  } else if (const char* reason = directory.distrusts(status)) {
+    seen.problem = reason;
+  } else if (!seen.foreign && status.st_size > static_cast<off_t>(most_entry_bytes)) {
+    seen.problem = "it is too long";
+  } else if (!seen.foreign) {
+    try {
+      seen.problem = (scrutiny == Scrutiny::key ? read_key : read_all)(opened.number(), seen.file,
+                                                                       seen.key_text);
+    } catch (const std::system_error& error) {
+      seen.problem = cannot_be_read(error.code().value());
+    }
+    if (!seen.problem.empty()) seen.key_text.clear();
+  }
+  return seen;
+}
+
+std::optional<Surveyed> look_up(const CacheDirectory& directory, const CacheKey& key,
+                                Scrutiny scrutiny) {
+  EntryFile file{folder_of(key.digest()), name_of(key.digest()), {}};
+  const OpenFile folder = directory.folder(file.folder);
+  if (!folder.is_open() ||
+      fstatat(folder.number(), file.name.c_str(), &file.status, AT_SYMLINK_NOFOLLOW) == -1) {
+    return std::nullopt;
+  }
+  return look_into(directory, folder.number(), file, scrutiny);
+}
+
+void survey(const CacheDirectory& directory, Scrutiny scrutiny,
+            const std::function<void(const Surveyed& entry)>& visit) {
+  directory.for_each([&](int folder, const EntryFile& file) {
+    if (const auto seen = look_into(directory, folder, file, scrutiny)) visit(*seen);
+  });
+}
+
+std::vector<std::pair<std::filesystem::path, std::string>> unusable_folders(
+    const CacheDirectory& directory) {
+  std::vector<std::pair<std::filesystem::path, std::string>> unusable;
+  for_each_name(directory.descriptor(), [&](const std::string& name) {
+    if (!is_folder_name(name) || directory.folder(name).is_open()) return;
+    const int error = errno;
+    struct stat status {};
+    if (fstatat(directory.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == -1) return;
+    unusable.emplace_back(directory.path() / name, S_ISDIR(status.st_mode) ? cannot_be_read(error)
+                                                   : S_ISREG(status.st_mode)
+                                                       ? "it is a file where a directory belongs"
+                                                       : kind_of_file(status.st_mode));
+  });
+  std::ranges::sort(unusable);
+  return unusable;
+}
+
+// The time of an entry that was never asked for was set a day back just before it got its name, which is when its status
+// changed.
+std::optional<FileTime> last_use(const struct stat& status) {
+  const FileTime changed{std::chrono::seconds(status.st_ctim.tv_sec) +
+                         std::chrono::nanoseconds(status.st_ctim.tv_nsec)};
+  const auto age = changed - time_of(status);
+  constexpr std::chrono::minutes slack{1};
+  if (age >= day - slack && age <= day + slack) return std::nullopt;
+  return time_of(status);
+}
+
+std::vector<std::optional<Nearest>> find_nearest(
+    std::span<const std::shared_ptr<const CacheDirectory>> directories,
+    std::span<const CacheKey> wanted) {
+  std::vector<std::optional<Nearest>> best(wanted.size());
+  const auto consider = [&](const CacheDirectory& directory, const Surveyed& entry) {
+    const std::vector<KeyField> found = fields_of(entry.key_text);
+    for (std::size_t i = 0; i < wanted.size() && !found.empty(); ++i) {
+      const std::size_t prefix = common_prefix(fields_of(wanted[i].text()), found);
+      auto differs = prefix == 0 ? std::nullopt : difference(wanted[i].text(), entry.key_text);
+      if (!differs) continue;
+      Nearest candidate{directory.path() / entry.file.folder / entry.file.name,
+                        entry.file.digits(),
+                        entry.key_text,
+                        std::move(*differs),
+                        prefix,
+                        time_of(entry.file.status)};
+      if (!best[i] || rank(*best[i]) < rank(candidate)) best[i] = std::move(candidate);
+    }
+  };
+  for (const auto& directory : directories) {
+    survey(*directory, Scrutiny::key, [&](const Surveyed& entry) { consider(*directory, entry); });
+  }
+  return best;
+}
+
+Cleared clear(const CacheDirectory& directory) {
+  Cleared result;
+  std::vector<EntryFile> entries;
+  std::vector<EntryFile> temporaries;
+  directory.for_each([&](int, const EntryFile& file) { entries.push_back(file); },
+                     [&](int, const EntryFile& file) { temporaries.push_back(file); });
+  // Whether it is gone by this process's hand.
+  const auto remove = [&](const EntryFile& file) {
+    const OpenFile folder = directory.folder(file.folder);
+    if (unlinkat(folder.number(), file.name.c_str(), 0) == 0) return true;
+    if (errno != ENOENT) ++result.refused;
+    return false;
+  };
+  for (const EntryFile& file : entries) {
+    if (!remove(file)) continue;
+    result.removed.bytes += static_cast<std::uint64_t>(file.status.st_size);
+    ++result.removed.files;
+  }
+  for (const EntryFile& file : temporaries) {
+    if (remove(file)) ++result.temporaries;
+  }
+  try {
+    (void)update_ledger(directory, [](LedgerState& ledger) { ledger.totals = {}; });
+  } catch (const std::system_error&) {  // hints, which the next sweep corrects
+  }
+  return result;
+}
+
+}  // namespace coconet::jit
