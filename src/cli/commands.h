@@ -24,7 +24,7 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What to run: shared by `run`, `explain` and `compile`.
+/// What to run: shared by `run`, `explain`, `compile` and `cache explain`.
 struct Subject {
   std::string program;         ///< a shipped name or a JSON file
   std::string schedule;        ///< a shipped short name or a JSON file; empty: none
@@ -59,6 +59,15 @@ struct CompileOptions {
   std::vector<std::string> archs;  ///< "host" and "sm_90"; default COCONET_ARCH, or "host"
 };
 
+struct CacheListOptions {
+  bool json = false;
+};
+
+struct CachePruneOptions {
+  std::optional<std::uint64_t> max_size;   ///< bytes; default COCONET_CACHE_MAX_SIZE
+  std::optional<std::uint64_t> max_files;  ///< default COCONET_CACHE_MAX_FILES
+};
+
 struct ProgramsOptions {
   bool schedules = false;
 };
@@ -67,6 +76,12 @@ struct ProgramsOptions {
 [[nodiscard]] int run(const RunOptions& options);
 [[nodiscard]] int explain(const ExplainOptions& options);
 [[nodiscard]] int compile(const CompileOptions& options);
+[[nodiscard]] int cache_list(const CacheListOptions& options);
+[[nodiscard]] int cache_verify();
+[[nodiscard]] int cache_explain(const CompileOptions& options);
+[[nodiscard]] int cache_prune(const CachePruneOptions& options);
+[[nodiscard]] int cache_stats();
+[[nodiscard]] int cache_clear();
 [[nodiscard]] int programs(const ProgramsOptions& options);
 [[nodiscard]] int doctor();
 

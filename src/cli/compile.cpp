@@ -11,28 +11,16 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/subject.h"
+#include "cli/kernels.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "coconet/program.h"
 #include "jit/binary_request.h"
 #include "jit/cache/process_cache.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/host_compiler.h"
 #include "jit/compile/nvrtc.h"
-#include "sched/knobs.h"
-#include "sched/plan.h"
 
 namespace coconet::cli {
 namespace {
-
-std::unique_ptr<jit::Compiler> compiler_for(const std::string& arch) {
-  if (arch == "host") {
-    return std::make_unique<jit::HostCompiler>(config().cxx, config().cxx_flags,
-                                               config().compile_timeout, config().host_threads);
-  }
-  return std::make_unique<jit::NvrtcCompiler>(arch, config().line_info);
-}
 
 void print_resources(const std::string& log) {
   for (const jit::KernelResources& kernel : jit::nvrtc::resources(log)) {
@@ -77,17 +65,11 @@ int compile(const CompileOptions& options) {
                           : "COCONET_CACHE is '" + config().cache +
                                 "', so the cache cannot be filled; unset it");
   }
-  const Found found(options.subject);
-  const Program program = found.program(found.ranks_to_plan_for(options.ranks));
-  const Program scheduled =
-      sched::with_knobs(found.schedule().apply(program).back(), config().knobs);
-  const std::vector<jit::KernelText> kernels = jit::generate(sched::lower(*scheduled.graph()));
-  std::vector<std::string> archs = options.archs;
-  if (archs.empty()) archs.push_back(config().arch.empty() ? "host" : config().arch);
+  const std::vector<jit::KernelText> kernels = kernels_of(options);
 
   int compiled = 0;
   int present = 0;
-  for (const std::string& arch : archs) {
+  for (const std::string& arch : archs_of(options)) {
     const auto compiler = compiler_for(arch);
     std::deque<Row> rows;
     for (const jit::KernelText& text : kernels) rows.emplace_back(*compiler, text);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/cache_layers.h"
 #include "cli/commands.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -263,11 +264,36 @@ void examine_nccl(Findings& findings) {
       "directory of libnccl.so.2 with COCONET_CUDA_PATH");
 }
 
+/// The directories that are only read.
+void examine_cache_path(const std::vector<Layer>& layers, Findings& findings) {
+  for (const Layer& layer : layers) {
+    if (!layer.read_only) continue;
+    const std::string off = "kernels that it may have are compiled here";
+    if (!layer.problem.empty()) {
+      findings.missing("cache to read", layer.problem, off,
+                       "mend that, or take it out of COCONET_CACHE_PATH");
+    } else if (!layer.directory) {
+      findings.missing("cache to read", "there is no directory " + layer.path.string(), off,
+                       "make it, or take it out of COCONET_CACHE_PATH");
+    } else {
+      findings.here("cache to read", layer.path.string());
+    }
+  }
+}
+
 void examine_cache(const Config& config, Findings& findings) {
   const std::string off = "every process compiles its kernels anew";
   const std::string where = config.cache_dir.string();
   if (config.cache == "off") {
     findings.missing("cache", "switched off by COCONET_CACHE=off", off, "unset COCONET_CACHE");
+    return;
+  }
+  const std::vector<Layer> layers = cache_layers();
+  if (where.empty()) {
+    findings.missing("cache",
+                     "none of COCONET_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory", off,
+                     "name a writable directory with COCONET_CACHE_DIR");
+    examine_cache_path(layers, findings);
     return;
   }
   std::error_code ignored;
@@ -279,16 +305,20 @@ void examine_cache(const Config& config, Findings& findings) {
   const bool there = existing == config.cache_dir;
   const bool writable =
       fs::is_directory(existing, ignored) && access(existing.c_str(), W_OK | X_OK) == 0;
-  if (!writable && !(there && config.cache == "ro")) {
+  if (!layers.front().problem.empty()) {
+    findings.missing("cache", layers.front().problem, off,
+                     "mend that, or name another directory with COCONET_CACHE_DIR");
+  } else if (!writable && !(there && config.cache == "ro")) {
     findings.missing(
         "cache",
         where + (there ? " is not writable"
                        : " cannot be made: " + existing.string() + " is not a writable directory"),
         off, "name a writable directory with COCONET_CACHE_DIR");
-    return;
+  } else {
+    findings.here("cache", where + (there ? "" : ", made when needed") +
+                               (config.cache == "ro" ? ", read only" : ""));
   }
-  findings.here("cache", where + (there ? "" : ", made when needed") +
-                             (config.cache == "ro" ? ", read only" : ""));
+  examine_cache_path(layers, findings);
 }
 
 void examine_shared_memory(Findings& findings) {

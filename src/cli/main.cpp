@@ -10,6 +10,7 @@
 #include "cli/subject.h"
 #include "ir/graph.h"
 #include "jit/config/build_info.h"
+#include "jit/config/parse.h"
 
 namespace coconet::cli {
 namespace {
@@ -19,6 +20,7 @@ constexpr const char* overview_examples = R"(Examples:
   coconet programs                                     what ships
   coconet explain adam --schedule fused                what a schedule does to a program
   coconet compile adam --schedule fused --arch sm_90   fill the cache, also for other machines
+  coconet cache stats                                  how many kernels are kept, and where
   mpirun -n 2 coconet run adam --schedule fused --check
 `coconet COMMAND --help` tells more. Exit codes: 0 success, 1 failure, 2 wrong command line.)";
 
@@ -46,12 +48,55 @@ constexpr const char* explain_examples = R"(Examples:
   coconet explain adam --schedule fused --show dot | dot -Tsvg -o adam.svg
 Lines that begin with + or - were added or removed by the step.)";
 
+constexpr const char* cache_examples = R"(Examples:
+  coconet cache list                                       what is there, used last first
+  coconet cache stats                                      how much, and the limits
+  coconet cache explain adam --schedule fused --arch sm_90 --ranks 8   which kernels are there, and why others are not
+  coconet cache verify                                     reads and checks every entry; removes nothing
+  coconet cache prune --max-size 100M                      down to 100 MiB, the least recently used first
+  COCONET_CACHE_DIR=/tmp/kernels coconet cache clear       removes all kernels
+The directories are COCONET_CACHE_DIR, which is written, and those of COCONET_CACHE_PATH, which are only read.
+`coconet cache COMMAND --help` tells more.)";
+
+constexpr const char* cache_list_examples = R"(Examples:
+  coconet cache list
+  coconet cache list --json | jq '.directories[].entries[] | select(.arch == "sm_90")'
+An entry counts as used when a process found it, at most once a day.)";
+
+constexpr const char* cache_verify_examples = R"(Example:
+  coconet cache verify || coconet cache clear
+Every entry of every directory is read: its lengths, its checksum, whether its name is the digest of its key, and whether
+it is a regular file that nobody else may have written. Nothing is removed. A bad entry is exit code 1.)";
+
+constexpr const char* cache_explain_examples = R"(Examples:
+  coconet cache explain adam --schedule fused
+  coconet cache explain adam --schedule fused --arch sm_90 --ranks 8
+  COCONET_CACHE_PATH=/site/kernels coconet cache explain adam --schedule fused --arch sm_90 --ranks 8
+For each kernel: the file that it is in; or the entry that is most like it, the first field of the key that differs, and
+how. The fields are kind, format, target, entry, arch, compiler, options, abi, prelude and source.)";
+
+constexpr const char* cache_prune_examples = R"(Examples:
+  coconet cache prune                      to the limits of COCONET_CACHE_MAX_SIZE and COCONET_CACHE_MAX_FILES
+  coconet cache prune --max-size 100M
+  coconet cache prune --max-files 1000
+What was used the longest ago goes first, until a fifth of each limit that was exceeded is free; temporary files go that
+are older than an hour. Processes that use the cache may go on.)";
+
+constexpr const char* cache_stats_examples = R"(Example:
+  coconet cache stats)";
+
+constexpr const char* cache_clear_examples = R"(Example:
+  coconet cache clear
+All entries go, of every format, and all temporary files: a process that is just storing a kernel goes on without the
+cache. Other files stay, and symbolic links are not followed.)";
+
 /// The text of an option as CLI11 got it, before it is understood.
 struct Raw {
   std::vector<std::string> sizes;
   std::vector<std::string> scalars;
   std::vector<std::string> lists;
   std::string dtype;
+  std::string max_size;
 };
 
 /// NAME=VALUE options may be repeated, each taking one value, so that a PROGRAM may follow them.
@@ -94,6 +139,15 @@ void add_ranks(CLI::App& command, std::optional<int>& ranks) {
       ->check(CLI::Range(1, 65536));
 }
 
+void add_archs(CLI::App& command, std::vector<std::string>& archs) {
+  command
+      .add_option("--arch", archs,
+                  "host, or a GPU architecture such as sm_90; may be repeated; default "
+                  "COCONET_ARCH, or host")
+      ->type_name("ARCH")
+      ->allow_extra_args(false);
+}
+
 void read_subject(const Raw& raw, Subject& subject) {
   if (!raw.dtype.empty()) {
     subject.dtype = parse_dtype(raw.dtype);
@@ -107,6 +161,87 @@ void read_subject(const Raw& raw, Subject& subject) {
       throw UsageError("--set gives the dimension '" + name + "' twice.");
     }
   }
+}
+
+/// `coconet cache`.
+struct Cache {
+  CLI::App& command;
+  CacheListOptions list_options;
+  CompileOptions explain_options;
+  CachePruneOptions prune_options;
+  CLI::App& list = add("list", "List the entries, used last first", cache_list_examples);
+  CLI::App& verify = add("verify", "Check every entry", cache_verify_examples);
+  CLI::App& explain =
+      add("explain", "Say where a program's kernels are, or why not", cache_explain_examples);
+  CLI::App& prune = add("prune", "Remove what was used the longest ago", cache_prune_examples);
+  CLI::App& stats = add("stats", "Say how much is there, and the limits", cache_stats_examples);
+  CLI::App& clear = add("clear", "Remove all entries", cache_clear_examples);
+
+  Cache(CLI::App& app, Raw& raw)
+      : command(*app.add_subcommand("cache", "Look into the kernel cache, check it, clean it")) {
+    command.footer(cache_examples);
+    command.require_subcommand(1);
+    list.add_flag("--json", list_options.json, "As JSON");
+    add_subject(explain, explain_options.subject, raw);
+    add_ranks(explain, explain_options.ranks);
+    add_archs(explain, explain_options.archs);
+    prune
+        .add_option("--max-size", raw.max_size,
+                    "Bytes to keep at most, such as 500M or 2G; 0: any number; default "
+                    "COCONET_CACHE_MAX_SIZE")
+        ->type_name("SIZE");
+    prune
+        .add_option("--max-files", prune_options.max_files,
+                    "Entries to keep at most; 0: any number; default COCONET_CACHE_MAX_FILES")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+  }
+
+  [[nodiscard]] int run(const Raw& raw) {
+    if (list) return cache_list(list_options);
+    if (verify) return cache_verify();
+    if (prune) {
+      if (!raw.max_size.empty()) prune_options.max_size = jit::parse_bytes(raw.max_size);
+      if (!raw.max_size.empty() && !prune_options.max_size) {
+        throw UsageError("--max-size takes bytes such as 100000, 500M or 2G, not '" + raw.max_size +
+                         "'.");
+      }
+      return cache_prune(prune_options);
+    }
+    if (stats) return cache_stats();
+    if (clear) return cache_clear();
+    read_subject(raw, explain_options.subject);
+    return cache_explain(explain_options);
+  }
+
+ private:
+  CLI::App& add(const char* name, const char* what, const char* examples) {
+    CLI::App& added = *command.add_subcommand(name, what);
+    added.footer(examples);
+    return added;
+  }
+};
+
+/// The exit code of a command line that CLI11 does not take.
+int complain_of(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const CLI::App* at = &app;
+  std::string name = "coconet";
+  int depth = 1;
+  for (auto chosen = at->get_subcommands(); !chosen.empty(); chosen = at->get_subcommands()) {
+    at = chosen.front();
+    name += " " + at->get_name();
+    ++depth;
+  }
+  std::vector<std::string> known;
+  for (const CLI::App* one : at->get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(one->get_name());
+  if (known.empty() || argc <= depth || argv[depth][0] == '-')
+    return fail_alike(std::string(error.what()) + " (see " + name + " --help)", exit_usage);
+  const std::string near = ir::nearest(argv[depth], known);
+  return fail_alike("There is no subcommand '" + std::string(argv[depth]) + "'" +
+                        (depth > 1 ? " of " + name : "") + "; " +
+                        (near.empty() ? "see " + name + " --help" : "did you mean '" + near + "'?"),
+                    exit_usage);
 }
 
 int command(int argc, char** argv) {
@@ -170,12 +305,9 @@ int command(int argc, char** argv) {
   compile_command.footer(compile_examples);
   add_subject(compile_command, compile_options.subject, raw);
   add_ranks(compile_command, compile_options.ranks);
-  compile_command
-      .add_option("--arch", compile_options.archs,
-                  "host, or a GPU architecture such as sm_90; may be repeated; default "
-                  "COCONET_ARCH, or host")
-      ->type_name("ARCH")
-      ->allow_extra_args(false);
+  add_archs(compile_command, compile_options.archs);
+
+  Cache cache(app, raw);
 
   ProgramsOptions programs_options;
   CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");
@@ -190,16 +322,7 @@ int command(int argc, char** argv) {
   } catch (const CLI::Success& asked) {  // --help and --version
     return launch().rank == 0 ? app.exit(asked) : exit_ok;
   } catch (const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    if (chosen.empty() && argc > 1 && argv[1][0] != '-') {
-      const std::string near =
-          ir::nearest(argv[1], {"run", "explain", "compile", "programs", "doctor"});
-      return fail_alike("There is no subcommand '" + std::string(argv[1]) + "'; " +
-                            (near.empty() ? "see coconet --help" : "did you mean '" + near + "'?"),
-                        exit_usage);
-    }
-    const std::string name = chosen.empty() ? "coconet" : "coconet " + chosen.front()->get_name();
-    return fail_alike(std::string(error.what()) + " (see " + name + " --help)", exit_usage);
+    return complain_of(app, error, argc, argv);
   }
 
   if (run_command) {
@@ -220,6 +343,7 @@ int command(int argc, char** argv) {
     read_subject(raw, compile_options.subject);
     return compile(compile_options);
   }
+  if (cache.command) return cache.run(raw);
   if (programs_command) return programs(programs_options);
   if (doctor_command) return doctor();
   return exit_usage;

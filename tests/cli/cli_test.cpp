@@ -9,12 +9,14 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/kernel_directory.h"
 #include "coconet/programs.h"
 #include "jit/compile/nvrtc.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using coconet::test::coconet_command;
+using coconet::test::KernelDirectory;
 using coconet::test::Said;
 
 namespace {
@@ -46,23 +48,6 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
-/// A new directory for kernels, removed at the end.
-class KernelDirectory {
- public:
-  KernelDirectory()
-      : path_(std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".kernels")) {}
-  ~KernelDirectory() { std::filesystem::remove_all(path_); }
-  KernelDirectory(const KernelDirectory&) = delete;
-  KernelDirectory& operator=(const KernelDirectory&) = delete;
-  [[nodiscard]] std::string variable() const {
-    return "COCONET_CACHE_DIR='" + path_.string() + "'";
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 }  // namespace
 
 TEST_CASE("--version and --help succeed and --help shows examples") {
@@ -71,7 +56,7 @@ TEST_CASE("--version and --help succeed and --help shows examples") {
   CHECK_THAT(version.out, StartsWith("coconet 0."));
   const Said help = coconet_command("--help");
   CHECK(help.code == 0);
-  for (const char* command : {"run", "explain", "compile", "programs", "doctor"})
+  for (const char* command : {"run", "explain", "compile", "cache", "programs", "doctor"})
     CHECK_THAT(help.out, Contains(command));
   for (const char* command : {"run", "explain", "compile"}) {
     const Said more = coconet_command(std::string(command) + " --help");

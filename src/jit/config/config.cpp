@@ -156,26 +156,10 @@ bool read_cache_path(std::string_view text, Config& config) {
   return read_directories(text, config.cache_path);
 }
 
-// A whole number, with K, M, G or T behind it for powers of 1024.
-bool read_bytes(std::string_view text, std::uint64_t& into) {
-  constexpr std::string_view units = "KMGT";
-  int shift = 0;
-  if (!text.empty()) {
-    const std::size_t unit = units.find(text.back());
-    if (unit != std::string_view::npos) {
-      shift = 10 * (static_cast<int>(unit) + 1);
-      text.remove_suffix(1);
-    }
-  }
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
-  if (error != std::errc() || end != text.data() + text.size()) return false;
-  if (into > (~std::uint64_t{0} >> shift)) return false;
-  into <<= shift;
-  return true;
-}
-
 bool read_cache_max_size(std::string_view text, Config& config) {
-  return read_bytes(text, config.cache_max_size);
+  const std::optional<std::uint64_t> bytes = parse_bytes(text);
+  if (bytes) config.cache_max_size = *bytes;
+  return bytes.has_value();
 }
 
 bool read_cache_max_files(std::string_view text, Config& config) {
@@ -351,6 +335,23 @@ std::string unknown_name(const std::string& name, const std::vector<std::string>
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  constexpr std::string_view units = "KMGT";
+  int shift = 0;
+  if (!text.empty()) {
+    const std::size_t unit = units.find(text.back());
+    if (unit != std::string_view::npos) {
+      shift = 10 * (static_cast<int>(unit) + 1);
+      text.remove_suffix(1);
+    }
+  }
+  std::uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (bytes > (~std::uint64_t{0} >> shift)) return std::nullopt;
+  return bytes << shift;
+}
 
 ParsedConfig parse_config(const Environment& environment, const BuildDefaults& defaults) {
   ParsedConfig result;

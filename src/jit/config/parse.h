@@ -1,6 +1,8 @@
 // Reading COCONET_* variables as a function of an environment, so that it can be tested without changing one.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +31,10 @@ struct ParsedConfig {
 /// ConfigError naming the variable, its value and what it takes.
 [[nodiscard]] ParsedConfig parse_config(const Environment& environment,
                                         const BuildDefaults& defaults);
+
+/// A number of bytes, with K, M, G or T behind it for powers of 1024, as COCONET_CACHE_MAX_SIZE takes it; nothing when
+/// `text` is none, or more than 64 bits hold.
+[[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 /// This process's environment.
 [[nodiscard]] Environment process_environment();

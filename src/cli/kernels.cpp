@@ -1,0 +1,35 @@
+// From a command line to kernels and compilers; see kernels.h.
+#include "cli/kernels.h"
+
+#include "cli/subject.h"
+#include "coconet/config.h"
+#include "coconet/program.h"
+#include "jit/compile/host_compiler.h"
+#include "jit/compile/nvrtc.h"
+#include "sched/knobs.h"
+#include "sched/plan.h"
+
+namespace coconet::cli {
+
+std::vector<jit::KernelText> kernels_of(const CompileOptions& options) {
+  const Found found(options.subject);
+  const Program program = found.program(found.ranks_to_plan_for(options.ranks));
+  const Program scheduled =
+      sched::with_knobs(found.schedule().apply(program).back(), config().knobs);
+  return jit::generate(sched::lower(*scheduled.graph()));
+}
+
+std::vector<std::string> archs_of(const CompileOptions& options) {
+  if (!options.archs.empty()) return options.archs;
+  return {config().arch.empty() ? "host" : config().arch};
+}
+
+std::unique_ptr<jit::Compiler> compiler_for(const std::string& arch) {
+  if (arch == "host") {
+    return std::make_unique<jit::HostCompiler>(config().cxx, config().cxx_flags,
+                                               config().compile_timeout, config().host_threads);
+  }
+  return std::make_unique<jit::NvrtcCompiler>(arch, config().line_info);
+}
+
+}  // namespace coconet::cli

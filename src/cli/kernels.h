@@ -1,0 +1,23 @@
+// The kernels that `coconet compile` and `coconet cache explain` are asked for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "jit/codegen/codegen.h"
+#include "jit/compile/compiler.h"
+
+namespace coconet::cli {
+
+/// The kernels of the scheduled program, with the knobs of the environment. Throws UsageError and coconet::Error.
+[[nodiscard]] std::vector<jit::KernelText> kernels_of(const CompileOptions& options);
+
+/// What to compile them for: "host", "sm_90".
+[[nodiscard]] std::vector<std::string> archs_of(const CompileOptions& options);
+
+/// The compiler that a run on `arch` would use. Throws CompileError when there is none.
+[[nodiscard]] std::unique_ptr<jit::Compiler> compiler_for(const std::string& arch);
+
+}  // namespace coconet::cli
