@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "coconet/coconet.h"
+#include "jit/bare_nvrtc.h"
 #include "jit/codegen/codegen.h"
 #include "jit/compile/nvrtc.h"
-#include "jit/cuda/shared_library.h"
 #include "sched/plan.h"
 
 using namespace coconet::jit;
@@ -39,33 +39,11 @@ std::string exchange_in_lines() {
 
 /// What NVRTC makes of `source` before it is a binary, which the library has no use for; empty without NVRTC.
 std::string ptx_of(const std::string& source) {
-  const SharedLibrary nvrtc({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
-  if (!nvrtc.is_open() || !nvrtc::is_available()) return {};
-  int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*) =
-      nullptr;
-  int (*compile)(void*, int, const char* const*) = nullptr;
-  int (*size)(void*, std::size_t*) = nullptr;
-  int (*get)(void*, char*) = nullptr;
-  int (*destroy)(void**) = nullptr;
-  nvrtc.find("nvrtcCreateProgram", create);
-  nvrtc.find("nvrtcCompileProgram", compile);
-  nvrtc.find("nvrtcGetPTXSize", size);
-  nvrtc.find("nvrtcGetPTX", get);
-  nvrtc.find("nvrtcDestroyProgram", destroy);
-  REQUIRE((create != nullptr && compile != nullptr && size != nullptr && get != nullptr &&
-           destroy != nullptr));
-  void* program = nullptr;
-  REQUIRE(create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr) == 0);
-  const char* const options[] = {"--gpu-architecture=compute_80", "--std=c++20",
-                                 "--device-as-default-execution-space",
-                                 "--define-macro=RANKS_PER_LAUNCH=1"};
-  CHECK(compile(program, 4, options) == 0);
-  std::size_t bytes = 0;
-  CHECK(size(program, &bytes) == 0);
-  std::string text(bytes, ' ');
-  CHECK(get(program, text.data()) == 0);
-  CHECK(destroy(&program) == 0);
-  return text;
+  const coconet::test::BareNvrtc nvrtc;
+  if (!nvrtc.is_here()) return {};
+  return nvrtc.ptx(source,
+                   {"--gpu-architecture=compute_80", "--std=c++20",
+                    "--device-as-default-execution-space", "--define-macro=RANKS_PER_LAUNCH=1"});
 }
 
 }  // namespace

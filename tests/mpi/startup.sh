@@ -20,7 +20,9 @@ cat >"$work/compiler.cpp" <<PROGRAM
 int main(int, char** argv) {
   const int log = open("$work/starts", O_WRONLY | O_CREAT | O_APPEND, 0600);
   if (write(log, "start\n", 6) != 6) return 1;
-  execv("$compiler", argv);
+  char name[] = "$compiler";
+  argv[0] = name;  // next to which it looks for its parts
+  execv(name, argv);
   return 1;
 }
 PROGRAM
