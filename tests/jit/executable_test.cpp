@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -40,9 +42,9 @@ Program accumulate(int ranks) {
 }
 
 CacheCounters difference(const CacheCounters& after, const CacheCounters& before) {
-  return {after.hit_memory - before.hit_memory, after.hit_disk - before.hit_disk,
-          after.hit_peer - before.hit_peer, after.miss - before.miss,
-          after.compile_ms - before.compile_ms, after.corrupt - before.corrupt,
+  return {after.hit_memory - before.hit_memory,    after.hit_disk - before.hit_disk,
+          after.hit_peer - before.hit_peer,        after.miss - before.miss,
+          after.compile_ms - before.compile_ms,    after.corrupt - before.corrupt,
           after.publish_lost - before.publish_lost};
 }
 
@@ -312,6 +314,32 @@ TEST_CASE("a second process compiles nothing") {
     CHECK(second.at("miss") == 0);
     CHECK(second.at("hit_disk") == 1);
   }
+}
+
+TEST_CASE("source, binary and log of a kernel are dumped, also when it is found") {
+  const ScratchDirectory scratch;
+  const auto dumped = [&](const std::string& directory) {
+    const std::filesystem::path path = scratch.path() / directory;
+    const ChildOutput output =
+        run_command("run adam --schedule fused --set n=100 --world local:2 --iters 1",
+                    "COCONET_CACHE=rw COCONET_CACHE_DIR='" + (scratch.path() / "cache").string() +
+                        "' COCONET_CXXFLAGS=-v COCONET_DUMP_DIR='" + path.string() + "'");
+    INFO(output.text);
+    REQUIRE(output.code == 0);
+    std::map<std::string, std::string> files;
+    for (const auto& file : std::filesystem::directory_iterator(path)) {
+      std::ifstream stream(file.path(), std::ios::binary);
+      files[file.path().extension()] = {std::istreambuf_iterator<char>(stream), {}};
+    }
+    return files;
+  };
+  std::map<std::string, std::string> compiled = dumped("compiled");
+  REQUIRE(compiled.size() == 3);
+  CHECK_THAT(compiled[".cpp"], Catch::Matchers::Contains("KERNEL_ENTRY(adam_fused_kernel)"));
+  CHECK_THAT(compiled[".so"], Catch::Matchers::StartsWith("\x7f"
+                                                          "ELF"));
+  CHECK_THAT(compiled[".log"], Catch::Matchers::Contains("Target: "));
+  CHECK((dumped("found") == compiled));
 }
 
 TEST_CASE("the source of a kernel is the same bytes in 100 processes") {
