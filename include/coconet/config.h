@@ -39,7 +39,7 @@ struct Config {
                                  << 30;   ///< COCONET_CACHE_MAX_SIZE: bytes; 0: no limit
   std::uint64_t cache_max_files = 20000;  ///< COCONET_CACHE_MAX_FILES: entries; 0: no limit
   int jit_jobs =
-      0;  ///< COCONET_JIT_JOBS: compilers at once for each rank; 0: cores over the ranks of a node
+      0;  ///< COCONET_JIT_JOBS: compilers at once for each process; 0: cores over the processes of a node
   /// COCONET_DUMP_DIR: every kernel's source, binary and what its compiler said are written here; empty: no
   std::filesystem::path dump_dir;
   /// COCONET_HOST_ID: MPI ranks of one machine that have different ones count as on different nodes; empty: its name
