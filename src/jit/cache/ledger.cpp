@@ -26,13 +26,18 @@ OpenFile open_ledger(const CacheDirectory& directory) {
   return file;
 }
 
+struct flock range_of(LockPlace place, short type) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = place.offset();
+  range.l_len = 1;
+  return range;
+}
+
 // Whether the lock was free.
 bool take(const OpenFile& file, LockPlace place) {
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = place.offset();
-  lock.l_len = 1;
+  struct flock lock = range_of(place, F_WRLCK);
   while (fcntl(file.number(), F_OFD_SETLK, &lock) == -1) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EACCES) return false;
@@ -96,10 +101,17 @@ LockPlace LockPlace::key(const Digest& digest) {
   return LockPlace(static_cast<std::int64_t>(first | (bits >> 3)));
 }
 
+// Closing is not enough: a process that was forked meanwhile has the file open, too.
+Lock::~Lock() {
+  if (!file_.is_open()) return;
+  struct flock lock = range_of(place_, F_UNLCK);
+  (void)fcntl(file_.number(), F_OFD_SETLK, &lock);
+}
+
 std::optional<Lock> try_lock(const CacheDirectory& directory, LockPlace place) {
   OpenFile file = open_ledger(directory);
   if (!take(file, place)) return std::nullopt;
-  return Lock(std::move(file));
+  return Lock(std::move(file), place);
 }
 
 bool Naps::nap() {

@@ -31,15 +31,6 @@ struct LedgerState {
 /// What the ledger says, without a lock; nothing when there is none or it is damaged.
 [[nodiscard]] std::optional<LedgerState> read_ledger(const CacheDirectory& directory);
 
-/// A kernel lock, held until the object or the process ends.
-class Lock {
- public:
-  explicit Lock(OpenFile file) : file_(std::move(file)) {}
-
- private:
-  OpenFile file_;
-};
-
 using Deadline = std::chrono::steady_clock::time_point;
 
 /// What can be locked.
@@ -58,6 +49,25 @@ class LockPlace {
 
   explicit LockPlace(std::int64_t offset) : offset_(offset) {}
   std::int64_t offset_;
+};
+
+/// A kernel lock, held until the object or the process ends.
+class Lock {
+ public:
+  Lock(OpenFile file, LockPlace place) : file_(std::move(file)), place_(place) {}
+  ~Lock();
+  Lock(Lock&&) noexcept = default;
+  Lock& operator=(Lock&& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(place_, other.place_);
+    return *this;
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  OpenFile file_;
+  LockPlace place_;
 };
 
 /// Takes a lock if nobody has it. Throws std::system_error when the file system has no locks.
