@@ -135,7 +135,9 @@ std::optional<CachedBinary> DiskCache::read(const CacheDirectory& directory, con
     return std::nullopt;
   }
   const FileTime now = time_now();
-  if (mode_ == CacheMode::read_write && now - time_of(status) > day) set_time(file.number(), now);
+  // A hint for sweeps: an entry is as good where it cannot be had.
+  if (mode_ == CacheMode::read_write && now - time_of(status) > day)
+    (void)set_time(file.number(), now);
   return binary;
 }
 
@@ -182,7 +184,7 @@ bool DiskCache::publish(const CacheKey& key, const CachedBinary& binary) {
     file.write(bytes);
     if (!file.commit()) return false;
     // Not before it has its name: a temporary file that looks a day old is swept.
-    set_time(folder.number(), name_of(key.digest()), time_now() - day);
+    (void)set_time(folder.number(), name_of(key.digest()), time_now() - day);
     account(*directory, bytes.size());
   } catch (const std::system_error& error) {
     // A refusal holds for every later entry too: do not try again and again.

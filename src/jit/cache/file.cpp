@@ -44,16 +44,12 @@ FileTime time_now() {
   return std::chrono::system_clock::now();
 }
 
-void set_time(int descriptor, FileTime time) {
-  if (futimens(descriptor, times_of(time).data()) == -1)
-    throw std::system_error(errno, std::generic_category(), "cannot set the time");
+bool set_time(int descriptor, FileTime time) {
+  return futimens(descriptor, times_of(time).data()) == 0;
 }
 
-void set_time(int folder, const std::string& name, FileTime time) {
-  if (utimensat(folder, name.c_str(), times_of(time).data(), AT_SYMLINK_NOFOLLOW) == -1 &&
-      errno != ENOENT) {
-    throw_errno("cannot set the time of", name);
-  }
+bool set_time(int folder, const std::string& name, FileTime time) {
+  return utimensat(folder, name.c_str(), times_of(time).data(), AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 OpenFile open_at(int at, const std::string& name, int flags, unsigned mode) {

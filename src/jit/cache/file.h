@@ -38,10 +38,9 @@ class OpenFile {
 using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 [[nodiscard]] FileTime time_of(const struct stat& status);
 [[nodiscard]] FileTime time_now();
-/// Throws std::system_error.
-void set_time(int descriptor, FileTime time);
-/// The same for the file `name` of a folder, which may be gone.
-void set_time(int folder, const std::string& name, FileTime time);
+/// Sets the time of an open file, or of the file `name` of a folder. False when that is refused, or the file gone.
+[[nodiscard]] bool set_time(int descriptor, FileTime time);
+[[nodiscard]] bool set_time(int folder, const std::string& name, FileTime time);
 
 /// open(2) in the folder `at` (AT_FDCWD for paths), made again when a signal interrupts it. O_CLOEXEC is added: a
 /// compiler must not inherit it.
