@@ -60,7 +60,17 @@ DiskCache::DiskCache(std::filesystem::path directory, CacheMode mode, Limits lim
     : path_(std::move(directory)), limits_(limits), mode_(path_.empty() ? CacheMode::off : mode) {}
 
 DiskCache::~DiskCache() {
-  if (sweeper_.joinable()) sweeper_.join();
+  part_with_sweeper();
+}
+
+// A forked process has the object, and not the thread.
+void DiskCache::part_with_sweeper() {
+  if (!sweeper_.joinable()) return;
+  if (sweeper_process_ == getpid()) {
+    sweeper_.join();
+  } else {
+    sweeper_.detach();
+  }
 }
 
 std::filesystem::path DiskCache::path_of(const CacheKey& key) const {
@@ -274,8 +284,8 @@ void DiskCache::account(const CacheDirectory& directory, std::size_t bytes) {
   if (!due) return;
   const std::lock_guard lock(mutex_);
   sweep_wanted_ = true;
-  if (sweeping_) return;
-  if (sweeper_.joinable()) sweeper_.join();
+  if (sweeping_ && sweeper_process_ == getpid()) return;
+  part_with_sweeper();
   sweeping_ = true;
   const BlockedSignals inherited;
   try {
@@ -285,6 +295,7 @@ void DiskCache::account(const CacheDirectory& directory, std::size_t bytes) {
   }
 }
 
+sweeper_process_ = getpid();
 void DiskCache::sweep_while_wanted(const CacheDirectory& directory) {
   while (true) {
     {

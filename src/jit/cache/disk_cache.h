@@ -1,6 +1,8 @@
 // One cache directory: entries that are found, published and swept.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -70,6 +72,7 @@ class DiskCache {
   void sweep_if_elected(const CacheDirectory& directory);
   template <class Take>
   std::optional<Lock> wait_for(Deadline deadline, const Take& take);
+  void part_with_sweeper();
 
   void warn_once(const std::string& message);
   void distrust(const Distrust& reason);
@@ -88,3 +91,4 @@ class DiskCache {
 };
 
 }  // namespace coconet::jit
+pid_t sweeper_process_ = 0;
