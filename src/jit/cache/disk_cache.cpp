@@ -30,6 +30,9 @@ bool is_about_locks(const std::error_code& error) {
          error == std::errc::function_not_supported;
 }
 
+constexpr const char* instead =
+    ". Kernels are compiled again in every process; COCONET_CACHE_DIR names another directory.";
+
 std::int64_t seconds_of(FileTime time) {
   return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
 }
@@ -56,8 +59,11 @@ class BlockedSignals {
 
 }  // namespace
 
-DiskCache::DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits)
-    : path_(std::move(directory)), limits_(limits), mode_(path_.empty() ? CacheMode::off : mode) {}
+DiskCache::DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits, CacheRole role)
+    : path_(std::move(directory)),
+      limits_(limits),
+      role_(role),
+      mode_(path_.empty() ? CacheMode::off : mode) {}
 
 DiskCache::~DiskCache() {
   part_with_sweeper();
@@ -289,13 +295,13 @@ void DiskCache::account(const CacheDirectory& directory, std::size_t bytes) {
   sweeping_ = true;
   const BlockedSignals inherited;
   try {
+    sweeper_process_ = getpid();
     sweeper_ = std::thread([this, swept = directory_] { sweep_while_wanted(*swept); });
   } catch (const std::system_error&) {  // no more threads: the next entry tries again
     sweeping_ = false;
   }
 }
 
-sweeper_process_ = getpid();
 void DiskCache::sweep_while_wanted(const CacheDirectory& directory) {
   while (true) {
     {
@@ -337,16 +343,18 @@ void DiskCache::sweep_if_elected(const CacheDirectory& directory) {
 void DiskCache::distrust(const Distrust& reason) {
   mode_ = CacheMode::off;
   if (warned_.exchange(true)) return;
-  log_warn(
-      std::string("The kernel cache is not used: ") + reason.what() +
-      ". Kernels are compiled again in every process; COCONET_CACHE_DIR names another directory.");
+  log_warn(role_ == CacheRole::cache_path
+               ? std::string("A directory of COCONET_CACHE_PATH is not used: ") + reason.what() +
+                     "."
+               : std::string("The kernel cache is not used: ") + reason.what() + instead);
 }
 
 void DiskCache::warn_once(const std::string& message) {
   if (warned_.exchange(true)) return;
-  log_warn(
-      "The kernel cache in '" + path_.string() + "' does not work: " + message +
-      ". Kernels are compiled again in every process; COCONET_CACHE_DIR names another directory.");
+  const std::string it = "The kernel cache in '" + path_.string() + "'";
+  log_warn(role_ == CacheRole::cache_path
+               ? it + ", which COCONET_CACHE_PATH names, does not work: " + message + "."
+               : it + " does not work: " + message + instead);
 }
 
 }  // namespace coconet::jit

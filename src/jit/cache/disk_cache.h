@@ -21,11 +21,15 @@ namespace coconet::jit {
 
 enum class CacheMode : std::uint8_t { read_write, read_only, off };
 
+/// Which variable names a directory, for warnings.
+enum class CacheRole : std::uint8_t { cache_dir, cache_path };
+
 /// A cache directory; an empty path is no cache. Every failure to read or write it is survived, with one warning
 /// for each object. Threads may share an object.
 class DiskCache {
  public:
-  DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits = {});
+  DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits = {},
+            CacheRole role = CacheRole::cache_dir);
   /// Waits for a sweep that is under way.
   ~DiskCache();
   DiskCache(const DiskCache&) = delete;
@@ -68,17 +72,18 @@ class DiskCache {
   void damaged(int folder, const std::string& name, const struct stat& status,
                const std::filesystem::path& path, const char* wrong);
   void account(const CacheDirectory& directory, std::size_t bytes);
+  void part_with_sweeper();
   void sweep_while_wanted(const CacheDirectory& directory);
   void sweep_if_elected(const CacheDirectory& directory);
   template <class Take>
   std::optional<Lock> wait_for(Deadline deadline, const Take& take);
-  void part_with_sweeper();
 
   void warn_once(const std::string& message);
   void distrust(const Distrust& reason);
 
   std::filesystem::path path_;
   Limits limits_;
+  CacheRole role_;
   std::atomic<CacheMode> mode_;  ///< becomes less when the file system refuses
   std::atomic<bool> warned_ = false;
   std::atomic<bool> locks_ = true;  ///< whether locks work, as far as is known
@@ -86,9 +91,9 @@ class DiskCache {
   std::mutex mutex_;
   std::shared_ptr<const CacheDirectory> directory_;
   std::thread sweeper_;
+  pid_t sweeper_process_ = 0;
   bool sweep_wanted_ = false;
   bool sweeping_ = false;
 };
 
 }  // namespace coconet::jit
-pid_t sweeper_process_ = 0;

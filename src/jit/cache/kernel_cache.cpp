@@ -9,7 +9,7 @@ KernelCache::KernelCache(const CacheSettings& settings)
     : written_(settings.directory, settings.mode, settings.limits), slots_(settings.jobs) {
   if (settings.mode == CacheMode::off) return;
   for (const std::filesystem::path& path : settings.read_only)
-    read_only_.emplace_back(path, CacheMode::read_only);
+    read_only_.emplace_back(path, CacheMode::read_only, Limits{}, CacheRole::cache_path);
 }
 
 std::optional<CachedBinary> KernelCache::find(const CacheKey& key) {
