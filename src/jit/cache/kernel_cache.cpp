@@ -3,11 +3,18 @@
 
 #include <utility>
 
+#include "jit/config/log.h"
+
 namespace coconet::jit {
 
 KernelCache::KernelCache(const CacheSettings& settings)
     : written_(settings.directory, settings.mode, settings.limits), slots_(settings.jobs) {
   if (settings.mode == CacheMode::off) return;
+  if (settings.directory.empty()) {
+    log_warn(
+        "There is no directory for the kernel cache: none of COCONET_CACHE_DIR, XDG_CACHE_HOME and "
+        "HOME names one. Kernels are compiled again in every process.");
+  }
   for (const std::filesystem::path& path : settings.read_only)
     read_only_.emplace_back(path, CacheMode::read_only, Limits{}, CacheRole::cache_path);
 }

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "coconet/config.h"
-#include "jit/config/log.h"
 
 namespace coconet::jit {
 
@@ -25,16 +24,7 @@ CacheSettings configured_cache() {
 }
 
 KernelCache& process_cache() {
-  static KernelCache cache = [] {
-    CacheSettings settings = configured_cache();
-    if (settings.mode != CacheMode::off && settings.directory.empty()) {
-      log_warn(
-          "There is no directory for the kernel cache: none of COCONET_CACHE_DIR, XDG_CACHE_HOME "
-          "and HOME names "
-          "one. Kernels are compiled again in every process.");
-    }
-    return KernelCache(settings);
-  }();
+  static KernelCache cache(configured_cache());
   return cache;
 }
 
