@@ -160,15 +160,16 @@ std::optional<CachedBinary> DiskCache::read(const CacheDirectory& directory, con
 void DiskCache::damaged(int folder, const std::string& name, const struct stat& status,
                         const std::filesystem::path& path, const char* wrong) {
   ++corrupt_;
-  const bool removes = mode_ == CacheMode::read_write;
-  log_warn("The cached kernel '" + path.string() + "' is damaged: " + wrong + ". It is " +
-           (removes ? "removed" : "ignored") + ", and the kernel is compiled again.");
+  bool removed = false;
   // Another process may have put a good entry there since ours was opened: only the file that was read is removed.
-  struct stat now {};
-  if (removes && fstatat(folder, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-      now.st_dev == status.st_dev && now.st_ino == status.st_ino) {
-    unlinkat(folder, name.c_str(), 0);
+  if (mode_ == CacheMode::read_write) {
+    struct stat now {};
+    const bool there = fstatat(folder, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+                       now.st_dev == status.st_dev && now.st_ino == status.st_ino;
+    removed = !there || unlinkat(folder, name.c_str(), 0) == 0;
   }
+  log_warn("The cached kernel '" + path.string() + "' is damaged: " + wrong + ". It is " +
+           (removed ? "removed" : "ignored") + ", and the kernel is compiled again.");
 }
 
 bool DiskCache::contains(const CacheKey& key) {
@@ -223,7 +224,7 @@ void DiskCache::discard(const CacheKey& key, const std::string& reason) {
 
 template <class Take>
 std::optional<Lock> DiskCache::wait_for(Deadline deadline, const Take& take) {
-  if (mode_ != CacheMode::read_write || !locks_) return std::nullopt;
+  if (!has_locks()) return std::nullopt;
   try {
     const auto directory = made();
     Naps naps(deadline);

@@ -50,6 +50,8 @@ class DiskCache {
   /// The lock of `key`, which whoever makes its binary should hold; waits until `deadline`, or until there is an entry.
   /// Nothing when it was not to be had: then the deadline has come, there is an entry, or this directory has no locks.
   [[nodiscard]] std::optional<Lock> lock(const CacheKey& key, Deadline deadline);
+  /// Whether locks can be had here, as far as is known.
+  [[nodiscard]] bool has_locks() const { return mode_ == CacheMode::read_write && locks_; }
   /// One of `slots` places of compilers on this machine, taken by the same rules.
   [[nodiscard]] std::optional<Lock> lock_compiler(int slots, Deadline deadline);
 

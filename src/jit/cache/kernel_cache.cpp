@@ -54,7 +54,7 @@ std::optional<CachedBinary> KernelCache::find_or_lock(const CacheKey& key, const
   for (int attempt = 0; attempt < 3 && !lock; ++attempt) {
     if (auto found = find_useful(key, recipe)) return found;
     lock = written_.lock(key, deadline);
-    if (!lock && !written_.contains(key)) return std::nullopt;
+    if (!lock && !(written_.has_locks() && written_.contains(key))) return std::nullopt;
   }
   // Whoever had the lock before may have stored it.
   return lock ? find_useful(key, recipe) : std::nullopt;
