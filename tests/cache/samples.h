@@ -1,0 +1,101 @@
+// Keys, entries and directories for tests of the cache.
+#pragma once
+
+#include <fcntl.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "jit/cache/atomic_file.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/child_process.h"
+
+namespace coconet::jit {
+
+inline CacheKey key_of(std::string_view source) {
+  CacheKey key;
+  key.add("format", "1");
+  key.add("source", source);
+  return key;
+}
+
+/// `size` bytes that are the same for the same `name`, zeros among them.
+inline std::string bytes_for(std::string_view name, std::size_t size) {
+  const Digest digest = sha256(name);
+  std::string bytes(size, '\0');
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<char>(digest[i % digest.size()] ^ (i / digest.size()));
+  return bytes;
+}
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+/// The regular files in `directory` and below whose names have `part`.
+inline std::size_t files_under(const std::filesystem::path& directory, std::string_view part = "") {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file() && entry.path().filename().string().find(part) != std::string::npos)
+      ++count;
+  }
+  return count;
+}
+
+inline std::size_t entries_under(const std::filesystem::path& directory) {
+  return files_under(directory, ".v");
+}
+
+inline std::size_t temporaries_under(const std::filesystem::path& directory) {
+  return files_under(directory, temporary_prefix);
+}
+
+inline OpenFile open_folder(const std::filesystem::path& path) {
+  return open_at(AT_FDCWD, path.string(), O_RDONLY | O_DIRECTORY);
+}
+
+/// Settings for `directory`, with `jobs` compilers at once.
+inline CacheSettings in_directory(const std::filesystem::path& directory, int jobs = 4) {
+  CacheSettings settings;
+  settings.directory = directory;
+  settings.jobs = jobs;
+  return settings;
+}
+
+/// How to make `binary`, counting in `made`.
+inline KernelCache::Recipe recipe_of(const CachedBinary& binary, int& made) {
+  return {[&binary, &made] {
+            ++made;
+            return binary;
+          },
+          {}};
+}
+
+/// A fresh place for a cache, which nobody has made yet, a key and what is stored under it.
+struct Place {
+  test::ScratchDirectory scratch;
+  std::filesystem::path directory = scratch.path() / "deep" / "cache";
+  CacheKey key = key_of("void kernel() {}");
+  CachedBinary binary{std::string("\x7f"
+                                  "ELF\0 a kernel",
+                                  14),
+                      "a warning"};
+  [[nodiscard]] std::filesystem::path path_of(const CacheKey& of) const {
+    return directory / folder_of(of.digest()) / name_of(of.digest());
+  }
+};
+
+inline bool operator==(const CachedBinary& one, const CachedBinary& other) {
+  return one.payload == other.payload && one.log == other.log;
+}
+
+}  // namespace coconet::jit
