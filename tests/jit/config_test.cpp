@@ -45,6 +45,10 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK_FALSE(parsed.config.line_info);
   CHECK(parsed.config.cache_dir.empty());
   CHECK(parsed.config.cache == "rw");
+  CHECK(parsed.config.cache_path.empty());
+  CHECK(parsed.config.cache_max_size == std::uint64_t{1} << 30);
+  CHECK(parsed.config.cache_max_files == 20'000);
+  CHECK(parsed.config.jit_jobs == 0);
   CHECK(parsed.config.dump_dir.empty());
   CHECK(parsed.config.host_id.empty());
   CHECK(parsed.config.timeout == 60s);
@@ -70,6 +74,10 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_CUDA_PATH", "/opt/a::/opt/b:"},
                                {"COCONET_CACHE_DIR", "/var/kernels"},
                                {"COCONET_CACHE", "ro"},
+                               {"COCONET_CACHE_PATH", ":/opt/site:/opt/vendor"},
+                               {"COCONET_CACHE_MAX_SIZE", "500M"},
+                               {"COCONET_CACHE_MAX_FILES", "300"},
+                               {"COCONET_JIT_JOBS", "6"},
                                {"COCONET_DUMP_DIR", "/var/dump"},
                                {"COCONET_HOST_ID", "ada"},
                                {"COCONET_TIMEOUT_S", "2.5"},
@@ -87,6 +95,10 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.cuda_path == std::vector<std::filesystem::path>{"/opt/a", "/opt/b"});
   CHECK(config.cache_dir == "/var/kernels");
   CHECK(config.cache == "ro");
+  CHECK(config.cache_path == std::vector<std::filesystem::path>{"/opt/site", "/opt/vendor"});
+  CHECK(config.cache_max_size == std::uint64_t{500} << 20);
+  CHECK(config.cache_max_files == 300);
+  CHECK(config.jit_jobs == 6);
   CHECK(config.dump_dir == "/var/dump");
   CHECK(config.host_id == "ada");
   CHECK(config.timeout == 2500ms);
@@ -101,6 +113,24 @@ TEST_CASE("a malformed value is an error with the variable, the value and what i
   CHECK(refusal("COCONET_LOG", "loud") ==
         "COCONET_LOG is 'loud'; it takes trace, debug, info, warn, error or off");
   CHECK(refusal("COCONET_CACHE", "RW") == "COCONET_CACHE is 'RW'; it takes rw, ro or off");
+  for (const char* wrong :
+       {"-1", "1.5G", "2GB", "G", "2 G", "2g", "20000000T", "1e9", "18446744073709551616"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_CACHE_MAX_SIZE", wrong) ==
+          "COCONET_CACHE_MAX_SIZE is '" + std::string(wrong) +
+              "'; it takes bytes, such as 500M or 2G; 0: no limit");
+  }
+  for (const char* wrong : {"-1", "2K", "1000000001", "many"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_CACHE_MAX_FILES", wrong) == "COCONET_CACHE_MAX_FILES is '" +
+                                                           std::string(wrong) +
+                                                           "'; it takes a number; 0: no limit");
+  }
+  for (const char* wrong : {"0", "-1", "1025", "all"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_JIT_JOBS", wrong) ==
+          "COCONET_JIT_JOBS is '" + std::string(wrong) + "'; it takes 1 to 1024");
+  }
   for (const char* wrong : {"sm_", "90", "sm_9x", "sm_90ab", "compute_90", "native"}) {
     INFO(wrong);
     CHECK(refusal("COCONET_ARCH", wrong) == "COCONET_ARCH is '" + std::string(wrong) +
@@ -151,6 +181,21 @@ TEST_CASE("the table's rows of algorithms and protocols are what their variables
   }
 }
 
+TEST_CASE("sizes are in bytes, or in powers of 1024") {
+  const auto bytes = [](const char* text) {
+    return parse({{"COCONET_CACHE_MAX_SIZE", text}}).cache_max_size;
+  };
+  CHECK(bytes("0") == 0);
+  CHECK(bytes("123") == 123);
+  CHECK(bytes("3K") == 3 * 1024);
+  CHECK(bytes("3M") == std::uint64_t{3} << 20);
+  CHECK(bytes("3G") == std::uint64_t{3} << 30);
+  CHECK(bytes("3T") == std::uint64_t{3} << 40);
+  CHECK(bytes("16777215T") == std::uint64_t{16777215} << 40);
+  CHECK(bytes("18446744073709551615") == ~std::uint64_t{0});
+  CHECK(parse({{"COCONET_CACHE_MAX_FILES", "0"}}).cache_max_files == 0);
+}
+
 TEST_CASE("tiny and huge times stay usable") {
   CHECK(parse({{"COCONET_TIMEOUT_S", "1e-9"}}).timeout == 1ms);
   CHECK(parse({{"COCONET_TIMEOUT_S", "1e300"}}).timeout == 1'000'000'000s);
@@ -171,6 +216,7 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
         "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "
+        "COCONET_CACHE_PATH, COCONET_CACHE_MAX_SIZE, COCONET_CACHE_MAX_FILES, COCONET_JIT_JOBS, "
         "COCONET_DUMP_DIR, "
         "COCONET_HOST_ID, COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
 }
