@@ -137,7 +137,7 @@ std::optional<LedgerState> read_ledger(const CacheDirectory& directory) {
 
 LedgerState update_ledger(const CacheDirectory& directory,
                           const std::function<void(LedgerState&)>& change) {
-  const OpenFile file = open_ledger(directory);
+  OpenFile file = open_ledger(directory);
   // A process that is stopped while it has the lock must not stop all others.
   Naps naps(std::chrono::steady_clock::now() + std::chrono::seconds(1));
   while (!take(file, LockPlace::totals())) {
@@ -145,7 +145,9 @@ LedgerState update_ledger(const CacheDirectory& directory,
     errno = ETIMEDOUT;
     throw_errno("cannot lock", ledger_name);
   }
-  const std::string bytes = read_bytes(file.number(), ledger_bytes);
+  const int number = file.number();
+  const Lock lock(std::move(file), LockPlace::totals());
+  const std::string bytes = read_bytes(number, ledger_bytes);
   const std::optional<LedgerState> there = decode(bytes);
   if (there && !change) return *there;
   const std::string id = there ? bytes.substr(magic.size(), id_bytes) : random_bytes(id_bytes);
@@ -157,7 +159,7 @@ LedgerState update_ledger(const CacheDirectory& directory,
   append(changed, state.totals.bytes);
   append(changed, state.totals.files);
   append(changed, static_cast<std::uint64_t>(state.swept));
-  write_bytes(file.number(), changed);
+  write_bytes(number, changed);
   return state;
 }
 
