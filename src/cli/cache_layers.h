@@ -21,8 +21,8 @@ struct Layer {
   std::string problem;  ///< why it is not to be used: a sentence
 };
 
-/// The directory that is written, if there is a name for one, and those that are only read, in the order in which a kernel
-/// is looked for.
+/// The directory that is written, if there is a name for one, and those that are only read, in the order in which a
+/// kernel is looked for.
 [[nodiscard]] std::vector<Layer> cache_layers();
 
 /// The directory that is written, to remove from it; null when there is none. Throws ConfigError when COCONET_CACHE

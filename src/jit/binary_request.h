@@ -31,14 +31,14 @@ class BinaryRequest {
     std::optional<CompileResult> compiled;    ///< when it was not found
     std::chrono::nanoseconds compile_time{};  ///< of the compiler alone
   };
-  /// From the cache on disk, or else compiled, by one of the processes that share the cache, and stored. What `problem` finds
-  /// wrong with a stored binary (empty: nothing) has it compiled again. Throws CompileError as `compile` does, and
-  /// BackendError when something is wrong with the compiled one, too.
+  /// From the cache on disk, or else compiled, by one of the processes that share the cache, and stored. What
+  /// `problem` finds wrong with a stored binary (empty: nothing) has it compiled again. Throws CompileError as
+  /// `compile` does, and BackendError when something is wrong with the compiled one, too.
   [[nodiscard]] Obtained obtain(
       const std::function<std::string(const CachedBinary&)>& problem = {}) const;
 
-  /// Always by the compiler. Throws CompileError with the command, the compiler's words, the op behind the first line that
-  /// is wrong, and the path of the source, which it dumps.
+  /// Always by the compiler. Throws CompileError with the command, the compiler's words, the op behind the first line
+  /// that is wrong, and the path of the source, which it dumps.
   [[nodiscard]] CompileResult compile() const;
 
   /// Stores what came from elsewhere.

@@ -15,8 +15,8 @@ namespace coconet::jit {
 
 /// Collective: the kernels of `texts`, loaded on every rank. Each binary is found or compiled by one rank and sent to
 /// those that lack it; compilations are spread over the ranks. Ranks whose processors, GPUs or compilers differ need
-/// different binaries. Throws CompileError on every rank when one does not compile: with the command, the compiler's words,
-/// the op behind the first line that is wrong, and the path of the dumped source.
+/// different binaries. Throws CompileError on every rank when one does not compile: with the command, the compiler's
+/// words, the op behind the first line that is wrong, and the path of the dumped source.
 [[nodiscard]] std::vector<std::shared_ptr<const Kernel>> obtain_kernels(
     Comm& comm, const Backend& backend, std::span<const KernelText> texts);
 /// The same for one.

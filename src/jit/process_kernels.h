@@ -27,8 +27,8 @@ std::shared_ptr<const StoredKernel> load_and_keep(const Backend& backend, const 
 /// Keeps one that is loaded.
 void keep_loaded(const Backend& backend, const Digest& digest, StoredKernel kernel);
 
-/// Finds each of `requests` in memory or on disk, or compiles it, several at once as far as slots allow, and keeps it. For
-/// each an empty text, or why there is no kernel.
+/// Finds each of `requests` in memory or on disk, or compiles it, several at once as far as slots allow, and keeps
+/// it. For each an empty text, or why there is no kernel.
 [[nodiscard]] std::vector<std::string> find_or_compile(
     const Backend& backend, const std::vector<const BinaryRequest*>& requests);
 

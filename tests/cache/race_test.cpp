@@ -265,12 +265,12 @@ TEST_CASE_METHOD(Race, "a lock that is given back is free, though a forked proce
   fs::create_directories(directory);
   fs::permissions(directory, fs::perms::owner_all);
   const auto opened = CacheDirectory::open(directory, Ownership::mine);
-  auto lock = try_lock(*opened, LockPlace::key(key.digest()));
+  auto lock = lock_if_free(*opened, LockPlace::key(key.digest()));
   REQUIRE(lock);
   const Child heir([] { pause(); });
-  CHECK_FALSE(try_lock(*opened, LockPlace::key(key.digest())));
+  CHECK_FALSE(lock_if_free(*opened, LockPlace::key(key.digest())));
   lock.reset();
-  CHECK(try_lock(*opened, LockPlace::key(key.digest())));
+  CHECK(lock_if_free(*opened, LockPlace::key(key.digest())));
 }
 
 TEST_CASE_METHOD(Race, "a compiler that fails leaves the kernel to the next process") {

@@ -132,7 +132,7 @@ TEST_CASE_METHOD(Ten, "a hit makes an entry outlive those that were never asked 
 TEST_CASE_METHOD(Ten,
                  "one process sweeps at a time, and who comes meanwhile leaves it to that one") {
   const auto opened = CacheDirectory::open(directory, Ownership::mine);
-  auto office = try_lock(*opened, LockPlace::sweep());
+  auto office = lock_if_free(*opened, LockPlace::sweep());
   REQUIRE(office);
   CacheSettings settings = in_directory(directory);
   settings.limits.files = 5;
@@ -165,7 +165,7 @@ TEST_CASE_METHOD(Place, "a process that is forked during a sweep sweeps by itsel
   if (thread_sanitizer) return;  // it lets no process start threads that was forked beside one
   DiskCache(directory, CacheMode::read_write).publish(key, binary);
   auto cache = std::make_unique<DiskCache>(directory, CacheMode::read_write, Limits{0, 1});
-  auto busy = try_lock(*CacheDirectory::open(directory, Ownership::mine), LockPlace::totals());
+  auto busy = lock_if_free(*CacheDirectory::open(directory, Ownership::mine), LockPlace::totals());
   REQUIRE(busy);
   const CapturedStderr printed;
   cache->publish(key_of("second"), binary);  // the sweep that it starts waits for the totals

@@ -316,6 +316,27 @@ TEST_CASE("a second process compiles nothing") {
   }
 }
 
+TEST_CASE("a kernel is found from another directory, with another locale and environment") {
+  const ScratchDirectory scratch;
+  const std::string cache =
+      "COCONET_CACHE=rw COCONET_CACHE_DIR='" + (scratch.path() / "cache").string() + "' ";
+  const auto said = [&](const std::string& environment) {
+    const ChildOutput output =
+        run_shell("cd '" + scratch.path().string() + "' && " + cache + environment +
+                  " '" COCONET_BIN_DIR "/coconet' compile lamb --schedule unfused");
+    INFO(output.text);
+    REQUIRE(output.code == 0);
+    return output.text;
+  };
+  CHECK_THAT(said(""), Catch::Matchers::Contains("5 compiled, 0 in the cache already"));
+  // Another environment puts the stack and the heap elsewhere, and with them every order that hangs on addresses.
+  for (const char* environment :
+       {"LC_ALL=de_DE.UTF-8 LANG=tr_TR", "HOME=/nowhere USER=nobody PADDING=xxxxxxxxxxxxxxxxxxxx",
+        "env --chdir=/ "}) {
+    CHECK_THAT(said(environment), Catch::Matchers::Contains("0 compiled, 5 in the cache already"));
+  }
+}
+
 TEST_CASE("source, binary and log of a kernel are dumped, also when it is found") {
   const ScratchDirectory scratch;
   const auto dumped = [&](const std::string& directory) {

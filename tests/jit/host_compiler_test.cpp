@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <clocale>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -255,4 +257,42 @@ TEST_CASE("the instruction set is a fixed name of this machine, never 'native'")
   CHECK(isa == HostCompiler::resolved_isa());
   CHECK(isa.find("native") == std::string::npos);
   CHECK(isa.find('\n') != std::string::npos);
+}
+
+TEST_CASE("every fact that a binary depends on is in its key, and nothing else") {
+  const KernelSource source{"types.h 1\n", kernel, "answer"};
+  const auto digest = [&](const char* flags = "-O1", int threads = 1) {
+    return HostCompiler(default_compiler(), flags, 60s, threads).key(source).digest();
+  };
+  const Digest before = digest();
+  CHECK(before == digest());
+  CHECK(before != digest("-O2"));
+  CHECK(before != digest("-O1", 32));
+  CHECK(digest("-DA -DB") != digest("-DB -DA"));
+  const HostCompiler compiler(default_compiler(), "-O1 -mtune=native", 60s);
+  CHECK(compiler.key(source).text().find("native") == std::string::npos);
+  const auto of = [&](KernelSource other) { return compiler.key(other).digest(); };
+  CHECK(of(source) != of({"types.h 2\n", kernel, "answer"}));
+  CHECK(of(source) != of({"types.h 1\n", "other", "answer"}));
+  CHECK(of(source) != of({"types.h 1\n", kernel, "other"}));
+
+  const char* const locale = std::setlocale(LC_ALL, nullptr);
+  const std::string saved = locale == nullptr ? "C" : locale;
+  for (const char* name : {"de_DE.UTF-8", "tr_TR.UTF-8", "C.UTF-8"}) {
+    if (std::setlocale(LC_ALL, name) != nullptr) CHECK(digest() == before);
+  }
+  std::setlocale(LC_ALL, saved.c_str());
+  const fs::path directory = fs::current_path();
+  fs::current_path("/");
+  CHECK(digest() == before);
+  fs::current_path(directory);
+  for (const char* variable : {"COMPILER_PATH", "CPATH", "LD_RUN_PATH", "LC_ALL", "USER"}) {
+    INFO(variable);
+    const char* const there = std::getenv(variable);
+    const std::string value = there == nullptr ? "" : there;
+    setenv(variable, "/nowhere", 1);
+    CHECK((digest() == before) == (std::string(variable).find("PATH") == std::string::npos));
+    if (there == nullptr) unsetenv(variable);
+    if (there != nullptr) setenv(variable, value.c_str(), 1);
+  }
 }

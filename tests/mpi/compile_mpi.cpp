@@ -1,6 +1,6 @@
-// Compiles LAMB, which has five kernels, on all ranks of an mpirun, each with a cache directory of its own. Every rank writes where
-// its kernels came from, or what went wrong, to a file. Usage: compile_mpi CACHES RESULTS: directories in which rank 3 has
-// CACHES/3 and writes RESULTS/3.
+// Compiles LAMB, which has five kernels, on all ranks of an mpirun, each with a cache directory of its own. Every
+// rank writes where its kernels came from, or what went wrong, to a file. Usage: compile_mpi CACHES RESULTS:
+// directories in which rank 3 has CACHES/3 and writes RESULTS/3.
 #include <unistd.h>
 
 #include <chrono>

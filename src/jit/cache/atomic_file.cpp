@@ -26,7 +26,8 @@ std::string temporary_name() {
          std::to_string(random());
 }
 
-// Not every file system can rename without replacing; where it cannot, two writers may both believe that they were first.
+// Not every file system can rename without replacing; where it cannot, two writers may both believe that they were
+// first.
 bool rename_unless_there(int folder, const std::string& from, const std::string& to) {
   if (renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;

@@ -47,8 +47,8 @@ struct EntryFile {
 
 class CacheDirectory {
  public:
-  /// Opens `path`; null when there is none. Throws Distrust, and std::system_error when it is there and cannot be opened
-  /// or is no directory.
+  /// Opens `path`; null when there is none. Throws Distrust, and std::system_error when it is there and cannot be
+  /// opened or is no directory.
   [[nodiscard]] static std::shared_ptr<const CacheDirectory> open(const std::filesystem::path& path,
                                                                   Ownership ownership);
   /// The same, and makes it when there is none, with what is missing above it.

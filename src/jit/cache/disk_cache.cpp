@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "jit/cache/atomic_file.h"
 #include "jit/config/log.h"
@@ -234,8 +235,9 @@ std::optional<Lock> DiskCache::wait_for(Deadline deadline, const Take& take) {
       if (lock || enough) return lock;
     } while (naps.nap());
   } catch (const std::system_error& error) {
-    // Other errors are told by whoever writes.
-    if (locks_.exchange(false) && is_about_locks(error.code())) {
+    // Whoever writes says what is wrong with the directory, if anything but its locks is.
+    const bool none = is_about_locks(error.code());
+    if ((none || refuses_writes(error.code())) && locks_.exchange(false) && none) {
       log_warn("The kernel cache in '" + path_.string() + "' has no locks (" + error.what() +
                "), so that several processes may compile the same kernel.");
     }
@@ -247,18 +249,17 @@ std::optional<Lock> DiskCache::wait_for(Deadline deadline, const Take& take) {
 
 std::optional<Lock> DiskCache::lock(const CacheKey& key, Deadline deadline) {
   return wait_for(deadline, [&](const CacheDirectory& directory, bool& enough) {
-    std::optional<Lock> lock = try_lock(directory, LockPlace::key(key.digest()));
+    std::optional<Lock> lock = lock_if_free(directory, LockPlace::key(key.digest()));
     enough = !lock && contains(key);
     return lock;
   });
 }
 
 std::optional<Lock> DiskCache::lock_compiler(int slots, Deadline deadline) {
+  std::vector<LockPlace> places;
+  for (int slot = 0; slot < slots; ++slot) places.push_back(LockPlace::compiler(slot));
   return wait_for(deadline, [&](const CacheDirectory& directory, bool&) {
-    std::optional<Lock> lock;
-    for (int slot = 0; slot < slots && !lock; ++slot)
-      lock = try_lock(directory, LockPlace::compiler(slot));
-    return lock;
+    return lock_if_free(directory, places);
   });
 }
 

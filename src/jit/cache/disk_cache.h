@@ -40,9 +40,9 @@ class DiskCache {
   [[nodiscard]] std::optional<CachedBinary> find(const CacheKey& key);
   /// Whether there is a file for `key`, be it good or bad.
   [[nodiscard]] bool contains(const CacheKey& key);
-  /// Stores `binary`: written to a temporary file, synced, renamed. Readers see all of it or nothing; what is there already
-  /// stays. Sweeps in the background when the directory has become too large. False when somebody else had stored an
-  /// entry first.
+  /// Stores `binary`: written to a temporary file, synced, renamed. Readers see all of it or nothing; what is there
+  /// already stays. Sweeps in the background when the directory has become too large. False when somebody else had
+  /// stored an entry first.
   bool publish(const CacheKey& key, const CachedBinary& binary);
   /// Removes what cannot be used though its content is as it was written. The reason is a sentence about "it".
   void discard(const CacheKey& key, const std::string& reason);

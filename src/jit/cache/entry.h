@@ -46,8 +46,8 @@ struct EntryLengths {
 [[nodiscard]] const char* decode_header(std::string_view start, std::size_t size,
                                         EntryLengths& into);
 
-/// Finds the parts of an entry. Returns what is wrong with it, or null. No length is trusted: each is compared
-/// with the bytes that are there before it is used. Whether the key is the one looked for, and its digest right, is left
+/// Finds the parts of an entry. Returns what is wrong with it, or null. No length is trusted: each is compared with
+/// the bytes that are there before it is used. Whether the key is the one looked for, and its digest right, is left
 /// to the caller.
 [[nodiscard]] const char* decode_entry(std::string_view bytes, EntryView& into);
 

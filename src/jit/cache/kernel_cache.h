@@ -45,9 +45,9 @@ class KernelCache {
     CachedBinary binary;
     bool was_made = false;
   };
-  /// The binary of `key`, found or else made and stored. Of all processes that share the directory one makes it and the
-  /// others wait for that, `patience` at the longest; then they make their own. No more compilers than `slots` allows run at
-  /// once. Throws what `recipe.make` throws.
+  /// The binary of `key`, found or else made and stored. Of all processes that share the directory one makes it and
+  /// the others wait for that, `patience` at the longest; then they make their own. No more compilers than `slots`
+  /// allows run at once. Throws what `recipe.make` throws.
   [[nodiscard]] Obtained obtain(const CacheKey& key, const Recipe& recipe,
                                 std::chrono::milliseconds patience);
 

@@ -108,10 +108,13 @@ Lock::~Lock() {
   (void)fcntl(file_.number(), F_OFD_SETLK, &lock);
 }
 
-std::optional<Lock> try_lock(const CacheDirectory& directory, LockPlace place) {
+std::optional<Lock> lock_if_free(const CacheDirectory& directory,
+                                 std::span<const LockPlace> places) {
   OpenFile file = open_ledger(directory);
-  if (!take(file, place)) return std::nullopt;
-  return Lock(std::move(file), place);
+  for (const LockPlace place : places) {
+    if (take(file, place)) return Lock(std::move(file), place);
+  }
+  return std::nullopt;
 }
 
 bool Naps::nap() {

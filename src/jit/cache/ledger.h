@@ -1,12 +1,13 @@
 // The one file of a cache directory that is no entry: which directory it is, how much lies in it, and locks.
 //
-// Locks are the kernel's, on single bytes far behind the end of the file, one for each key: a process that dies gives them
-// back, nothing has to be cleaned up, and a lock takes no file of its own.
+// Locks are the kernel's, on single bytes far behind the end of the file, one for each key: a process that dies gives
+// them back, nothing has to be cleaned up, and a lock takes no file of its own.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "jit/cache/directory.h"
@@ -70,8 +71,13 @@ class Lock {
   LockPlace place_;
 };
 
-/// Takes a lock if nobody has it. Throws std::system_error when the file system has no locks.
-[[nodiscard]] std::optional<Lock> try_lock(const CacheDirectory& directory, LockPlace place);
+/// Takes the lock of the first of `places` that nobody has. Throws std::system_error when the file system has no locks.
+[[nodiscard]] std::optional<Lock> lock_if_free(const CacheDirectory& directory,
+                                               std::span<const LockPlace> places);
+[[nodiscard]] inline std::optional<Lock> lock_if_free(const CacheDirectory& directory,
+                                                      LockPlace place) {
+  return lock_if_free(directory, {&place, 1});
+}
 
 /// Waits in naps, for what nobody announces: short at first, 20 ms in the end.
 class Naps {
@@ -85,8 +91,8 @@ class Naps {
   std::chrono::microseconds next_{100};
 };
 
-/// Reads the ledger, changes it with `change` and writes it, while nobody else does; makes it when there is none or it is
-/// damaged. Throws std::system_error, and when the lock cannot be had for a second.
+/// Reads the ledger, changes it with `change` and writes it, while nobody else does; makes it when there is none or
+/// it is damaged. Throws std::system_error, and when the lock cannot be had for a second.
 LedgerState update_ledger(const CacheDirectory& directory,
                           const std::function<void(LedgerState&)>& change = {});
 

@@ -141,8 +141,8 @@ std::vector<std::pair<std::filesystem::path, std::string>> unusable_folders(
   return unusable;
 }
 
-// The time of an entry that was never asked for was set a day back just before it got its name, which is when its status
-// changed.
+// The time of an entry that was never asked for was set a day back just before it got its name, which is when its
+// status changed.
 std::optional<FileTime> last_use(const struct stat& status) {
   const FileTime changed{std::chrono::seconds(status.st_ctim.tv_sec) +
                          std::chrono::nanoseconds(status.st_ctim.tv_nsec)};

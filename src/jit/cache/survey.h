@@ -58,8 +58,8 @@ struct Nearest {
   FileTime time;           ///< that it counts as used at
 };
 
-/// For each of `wanted`, the entry with the most fields that are equal; of those the one whose first difference comes last,
-/// and then the one used last. The first field is equal: an entry of another kind says nothing.
+/// For each of `wanted`, the entry with the most fields that are equal; of those the one whose first difference comes
+/// last, and then the one used last. The first field is equal: an entry of another kind says nothing.
 [[nodiscard]] std::vector<std::optional<Nearest>> find_nearest(
     std::span<const std::shared_ptr<const CacheDirectory>> directories,
     std::span<const CacheKey> wanted);

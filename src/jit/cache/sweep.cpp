@@ -65,7 +65,7 @@ Sweep sweep(const CacheDirectory& directory, const Limits& limits, FileTime now)
 std::optional<Sweep> sweep_alone(const CacheDirectory& directory, const Limits& limits) {
   std::optional<Lock> office;
   try {
-    office = try_lock(directory, LockPlace::sweep());
+    office = lock_if_free(directory, LockPlace::sweep());
   } catch (const std::system_error&) {
     return sweep(directory, limits, time_now());
   }

@@ -31,12 +31,12 @@ struct Sweep {
 /// were compiled once.
 inline constexpr std::chrono::hours day{24};
 
-/// Removes what was used the longest ago until a fifth of each exceeded limit is free, and temporary files older than an
-/// hour. Throws std::system_error when the directory cannot be listed.
+/// Removes what was used the longest ago until a fifth of each exceeded limit is free, and temporary files older than
+/// an hour. Throws std::system_error when the directory cannot be listed.
 [[nodiscard]] Sweep sweep(const CacheDirectory& directory, const Limits& limits, FileTime now);
 
-/// The same now, and tells the ledger; nothing when another process is at it. Where there are no locks, sweepers may meet,
-/// and do no harm.
+/// The same now, and tells the ledger; nothing when another process is at it. Where there are no locks, sweepers may
+/// meet, and do no harm.
 [[nodiscard]] std::optional<Sweep> sweep_alone(const CacheDirectory& directory,
                                                const Limits& limits);
 

@@ -29,6 +29,7 @@ CacheKey Compiler::key(const KernelSource& source) const {
   key.add("arch", compiler.arch);
   key.add("compiler", compiler.identity);
   key.add("options", options);
+  key.add("environment", compiler.environment);
   key.add("abi", compiler.abi);
   key.add("prelude", source.prelude);
   key.add("source", source.text);

@@ -126,6 +126,19 @@ std::string identify(const std::string& asked, const std::string& path,
   });
 }
 
+// What gcc, clang and their linkers read beside their command line. Kernels include nothing, but a compiler has a
+// file of its own that comes first, and parts that it looks for.
+std::string environment() {
+  constexpr auto names =
+      std::to_array<const char*>({"CCC_OVERRIDE_OPTIONS", "COMPILER_PATH", "CPATH",
+                                  "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH"});
+  std::string text;
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name)) text += std::string(name) + "=" + value + "\n";
+  }
+  return text;
+}
+
 // Kernels call the C library; their entry points are C functions.
 std::string abi() {
   std::string text = std::to_string(8 * sizeof(void*)) + " bits";
@@ -196,7 +209,8 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
     options.insert(options.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
   }
   for (std::string& flag : split_at_blanks(extra_flags)) options.push_back(std::move(flag));
-  facts_ = {identify(compiler, path_, timeout_), resolved_isa(), abi(), std::move(options)};
+  facts_ = {identify(compiler, path_, timeout_), resolved_isa(), abi(), std::move(options),
+            environment()};
 }
 
 std::string HostCompiler::resolved_isa() {

@@ -49,7 +49,8 @@ std::filesystem::path file_of(const void* symbol) {
 
 constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 
-// The file that is loaded, and by whose state NVRTC's identity is remembered; empty when only the system's loader knows.
+// The file that is loaded, and by whose state NVRTC's identity is remembered; empty when only the system's loader
+// knows.
 const std::filesystem::path& located() {
   static const std::filesystem::path file = [] {
     std::error_code error;
