@@ -3,19 +3,17 @@
 #include "jit/gpu_kernels.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
-#include <mutex>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include "coconet/coconet.h"
 #include "jit/codegen/codegen.h"
 #include "jit/compile/nvrtc.h"
+#include "jit/forked_jobs.h"
 #include "jit/kernel_unit.h"
 #include "sched/plan.h"
 
@@ -186,7 +184,7 @@ void require_nvrtc() {
   std::exit(skipped);
 }
 
-std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architectures, int threads) {
+std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architectures) {
   const std::vector<Unit> units = make_units(kernels);
   std::vector<std::pair<const Unit*, const char*>> jobs;
   for (const Unit& unit : units) {
@@ -196,21 +194,8 @@ std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architect
       jobs.emplace_back(&unit, gpu_architectures[jobs.size() % std::size(gpu_architectures)]);
     }
   }
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::vector<std::string> faults;
-  const auto work = [&] {
-    for (std::size_t job = next++; job < jobs.size(); job = next++) {
-      std::string fault = fault_of(*jobs[job].first, jobs[job].second);
-      const std::lock_guard lock(mutex);
-      if (!fault.empty()) faults.push_back(std::move(fault));
-    }
-  };
-  std::vector<std::jthread> others;
-  for (int thread = 1; thread < threads; ++thread) others.emplace_back(work);
-  work();
-  others.clear();
-  return faults;
+  return run_forked(jobs.size(), 2,
+                    [&](std::size_t job) { return fault_of(*jobs[job].first, jobs[job].second); });
 }
 
 }  // namespace coconet::test

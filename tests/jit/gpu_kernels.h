@@ -34,9 +34,8 @@ using GpuKernels = std::map<std::string, GpuKernel>;
 /// Ends the test as skipped without NVRTC.
 void require_nvrtc();
 
-/// Compiles each of `kernels` for `architectures`, or for one of them in turn. What is wrong: that a kernel does not
-/// compile, is not in the binary or spills registers.
-[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architectures,
-                                                 int threads);
+/// Compiles each of `kernels` for all architectures, or for one of them in turn, in two processes: in each NVRTC compiles
+/// one program at a time. What is wrong: that a kernel does not compile, is not in the binary or spills registers.
+[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architectures);
 
 }  // namespace coconet::test

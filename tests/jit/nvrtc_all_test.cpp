@@ -58,7 +58,7 @@ Dumped dumped_kernels(const GpuKernels& shipped) {
 TEST_CASE("kernels that tests emit compile and spill nothing") {
   require_nvrtc();
   const Dumped dumped = dumped_kernels(shipped_kernels());
-  const std::vector<std::string> faults = faults_of(dumped.kernels, false, 2);
+  const std::vector<std::string> faults = faults_of(dumped.kernels, false);
   for (const std::string& fault : faults) UNSCOPED_INFO(fault);
   CHECK(faults.empty());
   std::cout << dumped.kernels.size() << " kernels of " << dumped.sources

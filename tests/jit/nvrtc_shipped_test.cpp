@@ -14,7 +14,7 @@ TEST_CASE(
   require_nvrtc();
   const GpuKernels shipped = shipped_kernels();
   CHECK(shipped.size() > 150);
-  const std::vector<std::string> faults = faults_of(shipped, true, 1);
+  const std::vector<std::string> faults = faults_of(shipped, true);
   for (const std::string& fault : faults) UNSCOPED_INFO(fault);
   CHECK(faults.empty());
   std::cout << shipped.size() << " kernels compiled with NVRTC " << jit::nvrtc::version()
