@@ -126,9 +126,9 @@ inline void require_conforms(const Program& program, const Schedule& schedule, i
   SUCCEED();
 }
 
-/// The same for one step with `sizes`.
-inline void require_conforms(const Program& program, const Schedule& schedule, int ranks,
-                             const std::vector<Sizes>& sizes, int iterations = 1) {
+/// A case of `iterations` steps for each of `sizes`.
+[[nodiscard]] inline std::vector<Checked> cases_with(const std::vector<Sizes>& sizes,
+                                                     int iterations) {
   std::vector<Checked> cases;
   for (const Sizes& one : sizes) {
     Checked checked;
@@ -136,7 +136,13 @@ inline void require_conforms(const Program& program, const Schedule& schedule, i
     checked.options.drive.iterations = iterations;
     cases.push_back(checked);
   }
-  require_conforms(program, schedule, ranks, std::move(cases));
+  return cases;
+}
+
+/// The same for steps with `sizes`.
+inline void require_conforms(const Program& program, const Schedule& schedule, int ranks,
+                             const std::vector<Sizes>& sizes, int iterations = 1) {
+  require_conforms(program, schedule, ranks, cases_with(sizes, iterations));
 }
 
 /// Makes one kernel of all outputs of `program` called `names`.

@@ -4,7 +4,7 @@
 
 #include "coconet/programs.h"
 #include "jit/algo/algorithm.h"
-#include "jit/conformance.h"
+#include "jit/conformance_batch.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -63,13 +63,12 @@ Schedule biased_along(int dim) {
   return schedule;
 }
 
-void check_fused(int ranks, Reduction reduction, DType dtype) {
+void add_fused(int ranks, Reduction reduction, DType dtype, ConformanceBatch& batch) {
   for (const jit::Algorithm* algorithm : jit::algorithms()) {
     if (!runs_here(knobs_of(*algorithm), ranks)) continue;
     const std::string name =
         std::string(to_string(reduction)) + "_" + std::string(to_string(dtype));
-    require_conforms(reduce_and_write(ranks, reduction, dtype), fused(name, *algorithm, 0), ranks,
-                     lengths, 2);
+    batch.add(reduce_and_write(ranks, reduction, dtype), fused(name, *algorithm, 0), lengths, 2);
   }
 }
 
@@ -199,26 +198,31 @@ TEST_CASE("what is sent may be written to a state, also to the one that it is se
 }
 
 TEST_CASE("fused collectives equal the reference for every algorithm, reduction and dtype") {
+  ConformanceBatch batch;
   for (const DType dtype : all_dtypes) {
     for (const Reduction reduction : all_reductions) {
-      if (reduces(reduction, dtype)) check_fused(3, reduction, dtype);
+      if (reduces(reduction, dtype)) add_fused(3, reduction, dtype, batch);
     }
   }
+  batch.require();
 }
 
 TEST_CASE(
     "fused collectives equal the reference for every algorithm, reduction and number of ranks") {
+  ConformanceBatch batch;
   for (const int ranks : {1, 2, 5}) {
-    for (const Reduction reduction : all_reductions) check_fused(ranks, reduction, f32);
+    for (const Reduction reduction : all_reductions) add_fused(ranks, reduction, f32, batch);
   }
+  batch.require();
 }
 
 TEST_CASE("fused collectives equal the reference with many channels and every vector width") {
+  ConformanceBatch batch;
   for (const jit::Algorithm* algorithm : jit::algorithms()) {
     if (!runs_here(knobs_of(*algorithm), 2)) continue;
     const Program program = reduce_and_write(2, Reduction::mean, f32);
     for (const int channels : {2, 7, 64}) {
-      require_conforms(program, fused("channels", *algorithm, channels), 2, lengths, 2);
+      batch.add(program, fused("channels", *algorithm, channels), lengths, 2);
     }
     for (const int vector_bytes : {4, 8, 16, 32, 64}) {
       Knobs knobs = knobs_of(*algorithm);
@@ -228,9 +232,10 @@ TEST_CASE("fused collectives equal the reference with many channels and every ve
       schedule.split("total").reorder("total.all_gather", {"x.new"}).dead();
       schedule.fuse("vectors", "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"},
                     knobs);
-      require_conforms(program, schedule, 2, lengths, 2);
+      batch.add(program, schedule, lengths, 2);
     }
   }
+  batch.require();
 }
 
 TEST_CASE("fused collectives slice any dimension and read broadcast operands at the global index") {

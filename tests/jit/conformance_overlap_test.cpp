@@ -1,6 +1,6 @@
 // Overlapped steps equal the reference: a matmul with every kind of kernel that can take its tiles, chains of kernels, and
 // kernels of several passes, with every algorithm and protocol, on sizes that neither tiles nor chunks divide.
-#include "jit/conformance.h"
+#include "jit/conformance_batch.h"
 #include "sched/knobs.h"
 
 using namespace coconet;
@@ -159,36 +159,39 @@ Knobs knobs_of(std::string_view algorithm, std::string_view protocol) {
 }  // namespace
 
 TEST_CASE("overlapped steps conform with every algorithm and protocol") {
+  ConformanceBatch batch;
   for (const Subject& subject : subjects) {
     for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
       for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
         const Knobs knobs = knobs_of(algorithm.name, protocol.name);
         if (sched::uses_multicast(knobs)) continue;  // which exchanges no chunks
-        INFO(subject.name << ", " << algorithm.name << ", " << protocol.name);
-        require_conforms(subject.program(3, f32), subject.schedule(knobs), 3, areas, 3);
+        batch.add(subject.program(3, f32), subject.schedule(knobs), areas, 3);
       }
     }
   }
+  batch.require();
 }
 
 TEST_CASE("overlapped steps conform for every number of ranks and float") {
+  ConformanceBatch batch;
   for (const Subject& subject : subjects) {
     for (const int ranks : {1, 2, 4, 5}) {
       if (ranks < subject.least_ranks) continue;
       for (const DType dtype : {f64, f16}) {
-        INFO(subject.name << ", " << to_string(dtype));
-        require_conforms(subject.program(ranks, dtype),
-                         subject.schedule(knobs_of("ring", "simple")), ranks, areas, 2);
+        batch.add(subject.program(ranks, dtype), subject.schedule(knobs_of("ring", "simple")),
+                  areas, 2);
       }
     }
   }
+  batch.require();
 }
 
 TEST_CASE("several blocks each take and tell of their shares of tiles") {
+  ConformanceBatch batch;
   for (const Subject& subject : subjects) {
-    INFO(subject.name);
     Knobs knobs = knobs_of("ring", "simple");
     knobs.channels = 3;
-    require_conforms(subject.program(2, f32), subject.schedule(knobs), 2, areas, 2);
+    batch.add(subject.program(2, f32), subject.schedule(knobs), areas, 2);
   }
+  batch.require();
 }

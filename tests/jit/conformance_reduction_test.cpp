@@ -1,5 +1,5 @@
 // Reductions over tensor dimensions equal the reference, inside a rank and across ranks.
-#include "jit/conformance.h"
+#include "jit/conformance_batch.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -20,6 +20,7 @@ std::string name_of(const std::string& stem, const std::vector<int>& dims) {
 }  // namespace
 
 TEST_CASE("reductions over every subset of dimensions equal the reference for every layout") {
+  ConformanceBatch batch;
   for (const int ranks : {1, 2, 3}) {
     for (const Placement placement : {replicated, local, sliced(0), sliced(1), sliced(2)}) {
       for (const bool keep : {false, true}) {
@@ -34,13 +35,15 @@ TEST_CASE("reductions over every subset of dimensions equal the reference for ev
           const std::string name = name_of("sum", dims);
           program.output(name, sum(x, dims, keep).named(name));
         }
-        require_conforms(program, Schedule("none"), ranks, sizes);
+        batch.add(program, Schedule("none"), sizes);
       }
     }
   }
+  batch.require();
 }
 
 TEST_CASE("every reduction equals the reference on every dtype that it takes") {
+  ConformanceBatch batch;
   for (const DType dtype : all_dtypes) {
     if (dtype == DType::boolean) continue;
     Program program("reductions", Mesh({{"world", 2}}));
@@ -59,8 +62,9 @@ TEST_CASE("every reduction equals the reference on every dtype that it takes") {
       program.output("norm_all", norm(x).named("norm_all"));
       program.output("norm_inner", norm(x, {2}, true).named("norm_inner"));
     }
-    require_conforms(program, Schedule("none"), 2, sizes);
+    batch.add(program, Schedule("none"), sizes);
   }
+  batch.require();
 }
 
 TEST_CASE("a reduction reads what is computed on the way and broadcasts back") {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "jit/conformance_batch.h"
 #include "jit/kernel_subjects.h"
 #include "jit/lists.h"
 #include "jit/shipped_conformance.h"
@@ -43,6 +44,7 @@ std::optional<Program> over_lists(const Program& program) {
 }  // namespace
 
 TEST_CASE("every optimizer over lists of buffers equals the reference under every schedule") {
+  ConformanceBatch batch;
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.scattered == nullptr) continue;
     for (const DType dtype : shipped.dtypes) {
@@ -51,29 +53,30 @@ TEST_CASE("every optimizer over lists of buffers equals the reference under ever
           dtype == shipped.dtypes.front() ? std::vector{1, 2, 3} : std::vector{2};
       for (const std::string_view schedule : shipped.schedules) {
         for (const int ranks : counts) {
-          INFO(to_string(dtype));
-          require_conforms(shipped.scattered(shipped.mesh(ranks), dtype),
-                           shipped_schedule(shipped, schedule), ranks, cases_of(lists, 2));
+          batch.add(shipped.scattered(shipped.mesh(ranks), dtype),
+                    shipped_schedule(shipped, schedule), cases_of(lists, 2));
         }
       }
     }
   }
+  batch.require();
 }
 
 TEST_CASE("kernels and library collectives of every kind work on lists of buffers") {
   std::size_t programs = 0;
+  ConformanceBatch batch;
   for (const KernelSubject& kernel : kernel_subjects) {
     for (const int ranks : {1, 2, 3}) {
       if (ranks < kernel.least_ranks) continue;
       const std::optional<Program> program = over_lists(kernel.program(ranks, f32));
       if (!program) continue;
       ++programs;
-      INFO(kernel.name);
       const auto cases = cases_of({{5, 1, 64, 3}, {1, 4097, 2, 300}}, 2);
-      require_conforms(*program, kernel.schedule({}), ranks, cases);
-      require_conforms(*program, Schedule("none"), ranks, cases);
+      batch.add(*program, kernel.schedule({}), cases);
+      batch.add(*program, Schedule("none"), cases);
     }
   }
+  batch.require();
   CHECK(programs > 10);
 }
 

@@ -39,7 +39,7 @@ void KernelBatch::add(const Program& program, const Schedule& schedule) {
 }
 
 void KernelBatch::compile() const {
-  if (config().backend != "host" || config().host_threads > 1) return;
+  if (config().backend != "host") return;
   std::vector<const jit::KernelText*> kernels;
   for (const auto& [source, text] : kernels_) kernels.push_back(&text);
   std::atomic<std::size_t> next = 0;

@@ -16,7 +16,7 @@ class KernelBatch {
   /// Adds the kernels of `program` under `schedule`, which must be legal.
   void add(const Program& program, const Schedule& schedule);
   /// Compiles what was added on all cores, many kernels at a time, for `compile` to find in this process's memory. Only
-  /// the host's kernels of one lane; others, and those that do not compile together, are left to `compile`.
+  /// the host's kernels; others, and those that do not compile together, are left to `compile`.
   void compile() const;
   /// Different kernels.
   [[nodiscard]] std::size_t size() const { return kernels_.size(); }

@@ -25,7 +25,7 @@ using namespace coconet::test;
 
 namespace {
 
-/// Fewer where kernels are compiled one by one.
+/// Fewer where kernels are compiled one by one, or have many threads.
 int number_of_cases() {
   return config().backend == "host" && config().host_threads == 1 ? 1000 : 150;
 }
