@@ -59,9 +59,9 @@ TEST_CASE_METHOD(Place, "the directory that is written is open to its owner only
   CHECK(refusal_with_mode(directory, 0500, Ownership::mine) == "accepted");
   for (const char* const mode : {"0777", "0770", "0755", "0750", "0701", "01777"}) {
     CHECK(refusal_with_mode(directory, static_cast<mode_t>(std::stoi(mode, nullptr, 8)),
-                            Ownership::mine) == it + " is open to other users (its mode is " +
-                                                    mode +
-                                                    "), who could put code there; chmod 700 " + it);
+                            Ownership::mine) ==
+          it + " is open to other users (its mode is " + mode +
+              "), and what runs as code must be in a directory of one's own; chmod 700 " + it);
   }
 }
 

@@ -273,10 +273,11 @@ TEST_CASE("a directory that cannot be trusted or opened is a failure, and doctor
                             "COCONET_CACHE_DIR\n"));
   };
   fs::permissions(kernels.path(), fs::perms(0755));
-  require_failure("'" + kernels.str() +
-                  "' is open to other users (its mode is 0755), who could put code there; chmod "
-                  "700 '" +
-                  kernels.str() + "'\n");
+  require_failure(
+      "'" + kernels.str() +
+      "' is open to other users (its mode is 0755), and what runs as code must be in a directory "
+      "of one's own; chmod 700 '" +
+      kernels.str() + "'\n");
   // To read from, it is good enough.
   CHECK(coconet_command("cache list", kernels.variable() + " COCONET_CACHE=ro").code == 0);
   fs::remove_all(kernels.path());

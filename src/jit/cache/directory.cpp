@@ -62,7 +62,7 @@ void require_trusted(const fs::path& path, const struct stat& status, Ownership 
   }
   if (ownership == Ownership::mine && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw Distrust(it + " is open to other users (its mode is " + octal(status.st_mode) +
-                   "), who could put code there; chmod 700 " + it);
+                   "), and what runs as code must be in a directory of one's own; chmod 700 " + it);
   }
   if ((status.st_mode & others_write) != 0) {
     throw Distrust("other users may write in " + it + " (its mode is " + octal(status.st_mode) +
