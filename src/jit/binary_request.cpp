@@ -1,8 +1,10 @@
 // Finding, compiling, publishing and dumping.
 #include "jit/binary_request.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -26,14 +28,19 @@ CacheKey key_of(const Compiler& compiler, const KernelText& text) {
   return key;
 }
 
-bool write_file(const fs::path& path, const std::string& bytes) {
-  std::error_code ignored;
-  fs::create_directories(path.parent_path(), ignored);
-  std::ofstream file(path, std::ios::binary);
+// Under another name first, as other ranks may write or read the same file.
+void write_file(const fs::path& path, const std::string& bytes) {
+  static std::atomic<int> number = 0;
+  std::error_code error;
+  if (fs::exists(path, error)) return;  // the name has the key's digest
+  fs::create_directories(path.parent_path(), error);
+  const fs::path temporary =
+      path.string() + "." + std::to_string(getpid()) + "-" + std::to_string(number++);
+  std::ofstream file(temporary, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
-  if (!file) log_warn("cannot write '" + path.string() + "'");
-  return static_cast<bool>(file);
+  if (file) fs::rename(temporary, path, error);
+  if (!file || error) log_warn("cannot write '" + path.string() + "'");
 }
 
 }  // namespace
@@ -94,9 +101,9 @@ void BinaryRequest::dump(const CachedBinary& binary) const {
   const fs::path& directory = config().dump_dir;
   if (directory.empty()) return;
   const bool is_cuda = compiler_.target() == "cuda";
-  (void)(write_file(directory / file_name(is_cuda ? ".cu" : ".cpp"), source()) &&
-         write_file(directory / file_name(".log"), binary.log) &&
-         write_file(directory / file_name(is_cuda ? ".cubin" : ".so"), binary.payload));
+  write_file(directory / file_name(is_cuda ? ".cu" : ".cpp"), source());
+  write_file(directory / file_name(".log"), binary.log);
+  write_file(directory / file_name(is_cuda ? ".cubin" : ".so"), binary.payload);
 }
 
 std::string BinaryRequest::file_name(std::string_view extension) const {
@@ -108,11 +115,24 @@ std::string BinaryRequest::source() const {
 }
 
 std::string BinaryRequest::dump_failed() const {
-  fs::path directory = config().dump_dir;
-  if (directory.empty())
-    directory = fs::temp_directory_path() / ("coconet-jit-" + std::to_string(geteuid()));
-  const fs::path path = directory / file_name(compiler_.target() == "cuda" ? ".cu" : ".cpp");
-  return write_file(path, source()) ? path.string() : std::string();
+  const std::string name = file_name(compiler_.target() == "cuda" ? ".cu" : ".cpp");
+  if (!config().dump_dir.empty()) {
+    write_file(config().dump_dir / name, source());
+    return (config().dump_dir / name).string();
+  }
+  // Everybody may write beside it: a folder that is ours alone, or none.
+  const fs::path path = fs::temp_directory_path() / ("coconet-jit-" + std::to_string(geteuid()));
+  try {
+    const auto folder = CacheDirectory::make(path, Ownership::mine);
+    const OpenFile file =
+        open_at(folder->descriptor(), name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    if (!file.is_open()) throw_errno("cannot write", (path / name).string());
+    write_bytes(file.number(), source());
+    return (path / name).string();
+  } catch (const std::exception& error) {
+    log_warn(std::string("the source of kernel '") + text_.name + "' is not kept: " + error.what());
+    return {};
+  }
 }
 
 }  // namespace coconet::jit

@@ -2,6 +2,7 @@
 #include "jit/kernel_store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
 
@@ -108,13 +109,16 @@ class Search {
     }
   }
 
-  /// Finds or compiles what this rank leads.
+  /// Collective: finds or compiles what this rank leads.
   void lead() {
-    if (std::ranges::any_of(tasks_, [](const Task& task) { return task.reach == Reach::absent; }))
-      share_cores();
+    const bool all_loaded = std::ranges::all_of(
+        tasks_, [](const Task& task) { return task.reach == Reach::in_memory; });
+    const int jobs = all_loaded ? 1 : share_cores();
     const std::vector<std::string> failures = find_or_compile(backend_, led_);
     // The others wait for compilers. A leader may wait for other jobs as long as a compilation may take.
-    comm_.barrier(2 * rounds() * config().compile_timeout);
+    constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
+    const int rounds = (most_tasks() + jobs - 1) / jobs;
+    comm_.barrier(std::min(longest, 2 * rounds * std::min(longest, config().compile_timeout)));
     std::string failure;
     for (const std::string& text : failures) {
       if (failure.empty()) failure = text;
@@ -124,8 +128,9 @@ class Search {
     }
   }
 
-  /// Collective: as many compilers at once as the cores of the node are enough for.
-  void share_cores() {
+  /// Collective: lets as many compilers run at once as the cores of each node are enough for. How many that are for a
+  /// process, where they are the fewest.
+  int share_cores() {
     Comm& node = comm_.node();
     Cores all;
     for (const std::string& text : node.all_gather(available_cores().to_string()))
@@ -134,15 +139,18 @@ class Search {
     const int jobs = config().jit_jobs > 0 ? config().jit_jobs
                                            : std::max(1, static_cast<int>(all.count()) / processes);
     process_cache().slots().set(jobs, jobs * processes);
+    int fewest = jobs;
+    for (const std::string& text : comm_.all_gather(std::to_string(jobs)))
+      fewest = std::min(fewest, std::stoi(text));
+    // Threads of one process share its slots.
+    return comm_.in_one_process() ? std::max(1, fewest / comm_.size()) : fewest;
   }
 
-  /// How often the busiest leader compiles after each other.
-  [[nodiscard]] int rounds() const {
+  /// Of the busiest leader.
+  [[nodiscard]] int most_tasks() const {
     std::vector<int> tasks(offers_.size());
     for (const Task& task : tasks_) ++tasks[static_cast<std::size_t>(task.leader)];
-    const int most = tasks.empty() ? 0 : *std::ranges::max_element(tasks);
-    return std::max(
-        1, config().jit_jobs > 0 ? (most + config().jit_jobs - 1) / config().jit_jobs : most);
+    return *std::ranges::max_element(tasks);
   }
 
   /// Collective: for every task an empty binary, or one that some rank lacks.
@@ -187,12 +195,14 @@ class Search {
         const BinaryRequest& request = requests_[i];
         const std::size_t task = task_of(request.key().digest());
         if (tasks_[task].leader == comm_.rank()) continue;
-        if (find_loaded(backend_, request.key().digest()) != nullptr) {
+        if (const auto stored = find_loaded(backend_, request.key().digest())) {
           count_kernel(Origin::memory);
+          if (!comm_.in_one_process()) request.dump(stored->binary);
           continue;
         }
         (void)load_and_keep(backend_, request.key().digest(), binaries[task], request.text().entry);
         count_kernel(Origin::peer);
+        request.dump(binaries[task]);
         if (stores(tasks_[task])) request.publish(binaries[task]);
       }
     });

@@ -107,10 +107,9 @@ std::vector<std::string> find_or_compile(const Backend& backend,
   std::vector<std::string> failures(requests.size());
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const bool is_here = find_loaded(backend, requests[i]->key().digest()) != nullptr;
-    if (is_here || requests[i]->is_stored()) {
+    if (find_loaded(backend, requests[i]->key().digest()) != nullptr) {
       failures[i] = failure_of(backend, *requests[i]);
-    } else {
+    } else {  // also when it is stored, as it may be damaged
       missing.push_back(i);
     }
   }

@@ -125,7 +125,7 @@ TEST_CASE_METHOD(Spoiled, "a damaged entry stays where it is only read, and is t
   CHECK(read_file(path) == "damaged");
 }
 
-TEST_CASE_METHOD(Spoiled, "an entry that is of no use is made again") {
+TEST_CASE_METHOD(Spoiled, "an entry that is of no use is made again, and replaced by what is") {
   KernelCache::Recipe recipe;
   int made = 0;
   recipe.make = [&] {
@@ -138,10 +138,33 @@ TEST_CASE_METHOD(Spoiled, "an entry that is of no use is made again") {
   const CapturedStderr printed;
   CHECK(cache.obtain(key, recipe, 10s).binary.payload == "useful");
   CHECK(printed.count("The cached kernel '" + path.string() +
-                      "' is of no use: it cannot be loaded") == 1);
+                      "' is of no use here: it cannot be loaded. It is compiled again.") == 1);
   CHECK_FALSE(cache.obtain(key, recipe, 10s).was_made);
   CHECK(made == 1);
   CHECK(cache.events().corrupt == 1);
+}
+
+TEST_CASE_METHOD(Spoiled, "what is of no use here, and is made again byte by byte, stays") {
+  const std::string before = read_file(path);
+  int made = 0;
+  int looked = 0;
+  KernelCache::Recipe recipe = recipe_of(binary, made);
+  recipe.problem = [&](const CachedBinary&) {
+    ++looked;
+    return "there is no memory to load it";
+  };
+  const CapturedStderr printed;
+  CHECK(cache.obtain(key, recipe, 10s).was_made);
+  CHECK(made == 1);
+  CHECK(looked == 1);
+  CHECK(read_file(path) == before);
+  CHECK(cache.events().corrupt == 0);
+  CHECK(cache.events().publish_lost == 0);
+  CHECK(printed.count("\n") == 1);
+  // Where it cannot be made either, that is told, and the entry stays.
+  recipe.make = []() -> CachedBinary { throw std::runtime_error("no compiler"); };
+  CHECK_THROWS_WITH(cache.obtain(key, recipe, 10s), "no compiler");
+  CHECK(read_file(path) == before);
 }
 
 TEST_CASE_METHOD(Spoiled, "an I/O error says nothing about content: one warning, nothing removed") {

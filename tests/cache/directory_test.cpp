@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cache/samples.h"
+#include "jit/cache/survey.h"
 #include "jit/captured_stderr.h"
 
 using namespace coconet::jit;
@@ -88,6 +89,24 @@ TEST_CASE_METHOD(Place, "a directory of another user is refused, and root's may 
   if (geteuid() == 0) {
     CHECK_THAT(refusal_of(foreign.path, Ownership::vetted), Catch::EndsWith(" or to root"));
   }
+}
+
+TEST_CASE_METHOD(Place, "a folder of entries that others may write in is not gone into") {
+  KernelCache cache(in_directory(directory));
+  cache.publish(key, binary);
+  const fs::path folder = path_of(key).parent_path();
+  fs::permissions(folder, fs::perms(0777));
+  const CapturedStderr printed;
+  CHECK_FALSE(cache.find(key));
+  cache.publish(key, binary);
+  CHECK(printed.count("\n") == 1);
+  CHECK(printed.count("does not work: cannot read '" + folder.string() +
+                      "': Operation not permitted") == 1);
+  const auto unusable = unusable_folders(*CacheDirectory::open(directory, Ownership::mine));
+  REQUIRE(unusable.size() == 1);
+  CHECK(unusable.front().second == "other users may write to it");
+  fs::permissions(folder, fs::perms(0700));
+  CHECK(cache.find(key) == binary);
 }
 
 TEST_CASE_METHOD(Place, "a link to a directory is followed, and what it leads to is looked at") {

@@ -9,6 +9,7 @@
 
 #include "cache/processes.h"
 #include "cache/samples.h"
+#include "jit/cache/survey.h"
 #include "jit/captured_stderr.h"
 
 using namespace coconet::jit;
@@ -42,27 +43,16 @@ int populate(const fs::path& directory, int round) {
   return made;
 }
 
-/// What is wrong with any of the entries.
+/// What `coconet cache verify` would say.
 std::string problem_in(const fs::path& directory) {
   std::string problem;
   const auto opened = CacheDirectory::open(directory, Ownership::mine);
   if (!opened) return problem;
-  opened->for_each([&](int folder, const EntryFile& file) {
-    const std::string path = file.folder + "/" + file.name;
-    const OpenFile entry = open_at(folder, file.name, O_RDONLY | O_NOFOLLOW);
-    const std::string bytes =
-        read_bytes(entry.number(), static_cast<std::size_t>(file.status.st_size));
-    EntryView view;
-    if (const char* const wrong = decode_entry(bytes, view)) {
-      problem += path + ": " + wrong + "\n";
-      return;
-    }
-    if (sha256_hex(view.key_text) != file.digits() || hex(view.digest) != file.digits())
-      problem += path + ": the digest is another\n";
-    if (fields_of(view.key_text).size() != 2) problem += path + ": the key has no fields\n";
-    if (const char* const wrong = opened->distrusts(file.status))
-      problem += path + ": " + wrong + "\n";
+  survey(*opened, Scrutiny::all, [&](const Surveyed& entry) {
+    if (!entry.problem.empty()) problem += entry.file.digits() + ": " + entry.problem + "\n";
   });
+  for (const auto& [path, wrong] : unusable_folders(*opened))
+    problem += path.string() + ": " + wrong + "\n";
   return problem;
 }
 

@@ -363,6 +363,45 @@ TEST_CASE("source, binary and log of a kernel are dumped, also when it is found"
   CHECK((dumped("found") == compiled));
 }
 
+TEST_CASE("a run says what its kernels cost, and that one was damaged") {
+  const ScratchDirectory scratch;
+  const std::filesystem::path cache = scratch.path() / "cache";
+  const std::filesystem::path file = scratch.path() / "result.json";
+  const auto counters = [&] {
+    const ChildOutput output =
+        run_command("run adam --schedule fused --set n=100 --world local:2 --iters 1 --json '" +
+                        file.string() + "'",
+                    "COCONET_CACHE=rw COCONET_LOG=info COCONET_CACHE_DIR='" + cache.string() + "'");
+    INFO(output.text);
+    REQUIRE(output.code == 0);
+    std::ifstream stream(file);
+    nlohmann::json json = nlohmann::json::parse(stream).at("cache");
+    json["said"] = output.text;
+    return json;
+  };
+  const nlohmann::json cold = counters();
+  CHECK(cold.at("miss") == 1);
+  CHECK(cold.at("compile_ms") > 1.0);
+  CHECK(cold.at("corrupt") == 0);
+  CHECK(cold.at("publish_lost") == 0);
+  // At the end of the process, too.
+  CHECK_THAT(cold.at("said").get<std::string>(),
+             Catch::Matchers::Contains("info: kernel cache: 1 in memory, 0 on disk, 0 from a peer, "
+                                       "1 compiled in "));
+  CHECK(counters().at("compile_ms") == 0.0);
+  int entries = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(cache)) {
+    const std::string name = entry.path().filename();
+    if (!entry.is_regular_file() || name.find(".v") == std::string::npos) continue;
+    std::filesystem::resize_file(entry.path(), entry.file_size() - 1);
+    ++entries;
+  }
+  const nlohmann::json damaged = counters();
+  CHECK(damaged.at("miss") == 1);
+  CHECK(damaged.at("corrupt") == entries);  // the kernel, and what is known of the compiler
+  CHECK(counters().at("hit_disk") == 1);
+}
+
 TEST_CASE("the source of a kernel is the same bytes in 100 processes") {
   const ChildOutput first = run_command("explain adam --schedule fused --show source");
   REQUIRE(first.code == 0);

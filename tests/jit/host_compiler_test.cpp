@@ -286,6 +286,15 @@ TEST_CASE("every fact that a binary depends on is in its key, and nothing else")
   fs::current_path("/");
   CHECK(digest() == before);
   fs::current_path(directory);
+  const TemporaryDirectory scratch;
+  const fs::path header = scratch.path() / "header.h";
+  std::ofstream(header) << "#define A 1\n";
+  const std::string include = "-O1 -include " + header.string();
+  const Digest with_header = digest(include.c_str());
+  CHECK(with_header == digest(include.c_str()));
+  std::ofstream(header) << "#define A 2\n";
+  CHECK(with_header != digest(include.c_str()));
+
   for (const char* variable : {"COMPILER_PATH", "CPATH", "LD_RUN_PATH", "LC_ALL", "USER"}) {
     INFO(variable);
     const char* const there = std::getenv(variable);

@@ -129,7 +129,14 @@ bool CacheDirectory::is_gone() const {
 }
 
 OpenFile CacheDirectory::folder(const std::string& digits) const {
-  return open_at(descriptor(), digits, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  OpenFile opened = open_at(descriptor(), digits, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  struct stat status {};
+  if (!opened.is_open() || (fstat(opened.number(), &status) == 0 && distrusts(status) == nullptr)) {
+    return opened;
+  }
+  opened = OpenFile();
+  errno = EPERM;
+  return opened;
 }
 
 OpenFile CacheDirectory::make_folder(const std::string& digits) const {

@@ -61,7 +61,8 @@ class CacheDirectory {
   /// Whether somebody removed it while it was open here.
   [[nodiscard]] bool is_gone() const;
 
-  /// The folder `digits`, without following a symbolic link; not open when there is none.
+  /// The folder `digits`, without following a symbolic link; not open when there is none, or, with EPERM, when it is
+  /// not to be trusted.
   [[nodiscard]] OpenFile folder(const std::string& digits) const;
   /// The same, made when there is none. Throws std::system_error.
   [[nodiscard]] OpenFile make_folder(const std::string& digits) const;

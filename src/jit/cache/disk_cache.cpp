@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <random>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -214,13 +216,12 @@ bool DiskCache::publish(const CacheKey& key, const CachedBinary& binary) {
   return true;
 }
 
-void DiskCache::discard(const CacheKey& key, const std::string& reason) {
-  log_warn("The cached kernel '" + path_of(key).string() + "' is of no use: " + reason);
-  ++corrupt_;
+void DiskCache::discard(const CacheKey& key, const CachedBinary& binary) {
+  const std::optional<CachedBinary> found = find(key);
+  if (!found || found->payload != binary.payload) return;
   if (mode_ != CacheMode::read_write) return;
-  const std::string name = folder_of(key.digest()) + "/" + name_of(key.digest());
-  const auto directory = opened();
-  if (directory) unlinkat(directory->descriptor(), name.c_str(), 0);
+  const OpenFile folder = opened()->folder(folder_of(key.digest()));
+  unlinkat(folder.number(), name_of(key.digest()).c_str(), 0);
 }
 
 template <class Take>
@@ -256,9 +257,14 @@ std::optional<Lock> DiskCache::lock(const CacheKey& key, Deadline deadline) {
 }
 
 std::optional<Lock> DiskCache::lock_compiler(int slots, Deadline deadline) {
-  std::vector<LockPlace> places;
-  for (int slot = 0; slot < slots; ++slot) places.push_back(LockPlace::compiler(slot));
+  // Not all at every look: each is a question to the server of a network file system.
+  constexpr int most_at_once = 8;
+  std::minstd_rand random(static_cast<unsigned>(getpid()));
   return wait_for(deadline, [&](const CacheDirectory& directory, bool&) {
+    std::vector<LockPlace> places;
+    const auto first = static_cast<int>(random() % static_cast<unsigned>(slots));
+    for (int i = 0; i < std::min(slots, most_at_once); ++i)
+      places.push_back(LockPlace::compiler((first + i) % slots));
     return lock_if_free(directory, places);
   });
 }

@@ -44,8 +44,8 @@ class DiskCache {
   /// already stays. Sweeps in the background when the directory has become too large. False when somebody else had
   /// stored an entry first.
   bool publish(const CacheKey& key, const CachedBinary& binary);
-  /// Removes what cannot be used though its content is as it was written. The reason is a sentence about "it".
-  void discard(const CacheKey& key, const std::string& reason);
+  /// Removes the entry of `key` if it is `binary`: the content of a sound entry that is wrong all the same.
+  void discard(const CacheKey& key, const CachedBinary& binary);
 
   /// The lock of `key`, which whoever makes its binary should hold; waits until `deadline`, or until there is an entry.
   /// Nothing when it was not to be had: then the deadline has come, there is an entry, or this directory has no locks.

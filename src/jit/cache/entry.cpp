@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "jit/cache/little_endian.h"
+
 namespace coconet::jit {
 namespace {
 
@@ -26,21 +28,6 @@ Checksum checksum(std::string_view bytes) {
   static_assert(sizeof(canonical) == sizeof(result));
   std::memcpy(result.data(), &canonical, sizeof(result));
   return result;
-}
-
-template <class Unsigned>
-void append_little_endian(std::string& bytes, Unsigned value) {
-  for (std::size_t i = 0; i < sizeof(Unsigned); ++i)
-    bytes += static_cast<char>((value >> (8 * i)) & 0xff);
-}
-
-template <class Unsigned>
-Unsigned little_endian(std::string_view bytes, std::size_t offset) {
-  Unsigned value = 0;
-  for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
-    value |= static_cast<Unsigned>(static_cast<unsigned char>(bytes[offset + i])) << (8 * i);
-  }
-  return value;
 }
 
 }  // namespace

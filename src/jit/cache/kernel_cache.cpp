@@ -20,17 +20,22 @@ KernelCache::KernelCache(const CacheSettings& settings)
 }
 
 std::optional<CachedBinary> KernelCache::find(const CacheKey& key) {
-  return find_useful(key, {});
+  std::optional<CachedBinary> rejected;
+  return find_useful(key, {}, rejected);
 }
 
-std::optional<CachedBinary> KernelCache::find_useful(const CacheKey& key, const Recipe& recipe) {
-  const auto look = [&](DiskCache& directory) {
+std::optional<CachedBinary> KernelCache::find_useful(const CacheKey& key, const Recipe& recipe,
+                                                     std::optional<CachedBinary>& rejected) {
+  const auto look = [&](DiskCache& directory) -> std::optional<CachedBinary> {
     std::optional<CachedBinary> found = directory.find(key);
     if (!found || !recipe.problem) return found;
+    if (rejected && rejected->payload == found->payload) return std::nullopt;
     const std::string problem = recipe.problem(*found);
     if (problem.empty()) return found;
-    directory.discard(key, problem);
-    return std::optional<CachedBinary>();
+    log_warn("The cached kernel '" + directory.path_of(key).string() +
+             "' is of no use here: " + problem + ". It is compiled again.");
+    rejected = std::move(found);
+    return std::nullopt;
   };
   if (auto found = look(written_)) return found;
   for (DiskCache& directory : read_only_) {
@@ -48,48 +53,53 @@ bool KernelCache::contains(const CacheKey& key) {
 }
 
 std::optional<CachedBinary> KernelCache::find_or_lock(const CacheKey& key, const Recipe& recipe,
-                                                      Deadline deadline,
-                                                      std::optional<Lock>& lock) {
+                                                      Deadline deadline, Attempt& attempt) {
   // An entry that appears while one waits for its lock may be damaged, and then the wait goes on, but not for ever.
-  for (int attempt = 0; attempt < 3 && !lock; ++attempt) {
-    if (auto found = find_useful(key, recipe)) return found;
-    lock = written_.lock(key, deadline);
-    if (!lock && !(written_.has_locks() && written_.contains(key))) return std::nullopt;
+  for (int tries = 0; tries < 3 && !attempt.lock; ++tries) {
+    if (auto found = find_useful(key, recipe, attempt.rejected)) return found;
+    attempt.lock = written_.lock(key, deadline);
+    if (!attempt.lock && !(written_.has_locks() && written_.contains(key))) return std::nullopt;
   }
   // Whoever had the lock before may have stored it.
-  return lock ? find_useful(key, recipe) : std::nullopt;
+  if (!attempt.lock || !written_.contains(key)) return std::nullopt;
+  return find_useful(key, recipe, attempt.rejected);
 }
 
 KernelCache::Obtained KernelCache::obtain(const CacheKey& key, const Recipe& recipe,
                                           std::chrono::milliseconds patience) {
   const Deadline deadline = std::chrono::steady_clock::now() + patience;
-  std::optional<Lock> lock;
-  if (auto found = find_or_lock(key, recipe, deadline, lock)) return {std::move(*found), false};
+  Attempt attempt;
+  if (auto found = find_or_lock(key, recipe, deadline, attempt)) return {std::move(*found), false};
   Obtained made;
   {
     const CompileSlots::Slot slot = slots_.take(written_, deadline);
     made = {recipe.make(), true};
   }
-  publish(key, made.binary);
+  // What is made again byte by byte was not at fault: there may have been no memory to load it, or an old driver.
+  if (attempt.rejected && attempt.rejected->payload != made.binary.payload) {
+    ++wrong_;
+    written_.discard(key, *attempt.rejected);
+  }
+  publish(key, made.binary, !attempt.rejected);
   return made;
 }
 
-void KernelCache::publish(const CacheKey& key, const CachedBinary& binary) {
-  if (!written_.publish(key, binary)) ++publish_lost_;
+void KernelCache::publish(const CacheKey& key, const CachedBinary& binary, bool is_new) {
+  if (!written_.publish(key, binary) && is_new) ++publish_lost_;
 }
 
 std::string KernelCache::remember(const CacheKey& question,
                                   const std::function<std::string()>& ask) {
   const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  std::optional<Lock> lock;
-  if (auto known = find_or_lock(question, {}, deadline, lock)) return std::move(known->payload);
+  Attempt attempt;
+  if (auto known = find_or_lock(question, {}, deadline, attempt)) return std::move(known->payload);
   std::string answer = ask();
   (void)written_.publish(question, {answer, {}});
   return answer;
 }
 
 CacheEvents KernelCache::events() const {
-  CacheEvents all{written_.corrupt(), publish_lost_};
+  CacheEvents all{written_.corrupt() + wrong_, publish_lost_};
   for (const DiskCache& directory : read_only_) all.corrupt += directory.corrupt();
   return all;
 }

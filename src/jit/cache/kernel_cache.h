@@ -47,12 +47,12 @@ class KernelCache {
   };
   /// The binary of `key`, found or else made and stored. Of all processes that share the directory one makes it and
   /// the others wait for that, `patience` at the longest; then they make their own. No more compilers than `slots`
-  /// allows run at once. Throws what `recipe.make` throws.
+  /// allows run at once, but for who has waited that long. Throws what `recipe.make` throws.
   [[nodiscard]] Obtained obtain(const CacheKey& key, const Recipe& recipe,
                                 std::chrono::milliseconds patience);
 
-  /// Stores what came from elsewhere, unless there is one.
-  void publish(const CacheKey& key, const CachedBinary& binary);
+  /// Stores what came from elsewhere, unless there is one, which counts as a loss if it `is_new`.
+  void publish(const CacheKey& key, const CachedBinary& binary, bool is_new = true);
 
   /// What `ask` answers, kept under `question`: for what is dear to find out and changes with the question only. One
   /// process asks, as for `obtain`, and the others wait for 10 s at the longest.
@@ -66,15 +66,23 @@ class KernelCache {
 
  private:
   /// The binary of `key` that a directory has and that is of use.
-  [[nodiscard]] std::optional<CachedBinary> find_useful(const CacheKey& key, const Recipe& recipe);
+  /// What is of none is put into `rejected`, and not asked about again.
+  [[nodiscard]] std::optional<CachedBinary> find_useful(const CacheKey& key, const Recipe& recipe,
+                                                        std::optional<CachedBinary>& rejected);
+  /// What an attempt to find a binary leaves.
+  struct Attempt {
+    std::optional<Lock> lock;              ///< to make it
+    std::optional<CachedBinary> rejected;  ///< that is stored, and of no use here
+  };
   /// The same, after a wait for whoever makes it; else, if it is to be had, the lock to make it.
   [[nodiscard]] std::optional<CachedBinary> find_or_lock(const CacheKey& key, const Recipe& recipe,
-                                                         Deadline deadline,
-                                                         std::optional<Lock>& lock);
+                                                         Deadline deadline, Attempt& attempt);
 
   DiskCache written_;
   std::deque<DiskCache> read_only_;  ///< which cannot be moved
   CompileSlots slots_;
+  std::atomic<std::uint64_t> wrong_ =
+      0;  ///< sound entries whose content was of no use, and is another now
   std::atomic<std::uint64_t> publish_lost_ = 0;
 };
 

@@ -12,6 +12,8 @@
 #include <system_error>
 #include <thread>
 
+#include "jit/cache/little_endian.h"
+
 namespace coconet::jit {
 namespace {
 
@@ -53,25 +55,14 @@ std::string random_bytes(std::size_t count) {
   return bytes;
 }
 
-std::int64_t number_at(std::string_view bytes, std::size_t at) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < 8; ++i)
-    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
-  return static_cast<std::int64_t>(value);
-}
-
-void append(std::string& bytes, std::uint64_t value) {
-  for (std::size_t i = 0; i < 8; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xff);
-}
-
 std::optional<LedgerState> decode(std::string_view bytes) {
   if (bytes.size() != ledger_bytes || !bytes.starts_with(magic)) return std::nullopt;
   constexpr std::size_t at = magic.size() + id_bytes;
   LedgerState state;
   state.id = hex(bytes.substr(magic.size(), id_bytes));
-  state.totals = {static_cast<std::uint64_t>(number_at(bytes, at)),
-                  static_cast<std::uint64_t>(number_at(bytes, at + 8))};
-  state.swept = number_at(bytes, at + 16);
+  state.totals = {little_endian<std::uint64_t>(bytes, at),
+                  little_endian<std::uint64_t>(bytes, at + 8)};
+  state.swept = static_cast<std::int64_t>(little_endian<std::uint64_t>(bytes, at + 16));
   return state;
 }
 
@@ -97,7 +88,7 @@ LockPlace LockPlace::compiler(int slot) {
 // Two keys that meet in 61 bits of SHA-256 would only wait for each other.
 LockPlace LockPlace::key(const Digest& digest) {
   constexpr std::uint64_t first = std::uint64_t{1} << 62;
-  const auto bits = static_cast<std::uint64_t>(number_at(bytes_of(digest), 0));
+  const auto bits = little_endian<std::uint64_t>(bytes_of(digest), 0);
   return LockPlace(static_cast<std::int64_t>(first | (bits >> 3)));
 }
 
@@ -118,7 +109,7 @@ std::optional<Lock> lock_if_free(const CacheDirectory& directory,
 }
 
 bool Naps::nap() {
-  constexpr std::chrono::microseconds longest{20'000};
+  constexpr std::chrono::microseconds longest{50'000};
   const auto left = std::chrono::duration_cast<std::chrono::microseconds>(
       deadline_ - std::chrono::steady_clock::now());
   if (left.count() <= 0) return false;
@@ -159,9 +150,9 @@ LedgerState update_ledger(const CacheDirectory& directory,
   if (change) change(state);
   std::string changed(magic);
   changed += id;
-  append(changed, state.totals.bytes);
-  append(changed, state.totals.files);
-  append(changed, static_cast<std::uint64_t>(state.swept));
+  append_little_endian(changed, state.totals.bytes);
+  append_little_endian(changed, state.totals.files);
+  append_little_endian(changed, static_cast<std::uint64_t>(state.swept));
   write_bytes(number, changed);
   return state;
 }

@@ -79,7 +79,7 @@ class Lock {
   return lock_if_free(directory, {&place, 1});
 }
 
-/// Waits in naps, for what nobody announces: short at first, 20 ms in the end.
+/// Waits in naps, for what nobody announces: short at first, 50 ms in the end.
 class Naps {
  public:
   explicit Naps(Deadline deadline) : deadline_(deadline) {}

@@ -132,17 +132,19 @@ std::vector<std::pair<std::filesystem::path, std::string>> unusable_folders(
     const int error = errno;
     struct stat status {};
     if (fstatat(directory.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == -1) return;
-    unusable.emplace_back(directory.path() / name, S_ISDIR(status.st_mode) ? cannot_be_read(error)
-                                                   : S_ISREG(status.st_mode)
-                                                       ? "it is a file where a directory belongs"
-                                                       : kind_of_file(status.st_mode));
+    std::string problem = kind_of_file(status.st_mode);
+    if (S_ISREG(status.st_mode)) problem = "it is a file where a directory belongs";
+    if (S_ISDIR(status.st_mode)) {
+      const char* const wrong = directory.distrusts(status);
+      problem = wrong != nullptr ? wrong : cannot_be_read(error);
+    }
+    unusable.emplace_back(directory.path() / name, std::move(problem));
   });
   std::ranges::sort(unusable);
   return unusable;
 }
 
-// The time of an entry that was never asked for was set a day back just before it got its name, which is when its
-// status changed.
+// The time of an entry that was never asked for is set a day back as soon as it has its name, which changes its status.
 std::optional<FileTime> last_use(const struct stat& status) {
   const FileTime changed{std::chrono::seconds(status.st_ctim.tv_sec) +
                          std::chrono::nanoseconds(status.st_ctim.tv_nsec)};

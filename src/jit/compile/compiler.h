@@ -55,7 +55,7 @@ class Compiler {
     std::string arch;                  ///< instructions of the real machine, "native" resolved
     std::string abi;                   ///< what a binary expects where it is loaded
     std::vector<std::string> options;  ///< in order
-    std::string environment;  ///< variables that the compiler reads: a line for each that is set
+    std::string environment;  ///< variables and files that the compiler reads: a line for each
   };
   [[nodiscard]] virtual const Facts& facts() const = 0;
 };

@@ -89,41 +89,9 @@ bool stands_for_another(const fs::path& program) {
   return file.read(start.data(), start.size()) && start[0] == '#' && start[1] == '!';
 }
 
-// What the compiler prints when it is run with `option`, to the end of the first line.
-std::string answer(const std::string& path, const std::string& option,
-                   std::chrono::milliseconds timeout, Outcome& outcome) {
-  const TemporaryDirectory directory;
-  const fs::path log = directory.path() / "log";
-  outcome = run_program({path, option}, log, directory.path(), timeout);
-  const std::string printed = outcome.ok ? read_file(log) : std::string();
-  return printed.substr(0, printed.find('\n'));
-}
-
-// Version and target do not tell two builds of a version apart; the driver and, where that is another program, the
-// compiler proper do.
-std::string identify(const std::string& asked, const std::string& path,
-                     std::chrono::milliseconds timeout) {
-  std::error_code error;
-  const fs::path driver = fs::canonical(path, error);
-  if (error) no_compiler(asked);
-  Outcome outcome;
-  const auto ask = [&] {
-    std::string identity = answer(path, "--version", timeout, outcome);
-    if (!outcome.ok) {
-      throw CompileError("COCONET_CXX is '" + asked +
-                         "'; it does not answer to --version, as a C++ compiler such as " +
-                         "g++ or clang++ does. " + outcome.failure);
-    }
-    identity += "\ntarget " + answer(path, "-dumpmachine", timeout, outcome);
-    return identity + "\ndriver " + sha256_of_file(driver) + "\n";
-  };
-  if (stands_for_another(driver)) return ask();
-  return remembered_of(driver, "C++ compiler", [&] {
-    std::string identity = ask();
-    const fs::path proper = answer(path, "-print-prog-name=cc1plus", timeout, outcome);
-    if (proper.is_absolute()) identity += "cc1plus " + sha256_of_file(proper) + "\n";
-    return identity;
-  });
+std::vector<std::string> split_at_blanks(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
 }
 
 // What gcc, clang and their linkers read beside their command line. Kernels include nothing, but a compiler has a
@@ -139,6 +107,71 @@ std::string environment() {
   return text;
 }
 
+/// A compiler to be asked who it is.
+struct Witness {
+  std::string asked;  ///< for it, by the user
+  std::string path;
+  std::chrono::milliseconds timeout;
+};
+
+// What it prints when it is run with `option`, to the end of the first line.
+std::string answer(const Witness& compiler, const std::string& option) {
+  const TemporaryDirectory directory;
+  const fs::path log = directory.path() / "log";
+  const Outcome outcome =
+      run_program({compiler.path, option}, log, directory.path(), compiler.timeout);
+  std::string printed = outcome.ok ? read_file(log) : std::string();
+  printed.resize(std::min(printed.find('\n'), printed.size()));
+  if (outcome.ok && !printed.empty()) return printed;
+  throw CompileError("COCONET_CXX is '" + compiler.asked + "'; it does not answer to " + option +
+                     ", as a C++ compiler such as g++ or clang++ does. " + outcome.failure);
+}
+
+std::string digest_of(const fs::path& file) {
+  return remembered_of(file, "SHA-256", [&] { return sha256_of_file(file); });
+}
+
+// Version and target do not tell two builds of a version apart; the driver and, where that is another program, the
+// compiler proper do.
+std::string identify(const Witness& compiler) {
+  std::error_code error;
+  const fs::path driver = fs::canonical(compiler.path, error);
+  if (error) no_compiler(compiler.asked);
+  const auto ask = [&] {
+    const std::string version = answer(compiler, "--version");
+    return version + "\ntarget " + answer(compiler, "-dumpmachine") + "\n";
+  };
+  std::string said = stands_for_another(driver)
+                         ? ask()
+                         : remembered_of(driver, "C++ compiler\n" + environment(), [&] {
+                             const std::string version = ask();
+                             return version + answer(compiler, "-print-prog-name=cc1plus");
+                           });
+  const std::size_t last = said.rfind('\n') + 1;
+  const fs::path proper = said.substr(last);
+  said.resize(last);
+  said += "driver " + digest_of(driver) + "\n";
+  if (proper.is_absolute()) said += "cc1plus " + digest_of(proper) + "\n";
+  return said;
+}
+
+// The contents of files that options name, which may change behind the options' backs.
+std::string named_files(const std::vector<std::string>& flags) {
+  std::string text;
+  for (const std::string& flag : flags) {
+    for (const std::size_t begin : {std::size_t{0}, flag.find('=') + 1, flag.find('@') + 1}) {
+      const std::string name = flag.substr(begin);
+      std::error_code ignored;
+      if (name.empty() || (begin == 0 && flag.starts_with('-')) ||
+          !fs::is_regular_file(name, ignored))
+        continue;
+      text += "file " + name + " " + sha256_of_file(name) + "\n";
+      break;
+    }
+  }
+  return text;
+}
+
 // Kernels call the C library; their entry points are C functions.
 std::string abi() {
   std::string text = std::to_string(8 * sizeof(void*)) + " bits";
@@ -149,11 +182,6 @@ std::string abi() {
   text += ", C++ ABI " + std::to_string(__GXX_ABI_VERSION);
 #endif
   return text;
-}
-
-std::vector<std::string> split_at_blanks(const std::string& text) {
-  std::istringstream words(text);
-  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
 }
 
 // As one would type it in a shell; for people, never executed.
@@ -208,9 +236,10 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
     options.push_back("-fsanitize=" + std::string(build_info::sanitize));
     options.insert(options.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
   }
-  for (std::string& flag : split_at_blanks(extra_flags)) options.push_back(std::move(flag));
-  facts_ = {identify(compiler, path_, timeout_), resolved_isa(), abi(), std::move(options),
-            environment()};
+  const std::vector<std::string> extra = split_at_blanks(extra_flags);
+  options.insert(options.end(), extra.begin(), extra.end());
+  facts_ = {identify({compiler, path_, timeout_}), resolved_isa(), abi(), std::move(options),
+            environment() + named_files(extra)};
 }
 
 std::string HostCompiler::resolved_isa() {
@@ -233,6 +262,10 @@ std::string HostCompiler::resolved_isa() {
                 field == "CPU implementer" || field == "CPU part" || field == "CPU variant")) {
       name += " " + words.front();
     }
+  }
+  if (flags
+          .empty()) {  // nothing to tell processors of a name apart by, so only this machine is like this one
+    name += " of " + std::string(machine.nodename);
   }
   return name + "\n" + flags;
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "coconet/error.h"
 #include "jit/cache/process_cache.h"
 
 namespace coconet::jit {
@@ -36,7 +37,9 @@ std::string remembered_of(const std::filesystem::path& file, std::string_view wh
 std::string sha256_of_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  return stream.bad() || bytes.empty() ? std::string() : sha256_hex(bytes);
+  if (stream.bad() || bytes.empty())
+    throw CompileError("'" + file.string() + "' cannot be read, which kernels are compiled with.");
+  return sha256_hex(bytes);
 }
 
 }  // namespace coconet::jit

@@ -13,7 +13,7 @@ namespace coconet::jit {
 [[nodiscard]] std::string remembered_of(const std::filesystem::path& file, std::string_view what,
                                         const std::function<std::string()>& ask);
 
-/// SHA-256 of a file's content, 64 digits; empty when it cannot be read.
+/// SHA-256 of a file's content, 64 digits. Throws CompileError when it cannot be read.
 [[nodiscard]] std::string sha256_of_file(const std::filesystem::path& file);
 
 }  // namespace coconet::jit

@@ -62,8 +62,8 @@ const std::filesystem::path& located() {
 
 Library load() {
   Library nvrtc;
-  const SharedLibrary file = located().empty() ? SharedLibrary({names[0], names[1], names[2]})
-                                               : SharedLibrary({located().c_str()});
+  const char* const first = located().empty() ? names[0] : located().c_str();
+  const SharedLibrary file({first, names[0], names[1], names[2]});
   if (!file.is_open()) {
     nvrtc.unavailable = file.problem();
     return nvrtc;
@@ -208,8 +208,19 @@ void require_known(const std::string& arch) {
 }  // namespace
 
 const std::string& nvrtc::identity() {
-  static const std::string text =
-      located().empty() ? identify() : remembered_of(located(), "NVRTC", identify);
+  static const std::string text = [] {
+    // Remembered of the file that is found first, if that is the one that is loaded.
+    struct Another {};
+    try {
+      if (located().empty()) return identify();
+      return remembered_of(located(), "NVRTC", [] {
+        if (library().unavailable.empty() && library().file != located()) throw Another();
+        return identify();
+      });
+    } catch (const Another&) {
+      return identify();
+    }
+  }();
   return text;
 }
 
@@ -257,6 +268,8 @@ CompileResult NvrtcCompiler::compile(std::string_view source) const {
   const Library& nvrtc = library();
   if (!nvrtc.unavailable.empty())
     throw CompileError("NVRTC is not available: " + nvrtc.unavailable + ".");
+  if (nvrtc.file != located() && identify() != facts_.identity)
+    throw CompileError("NVRTC in '" + located().string() + "' does not load any more.");
   require_known(arch_);
   const CudaProgram program(nvrtc, std::string(source));
   CompileResult result;

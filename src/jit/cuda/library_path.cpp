@@ -1,4 +1,5 @@
-// The directories of LD_LIBRARY_PATH, of /etc/ld.so.conf and of CUDA, in the loader's order.
+// The directories of LD_LIBRARY_PATH, of /etc/ld.so.conf and of CUDA. The loader knows further ones; what is only
+// there is loaded to be known.
 #include "jit/cuda/library_path.h"
 
 #include <glob.h>
