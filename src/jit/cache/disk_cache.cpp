@@ -2,7 +2,6 @@
 #include "jit/cache/disk_cache.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,43 +43,14 @@ Ownership ownership_of(CacheMode mode) {
   return mode == CacheMode::read_write ? Ownership::mine : Ownership::vetted;
 }
 
-// The application's signal handlers run on its own threads.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 DiskCache::DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits, CacheRole role)
     : path_(std::move(directory)),
       limits_(limits),
       role_(role),
-      mode_(path_.empty() ? CacheMode::off : mode) {}
-
-DiskCache::~DiskCache() {
-  part_with_sweeper();
-}
-
-// A forked process has the object, and not the thread.
-void DiskCache::part_with_sweeper() {
-  if (!sweeper_.joinable()) return;
-  if (sweeper_process_ == getpid()) {
-    sweeper_.join();
-  } else {
-    sweeper_.detach();
-  }
-}
+      mode_(path_.empty() ? CacheMode::off : mode),
+      sweeper_(limits, [this](const std::string& problem) { warn_once(problem); }) {}
 
 std::filesystem::path DiskCache::path_of(const CacheKey& key) const {
   return path_ / folder_of(key.digest()) / name_of(key.digest());
@@ -205,7 +175,7 @@ bool DiskCache::publish(const CacheKey& key, const CachedBinary& binary) {
     if (!file.commit()) return false;
     // Not before it has its name: a temporary file that looks a day old is swept.
     (void)set_time(folder.number(), name_of(key.digest()), time_now() - day);
-    account(*directory, bytes.size());
+    account(directory, bytes.size());
   } catch (const std::system_error& error) {
     // A refusal holds for every later entry too: do not try again and again.
     if (refuses_writes(error.code())) mode_ = CacheMode::read_only;
@@ -284,10 +254,10 @@ std::string DiskCache::id() {
   }
 }
 
-void DiskCache::account(const CacheDirectory& directory, std::size_t bytes) {
+void DiskCache::account(const std::shared_ptr<const CacheDirectory>& directory, std::size_t bytes) {
   bool due = true;  // where nobody counts, every entry is a reason
   try {
-    const LedgerState state = update_ledger(directory, [&](LedgerState& ledger) {
+    const LedgerState state = update_ledger(*directory, [&](LedgerState& ledger) {
       ledger.totals.bytes += bytes;
       ++ledger.totals.files;
     });
@@ -295,57 +265,7 @@ void DiskCache::account(const CacheDirectory& directory, std::size_t bytes) {
           seconds_of(time_now()) - state.swept > std::chrono::seconds(day).count();
   } catch (const std::system_error&) {
   }
-  if (!due) return;
-  const std::lock_guard lock(mutex_);
-  sweep_wanted_ = true;
-  if (sweeping_ && sweeper_process_ == getpid()) return;
-  part_with_sweeper();
-  sweeping_ = true;
-  const BlockedSignals inherited;
-  try {
-    sweeper_process_ = getpid();
-    sweeper_ = std::thread([this, swept = directory_] { sweep_while_wanted(*swept); });
-  } catch (const std::system_error&) {  // no more threads: the next entry tries again
-    sweeping_ = false;
-  }
-}
-
-void DiskCache::sweep_while_wanted(const CacheDirectory& directory) {
-  while (true) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!std::exchange(sweep_wanted_, false)) {
-        sweeping_ = false;
-        return;
-      }
-    }
-    try {
-      sweep_if_elected(directory);
-    } catch (const std::system_error& error) {
-      warn_once(error.what());
-    }
-  }
-}
-
-// Who finds the directory too large when a sweep is under way leaves it to the sweeper, which looks again after it has
-// given back its office: one of the two sees what the other did.
-void DiskCache::sweep_if_elected(const CacheDirectory& directory) {
-  bool again = true;
-  while (again) {
-    const std::optional<Sweep> done = sweep_alone(directory, limits_);
-    if (!done) return;
-    if (done->removed.files > 0) {
-      log_info("the kernel cache in '" + path_.string() +
-               "' was too large: " + std::to_string(done->removed.files) + " entries removed, " +
-               std::to_string(done->left.files) + " left");
-    }
-    if (limits_.exceeded_by(done->left)) return;  // by what the file system does not let go
-    try {
-      again = limits_.exceeded_by(update_ledger(directory).totals);
-    } catch (const std::system_error&) {  // no locks
-      return;
-    }
-  }
+  if (due) sweeper_.start(directory);
 }
 
 void DiskCache::distrust(const Distrust& reason) {

@@ -1,8 +1,6 @@
 // One cache directory: entries that are found, published and swept.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -10,12 +8,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "jit/cache/directory.h"
 #include "jit/cache/entry.h"
 #include "jit/cache/ledger.h"
-#include "jit/cache/sweep.h"
+#include "jit/cache/sweeper.h"
 
 namespace coconet::jit {
 
@@ -24,14 +21,12 @@ enum class CacheMode : std::uint8_t { read_write, read_only, off };
 /// Which variable names a directory, for warnings.
 enum class CacheRole : std::uint8_t { cache_dir, cache_path };
 
-/// A cache directory; an empty path is no cache. Every failure to read or write it is survived, with one warning
+/// A cache directory; an empty path is no cache. Destruction waits for a sweep that is under way. Every failure to read or write it is survived, with one warning
 /// for each object. Threads may share an object.
 class DiskCache {
  public:
   DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits = {},
             CacheRole role = CacheRole::cache_dir);
-  /// Waits for a sweep that is under way.
-  ~DiskCache();
   DiskCache(const DiskCache&) = delete;
   DiskCache& operator=(const DiskCache&) = delete;
 
@@ -73,10 +68,7 @@ class DiskCache {
                                                  const CacheKey& key);
   void damaged(int folder, const std::string& name, const struct stat& status,
                const std::filesystem::path& path, const char* wrong);
-  void account(const CacheDirectory& directory, std::size_t bytes);
-  void part_with_sweeper();
-  void sweep_while_wanted(const CacheDirectory& directory);
-  void sweep_if_elected(const CacheDirectory& directory);
+  void account(const std::shared_ptr<const CacheDirectory>& directory, std::size_t bytes);
   template <class Take>
   std::optional<Lock> wait_for(Deadline deadline, const Take& take);
 
@@ -92,10 +84,7 @@ class DiskCache {
   std::atomic<std::uint64_t> corrupt_ = 0;
   std::mutex mutex_;
   std::shared_ptr<const CacheDirectory> directory_;
-  std::thread sweeper_;
-  pid_t sweeper_process_ = 0;
-  bool sweep_wanted_ = false;
-  bool sweeping_ = false;
+  Sweeper sweeper_;
 };
 
 }  // namespace coconet::jit
