@@ -112,7 +112,7 @@ template <int W>
 DEVICE Chunk chunk_of(const Block& block, index_t elements, index_t chunk, index_t number) {
   const index_t share = (elements / W + block.count) / block.count * W;  // whole vectors
   const index_t length = share < chunk ? share : chunk;
-  const index_t chunks = (elements + length - 1) / length;
+  const index_t chunks = elements > 0 ? (elements + length - 1) / length : 0;
   const index_t first = (number * block.count + block.index) * length;
   const index_t begin = first < elements ? first : elements;
   return Chunk{begin, elements - begin < length ? elements - begin : length,
