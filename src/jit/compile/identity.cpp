@@ -37,7 +37,7 @@ std::string remembered_of(const std::filesystem::path& file, std::string_view wh
 std::string sha256_of_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad() || bytes.empty())
+  if (!stream.is_open() || stream.bad())  // an empty file is a file
     throw CompileError("'" + file.string() + "' cannot be read, which kernels are compiled with.");
   return sha256_hex(bytes);
 }
