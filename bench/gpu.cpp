@@ -18,9 +18,9 @@
 #include "gpu_steps.h"
 #include "gpu_table.h"
 #include "gpu_timing.h"
-#include "jit/backend/cuda_queue.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/nvrtc.h"
+#include "jit/platform/cuda/queue.h"
+#include "jit/platform/nvrtc.h"
 
 namespace {
 
@@ -78,7 +78,7 @@ coconet::Executable compile_adam(const coconet::World& world, std::int64_t n,
 /// 28 bytes a parameter: g, w, m and v are read, w, m and v written.
 void measure_adam(const Options& options, Table& table) {
   const coconet::World world = coconet::World::self();
-  const coconet::jit::Backend& backend = bench::backend_of(world);
+  const coconet::jit::Platform& backend = bench::backend_of(world);
   for (const int exponent : options.small ? std::vector{10, 12} : std::vector{20, 22, 24, 26}) {
     const std::size_t n = std::size_t{1} << exponent;
     const double gigabytes = 28e-9 * static_cast<double>(n);
@@ -139,7 +139,7 @@ void time_steps(const bench::Contestant& contestant, int steps, StepTimes& times
 class BareLaunch : public bench::Contestant {
  public:
   explicit BareLaunch(const coconet::World& world)
-      : device_(world.comm()->device()),
+      : device_(coconet::jit::device_of(*world.comm())),
         queue_(bench::backend_of(world).make_queue()),
         kernel_(device_, compiled(device_.arch()), "empty", 1) {
     config_.gridDimX = config_.gridDimY = config_.gridDimZ = 1;

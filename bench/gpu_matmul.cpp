@@ -8,7 +8,7 @@
 #include "coconet/coconet.h"
 #include "gpu_steps.h"
 #include "gpu_timing.h"
-#include "jit/cuda/cublas.h"
+#include "jit/platform/cuda/cublas.h"
 
 namespace bench {
 
@@ -57,7 +57,7 @@ class MatmulStep : public Contestant {
 /// The same by the library alone.
 class BareMatmul : public Contestant {
  public:
-  BareMatmul(const coconet::jit::Backend& backend, Stopwatch& watch, std::int64_t n, DType dtype)
+  BareMatmul(const coconet::jit::Platform& backend, Stopwatch& watch, std::int64_t n, DType dtype)
       : device_(*backend.device()), watch_(watch) {
     const coconet::jit::OnDevice current(device_);
     const auto side = static_cast<std::uint64_t>(n);

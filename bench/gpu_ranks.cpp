@@ -8,7 +8,7 @@
 #include "coconet/programs.h"
 #include "gpu_steps.h"
 #include "gpu_timing.h"
-#include "jit/backend/cuda_queue.h"
+#include "jit/platform/cuda/queue.h"
 
 namespace bench {
 
@@ -16,7 +16,7 @@ namespace {
 
 /// Why `ranks` ranks with four executables each do not fit into what is free; empty when they do.
 std::string too_large(const coconet::World& self, int ranks, std::size_t n) {
-  const coconet::jit::OnDevice current(self.comm()->device());
+  const coconet::jit::OnDevice current(coconet::jit::device_of(*self.comm()));
   std::size_t free = 0;
   std::size_t total = 0;
   coconet::jit::check(coconet::jit::driver().memory_info(&free, &total), "asking for free memory");

@@ -8,13 +8,13 @@
 
 #include "coconet/coconet.h"
 #include "gpu_timing.h"
-#include "jit/backend/cuda_queue.h"
+#include "jit/platform/cuda/queue.h"
 
 namespace bench {
 
-inline const coconet::jit::Backend& backend_of(const coconet::World& world) {
+inline const coconet::jit::Platform& backend_of(const coconet::World& world) {
   coconet::jit::Comm& comm = *world.comm();
-  return coconet::jit::cuda_backend(comm.device(), comm.ranks_on_device());
+  return coconet::jit::cuda_platform(device_of(comm), ranks_on_device(comm));
 }
 
 /// Numbers like those of gradients and weights: a GPU takes less power, and runs faster, on memory full of zeros.

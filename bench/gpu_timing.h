@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/backend/backend.h"
 #include "jit/comm/comm.h"
+#include "jit/platform/platform.h"
 
 namespace bench {
 
@@ -31,7 +31,7 @@ inline double median(std::vector<double> values) {
 /// Times what contestants put into one queue of this rank's GPU.
 class Stopwatch {
  public:
-  Stopwatch(coconet::jit::Comm& comm, const coconet::jit::Backend& backend)
+  Stopwatch(coconet::jit::Comm& comm, const coconet::jit::Platform& backend)
       : comm_(comm),
         queue_(backend.make_queue()),
         begin_(backend.make_event()),

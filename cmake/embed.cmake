@@ -1,18 +1,20 @@
 # Embeds text files in a C++ source, each as one string.
 #
-# Included, it defines coconet_embed(OUTPUT file.cpp TEMPLATE file.cpp.in FILES file...). Run as a script
-# (cmake -DOUTPUT=... -DTEMPLATE=... -DFILES=a|b|... -P embed.cmake) it writes OUTPUT: the template with
-# @EMBEDDED@ replaced by one row {"name", "text"} for every file, sorted by name, and @DIGESTS@ by rows {"name", "SHA-256"}.
+# Included, it defines coconet_embed(OUTPUT file.cpp TEMPLATE file.cpp.in BASES dir... FILES file...). Run as a script
+# (cmake -DOUTPUT=... -DTEMPLATE=... -DBASES=a|b -DFILES=a|b|... -P embed.cmake) it writes OUTPUT: the template with
+# @EMBEDDED@ replaced by one row {"name", "text"} for every file, sorted by name, and @DIGESTS@ by rows
+# {"name", "SHA-256"}. A file's name is its path below the first of BASES that it is in.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(COCONET_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 
   function(coconet_embed)
-    cmake_parse_arguments(PARSE_ARGV 0 embed "" "OUTPUT;TEMPLATE" "FILES")
+    cmake_parse_arguments(PARSE_ARGV 0 embed "" "OUTPUT;TEMPLATE" "BASES;FILES")
     string(REPLACE ";" "|" files "${embed_FILES}")
+    string(REPLACE ";" "|" bases "${embed_BASES}")
     add_custom_command(
       OUTPUT ${embed_OUTPUT}
-      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embed_OUTPUT} -DTEMPLATE=${embed_TEMPLATE} "-DFILES=${files}"
+      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embed_OUTPUT} -DTEMPLATE=${embed_TEMPLATE} "-DBASES=${bases}" "-DFILES=${files}"
         -P ${COCONET_EMBED_SCRIPT}
       DEPENDS ${embed_FILES} ${embed_TEMPLATE} ${COCONET_EMBED_SCRIPT}
       COMMENT "Embedding text in ${embed_OUTPUT}"
@@ -54,14 +56,21 @@ function(literals out text)
   set(${out} "${result}" PARENT_SCOPE)
 endfunction()
 
+string(REPLACE "|" ";" bases "${BASES}")
 string(REPLACE "|" ";" files "${FILES}")
-list(SORT files COMPARE FILE_BASENAME)
+list(SORT files)
 set(EMBEDDED "")
 set(DIGESTS "")
 foreach(file IN LISTS files)
   file(READ ${file} text)
   literals(text_literals "${text}")
-  cmake_path(GET file FILENAME name)
+  foreach(base IN LISTS bases)
+    cmake_path(IS_PREFIX base ${file} is_below)
+    if(is_below)
+      cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${base} OUTPUT_VARIABLE name)
+      break()
+    endif()
+  endforeach()
   string(APPEND EMBEDDED "{\"${name}\",\n${text_literals}},\n")
   file(SHA256 ${file} digest)
   string(APPEND DIGESTS "{\"${name}\", \"${digest}\"},\n")

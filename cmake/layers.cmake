@@ -13,7 +13,7 @@ endfunction()
 
 # coconet_layer(NAME FOLDER dir-below-src SOURCES file... [SEES layer...] [USES library...] [GENERATED dir])
 #
-# USES are libraries outside the project. GENERATED is a directory of generated headers that belong to the layer.
+# A layer without SOURCES is headers only. USES are libraries outside the project. GENERATED is a directory of generated headers that belong to the layer.
 function(coconet_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 layer "" "FOLDER;GENERATED" "SOURCES;SEES;USES")
 
@@ -22,14 +22,20 @@ function(coconet_layer name)
   file(MAKE_DIRECTORY ${window}/${parent})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${layer_FOLDER} ${window}/${layer_FOLDER} SYMBOLIC)
 
-  add_library(${name} OBJECT ${layer_SOURCES})
+  if(layer_SOURCES)
+    set(scope PRIVATE)
+    add_library(${name} OBJECT ${layer_SOURCES})
+  else()
+    set(scope INTERFACE)
+    add_library(${name} INTERFACE)
+  endif()
   set(include_dirs ${PROJECT_SOURCE_DIR}/include ${window} ${layer_GENERATED})
   foreach(below IN LISTS layer_SEES)
     get_target_property(dirs ${below} COCONET_WINDOWS)
     list(APPEND include_dirs ${dirs})
   endforeach()
-  target_include_directories(${name} PRIVATE ${include_dirs})
-  target_link_libraries(${name} PRIVATE coconet_flags ${layer_USES})
+  target_include_directories(${name} ${scope} ${include_dirs})
+  target_link_libraries(${name} ${scope} coconet_flags ${layer_USES})
   set_target_properties(${name} PROPERTIES
     COCONET_WINDOWS "${window};${layer_GENERATED}"
     COCONET_INCLUDE_DIRS "${include_dirs}")

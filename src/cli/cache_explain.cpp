@@ -10,8 +10,8 @@
 #include "cli/kernels.h"
 #include "cli/key_difference.h"
 #include "cli/launch.h"
-#include "jit/binary_request.h"
 #include "jit/cache/survey.h"
+#include "jit/kernels/binary_request.h"
 
 namespace coconet::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/nodes.h"
+#include "jit/comm/worlds/nodes.h"
 
 namespace coconet::cli {
 namespace {

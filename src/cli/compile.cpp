@@ -14,10 +14,10 @@
 #include "cli/kernels.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/binary_request.h"
 #include "jit/cache/process_cache.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/nvrtc.h"
+#include "jit/kernels/binary_request.h"
+#include "jit/platform/nvrtc.h"
 
 namespace coconet::cli {
 namespace {

@@ -17,13 +17,13 @@
 #include "cli/commands.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/blas.h"
 #include "jit/comm/comm.h"
-#include "jit/compile/host_compiler.h"
-#include "jit/compile/nvrtc.h"
-#include "jit/compile/process.h"
 #include "jit/config/build_info.h"
-#include "jit/cuda/facts.h"
+#include "jit/platform/facts.h"
+#include "jit/platform/host/blas.h"
+#include "jit/platform/host/compiler.h"
+#include "jit/platform/host/process.h"
+#include "jit/platform/nvrtc.h"
 
 namespace coconet::cli {
 namespace {

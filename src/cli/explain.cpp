@@ -14,9 +14,9 @@
 #include "coconet/program.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
-#include "jit/binary_request.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/nvrtc.h"
+#include "jit/kernels/binary_request.h"
+#include "jit/platform/nvrtc.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
 

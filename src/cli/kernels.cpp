@@ -4,8 +4,8 @@
 #include "cli/subject.h"
 #include "coconet/config.h"
 #include "coconet/program.h"
-#include "jit/compile/host_compiler.h"
-#include "jit/compile/nvrtc.h"
+#include "jit/platform/host/compiler.h"
+#include "jit/platform/nvrtc.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
 

@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/compiler.h"
+#include "jit/platform/compiler.h"
 
 namespace coconet::cli {
 

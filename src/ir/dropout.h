@@ -10,7 +10,7 @@
 namespace coconet::ir {
 
 /// Philox4x32-10: four random words of a counter and a key (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3,
-/// SC 2011). Kernels have their own, in jit/device/philox.h.
+/// SC 2011). Kernels have their own, in jit/prelude/philox.h.
 [[nodiscard]] std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                                   std::array<std::uint32_t, 2> key);
 

@@ -45,24 +45,24 @@ bool Child::finish() {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-Gate::Gate() {
+StepSync::StepSync() {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");
   read_end_ = ends[0];
   write_end_ = ends[1];
 }
 
-Gate::~Gate() {
+StepSync::~StepSync() {
   if (write_end_ != -1) close(write_end_);
   close(read_end_);
 }
 
-void Gate::open() {
+void StepSync::open() {
   close(write_end_);
   write_end_ = -1;
 }
 
-void Gate::pass() {
+void StepSync::pass() {
   open();
   char nothing = 0;
   while (read(read_end_, &nothing, 1) == -1 && errno == EINTR) {
@@ -70,7 +70,7 @@ void Gate::pass() {
 }
 
 int failures_of(int count, const std::function<void(int)>& body) {
-  Gate gate;
+  StepSync gate;
   std::vector<Child> children;
   children.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {

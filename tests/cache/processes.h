@@ -29,12 +29,12 @@ class Child {
 };
 
 /// A door for processes that are forked while it is shut.
-class Gate {
+class StepSync {
  public:
-  Gate();
-  ~Gate();
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
+  StepSync();
+  ~StepSync();
+  StepSync(const StepSync&) = delete;
+  StepSync& operator=(const StepSync&) = delete;
   void open();
   void pass();  ///< waits until it is open
 

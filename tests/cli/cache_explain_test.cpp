@@ -12,7 +12,7 @@
 #include "cli/kernel_directory.h"
 #include "cli/key_difference.h"
 #include "jit/cache/survey.h"
-#include "jit/compile/nvrtc.h"
+#include "jit/platform/nvrtc.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;

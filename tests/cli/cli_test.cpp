@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/kernel_directory.h"
 #include "coconet/programs.h"
-#include "jit/compile/nvrtc.h"
+#include "jit/platform/nvrtc.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -178,9 +178,9 @@ TEST_CASE("explain prints plans and sources, the same ones in every process") {
 TEST_CASE("the environment chooses algorithm and protocol of kernels that are shown and run") {
   const std::string source = "explain adam --schedule fused --show source";
   CHECK_THAT(coconet_command(source).out,
-             Contains("common.h, direct.h\n") && !Contains("exchange<"));
+             Contains("common.h, exchange/direct.h\n") && !Contains("exchange<"));
   const Said ring = coconet_command(source, "COCONET_ALGORITHM=ring COCONET_PROTOCOL=ll128");
-  CHECK_THAT(ring.out, Contains("mail.h, lines.h, ring.h\n") && Contains("exchange<ring, ll128, "));
+  CHECK_THAT(ring.out, Contains("exchange/mail.h, exchange/lines.h, exchange/ring.h\n") && Contains("exchange<ring, ll128, "));
   const Said star = coconet_command(source, "COCONET_PROTOCOL=ll");
   CHECK_THAT(star.out, Contains("exchange<star, ll, "));
   const Said plan =

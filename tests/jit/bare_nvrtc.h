@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/compile/nvrtc.h"
-#include "jit/cuda/shared_library.h"
+#include "jit/platform/cuda/shared_library.h"
+#include "jit/platform/nvrtc.h"
 
 namespace coconet::test {
 

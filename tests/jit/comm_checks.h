@@ -13,9 +13,9 @@
 
 #include "coconet/dtype.h"
 #include "coconet/error.h"
+#include "jit/comm/barrier/barrier.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/meeting.h"
-#include "jit/comm/nodes.h"
+#include "jit/comm/worlds/nodes.h"
 
 namespace coconet::test {
 

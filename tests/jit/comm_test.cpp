@@ -7,13 +7,13 @@
 
 #include "coconet/mesh.h"
 #include "coconet/world.h"
-#include "jit/comm/combine.h"
+#include "jit/comm/barrier/barrier.h"
+#include "jit/comm/collectives/combine.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/cores.h"
-#include "jit/comm/local.h"
-#include "jit/comm/meeting.h"
-#include "jit/comm/nodes.h"
-#include "jit/comm/peer_memory.h"
+#include "jit/comm/memory/peer_memory.h"
+#include "jit/comm/worlds/cores.h"
+#include "jit/comm/worlds/local.h"
+#include "jit/comm/worlds/nodes.h"
 #include "jit/comm_checks.h"
 
 using namespace coconet;
@@ -201,17 +201,17 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
           "[comm]") {
   Stage stage(4);
   const auto first = stage.roster(0, 30ms);
-  jit::Meeting meeting(first, stage.all, stage.arrival_of, {});
+  jit::Barrier barrier(first, stage.all, stage.arrival_of, {});
   stage.arrivals[2] = 1 << 4 | 4;  // once, in all_reduce
-  CHECK_THROWS_WITH(meeting.meet("all_reduce"),
+  CHECK_THROWS_WITH(barrier.wait("all_reduce"),
                     "rank 0 waited in all_reduce for ranks 1 and 3, which did not come within 0.03 "
                     "s, the limit that "
                     "COCONET_TIMEOUT_S sets");
-  CHECK_THROWS_WITH(meeting.meet("barrier"),
+  CHECK_THROWS_WITH(barrier.wait("barrier"),
                     Contains("rank 0 failed in this world before: rank 0 waited in "));
 
-  jit::Meeting late(stage.roster(1, 10s), stage.all, stage.arrival_of, {});
-  CHECK_THROWS_WITH(late.meet("all_reduce"),
+  jit::Barrier late(stage.roster(1, 10s), stage.all, stage.arrival_of, {});
+  CHECK_THROWS_WITH(late.wait("all_reduce"),
                     Contains("rank 0 failed: rank 0 waited in all_reduce for ranks 1 and 3"));
 }
 
@@ -219,9 +219,9 @@ TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {
   Stage stage(2);
   stage.arrivals[1] = 1 << 4 | 1;  // once, in barrier
   stage.roster(1, 1s)->leave();
-  jit::Meeting meeting(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
-  CHECK_NOTHROW(meeting.meet("barrier"));
-  CHECK_THROWS_WITH(meeting.meet("barrier"),
+  jit::Barrier barrier(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
+  CHECK_NOTHROW(barrier.wait("barrier"));
+  CHECK_THROWS_WITH(barrier.wait("barrier"),
                     "rank 0 waited in barrier for rank 1, which has left the world");
 }
 
@@ -246,8 +246,8 @@ TEST_CASE("ranks that are in different calls are told so", "[comm]") {
 TEST_CASE("reasons longer than a seat are cut", "[comm]") {
   Stage stage(2);
   stage.roster(1, 1s)->fail(std::string(5000, 'x'));
-  jit::Meeting meeting(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
-  CHECK_THROWS_WITH(meeting.meet("barrier"), Contains("rank 1 failed: xxx"));
+  jit::Barrier barrier(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
+  CHECK_THROWS_WITH(barrier.wait("barrier"), Contains("rank 1 failed: xxx"));
 }
 
 TEST_CASE("collectives refuse counts and roots that do not fit the group", "[comm]") {
@@ -294,7 +294,7 @@ TEST_CASE("nodes are told by who shares memory, whatever they are called", "[com
   CHECK(one.share({0, 1, 2}));
 }
 
-TEST_CASE("a meeting of ranks that share no memory ends when its messages are on their way",
+TEST_CASE("a barrier of ranks that share no memory ends when its messages are on their way",
           "[comm]") {
   Stage stage(2);
   std::vector<std::uint64_t> told;
@@ -307,8 +307,8 @@ TEST_CASE("a meeting of ranks that share no memory ends when its messages are on
       [&](const jit::Seat&) { told_of_failure = true; });
   const jit::Courier courier{[&](std::uint64_t arrival) { told.push_back(arrival); },
                              [&] { return --left <= 0; }};
-  jit::Meeting meeting(roster, stage.all, stage.arrival_of, {}, courier);
-  meeting.meet("barrier");
+  jit::Barrier barrier(roster, stage.all, stage.arrival_of, {}, courier);
+  barrier.wait("barrier");
   CHECK(told == std::vector<std::uint64_t>{1 << 4 | 1});
   CHECK(left == 0);
 
@@ -316,7 +316,7 @@ TEST_CASE("a meeting of ranks that share no memory ends when its messages are on
   left = 1 << 30;
   CHECK_FALSE(told_of_failure);
   CHECK_THROWS_WITH(
-      meeting.meet("barrier"),
+      barrier.wait("barrier"),
       "rank 0 waited in barrier for rank 1, where this rank's message was not taken in time");
   CHECK(told_of_failure);
 }

@@ -7,8 +7,8 @@
 
 #include "coconet/coconet.h"
 #include "jit/bare_nvrtc.h"
-#include "jit/binary_request.h"
-#include "jit/compile/nvrtc.h"
+#include "jit/kernels/binary_request.h"
+#include "jit/platform/nvrtc.h"
 #include "sched/plan.h"
 
 using namespace coconet;

@@ -12,7 +12,7 @@
 #include "cli/check.h"
 #include "coconet/coconet.h"
 #include "ir/graph.h"
-#include "jit/cuda/device.h"
+#include "jit/platform/device.h"
 #include "sched/knobs.h"
 
 namespace coconet::test {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "coconet/programs.h"
-#include "jit/algo/algorithm.h"
 #include "jit/conformance_batch.h"
+#include "jit/exchange/algorithm.h"
 
 using namespace coconet;
 using namespace coconet::test;

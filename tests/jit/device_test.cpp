@@ -13,8 +13,8 @@
 
 #include "coconet/dtype.h"
 #include "ir/dropout.h"
-#include "jit/backend/backend.h"
 #include "jit/codegen/codegen.h"
+#include "jit/platform/platform.h"
 
 using namespace coconet;
 
@@ -34,15 +34,15 @@ class TwoArrays {
                   "DEVICE void two_arrays_block(const Args& a, const Block& block) {\n" +
                   statements + "}\nKERNEL_ENTRY(two_arrays)\n";
     const jit::CompileResult compiled =
-        jit::host_backend().compiler().compile(jit::complete_source(text, "host"));
+        jit::host_platform().compiler().compile(jit::complete_source(text, "host"));
     INFO(compiled.log);
     REQUIRE(compiled.ok);
-    kernel_ = jit::host_backend().load(compiled.binary, text.name);
+    kernel_ = jit::host_platform().load(compiled.binary, text.name);
   }
   void operator()(std::vector<Out>& out, const std::vector<In>& in) const {
     const std::uint64_t words[] = {reinterpret_cast<std::uint64_t>(out.data()),
                                    reinterpret_cast<std::uint64_t>(in.data()), in.size()};
-    jit::host_backend().make_queue()->launch(*kernel_, {}, words);
+    jit::host_platform().make_queue()->launch(*kernel_, {}, words);
   }
 
  private:

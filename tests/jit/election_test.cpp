@@ -1,5 +1,5 @@
 // Who finds or compiles which kernel: the same answer on all ranks, each digest once, spread.
-#include "jit/election.h"
+#include "jit/kernels/election.h"
 
 #include <catch2/catch.hpp>
 

@@ -15,7 +15,7 @@
 #include "coconet/coconet.h"
 #include "ir/graph.h"
 #include "jit/child_process.h"
-#include "jit/kernel_store.h"
+#include "jit/kernels/kernel_store.h"
 #include "jit/require_on_rank.h"
 
 using namespace coconet;

@@ -12,9 +12,9 @@
 
 #include "coconet/coconet.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/nvrtc.h"
 #include "jit/forked_jobs.h"
 #include "jit/kernel_unit.h"
+#include "jit/platform/nvrtc.h"
 #include "sched/plan.h"
 
 namespace coconet::test {

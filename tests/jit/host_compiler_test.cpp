@@ -11,9 +11,9 @@
 
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/host_compiler.h"
-#include "jit/compile/process.h"
 #include "jit/config/build_info.h"
+#include "jit/platform/host/compiler.h"
+#include "jit/platform/host/process.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;

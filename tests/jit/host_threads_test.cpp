@@ -9,10 +9,10 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/backend/backend.h"
 #include "jit/child_process.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/host_compiler.h"
+#include "jit/platform/host/compiler.h"
+#include "jit/platform/platform.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -41,13 +41,13 @@ class Kernel {
         compiler.compile(jit::complete_source(text, compiler.target()));
     INFO(compiled.log);
     REQUIRE(compiled.ok);
-    kernel_ = jit::host_backend().load(compiled.binary, text.name);
+    kernel_ = jit::host_platform().load(compiled.binary, text.name);
   }
   void operator()(const jit::Grid& grid, std::vector<std::int64_t>& out,
                   const std::vector<std::int64_t>& in, std::uint64_t mode = 0) const {
     const std::uint64_t words[] = {reinterpret_cast<std::uint64_t>(out.data()),
                                    reinterpret_cast<std::uint64_t>(in.data()), in.size(), mode};
-    jit::host_backend().make_queue()->launch(*kernel_, grid, words);
+    jit::host_platform().make_queue()->launch(*kernel_, grid, words);
   }
 
  private:

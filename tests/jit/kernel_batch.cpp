@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "jit/backend/backend.h"
-#include "jit/kernel_store.h"
 #include "jit/kernel_unit.h"
+#include "jit/kernels/kernel_store.h"
+#include "jit/platform/platform.h"
 #include "sched/plan.h"
 
 namespace coconet::test {
@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kernels_in_a_unit = 32;
 
 void compile_unit(std::span<const jit::KernelText* const> kernels) {
-  const jit::Backend& backend = jit::host_backend();
+  const jit::Platform& backend = jit::host_platform();
   KernelUnit unit(backend.compiler().target());
   for (const jit::KernelText* kernel : kernels) unit.add(kernel->source, kernel->entry);
   const jit::CompileResult result = backend.compiler().compile(unit.source());

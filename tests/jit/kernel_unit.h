@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "jit/algo/algorithm.h"
 #include "jit/codegen/codegen.h"
+#include "jit/exchange/algorithm.h"
 
 namespace coconet::test {
 
@@ -15,9 +15,10 @@ class KernelUnit {
  public:
   /// With all headers of the prelude of `target` that kernels may need.
   explicit KernelUnit(std::string_view target) {
-    std::set<std::string> headers = {"philox.h", "direct.h", "buckets.h"};
+    std::set<std::string> headers = {"philox.h", "exchange/direct.h", "buckets.h"};
     for (const jit::Algorithm* algorithm : jit::algorithms()) headers.emplace(algorithm->header);
-    std::vector<std::string> ordered = {"mail.h", "tiles.h"};  // which the others are written over
+    std::vector<std::string> ordered = {"exchange/mail.h",
+                                        "exchange/tiles.h"};  // which the others are written over
     for (const jit::Protocol* protocol : jit::protocols()) {
       if (!protocol->header.empty()) headers.emplace(protocol->header);
     }

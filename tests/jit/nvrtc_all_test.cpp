@@ -15,8 +15,8 @@
 #include <tuple>
 
 #include "coconet/coconet.h"
-#include "jit/compile/nvrtc.h"
 #include "jit/gpu_kernels.h"
+#include "jit/platform/nvrtc.h"
 
 using namespace coconet;
 using namespace coconet::test;

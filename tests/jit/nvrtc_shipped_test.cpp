@@ -3,8 +3,8 @@
 
 #include <iostream>
 
-#include "jit/compile/nvrtc.h"
 #include "jit/gpu_kernels.h"
+#include "jit/platform/nvrtc.h"
 
 using namespace coconet;
 using namespace coconet::test;

@@ -4,7 +4,7 @@
 #include "coconet/coconet.h"
 #include "jit/bare_nvrtc.h"
 #include "jit/codegen/codegen.h"
-#include "jit/compile/nvrtc.h"
+#include "jit/platform/nvrtc.h"
 #include "sched/plan.h"
 
 using namespace coconet::jit;

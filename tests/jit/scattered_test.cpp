@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "bert.h"
-#include "jit/bucket_table.h"
+#include "jit/bind/bucket_table.h"
 #include "jit/lists.h"
 #include "jit/rank_outcomes.h"
 #include "jit/require_on_rank.h"

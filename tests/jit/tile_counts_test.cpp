@@ -4,10 +4,10 @@
 #include <set>
 
 #include "coconet/coconet.h"
-#include "jit/algo/algorithm.h"
-#include "jit/backend/backend.h"
+#include "jit/bind/tile_counts.h"
 #include "jit/codegen/codegen.h"
-#include "jit/tile_counts.h"
+#include "jit/exchange/algorithm.h"
+#include "jit/platform/platform.h"
 #include "sched/knobs.h"
 
 using namespace coconet;
@@ -30,7 +30,7 @@ sched::Plan overlapped(int ranks, int dim, const Knobs& knobs) {
 }
 
 jit::TileCounts counts_of(const sched::Plan& plan, const Sizes& sizes, int rank) {
-  jit::AllTileCounts all = jit::make_tile_counts(jit::host_backend(), plan, sizes, rank);
+  jit::AllTileCounts all = jit::make_tile_counts(jit::host_platform(), plan, sizes, rank);
   REQUIRE(all.size() == 1);
   return all.begin()->second;
 }
@@ -78,7 +78,7 @@ TEST_CASE("the library knows in which order the algorithms of kernels take slice
     for (const int ranks : {2, 3, 4, 5, 8, 13}) {
       jit::KernelText text;
       text.name = "owners";
-      text.headers = {"mail.h", std::string(algorithm->header)};
+      text.headers = {"exchange/mail.h", std::string(algorithm->header)};
       const std::string r = std::to_string(ranks);
       text.source =
           "struct Args {\n  i64* out;\n};\n\nDEVICE void owners_block(const Args& a, const "
@@ -88,7 +88,7 @@ TEST_CASE("the library knows in which order the algorithms of kernels take slice
           "; ++tree)\n        a.out[at++] = " + std::string(algorithm->topology) + "::up_owner<" +
           r + ">(rank, k, tree);\n}\nKERNEL_ENTRY(owners)\n";
       const jit::CompileResult compiled =
-          jit::host_backend().compiler().compile(jit::complete_source(text, "host"));
+          jit::host_platform().compiler().compile(jit::complete_source(text, "host"));
       INFO(compiled.log);
       REQUIRE(compiled.ok);
       std::vector<std::int64_t> in_kernels;
@@ -101,8 +101,8 @@ TEST_CASE("the library knows in which order the algorithms of kernels take slice
       }
       in_kernels.resize(in_library.size());
       const std::uint64_t words[] = {reinterpret_cast<std::uint64_t>(in_kernels.data())};
-      jit::host_backend().make_queue()->launch(
-          *jit::host_backend().load(compiled.binary, text.name), {}, words);
+      jit::host_platform().make_queue()->launch(
+          *jit::host_platform().load(compiled.binary, text.name), {}, words);
       INFO(algorithm->name << ", " << ranks << " ranks");
       CHECK(in_kernels == in_library);
     }

@@ -1,25 +1,27 @@
 # The directions that includes may take, stated apart from the build files so that these cannot loosen them
 # unnoticed. coconet_may_include(out LAYER OTHER) says whether files of LAYER may include headers of OTHER.
 
+# Lowest first. ir and sched are a tower of their own; the folders of src/jit point down this list only.
 set(layers
   ir sched
-  jit_config jit_device jit_cache jit_cuda jit_compile jit_algo jit_codegen jit_comm jit_backend jit
+  jit_abi jit_config jit_cache jit_comm jit_prelude jit_exchange jit_codegen jit_platform jit_kernels jit_bind jit_run
   cli)
 
 set(below_ir "")
 set(below_sched ir)
+set(below_jit_abi "")
 set(below_jit_config ir)
-set(below_jit_device "")
 set(below_jit_cache jit_config)
-set(below_jit_cuda jit_config)
-set(below_jit_compile jit_config jit_device jit_cache jit_cuda)
-set(below_jit_algo ir sched)
-set(below_jit_codegen ir sched jit_algo jit_device)
-set(below_jit_comm ir jit_config jit_cuda)
-set(below_jit_backend ir sched jit_config jit_device jit_cache jit_cuda jit_compile jit_algo)
-set(below_jit ${layers})
-list(REMOVE_ITEM below_jit jit cli)
-set(below_cli ${below_jit} jit)
+set(below_jit_comm ir jit_abi jit_config)
+set(below_jit_prelude jit_abi)
+set(below_jit_exchange ir sched jit_abi jit_prelude)
+set(below_jit_codegen ir sched jit_abi jit_prelude jit_exchange)
+set(below_jit_platform
+  ir sched jit_abi jit_config jit_cache jit_comm jit_prelude jit_exchange jit_codegen)
+set(below_jit_kernels ${below_jit_platform} jit_platform)
+set(below_jit_bind ${below_jit_kernels} jit_kernels)
+set(below_jit_run ${below_jit_bind} jit_bind)
+set(below_cli ${below_jit_run} jit_run)
 
 function(coconet_may_include out layer other)
   set(${out} OFF PARENT_SCOPE)

@@ -7,9 +7,9 @@ include(${CMAKE_CURRENT_LIST_DIR}/directions.cmake)
 
 set(third_party "nlohmann/|spdlog/|fmt/|CLI/|openssl/|mpi\\.h|cuda|nvrtc|nccl|catch2/|rapidcheck")
 # Headers for .cpp files of builds with CUDA only, which CUDA's headers may come with; no other header includes them.
-set(cuda_only "jit/(cuda/(driver|nccl)|backend/cuda_queue)\\.h")
+set(cuda_only "jit/platform/cuda/[a-z_]+\\.h")
 # The same of builds with MPI.
-set(mpi_only "jit/comm/mpi_[a-z]+\\.h")
+set(mpi_only "jit/comm/[a-z]+/mpi_[a-z]+\\.h")
 set(problems "")
 
 # The targets of the #include lines of `file`.
@@ -29,7 +29,7 @@ foreach(source IN LISTS sources)
     list(APPEND problems "src/${source} belongs to no layer of tests/layers_test/directions.cmake.")
     continue()
   endif()
-  if(layer STREQUAL "jit_device" AND NOT source MATCHES "/embedded\\.")
+  if(layer STREQUAL "jit_prelude" AND NOT source MATCHES "/embedded\\.")
     continue()  # the prelude: text for the compilers of kernels, not part of the library
   endif()
   includes_of(includes ${SOURCE_DIR}/src/${source})

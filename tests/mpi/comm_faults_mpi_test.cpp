@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "jit/comm/collectives/direct_group.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/direct_group.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;

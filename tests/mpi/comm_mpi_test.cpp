@@ -9,9 +9,9 @@
 
 #include "coconet/mesh.h"
 #include "coconet/world.h"
+#include "jit/comm/collectives/direct_group.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/direct_group.h"
-#include "jit/comm/peer_memory.h"
+#include "jit/comm/memory/peer_memory.h"
 #include "jit/comm_checks.h"
 
 using namespace coconet;

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "coconet/coconet.h"
-#include "jit/kernel_store.h"
+#include "jit/kernels/kernel_store.h"
 
 namespace {
 

@@ -12,10 +12,10 @@
 #include <string>
 
 #include "coconet/coconet.h"
+#include "jit/comm/collectives/direct_group.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/cores.h"
-#include "jit/comm/direct_group.h"
-#include "jit/comm/nodes.h"
+#include "jit/comm/worlds/cores.h"
+#include "jit/comm/worlds/nodes.h"
 #include "jit/comm_checks.h"
 
 using namespace coconet;

@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "jit/backend/backend.h"
 #include "jit/codegen/codegen.h"
+#include "jit/platform/platform.h"
 #include "jit/shipped_conformance.h"
 #include "race/programs.h"
 #include "sched/knobs.h"
@@ -70,7 +70,7 @@ void add_kinds(const std::vector<Subject>& subjects, std::set<std::string>& kind
 TEST_CASE("kernels are instrumented, and their blocks are threads") {
   CHECK(config().host_threads > 1);
   const jit::CompileResult compiled =
-      jit::host_backend().compiler().compile("extern \"C\" void set(int* to) { *to = 1; }");
+      jit::host_platform().compiler().compile("extern \"C\" void set(int* to) { *to = 1; }");
   REQUIRE(compiled.ok);
   CHECK(compiled.binary.find("__tsan_write4") != std::string::npos);
 }
@@ -111,18 +111,18 @@ TEST_CASE("reductions inside a kernel that sends chunks have no race") {
 TEST_CASE("the kernel of library collectives has no race") {
   constexpr std::size_t count = 1237;
   const jit::KernelText text = jit::write_library_reduction(f32, Reduction::sum, 2, 2);
-  const jit::Compiler& compiler = jit::host_backend().compiler();
+  const jit::Compiler& compiler = jit::host_platform().compiler();
   const jit::CompileResult compiled =
       compiler.compile(jit::complete_source(text, compiler.target()));
   REQUIRE(compiled.ok);
-  const auto kernel = jit::host_backend().load(compiled.binary, text.entry);
+  const auto kernel = jit::host_platform().load(compiled.binary, text.entry);
   std::array<std::vector<float>, 2> in{std::vector<float>(count, 1), std::vector<float>(count, 2)};
   std::array<std::vector<float>, 2> out{std::vector<float>(count), std::vector<float>(count)};
   const auto word = [](const std::vector<float>& array) {
     return reinterpret_cast<std::uint64_t>(array.data());
   };
   const std::uint64_t words[] = {word(in[0]), word(in[1]), word(out[0]), word(out[1]), count, 0};
-  jit::host_backend().make_queue()->launch(*kernel, {.blocks = 2, .threads = config().host_threads},
-                                           words);
+  jit::host_platform().make_queue()->launch(*kernel,
+                                            {.blocks = 2, .threads = config().host_threads}, words);
   for (const std::vector<float>& result : out) CHECK(result == std::vector<float>(count, 3));
 }

@@ -105,9 +105,9 @@ std::string for_host(const std::string& source) {
   const std::size_t end =
       line_that_starts(source, "// Device prelude, the half that host and CUDA share");
   if (begin == std::string::npos || end == std::string::npos) return {};
-  const fs::path device = COCONET_SOURCE_DIR "/src/jit/device";
-  const std::string halves =
-      with_turns(read_file(device / "host.h") + "\n" + read_file(device / "host_lane.h") + "\n");
+  const fs::path prelude = COCONET_SOURCE_DIR "/src/jit/prelude";
+  const std::string halves = with_turns(read_file(prelude / "host/host.h") + "\n" +
+                                        read_file(prelude / "host/lane.h") + "\n");
   if (halves.empty()) return {};
   return std::string(declarations) + source.substr(0, begin) + halves +
          with_aliases(source.substr(end));

@@ -2,7 +2,7 @@
 #include "jit/codegen/codegen.h"
 
 #include "jit/codegen/kernel_writer.h"
-#include "jit/device/embedded.h"
+#include "jit/prelude/embedded.h"
 
 namespace coconet::jit {
 namespace {
@@ -11,11 +11,11 @@ std::vector<std::string_view> prelude_files(std::string_view target,
                                             std::span<const std::string> headers) {
   std::vector<std::string_view> names{"types.h"};
   if (target == "cuda") {
-    names.insert(names.end(), {"cuda.h", "threads.h"});
+    names.insert(names.end(), {"cuda/cuda.h", "threads.h"});
   } else if (target == "host_threads") {
-    names.insert(names.end(), {"host.h", "host_threads.h", "threads.h"});
+    names.insert(names.end(), {"host/host.h", "host/threads.h", "threads.h"});
   } else {
-    names.insert(names.end(), {"host.h", "host_lane.h"});
+    names.insert(names.end(), {"host/host.h", "host/lane.h"});
   }
   names.push_back("common.h");
   names.insert(names.end(), headers.begin(), headers.end());
@@ -40,14 +40,14 @@ std::vector<KernelText> generate(const sched::Plan& plan) {
 std::string prelude(std::string_view target, std::span<const std::string> headers) {
   std::string text;
   for (const std::string_view name : prelude_files(target, headers))
-    text += std::string(device::file(name)) + "\n";
+    text += std::string(prelude_file(name)) + "\n";
   return text;
 }
 
 std::string prelude_digests(std::string_view target, std::span<const std::string> headers) {
   std::string text;
   for (const std::string_view name : prelude_files(target, headers))
-    text += std::string(name) + " " + std::string(device::digest(name)) + "\n";
+    text += std::string(name) + " " + std::string(prelude_digest(name)) + "\n";
   return text;
 }
 

@@ -1,8 +1,8 @@
 // Kernels beside those of a plan: for library collectives where one launch sees the tensors of all ranks, a reduction in
 // rank order; for library matmuls, what tells of their tiles.
-#include "jit/algo/algorithm.h"
 #include "jit/codegen/codegen.h"
 #include "jit/codegen/expression.h"
+#include "jit/exchange/algorithm.h"
 
 namespace coconet::jit {
 
@@ -29,7 +29,7 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   text.name = "library_" + name + "_" + std::string(to_string(dtype)) + "_" +
               std::to_string(ranks) + "_to_" + std::to_string(results);
   text.entry = text.name + "_kernel";
-  text.headers = {"direct.h"};
+  text.headers = {"exchange/direct.h"};
   std::string& s = text.source;
   s += "// kernel of a library collective: the " + name + " of " + type + " on " +
        std::to_string(ranks) + " ranks\n";
@@ -58,7 +58,7 @@ KernelText write_tile_teller() {
   KernelText text;
   text.name = "tell_tiles";
   text.entry = text.name + "_kernel";
-  text.headers = {"mail.h", "tiles.h"};
+  text.headers = {"exchange/mail.h", "exchange/tiles.h"};
   text.source =
       "// kernel that says that elements [begin, end) of a tensor are made\n"
       "struct Args {\n  Tiles tiles;\n  index_t begin, end;\n};\n\n"

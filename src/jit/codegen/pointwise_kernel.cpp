@@ -42,11 +42,11 @@ KernelText PointwiseKernel::write() {
 
 std::vector<std::string> PointwiseKernel::headers() const {
   if (!step_.is_collective) return {};
-  if (step_.multicast) return {"direct.h", std::string(algorithm_.header)};
-  if (step_.in_place) return {"direct.h"};
-  std::vector<std::string> headers{"mail.h"};
+  if (step_.multicast) return {"exchange/direct.h", std::string(algorithm_.header)};
+  if (step_.in_place) return {"exchange/direct.h"};
+  std::vector<std::string> headers{"exchange/mail.h"};
   if (!protocol_.header.empty()) headers.emplace_back(protocol_.header);
-  if (is_paced(step_)) headers.emplace_back("tiles.h");
+  if (is_paced(step_)) headers.emplace_back("exchange/tiles.h");
   headers.emplace_back(algorithm_.header);
   return headers;
 }

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "jit/algo/algorithm.h"
 #include "jit/codegen/expression.h"
 #include "jit/codegen/kernel_writer.h"
+#include "jit/exchange/algorithm.h"
 
 namespace coconet::jit {
 

@@ -1,9 +1,9 @@
 // Kernels that reduce over dimensions of their domain: one block computes one result, its lanes share the elements.
 #include <algorithm>
 
-#include "jit/algo/algorithm.h"
 #include "jit/codegen/expression.h"
 #include "jit/codegen/kernel_writer.h"
+#include "jit/exchange/algorithm.h"
 
 namespace coconet::jit {
 

@@ -17,7 +17,6 @@
 
 namespace coconet::jit {
 
-class Device;
 class Nodes;
 
 /// One collective allocation: a block of the same size on every rank, those of one node mapped here. Zeroed, aligned
@@ -111,15 +110,11 @@ class Comm {
   /// Collective among threads of one process: rank 0's object on every rank.
   [[nodiscard]] virtual std::shared_ptr<void> share(std::shared_ptr<void> object) = 0;
 
-  /// The GPU of this rank, chosen at the first call: the one whose context is current on the thread, else the ranks
-  /// of a node take its GPUs in turn; threads of one process take GPU 0 together when there are fewer GPUs than ranks. Throws
-  /// BackendError when there is none.
-  [[nodiscard]] const Device& device();
-  /// Ranks of this process on the same GPU, which one launch runs.
-  [[nodiscard]] int ranks_on_device();
+  /// The ordinal of this rank's GPU, -1 until the platform has chosen one; platforms keep it here.
+  [[nodiscard]] int& gpu() { return gpu_; }
 
  private:
-  const Device* device_ = nullptr;
+  int gpu_ = -1;
 };
 
 [[nodiscard]] std::shared_ptr<Comm> make_self_comm();

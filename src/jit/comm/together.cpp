@@ -1,8 +1,8 @@
 // Collective success: a step that fails on one rank fails on all of them.
 #include <exception>
 
+#include "jit/comm/barrier/barrier.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/meeting.h"
 
 namespace coconet::jit {
 

@@ -31,7 +31,7 @@ struct Part {
   [[nodiscard]] bool matches(const Part& other) const;
 };
 
-struct Meeting {
+struct Barrier {
   std::map<int, Part> parts;  ///< by rank
   bool done = false;
 };
@@ -45,7 +45,7 @@ struct Message {
 struct Clique {
   std::size_t ranks = 0;
   std::map<int, int> devices;  ///< by rank, of those that are here
-  std::map<std::uint64_t, std::shared_ptr<Meeting>> meetings;
+  std::map<std::uint64_t, std::shared_ptr<Barrier>> meetings;
   std::map<std::pair<int, int>, std::deque<Message>> messages;  ///< by sender and receiver
   std::string error;                                            ///< why its calls are wrong
 };

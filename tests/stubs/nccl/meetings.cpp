@@ -74,9 +74,9 @@ void meet(Communicator& communicator, Part part) {
   if (communicator.aborted) return;
   Clique& clique = *communicator.clique;
   const std::uint64_t number = communicator.collectives++;
-  std::shared_ptr<Meeting>& place = clique.meetings[number];
-  if (place == nullptr) place = std::make_shared<Meeting>();
-  const std::shared_ptr<Meeting> meeting = place;
+  std::shared_ptr<Barrier>& place = clique.meetings[number];
+  if (place == nullptr) place = std::make_shared<Barrier>();
+  const std::shared_ptr<Barrier> meeting = place;
   meeting->parts[communicator.rank] = std::move(part);
   if (meeting->parts.size() == clique.ranks) {
     finish(clique, meeting->parts);

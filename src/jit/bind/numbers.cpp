@@ -1,0 +1,78 @@
+// Evaluation of a program's numbers.
+#include "jit/bind/numbers.h"
+
+#include <algorithm>
+
+#include "coconet/error.h"
+#include "ir/dropout.h"
+#include "ir/extents.h"
+
+namespace coconet::jit {
+
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+Numbers::Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes)
+    : graph_(graph), values_(graph.nodes.size(), 0.0) {
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.at(id);
+    if (node.op == Op::dropout) dropouts_.push_back(id);
+    if (!node.weak) continue;
+    double& value = values_[static_cast<std::size_t>(id)];
+    switch (node.op) {
+      case Op::constant:
+        value = node.attributes.number;
+        break;
+      case Op::extent:
+        value = static_cast<double>(ir::extent_of(node.attributes.extent, sizes));
+        break;
+      case Op::scalar:
+        scalars_.push_back({node.name, id});
+        break;
+      default: {
+        const auto operand = [&](std::size_t i) {
+          return node.operands[std::min(i, node.operands.size() - 1)];
+        };
+        program_.push_back(
+            {ir::find_pointwise(node.op)->reference, id, operand(0), operand(1), operand(2)});
+      }
+    }
+  }
+}
+
+void Numbers::evaluate(std::span<const ScalarValue> scalars) {
+  for (const ScalarValue& given : scalars) {
+    const auto& [name, value] = given;
+    const auto found = std::find_if(scalars_.begin(), scalars_.end(),
+                                    [&](const Scalar& s) { return s.name == given.first; });
+    if (found == scalars_.end()) {
+      std::string known;
+      for (const Scalar& scalar : scalars_) known += (known.empty() ? "" : ", ") + scalar.name;
+      throw BackendError("there is no scalar '" + std::string(name) + "'; the program " +
+                         (known.empty() ? "has none" : "takes " + known));
+    }
+    values_[static_cast<std::size_t>(found->id)] = value;
+  }
+  for (const Scalar& scalar : scalars_) {
+    const auto given = std::count_if(scalars.begin(), scalars.end(),
+                                     [&](const auto& s) { return s.first == scalar.name; });
+    if (given == 0) {
+      throw BackendError("scalar '" + scalar.name + "' is missing; give it to run, {{\"" +
+                         scalar.name + "\", value}}");
+    }
+    if (given > 1) throw BackendError("scalar '" + scalar.name + "' is given twice; give it once");
+  }
+  for (const Instruction& step : program_) {
+    values_[static_cast<std::size_t>(step.result)] =
+        step.function((*this)[step.a], (*this)[step.b], (*this)[step.c]);
+  }
+  for (const ValueId id : dropouts_) {
+    const Node& node = graph_.at(id);
+    const double offset = (*this)[node.operands[1]];
+    if (!ir::is_dropout_offset(offset))
+      throw BackendError(ir::dropout_offset_error(graph_, node, offset));
+  }
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,115 @@
+// The memory of a plan's buffers on this rank: the library's own or the caller's, and where the peers' parts are.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/executable.h"
+#include "coconet/world.h"
+#include "ir/extents.h"
+#include "ir/lists.h"
+#include "jit/comm/comm.h"
+#include "jit/platform/platform.h"
+#include "sched/plan.h"
+
+namespace coconet::jit {
+
+class Tensors {
+ public:
+  /// Collective: reserves memory for the buffers that other ranks reach. A GPU's memory for the others is taken when it
+  /// is first used.
+  Tensors(Comm& comm, const Platform& platform, const sched::Plan& plan,
+          const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists);
+
+  /// One of the buffers of a scattered tensor.
+  struct Piece {
+    std::size_t begin = 0;          ///< its first element in the whole tensor
+    std::size_t count = 0;          ///< its elements
+    std::size_t offset = 0;         ///< bytes from the start of the tensor's own memory
+    std::byte* data = nullptr;      ///< in use: own or bound
+    std::vector<std::byte*> peers;  ///< as in Tensor
+  };
+  struct Tensor {
+    const sched::PlanBuffer* buffer = nullptr;
+    ir::Part part;              ///< what this rank holds
+    std::size_t count = 0;      ///< its elements
+    std::size_t bytes = 0;      ///< allocated, padding included
+    std::byte* data = nullptr;  ///< in use: own or bound; null where the tensor is scattered
+    std::vector<std::byte*>
+        peers;  ///< by rank of the world, when others reach it; null on other nodes
+    std::byte* multicast = nullptr;  ///< what stands for all of `peers`; null where nothing does
+    std::vector<Piece> pieces;  ///< of a scattered tensor, which then has no `data` and `peers`
+    bool bound = false;         ///< the application chose the memory
+    bool read_only = false;     ///< it may not be written
+  };
+  [[nodiscard]] const Tensor& operator[](sched::BufferId id) const {
+    return tensors_[static_cast<std::size_t>(id)];
+  }
+  /// Changes whenever a pointer does.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
+
+  /// Throws BackendError where GPUs of several ranks have no multicast pointer, which kernel `kernel` needs. All ranks do.
+  void require_multicast(const std::string& kernel) const;
+
+  /// The buffer of an input, state or output. Throws BackendError naming the nearest known one.
+  [[nodiscard]] sched::BufferId find(std::string_view name) const;
+
+  /// Uses the library's own memory.
+  void* own(std::string_view name, DType dtype);
+  void bind(std::string_view name, DType dtype, void* data, std::size_t count);
+  /// The same with memory that may not be written; throws BackendError for what the step writes.
+  void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
+  void bind(std::string_view name, const Buffer& buffer);
+
+  // The same for scattered tensors, buffer by buffer (tensor_pieces.cpp).
+  std::vector<void*> own_pieces(std::string_view name, DType dtype);
+  void bind_pieces(std::string_view name, DType dtype, std::span<const Executable::Piece> pieces);
+  void bind_pieces(std::string_view name, std::span<const Buffer> buffers);
+
+  /// Makes sure that a step can run. Throws BackendError when an input or a state has no memory yet.
+  void complete();
+  /// Copies all of `name` in order with the rest of `queue`; into the library's own memory where none is bound.
+  void write(Queue& queue, std::string_view name, DType dtype, const void* from, std::size_t count);
+  void read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count);
+
+ private:
+  Tensor& checked(std::string_view name, DType dtype, std::size_t count);
+  void require_dtype(const Tensor& tensor, DType dtype) const;
+  /// A scattered tensor, of which `counts` elements are given for each of its buffers.
+  Tensor& checked_pieces(std::string_view name, DType dtype, std::span<const std::size_t> counts);
+  /// Throws BackendError where `tensor` is scattered; `instead` is what to call for such.
+  void require_whole(const Tensor& tensor, const char* instead) const;
+  void require_scattered(const Tensor& tensor, const char* instead) const;
+  void require_memory(const Tensor& tensor, const void* data, std::size_t count) const;
+  void require_unreached(const Tensor& tensor) const;
+  void cut(Tensor& tensor, const std::vector<std::int64_t>& lengths) const;
+  /// Whether the library's own memory for `buffer` is where other ranks reach it.
+  [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
+  /// Where the library's own memory for buffer `id` starts.
+  [[nodiscard]] std::byte* own_memory(std::size_t id);
+  /// Whether kernels go to `buffer` on GPUs of several ranks, so that it must have a multicast pointer.
+  [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
+    return buffer.multicast && platform_.device() != nullptr && comm_.size() > 1;
+  }
+  /// `offset` bytes into the shared memory of `rank`; null where that rank is on another node.
+  [[nodiscard]] std::byte* of_peer(int rank, std::size_t offset) const;
+  [[nodiscard]] std::string describe(const Tensor& tensor) const;
+
+  Comm& comm_;
+  const Platform& platform_;
+  const sched::Plan& plan_;
+  std::vector<Tensor> tensors_;
+  std::vector<std::size_t> offsets_;  ///< into shared_ or private_
+  std::shared_ptr<PeerMemory> shared_;
+  std::shared_ptr<Memory> private_;  ///< of the host, whose pages come when they are touched
+  std::vector<std::shared_ptr<Memory>> of_tensors_;         ///< of a GPU, by buffer
+  std::map<sched::BufferId, std::vector<Buffer>> buffers_;  ///< keeps bound memory alive
+  std::uint64_t version_ = 1;
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,52 @@
+// The counts by which a step tells another, which runs at the same time, what it has made of a tensor: one a tile.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/platform/platform.h"
+#include "sched/plan.h"
+
+namespace coconet::jit {
+
+/// Rows of the tiles in which a product of `rows` rows is made; the last one may have fewer. On the host they are the same
+/// where nothing is overlapped, because OpenBLAS adds in another order for fewer rows.
+[[nodiscard]] std::int64_t rows_of_host_tile(std::int64_t rows);
+/// The same on GPUs, where products that nothing waits for are made as a whole.
+[[nodiscard]] std::int64_t rows_of_gpu_tile(std::int64_t rows);
+
+class TileCounts {
+ public:
+  /// For what the step after `maker` in an overlap takes of buffer `id`. `rank` is this one's.
+  TileCounts(const Platform& platform, const sched::Plan& plan, std::size_t maker,
+             sched::BufferId id, const std::map<std::string, std::int64_t>& sizes, int rank);
+
+  /// The prelude's Tiles for run 0; the last word is the run.
+  [[nodiscard]] std::vector<std::uint64_t> words() const;
+  [[nodiscard]] std::int64_t tiles() const { return (count_ + tile_ - 1) / tile_; }
+  /// The first element of a tile; of the one after the last: the end of the tensor.
+  [[nodiscard]] std::int64_t begin(std::int64_t tile) const {
+    return std::min(tile * tile_, count_);
+  }
+  /// All tiles, those first that the step after needs first.
+  [[nodiscard]] const std::vector<std::int64_t>& order() const { return order_; }
+  /// On the host: says that `tile` is made.
+  void tell(std::int64_t tile) const;
+
+ private:
+  std::int64_t tile_ = 1;   ///< elements
+  std::int64_t count_ = 0;  ///< elements of the tensor on this rank
+  std::vector<std::int64_t> order_;
+  std::shared_ptr<Memory> made_;
+};
+
+/// By buffer: the counts of all that the steps of `plan` hand on tile by tile.
+using AllTileCounts = std::map<sched::BufferId, TileCounts>;
+[[nodiscard]] AllTileCounts make_tile_counts(const Platform& platform, const sched::Plan& plan,
+                                             const std::map<std::string, std::int64_t>& sizes,
+                                             int rank);
+
+}  // namespace coconet::jit

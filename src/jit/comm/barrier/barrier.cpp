@@ -1,0 +1,249 @@
+// Waiting for other ranks: spin while they are probably on their way, then give way, then sleep.
+#include "jit/comm/barrier/barrier.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <sstream>
+#include <thread>
+
+namespace coconet::jit {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+enum State : std::uint32_t { present, failed, left };
+
+State state_of(const Seat& seat) {
+  return static_cast<State>(std::atomic_ref<std::uint32_t>(const_cast<Seat&>(seat).state)
+                                .load(std::memory_order_acquire));
+}
+
+void set_state(Seat& seat, State state) {
+  std::atomic_ref<std::uint32_t>(seat.state).store(state, std::memory_order_release);
+}
+
+void pause_core() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  std::ostringstream text;
+  text << static_cast<double>(time.count()) / 1000 << " s";
+  return text.str();
+}
+
+// An arrival is the count of barriers and, in the lowest bits, the call that the rank is in.
+constexpr int call_bits = 4;
+constexpr std::uint64_t call_mask = (1 << call_bits) - 1;
+constexpr std::array<std::string_view, 9> calls = {"another call", "barrier",    "all_gather",
+                                                   "broadcast",    "all_reduce", "reduce_scatter",
+                                                   "reduce",       "send",       "run"};
+constexpr std::uint64_t refusal = call_mask;
+static_assert(calls.size() < refusal);
+
+std::uint64_t code_of(std::string_view call) {
+  const auto* const found = std::find(calls.begin(), calls.end(), call);
+  return found == calls.end() ? 0 : static_cast<std::uint64_t>(found - calls.begin());
+}
+
+// A pause takes 5 to 50 ns: some tens of microseconds, in which a rank at the same step usually
+// comes.
+constexpr int spins = 2000;
+// Yielding returns at once when there is nobody to give way to, so it reacts like spinning. Later a
+// rank sleeps, so that one that compiles has the cores, by a sixteenth of its wait so far, which is
+// the most it adds.
+constexpr microseconds yields_for{1000};
+constexpr microseconds longest_sleep{1000};
+
+}  // namespace
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+Roster::Roster(int rank, std::vector<Seat*> seats, Waiting waiting,
+               std::function<void(const Seat&)> tell)
+    : rank_(rank), seats_(std::move(seats)), waiting_(std::move(waiting)), tell_(std::move(tell)) {}
+
+void Roster::fail(std::string_view reason) noexcept {
+  Seat& seat = *seats_[rank_];
+  if (state_of(seat) != present) return;
+  const std::size_t length = std::min(reason.size(), sizeof(seat.reason) - 1);
+  std::memcpy(seat.reason, reason.data(), length);
+  seat.reason[length] = 0;
+  set_state(seat, failed);
+  if (tell_) tell_(seat);
+}
+
+void Roster::leave() noexcept {
+  Seat& seat = *seats_[rank_];
+  if (state_of(seat) != present) return;
+  set_state(seat, left);
+  if (tell_) tell_(seat);
+}
+
+void Roster::require_present() const {
+  const Seat& seat = *seats_[rank_];
+  switch (state_of(seat)) {
+    case present:
+      return;
+    case failed:
+      throw CommError("rank " + std::to_string(rank_) +
+                      " failed in this world before: " + seat.reason);
+    case left:
+      throw CommError("rank " + std::to_string(rank_) + " has left this world already");
+  }
+}
+
+void Roster::require_nobody_failed() const {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_ && state_of(*seats_[rank]) == failed) {
+      throw PeerFailure("rank " + std::to_string(rank) + " failed: " + seats_[rank]->reason);
+    }
+  }
+}
+
+bool Roster::has_left(int rank) const {
+  return state_of(*seats_[rank]) == left;
+}
+
+Barrier::Barrier(std::shared_ptr<Roster> roster, std::vector<int> ranks,
+                 std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
+                 Courier courier)
+    : roster_(std::move(roster)),
+      ranks_(std::move(ranks)),
+      arrivals_(std::move(arrivals)),
+      memory_(std::move(memory)),
+      courier_(std::move(courier)) {
+  position_ =
+      static_cast<int>(std::find(ranks_.begin(), ranks_.end(), roster_->rank()) - ranks_.begin());
+}
+
+std::uint64_t Barrier::arrival(int position) const {
+  return std::atomic_ref<std::uint64_t>(*arrivals_[position]).load(std::memory_order_acquire);
+}
+
+bool Barrier::arrived(int position) const {
+  return arrival(position) >> call_bits >= count_;
+}
+
+void Barrier::arrive(std::uint64_t call) {
+  ++count_;
+  std::atomic_ref<std::uint64_t>(*arrivals_[position_])
+      .store(count_ << call_bits | call, std::memory_order_release);
+  if (courier_.tell) courier_.tell(count_ << call_bits | call);
+}
+
+void Barrier::wait(std::string_view call, std::chrono::milliseconds longer) {
+  roster_->require_present();
+  const std::uint64_t code = code_of(call);
+  arrive(code);
+  for (int position = 0; position < size(); ++position) {
+    if (!arrived(position)) wait_for(position, call, longer);
+  }
+  if (courier_.tell && !courier_.told()) wait_for_courier(call, longer);
+  require_same_call(call, code);
+}
+
+// Who is at a later barrier already was in the same call at this one.
+void Barrier::require_same_call(std::string_view call, std::uint64_t code) {
+  for (int position = 0; position < size(); ++position) {
+    const std::uint64_t found = arrival(position);
+    if (found >> call_bits != count_) continue;
+    const std::uint64_t other = found & call_mask;
+    if (other == refusal) {
+      throw Refused(name_ranks({ranks_[position]}) + " refused to take part in " +
+                    std::string(call));
+    }
+    if (other == code) continue;
+    const std::string message =
+        "rank " + std::to_string(roster_->rank()) + " is in " + std::string(call) + ", but rank " +
+        std::to_string(ranks_[position]) + " in " + std::string(calls[other]) +
+        "; all ranks must make the same collective calls in the same order";
+    roster_->fail(message);
+    throw CommError(message);
+  }
+}
+
+void Barrier::refuse() {
+  arrive(refusal);
+}
+
+void Barrier::wait_for(int position, std::string_view call, std::chrono::milliseconds longer) {
+  const Waiting& waiting = roster_->waiting();
+  const bool gives_way = waiting.crowded || courier_.tell;  // messages come by `progress` only
+  for (int spin = 0; spin < (gives_way ? 0 : spins); ++spin) {
+    pause_core();
+    if (arrived(position)) return;
+  }
+  const Clock::time_point start = Clock::now();
+  while (!arrived(position)) {
+    roster_->require_nobody_failed();
+    // In this order: a rank that arrives and then leaves is not missing.
+    if (roster_->has_left(ranks_[position]) && !arrived(position)) {
+      give_up(call, {ranks_[position]}, "which has left the world");
+    }
+    const auto waited = Clock::now() - start;
+    if (waited > waiting.timeout + longer) {
+      const bool compiles = longer.count() > 0;
+      give_up(
+          call, missing(),
+          "which did not come within " + seconds(waiting.timeout + longer) +
+              (compiles ? ", the limits that COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set"
+                        : ", the limit that COCONET_TIMEOUT_S sets"));
+    }
+    if (waiting.progress) waiting.progress();
+    if (waited < yields_for) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::min<Clock::duration>(longest_sleep, waited / 16));
+    }
+  }
+}
+
+void Barrier::wait_for_courier(std::string_view call, std::chrono::milliseconds longer) {
+  const Clock::time_point start = Clock::now();
+  while (!courier_.told()) {
+    roster_->require_nobody_failed();
+    if (Clock::now() - start > roster_->waiting().timeout + longer) {
+      std::vector<int> others = ranks_;
+      std::erase(others, roster_->rank());
+      give_up(call, others, "where this rank's message was not taken in time");
+    }
+    roster_->waiting().progress();
+    sched_yield();
+  }
+}
+
+std::vector<int> Barrier::missing() const {
+  std::vector<int> ranks;
+  for (int position = 0; position < size(); ++position) {
+    if (!arrived(position)) ranks.push_back(ranks_[position]);
+  }
+  return ranks;
+}
+
+void Barrier::give_up(std::string_view call, const std::vector<int>& awaited,
+                      const std::string& why) {
+  const std::string message = "rank " + std::to_string(roster_->rank()) + " waited in " +
+                              std::string(call) + " for " + name_ranks(awaited) + ", " + why;
+  roster_->fail(message);
+  throw CommError(message);
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,130 @@
+// Ranks that wait for each other through memory that all of them see, or through messages that keep such memory up to
+// date: with a deadline, and told at once when one of them fails. Threads and processes alike.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/error.h"
+
+namespace coconet::jit {
+
+/// Another rank's failure, as this rank learns of it. Never the root cause of what went wrong.
+class PeerFailure : public CommError {
+ public:
+  using CommError::CommError;
+};
+
+/// Another rank came to a barrier to say that it will not take part in what follows.
+class Refused : public CommError {
+ public:
+  using CommError::CommError;
+};
+
+/// "rank 1", "ranks 1 and 3", "ranks 0, 1 and 3".
+[[nodiscard]] std::string name_ranks(const std::vector<int>& ranks);
+
+/// What a rank shows the others of itself. Zeroed memory is the seat of a rank that is present.
+struct alignas(64) Seat {
+  std::uint32_t state;
+  char reason[956];  ///< why it failed, zero-terminated
+};
+
+/// How a rank waits.
+struct Waiting {
+  std::chrono::milliseconds timeout;
+  bool crowded = false;            ///< more ranks than cores: give way at once
+  std::function<void()> progress;  ///< called now and then while waiting; may be empty
+};
+
+/// Which ranks of a world are present, have failed, or have left.
+class Roster {
+ public:
+  /// `tell` is called with this rank's seat when that changes, for ranks that do not see it; it may be empty and does not
+  /// throw.
+  Roster(int rank, std::vector<Seat*> seats, Waiting waiting,
+         std::function<void(const Seat&)> tell = {});
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
+  [[nodiscard]] const Waiting& waiting() const { return waiting_; }
+
+  /// Tells the others that this rank takes no further part. The first call counts.
+  void fail(std::string_view reason) noexcept;
+  void leave() noexcept;
+
+  /// Throws CommError when this rank has failed or left.
+  void require_present() const;
+  /// Throws PeerFailure when another rank has failed.
+  void require_nobody_failed() const;
+  [[nodiscard]] bool has_left(int rank) const;
+
+ private:
+  int rank_;
+  std::vector<Seat*> seats_;
+  Waiting waiting_;
+  std::function<void(const Seat&)> tell_;
+};
+
+/// How ranks that do not see a barrier's memory hear of this rank's arrivals. What they tell in turn is there for the
+/// barrier to see after a call of `Waiting::progress`.
+struct Courier {
+  std::function<void(std::uint64_t arrival)>
+      tell;                    ///< does not wait; empty where all see the memory
+  std::function<bool()> told;  ///< whether all that was told is on its way without this rank
+};
+
+/// A barrier among some ranks of a world.
+class Barrier {
+ public:
+  /// `arrivals[i]` tells of the arrivals of `ranks[i]` and of its last call: zero at first, and of one cache line or
+  /// more each; in memory that all of `ranks` see, but for those that `courier` is for. `memory` is what they lie in, kept
+  /// as long as this.
+  Barrier(std::shared_ptr<Roster> roster, std::vector<int> ranks,
+          std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
+          Courier courier = {});
+
+  /// Waits until all have called it as often; what each wrote before is visible to all after.
+  /// `call` names it in errors; the time is the roster's and `longer`. Throws CommError naming the
+  /// missing ranks when the time is over or they have left, or saying who is in which call when not
+  /// all are in `call`, and PeerFailure when any rank of the world has failed. These end this rank's
+  /// part in the world. Throws Refused when all came and one refused: all may meet again.
+  void wait(std::string_view call, std::chrono::milliseconds longer = {});
+  /// Instead of `wait`, and without waiting: it throws Refused on the others. All must then agree by another
+  /// barrier before they use this one again.
+  void refuse();
+  /// Times that this rank has met or refused.
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+
+  [[nodiscard]] int position() const { return position_; }
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+
+ private:
+  void arrive(std::uint64_t call);
+  /// Whether the rank at `position` has come to the barrier that this rank is at.
+  [[nodiscard]] bool arrived(int position) const;
+  [[nodiscard]] std::uint64_t arrival(int position) const;
+  /// Throws unless all who have come to this barrier are in the same call as this rank.
+  void require_same_call(std::string_view call, std::uint64_t code);
+  void wait_for(int position, std::string_view call, std::chrono::milliseconds longer);
+  /// Waits until the courier needs this rank no more: the others wait for what it carries, while this one goes on.
+  void wait_for_courier(std::string_view call, std::chrono::milliseconds longer);
+  [[nodiscard]] std::vector<int> missing() const;
+  [[noreturn]] void give_up(std::string_view call, const std::vector<int>& awaited,
+                            const std::string& why);
+
+  std::shared_ptr<Roster> roster_;
+  std::vector<int> ranks_;
+  std::vector<std::uint64_t*> arrivals_;
+  std::shared_ptr<const void> memory_;
+  Courier courier_;
+  int position_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace coconet::jit

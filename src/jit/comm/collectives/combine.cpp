@@ -1,0 +1,191 @@
+// The reductions of collectives: one loop per dtype and operator, instantiated from one template.
+#include "jit/comm/collectives/combine.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "coconet/error.h"
+#include "jit/config/build_info.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// bool as it is stored.
+struct Truth {
+  std::uint8_t value;
+};
+
+float widen(Half value) {
+  return static_cast<float>(value);
+}
+float widen(BFloat16 value) {
+  return static_cast<float>(value);
+}
+bool widen(Truth value) {
+  return value.value != 0;
+}
+template <class T>
+T widen(T value) {
+  return value;
+}
+
+template <class T, class A>
+T narrow(A value) {
+  if constexpr (std::is_same_v<T, Truth>) {
+    return {static_cast<std::uint8_t>(value)};
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <Reduction reduction, class A>
+A apply(A a, A b) {
+  constexpr bool larger = reduction == Reduction::max;
+  if constexpr (std::is_same_v<A, bool>) {
+    return reduction == Reduction::sum || larger ? a || b : a && b;
+  } else if constexpr (larger) {
+    return a > b || a != a ? a : b;
+  } else if constexpr (reduction == Reduction::min) {
+    return a < b || a != a ? a : b;
+  } else if constexpr (std::is_integral_v<A>) {
+    // Unsigned, where overflow wraps; narrower types are the low part of it.
+    using Wrapping = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
+    const auto x = static_cast<Wrapping>(a), y = static_cast<Wrapping>(b);
+    return static_cast<A>(reduction == Reduction::sum ? x + y : x * y);
+  } else {
+    return reduction == Reduction::prod ? a * b : a + b;
+  }
+}
+
+template <class T, Reduction reduction>
+void combine_as(const void* in, void* inout, std::size_t count) {
+  const T* a = static_cast<const T*>(in);
+  T* b = static_cast<T*>(inout);
+  for (std::size_t i = 0; i < count; ++i)
+    b[i] = narrow<T>(apply<reduction>(widen(a[i]), widen(b[i])));
+}
+
+/// Writes past the caches; false where that is not possible, or a sanitizer would not see it.
+bool stream(void* to, const void* from, std::size_t bytes) {
+#if defined(__SSE2__)
+  constexpr std::size_t line = sizeof(__m128i);
+  if (!build_info::sanitize.empty()) return false;
+  if (reinterpret_cast<std::uintptr_t>(to) % line != 0 || bytes % line != 0) return false;
+  auto* const out = static_cast<__m128i*>(to);
+  const auto* const in = static_cast<const __m128i*>(from);
+  for (std::size_t i = 0; i < bytes / line; ++i) _mm_stream_si128(out + i, _mm_loadu_si128(in + i));
+  return true;
+#else
+  (void)to, (void)from, (void)bytes;
+  return false;
+#endif
+}
+
+template <class T, Reduction reduction>
+void combine_in_order_as(std::span<const void* const> parts, std::size_t count,
+                         std::span<void* const> outs, const void* own) {
+  using A = decltype(widen(T{}));
+  constexpr std::size_t block = 256;  // accumulators that stay in the first-level cache
+  std::array<A, block> sums;
+  for (std::size_t begin = 0; begin < count; begin += block) {
+    const std::size_t length = std::min(block, count - begin);
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      const T* in = static_cast<const T*>(parts[part]) + begin;
+      if (part == 0) {
+        for (std::size_t i = 0; i < length; ++i) sums[i] = widen(in[i]);
+      } else {
+        for (std::size_t i = 0; i < length; ++i) sums[i] = apply<reduction>(sums[i], widen(in[i]));
+      }
+    }
+    if constexpr (reduction == Reduction::mean) {
+      const A ranks = static_cast<A>(parts.size());
+      for (std::size_t i = 0; i < length; ++i) sums[i] = sums[i] / ranks;
+    }
+    std::array<T, block> results;
+    for (std::size_t i = 0; i < length; ++i) results[i] = narrow<T>(sums[i]);
+    for (void* const out : outs) {
+      T* const to = static_cast<T*>(out) + begin;
+      if (own == nullptr || out == own || !stream(to, results.data(), length * sizeof(T)))
+        std::memcpy(to, results.data(), length * sizeof(T));
+    }
+  }
+}
+
+constexpr const char* no_mean = "a mean was asked for where only sums are taken, or of integers";
+
+/// Calls `body.operator()<T, reduction>()` for the C++ type of `dtype`.
+template <class Body>
+void dispatch(DType dtype, Reduction reduction, const Body& body) {
+  const auto with_type = [&]<class T>() {
+    switch (reduction) {
+      case Reduction::sum:
+        return body.template operator()<T, Reduction::sum>();
+      case Reduction::max:
+        return body.template operator()<T, Reduction::max>();
+      case Reduction::min:
+        return body.template operator()<T, Reduction::min>();
+      case Reduction::prod:
+        return body.template operator()<T, Reduction::prod>();
+      case Reduction::mean:
+        if constexpr (std::is_floating_point_v<decltype(widen(T{}))>)
+          return body.template operator()<T, Reduction::mean>();
+        break;
+    }
+    throw InternalError(no_mean);
+  };
+  switch (dtype) {
+    case DType::f64:
+      return with_type.template operator()<double>();
+    case DType::f32:
+      return with_type.template operator()<float>();
+    case DType::f16:
+      return with_type.template operator()<Half>();
+    case DType::bf16:
+      return with_type.template operator()<BFloat16>();
+    case DType::i64:
+      return with_type.template operator()<std::int64_t>();
+    case DType::i32:
+      return with_type.template operator()<std::int32_t>();
+    case DType::i8:
+      return with_type.template operator()<std::int8_t>();
+    case DType::u8:
+      return with_type.template operator()<std::uint8_t>();
+    case DType::boolean:
+      return with_type.template operator()<Truth>();
+  }
+}
+
+}  // namespace
+
+void combine(DType dtype, Reduction reduction, const void* in, void* inout, std::size_t count) {
+  if (reduction == Reduction::mean) throw InternalError(no_mean);
+  dispatch(dtype, reduction, [&]<class T, Reduction op>() { combine_as<T, op>(in, inout, count); });
+}
+
+void divide(DType dtype, void* data, std::size_t count, int by) {
+  dispatch(dtype, Reduction::mean, [&]<class T, Reduction op>() {
+    T* const values = static_cast<T*>(data);
+    const auto ranks = static_cast<decltype(widen(T{}))>(by);
+    for (std::size_t i = 0; i < count; ++i) values[i] = narrow<T>(widen(values[i]) / ranks);
+  });
+}
+
+void combine_in_order(DType dtype, Reduction reduction, std::span<const void* const> parts,
+                      std::size_t count, std::span<void* const> outs, const void* own) {
+  dispatch(dtype, reduction,
+           [&]<class T, Reduction op>() { combine_in_order_as<T, op>(parts, count, outs, own); });
+#if defined(__SSE2__)
+  if (own != nullptr) _mm_sfence();  // a release store does not order streaming stores before it
+#endif
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,75 @@
+// Checks of groups: that all ranks divide the world in the same way, and that collectives get sane
+// arguments.
+#include "jit/comm/collectives/groups.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "coconet/error.h"
+
+namespace coconet::jit {
+
+namespace {
+
+std::string text_of(const std::vector<int>& ranks) {
+  std::string text = "{";
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text + "}";
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> agree_on_groups(Comm& comm, const std::vector<int>& mine) {
+  const std::string_view bytes(reinterpret_cast<const char*>(mine.data()),
+                               mine.size() * sizeof(int));
+  std::vector<std::vector<int>> groups;
+  for (const std::string& text : comm.all_gather(bytes)) {
+    std::vector<int>& group = groups.emplace_back(text.size() / sizeof(int));
+    if (!text.empty()) std::memcpy(group.data(), text.data(), text.size());
+  }
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const std::vector<int>& group = groups[rank];
+    const std::string whose =
+        "rank " + std::to_string(rank) + " passes the group " + text_of(group);
+    if (std::count(group.begin(), group.end(), rank) != 1) {
+      throw CommError(whose + ", which must hold that rank once");
+    }
+    for (const int peer : group) {
+      if (peer < 0 || peer >= comm.size()) {
+        throw CommError(whose + ", but the world has the ranks 0 to " +
+                        std::to_string(comm.size() - 1));
+      }
+      if (groups[peer] != group) {
+        throw CommError(whose + ", but rank " + std::to_string(peer) + " passes " +
+                        text_of(groups[peer]) + "; all ranks of a group must pass the same one");
+      }
+    }
+  }
+  return groups;
+}
+
+std::vector<std::size_t> block_starts(const Group& group, std::string_view call,
+                                      std::span<const std::size_t> counts) {
+  if (counts.size() != static_cast<std::size_t>(group.size())) {
+    throw InternalError(std::string(call) + " was given " + std::to_string(counts.size()) +
+                        " counts; the group has " + std::to_string(group.size()) + " ranks");
+  }
+  std::vector<std::size_t> starts{0};
+  for (const std::size_t count : counts) starts.push_back(starts.back() + count);
+  return starts;
+}
+
+bool has_position(const Group& group, int position) {
+  return position >= 0 && position < group.size();
+}
+
+void require_root(const Group& group, std::string_view call, int root) {
+  if (!has_position(group, root)) {
+    throw InternalError(std::string(call) + " was given the root " + std::to_string(root) +
+                        "; the group has the ranks 0 to " + std::to_string(group.size() - 1));
+  }
+}
+
+}  // namespace coconet::jit

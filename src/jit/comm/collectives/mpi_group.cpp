@@ -1,0 +1,269 @@
+// MPI's side of library collectives: its types and operators for ours, and calls of the sizes that it does well.
+#include "jit/comm/collectives/mpi_group.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "coconet/error.h"
+#include "jit/comm/collectives/combine.h"
+#include "jit/comm/collectives/groups.h"
+
+namespace coconet::jit {
+
+void check_mpi(int code, std::string_view call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text = {};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  throw CommError(std::string(call) + " failed on rank " + std::to_string(rank) + ": " +
+                  std::string(text.data(), length));
+}
+
+namespace {
+
+// ---- data types and operators -------------------------------------------------------------------------------
+
+/// f16 and bf16 are two bytes that only our operators understand.
+MPI_Datatype type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return MPI_DOUBLE;
+    case DType::f32:
+      return MPI_FLOAT;
+    case DType::f16:
+    case DType::bf16: {
+      static const MPI_Datatype two_bytes = [] {
+        MPI_Datatype type = MPI_DATATYPE_NULL;
+        MPI_Type_contiguous(2, MPI_BYTE, &type);
+        MPI_Type_commit(&type);
+        return type;
+      }();
+      return two_bytes;
+    }
+    case DType::i64:
+      return MPI_INT64_T;
+    case DType::i32:
+      return MPI_INT32_T;
+    case DType::i8:
+      return MPI_INT8_T;
+    case DType::u8:
+    case DType::boolean:
+      return MPI_UINT8_T;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+template <DType dtype, Reduction reduction>
+void combine_for_mpi(void* in, void* inout, int* count, MPI_Datatype*) {
+  combine(dtype, reduction, in, inout, static_cast<std::size_t>(*count));
+}
+
+/// Sums and products are the same in either order. Largest and smallest are not, of +0 and -0 or of
+/// two NaNs, so that MPI has to keep to the order of ranks to give all of them the same bits.
+template <DType dtype, Reduction reduction>
+MPI_Op own_op() {
+  static const MPI_Op op = [] {
+    constexpr bool commutes = reduction == Reduction::sum || reduction == Reduction::prod;
+    MPI_Op made = MPI_OP_NULL;
+    MPI_Op_create(&combine_for_mpi<dtype, reduction>, commutes, &made);
+    return made;
+  }();
+  return op;
+}
+
+template <DType dtype>
+MPI_Op own_op_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return own_op<dtype, Reduction::sum>();
+    case Reduction::prod:
+      return own_op<dtype, Reduction::prod>();
+    case Reduction::max:
+      return own_op<dtype, Reduction::max>();
+    case Reduction::min:
+      return own_op<dtype, Reduction::min>();
+    case Reduction::mean:
+      break;
+  }
+  return MPI_OP_NULL;
+}
+
+/// MPI's own operator where it computes what ours does. MPI_MAX and MPI_MIN lose NaNs, and sums of
+/// 8-bit integers saturate in Open MPI 4.1 instead of wrapping. A mean begins as a sum.
+MPI_Op op_of(DType dtype, Reduction reduction) {
+  if (reduction == Reduction::mean) reduction = Reduction::sum;
+  const bool adds = reduction == Reduction::sum;
+  const bool is_arithmetic = adds || reduction == Reduction::prod;
+  const MPI_Op arithmetic = adds ? MPI_SUM : MPI_PROD;
+  const MPI_Op order = reduction == Reduction::max ? MPI_MAX : MPI_MIN;
+  switch (dtype) {
+    case DType::f64:
+      return is_arithmetic ? arithmetic : own_op_of<DType::f64>(reduction);
+    case DType::f32:
+      return is_arithmetic ? arithmetic : own_op_of<DType::f32>(reduction);
+    case DType::f16:
+      return own_op_of<DType::f16>(reduction);
+    case DType::bf16:
+      return own_op_of<DType::bf16>(reduction);
+    case DType::i64:
+    case DType::i32:
+      return is_arithmetic ? arithmetic : order;
+    case DType::i8:
+      return is_arithmetic ? own_op_of<DType::i8>(reduction) : order;
+    case DType::u8:
+      return is_arithmetic ? own_op_of<DType::u8>(reduction) : order;
+    case DType::boolean:
+      return adds || reduction == Reduction::max ? MPI_LOR : MPI_LAND;
+  }
+  return MPI_OP_NULL;
+}
+
+// ---- library collectives ------------------------------------------------------------------------------------
+
+class MpiGroup final : public Group {
+ public:
+  MpiGroup(MPI_Comm comm, std::shared_ptr<Barrier> barrier)
+      : comm_(comm), barrier_(std::move(barrier)) {}
+
+  [[nodiscard]] int rank() const override { return barrier_->position(); }
+  [[nodiscard]] int size() const override { return barrier_->size(); }
+
+  void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
+                  Reduction reduction) override {
+    const MPI_Op op = op_of(dtype, reduction);
+    barrier_->wait("all_reduce");
+    in_chunks(reducing_call, count, dtype, [&](std::size_t at, int length) {
+      check_mpi(MPI_Allreduce(from(in, at), to(out, at), length, type_of(dtype), op, comm_),
+                "MPI_Allreduce");
+      finish(to(out, at), static_cast<std::size_t>(length), dtype, reduction);
+    });
+  }
+
+  void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
+                      Reduction reduction) override {
+    const std::vector<std::size_t> starts = block_starts(*this, "reduce_scatter", counts);
+    const MPI_Op op = op_of(dtype, reduction);
+    barrier_->wait("reduce_scatter");
+    if (starts.back() == 0) return;
+    if (starts.back() * size_of(dtype) <= reducing_call) {
+      const std::vector<int> lengths(counts.begin(), counts.end());
+      check_mpi(MPI_Reduce_scatter(in, out, lengths.data(), type_of(dtype), op, comm_),
+                "MPI_Reduce_scatter");
+      finish(out, counts[rank()], dtype, reduction);
+      return;
+    }
+    for (int root = 0; root < size(); ++root) {
+      reduce_chunks(from(in, starts[root] * size_of(dtype)), out, counts[root], dtype, reduction,
+                    root);
+    }
+  }
+
+  void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
+                  DType dtype) override {
+    const std::vector<std::size_t> starts = block_starts(*this, "all_gather", counts);
+    barrier_->wait("all_gather");
+    if (starts.back() == 0) return;
+    if (starts.back() * size_of(dtype) <= largest_call) {
+      const std::vector<int> lengths(counts.begin(), counts.end());
+      const std::vector<int> places(starts.begin(), starts.end() - 1);
+      const MPI_Datatype type = type_of(dtype);
+      check_mpi(MPI_Allgatherv(in, lengths[rank()], type, out, lengths.data(), places.data(), type,
+                               comm_),
+                "MPI_Allgatherv");
+      return;
+    }
+    for (int root = 0; root < size(); ++root) {
+      void* block = to(out, starts[root] * size_of(dtype));
+      if (root == rank() && counts[root] > 0) std::memcpy(block, in, counts[root] * size_of(dtype));
+      broadcast_chunks(block, counts[root], dtype, root);
+    }
+  }
+
+  void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
+              int root) override {
+    require_root(*this, "reduce", root);
+    barrier_->wait("reduce");
+    reduce_chunks(in, out, count, dtype, reduction, root);
+  }
+
+  void broadcast(void* data, std::size_t count, DType dtype, int root) override {
+    require_root(*this, "broadcast", root);
+    barrier_->wait("broadcast");
+    broadcast_chunks(data, count, dtype, root);
+  }
+
+  void shift(const void* in, void* out, std::size_t count, DType dtype, int offset) override {
+    const auto neighbour = [&](int position) {
+      return has_position(*this, position) ? position : MPI_PROC_NULL;
+    };
+    const int to_rank = neighbour(rank() + offset);
+    const int from_rank = neighbour(rank() - offset);
+    barrier_->wait("send");
+    in_chunks(largest_call, count, dtype, [&](std::size_t at, int length) {
+      const MPI_Datatype type = type_of(dtype);
+      check_mpi(MPI_Sendrecv(from(in, at), length, type, to_rank, 0, to(out, at), length, type,
+                             from_rank, 0, comm_, MPI_STATUS_IGNORE),
+                "MPI_Sendrecv");
+    });
+  }
+
+  void refuse() override { barrier_->refuse(); }
+
+ private:
+  /// Bytes of one call that moves data: MPI counts in int, and so do its transports.
+  static constexpr std::size_t largest_call = std::size_t{1} << 30;
+  /// Bytes of one call that reduces: small enough to stay in a core's cache from the sender's copy to the receiver's
+  /// sum. With Open MPI 4.1 and 2 ranks of one socket an AllReduce of 64 MiB takes half the time in such pieces,
+  /// a ReduceScatter a quarter.
+  static constexpr std::size_t reducing_call = std::size_t{1} << 20;
+  static const void* from(const void* data, std::size_t bytes) {
+    return static_cast<const std::byte*>(data) + bytes;
+  }
+  static void* to(void* data, std::size_t bytes) { return static_cast<std::byte*>(data) + bytes; }
+
+  /// Calls `body(byte offset, elements)` for pieces of at most `bytes` until all is covered; not at all for nothing.
+  template <class Body>
+  static void in_chunks(std::size_t bytes, std::size_t count, DType dtype, const Body& body) {
+    const std::size_t chunk = bytes / size_of(dtype);
+    for (std::size_t done = 0; done < count; done += chunk) {
+      body(done * size_of(dtype), static_cast<int>(std::min(chunk, count - done)));
+    }
+  }
+
+  /// What MPI's sum lacks of a mean, while the piece is in the cache.
+  void finish(void* data, std::size_t count, DType dtype, Reduction reduction) const {
+    if (reduction == Reduction::mean) divide(dtype, data, count, size());
+  }
+
+  void reduce_chunks(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
+                     int root) {
+    const MPI_Op op = op_of(dtype, reduction);
+    in_chunks(reducing_call, count, dtype, [&](std::size_t at, int length) {
+      void* result = rank() == root ? to(out, at) : nullptr;
+      check_mpi(MPI_Reduce(from(in, at), result, length, type_of(dtype), op, root, comm_),
+                "MPI_Reduce");
+      if (result != nullptr) finish(result, static_cast<std::size_t>(length), dtype, reduction);
+    });
+  }
+
+  void broadcast_chunks(void* data, std::size_t count, DType dtype, int root) {
+    in_chunks(largest_call, count, dtype, [&](std::size_t at, int length) {
+      check_mpi(MPI_Bcast(to(data, at), length, type_of(dtype), root, comm_), "MPI_Bcast");
+    });
+  }
+
+  MPI_Comm comm_;
+  std::shared_ptr<Barrier> barrier_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_mpi_group(MPI_Comm comm, std::shared_ptr<Barrier> barrier) {
+  return std::make_unique<MpiGroup>(comm, std::move(barrier));
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,22 @@
+// Collectives of MPI among some ranks of a world.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <string_view>
+
+#include "jit/comm/barrier/barrier.h"
+#include "jit/comm/comm.h"
+
+namespace coconet::jit {
+
+/// Throws CommError with MPI's text unless `code`, which `call` gave, is success.
+void check_mpi(int code, std::string_view call);
+
+/// `comm` holds the ranks of `barrier` in its order. They meet before each blocking call: inside MPI nobody could tell
+/// them that a rank is late, has failed or has left.
+[[nodiscard]] std::unique_ptr<Group> make_mpi_group(MPI_Comm comm,
+                                                    std::shared_ptr<Barrier> barrier);
+
+}  // namespace coconet::jit

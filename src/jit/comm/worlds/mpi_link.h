@@ -1,0 +1,65 @@
+// What ranks tell those of other nodes about themselves, in messages of MPI: where they have arrived, and that they have
+// failed or left. What comes is kept in words and seats like those that the ranks of one node see of each other.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "jit/comm/barrier/barrier.h"
+
+namespace coconet::jit {
+
+class MpiLink {
+ public:
+  /// `world` is for this link only, and returns errors. `far` are the ranks of other nodes.
+  MpiLink(MPI_Comm world, std::vector<int> far);
+  MpiLink(const MpiLink&) = delete;
+  MpiLink& operator=(const MpiLink&) = delete;
+  ~MpiLink() = default;
+
+  /// The seat of a rank of another node.
+  [[nodiscard]] Seat* seat(int rank) { return &seats_.at(rank); }
+  /// The arrivals of a rank of another node at the barrier `number`, which the ranks count alike.
+  [[nodiscard]] std::uint64_t* arrival(std::uint64_t number, int rank) {
+    return &arrivals_[{number, rank}];
+  }
+
+  /// Begins to tell `ranks`, of other nodes, of this rank's arrival at the barrier `number`.
+  void tell_arrival(const std::vector<int>& ranks, std::uint64_t number, std::uint64_t arrival);
+  /// Tells all of `far` that this rank has failed or left. Waits for its messages to be on their way, for a second at most.
+  void tell_state(const Seat& seat) noexcept;
+  /// Whether all that was told is on its way without this rank.
+  [[nodiscard]] bool told();
+  /// Takes in what has come.
+  void poll();
+  /// Sends and takes nothing from here on: MPI may be gone.
+  void close() { open_ = false; }
+
+ private:
+  struct Arrival {
+    std::uint64_t number;
+    std::uint64_t arrival;
+  };
+  /// A message on its way, until MPI has taken it.
+  struct Sending {
+    MPI_Request request;
+    std::shared_ptr<const std::vector<std::byte>> bytes;
+  };
+  void send(const std::vector<int>& ranks, int tag, const void* data, std::size_t bytes);
+
+  MPI_Comm world_;
+  std::vector<int> far_;
+  bool open_ = true;
+  std::list<Sending> sendings_;
+  std::map<int, Seat> seats_;
+  std::map<std::pair<std::uint64_t, int>, std::uint64_t> arrivals_;
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,144 @@
+// Making multicast pointers, step by step on all ranks: every GPU is added before any memory is bound, and all memory is
+// bound before anyone uses the address.
+#include "jit/platform/cuda/multicast.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "coconet/error.h"
+#include "jit/config/log.h"
+#include "jit/platform/cuda/driver.h"
+
+namespace coconet::jit {
+
+namespace {
+
+CUmulticastObjectProp properties_of(int gpus, std::size_t bytes) {
+  CUmulticastObjectProp properties{};
+  properties.numDevices = static_cast<unsigned>(gpus);
+  properties.size = bytes;
+  properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+std::unique_ptr<const MemoryHandle> create(int gpus, std::size_t bytes) {
+  const CUmulticastObjectProp properties = properties_of(gpus, bytes);
+  CUmemGenericAllocationHandle object = 0;
+  check(driver().multicast_create(&object, &properties), "making a multicast object");
+  return std::make_unique<const MemoryHandle>(object);
+}
+
+/// Runs `body` on every rank; what the first rank says that it failed on, on all ranks. Empty when it did not.
+std::string first_failure(Comm& comm, const std::function<void()>& body) {
+  std::string mine;
+  try {
+    body();
+  } catch (const BackendError& error) {
+    mine = error.what();
+  }
+  const std::vector<std::string> all = comm.all_gather(mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].empty()) return "rank " + std::to_string(rank) + ": " + all[rank];
+  }
+  return {};
+}
+
+std::string problem_of(const Device& device) {
+  if (!driver().knows_multicast()) return "its driver is older than CUDA 12.1";
+  if (!device.multicasts())
+    return device.name() + " has none, which takes NVSwitches and sm_90 or later";
+  return {};
+}
+
+}  // namespace
+
+Multicast::Multicast(int gpus, std::size_t bytes) : object_(create(gpus, bytes)), bytes_(bytes) {}
+
+Multicast::Multicast(std::size_t bytes, const Descriptor& descriptor)
+    : object_(import_memory(descriptor.get())), bytes_(bytes) {}
+
+Multicast::~Multicast() {
+  mapped_.reset();
+  for (const int device : bound_)
+    (void)driver().multicast_unbind(object_->get(), device, 0, bytes_);
+}
+
+void Multicast::add(const Device& device) {
+  check(driver().multicast_add_device(object_->get(), device.ordinal()),
+        "adding " + device.name() + " to a multicast object");
+}
+
+void Multicast::bind(const Device& device, const MemoryHandle& memory) {
+  const std::lock_guard lock(mutex_);
+  check(driver().multicast_bind(object_->get(), 0, memory.get(), 0, bytes_, 0),
+        "binding memory of " + device.name() + " to a multicast object");
+  bound_.push_back(device.ordinal());
+}
+
+void Multicast::map(const std::vector<int>& devices) {
+  mapped_.emplace(*object_, bytes_, devices);
+}
+
+MulticastSupport multicast_support(Comm& comm, const Device& device,
+                                   const std::vector<std::string>& uuids) {
+  MulticastSupport support;
+  for (std::size_t rank = 0; rank < uuids.size(); ++rank) {
+    const auto other =
+        std::find(uuids.begin(), uuids.begin() + static_cast<std::ptrdiff_t>(rank), uuids[rank]) -
+        uuids.begin();
+    if (other == static_cast<std::ptrdiff_t>(rank)) continue;
+    support.problem = "ranks " + std::to_string(other) + " and " + std::to_string(rank) +
+                      " share " + comm.all_gather(device.name())[rank] +
+                      ", and each needs a GPU of its own";
+    return support;
+  }
+  std::size_t granularity = 1;
+  support.problem = first_failure(comm, [&] {
+    if (const std::string problem = problem_of(device); !problem.empty())
+      throw BackendError(problem);
+    const CUmulticastObjectProp properties = properties_of(comm.size(), 1);
+    // The least there is: a recommended one may be hundreds of MiB, and every Buffer is memory of its own.
+    check(
+        driver().multicast_granularity(&granularity, &properties, CU_MULTICAST_GRANULARITY_MINIMUM),
+        "asking for the granularity of multicast objects");
+  });
+  for (const std::string& other : comm.all_gather(std::to_string(granularity)))
+    support.granularity = std::max<std::size_t>(support.granularity, std::stoull(other));
+  return support;
+}
+
+std::shared_ptr<const Multicast> make_multicast(Comm& comm, const Device& device,
+                                                const MemoryHandle& memory, std::size_t bytes,
+                                                const std::vector<int>& devices,
+                                                std::string& problem) {
+  const bool threads = comm.in_one_process();
+  const bool first = comm.rank() == 0;
+  std::shared_ptr<Multicast> object;
+  Descriptor exported;
+  const auto step = [&](const std::function<void()>& body) {
+    if (problem.empty()) problem = first_failure(comm, body);
+  };
+  step([&] {
+    if (first) object = std::make_shared<Multicast>(comm.size(), bytes);
+    // Every rank hands over a descriptor; that of others than the first is of no use.
+    if (!threads) exported = first ? object->descriptor() : memory.descriptor();
+  });
+  if (problem.empty() && threads) {
+    object = std::static_pointer_cast<Multicast>(comm.share(object));
+  } else if (problem.empty()) {
+    const std::vector<Descriptor> descriptors = exchange_descriptors(comm, exported.get());
+    step([&] {
+      if (!first) object = std::make_shared<Multicast>(bytes, descriptors.front());
+    });
+  }
+  step([&] { object->add(device); });
+  step([&] { object->bind(device, memory); });
+  step([&] {
+    if (first || !threads) object->map(devices);
+  });
+  if (problem.empty()) return object;
+  if (first) log_info("there is no multicast pointer to memory of the GPUs: " + problem);
+  return nullptr;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,17 @@
+// NCCL in a build that found no nccl.h.
+#include "coconet/error.h"
+#include "jit/platform/device_group.h"
+#include "jit/platform/facts.h"
+
+namespace coconet::jit {
+
+NcclFacts nccl_facts() {
+  return {{}, "this library was built without nccl.h"};
+}
+
+std::unique_ptr<DeviceGroup> make_nccl_group(Comm&, std::vector<int>, const std::string& step) {
+  throw CommError("library collective '" + step + "' needs NCCL, and there is none to use: " +
+                  nccl_facts().problem + "; build where nccl.h is, or fuse the collective");
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,214 @@
+// Peer memory on GPUs by CUDA's virtual memory management: physical memory with a handle, mapped at addresses of each
+// process. A mapping keeps the physical memory, so that ranks may end in any order.
+#include "jit/platform/peer_memory.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coconet/error.h"
+#include "jit/comm/memory/descriptors.h"
+#include "jit/comm/memory/peer_memory.h"
+#include "jit/comm/worlds/nodes.h"
+#include "jit/platform/cuda/driver.h"
+#include "jit/platform/cuda/multicast.h"
+#include "jit/platform/cuda/peer_blocks.h"
+#include "jit/platform/device.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// All ranks' blocks as one process addresses them. The physical handles may go once the memory is mapped.
+using Blocks = std::vector<std::unique_ptr<const Mapped>>;
+
+/// What a rank holds of a collective allocation.
+struct Shared {
+  std::shared_ptr<const Blocks> blocks;
+  std::shared_ptr<const Multicast> multicast;  ///< null where `problem` says why
+  std::string problem;
+};
+
+class DevicePeerMemory final : public PeerMemory {
+ public:
+  DevicePeerMemory(const Device& device, Shared shared, int rank, std::size_t bytes)
+      : device_(device), shared_(std::move(shared)), rank_(rank), bytes_(bytes) {}
+  DevicePeerMemory(const DevicePeerMemory&) = delete;
+  DevicePeerMemory& operator=(const DevicePeerMemory&) = delete;
+  ~DevicePeerMemory() override {
+    const OnDevice current(device_);
+    shared_.multicast.reset();  // which is bound to memory of the blocks
+    shared_.blocks.reset();
+  }
+  [[nodiscard]] std::byte* base(int rank) const override {
+    return (*shared_.blocks)[static_cast<std::size_t>(rank)]->data();
+  }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int ranks() const override { return static_cast<int>(shared_.blocks->size()); }
+  [[nodiscard]] std::size_t bytes() const override { return bytes_; }
+  [[nodiscard]] std::byte* multicast() const override {
+    return shared_.multicast ? shared_.multicast->data() : nullptr;
+  }
+  [[nodiscard]] std::string no_multicast() const override { return shared_.problem; }
+
+ private:
+  const Device& device_;
+  Shared shared_;
+  int rank_;
+  std::size_t bytes_;
+};
+
+void clear(const Mapped& block, std::size_t bytes) {
+  const auto address = reinterpret_cast<CUdeviceptr>(block.data());
+  check(driver().set_bytes_async(address, 0, bytes, nullptr), "clearing memory of a GPU");
+  check(driver().stream_synchronize(nullptr), "clearing memory of a GPU");
+}
+
+/// The GPU of this process with the identity `uuid`, or -1.
+int ordinal_of(const std::string& uuid) {
+  for (int ordinal = 0; ordinal < Device::count(); ++ordinal) {
+    if (Device::at(ordinal).uuid() == uuid) return ordinal;
+  }
+  return -1;
+}
+
+/// Throws on every rank when kernels on one rank's GPU cannot reach the memory of another's.
+void require_reachable(Comm& comm, const Device& device, const std::vector<std::string>& uuids) {
+  together(comm, [&] {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      const int peer = ordinal_of(uuids[static_cast<std::size_t>(rank)]);
+      if (peer < 0 || peer == device.ordinal()) continue;  // unseen GPUs show when they are mapped
+      int can = 0;
+      check(driver().device_can_access_peer(&can, device.ordinal(), peer),
+            "asking whether GPUs reach each other");
+      if (can != 0) continue;
+      throw CommError("rank " + std::to_string(comm.number_of(comm.rank())) + "'s GPU (" +
+                      device.name() + ") cannot reach the memory of rank " +
+                      std::to_string(comm.number_of(rank)) + "'s (" + Device::at(peer).name() +
+                      "), which fused kernels need: 'nvidia-smi topo -p2p rw' shows the pairs; use "
+                      "the schedule 'unfused', or GPUs that are connected");
+    }
+  });
+}
+
+/// `problem` says why no multicast pointer is made; empty: one is.
+Shared share_between_threads(Comm& comm, const Device& device, std::size_t size,
+                             std::string problem) {
+  std::vector<int> devices;
+  for (const std::string& ordinal : comm.all_gather(std::to_string(device.ordinal()))) {
+    const int number = std::stoi(ordinal);
+    if (std::find(devices.begin(), devices.end(), number) == devices.end())
+      devices.push_back(number);
+  }
+  auto blocks = std::static_pointer_cast<Blocks>(
+      comm.share(std::make_shared<Blocks>(static_cast<std::size_t>(comm.size()))));
+  std::unique_ptr<const MemoryHandle> physical;
+  together(comm, [&] {
+    physical = allocate_physical(device, size);
+    auto block = std::make_unique<const Mapped>(*physical, size, devices);
+    clear(*block, size);
+    (*blocks)[static_cast<std::size_t>(comm.rank())] = std::move(block);
+  });
+  std::shared_ptr<const Multicast> multicast;
+  if (problem.empty()) multicast = make_multicast(comm, device, *physical, size, devices, problem);
+  return {std::move(blocks), std::move(multicast), std::move(problem)};
+}
+
+Shared share_between_processes(Comm& comm, const Device& device, std::size_t size,
+                               std::string problem) {
+  auto blocks = std::make_shared<Blocks>(static_cast<std::size_t>(comm.size()));
+  const std::vector<int> here{device.ordinal()};
+  Descriptor exported;
+  std::unique_ptr<const MemoryHandle> physical;
+  together(comm, [&] {
+    physical = allocate_physical(device, size);
+    auto block = std::make_unique<const Mapped>(*physical, size, here);
+    clear(*block, size);
+    if (comm.size() > 1) exported = physical->descriptor();
+    (*blocks)[static_cast<std::size_t>(comm.rank())] = std::move(block);
+  });
+  if (comm.size() == 1) return {std::move(blocks), nullptr, std::move(problem)};
+  const std::vector<Descriptor> descriptors = exchange_descriptors(comm, exported.get());
+  together(comm, [&] {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      if (rank == comm.rank()) continue;
+      const auto theirs = import_memory(descriptors[static_cast<std::size_t>(rank)].get());
+      (*blocks)[static_cast<std::size_t>(rank)] =
+          std::make_unique<const Mapped>(*theirs, size, here);
+    }
+  });
+  std::shared_ptr<const Multicast> multicast;
+  if (problem.empty()) multicast = make_multicast(comm, device, *physical, size, here, problem);
+  return {std::move(blocks), std::move(multicast), std::move(problem)};
+}
+
+std::shared_ptr<PeerMemory> allocate_in_node(Comm& comm, std::size_t bytes, bool multicast) {
+  agree_on_bytes(bytes, [&](std::string_view mine) { return comm.all_gather(mine); });
+  const Device* device = nullptr;
+  std::size_t granularity = 0;
+  together(comm, [&] {
+    device = &device_of(comm);
+    const OnDevice current(*device);
+    if (!device->shares_memory()) {
+      throw BackendError(device->name() +
+                         " cannot share memory by file descriptors, which fused kernels of several "
+                         "ranks need; use the schedule 'unfused'");
+    }
+    granularity = granularity_of(*device);
+  });
+  const OnDevice current(*device);
+  const std::vector<std::string> uuids = comm.all_gather(device->uuid());
+  require_reachable(comm, *device, uuids);
+  MulticastSupport support{"it was not asked for"};
+  if (multicast && comm.size() == 1) support.problem = "there is one rank";
+  if (multicast && comm.size() > 1) support = multicast_support(comm, *device, uuids);
+  granularity = std::max(granularity, support.granularity);
+  for (const std::string& other : comm.all_gather(std::to_string(granularity)))
+    granularity = std::max<std::size_t>(granularity, std::stoull(other));
+  const std::size_t size =
+      (std::max<std::size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
+  const auto share = comm.in_one_process() ? share_between_threads : share_between_processes;
+  return std::make_shared<DevicePeerMemory>(
+      *device, share(comm, *device, size, std::move(support.problem)), comm.rank(), bytes);
+}
+
+}  // namespace
+
+std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes, bool multicast) {
+  if (&comm.node() == &comm) return allocate_in_node(comm, bytes, multicast);
+  return allocate_in_nodes(comm, bytes,
+                           [&](Comm& node) { return allocate_in_node(node, bytes, multicast); });
+}
+
+void require_nvlink(Comm& comm, std::span<const int> group, std::string_view kernel) {
+  std::string identity;
+  together(comm, [&] { identity = device_of(comm).uuid(); });
+  const std::vector<std::string> uuids = comm.all_gather(identity);
+  together(comm, [&] {
+    const Device& device = device_of(comm);
+    for (const int rank : group) {
+      const int peer = ordinal_of(uuids[static_cast<std::size_t>(rank)]);
+      if (peer == device.ordinal()) continue;
+      // Native atomics are what the driver tells NVLink from PCIe by.
+      int native_atomics = 0;
+      if (peer >= 0) {
+        check(driver().device_peer_attribute(&native_atomics,
+                                             CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                                             device.ordinal(), peer),
+              "asking what connects GPUs");
+      }
+      if (native_atomics != 0) continue;
+      throw BackendError(
+          "kernel '" + std::string(kernel) +
+          "' has the protocol ll128, which needs NVLink between " + "GPUs, but rank " +
+          std::to_string(comm.rank()) + "'s (" + device.name() + ") and rank " +
+          std::to_string(rank) + "'s (" +
+          (peer >= 0 ? Device::at(peer).name() + ") are connected otherwise"
+                     : "hidden from this process, as by CUDA_VISIBLE_DEVICES) may not have it") +
+          "; use the protocol ll or simple");
+    }
+  });
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,174 @@
+// The CUDA platform: kernels are cubins that NVRTC makes for the device, queues are streams.
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/config/log.h"
+#include "jit/platform/cuda/driver.h"
+#include "jit/platform/cuda/queue.h"
+#include "jit/platform/nvrtc.h"
+#include "jit/platform/platform.h"
+
+namespace coconet::jit {
+
+namespace {
+
+std::string mebibytes(std::size_t bytes) {
+  return std::to_string((bytes + (std::size_t{1} << 20) - 1) >> 20) + " MiB";
+}
+
+[[noreturn]] void out_of_memory(const Device& device, std::size_t bytes) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const bool told = driver().memory_info(&free, &total) == CUDA_SUCCESS;
+  throw BackendError(
+      device.name() + " has no room for " + mebibytes(bytes) + " of tensors" +
+      (told ? ": " + mebibytes(free) + " of its " + mebibytes(total) + " are free" : "") +
+      "; make the tensors smaller or slice states over the ranks");
+}
+
+/// Zeroed memory of a GPU, taken and given back in the order of the platform's own stream.
+class DeviceMemory final : public Memory {
+ public:
+  DeviceMemory(const Device& device, CUstream stream, std::size_t bytes)
+      : device_(device), stream_(stream) {
+    const Driver& cuda = driver();
+    const OnDevice current(device_);
+    const CUresult result = cuda.memory_alloc_async(&data_, bytes, stream_);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_memory(device_, bytes);
+    check(result, "allocating " + mebibytes(bytes) + " on " + device_.name());
+    CUresult zeroed = cuda.set_bytes_async(data_, 0, bytes, stream_);
+    if (zeroed == CUDA_SUCCESS) zeroed = cuda.stream_synchronize(stream_);
+    if (zeroed != CUDA_SUCCESS) {
+      (void)cuda.memory_free_async(data_, stream_);
+      check(zeroed, "clearing memory of " + device_.name());
+    }
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory() override {
+    const OnDevice current(device_);
+    (void)driver().memory_free_async(data_, stream_);
+  }
+  [[nodiscard]] std::byte* data() const override { return reinterpret_cast<std::byte*>(data_); }
+
+ private:
+  const Device& device_;
+  CUstream stream_;
+  CUdeviceptr data_ = 0;
+};
+
+/// Pinned memory, which kernels reach under the same address.
+class PinnedMemory final : public Memory {
+ public:
+  PinnedMemory(const Device& device, std::size_t bytes) : device_(device) {
+    const OnDevice current(device_);
+    void* data = nullptr;
+    check(driver().host_alloc(&data, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+          "allocating " + std::to_string(bytes) + " bytes of pinned memory");
+    data_ = static_cast<std::byte*>(data);
+    std::fill(data_, data_ + bytes, std::byte{0});
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory() override {
+    const OnDevice current(device_);
+    (void)driver().host_free(data_);
+  }
+  [[nodiscard]] std::byte* data() const override { return data_; }
+
+ private:
+  const Device& device_;
+  std::byte* data_;
+};
+
+class CudaPlatform final : public Platform {
+ public:
+  CudaPlatform(const Device& device, int ranks)
+      : device_(device), ranks_(ranks), own_queue_(device, CudaQueue::Order::with_default) {}
+
+  [[nodiscard]] std::string_view name() const override { return "cuda"; }
+  [[nodiscard]] const Device* device() const override { return &device_; }
+  [[nodiscard]] int ranks_per_launch() const override { return ranks_; }
+
+  [[nodiscard]] const Compiler& compiler() const override {
+    const std::lock_guard lock(mutex_);
+    if (!compiler_) {
+      const std::string& arch = config().arch.empty() ? device_.arch() : config().arch;
+      compiler_ = std::make_unique<NvrtcCompiler>(arch, config().line_info, ranks_);
+    }
+    return *compiler_;
+  }
+
+  [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
+                                                   const std::string& entry) const override {
+    return load_cuda_kernel(device_, binary, entry, ranks_);
+  }
+  [[nodiscard]] std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
+    return std::make_shared<DeviceMemory>(device_, own_queue_.stream(),
+                                          std::max<std::size_t>(bytes, 1));
+  }
+  [[nodiscard]] std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
+    return std::make_shared<PinnedMemory>(device_, bytes);
+  }
+
+  void require_reachable(const void* data, const std::string& what) const override {
+    const OnDevice current(device_);
+    const Driver& cuda = driver();
+    const auto address = reinterpret_cast<CUdeviceptr>(data);
+    CUmemorytype type = CU_MEMORYTYPE_HOST;
+    int ordinal = device_.ordinal();
+    const bool known =
+        cuda.pointer_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS;
+    if (!known || type == CU_MEMORYTYPE_HOST) {
+      throw BackendError(what +
+                         ", is bound to memory of the host, and COCONET_BACKEND is cuda; bind "
+                         "memory of the GPU, or copy the data with Executable::write");
+    }
+    (void)cuda.pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+    if (ordinal != device_.ordinal()) {
+      throw BackendError(what + ", is bound to memory of GPU " + std::to_string(ordinal) +
+                         ", and this rank runs on GPU " + std::to_string(device_.ordinal()) +
+                         "; allocate there");
+    }
+  }
+
+  [[nodiscard]] std::unique_ptr<Queue> make_queue() const override {
+    return std::make_unique<CudaQueue>(device_, CudaQueue::Order::with_default);
+  }
+  [[nodiscard]] std::unique_ptr<Queue> wrap_queue(void* handle) const override {
+    return std::make_unique<CudaQueue>(device_, CudaQueue::Application{handle});
+  }
+  [[nodiscard]] std::unique_ptr<Event> make_event() const override {
+    return make_cuda_event(device_);
+  }
+  [[nodiscard]] std::unique_ptr<Graph> record(
+      const std::function<void(Queue&)>& body) const override {
+    return record_cuda_graph(device_, body);
+  }
+
+ private:
+  const Device& device_;
+  int ranks_;
+  CudaQueue own_queue_;  ///< of allocations
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<NvrtcCompiler> compiler_;
+};
+
+}  // namespace
+
+const Platform& cuda_platform(const Device& device, int ranks) {
+  // Never destroyed: the driver may be gone before this process's static objects.
+  static std::mutex mutex;
+  static auto* const backends =
+      new std::map<std::pair<int, int>, const CudaPlatform*>;  // NOLINT: see above
+  const std::lock_guard lock(mutex);
+  const CudaPlatform*& platform = (*backends)[{device.ordinal(), ranks}];
+  if (platform == nullptr) platform = new CudaPlatform(device, ranks);  // NOLINT: see above
+  return *platform;
+}
+
+}  // namespace coconet::jit

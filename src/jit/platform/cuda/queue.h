@@ -1,0 +1,92 @@
+// Streams, kernels, events and graphs of the CUDA platform. For .cpp files of builds with CUDA only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/platform/cuda/driver.h"
+#include "jit/platform/platform.h"
+
+namespace coconet::jit {
+
+class CudaKernel final : public Kernel {
+ public:
+  CudaKernel(const Device& device, std::string_view binary, const std::string& entry, int ranks);
+  CudaKernel(const CudaKernel&) = delete;
+  CudaKernel& operator=(const CudaKernel&) = delete;
+  ~CudaKernel() override;
+
+  [[nodiscard]] int resident_blocks(int threads) const override;
+  [[nodiscard]] int most_threads() const override;
+  [[nodiscard]] CUfunction function() const { return function_; }
+  [[nodiscard]] const std::string& entry() const { return entry_; }
+  /// Argument blocks that its parameter holds.
+  [[nodiscard]] std::size_t ranks() const { return ranks_; }
+
+ private:
+  const Device& device_;
+  std::string entry_;
+  std::size_t ranks_;
+  CUlibrary library_ = nullptr;
+  CUfunction function_ = nullptr;
+};
+
+/// A launch that was put into a graph.
+struct RecordedLaunch {
+  CUgraphNode node = nullptr;
+  const CudaKernel* kernel = nullptr;
+  Grid grid;
+};
+
+class CudaQueue final : public Queue {
+ public:
+  struct Application {
+    void* stream;
+  };
+  /// Whether the legacy default stream waits for a stream and is waited for by it.
+  enum class Order { with_default, alone };
+  /// A stream of its own. Ordered with the default stream, so that an application that knows only that one needs no
+  /// further order. `recorded` collects the launches of a stream that is being captured, which must be alone.
+  CudaQueue(const Device& device, Order order, std::vector<RecordedLaunch>* recorded = nullptr);
+  CudaQueue(const Device& device, Application application);
+  CudaQueue(const CudaQueue&) = delete;
+  CudaQueue& operator=(const CudaQueue&) = delete;
+  ~CudaQueue() override;
+
+  [[nodiscard]] CUstream stream() const { return stream_; }
+  void launch(const Kernel& kernel, const Grid& grid,
+              std::span<const std::uint64_t> words) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
+                 std::size_t bytes, std::size_t rows) override;
+  void zero(void* at, std::size_t bytes) override;
+  [[nodiscard]] std::size_t launches() const override {
+    return recorded_ != nullptr ? recorded_->size() : launches_;
+  }
+  [[nodiscard]] bool idle() const override;
+  void finish() override;
+  [[nodiscard]] void* handle() const override { return stream_; }
+  [[nodiscard]] bool being_recorded() const override;
+  [[nodiscard]] std::unique_ptr<Queue> make_beside() const override {
+    return std::make_unique<CudaQueue>(device_, Order::alone, recorded_);
+  }
+
+ private:
+  const Device& device_;
+  bool owned_;
+  CUstream stream_ = nullptr;
+  std::vector<RecordedLaunch>* recorded_ = nullptr;
+  std::size_t launches_ = 0;
+};
+
+[[nodiscard]] std::shared_ptr<const Kernel> load_cuda_kernel(const Device& device,
+                                                             std::string_view binary,
+                                                             const std::string& entry, int ranks);
+[[nodiscard]] std::unique_ptr<Event> make_cuda_event(const Device& device);
+[[nodiscard]] std::unique_ptr<Graph> record_cuda_graph(const Device& device,
+                                                       const std::function<void(Queue&)>& body);
+
+}  // namespace coconet::jit

@@ -1,0 +1,66 @@
+// A GPU of this process: its primary context, which it shares with CUDA's runtime and all libraries in the process.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace coconet::jit {
+
+class Device {
+ public:
+  /// The GPU `ordinal`, made at its first use and kept to the end of the process. Throws BackendError when there is no
+  /// driver or no such GPU.
+  [[nodiscard]] static const Device& at(int ordinal);
+  /// How many GPUs the driver shows to this process. Throws BackendError when there is no driver.
+  [[nodiscard]] static int count();
+  /// The GPU whose context is current on this thread, or -1.
+  [[nodiscard]] static int current();
+
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] int ordinal() const { return ordinal_; }
+  [[nodiscard]] const std::string& name() const { return name_; }  ///< "NVIDIA H100, GPU 0"
+  [[nodiscard]] const std::string& arch() const { return arch_; }  ///< "sm_90"
+  [[nodiscard]] const std::string& uuid() const { return uuid_; }  ///< 16 bytes
+  [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
+  /// Whether the memory of this GPU can be mapped by other processes and GPUs.
+  [[nodiscard]] bool shares_memory() const { return shares_memory_; }
+  /// Whether this GPU can be one of several behind a multicast address, and the driver knows such. Throws BackendError.
+  [[nodiscard]] bool multicasts() const;
+  /// CUcontext.
+  [[nodiscard]] void* context() const { return context_; }
+
+ private:
+  explicit Device(int ordinal);
+
+  int ordinal_;
+  std::string name_, arch_, uuid_;
+  int multiprocessors_ = 0;
+  bool shares_memory_ = false;
+  void* context_ = nullptr;
+};
+
+class Comm;
+
+/// The GPU of this rank, chosen at the first call: the one whose context is current on the thread, else the ranks
+/// of a node take its GPUs in turn; threads of one process take GPU 0 together when there are fewer GPUs than ranks. Throws
+/// BackendError when there is none.
+[[nodiscard]] const Device& device_of(Comm& comm);
+/// Ranks of this process on the same GPU, which one launch runs.
+[[nodiscard]] int ranks_on_device(Comm& comm);
+
+/// Makes a device's context current on this thread for as long as it lives. Where that fails, as at the end of the
+/// process, the calls that follow fail, too, and say so.
+class OnDevice {
+ public:
+  explicit OnDevice(const Device& device) noexcept;
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice();
+
+ private:
+  bool pushed_ = false;
+};
+
+}  // namespace coconet::jit

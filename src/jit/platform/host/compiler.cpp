@@ -1,0 +1,306 @@
+// Finding the C++ compiler, choosing its options, and turning kernel text into the bytes of a shared object.
+#include "jit/platform/host/compiler.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "coconet/error.h"
+#include "jit/config/build_info.h"
+#include "jit/platform/host/process.h"
+#include "jit/platform/identity.h"
+
+namespace coconet::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Why each: vectors as wide as the machine has them; no errno from sqrt and no trapping comparisons, which would
+// both keep loops scalar and change no value; no contraction and no fast-math, because every schedule and every
+// compiler must give the same bits; signed overflow wraps, as the program's integers do; and no warnings, because
+// the log is for errors in generated text.
+constexpr auto base_options = std::to_array<std::string_view>({
+  "-std=c++20", "-O3", "-march=native",
+#if defined(__x86_64__)
+      "-mprefer-vector-width=512",
+#endif
+      "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared",
+      "-w",
+});
+
+bool is_program(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
+// Where execvp would find it; empty when nowhere.
+fs::path search(const std::string& name) {
+  if (name.find('/') != std::string::npos)
+    return is_program(name) ? fs::absolute(name) : fs::path();
+  const char* variable = std::getenv("PATH");
+  std::istringstream directories(variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
+    if (!name.empty() && is_program(candidate)) return fs::absolute(candidate);
+  }
+  return {};
+}
+
+[[noreturn]] void no_compiler(const std::string& asked) {
+  constexpr std::string_view advice = "a C++20 compiler such as g++ or clang++";
+  if (asked == build_info::default_cxx) {
+    throw CompileError("There is no '" + asked +
+                       "' on this machine, the compiler that built coconet-jit; set " +
+                       "COCONET_CXX to " + std::string(advice) + ".");
+  }
+  std::string message = "COCONET_CXX is '" + asked + "'; there is no such program";
+  if (asked.find('/') == std::string::npos) message += " on PATH";
+  message += ", set it to " + std::string(advice);
+  if (asked.find(' ') != std::string::npos) message += "; options belong in COCONET_CXXFLAGS";
+  throw CompileError(message + ".");
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// A script, or a launcher such as ccache that goes by the compiler's name: its own file says nothing about the
+// compiler that it starts.
+bool stands_for_another(const fs::path& program) {
+  constexpr auto launchers =
+      std::to_array<std::string_view>({"ccache", "sccache", "distcc", "icecc"});
+  const std::string name = program.filename().string();
+  if (std::find(launchers.begin(), launchers.end(), name) != launchers.end()) return true;
+  std::array<char, 2> start{};
+  std::ifstream file(program, std::ios::binary);
+  return file.read(start.data(), start.size()) && start[0] == '#' && start[1] == '!';
+}
+
+std::vector<std::string> split_at_blanks(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
+}
+
+// What gcc, clang and their linkers read beside their command line. Kernels include nothing, but a compiler has a
+// file of its own that comes first, and parts that it looks for.
+std::string environment() {
+  constexpr auto names =
+      std::to_array<const char*>({"CCC_OVERRIDE_OPTIONS", "COMPILER_PATH", "CPATH",
+                                  "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH"});
+  std::string text;
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name)) text += std::string(name) + "=" + value + "\n";
+  }
+  return text;
+}
+
+/// A compiler to be asked who it is.
+struct Witness {
+  std::string asked;  ///< for it, by the user
+  std::string path;
+  std::chrono::milliseconds timeout;
+};
+
+// What it prints when it is run with `option`, to the end of the first line.
+std::string answer(const Witness& compiler, const std::string& option) {
+  const TemporaryDirectory directory;
+  const fs::path log = directory.path() / "log";
+  const Outcome outcome =
+      run_program({compiler.path, option}, log, directory.path(), compiler.timeout);
+  std::string printed = outcome.ok ? read_file(log) : std::string();
+  printed.resize(std::min(printed.find('\n'), printed.size()));
+  if (outcome.ok && !printed.empty()) return printed;
+  throw CompileError("COCONET_CXX is '" + compiler.asked + "'; it does not answer to " + option +
+                     ", as a C++ compiler such as g++ or clang++ does. " + outcome.failure);
+}
+
+std::string digest_of(const fs::path& file) {
+  return remembered_of(file, "SHA-256", [&] { return sha256_of_file(file); });
+}
+
+// Version and target do not tell two builds of a version apart; the driver and, where that is another program, the
+// compiler proper do.
+std::string identify(const Witness& compiler) {
+  std::error_code error;
+  const fs::path driver = fs::canonical(compiler.path, error);
+  if (error) no_compiler(compiler.asked);
+  const auto ask = [&] {
+    const std::string version = answer(compiler, "--version");
+    return version + "\ntarget " + answer(compiler, "-dumpmachine") + "\n";
+  };
+  std::string said = stands_for_another(driver)
+                         ? ask()
+                         : remembered_of(driver, "C++ compiler\n" + environment(), [&] {
+                             const std::string version = ask();
+                             return version + answer(compiler, "-print-prog-name=cc1plus");
+                           });
+  const std::size_t last = said.rfind('\n') + 1;
+  const fs::path proper = said.substr(last);
+  said.resize(last);
+  said += "driver " + digest_of(driver) + "\n";
+  if (proper.is_absolute()) said += "cc1plus " + digest_of(proper) + "\n";
+  return said;
+}
+
+// The contents of files that options name, which may change behind the options' backs.
+std::string named_files(const std::vector<std::string>& flags) {
+  std::string text;
+  for (const std::string& flag : flags) {
+    for (const std::size_t begin : {std::size_t{0}, flag.find('=') + 1, flag.find('@') + 1}) {
+      const std::string name = flag.substr(begin);
+      std::error_code ignored;
+      if (name.empty() || (begin == 0 && flag.starts_with('-')) ||
+          !fs::is_regular_file(name, ignored))
+        continue;
+      text += "file " + name + " " + sha256_of_file(name) + "\n";
+      break;
+    }
+  }
+  return text;
+}
+
+// Kernels call the C library; their entry points are C functions.
+std::string abi() {
+  std::string text = std::to_string(8 * sizeof(void*)) + " bits";
+#if defined(__GLIBC__)
+  text += ", glibc " + std::string(gnu_get_libc_version());
+#endif
+#if defined(__GXX_ABI_VERSION)
+  text += ", C++ ABI " + std::to_string(__GXX_ABI_VERSION);
+#endif
+  return text;
+}
+
+// As one would type it in a shell; for people, never executed.
+std::string typed(const std::vector<std::string>& arguments) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  std::string line;
+  for (const std::string& argument : arguments) {
+    if (!line.empty()) line += ' ';
+    if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos) {
+      line += argument;
+      continue;
+    }
+    line += '\'';
+    for (const char c : argument) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+void erase_all(std::string& text, const std::string& part) {
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at))
+    text.erase(at, part.size());
+}
+
+// The first processor's lines of /proc/cpuinfo. Read in one go and no further: the kernel writes the text as it is
+// read, and a large machine has hundreds of processors.
+std::string first_processor() {
+  std::string text(16384, '\0');
+  const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+  if (file == -1) return {};
+  std::size_t have = 0;
+  while (have < text.size() && text.find("\n\n") == std::string::npos) {
+    const ssize_t got = read(file, text.data() + have, text.size() - have);
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  close(file);
+  text.resize(have);
+  return text.substr(0, text.find("\n\n"));
+}
+
+}  // namespace
+
+HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra_flags,
+                           std::chrono::milliseconds timeout, int threads)
+    : path_(search(compiler).string()), timeout_(timeout), threads_(threads) {
+  if (path_.empty()) no_compiler(compiler);
+  std::vector<std::string> options(base_options.begin(), base_options.end());
+  if constexpr (!build_info::sanitize.empty()) {
+    // Kernels are checked as the library is, and end the process at the first finding with a usable stack.
+    options.push_back("-fsanitize=" + std::string(build_info::sanitize));
+    options.insert(options.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
+  }
+  const std::vector<std::string> extra = split_at_blanks(extra_flags);
+  options.insert(options.end(), extra.begin(), extra.end());
+  facts_ = {identify({compiler, path_, timeout_}), resolved_isa(), abi(), std::move(options),
+            environment() + named_files(extra)};
+}
+
+std::string HostCompiler::resolved_isa() {
+  // Everything that -march=native looks at: the model for tuning, the flags for instructions. All flags count, as
+  // a list of those that matter to code would miss the next machine's; their order does not.
+  utsname machine{};
+  std::string name = uname(&machine) == 0 ? machine.machine : "unknown";
+  std::string flags;
+  std::istringstream lines(first_processor());
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string field = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
+    std::vector<std::string> words = split_at_blanks(line.substr(colon + 1));
+    if (field == "flags" || field == "Features") {
+      std::sort(words.begin(), words.end());
+      for (const std::string& word : words) flags += (flags.empty() ? "" : " ") + word;
+    } else if (!words.empty() &&
+               (field == "vendor_id" || field == "cpu family" || field == "model" ||
+                field == "CPU implementer" || field == "CPU part" || field == "CPU variant")) {
+      name += " " + words.front();
+    }
+  }
+  if (flags
+          .empty()) {  // nothing to tell processors of a name apart by, so only this machine is like this one
+    name += " of " + std::string(machine.nodename);
+  }
+  return name + "\n" + flags;
+}
+
+CompileResult HostCompiler::compile(std::string_view source) const {
+  const TemporaryDirectory directory;
+  const std::string inside = directory.path().string() + "/";
+  const std::string text = inside + "kernel.cpp";
+  const std::string object = inside + "kernel.so";
+  const std::string log = inside + "log";
+
+  std::ofstream file(text, std::ios::binary);
+  file.write(source.data(), static_cast<std::streamsize>(source.size()));
+  file.close();
+  if (!file) {
+    throw CompileError("A kernel cannot be compiled: its source cannot be written to '" + text +
+                       "'; is the disk full? TMPDIR names another directory.");
+  }
+
+  std::vector<std::string> arguments{path_};
+  arguments.insert(arguments.end(), options().begin(), options().end());
+  CompileResult result;
+  result.command = typed(arguments) + " -o kernel.so kernel.cpp";
+  // The private directory differs from run to run and is gone afterwards: neither debug information nor the log
+  // mentions it.
+  arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o", object, text});
+  const Outcome outcome = run_program(arguments, log, directory.path(), timeout_);
+  result.log = read_file(log);
+  erase_all(result.log, inside);
+  if (outcome.ok) result.binary = read_file(object);
+  result.ok = outcome.ok && !result.binary.empty();
+  if (result.ok) return result;
+  if (!result.log.empty() && result.log.back() != '\n') result.log += '\n';
+  result.log += outcome.ok ? "It ended well but wrote no shared object." : outcome.failure;
+  return result;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,256 @@
+// The host platform: kernels are shared objects made by the system C++ compiler and loaded from memory.
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/platform/host/at_once.h"
+#include "jit/platform/host/compiler.h"
+#include "jit/platform/platform.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// A file in memory with the shared object's bytes. It stays open as long as the object is loaded: the loader knows
+/// objects by path, and /proc/self/fd/N must not come to name another one.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view bytes, const std::string& name)
+      : descriptor_(memfd_create(name.c_str(), MFD_CLOEXEC)) {
+    if (descriptor_ < 0) fail(name);
+    while (!bytes.empty()) {
+      const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) {
+        const int error = errno;
+        close(descriptor_);
+        errno = error;
+        fail(name);
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+
+ private:
+  [[noreturn]] static void fail(const std::string& name) {
+    throw BackendError("kernel '" + name + "' cannot be put into memory: " + std::strerror(errno));
+  }
+  int descriptor_;
+};
+
+/// A shared object, loaded as long as one of its kernels lives.
+class SharedObject {
+ public:
+  SharedObject(std::string_view binary, const std::string& name)
+      : file_(binary, name), handle_(dlopen(file_.path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr)
+      throw BackendError("kernel '" + name + "' cannot be loaded: " + dlerror());
+  }
+  ~SharedObject() { dlclose(handle_); }
+  SharedObject(const SharedObject&) = delete;
+  SharedObject& operator=(const SharedObject&) = delete;
+  /// Null when it has no such symbol.
+  [[nodiscard]] void* find(const std::string& symbol) const {
+    return dlsym(handle_, symbol.c_str());
+  }
+
+ private:
+  MemoryFile file_;
+  void* handle_;
+};
+
+/// Whether a block is one lane or many threads shows in the binary: the latter says how large a block's state is.
+class HostKernel final : public Kernel {
+ public:
+  HostKernel(std::shared_ptr<const SharedObject> object, const std::string& entry)
+      : name_(entry), object_(std::move(object)), entry_(object_->find(entry)) {
+    if (entry_ == nullptr)
+      throw BackendError("the binary of kernel '" + entry + "' has no such entry point");
+    if (const void* bytes = object_->find(entry + "_state_bytes"); bytes != nullptr)
+      state_bytes_ = *static_cast<const std::uint64_t*>(bytes);
+  }
+
+  // Blocks that wait for others do so for the same block of other ranks, which runs at the same time.
+  [[nodiscard]] int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
+  [[nodiscard]] int most_threads() const override { return state_bytes_ > 0 ? 1024 : 1; }
+
+  void run(std::span<const std::uint64_t> words, const Grid& grid) const {
+    if (state_bytes_ > 0) {
+      run_threads(words, grid);
+      return;
+    }
+    const auto entry = reinterpret_cast<LaneEntry>(entry_);
+    for (long long block = 0; block < grid.blocks; ++block) entry(words.data(), block, grid.blocks);
+  }
+
+ private:
+  using LaneEntry = void (*)(const void* arguments, long long block, long long blocks);
+  using ThreadEntry = void (*)(const void* arguments, long long block, long long blocks, int thread,
+                               int threads, void* state);
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes{};
+  };
+
+  void run_threads(std::span<const std::uint64_t> words, const Grid& grid) const {
+    const auto entry = reinterpret_cast<ThreadEntry>(entry_);
+    const std::size_t lines = (state_bytes_ + sizeof(Line) - 1) / sizeof(Line);
+    std::vector<Line> states(static_cast<std::size_t>(grid.blocks) * lines);
+    const int count = grid.blocks * grid.threads;
+    const int had = run_at_once(count, [&](int index) {
+      const int block = index / grid.threads;
+      entry(words.data(), block, grid.blocks, index % grid.threads, grid.threads,
+            &states[static_cast<std::size_t>(block) * lines]);
+    });
+    if (had == count) return;
+    throw BackendError("kernel '" + name_ + "' cannot run: " + std::to_string(grid.blocks) +
+                       " blocks of " + std::to_string(grid.threads) +
+                       " threads must run at once, and the system starts no more than " +
+                       std::to_string(had) +
+                       " threads; lower COCONET_HOST_THREADS or the knob channels");
+  }
+
+  std::string name_;
+  std::shared_ptr<const SharedObject> object_;
+  void* entry_;
+  std::uint64_t state_bytes_ = 0;  ///< 0: a block is one lane
+};
+
+/// Zeroed memory; pages that nobody touches take none.
+class HostMemory final : public Memory {
+ public:
+  explicit HostMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
+    void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) {
+      throw BackendError("no memory for " + std::to_string(bytes_) +
+                         " bytes of tensors: " + std::strerror(errno));
+    }
+    (void)madvise(data, bytes_, MADV_HUGEPAGE);
+    data_ = static_cast<std::byte*>(data);
+  }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory() override { munmap(data_, bytes_); }
+  [[nodiscard]] std::byte* data() const override { return data_; }
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+/// Does everything when it is put in; steps that run at once put in their kernels from several threads.
+class HostQueue final : public Queue {
+ public:
+  void launch(const Kernel& kernel, const Grid& grid,
+              std::span<const std::uint64_t> words) override {
+    static_cast<const HostKernel&>(kernel).run(words, grid);
+    ++launches_;
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
+                 std::size_t bytes, std::size_t rows) override {
+    for (std::size_t row = 0; row < rows; ++row) {
+      copy(static_cast<std::byte*>(to) + row * to_stride,
+           static_cast<const std::byte*>(from) + row * from_stride, bytes);
+    }
+  }
+  void zero(void* at, std::size_t bytes) override {
+    if (bytes > 0) std::memset(at, 0, bytes);
+  }
+  [[nodiscard]] bool idle() const override { return true; }
+  void finish() override {}
+  [[nodiscard]] void* handle() const override { return nullptr; }
+  [[nodiscard]] bool being_recorded() const override { return false; }
+  [[nodiscard]] std::size_t launches() const override { return launches_; }
+  [[nodiscard]] std::unique_ptr<Queue> make_beside() const override {
+    return std::make_unique<HostQueue>();
+  }
+
+ private:
+  std::atomic<std::size_t> launches_ = 0;
+};
+
+class HostEvent final : public Event {
+ public:
+  void record(Queue&) override { time_ = std::chrono::steady_clock::now(); }
+  void hold(Queue&) const override {}
+  [[nodiscard]] bool reached() const override { return true; }
+  [[nodiscard]] float ms_since(const Event& earlier) const override {
+    return std::chrono::duration<float, std::milli>(time_ -
+                                                    static_cast<const HostEvent&>(earlier).time_)
+        .count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point time_;
+};
+
+class HostPlatform final : public Platform {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "host"; }
+  [[nodiscard]] const Device* device() const override { return nullptr; }
+  [[nodiscard]] int ranks_per_launch() const override { return 1; }
+  [[nodiscard]] const Compiler& compiler() const override {
+    static const HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout,
+                                       config().host_threads);
+    return compiler;
+  }
+  [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
+                                                   const std::string& entry) const override {
+    return std::make_shared<HostKernel>(std::make_shared<SharedObject>(binary, entry), entry);
+  }
+  [[nodiscard]] std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
+    return std::make_shared<HostMemory>(bytes);
+  }
+  [[nodiscard]] std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
+    return allocate(bytes);
+  }
+  void require_reachable(const void*, const std::string&) const override {}
+  [[nodiscard]] std::unique_ptr<Queue> make_queue() const override {
+    return std::make_unique<HostQueue>();
+  }
+  [[nodiscard]] std::unique_ptr<Queue> wrap_queue(void*) const override { return make_queue(); }
+  [[nodiscard]] std::unique_ptr<Event> make_event() const override {
+    return std::make_unique<HostEvent>();
+  }
+  [[nodiscard]] std::unique_ptr<Graph> record(const std::function<void(Queue&)>&) const override {
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+const Platform& host_platform() {
+  static const HostPlatform platform;
+  return platform;
+}
+
+std::vector<std::shared_ptr<const Kernel>> load_host_kernels(std::string_view binary,
+                                                             std::span<const std::string> entries) {
+  if (entries.empty()) return {};
+  const auto object = std::make_shared<SharedObject>(binary, entries.front());
+  std::vector<std::shared_ptr<const Kernel>> kernels;
+  for (const std::string& entry : entries)
+    kernels.push_back(std::make_shared<HostKernel>(object, entry));
+  return kernels;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,160 @@
+// posix_spawn, in a process group of its own, watched until it ends or its time is over.
+#include "jit/platform/host/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include "coconet/error.h"
+
+namespace coconet::jit {
+namespace {
+
+class FileActions {
+ public:
+  explicit FileActions(const std::filesystem::path& log) {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    // A file and not a pipe: a server that a compiler launcher leaves behind would hold a pipe open for ever.
+    posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, log.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
+  }
+  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+  [[nodiscard]] const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
+
+// A process group of its own, so that a timeout reaches what the compiler driver started; and signals as a program
+// expects to find them, whatever the application has blocked or ignored.
+class Attributes {
+ public:
+  Attributes() {
+    sigset_t none;
+    sigset_t ordinary;
+    sigemptyset(&none);
+    sigemptyset(&ordinary);
+    for (const int signal :
+         {SIGPIPE, SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ, SIGALRM}) {
+      sigaddset(&ordinary, signal);
+    }
+    posix_spawnattr_init(&attributes_);
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigdefault(&attributes_, &ordinary);
+    posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~Attributes() { posix_spawnattr_destroy(&attributes_); }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+  [[nodiscard]] const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_{};
+};
+
+// This process's environment with temporary files inside `scratch`, so that a killed compiler leaves nothing
+// behind, and with messages in plain English, so that logs are the same everywhere.
+std::vector<std::string> child_environment(const std::filesystem::path& scratch) {
+  std::vector<std::string> result;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with("TMPDIR=") && !text.starts_with("LC_ALL=")) result.emplace_back(text);
+  }
+  result.push_back("TMPDIR=" + scratch.string());
+  result.emplace_back("LC_ALL=C");
+  return result;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  const auto count = time.count();
+  if (count % 1000 == 0) return std::to_string(count / 1000) + " s";
+  return std::to_string(count) + " ms";
+}
+
+Outcome describe(int status) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {true, {}};
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return {false,
+            "It was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")."};
+  }
+  return {false, "It exited with status " + std::to_string(WEXITSTATUS(status)) + "."};
+}
+
+}  // namespace
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::error_code error;
+  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  if (error) parent = "/tmp";
+  std::string name = (parent / "coconet-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) {
+    throw CompileError(
+        "A kernel cannot be compiled: there is no place for temporary files under '" +
+        parent.string() + "' (" + std::strerror(errno) + "); TMPDIR names another directory.");
+  }
+  path_ = name;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+Outcome run_program(const std::vector<std::string>& arguments, const std::filesystem::path& log,
+                    const std::filesystem::path& scratch, std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const std::vector<std::string> environment = child_environment(scratch);
+  const FileActions actions(log);
+  const Attributes attributes;
+  pid_t child = -1;
+  const int error = posix_spawn(&child, arguments.front().c_str(), actions.get(), attributes.get(),
+                                pointers(arguments).data(), pointers(environment).data());
+  if (error != 0)
+    return {false, std::string("It cannot be started: ") + std::strerror(error) + "."};
+
+  // Asking now and then works everywhere, threads and foreign SIGCHLD handlers included, and a compilation takes
+  // hundreds of these naps.
+  constexpr std::chrono::microseconds longest_nap{1000};
+  std::chrono::microseconds nap{50};
+  while (true) {
+    int status = 0;
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) return describe(status);
+    if (ended == -1 && errno != EINTR) {
+      return {false,
+              "How it ended is unknown: the application ignores SIGCHLD or waits for any child."};
+    }
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap * 2, longest_nap);
+  }
+  kill(-child, SIGKILL);
+  int status = 0;
+  while (waitpid(child, &status, 0) == -1 && errno == EINTR) continue;
+  return {false, "It was stopped after " + seconds(timeout) +
+                     ", the longest time that COCONET_COMPILE_TIMEOUT_S allows."};
+}
+
+}  // namespace coconet::jit

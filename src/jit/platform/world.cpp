@@ -1,0 +1,90 @@
+// The public face of worlds, and the buffers that live in them.
+#include "coconet/world.h"
+
+#include <limits>
+#include <string>
+
+#include "coconet/config.h"
+#include "coconet/mesh.h"
+#include "jit/comm/comm.h"
+#include "jit/comm/worlds/local.h"
+#include "jit/comm/worlds/nodes.h"
+#include "jit/platform/peer_memory.h"
+
+namespace coconet {
+
+Buffer::Buffer(std::shared_ptr<jit::PeerMemory> memory, DType dtype, std::size_t count)
+    : memory_(std::move(memory)),
+      data_(memory_->base(memory_->rank())),
+      dtype_(dtype),
+      count_(count) {}
+
+void Buffer::require(DType asked) const {
+  if (asked != dtype_) {
+    throw BackendError("the buffer holds " + std::string(to_string(dtype_)) + ", but is read as " +
+                       std::string(to_string(asked)));
+  }
+}
+
+void* Buffer::data_of(int rank) const {
+  if (memory_ && rank >= 0 && rank < memory_->ranks()) {
+    if (std::byte* const block = memory_->base(rank)) return block;
+    throw BackendError("the buffer of rank " + std::to_string(rank) + " was asked for on rank " +
+                       std::to_string(memory_->rank()) +
+                       ", which is on another node and shares no memory with it; exchange the "
+                       "elements by a collective");
+  }
+  throw BackendError("a buffer of rank " + std::to_string(rank) + " was asked for; " +
+                     (memory_
+                          ? "the world has the ranks 0 to " + std::to_string(memory_->ranks() - 1)
+                          : "this one is empty: World::allocate makes one"));
+}
+
+World World::self() {
+  return World(jit::make_self_comm());
+}
+
+World World::mpi() {
+  return World(jit::make_mpi_comm());
+}
+
+void World::local(int ranks, const std::function<void(World&)>& body) {
+  jit::run_local_ranks(ranks, [&](const std::shared_ptr<jit::Comm>& comm) {
+    World world(comm);
+    body(world);
+  });
+}
+
+int World::rank() const {
+  return comm_->rank();
+}
+int World::size() const {
+  return comm_->size();
+}
+std::string_view World::kind() const {
+  return comm_->kind();
+}
+int World::nodes() const {
+  return comm_->nodes().count();
+}
+void World::barrier() const {
+  comm_->barrier();
+}
+
+Buffer World::allocate(DType dtype, std::size_t count) const {
+  if (count > std::numeric_limits<std::size_t>::max() / size_of(dtype)) {
+    throw CommError("cannot allocate " + std::to_string(count) + " elements of " +
+                    std::string(to_string(dtype)) + ": their size in bytes does not fit 64 bits");
+  }
+  const std::size_t bytes = count * size_of(dtype);
+  return {config().backend == "cuda" ? jit::allocate_on_devices(*comm_, bytes, true)
+                                     : comm_->allocate(bytes),
+          dtype, count};
+}
+
+// Here rather than beside the rest of Mesh: the program's layer knows no worlds.
+Mesh Mesh::over(const World& world) {
+  return Mesh({{"world", world.size()}});
+}
+
+}  // namespace coconet

@@ -1,0 +1,232 @@
+// compile(): schedule, lower, agree, generate, compile, load, allocate.
+#include <algorithm>
+
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "ir/lists.h"
+#include "jit/bind/grid.h"
+#include "jit/cache/digest.h"
+#include "jit/comm/worlds/cores.h"
+#include "jit/comm/worlds/nodes.h"
+#include "jit/config/log.h"
+#include "jit/kernels/kernel_store.h"
+#include "jit/run/executable_state.h"
+#include "sched/knobs.h"
+#include "sched/schedule.h"
+
+namespace coconet {
+
+namespace {
+
+/// What COCONET_BACKEND says, for this rank.
+const jit::Platform& platform_of(jit::Comm& comm) {
+  if (config().backend == "host") return jit::host_platform();
+  return jit::cuda_platform(device_of(comm), ranks_on_device(comm));
+}
+
+void check_mesh(const Program& program, const World& world) {
+  if (program.mesh().size() == world.size()) return;
+  throw ProgramError("program '" + program.name() + "' is written for " +
+                     std::to_string(program.mesh().size()) + " ranks, mesh " +
+                     program.mesh().str() + ", but the world has " + std::to_string(world.size()) +
+                     "; use Mesh::over(world), or start that many ranks");
+}
+
+std::string text_of(const std::map<std::string, std::int64_t>& sizes) {
+  std::string text;
+  for (const auto& [name, extent] : sizes)
+    text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(extent);
+  return text;
+}
+
+/// The lengths of all buffers.
+std::string text_of(const ir::Lists& lists) {
+  std::string text;
+  for (const auto& [name, lengths] : lists) {
+    text += (text.empty() ? "" : ", ") + name + ":";
+    for (const std::int64_t length : lengths) text += " " + std::to_string(length);
+  }
+  return text;
+}
+
+/// Knobs as text: those that are set, by their variables.
+std::string text_of(const Knobs& knobs) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty() && value != "0")
+      text += (text.empty() ? "" : ", ") + std::string(name) + "=" + value;
+  };
+  add("COCONET_ALGORITHM", knobs.algorithm);
+  add("COCONET_PROTOCOL", knobs.protocol);
+  add("COCONET_CHANNELS", std::to_string(knobs.channels));
+  add("COCONET_THREADS", std::to_string(knobs.threads));
+  add("COCONET_VECTOR_BYTES", std::to_string(knobs.vector_bytes));
+  add("COCONET_CHUNK_BYTES", std::to_string(knobs.chunk_bytes));
+  return text.empty() ? "none set" : text;
+}
+
+/// Collective: throws on every rank when the ranks compile different things, naming those that differ from rank 0.
+void check_agreement(jit::Comm& comm, const Program& program, const Schedule& schedule,
+                     const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists) {
+  if (comm.size() == 1) return;
+  const std::string knobs = text_of(config().knobs);
+  const std::string buffers = text_of(lists);
+  const std::string all[] = {program.json(), schedule.json(), text_of(sizes), buffers, knobs};
+  const char* const names[] = {"another program", "another schedule", "other sizes",
+                               "other lists of buffers", "other knobs in its environment"};
+  std::string steps;
+  for (std::size_t step = 0; step < schedule.size(); ++step)
+    steps += (step == 0 ? ": " : "; ") + schedule.step(step);
+  const std::string shown[] = {"program '" + program.name() + "'",
+                               "schedule '" + schedule.name() + "'" + steps,
+                               "sizes " + text_of(sizes), "lists of " + buffers, knobs};
+  std::string digests;
+  for (const std::string& part : all) digests += jit::sha256_hex(part);
+  const std::vector<std::string> others = comm.all_gather(digests);
+  const std::size_t length = digests.size() / std::size(all);
+  for (std::size_t part = 0; part < std::size(all); ++part) {
+    const auto digest = [&](std::size_t rank) {
+      return others[rank].substr(part * length, length);
+    };
+    std::string ranks;
+    int count = 0;
+    for (std::size_t rank = 1; rank < others.size(); ++rank) {
+      if (digest(rank) == digest(0)) continue;
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+      ++count;
+    }
+    if (count == 0) continue;
+    throw CommError("all ranks must compile the same, but rank" +
+                    (count > 1 ? std::string("s ") : std::string(" ")) + ranks +
+                    (count > 1 ? " have " : " has ") + names[part] + " than rank 0; rank " +
+                    std::to_string(comm.rank()) + " has " + shown[part]);
+  }
+}
+
+/// Throws ScheduleError when ranks would reach into the memory of another node from inside a kernel.
+void check_nodes(const sched::Plan& plan, const jit::Nodes& nodes) {
+  const Mesh& mesh = plan.graph.mesh;
+  for (const sched::PlanStep& step : plan.steps) {
+    const auto* kernel = std::get_if<sched::KernelStep>(&step);
+    if (kernel == nullptr || !kernel->is_collective) continue;
+    for (int rank = 0; rank < mesh.size(); ++rank) {
+      const std::vector<int> group = mesh.group(rank, kernel->axis);
+      if (nodes.share(group)) continue;
+      throw ScheduleError(
+          "kernel '" + kernel->name + "' exchanges data along the mesh axis '" +
+          mesh.axes()[static_cast<std::size_t>(kernel->axis)].name +
+          "', whose ranks are on several nodes (" + nodes.places(group) +
+          "), and only ranks that share memory exchange data inside a kernel; leave the collective "
+          "to "
+          "the library, or write the program for a mesh with an axis inside the nodes, such as "
+          "{node, gpu}, split its all_reduce into hierarchical, and fuse along that axis");
+    }
+  }
+}
+
+/// The program after each step at level trace, the plan at level debug.
+void log_lowering(const Schedule& schedule, const std::vector<Program>& programs,
+                  const sched::Plan& plan) {
+  if (jit::log_enabled(jit::LogLevel::trace)) {
+    for (std::size_t step = 0; step < programs.size(); ++step) {
+      jit::log_trace((step == 0 ? "the program as written" : "after " + schedule.step(step - 1)) +
+                     "\n" + programs[step].str());
+    }
+  }
+  if (jit::log_enabled(jit::LogLevel::debug)) jit::log_debug("the plan\n" + sched::print(plan));
+}
+
+}  // namespace
+
+Executable::State::State(World world_, const jit::Platform& platform_, Program program_,
+                         sched::Plan plan_, std::map<std::string, std::int64_t> sizes_,
+                         ir::Lists lists_)
+    : world(std::move(world_)),
+      platform(platform_),
+      program(std::move(program_)),
+      plan(std::move(plan_)),
+      sizes(std::move(sizes_)),
+      lists(std::move(lists_)),
+      sync(*world.comm(), platform, plan.graph.mesh),
+      tensors(*world.comm(), platform, plan, sizes, lists),
+      tables(platform, plan, lists, world.size()),
+      numbers(plan.graph, sizes),
+      tiles(jit::make_tile_counts(platform, plan, sizes, world.rank())),
+      host_queue_(jit::host_platform().make_queue()) {
+  jit::Comm& comm = *world.comm();
+  const bool on_host = platform.device() == nullptr;
+  if (on_host) decide_overlap();
+  // All at once, so that several compilers can run.
+  std::vector<jit::KernelText> texts = jit::generate(plan);
+  const auto kernels = jit::obtain_kernels(comm, platform, texts);
+  std::size_t next = 0;
+  for (const sched::PlanStep& planned : plan.steps) {
+    if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
+      steps.push_back({library->name,
+                       "library",
+                       jit::LibraryCollective(platform, plan, *library, sizes, lists, comm.rank()),
+                       {}});
+      if (!on_host) continue;
+      auto& group = groups_[std::get<jit::LibraryCollective>(steps.back().work).axis()];
+      const int axis = plan.graph.at(library->value).attributes.axis;
+      if (!group) group = comm.group(sync.group(axis));
+      continue;
+    }
+    if (const auto* matmul = std::get_if<sched::MatmulStep>(&planned)) {
+      steps.push_back(
+          {matmul->name, "matmul", jit::Matmul(platform, plan, *matmul, sizes, comm.rank()), {}});
+      continue;
+    }
+    const auto& kernel = std::get<sched::KernelStep>(planned);
+    if (kernel.multicast) tensors.require_multicast(kernel.name);
+    jit::KernelText& text = texts[next];
+    const auto& loaded = kernels[next++];
+    const jit::Grid grid = jit::choose_grid(comm, platform, *loaded, text, plan, kernel, sizes);
+    jit::KernelMemory memory(comm, platform, plan, kernel, grid, sizes);
+    steps.push_back(
+        {kernel.name,
+         kernel.kind,
+         jit::KernelLaunch(plan, kernel, std::move(text), loaded, grid, sizes, comm.rank(),
+                           steps.size(), std::move(memory), sync, tables, tiles),
+         {}});
+  }
+  if (!on_host) {
+    device = std::make_unique<jit::DeviceRun>(comm, platform, plan, steps, tensors, tiles, sync);
+  }
+}
+
+void Executable::State::decide_overlap() {
+  std::size_t most = 1;
+  for (const sched::Overlap& overlap : plan.overlaps) most = std::max(most, overlap.count);
+  if (most == 1 || config().overlap == "off") return;
+  const bool fits = jit::have_cores(*world.comm(), static_cast<int>(most));
+  at_once_ = fits || config().overlap == "on";
+  if (at_once_ && !fits) sync.share_cores();
+}
+
+Executable compile(const Program& program, const Schedule& schedule, const World& world,
+                   const Sizes& sizes, const ParameterLists& lists) {
+  jit::Comm& comm = *world.comm();
+  Sizes resolved;
+  ir::Lists resolved_lists;
+  std::vector<Program> scheduled;
+  sched::Plan plan;
+  const jit::Platform* platform = nullptr;
+  jit::together(comm, [&] {
+    platform = &platform_of(comm);
+    check_mesh(program, world);
+    resolved = ir::resolve_sizes(*program.graph(), sizes, lists);
+    resolved_lists = ir::resolve_lists(*program.graph(), resolved, lists);
+    scheduled = schedule.apply(program);
+    scheduled.back() = sched::with_knobs(scheduled.back(), config().knobs);
+    plan = sched::lower(*scheduled.back().graph());
+    check_nodes(plan, comm.nodes());
+    if (comm.rank() == 0) log_lowering(schedule, scheduled, plan);
+  });
+  check_agreement(comm, program, schedule, resolved, resolved_lists);
+  return Executable(std::make_unique<Executable::State>(world, *platform, scheduled.back(),
+                                                        std::move(plan), std::move(resolved),
+                                                        std::move(resolved_lists)));
+}
+
+}  // namespace coconet

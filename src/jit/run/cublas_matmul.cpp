@@ -1,0 +1,268 @@
+// Matmuls on GPUs by cuBLASLt. Its matrices are column by column; ours, row by row, are the same as theirs transposed, so that
+// it is asked for b' a' = (a b)'.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "coconet/error.h"
+#include "jit/platform/cuda/cublas.h"
+#include "jit/run/gpu_matmul.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// Memory that an algorithm may use beside its matrices: what NVIDIA recommends for its newest GPUs.
+constexpr std::size_t most_workspace = 32 << 20;
+
+/// Alignments that are told apart.
+constexpr std::uint32_t most_alignment = 256;
+
+/// How cuBLASLt knows a dtype: as it is stored, and what it is added up in.
+struct Types {
+  cudaDataType_t stored;
+  cudaDataType_t scale;
+  cublasComputeType_t compute;
+};
+
+Types types_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    case DType::f32:
+      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::f16:
+      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::bf16:
+      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    default:
+      throw InternalError("a matmul of " + std::string(to_string(dtype)));
+  }
+}
+
+/// The library's handle on `device`, which stays to the end of the process.
+cublasLtHandle_t handle_on(const Device& device, const std::string& matmul) {
+  static std::mutex mutex;
+  static std::map<int, cublasLtHandle_t> handles;
+  const std::lock_guard lock(mutex);
+  cublasLtHandle_t& handle = handles[device.ordinal()];
+  if (handle == nullptr) {
+    const OnDevice on(device);
+    if (const cublasStatus_t status = loaded_cublas().create(&handle);
+        status != CUBLAS_STATUS_SUCCESS) {
+      handle = nullptr;
+      throw BackendError(
+          "matmul '" + matmul + "' cannot run on " + device.name() +
+          ": cuBLASLt cannot be used there: " + loaded_cublas().status_string(status));
+    }
+  }
+  return handle;
+}
+
+/// What alignment an address has, up to `most_alignment`.
+std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | most_alignment;
+  return static_cast<std::uint32_t>(bits & -bits);
+}
+
+/// Elements from each matrix to the next; -1 where these distances differ.
+std::int64_t stride_of(const std::vector<std::int64_t>& matrices) {
+  if (matrices.size() < 2) return 0;
+  const std::int64_t stride = matrices[1] - matrices[0];
+  for (std::size_t i = 2; i < matrices.size(); ++i) {
+    if (matrices[i] - matrices[i - 1] != stride) return -1;
+  }
+  return stride;
+}
+
+class CublasMatmul final : public GpuMatmul {
+ public:
+  CublasMatmul(const Platform& platform, const Products& products)
+      : platform_(platform),
+        products_(products),
+        types_(types_of(products.dtype)),
+        handle_(handle_on(*platform.device(), products.name)),
+        even_(stride_of(products.a.matrices) >= 0 && stride_of(products.b.matrices) >= 0) {
+    if (!products.is_empty()) descriptor_ = make_descriptor();
+  }
+
+  void enqueue(Queue& queue, const Tensors& tensors, std::int64_t begin,
+               std::int64_t end) override {
+    const Products& p = products_;
+    const std::size_t size = size_of(p.dtype);
+    const auto at = [&](sched::BufferId buffer, std::int64_t element) {
+      return tensors[buffer].data + static_cast<std::size_t>(element) * size;
+    };
+    if (p.terms == 0) {  // this rank's slice of what is contracted is empty
+      const auto row_bytes = static_cast<std::size_t>(p.columns) * size;
+      if (p.bias < 0) queue.zero(at(p.out, begin * p.columns), row_bytes * (end - begin));
+      for (std::int64_t row = begin; p.bias >= 0 && row < end; ++row)
+        queue.copy(at(p.out, row * p.columns), at(p.bias, p.first_of_bias), row_bytes);
+      return;
+    }
+    const OnDevice on(*platform_.device());
+    if (p.bias >= 0) set_bias(at(p.bias, p.first_of_bias));
+    if (end - begin == p.all_rows() && even_) {
+      multiply(queue, shape_for(p.rows, static_cast<int>(p.a.matrices.size())),
+               at(p.a.buffer, p.a.matrices[0]), at(p.b.buffer, p.b.matrices[0]), at(p.out, 0));
+      return;
+    }
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
+      multiply(queue, shape_for(count, 1), at(p.a.buffer, p.a.at(matrix, first)),
+               at(p.b.buffer, p.b.matrices[matrix]), at(p.out, row * p.columns));
+    });
+  }
+
+ private:
+  // The library's objects go with their last owner.
+  using Descriptor = std::shared_ptr<cublasLtMatmulDescOpaque_t>;
+  using Layout = std::shared_ptr<cublasLtMatrixLayoutOpaque_t>;
+  /// The way that the library's heuristics choose for pointers of some alignment.
+  struct Way {
+    cublasLtMatmulAlgo_t algorithm;
+    std::shared_ptr<Memory> workspace;
+    std::size_t workspace_bytes = 0;
+  };
+  using Alignments = std::array<std::uint32_t, 3>;
+  /// What a call multiplies: so many rows of each of so many matrices.
+  struct Shape {
+    Layout a, b, out;
+    std::map<Alignments, Way> ways;
+  };
+
+  void check(cublasStatus_t status, const char* what) const {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    throw BackendError("matmul '" + products_.name + "' cannot run on " +
+                       platform_.device()->name() + ": cuBLASLt " + what + ": " +
+                       cublas_.status_string(status));
+  }
+
+  Descriptor make_descriptor() const {
+    cublasLtMatmulDesc_t made = nullptr;
+    check(cublas_.descriptor_create(&made, types_.compute, types_.scale), "makes no descriptor");
+    const Descriptor descriptor(made, cublas_.descriptor_destroy);
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
+      const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+      check(cublas_.descriptor_set(made, attribute, &operation, sizeof operation),
+            "takes no transposition");
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, products_.b.transposed);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, products_.a.transposed);
+    if (products_.bias >= 0) {
+      const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+      check(cublas_.descriptor_set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+            "adds no bias");
+    }
+    return descriptor;
+  }
+
+  /// The library adds element i to row i of its result, which is column i of ours.
+  void set_bias(const std::byte* bias) const {
+    check(cublas_.descriptor_set(descriptor_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                 sizeof bias),
+          "takes no bias");
+  }
+
+  Layout make_layout(std::uint64_t rows, std::uint64_t columns, std::int64_t leading, int batch,
+                     std::int64_t stride) const {
+    cublasLtMatrixLayout_t made = nullptr;
+    check(cublas_.layout_create(&made, types_.stored, rows, columns,
+                                std::max<std::int64_t>(leading, 1)),
+          "makes no layout");
+    const Layout layout(made, cublas_.layout_destroy);
+    check(cublas_.layout_set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
+          "takes no batch");
+    check(cublas_.layout_set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                             sizeof stride),
+          "takes no stride of a batch");
+    return layout;
+  }
+
+  Shape& shape_for(std::int64_t rows, int batch) {
+    const auto [place, is_new] = shapes_.try_emplace({rows, batch});
+    Shape& shape = place->second;
+    if (!is_new && shape.out) return shape;
+    const Products& p = products_;
+    const auto layout = [&](std::int64_t height, std::int64_t width, std::int64_t row,
+                            std::int64_t stride) {
+      return make_layout(static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(height), row,
+                         batch, stride);
+    };
+    const std::int64_t a = stride_of(p.a.matrices);
+    const std::int64_t b = stride_of(p.b.matrices);
+    shape.a =
+        p.a.transposed ? layout(p.terms, rows, p.a.row, a) : layout(rows, p.terms, p.a.row, a);
+    shape.b = p.b.transposed ? layout(p.columns, p.terms, p.b.row, b)
+                             : layout(p.terms, p.columns, p.b.row, b);
+    shape.out = layout(rows, p.columns, p.columns, rows * p.columns);
+    return shape;
+  }
+
+  const Way& way_for(Shape& shape, const Alignments& alignments) {
+    const auto known = shape.ways.find(alignments);
+    if (known != shape.ways.end()) return known->second;
+    cublasLtMatmulPreference_t made = nullptr;
+    check(cublas_.preference_create(&made), "makes no preference");
+    const std::shared_ptr<cublasLtMatmulPreferenceOpaque_t> preference(made,
+                                                                       cublas_.preference_destroy);
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      check(cublas_.preference_set(made, attribute, &value, sizeof value), "takes no preference");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+    // b comes first in the library's order.
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments[1]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[0]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[2]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[2]);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    check(cublas_.heuristic(handle_, descriptor_.get(), shape.b.get(), shape.a.get(),
+                            shape.out.get(), shape.out.get(), made, 1, &found, &count),
+          "finds no algorithm");
+    if (count == 0) check(CUBLAS_STATUS_NOT_SUPPORTED, "finds no algorithm");
+    Way way{found.algo, nullptr, found.workspaceSize};
+    if (way.workspace_bytes > 0) way.workspace = platform_.allocate(way.workspace_bytes);
+    return shape.ways.emplace(alignments, std::move(way)).first->second;
+  }
+
+  void multiply(Queue& queue, Shape& shape, const std::byte* a, const std::byte* b,
+                std::byte* out) {
+    const Way& way = way_for(shape, {alignment_of(a), alignment_of(b), alignment_of(out)});
+    const double one = 1, zero = 0;
+    const float one_of_f32 = 1, zero_of_f32 = 0;
+    const bool doubles = types_.scale == CUDA_R_64F;
+    check(cublas_.matmul(handle_, descriptor_.get(),
+                         doubles ? static_cast<const void*>(&one) : &one_of_f32, b, shape.b.get(),
+                         a, shape.a.get(), doubles ? static_cast<const void*>(&zero) : &zero_of_f32,
+                         out, shape.out.get(), out, shape.out.get(), &way.algorithm,
+                         way.workspace ? way.workspace->data() : nullptr, way.workspace_bytes,
+                         static_cast<cudaStream_t>(queue.handle())),
+          "does not multiply");
+  }
+
+  const Cublas& cublas_ = loaded_cublas();
+  const Platform& platform_;
+  const Products products_;
+  const Types types_;
+  cublasLtHandle_t handle_;
+  /// Whether the matrices of each operand are evenly spaced, so that one call takes them all.
+  bool even_;
+  Descriptor descriptor_;
+  std::map<std::pair<std::int64_t, int>, Shape> shapes_;  ///< by rows and matrices
+};
+
+}  // namespace
+
+std::unique_ptr<GpuMatmul> make_gpu_matmul(const Platform& platform, const Products& products) {
+  if (const std::string& problem = loaded_cublas().unavailable; !problem.empty()) {
+    throw BackendError("matmul '" + products.name +
+                       "' cannot run on GPUs without cuBLASLt: " + problem +
+                       "; install it, name its directory with COCONET_CUDA_PATH, or use "
+                       "COCONET_BACKEND=host");
+  }
+  return std::make_unique<CublasMatmul>(platform, products);
+}
+
+}  // namespace coconet::jit

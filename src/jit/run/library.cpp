@@ -1,0 +1,218 @@
+// Running a library collective.
+#include "jit/run/library.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "coconet/error.h"
+
+namespace coconet::jit {
+
+using ir::Op;
+
+LibraryCollective::LibraryCollective(const Platform& platform, const sched::Plan& plan,
+                                     const sched::LibraryStep& step,
+                                     const std::map<std::string, std::int64_t>& sizes,
+                                     const ir::Lists& lists, int rank)
+    : name_(step.name),
+      op_(plan.graph.at(step.value).op),
+      attributes_(plan.graph.at(step.value).attributes),
+      dtype_(plan.graph.at(step.value).dtype),
+      axis_(attributes_.axis),
+      in_(step.in),
+      out_(step.out) {
+  const int position = plan.graph.mesh.coordinate(rank, axis_);
+  if (op_ == Op::reduce) written_ = position == attributes_.root;
+  if (op_ == Op::send) {
+    const int from = position - attributes_.offset;
+    written_ = from >= 0 && from < plan.graph.mesh.axes()[static_cast<std::size_t>(axis_)].size;
+  }
+  const ir::Node& node = plan.graph.at(step.value);
+  if (op_ != Op::reduce_scatter && op_ != Op::all_gather) {
+    const ir::Extents extents = ir::global_extents(node.shape, sizes);
+    find_calls(plan, lists, ir::part_of(plan.graph.mesh, node.layout, extents, rank).extent,
+               position);
+    return;
+  }
+  const ir::Node& slice = op_ == Op::reduce_scatter ? node : plan.graph.at(node.operands.front());
+  const ir::Node& whole = op_ == Op::reduce_scatter ? plan.graph.at(node.operands.front()) : node;
+  const int dim = slice.layout[static_cast<std::size_t>(axis_)].dim;
+  const ir::Extents global = ir::global_extents(slice.shape, sizes);
+  const ir::Part all = ir::part_of(plan.graph.mesh, whole.layout, global, rank);
+  const auto extent = static_cast<std::size_t>(all.extent[static_cast<std::size_t>(dim)]);
+  std::size_t rows = 1;
+  std::size_t inner = 1;
+  for (int d = 0; d < static_cast<int>(all.extent.size()); ++d) {
+    if (d < dim) rows *= static_cast<std::size_t>(all.extent[static_cast<std::size_t>(d)]);
+    if (d > dim) inner *= static_cast<std::size_t>(all.extent[static_cast<std::size_t>(d)]);
+  }
+  for (const int member : plan.graph.mesh.group(rank, axis_)) {
+    const ir::Part part = ir::part_of(plan.graph.mesh, slice.layout, global, member);
+    Block block;
+    block.first = static_cast<std::size_t>(part.begin[static_cast<std::size_t>(dim)] -
+                                           all.begin[static_cast<std::size_t>(dim)]) *
+                  inner;
+    block.rows = rows;
+    block.run = static_cast<std::size_t>(part.extent[static_cast<std::size_t>(dim)]) * inner;
+    block.stride = extent * inner;
+    counts_.push_back(block.count());
+    blocks_.push_back(block);
+  }
+  if (rows > 1) {
+    packed_ = platform.allocate(std::accumulate(counts_.begin(), counts_.end(), std::size_t{0}) *
+                                size_of(dtype_));
+  }
+  find_calls(plan, lists, all.extent, position);
+}
+
+void LibraryCollective::find_calls(const sched::Plan& plan, const ir::Lists& lists,
+                                   const ir::Extents& whole, int position) {
+  const auto& in = plan.buffers[static_cast<std::size_t>(in_)];
+  const auto& out = plan.buffers[static_cast<std::size_t>(out_)];
+  if (!in.scattered && !out.scattered) {
+    calls_.push_back({0, 0, 0, 0, static_cast<std::size_t>(ir::product(whole)), counts_});
+    return;
+  }
+  // Only a whole is scattered: slices, and what has another shape, are single buffers.
+  const std::vector<std::int64_t>& lengths = lists.at((in.scattered ? in : out).shape.front().name);
+  std::size_t begin = 0;
+  for (std::size_t piece = 0; piece < lengths.size(); ++piece) {
+    Call call;
+    call.count = static_cast<std::size_t>(lengths[piece]);
+    const std::size_t end = begin + call.count;
+    std::size_t in_slice = 0;  // where this rank's share of the buffer is in its slice
+    for (std::size_t member = 0; member < blocks_.size(); ++member) {
+      const std::size_t first = blocks_[member].first;
+      const std::size_t last = first + blocks_[member].run;
+      const std::size_t from = std::clamp(begin, first, last);
+      call.counts.push_back(std::clamp(end, first, last) - from);
+      if (static_cast<int>(member) == position) in_slice = from - first;
+    }
+    const auto place = [&](bool scattered, bool slice, std::size_t& of_piece, std::size_t& first) {
+      of_piece = scattered ? piece : 0;
+      first = scattered ? 0 : slice ? in_slice : begin;
+    };
+    place(in.scattered, op_ == Op::all_gather, call.in_piece, call.in_first);
+    place(out.scattered, op_ == Op::reduce_scatter, call.out_piece, call.out_first);
+    calls_.push_back(std::move(call));
+    begin = end;
+  }
+}
+
+DeviceGroup::Operands LibraryCollective::operands(const Tensors& tensors, const Call& call) const {
+  const auto place = [&](sched::BufferId id, std::size_t piece, std::size_t first) {
+    const Tensors::Tensor& tensor = tensors[id];
+    std::byte* const data = tensor.buffer->scattered ? tensor.pieces[piece].data : tensor.data;
+    return data + first * size_of(dtype_);
+  };
+  DeviceGroup::Operands operands{place(in_, call.in_piece, call.in_first),
+                                 place(out_, call.out_piece, call.out_first)};
+  if (packed_ && op_ == Op::reduce_scatter) operands.in = packed_->data();
+  if (packed_ && op_ == Op::all_gather) operands.out = packed_->data();
+  return operands;
+}
+
+void LibraryCollective::pack(Queue& queue, const Tensors& tensors) {
+  if (!packed_ || op_ != Op::reduce_scatter) return;
+  const std::size_t size = size_of(dtype_);
+  std::byte* to = packed_->data();
+  for (const Block& block : blocks_) {
+    queue.copy_rows(to, block.run * size, tensors[in_].data + block.first * size,
+                    block.stride * size, block.run * size, block.rows);
+    to += block.count() * size;
+  }
+}
+
+void LibraryCollective::unpack(Queue& queue, const Tensors& tensors) {
+  const Tensors::Tensor& out = tensors[out_];
+  const std::size_t size = size_of(dtype_);
+  for (const Call& call : calls_) {
+    if (!written_) queue.zero(operands(tensors, call).out, call.count * size);
+  }
+  if (!packed_ || op_ != Op::all_gather) return;
+  const std::byte* from = packed_->data();
+  for (const Block& block : blocks_) {
+    queue.copy_rows(out.data + block.first * size, block.stride * size, from, block.run * size,
+                    block.run * size, block.rows);
+    from += block.count() * size;
+  }
+}
+
+void LibraryCollective::run(Group& group, Queue& queue, const Tensors& tensors) {
+  pack(queue, tensors);
+  for (const Call& call : calls_) {
+    const DeviceGroup::Operands at = operands(tensors, call);
+    switch (op_) {
+      case Op::all_reduce:
+        group.all_reduce(at.in, at.out, call.count, dtype_, attributes_.reduction);
+        break;
+      case Op::reduce_scatter:
+        group.reduce_scatter(at.in, at.out, call.counts, dtype_, attributes_.reduction);
+        break;
+      case Op::all_gather:
+        group.all_gather(at.in, at.out, call.counts, dtype_);
+        break;
+      case Op::reduce:
+        group.reduce(at.in, at.out, call.count, dtype_, attributes_.reduction, attributes_.root);
+        break;
+      case Op::broadcast:
+        if (group.rank() == attributes_.root)
+          queue.copy(at.out, at.in, call.count * size_of(dtype_));
+        group.broadcast(at.out, call.count, dtype_, attributes_.root);
+        break;
+      case Op::send:
+        group.shift(at.in, at.out, call.count, dtype_, attributes_.offset);
+        break;
+      default:
+        throw InternalError("'" + std::string(to_string(op_)) + "' is no library collective");
+    }
+  }
+  unpack(queue, tensors);
+}
+
+void LibraryCollective::run(DeviceGroup& group, Queue& queue, std::span<const Member> members) {
+  for (const Member& member : members) member.collective->pack(queue, *member.tensors);
+  const LibraryCollective& self = *members.front().collective;
+  const ir::Attributes& how = self.attributes_;
+  for (std::size_t index = 0; index < self.calls_.size(); ++index) {
+    std::vector<DeviceGroup::Operands> operands;
+    for (const Member& member : members) {
+      const LibraryCollective& collective = *member.collective;
+      operands.push_back(collective.operands(*member.tensors, collective.calls_[index]));
+    }
+    const Call& call = self.calls_[index];
+    switch (self.op_) {
+      case Op::all_reduce:
+        group.all_reduce(queue, operands, call.count, self.dtype_, how.reduction);
+        break;
+      case Op::reduce_scatter:
+        group.reduce_scatter(queue, operands, call.counts, self.dtype_, how.reduction);
+        break;
+      case Op::all_gather:
+        group.all_gather(queue, operands, call.counts, self.dtype_);
+        break;
+      case Op::reduce:
+        group.reduce(queue, operands, call.count, self.dtype_, how.reduction, how.root);
+        break;
+      case Op::broadcast:
+        group.broadcast(queue, operands, call.count, self.dtype_, how.root);
+        break;
+      case Op::send:
+        group.shift(queue, operands, call.count, self.dtype_, how.offset);
+        break;
+      default:
+        throw InternalError("'" + std::string(to_string(self.op_)) + "' is no library collective");
+    }
+  }
+  for (const Member& member : members) member.collective->unpack(queue, *member.tensors);
+}
+
+bool LibraryCollective::reduces() const {
+  return ir::reduces_over_ranks(op_);
+}
+
+std::uint64_t LibraryCollective::bytes(const Tensors& tensors) const {
+  return (tensors[in_].count + tensors[out_].count) * size_of(dtype_);
+}
+
+}  // namespace coconet::jit

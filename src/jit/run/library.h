@@ -1,0 +1,83 @@
+// Library collectives of a plan: one call of the world's collective, with the packing that slices of an inner
+// dimension need. Of a scattered tensor it is one call for each buffer.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jit/bind/tensors.h"
+#include "jit/comm/comm.h"
+#include "jit/platform/device_group.h"
+#include "jit/platform/platform.h"
+#include "sched/plan.h"
+
+namespace coconet::jit {
+
+class LibraryCollective {
+ public:
+  LibraryCollective(const Platform& platform, const sched::Plan& plan,
+                    const sched::LibraryStep& step,
+                    const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists,
+                    int rank);
+
+  /// Collective over the group along `axis()`.
+  void run(Group& group, Queue& queue, const Tensors& tensors);
+
+  /// A rank that is driven from here, by its position among the group's.
+  struct Member {
+    LibraryCollective* collective;
+    const Tensors* tensors;
+  };
+  /// The same on GPUs, for the ranks that `group` drives: puts the work into `queue`.
+  static void run(DeviceGroup& group, Queue& queue, std::span<const Member> members);
+
+  [[nodiscard]] int axis() const { return axis_; }
+  /// Whether it adds up or compares values of several ranks.
+  [[nodiscard]] bool reduces() const;
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] Reduction reduction() const { return attributes_.reduction; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Bytes that this rank reads and writes, counting each buffer once.
+  [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
+
+ private:
+  /// The block of one rank of the group inside the whole: rows of `run` elements, `stride` apart.
+  struct Block {
+    std::size_t first = 0, rows = 0, run = 0, stride = 0;
+    [[nodiscard]] std::size_t count() const { return rows * run; }
+  };
+  /// What one call does: elements of one buffer on either side.
+  struct Call {
+    std::size_t in_piece = 0,
+                in_first = 0;  ///< which buffer of a scattered tensor, and its element
+    std::size_t out_piece = 0, out_first = 0;  ///< the same of the result
+    std::size_t count = 0;                     ///< elements, for the ops that slice nothing
+    std::vector<std::size_t> counts;           ///< by position in the group, for those that do
+  };
+  void find_calls(const sched::Plan& plan, const ir::Lists& lists, const ir::Extents& whole,
+                  int position);
+  /// What a call reads and writes: the tensors, or packed copies.
+  [[nodiscard]] DeviceGroup::Operands operands(const Tensors& tensors, const Call& call) const;
+  /// Puts the blocks of what is read one after the other.
+  void pack(Queue& queue, const Tensors& tensors);
+  /// Takes the blocks of what was written apart, and clears what no rank wrote.
+  void unpack(Queue& queue, const Tensors& tensors);
+
+  std::string name_;
+  ir::Op op_;
+  ir::Attributes attributes_;
+  DType dtype_;
+  int axis_;
+  bool written_ = true;  ///< false where no rank gives this one a result: it holds zeros
+  sched::BufferId in_, out_;
+  std::vector<Block> blocks_;  ///< by position in the group, for the ops that slice
+  std::vector<std::size_t> counts_;
+  std::vector<Call> calls_;
+  std::shared_ptr<Memory> packed_;  ///< null where the blocks follow each other in the whole
+};
+
+}  // namespace coconet::jit
