@@ -35,7 +35,7 @@ function(coconet_layer name)
     list(APPEND include_dirs ${dirs})
   endforeach()
   target_include_directories(${name} ${scope} ${include_dirs})
-  target_link_libraries(${name} ${scope} coconet_flags ${layer_USES})
+  target_link_libraries(${name} ${scope} coconet_flags fmt::fmt ${layer_USES})
   set_target_properties(${name} PROPERTIES
     COCONET_WINDOWS "${window};${layer_GENERATED}"
     COCONET_INCLUDE_DIRS "${include_dirs}")

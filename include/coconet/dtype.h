@@ -50,6 +50,11 @@ inline constexpr DType all_dtypes[] = {f64, f32, f16, bf16, i64, i32, i8, u8, bo
   return dtype <= DType::bf16;
 }
 
+/// True for f16 and bf16, which compute in f32.
+[[nodiscard]] constexpr bool is_16_bit(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 /// True for i64, i32, i8 and u8.
 [[nodiscard]] constexpr bool is_integer(DType dtype) {
   return dtype >= DType::i64 && dtype <= DType::u8;

@@ -53,7 +53,7 @@ std::string_view storage_type(DType dtype) {
 }
 
 bool is_widened(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16;
+  return is_16_bit(dtype);
 }
 
 std::string_view compute_type(DType dtype) {

@@ -13,7 +13,7 @@ namespace {
 constexpr int default_chunk_bytes = 32 << 10;
 
 std::size_t computation_size(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 ? sizeof(float) : size_of(dtype);
+  return is_16_bit(dtype) ? sizeof(float) : size_of(dtype);
 }
 
 }  // namespace

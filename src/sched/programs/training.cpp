@@ -50,7 +50,7 @@ Value weights(Program& program, DType dtype, const Dim& n, Storage storage) {
 }  // namespace
 
 Precision mixed(DType model) {
-  if (model != DType::f16 && model != DType::bf16) {
+  if (!is_16_bit(model)) {
     throw ProgramError("mixed precision keeps f32 copies of a model in f16 or bf16, not in " +
                        std::string(to_string(model)));
   }
