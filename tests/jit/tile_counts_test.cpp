@@ -30,7 +30,8 @@ sched::Plan overlapped(int ranks, int dim, const Knobs& knobs) {
 }
 
 jit::TileCounts counts_of(const sched::Plan& plan, const Sizes& sizes, int rank) {
-  jit::AllTileCounts all = jit::make_tile_counts(jit::host_platform(), plan, sizes, rank);
+  const jit::RankPlan of_rank(plan, sizes, {}, rank);
+  jit::AllTileCounts all = jit::make_tile_counts(jit::host_platform(), of_rank);
   REQUIRE(all.size() == 1);
   return all.begin()->second;
 }

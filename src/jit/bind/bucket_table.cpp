@@ -23,16 +23,16 @@ std::vector<Bucket> make_buckets(std::span<const std::int64_t> lengths, std::int
   return buckets;
 }
 
-BucketTables::BucketTables(const Platform& platform, const sched::Plan& plan,
-                           const ir::Lists& lists, int ranks)
-    : platform_(platform), lists_(lists) {
-  for (std::size_t id = 0; id < plan.buffers.size(); ++id) {
-    const sched::PlanBuffer& buffer = plan.buffers[id];
+BucketTables::BucketTables(const Platform& platform, const RankPlan& plan)
+    : platform_(platform), plan_(plan) {
+  const auto ranks = static_cast<std::size_t>(plan.mesh().size());
+  for (std::size_t i = 0; i < plan.plan().buffers.size(); ++i) {
+    const auto id = static_cast<sched::BufferId>(i);
+    const sched::PlanBuffer& buffer = plan.buffer(id);
     if (!buffer.scattered) continue;
-    const std::size_t length = lists.at(buffer.shape.front().name).size();
-    places_[static_cast<sched::BufferId>(id)] = {words_.size(), length, buffer.peer_access};
-    words_.resize(words_.size() +
-                  length * (buffer.peer_access ? static_cast<std::size_t>(ranks) : 1));
+    const std::size_t length = plan.lengths(id).size();
+    places_[id] = {words_.size(), length, buffer.peer_access};
+    words_.resize(words_.size() + length * (buffer.peer_access ? ranks : 1));
   }
   if (!words_.empty()) memory_ = platform.allocate(words_.size() * sizeof(std::uint64_t));
 }
@@ -42,7 +42,7 @@ std::vector<std::uint64_t> BucketTables::rows_words(const std::string& dim, std:
   const auto [found, added] = rows_.try_emplace({dim, begin, count});
   Rows& rows = found->second;
   if (added) {
-    const std::vector<Bucket> buckets = make_buckets(lists_.at(dim), begin, count);
+    const std::vector<Bucket> buckets = make_buckets(plan_.lengths(dim), begin, count);
     rows.count = buckets.size();
     rows.memory = platform_.allocate(buckets.size() * sizeof(Bucket));
     const std::unique_ptr<Queue> queue = platform_.make_queue();

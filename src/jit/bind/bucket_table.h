@@ -13,10 +13,8 @@
 #include <tuple>
 #include <vector>
 
-#include "ir/lists.h"
 #include "jit/bind/tensors.h"
 #include "jit/platform/platform.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 
@@ -39,8 +37,7 @@ inline constexpr std::int64_t bucket_elements = 4096;
 
 class BucketTables {
  public:
-  BucketTables(const Platform& platform, const sched::Plan& plan, const ir::Lists& lists,
-               int ranks);
+  BucketTables(const Platform& platform, const RankPlan& plan);
 
   /// The prelude's Buckets of elements [begin, begin + count) along `dim`.
   [[nodiscard]] std::vector<std::uint64_t> rows_words(const std::string& dim, std::int64_t begin,
@@ -58,7 +55,7 @@ class BucketTables {
     std::size_t count = 0;
   };
   const Platform& platform_;
-  const ir::Lists& lists_;
+  const RankPlan& plan_;
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, Rows> rows_;
   /// Of a scattered tensor: for each rank that kernels reach, or this one alone, a word for each of its buffers.
   struct Places {

@@ -5,7 +5,6 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "ir/extents.h"
 #include "jit/bind/bucket_table.h"
 #include "jit/bind/step_sync.h"
 #include "jit/codegen/pacing.h"
@@ -18,22 +17,19 @@ namespace {
 constexpr int default_threads = 256;
 
 /// Blocks that have something to do, on the rank that has the most: blocks are of rank 0's size or smaller.
-std::int64_t useful_blocks(const KernelText& text, const sched::Plan& plan,
-                           const sched::KernelStep& step,
-                           const std::map<std::string, std::int64_t>& sizes, int threads) {
-  const ir::Node& domain = plan.graph.at(step.domain);
-  const ir::Part part =
-      ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), 0);
+std::int64_t useful_blocks(const KernelText& text, const RankPlan& plan,
+                           const sched::KernelStep& step, int threads) {
+  const ir::Part part = plan.part_on(0, step.domain);
   if (!step.is_reduction()) {
     if (text.by_bucket) return (part.count() + bucket_elements - 1) / bucket_elements;
     if (!text.linear && (step.in_place || !step.is_collective))
       return part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back();
-    const auto of_block = static_cast<std::int64_t>(lanes_of(plan, step)) * threads;
+    const auto of_block = static_cast<std::int64_t>(lanes_of(plan.plan(), step)) * threads;
     return (part.count() + of_block - 1) / of_block;
   }
   // One block computes one result.
   std::int64_t results = 1;
-  const std::vector<int>& reduced = plan.graph.at(step.reductions().front()).attributes.dims;
+  const std::vector<int>& reduced = plan.graph().at(step.reductions().front()).attributes.dims;
   for (std::size_t d = 0; d < part.extent.size(); ++d) {
     if (!std::binary_search(reduced.begin(), reduced.end(), static_cast<int>(d)))
       results *= part.extent[d];
@@ -92,8 +88,7 @@ std::size_t lanes_of(const sched::Plan& plan, const sched::KernelStep& step) {
 }
 
 Grid choose_grid(Comm& comm, const Platform& platform, const Kernel& kernel, const KernelText& text,
-                 const sched::Plan& plan, const sched::KernelStep& step,
-                 const std::map<std::string, std::int64_t>& sizes) {
+                 const RankPlan& plan, const sched::KernelStep& step) {
   Grid grid;
   if (platform.device() == nullptr) {
     grid.threads = config().host_threads;
@@ -123,9 +118,9 @@ Grid choose_grid(Comm& comm, const Platform& platform, const Kernel& kernel, con
   resident = least_of(comm, resident);
   const int most = grid.resident ? std::min(resident, max_blocks) : std::max(resident, 1);
   const std::int64_t useful =
-      std::max<std::int64_t>(1, useful_blocks(text, plan, step, sizes, grid.threads));
+      std::max<std::int64_t>(1, useful_blocks(text, plan, step, grid.threads));
   const int beside =
-      is_paced(step) ? least_of(comm, blocks_beside(platform, plan, step)) : max_blocks;
+      is_paced(step) ? least_of(comm, blocks_beside(platform, plan.plan(), step)) : max_blocks;
   const int wanted = step.knobs.channels > 0
                          ? step.knobs.channels
                          : static_cast<int>(std::min<std::int64_t>({most, beside, useful}));

@@ -1,14 +1,12 @@
 // How many blocks and threads a kernel is launched with.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
+#include <cstddef>
 
+#include "jit/bind/rank_plan.h"
 #include "jit/codegen/codegen.h"
 #include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 
@@ -21,8 +19,7 @@ inline constexpr std::size_t widest_access = 16;
 /// Collective: the same grid on every rank, as ranks wait for each other block by block. Throws BackendError when knobs
 /// ask for more threads than the kernel can have, or for more blocks than can be resident where blocks wait.
 [[nodiscard]] Grid choose_grid(Comm& comm, const Platform& platform, const Kernel& kernel,
-                               const KernelText& text, const sched::Plan& plan,
-                               const sched::KernelStep& step,
-                               const std::map<std::string, std::int64_t>& sizes);
+                               const KernelText& text, const RankPlan& plan,
+                               const sched::KernelStep& step);
 
 }  // namespace coconet::jit

@@ -14,19 +14,17 @@ constexpr std::size_t flag_bytes = 64;
 
 }  // namespace
 
-KernelMemory::KernelMemory(Comm& comm, const Platform& platform, const sched::Plan& plan,
-                           const sched::KernelStep& step, const Grid& grid,
-                           const std::map<std::string, std::int64_t>& sizes) {
+KernelMemory::KernelMemory(Comm& comm, const Platform& platform, const RankPlan& plan,
+                           const sched::KernelStep& step, const Grid& grid) {
   const bool has_mail = step.is_collective && !step.in_place;
   const std::size_t reductions = step.reductions().size();
   if (!has_mail && reductions == 0) return;
-  const auto ranks =
-      static_cast<std::size_t>(plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size);
+  const std::size_t ranks = plan.group(step.axis).size();
   const auto blocks = static_cast<std::size_t>(grid.blocks);
   std::size_t bytes = 0;
   if (has_mail) {
-    slices_ = slices_of(plan, step, comm.rank(), sizes);
-    size_mail(plan, step);
+    slices_ = plan.slices(step);
+    size_mail(plan.plan(), step);
     const auto boxes =
         static_cast<std::size_t>(find_algorithm(step.knobs.algorithm).boxes) * ranks * blocks;
     bytes = boxes * (ranks + 1) * flag_bytes + boxes * mailbox_slots * slot_bytes_;
@@ -39,7 +37,7 @@ KernelMemory::KernelMemory(Comm& comm, const Platform& platform, const sched::Pl
     of_ranks_ = comm.allocate(bytes);
   } else {
     if (has_mail && find_protocol(step.knobs.protocol).whole_lines)
-      require_nvlink(comm, plan.graph.mesh.group(comm.rank(), step.axis), step.name);
+      require_nvlink(comm, plan.group(step.axis), step.name);
     of_ranks_ = allocate_on_devices(comm, bytes);
   }
 }

@@ -3,25 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "jit/codegen/codegen.h"
+#include "jit/bind/rank_plan.h"
 #include "jit/comm/comm.h"
-#include "jit/exchange/slices.h"
 #include "jit/platform/platform.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 
 class KernelMemory {
  public:
   /// Collective. Takes memory only if the kernel has mailboxes or reductions.
-  KernelMemory(Comm& comm, const Platform& platform, const sched::Plan& plan,
-               const sched::KernelStep& step, const Grid& grid,
-               const std::map<std::string, std::int64_t>& sizes);
+  KernelMemory(Comm& comm, const Platform& platform, const RankPlan& plan,
+               const sched::KernelStep& step, const Grid& grid);
 
   /// The prelude's Slices on this rank.
   [[nodiscard]] std::vector<std::uint64_t> slices_words() const { return slices_.words(); }

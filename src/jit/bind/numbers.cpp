@@ -5,7 +5,6 @@
 
 #include "coconet/error.h"
 #include "ir/dropout.h"
-#include "ir/extents.h"
 
 namespace coconet::jit {
 
@@ -13,10 +12,9 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-Numbers::Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes)
-    : graph_(graph), values_(graph.nodes.size(), 0.0) {
-  for (ValueId id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.at(id);
+Numbers::Numbers(const RankPlan& plan) : graph_(plan.graph()), values_(graph_.nodes.size(), 0.0) {
+  for (ValueId id = 0; id < graph_.size(); ++id) {
+    const Node& node = graph_.at(id);
     if (node.op == Op::dropout) dropouts_.push_back(id);
     if (!node.weak) continue;
     double& value = values_[static_cast<std::size_t>(id)];
@@ -25,7 +23,7 @@ Numbers::Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_
         value = node.attributes.number;
         break;
       case Op::extent:
-        value = static_cast<double>(ir::extent_of(node.attributes.extent, sizes));
+        value = static_cast<double>(plan.extent(node.attributes.extent));
         break;
       case Op::scalar:
         scalars_.push_back({node.name, id});

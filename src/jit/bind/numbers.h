@@ -2,7 +2,6 @@
 // without allocating.
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,14 +9,14 @@
 #include <vector>
 
 #include "coconet/executable.h"
-#include "ir/graph.h"
+#include "jit/bind/rank_plan.h"
 
 namespace coconet::jit {
 
 class Numbers {
  public:
-  /// `graph` must outlive it.
-  Numbers(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes);
+  /// `plan` must outlive it.
+  explicit Numbers(const RankPlan& plan);
 
   /// Takes the run's scalars and computes all numbers. Throws BackendError naming an unknown scalar, or one
   /// that is missing or given twice, or the offset of a dropout that is none.

@@ -36,20 +36,18 @@ void for_each_piece(const Tensors::Tensor& tensor, F f) {
 
 }  // namespace
 
-Tensors::Tensors(Comm& comm, const Platform& platform, const sched::Plan& plan,
-                 const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists)
-    : comm_(comm), platform_(platform), plan_(plan), of_tensors_(plan.buffers.size()) {
+Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
+    : comm_(comm), platform_(platform), plan_(plan), of_tensors_(plan.plan().buffers.size()) {
   std::size_t shared = 0;
   std::size_t own = 0;
   std::size_t large = 0;
-  for (const sched::PlanBuffer& buffer : plan.buffers) {
-    const ir::Extents global = ir::global_extents(buffer.shape, sizes);
+  for (std::size_t i = 0; i < plan.plan().buffers.size(); ++i) {
+    const auto id = static_cast<sched::BufferId>(i);
+    const sched::PlanBuffer& buffer = plan.buffer(id);
     Tensor tensor;
     tensor.buffer = &buffer;
-    tensor.part = ir::part_of(plan.graph.mesh, buffer.layout, global, comm.rank());
-    tensor.count = static_cast<std::size_t>(tensor.part.count());
-    const auto block =
-        static_cast<std::size_t>(ir::block_count(plan.graph.mesh, buffer.layout, global));
+    tensor.count = static_cast<std::size_t>(plan.buffer_part(id).count());
+    const auto block = static_cast<std::size_t>(plan.block_count(id));
     // A process addresses 2^47 bytes; that many tensors of that many do not overflow a sum.
     if (block > (std::size_t{1} << 47) / size_of(buffer.dtype)) {
       throw BackendError("'" + buffer.name + "' has " + std::to_string(block) + " elements of " +
@@ -57,7 +55,7 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const sched::Plan& plan,
                          " on a rank, more than memory can hold; make its dimensions smaller");
     }
     tensor.bytes = padded(block * size_of(buffer.dtype));
-    if (buffer.scattered) cut(tensor, lists.at(buffer.shape.front().name));
+    if (buffer.scattered) cut(tensor, plan.lengths(id));
     std::size_t& total = is_shared(buffer) ? shared : own;
     if (tensor.bytes >= large_tensor) total += stagger(large++);
     offsets_.push_back(total);
@@ -69,7 +67,7 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const sched::Plan& plan,
     private_ = platform.allocate(own);
   } else if (shared > 0) {
     const bool multicast =
-        std::any_of(plan.buffers.begin(), plan.buffers.end(),
+        std::any_of(plan.plan().buffers.begin(), plan.plan().buffers.end(),
                     [&](const sched::PlanBuffer& buffer) { return needs_multicast(buffer); });
     shared_ = allocate_on_devices(comm, shared, multicast);
   }
@@ -135,16 +133,16 @@ std::string Tensors::describe(const Tensor& tensor) const {
 }
 
 sched::BufferId Tensors::find(std::string_view name) const {
-  const auto found = plan_.named.find(name);
-  if (found != plan_.named.end()) return found->second;
+  const auto found = plan_.plan().named.find(name);
+  if (found != plan_.plan().named.end()) return found->second;
   std::vector<std::string> known;
   std::string all;
-  for (const auto& [candidate, id] : plan_.named) {
+  for (const auto& [candidate, id] : plan_.plan().named) {
     known.push_back(candidate);
     all += (all.empty() ? "" : ", ") + candidate;
   }
   const std::string near = ir::nearest(name, known);
-  throw BackendError("program '" + plan_.graph.name + "' has no input, state or output '" +
+  throw BackendError("program '" + plan_.graph().name + "' has no input, state or output '" +
                      std::string(name) + "'; " +
                      (near.empty() ? "it has " + all : "did you mean '" + near + "'?"));
 }
@@ -187,7 +185,7 @@ Tensors::Tensor& Tensors::checked(std::string_view name, DType dtype, std::size_
   if (count != tensor.count) {
     throw BackendError(describe(tensor) + ", is bound to " + std::to_string(count) +
                        " elements; its layout is " +
-                       ir::to_string(tensor.buffer->layout, plan_.graph.mesh) + ", so give " +
+                       ir::to_string(tensor.buffer->layout, plan_.mesh()) + ", so give " +
                        std::to_string(tensor.count));
   }
   return tensor;

@@ -11,11 +11,9 @@
 
 #include "coconet/executable.h"
 #include "coconet/world.h"
-#include "ir/extents.h"
-#include "ir/lists.h"
+#include "jit/bind/rank_plan.h"
 #include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 
@@ -23,8 +21,7 @@ class Tensors {
  public:
   /// Collective: reserves memory for the buffers that other ranks reach. A GPU's memory for the others is taken when it
   /// is first used.
-  Tensors(Comm& comm, const Platform& platform, const sched::Plan& plan,
-          const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists);
+  Tensors(Comm& comm, const Platform& platform, const RankPlan& plan);
 
   /// One of the buffers of a scattered tensor.
   struct Piece {
@@ -36,8 +33,7 @@ class Tensors {
   };
   struct Tensor {
     const sched::PlanBuffer* buffer = nullptr;
-    ir::Part part;              ///< what this rank holds
-    std::size_t count = 0;      ///< its elements
+    std::size_t count = 0;      ///< elements on this rank
     std::size_t bytes = 0;      ///< allocated, padding included
     std::byte* data = nullptr;  ///< in use: own or bound; null where the tensor is scattered
     std::vector<std::byte*>
@@ -102,7 +98,7 @@ class Tensors {
 
   Comm& comm_;
   const Platform& platform_;
-  const sched::Plan& plan_;
+  const RankPlan& plan_;
   std::vector<Tensor> tensors_;
   std::vector<std::size_t> offsets_;  ///< into shared_ or private_
   std::shared_ptr<PeerMemory> shared_;

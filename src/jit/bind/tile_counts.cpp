@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ir/extents.h"
 #include "jit/exchange/algorithm.h"
 #include "jit/exchange/slices.h"
 
@@ -43,14 +42,13 @@ Range chunk_range(std::int64_t elements, int block, int blocks, std::int64_t chu
 
 /// Calls visit(first, last) with the elements of the tensor that the exchange of `step` reads one chunk after the other.
 template <class Visit>
-void visit_chunks(const sched::Plan& plan, const sched::KernelStep& step, const Slices& slices,
-                  int rank, const Visit& visit) {
-  const Mesh& mesh = plan.graph.mesh;
-  const int ranks = mesh.axes()[static_cast<std::size_t>(step.axis)].size;
-  const int own = mesh.coordinate(rank, step.axis);
+void visit_chunks(const RankPlan& plan, const sched::KernelStep& step, const Visit& visit) {
+  const Slices slices = plan.slices(step);
+  const int ranks = plan.ranks(step.axis);
+  const int own = plan.position(step.axis);
   const Algorithm& algorithm = find_algorithm(step.knobs.algorithm);
   const int blocks = std::max(step.knobs.channels, 1);
-  const std::int64_t chunk = chunk_of(plan, step);
+  const std::int64_t chunk = chunk_of(plan.plan(), step);
   std::int64_t longest = 0;
   for (int r = 0; r < ranks; ++r) longest = std::max(longest, slices.count(r));
   for (std::int64_t number = 0; number * chunk <= longest / blocks; ++number) {
@@ -78,16 +76,14 @@ std::int64_t rows_of_gpu_tile(std::int64_t rows) {
          rows_of_gpu_block;
 }
 
-TileCounts::TileCounts(const Platform& platform, const sched::Plan& plan, std::size_t maker,
-                       sched::BufferId id, const std::map<std::string, std::int64_t>& sizes,
-                       int rank) {
-  const sched::PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
-  const ir::Part part =
-      ir::part_of(plan.graph.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes), rank);
-  const auto& taker = std::get<sched::KernelStep>(plan.steps[maker + 1]);
-  const bool product = std::holds_alternative<sched::MatmulStep>(plan.steps[maker]);
+TileCounts::TileCounts(const Platform& platform, const RankPlan& plan, std::size_t maker,
+                       sched::BufferId id) {
+  const ir::Part& part = plan.buffer_part(id);
+  const std::vector<sched::PlanStep>& steps = plan.plan().steps;
+  const auto& taker = std::get<sched::KernelStep>(steps[maker + 1]);
+  const bool product = std::holds_alternative<sched::MatmulStep>(steps[maker]);
   count_ = part.count();
-  tile_ = product ? tile_of_product(platform, part) : chunk_of(plan, taker);
+  tile_ = product ? tile_of_product(platform, part) : chunk_of(plan.plan(), taker);
   made_ =
       platform.allocate(std::max<std::size_t>(static_cast<std::size_t>(tiles()), 1) * count_bytes);
 
@@ -103,7 +99,7 @@ TileCounts::TileCounts(const Platform& platform, const sched::Plan& plan, std::s
   const bool combined = std::any_of(loads.begin(), loads.end(), [&](const auto& load) {
     return load.buffer == id && load.combined;
   });
-  if (combined) visit_chunks(plan, taker, slices_of(plan, taker, rank, sizes), rank, list);
+  if (combined) visit_chunks(plan, taker, list);
   if (count_ > 0) list(0, count_ - 1);
 }
 
@@ -119,14 +115,12 @@ void TileCounts::tell(std::int64_t tile) const {
                                     std::memory_order_release);
 }
 
-AllTileCounts make_tile_counts(const Platform& platform, const sched::Plan& plan,
-                               const std::map<std::string, std::int64_t>& sizes, int rank) {
+AllTileCounts make_tile_counts(const Platform& platform, const RankPlan& plan) {
   AllTileCounts counts;
-  for (const sched::Overlap& overlap : plan.overlaps) {
+  for (const sched::Overlap& overlap : plan.plan().overlaps) {
     for (std::size_t maker = overlap.first; maker + 1 < overlap.first + overlap.count; ++maker) {
-      for (const auto& load : std::get<sched::KernelStep>(plan.steps[maker + 1]).loads()) {
-        if (load.arriving)
-          counts.try_emplace(load.buffer, platform, plan, maker, load.buffer, sizes, rank);
+      for (const auto& load : std::get<sched::KernelStep>(plan.plan().steps[maker + 1]).loads()) {
+        if (load.arriving) counts.try_emplace(load.buffer, platform, plan, maker, load.buffer);
       }
     }
   }

@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "jit/bind/rank_plan.h"
 #include "jit/platform/platform.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 
@@ -20,9 +19,8 @@ namespace coconet::jit {
 
 class TileCounts {
  public:
-  /// For what the step after `maker` in an overlap takes of buffer `id`. `rank` is this one's.
-  TileCounts(const Platform& platform, const sched::Plan& plan, std::size_t maker,
-             sched::BufferId id, const std::map<std::string, std::int64_t>& sizes, int rank);
+  /// For what the step after `maker` in an overlap takes of buffer `id`.
+  TileCounts(const Platform& platform, const RankPlan& plan, std::size_t maker, sched::BufferId id);
 
   /// The prelude's Tiles for run 0; the last word is the run.
   [[nodiscard]] std::vector<std::uint64_t> words() const;
@@ -45,8 +43,6 @@ class TileCounts {
 
 /// By buffer: the counts of all that the steps of `plan` hand on tile by tile.
 using AllTileCounts = std::map<sched::BufferId, TileCounts>;
-[[nodiscard]] AllTileCounts make_tile_counts(const Platform& platform, const sched::Plan& plan,
-                                             const std::map<std::string, std::int64_t>& sizes,
-                                             int rank);
+[[nodiscard]] AllTileCounts make_tile_counts(const Platform& platform, const RankPlan& plan);
 
 }  // namespace coconet::jit

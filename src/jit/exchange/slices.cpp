@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "ir/extents.h"
-
 namespace coconet::jit {
 
 namespace {
@@ -36,32 +34,22 @@ std::vector<std::uint64_t> Slices::words() const {
   return words;
 }
 
-Slices slices_of(const sched::Plan& plan, const sched::KernelStep& step, int rank,
-                 const std::map<std::string, std::int64_t>& sizes) {
-  const ir::Graph& graph = plan.graph;
-  const ir::Node& collective = graph.at(step.combine >= 0 ? step.combine : step.spread);
-  const ir::Node& operand = graph.at(collective.operands.front());
-  const ir::Extents global = ir::global_extents(collective.shape, sizes);
-  const bool scatters = collective.op == ir::Op::reduce_scatter;
-  const bool gathers = collective.op == ir::Op::all_gather;
-  const ir::Part whole =
-      ir::part_of(graph.mesh, scatters ? operand.layout : collective.layout, global, rank);
+Slices slices_along(const ir::Extents& extents, int dim, int ranks) {
   Slices slices;
-  if (!scatters && !gathers) {
-    slices.extent = slices.block = whole.count();
-    slices.only = collective.op == ir::Op::send ? 0 : collective.attributes.root;
-    return slices;
-  }
-  const auto axis = static_cast<std::size_t>(step.axis);
-  const int dim = (scatters ? collective : operand).layout[axis].dim;
-  for (int d = 0; d < static_cast<int>(whole.extent.size()); ++d) {
-    const std::int64_t extent = whole.extent[static_cast<std::size_t>(d)];
+  for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
+    const std::int64_t extent = extents[static_cast<std::size_t>(d)];
     if (d < dim) slices.outer *= extent;
     if (d == dim) slices.extent = extent;
     if (d > dim) slices.inner *= extent;
   }
-  const std::int64_t ranks = graph.mesh.axes()[axis].size;
   slices.block = (slices.extent + ranks - 1) / ranks;
+  return slices;
+}
+
+Slices slices_of_one(std::int64_t count, int owner) {
+  Slices slices;
+  slices.extent = slices.block = count;
+  slices.only = owner;
   return slices;
 }
 

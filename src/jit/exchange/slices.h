@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
 
+#include "ir/extents.h"
 #include "sched/plan.h"
 
 namespace coconet::jit {
@@ -23,9 +22,10 @@ struct Slices {
   [[nodiscard]] std::vector<std::uint64_t> words() const;
 };
 
-/// What the kernel of `step`, which has mailboxes, exchanges with `rank`'s group.
-[[nodiscard]] Slices slices_of(const sched::Plan& plan, const sched::KernelStep& step, int rank,
-                               const std::map<std::string, std::int64_t>& sizes);
+/// Slices along `dim` of a whole with `extents`, one for each of `ranks`.
+[[nodiscard]] Slices slices_along(const ir::Extents& extents, int dim, int ranks);
+/// `count` elements that `owner` owns all of.
+[[nodiscard]] Slices slices_of_one(std::int64_t count, int owner);
 
 /// Elements of the chunks that it exchanges.
 [[nodiscard]] std::int64_t chunk_of(const sched::Plan& plan, const sched::KernelStep& step);

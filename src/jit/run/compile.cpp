@@ -144,60 +144,55 @@ Executable::State::State(World world_, const jit::Platform& platform_, Program p
     : world(std::move(world_)),
       platform(platform_),
       program(std::move(program_)),
-      plan(std::move(plan_)),
-      sizes(std::move(sizes_)),
-      lists(std::move(lists_)),
-      sync(*world.comm(), platform, plan.graph.mesh),
-      tensors(*world.comm(), platform, plan, sizes, lists),
-      tables(platform, plan, lists, world.size()),
-      numbers(plan.graph, sizes),
-      tiles(jit::make_tile_counts(platform, plan, sizes, world.rank())),
+      plan(std::move(plan_), std::move(sizes_), std::move(lists_), world.rank()),
+      sync(*world.comm(), platform, plan.mesh()),
+      tensors(*world.comm(), platform, plan),
+      tables(platform, plan),
+      numbers(plan),
+      tiles(jit::make_tile_counts(platform, plan)),
       host_queue_(jit::host_platform().make_queue()) {
   jit::Comm& comm = *world.comm();
   const bool on_host = platform.device() == nullptr;
   if (on_host) decide_overlap();
   // All at once, so that several compilers can run.
-  std::vector<jit::KernelText> texts = jit::generate(plan);
+  std::vector<jit::KernelText> texts = jit::generate(plan.plan());
   const auto kernels = jit::obtain_kernels(comm, platform, texts);
   std::size_t next = 0;
-  for (const sched::PlanStep& planned : plan.steps) {
+  for (const sched::PlanStep& planned : plan.plan().steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
-      steps.push_back({library->name,
-                       "library",
-                       jit::LibraryCollective(platform, plan, *library, sizes, lists, comm.rank()),
-                       {}});
+      steps.push_back(
+          {library->name, "library", jit::LibraryCollective(platform, plan, *library), {}});
       if (!on_host) continue;
       auto& group = groups_[std::get<jit::LibraryCollective>(steps.back().work).axis()];
-      const int axis = plan.graph.at(library->value).attributes.axis;
+      const int axis = plan.graph().at(library->value).attributes.axis;
       if (!group) group = comm.group(sync.group(axis));
       continue;
     }
     if (const auto* matmul = std::get_if<sched::MatmulStep>(&planned)) {
-      steps.push_back(
-          {matmul->name, "matmul", jit::Matmul(platform, plan, *matmul, sizes, comm.rank()), {}});
+      steps.push_back({matmul->name, "matmul", jit::Matmul(platform, plan, *matmul), {}});
       continue;
     }
     const auto& kernel = std::get<sched::KernelStep>(planned);
     if (kernel.multicast) tensors.require_multicast(kernel.name);
     jit::KernelText& text = texts[next];
     const auto& loaded = kernels[next++];
-    const jit::Grid grid = jit::choose_grid(comm, platform, *loaded, text, plan, kernel, sizes);
-    jit::KernelMemory memory(comm, platform, plan, kernel, grid, sizes);
-    steps.push_back(
-        {kernel.name,
-         kernel.kind,
-         jit::KernelLaunch(plan, kernel, std::move(text), loaded, grid, sizes, comm.rank(),
-                           steps.size(), std::move(memory), sync, tables, tiles),
-         {}});
+    const jit::Grid grid = jit::choose_grid(comm, platform, *loaded, text, plan, kernel);
+    jit::KernelMemory memory(comm, platform, plan, kernel, grid);
+    steps.push_back({kernel.name,
+                     kernel.kind,
+                     jit::KernelLaunch(plan, kernel, std::move(text), loaded, grid, steps.size(),
+                                       std::move(memory), sync, tables, tiles),
+                     {}});
   }
   if (!on_host) {
-    device = std::make_unique<jit::DeviceRun>(comm, platform, plan, steps, tensors, tiles, sync);
+    device =
+        std::make_unique<jit::DeviceRun>(comm, platform, plan.plan(), steps, tensors, tiles, sync);
   }
 }
 
 void Executable::State::decide_overlap() {
   std::size_t most = 1;
-  for (const sched::Overlap& overlap : plan.overlaps) most = std::max(most, overlap.count);
+  for (const sched::Overlap& overlap : plan.plan().overlaps) most = std::max(most, overlap.count);
   if (most == 1 || config().overlap == "off") return;
   const bool fits = jit::have_cores(*world.comm(), static_cast<int>(most));
   at_once_ = fits || config().overlap == "on";

@@ -79,39 +79,39 @@ std::int64_t stride_of(const std::vector<std::int64_t>& matrices) {
 
 class CublasMatmul final : public GpuMatmul {
  public:
-  CublasMatmul(const Platform& platform, const Products& products)
+  CublasMatmul(const Platform& platform, const MatmulShape& matmul)
       : platform_(platform),
-        products_(products),
-        types_(types_of(products.dtype)),
-        handle_(handle_on(*platform.device(), products.name)),
-        even_(stride_of(products.a.matrices) >= 0 && stride_of(products.b.matrices) >= 0) {
-    if (!products.is_empty()) descriptor_ = make_descriptor();
+        matmul_(matmul),
+        types_(types_of(matmul.dtype)),
+        handle_(handle_on(*platform.device(), matmul.name)),
+        even_(stride_of(matmul.a.matrices) >= 0 && stride_of(matmul.b.matrices) >= 0) {
+    if (!matmul.is_empty()) descriptor_ = make_descriptor();
   }
 
-  void enqueue(Queue& queue, const Tensors& tensors, std::int64_t begin,
+  void enqueue(Queue& queue, const MatmulTensors& tensors, std::int64_t begin,
                std::int64_t end) override {
-    const Products& p = products_;
+    const MatmulShape& p = matmul_;
     const std::size_t size = size_of(p.dtype);
-    const auto at = [&](sched::BufferId buffer, std::int64_t element) {
-      return tensors[buffer].data + static_cast<std::size_t>(element) * size;
+    const auto at = [&](auto* tensor, std::int64_t element) {
+      return tensor + static_cast<std::size_t>(element) * size;
     };
     if (p.terms == 0) {  // this rank's slice of what is contracted is empty
       const auto row_bytes = static_cast<std::size_t>(p.columns) * size;
-      if (p.bias < 0) queue.zero(at(p.out, begin * p.columns), row_bytes * (end - begin));
-      for (std::int64_t row = begin; p.bias >= 0 && row < end; ++row)
-        queue.copy(at(p.out, row * p.columns), at(p.bias, p.first_of_bias), row_bytes);
+      if (!p.has_bias) queue.zero(at(tensors.out, begin * p.columns), row_bytes * (end - begin));
+      for (std::int64_t row = begin; p.has_bias && row < end; ++row)
+        queue.copy(at(tensors.out, row * p.columns), at(tensors.bias, p.first_of_bias), row_bytes);
       return;
     }
     const OnDevice on(*platform_.device());
-    if (p.bias >= 0) set_bias(at(p.bias, p.first_of_bias));
+    if (p.has_bias) set_bias(at(tensors.bias, p.first_of_bias));
     if (end - begin == p.all_rows() && even_) {
       multiply(queue, shape_for(p.rows, static_cast<int>(p.a.matrices.size())),
-               at(p.a.buffer, p.a.matrices[0]), at(p.b.buffer, p.b.matrices[0]), at(p.out, 0));
+               at(tensors.a, p.a.matrices[0]), at(tensors.b, p.b.matrices[0]), at(tensors.out, 0));
       return;
     }
     p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
-      multiply(queue, shape_for(count, 1), at(p.a.buffer, p.a.at(matrix, first)),
-               at(p.b.buffer, p.b.matrices[matrix]), at(p.out, row * p.columns));
+      multiply(queue, shape_for(count, 1), at(tensors.a, p.a.at(matrix, first)),
+               at(tensors.b, p.b.matrices[matrix]), at(tensors.out, row * p.columns));
     });
   }
 
@@ -134,9 +134,8 @@ class CublasMatmul final : public GpuMatmul {
 
   void check(cublasStatus_t status, const char* what) const {
     if (status == CUBLAS_STATUS_SUCCESS) return;
-    throw BackendError("matmul '" + products_.name + "' cannot run on " +
-                       platform_.device()->name() + ": cuBLASLt " + what + ": " +
-                       cublas_.status_string(status));
+    throw BackendError("matmul '" + matmul_.name + "' cannot run on " + platform_.device()->name() +
+                       ": cuBLASLt " + what + ": " + cublas_.status_string(status));
   }
 
   Descriptor make_descriptor() const {
@@ -148,9 +147,9 @@ class CublasMatmul final : public GpuMatmul {
       check(cublas_.descriptor_set(made, attribute, &operation, sizeof operation),
             "takes no transposition");
     };
-    set(CUBLASLT_MATMUL_DESC_TRANSA, products_.b.transposed);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, products_.a.transposed);
-    if (products_.bias >= 0) {
+    set(CUBLASLT_MATMUL_DESC_TRANSA, matmul_.b.transposed);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, matmul_.a.transposed);
+    if (matmul_.has_bias) {
       const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
       check(cublas_.descriptor_set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
             "adds no bias");
@@ -184,7 +183,7 @@ class CublasMatmul final : public GpuMatmul {
     const auto [place, is_new] = shapes_.try_emplace({rows, batch});
     Shape& shape = place->second;
     if (!is_new && shape.out) return shape;
-    const Products& p = products_;
+    const MatmulShape& p = matmul_;
     const auto layout = [&](std::int64_t height, std::int64_t width, std::int64_t row,
                             std::int64_t stride) {
       return make_layout(static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(height), row,
@@ -244,7 +243,7 @@ class CublasMatmul final : public GpuMatmul {
 
   const Cublas& cublas_ = loaded_cublas();
   const Platform& platform_;
-  const Products products_;
+  const MatmulShape matmul_;
   const Types types_;
   cublasLtHandle_t handle_;
   /// Whether the matrices of each operand are evenly spaced, so that one call takes them all.
@@ -255,14 +254,14 @@ class CublasMatmul final : public GpuMatmul {
 
 }  // namespace
 
-std::unique_ptr<GpuMatmul> make_gpu_matmul(const Platform& platform, const Products& products) {
+std::unique_ptr<GpuMatmul> make_gpu_matmul(const Platform& platform, const MatmulShape& matmul) {
   if (const std::string& problem = loaded_cublas().unavailable; !problem.empty()) {
-    throw BackendError("matmul '" + products.name +
+    throw BackendError("matmul '" + matmul.name +
                        "' cannot run on GPUs without cuBLASLt: " + problem +
                        "; install it, name its directory with COCONET_CUDA_PATH, or use "
                        "COCONET_BACKEND=host");
   }
-  return std::make_unique<CublasMatmul>(platform, products);
+  return std::make_unique<CublasMatmul>(platform, matmul);
 }
 
 }  // namespace coconet::jit

@@ -74,9 +74,10 @@ void Executable::State::run(std::span<const ScalarValue> scalars) {
 void Executable::State::run_on_host() {
   const auto begin = clock::now();
   auto last = begin;
-  auto overlap = plan.overlaps.begin();
+  auto overlap = plan.plan().overlaps.begin();
   for (std::size_t index = 0; index < steps.size();) {
-    const bool at_once = at_once_ && overlap != plan.overlaps.end() && overlap->first == index;
+    const bool at_once =
+        at_once_ && overlap != plan.plan().overlaps.end() && overlap->first == index;
     const std::size_t count = at_once ? (overlap++)->count : 1;
     run_steps(index, count);
     const auto now = clock::now();
@@ -282,7 +283,7 @@ Program Executable::program() const {
   return state_->program;
 }
 std::string Executable::plan() const {
-  return sched::print(state_->plan);
+  return sched::print(state_->plan.plan());
 }
 
 std::vector<std::pair<std::string, std::string>> Executable::sources() const {

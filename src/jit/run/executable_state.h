@@ -8,13 +8,13 @@
 #include "coconet/executable.h"
 #include "jit/bind/bucket_table.h"
 #include "jit/bind/numbers.h"
+#include "jit/bind/rank_plan.h"
 #include "jit/bind/step_sync.h"
 #include "jit/bind/tensors.h"
 #include "jit/platform/platform.h"
 #include "jit/run/device_run.h"
 #include "jit/run/roofline.h"
 #include "jit/run/step.h"
-#include "sched/plan.h"
 
 namespace coconet {
 
@@ -33,9 +33,7 @@ class Executable::State {
   World world;
   const jit::Platform& platform;
   Program program;  ///< after its schedule
-  sched::Plan plan;
-  std::map<std::string, std::int64_t> sizes;
-  ir::Lists lists;
+  jit::RankPlan plan;
   jit::StepSync sync;
   jit::Tensors tensors;
   jit::BucketTables tables;

@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "jit/bind/products.h"
-#include "jit/bind/tensors.h"
+#include "jit/platform/matmul_shape.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
@@ -14,12 +13,12 @@ class GpuMatmul {
  public:
   virtual ~GpuMatmul() = default;
   /// Puts rows [begin, end) of the products, which lie one below the other, into `queue`; there is at least one element.
-  virtual void enqueue(Queue& queue, const Tensors& tensors, std::int64_t begin,
+  virtual void enqueue(Queue& queue, const MatmulTensors& tensors, std::int64_t begin,
                        std::int64_t end) = 0;
 };
 
 /// Throws BackendError when cuBLASLt is not there.
 [[nodiscard]] std::unique_ptr<GpuMatmul> make_gpu_matmul(const Platform& platform,
-                                                         const Products& products);
+                                                         const MatmulShape& shape);
 
 }  // namespace coconet::jit

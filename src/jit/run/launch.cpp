@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <bit>
 
-#include "ir/extents.h"
 #include "jit/bind/grid.h"
 #include "jit/config/build_info.h"
 
 namespace coconet::jit {
 
 namespace {
-
-using ir::Extents;
 
 // The prelude's VECTORIZE and STREAMING.
 constexpr std::uint64_t vectorize_mode = 1;
@@ -24,33 +21,7 @@ constexpr std::size_t widest_vector = 64;
 /// 10 to 40 % of a step from 512 KiB to 32 MiB, a loss below 64 KiB, mixed between.
 constexpr std::uint64_t streaming_bytes = 512 << 10;
 
-/// Where a tensor's elements are, seen from the kernel's domain on this rank.
-struct View {
-  std::int64_t offset = 0;  ///< of the domain's first element
-  Extents strides;          ///< by domain dimension; 0 where the tensor repeats
-};
-
-/// The view of a tensor of `shape`, of which `part` is in memory.
-View view_of(const Shape& shape, const ir::Part& part, const Shape& domain_shape,
-             const ir::Part& domain) {
-  const std::size_t rank = domain_shape.size();
-  const std::size_t shift = rank - shape.size();
-  View view;
-  view.strides.assign(rank, 0);
-  std::int64_t stride = 1;
-  for (std::size_t d = rank; d-- > shift;) {
-    const std::size_t own = d - shift;
-    const bool repeats = shape[own] == Dim(1) && !(domain_shape[d] == Dim(1));
-    if (!repeats) {
-      view.strides[d] = stride;
-      view.offset += (domain.begin[d] - part.begin[own]) * stride;
-    }
-    stride *= part.extent[own];
-  }
-  return view;
-}
-
-std::int64_t product_of(const Extents& extents, const std::vector<int>& dims, bool listed) {
+std::int64_t product_of(const ir::Extents& extents, const std::vector<int>& dims, bool listed) {
   std::int64_t product = 1;
   for (std::size_t d = 0; d < extents.size(); ++d) {
     if (std::binary_search(dims.begin(), dims.end(), static_cast<int>(d)) == listed)
@@ -61,36 +32,25 @@ std::int64_t product_of(const Extents& extents, const std::vector<int>& dims, bo
 
 }  // namespace
 
-KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
+KernelLaunch::KernelLaunch(const RankPlan& plan, const sched::KernelStep& step, KernelText text,
                            std::shared_ptr<const Kernel> kernel, const Grid& grid,
-                           const std::map<std::string, std::int64_t>& sizes, int rank,
                            std::size_t number, KernelMemory memory, StepSync& sync,
                            BucketTables& tables, const AllTileCounts& tiles)
     : text_(std::move(text)),
       kernel_(std::move(kernel)),
       grid_(grid),
       axis_(step.axis),
-      group_(sync.group(step.axis)),
+      group_(plan.group(step.axis)),
       in_rows_(!text_.linear),
       in_place_(step.in_place),
       memory_(std::move(memory)) {
-  const ir::Node& domain = plan.graph.at(step.domain);
-  const ir::Part part =
-      ir::part_of(plan.graph.mesh, domain.layout, ir::global_extents(domain.shape, sizes), rank);
+  const ir::Part& part = plan.domain(step);
   const std::vector<int> reduced = step.is_reduction()
-                                       ? plan.graph.at(step.reductions().front()).attributes.dims
+                                       ? plan.graph().at(step.reductions().front()).attributes.dims
                                        : std::vector<int>{};
-  const auto view = [&](sched::BufferId id) {
-    const sched::PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
-    const ir::Part own =
-        ir::part_of(plan.graph.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes), rank);
-    return view_of(buffer.shape, own, domain.shape, part);
-  };
   const auto view_of_argument = [&](const KernelArgument& argument) {
-    if (argument.buffer >= 0) return view(argument.buffer);
-    const Shape& shape = plan.graph.at(argument.value).shape;
-    const Extents whole = ir::global_extents(shape, sizes);
-    return view_of(shape, {Extents(whole.size(), 0), whole}, domain.shape, part);
+    return argument.buffer >= 0 ? plan.view(step, argument.buffer)
+                                : plan.view_of_whole(step, argument.value);
   };
   for (const KernelArgument& argument : text_.arguments) {
     const auto push = [&](std::int64_t word) {
@@ -100,12 +60,11 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
       words_.insert(words_.end(), words.begin(), words.end());
     };
     const auto dim = static_cast<std::size_t>(argument.dim);
-    const bool is_list =
-        argument.buffer >= 0 && plan.buffers[static_cast<std::size_t>(argument.buffer)].scattered;
+    const bool is_list = argument.buffer >= 0 && plan.buffer(argument.buffer).scattered;
     switch (argument.kind) {
       case KernelArgument::Kind::pointer:
         if (is_list) {
-          append({tables.list_word(argument.buffer, rank)});
+          append({tables.list_word(argument.buffer, plan.rank())});
           break;
         }
         pointers_.push_back({words_.size(), argument.buffer, false, false});
@@ -172,24 +131,23 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
         append(memory_.mail_words(group_));
         break;
       case KernelArgument::Kind::buckets:
-        append(
-            tables.rows_words(domain.shape.front().name, part.begin.front(), part.extent.front()));
+        append(tables.rows_words(plan.graph().at(step.domain).shape.front().name,
+                                 part.begin.front(), part.extent.front()));
         break;
     }
   }
   const auto bytes_of = [&](sched::BufferId id, bool on_all_ranks) {
-    const sched::PlanBuffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
-    const View seen = view(id);
+    const View seen = plan.view(step, id);
     std::uint64_t count = 1;
     for (std::size_t d = 0; d < part.extent.size(); ++d) {
       if (seen.strides[d] != 0) count *= static_cast<std::uint64_t>(part.extent[d]);
     }
-    return count * size_of(buffer.dtype) * (on_all_ranks ? group_.size() : 1);
+    return count * plan.element_size(id) * (on_all_ranks ? group_.size() : 1);
   };
-  const std::size_t lanes = lanes_of(plan, step);
+  const std::size_t lanes = lanes_of(plan.plan(), step);
   const auto add_access = [&](sched::BufferId id, bool of_peers) {
-    const View seen = view(id);
-    const std::size_t size = size_of(plan.buffers[static_cast<std::size_t>(id)].dtype);
+    const View seen = plan.view(step, id);
+    const std::size_t size = plan.element_size(id);
     const std::size_t alignment = std::min(widest_access, lanes * size);
     const bool repeats = in_rows_ && (seen.strides.empty() || seen.strides.back() == 0);
     if (repeats || alignment == 0 || text_.by_bucket) return;
@@ -203,7 +161,7 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
   };
   const auto add_slices = [&](sched::BufferId id) {
     // Slices of other ranks begin elsewhere; where rows matter, vectors begin at any element.
-    const std::size_t size = size_of(plan.buffers[static_cast<std::size_t>(id)].dtype);
+    const std::size_t size = plan.element_size(id);
     const auto strides = static_cast<std::uint64_t>(memory_.slice_stride() | memory_.row_stride());
     const std::size_t alignment = std::min(widest_access, lanes * size);
     if (in_rows_ || strides * size % alignment != 0) aligned_in_tensors_ = false;
@@ -223,14 +181,14 @@ KernelLaunch::KernelLaunch(const sched::Plan& plan, const sched::KernelStep& ste
   for (const auto& load : step.loads()) bytes_ += bytes_of(load.buffer, load.combined);
   for (const auto& store : step.stores()) {
     if (store.spread && step.in_place) {
-      const auto size = static_cast<std::int64_t>(
-          size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype));
-      gathered_.push_back({store.buffer, static_cast<std::size_t>(view(store.buffer).offset * size),
+      const auto size = static_cast<std::int64_t>(plan.element_size(store.buffer));
+      gathered_.push_back({store.buffer,
+                           static_cast<std::size_t>(plan.view(step, store.buffer).offset * size),
                            bytes_of(store.buffer, false)});
     }
     bytes_ += step.is_reduction()
                   ? static_cast<std::uint64_t>(product_of(part.extent, reduced, false)) *
-                        size_of(plan.buffers[static_cast<std::size_t>(store.buffer)].dtype)
+                        plan.element_size(store.buffer)
                   : bytes_of(store.buffer, store.spread);
   }
 }

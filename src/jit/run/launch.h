@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,9 +21,8 @@ namespace coconet::jit {
 
 class KernelLaunch {
  public:
-  KernelLaunch(const sched::Plan& plan, const sched::KernelStep& step, KernelText text,
-               std::shared_ptr<const Kernel> kernel, const Grid& grid,
-               const std::map<std::string, std::int64_t>& sizes, int rank, std::size_t number,
+  KernelLaunch(const RankPlan& plan, const sched::KernelStep& step, KernelText text,
+               std::shared_ptr<const Kernel> kernel, const Grid& grid, std::size_t number,
                KernelMemory memory, StepSync& sync, BucketTables& tables,
                const AllTileCounts& tiles);
 

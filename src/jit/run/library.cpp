@@ -10,35 +10,31 @@ namespace coconet::jit {
 
 using ir::Op;
 
-LibraryCollective::LibraryCollective(const Platform& platform, const sched::Plan& plan,
-                                     const sched::LibraryStep& step,
-                                     const std::map<std::string, std::int64_t>& sizes,
-                                     const ir::Lists& lists, int rank)
+LibraryCollective::LibraryCollective(const Platform& platform, const RankPlan& plan,
+                                     const sched::LibraryStep& step)
     : name_(step.name),
-      op_(plan.graph.at(step.value).op),
-      attributes_(plan.graph.at(step.value).attributes),
-      dtype_(plan.graph.at(step.value).dtype),
+      op_(plan.graph().at(step.value).op),
+      attributes_(plan.graph().at(step.value).attributes),
+      dtype_(plan.graph().at(step.value).dtype),
       axis_(attributes_.axis),
       in_(step.in),
       out_(step.out) {
-  const int position = plan.graph.mesh.coordinate(rank, axis_);
+  const int position = plan.position(axis_);
   if (op_ == Op::reduce) written_ = position == attributes_.root;
   if (op_ == Op::send) {
     const int from = position - attributes_.offset;
-    written_ = from >= 0 && from < plan.graph.mesh.axes()[static_cast<std::size_t>(axis_)].size;
+    written_ = from >= 0 && from < plan.ranks(axis_);
   }
-  const ir::Node& node = plan.graph.at(step.value);
+  const ir::Node& node = plan.graph().at(step.value);
   if (op_ != Op::reduce_scatter && op_ != Op::all_gather) {
-    const ir::Extents extents = ir::global_extents(node.shape, sizes);
-    find_calls(plan, lists, ir::part_of(plan.graph.mesh, node.layout, extents, rank).extent,
-               position);
+    find_calls(plan, plan.part(step.value).extent, position);
     return;
   }
-  const ir::Node& slice = op_ == Op::reduce_scatter ? node : plan.graph.at(node.operands.front());
-  const ir::Node& whole = op_ == Op::reduce_scatter ? plan.graph.at(node.operands.front()) : node;
-  const int dim = slice.layout[static_cast<std::size_t>(axis_)].dim;
-  const ir::Extents global = ir::global_extents(slice.shape, sizes);
-  const ir::Part all = ir::part_of(plan.graph.mesh, whole.layout, global, rank);
+  ir::ValueId slice = step.value;
+  ir::ValueId whole = node.operands.front();
+  if (op_ == Op::all_gather) std::swap(slice, whole);
+  const int dim = plan.graph().at(slice).layout[static_cast<std::size_t>(axis_)].dim;
+  const ir::Part& all = plan.part(whole);
   const auto extent = static_cast<std::size_t>(all.extent[static_cast<std::size_t>(dim)]);
   std::size_t rows = 1;
   std::size_t inner = 1;
@@ -46,8 +42,8 @@ LibraryCollective::LibraryCollective(const Platform& platform, const sched::Plan
     if (d < dim) rows *= static_cast<std::size_t>(all.extent[static_cast<std::size_t>(d)]);
     if (d > dim) inner *= static_cast<std::size_t>(all.extent[static_cast<std::size_t>(d)]);
   }
-  for (const int member : plan.graph.mesh.group(rank, axis_)) {
-    const ir::Part part = ir::part_of(plan.graph.mesh, slice.layout, global, member);
+  for (const int member : plan.group(axis_)) {
+    const ir::Part part = plan.part_on(member, slice);
     Block block;
     block.first = static_cast<std::size_t>(part.begin[static_cast<std::size_t>(dim)] -
                                            all.begin[static_cast<std::size_t>(dim)]) *
@@ -62,19 +58,18 @@ LibraryCollective::LibraryCollective(const Platform& platform, const sched::Plan
     packed_ = platform.allocate(std::accumulate(counts_.begin(), counts_.end(), std::size_t{0}) *
                                 size_of(dtype_));
   }
-  find_calls(plan, lists, all.extent, position);
+  find_calls(plan, all.extent, position);
 }
 
-void LibraryCollective::find_calls(const sched::Plan& plan, const ir::Lists& lists,
-                                   const ir::Extents& whole, int position) {
-  const auto& in = plan.buffers[static_cast<std::size_t>(in_)];
-  const auto& out = plan.buffers[static_cast<std::size_t>(out_)];
+void LibraryCollective::find_calls(const RankPlan& plan, const ir::Extents& whole, int position) {
+  const sched::PlanBuffer& in = plan.buffer(in_);
+  const sched::PlanBuffer& out = plan.buffer(out_);
   if (!in.scattered && !out.scattered) {
     calls_.push_back({0, 0, 0, 0, static_cast<std::size_t>(ir::product(whole)), counts_});
     return;
   }
   // Only a whole is scattered: slices, and what has another shape, are single buffers.
-  const std::vector<std::int64_t>& lengths = lists.at((in.scattered ? in : out).shape.front().name);
+  const std::vector<std::int64_t>& lengths = plan.lengths(in.scattered ? in_ : out_);
   std::size_t begin = 0;
   for (std::size_t piece = 0; piece < lengths.size(); ++piece) {
     Call call;

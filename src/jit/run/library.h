@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,10 +18,7 @@ namespace coconet::jit {
 
 class LibraryCollective {
  public:
-  LibraryCollective(const Platform& platform, const sched::Plan& plan,
-                    const sched::LibraryStep& step,
-                    const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists,
-                    int rank);
+  LibraryCollective(const Platform& platform, const RankPlan& plan, const sched::LibraryStep& step);
 
   /// Collective over the group along `axis()`.
   void run(Group& group, Queue& queue, const Tensors& tensors);
@@ -58,8 +54,7 @@ class LibraryCollective {
     std::size_t count = 0;                     ///< elements, for the ops that slice nothing
     std::vector<std::size_t> counts;           ///< by position in the group, for those that do
   };
-  void find_calls(const sched::Plan& plan, const ir::Lists& lists, const ir::Extents& whole,
-                  int position);
+  void find_calls(const RankPlan& plan, const ir::Extents& whole, int position);
   /// What a call reads and writes: the tensors, or packed copies.
   [[nodiscard]] DeviceGroup::Operands operands(const Tensors& tensors, const Call& call) const;
   /// Puts the blocks of what is read one after the other.

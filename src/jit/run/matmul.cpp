@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "jit/bind/matmul_shape.h"
 #include "jit/platform/host/blas.h"
 
 namespace coconet::jit {
 
 namespace {
 
-/// `Products` has no count that does not fit.
+/// `matmul_shape` lets no count through that does not fit.
 int as_int(std::int64_t count) {
   return static_cast<int>(count);
 }
@@ -25,22 +26,26 @@ void widen(float* to, const T* from, std::int64_t rows, std::int64_t columns, st
 
 }  // namespace
 
-Matmul::Matmul(const Platform& platform, const sched::Plan& plan, const sched::MatmulStep& step,
-               const std::map<std::string, std::int64_t>& sizes, int rank)
-    : products_(plan, step, sizes, rank) {
+Matmul::Matmul(const Platform& platform, const RankPlan& plan, const sched::MatmulStep& step)
+    : shape_(matmul_shape(plan, step)), a_(step.a), b_(step.b), bias_(step.bias), out_(step.out) {
   if (platform.device() != nullptr) {
-    on_gpu_ = make_gpu_matmul(platform, products_);
+    on_gpu_ = make_gpu_matmul(platform, shape_);
   } else {
-    require_blas("matmul '" + products_.name + "'");
+    require_blas("matmul '" + shape_.name + "'");
   }
+}
+
+MatmulTensors Matmul::pointers(const Tensors& tensors) const {
+  return {tensors[a_].data, tensors[b_].data, bias_ < 0 ? nullptr : tensors[bias_].data,
+          tensors[out_].data};
 }
 
 template <class T>
 void Matmul::multiply_parts(const Tensors& tensors, std::int64_t begin, std::int64_t end) const {
-  const Products& p = products_;
-  const T* const a = reinterpret_cast<const T*>(tensors[p.a.buffer].data);
-  const T* const b = reinterpret_cast<const T*>(tensors[p.b.buffer].data);
-  T* const out = reinterpret_cast<T*>(tensors[p.out].data);
+  const MatmulShape& p = shape_;
+  const T* const a = reinterpret_cast<const T*>(tensors[a_].data);
+  const T* const b = reinterpret_cast<const T*>(tensors[b_].data);
+  T* const out = reinterpret_cast<T*>(tensors[out_].data);
   const int columns = as_int(p.columns);
   p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
     multiply(as_int(count), columns, as_int(p.terms),
@@ -52,10 +57,10 @@ void Matmul::multiply_parts(const Tensors& tensors, std::int64_t begin, std::int
 
 template <class T>
 void Matmul::multiply_widened(const Tensors& tensors, std::int64_t begin, std::int64_t end) {
-  const Products& p = products_;
-  const T* const a = reinterpret_cast<const T*>(tensors[p.a.buffer].data);
-  const T* const b = reinterpret_cast<const T*>(tensors[p.b.buffer].data);
-  T* const out = reinterpret_cast<T*>(tensors[p.out].data);
+  const MatmulShape& p = shape_;
+  const T* const a = reinterpret_cast<const T*>(tensors[a_].data);
+  const T* const b = reinterpret_cast<const T*>(tensors[b_].data);
+  T* const out = reinterpret_cast<T*>(tensors[out_].data);
   const auto grow = [](std::vector<float>& array, std::int64_t size) {
     array.resize(std::max(array.size(), static_cast<std::size_t>(size)));
   };
@@ -81,23 +86,23 @@ void Matmul::multiply_widened(const Tensors& tensors, std::int64_t begin, std::i
 }
 
 void Matmul::add_bias(const Tensors& tensors, std::int64_t begin, std::int64_t end) const {
-  const Products& p = products_;
-  if (p.bias < 0) return;
-  const float* const bias = reinterpret_cast<const float*>(tensors[p.bias].data) + p.first_of_bias;
-  float* out = reinterpret_cast<float*>(tensors[p.out].data) + begin * p.columns;
+  const MatmulShape& p = shape_;
+  if (!p.has_bias) return;
+  const float* const bias = reinterpret_cast<const float*>(tensors[bias_].data) + p.first_of_bias;
+  float* out = reinterpret_cast<float*>(tensors[out_].data) + begin * p.columns;
   for (std::int64_t row = begin; row < end; ++row, out += p.columns) {
     for (std::int64_t column = 0; column < p.columns; ++column) out[column] += bias[column];
   }
 }
 
 void Matmul::multiply_rows(const Tensors& tensors, std::int64_t begin, std::int64_t end) {
-  if (products_.terms == 0) {  // this rank's slice of what is contracted is empty
-    const auto row_bytes = static_cast<std::size_t>(products_.columns) * size_of(products_.dtype);
-    std::fill_n(tensors[products_.out].data + static_cast<std::size_t>(begin) * row_bytes,
+  if (shape_.terms == 0) {  // this rank's slice of what is contracted is empty
+    const auto row_bytes = static_cast<std::size_t>(shape_.columns) * size_of(shape_.dtype);
+    std::fill_n(tensors[out_].data + static_cast<std::size_t>(begin) * row_bytes,
                 static_cast<std::size_t>(end - begin) * row_bytes, std::byte{0});
     return;
   }
-  switch (products_.dtype) {
+  switch (shape_.dtype) {
     case DType::f64:
       return multiply_parts<double>(tensors, begin, end);
     case DType::f32:
@@ -107,8 +112,8 @@ void Matmul::multiply_rows(const Tensors& tensors, std::int64_t begin, std::int6
     case DType::bf16:
       return multiply_widened<BFloat16>(tensors, begin, end);
     default:
-      throw InternalError("matmul '" + products_.name + "' of " +
-                          std::string(to_string(products_.dtype)));
+      throw InternalError("matmul '" + shape_.name + "' of " +
+                          std::string(to_string(shape_.dtype)));
   }
 }
 
@@ -118,9 +123,9 @@ void Matmul::make_rows(const Tensors& tensors, std::int64_t begin, std::int64_t 
 }
 
 void Matmul::run(const Tensors& tensors, const TileCounts* tiles) {
-  if (products_.is_empty()) return;
+  if (shape_.is_empty()) return;
   widened_b_ = -1;
-  const std::int64_t rows = products_.all_rows();
+  const std::int64_t rows = shape_.all_rows();
   if (tiles == nullptr) {
     const std::int64_t tile = rows_of_host_tile(rows);
     for (std::int64_t row = 0; row < rows; row += tile)
@@ -128,32 +133,31 @@ void Matmul::run(const Tensors& tensors, const TileCounts* tiles) {
     return;
   }
   for (const std::int64_t tile : tiles->order()) {
-    make_rows(tensors, tiles->begin(tile) / products_.columns,
-              tiles->begin(tile + 1) / products_.columns);
+    make_rows(tensors, tiles->begin(tile) / shape_.columns,
+              tiles->begin(tile + 1) / shape_.columns);
     tiles->tell(tile);
   }
 }
 
 void Matmul::enqueue(Queue& queue, const Tensors& tensors, const TileCounts* tiles,
                      const std::function<void(std::int64_t begin, std::int64_t end)>& made) {
-  if (products_.is_empty()) return;
+  if (shape_.is_empty()) return;
   if (tiles == nullptr) {
-    on_gpu_->enqueue(queue, tensors, 0, products_.all_rows());
+    on_gpu_->enqueue(queue, pointers(tensors), 0, shape_.all_rows());
     return;
   }
   for (const std::int64_t tile : tiles->order()) {
     const std::int64_t begin = tiles->begin(tile);
     const std::int64_t end = tiles->begin(tile + 1);
-    on_gpu_->enqueue(queue, tensors, begin / products_.columns, end / products_.columns);
+    on_gpu_->enqueue(queue, pointers(tensors), begin / shape_.columns, end / shape_.columns);
     made(begin, end);
   }
 }
 
 std::uint64_t Matmul::bytes(const Tensors& tensors) const {
-  const std::uint64_t of_bias = products_.bias < 0 ? 0 : products_.columns;
-  return (tensors[products_.a.buffer].count + tensors[products_.b.buffer].count + of_bias +
-          tensors[products_.out].count) *
-         size_of(products_.dtype);
+  const std::uint64_t of_bias = bias_ < 0 ? 0 : shape_.columns;
+  return (tensors[a_].count + tensors[b_].count + of_bias + tensors[out_].count) *
+         size_of(shape_.dtype);
 }
 
 }  // namespace coconet::jit

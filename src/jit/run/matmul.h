@@ -3,12 +3,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "jit/bind/products.h"
+#include "jit/bind/rank_plan.h"
 #include "jit/bind/tensors.h"
 #include "jit/bind/tile_counts.h"
 #include "jit/platform/platform.h"
@@ -20,8 +18,7 @@ namespace coconet::jit {
 class Matmul {
  public:
   /// Throws BackendError where the platform's library is not there, and for matrices that it cannot count.
-  Matmul(const Platform& platform, const sched::Plan& plan, const sched::MatmulStep& step,
-         const std::map<std::string, std::int64_t>& sizes, int rank);
+  Matmul(const Platform& platform, const RankPlan& plan, const sched::MatmulStep& step);
 
   /// On the host. With `tiles`, the product is made tile by tile in their order, each told of when it is there.
   void run(const Tensors& tensors, const TileCounts* tiles = nullptr);
@@ -29,7 +26,7 @@ class Matmul {
   /// with its elements; else as a whole.
   void enqueue(Queue& queue, const Tensors& tensors, const TileCounts* tiles,
                const std::function<void(std::int64_t begin, std::int64_t end)>& made);
-  [[nodiscard]] sched::BufferId out() const { return products_.out; }
+  [[nodiscard]] sched::BufferId out() const { return out_; }
   /// Bytes that this rank reads and writes, counting each buffer once.
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
 
@@ -43,7 +40,11 @@ class Matmul {
   template <class T>
   void multiply_widened(const Tensors& tensors, std::int64_t begin, std::int64_t end);
 
-  Products products_;
+  /// Where its tensors are in `tensors`.
+  [[nodiscard]] MatmulTensors pointers(const Tensors& tensors) const;
+
+  MatmulShape shape_;
+  sched::BufferId a_, b_, bias_, out_;
   std::unique_ptr<GpuMatmul> on_gpu_;              ///< null on the host
   std::vector<float> wide_a_, wide_b_, wide_out_;  ///< of 16-bit floats
   std::int64_t widened_b_ = -1;                    ///< what `wide_b_` holds in this run

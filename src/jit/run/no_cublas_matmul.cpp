@@ -5,9 +5,9 @@
 
 namespace coconet::jit {
 
-std::unique_ptr<GpuMatmul> make_gpu_matmul(const Platform&, const Products& products) {
-  throw BackendError("matmul '" + products.name + "' cannot run on GPUs: " +
-                     cublas_facts().problem + "; use COCONET_BACKEND=host");
+std::unique_ptr<GpuMatmul> make_gpu_matmul(const Platform&, const MatmulShape& shape) {
+  throw BackendError("matmul '" + shape.name + "' cannot run on GPUs: " + cublas_facts().problem +
+                     "; use COCONET_BACKEND=host");
 }
 
 }  // namespace coconet::jit

@@ -1,0 +1,78 @@
+// Resolving a plan for a rank.
+#include "jit/bind/rank_plan.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// The view of a tensor of `shape`, of which `part` is in memory.
+View view_of(const Shape& shape, const ir::Part& part, const Shape& domain_shape,
+             const ir::Part& domain) {
+  const std::size_t rank = domain_shape.size();
+  const std::size_t shift = rank - shape.size();
+  View view;
+  view.strides.assign(rank, 0);
+  std::int64_t stride = 1;
+  for (std::size_t d = rank; d-- > shift;) {
+    const std::size_t own = d - shift;
+    const bool repeats = shape[own] == Dim(1) && !(domain_shape[d] == Dim(1));
+    if (!repeats) {
+      view.strides[d] = stride;
+      view.offset += (domain.begin[d] - part.begin[own]) * stride;
+    }
+    stride *= part.extent[own];
+  }
+  return view;
+}
+
+}  // namespace
+
+RankPlan::RankPlan(sched::Plan plan, std::map<std::string, std::int64_t> sizes, ir::Lists lists,
+                   int rank)
+    : plan_(std::move(plan)), sizes_(std::move(sizes)), lists_(std::move(lists)), rank_(rank) {
+  for (const ir::Node& node : graph().nodes) values_.push_back(place(node.shape, node.layout));
+  for (const sched::PlanBuffer& buffer : plan_.buffers)
+    buffers_.push_back(place(buffer.shape, buffer.layout));
+  for (int axis = 0; axis < static_cast<int>(mesh().axes().size()); ++axis)
+    groups_.push_back(mesh().group(rank, axis));
+}
+
+RankPlan::Placed RankPlan::place(const Shape& shape, const ir::Placements& layout) const {
+  ir::Extents extents = ir::global_extents(shape, sizes_);
+  ir::Part part = ir::part_of(mesh(), layout, extents, rank_);
+  return {std::move(extents), std::move(part)};
+}
+
+ir::Part RankPlan::part_on(int rank, ir::ValueId id) const {
+  return ir::part_of(mesh(), graph().at(id).layout, extents(id), rank);
+}
+
+std::int64_t RankPlan::block_count(sched::BufferId id) const {
+  return ir::block_count(mesh(), buffer(id).layout, at(buffers_, id).extents);
+}
+
+View RankPlan::view(const sched::KernelStep& step, sched::BufferId id) const {
+  return view_of(buffer(id).shape, buffer_part(id), graph().at(step.domain).shape, domain(step));
+}
+
+View RankPlan::view_of_whole(const sched::KernelStep& step, ir::ValueId id) const {
+  const ir::Extents& whole = extents(id);
+  return view_of(graph().at(id).shape, {ir::Extents(whole.size(), 0), whole},
+                 graph().at(step.domain).shape, domain(step));
+}
+
+Slices RankPlan::slices(const sched::KernelStep& step) const {
+  const ir::ValueId id = step.combine >= 0 ? step.combine : step.spread;
+  const ir::Node& collective = graph().at(id);
+  const ir::ValueId operand = collective.operands.front();
+  const bool scatters = collective.op == ir::Op::reduce_scatter;
+  if (!scatters && collective.op != ir::Op::all_gather) {
+    return slices_of_one(part(id).count(),
+                         collective.op == ir::Op::send ? 0 : collective.attributes.root);
+  }
+  const ir::Node& slice = scatters ? collective : graph().at(operand);
+  const int dim = slice.layout[static_cast<std::size_t>(step.axis)].dim;
+  return slices_along(part(scatters ? operand : id).extent, dim, ranks(step.axis));
+}
+
+}  // namespace coconet::jit

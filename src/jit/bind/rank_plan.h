@@ -1,0 +1,96 @@
+// The plan of one rank: what a plan, its sizes and its lists of buffers come to on a rank, resolved once. Whoever needs an
+// extent, a part, a view or a group asks it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/extents.h"
+#include "ir/lists.h"
+#include "jit/exchange/slices.h"
+#include "sched/plan.h"
+
+namespace coconet::jit {
+
+/// Where a tensor's elements are, seen from the domain of a kernel on this rank.
+struct View {
+  std::int64_t offset = 0;  ///< elements from where the tensor begins to the domain's first element
+  ir::Extents strides;      ///< by domain dimension; 0 where the tensor repeats
+};
+
+class RankPlan {
+ public:
+  RankPlan(sched::Plan plan, std::map<std::string, std::int64_t> sizes, ir::Lists lists, int rank);
+  RankPlan(const RankPlan&) = delete;  // others keep references to what it holds
+  RankPlan& operator=(const RankPlan&) = delete;
+
+  [[nodiscard]] const sched::Plan& plan() const { return plan_; }
+  [[nodiscard]] const ir::Graph& graph() const { return plan_.graph; }
+  [[nodiscard]] const Mesh& mesh() const { return plan_.graph.mesh; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] std::int64_t extent(const Dim& dim) const { return ir::extent_of(dim, sizes_); }
+
+  /// Of a value as a whole.
+  [[nodiscard]] const ir::Extents& extents(ir::ValueId id) const { return at(values_, id).extents; }
+  /// What this rank holds of it, and what another one does.
+  [[nodiscard]] const ir::Part& part(ir::ValueId id) const { return at(values_, id).part; }
+  [[nodiscard]] ir::Part part_on(int rank, ir::ValueId id) const;
+
+  [[nodiscard]] const sched::PlanBuffer& buffer(sched::BufferId id) const {
+    return plan_.buffers[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] const ir::Part& buffer_part(sched::BufferId id) const {
+    return at(buffers_, id).part;
+  }
+  /// Elements of the largest part of any rank, for which all ranks have room.
+  [[nodiscard]] std::int64_t block_count(sched::BufferId id) const;
+  /// Bytes of an element.
+  [[nodiscard]] std::size_t element_size(sched::BufferId id) const {
+    return size_of(buffer(id).dtype);
+  }
+  /// The lengths of the buffers that make up dimension `dim`, and of those that the scattered `id` lies in.
+  [[nodiscard]] const std::vector<std::int64_t>& lengths(const std::string& dim) const {
+    return lists_.at(dim);
+  }
+  [[nodiscard]] const std::vector<std::int64_t>& lengths(sched::BufferId id) const {
+    return lengths(buffer(id).shape.front().name);
+  }
+
+  /// What the kernel of `step` iterates over on this rank, and what it would on `rank`.
+  [[nodiscard]] const ir::Part& domain(const sched::KernelStep& step) const {
+    return part(step.domain);
+  }
+  /// A buffer's part, or a value as a whole, seen from that.
+  [[nodiscard]] View view(const sched::KernelStep& step, sched::BufferId id) const;
+  [[nodiscard]] View view_of_whole(const sched::KernelStep& step, ir::ValueId id) const;
+  /// What the kernel of `step`, which has mailboxes, exchanges with this rank's group.
+  [[nodiscard]] Slices slices(const sched::KernelStep& step) const;
+
+  /// The ranks along `axis` that this one is among, in axis order; its position there; and their number.
+  [[nodiscard]] const std::vector<int>& group(int axis) const {
+    return groups_[static_cast<std::size_t>(axis)];
+  }
+  [[nodiscard]] int position(int axis) const { return mesh().coordinate(rank_, axis); }
+  [[nodiscard]] int ranks(int axis) const { return static_cast<int>(group(axis).size()); }
+
+ private:
+  struct Placed {
+    ir::Extents extents;
+    ir::Part part;
+  };
+  [[nodiscard]] Placed place(const Shape& shape, const ir::Placements& layout) const;
+  [[nodiscard]] static const Placed& at(const std::vector<Placed>& all, int id) {
+    return all[static_cast<std::size_t>(id)];
+  }
+
+  sched::Plan plan_;
+  std::map<std::string, std::int64_t> sizes_;
+  ir::Lists lists_;
+  int rank_;
+  std::vector<Placed> values_, buffers_;
+  std::vector<std::vector<int>> groups_;  ///< by axis
+};
+
+}  // namespace coconet::jit
