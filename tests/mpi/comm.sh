@@ -3,6 +3,7 @@
 # Usage: comm.sh DIRECTORY_OF_THE_TEST_PROGRAMS
 set -euo pipefail
 bin=$1
+tests=$(dirname "$bin")/tests/tests_mpi
 
 # More ranks than cores, and the root user of a container, are fine for a test.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -13,14 +14,14 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
 for ranks in 1 2 3 5; do
   echo "== $ranks ranks"
-  mpirun -n "$ranks" "$bin/comm_mpi_test" --use-colour no
+  mpirun -n "$ranks" "$tests" --filenames-as-tags "[#comm_test]" --use-colour no
 done
 
 for fault in broken leaves application; do
   echo "== $fault"
-  mpirun -n 2 "$bin/comm_faults_mpi_test" "[$fault]" --warn NoTests --use-colour no
+  mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no
 done
 for fault in late late-collective; do
   echo "== $fault"
-  COCONET_TIMEOUT_S=1 mpirun -n 2 "$bin/comm_faults_mpi_test" "[$fault]" --warn NoTests --use-colour no
+  COCONET_TIMEOUT_S=1 mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no
 done

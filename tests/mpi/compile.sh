@@ -4,6 +4,7 @@
 # Usage: compile.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
 bin=$1
+tests=$(dirname "$bin")/tests/tests_mpi
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"  # see comm.sh
 export COCONET_DUMP_DIR=
@@ -43,10 +44,10 @@ fresh() {
   touch "$work/starts" "$work/at_once"
 }
 starts() { wc -l <"$work/starts"; }
-# job ARGUMENTS...: compile_mpi on all ranks.
+# job ARGUMENTS...: the case of compile_test.cpp on all ranks.
 job() {
   fresh
-  timeout 120 mpirun -n $ranks "$@" "$bin/compile_mpi" "$work/caches" "$work/results" >"$work/log" 2>&1
+  timeout 120 mpirun -n $ranks "$@" env CACHES="$work/caches" RESULTS="$work/results" "$tests" "[.compile]" >"$work/log" 2>&1
 }
 # sum NAME: over what the ranks wrote.
 sum() { cat "$work"/results/* | sed -n "s/.*\b$1 \([0-9]*\).*/\1/p" | awk '{ total += $1 } END { print total + 0 }'; }

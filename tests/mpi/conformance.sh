@@ -3,6 +3,7 @@
 # Usage: conformance.sh DIRECTORY_OF_THE_TEST_PROGRAMS
 set -euo pipefail
 bin=$1
+tests=$(dirname "$bin")/tests/tests_mpi
 
 # More ranks than cores, and the root user of a container, are fine for a test.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -11,5 +12,5 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
 for ranks in 1 2 3 4 5 8; do
   echo "== $ranks ranks"
-  mpirun -n "$ranks" "$bin/conformance_mpi_test" --use-colour no
+  mpirun -n "$ranks" "$tests" --filenames-as-tags "[#conformance_test]" --use-colour no
 done

@@ -3,6 +3,7 @@
 # steps that are fused inside the nodes. Usage: nodes.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
 bin=$1
+tests=$(dirname "$bin")/tests/tests_mpi
 # shellcheck source=tests/mpi/launch/on_nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/launch/on_nodes.sh"
 # More ranks than cores, and the root user of a container, are fine for a test.
@@ -19,17 +20,17 @@ fail() {
 
 for nodes in ab aab; do
   echo "== every world's checks on $nodes"
-  on $nodes "$bin/comm_mpi_test" --use-colour no
+  on $nodes "$tests" --filenames-as-tags "[#comm_test]" --use-colour no
 done
 for nodes in abb aabb abab; do
   echo "== nodes $nodes"
-  NODES=$nodes on $nodes "$bin/nodes_mpi_test" --use-colour no
+  NODES=$nodes on $nodes "$tests" --filenames-as-tags "[#nodes_test]" --use-colour no
 done
 
 # fault NODES NAME: a case of what goes wrong.
 fault() {
   echo "== $2 on $1"
-  on "$1" "$bin/comm_faults_mpi_test" "[$2]" --warn NoTests --use-colour no
+  on "$1" "$tests" "[$2]" --warn NoTests --use-colour no
 }
 for name in broken leaves application different; do fault ab $name; done
 for name in leaves-of-four different; do fault aabb $name; done

@@ -1,8 +1,9 @@
 // Compiles LAMB, which has five kernels, on all ranks of an mpirun, each with a cache directory of its own. Every
-// rank writes where its kernels came from, or what went wrong, to a file. Usage: compile_mpi CACHES RESULTS:
-// directories in which rank 3 has CACHES/3 and writes RESULTS/3.
+// rank writes where its kernels came from, or what went wrong, to a file: rank 3 has the cache $CACHES/3 and writes
+// $RESULTS/3. compile.sh looks at them.
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -34,13 +35,15 @@ std::string outcome() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+TEST_CASE("ranks write where their kernels came from", "[.compile]") {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  if (argc != 3 || rank == nullptr) return 2;
-  setenv("COCONET_CACHE_DIR", (std::string(argv[1]) + "/" + rank).c_str(), 1);
+  const char* caches = std::getenv("CACHES");
+  const char* results = std::getenv("RESULTS");
+  REQUIRE((rank != nullptr && caches != nullptr && results != nullptr));
+  setenv("COCONET_CACHE_DIR", (std::string(caches) + "/" + rank).c_str(), 1);
   const std::string text = outcome();
-  std::ofstream(std::string(argv[2]) + "/" + rank) << text << std::endl;
-  if (!text.starts_with("error")) return 0;
+  std::ofstream(std::string(results) + "/" + rank) << text << std::endl;
+  if (!text.starts_with("error")) return;
   // The others may be on their way to the same end, which mpirun would cut short.
   std::this_thread::sleep_for(std::chrono::seconds(2));
   _exit(3);

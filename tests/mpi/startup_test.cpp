@@ -1,12 +1,11 @@
 // How soon after its launch a job has done its first step, beside a job that does nothing but start
-// MPI: rank 0 prints the milliseconds since LAUNCHED, a time in seconds since the epoch. Usage:
-// startup_mpi bare | startup_mpi step
+// MPI: rank 0 prints the milliseconds since LAUNCHED, a time in seconds since the epoch.
 #include <mpi.h>
 
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
 
 #include "coconet/coconet.h"
 
@@ -40,11 +39,10 @@ void run_step() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "bare") {
-    start_mpi();
-  } else {
-    run_step();
-  }
-  return 0;
+TEST_CASE("a job starts MPI", "[.bare]") {
+  start_mpi();
+}
+
+TEST_CASE("a job does a step", "[.step]") {
+  run_step();
 }
