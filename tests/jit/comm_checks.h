@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,8 +16,10 @@
 #include "coconet/dtype.h"
 #include "coconet/error.h"
 #include "jit/comm/barrier/barrier.h"
+#include "jit/comm/collectives/collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/platform/platform.h"
 
 namespace coconet::test {
 
@@ -83,10 +87,62 @@ inline Bytes reduced(int ranks, std::size_t first, std::size_t count, DType dtyp
   return result;
 }
 
+/// The collectives of some ranks as calls of this one.
+class Group {
+ public:
+  Group(jit::Comm& comm, const std::vector<int>& ranks)
+      : rank_(static_cast<int>(std::ranges::find(ranks, comm.rank()) - ranks.begin())),
+        size_(static_cast<int>(ranks.size())),
+        collectives_(comm.collectives(ranks)) {}
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  void refuse() { collectives_->refuse(); }
+
+  void all_reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction) {
+    run(in, out,
+        {.op = ir::Op::all_reduce, .dtype = dtype, .reduction = reduction, .count = count});
+  }
+  void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
+                      Reduction reduction) {
+    run(in, out,
+        {.op = ir::Op::reduce_scatter, .dtype = dtype, .reduction = reduction, .counts = counts});
+  }
+  void all_gather(const void* in, void* out, std::span<const std::size_t> counts, DType dtype) {
+    run(in, out, {.op = ir::Op::all_gather, .dtype = dtype, .counts = counts});
+  }
+  void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
+              int root) {
+    run(in, out,
+        {.op = ir::Op::reduce,
+         .dtype = dtype,
+         .reduction = reduction,
+         .count = count,
+         .root = root});
+  }
+  void broadcast(const void* in, void* out, std::size_t count, DType dtype, int root) {
+    run(in, out, {.op = ir::Op::broadcast, .dtype = dtype, .count = count, .root = root});
+  }
+  void send(const void* in, void* out, std::size_t count, DType dtype, int offset) {
+    run(in, out, {.op = ir::Op::send, .dtype = dtype, .count = count, .offset = offset});
+  }
+
+ private:
+  void run(const void* in, void* out, jit::CollectiveCall call) {
+    const jit::CollectiveCall::Operands operands{in, out};
+    call.operands = {&operands, 1};
+    collectives_->run(*queue_, call);
+  }
+
+  int rank_, size_;
+  std::unique_ptr<jit::Collectives> collectives_;
+  std::unique_ptr<jit::Queue> queue_ = jit::host_platform().make_queue();
+};
+
 /// Every collective of `group`, with `counts` elements for the ranks, of one dtype under one
 /// reduction, from `in` to `out`: memory of its own for all of the elements each.
-inline void check_collectives(jit::Group& group, const std::vector<std::size_t>& counts,
-                              DType dtype, Reduction reduction, std::byte* in, std::byte* out) {
+inline void check_collectives(Group& group, const std::vector<std::size_t>& counts, DType dtype,
+                              Reduction reduction, std::byte* in, std::byte* out) {
   const std::string what = " of " + std::string(to_string(dtype)) + " under " +
                            std::string(to_string(reduction)) + " on " +
                            std::to_string(group.size()) + " ranks";
@@ -116,18 +172,22 @@ inline void check_collectives(jit::Group& group, const std::vector<std::size_t>&
                "reduce");
 
     put(out, mine);
-    group.broadcast(out, all, dtype, root);
+    group.broadcast(out, out, all, dtype, root);
+    expect_out(elements(root, 0, all, dtype, reduction), "broadcast in place");
+
+    put(out, untouched);
+    group.broadcast(in, out, all, dtype, root);
     expect_out(elements(root, 0, all, dtype, reduction), "broadcast");
   }
 
   for (int offset = 1 - group.size(); offset < group.size(); ++offset) {
-    if (offset == 0 || reduction != Reduction::sum) continue;  // which a shift does not do
+    if (offset == 0 || reduction != Reduction::sum) continue;  // which a send does not do
     put(out, untouched);
-    group.shift(in, out, all, dtype, offset);
+    group.send(in, out, all, dtype, offset);
     const int from = rank - offset;
     expect_out(
         from >= 0 && from < group.size() ? elements(from, 0, all, dtype, reduction) : untouched,
-        "shift by " + std::to_string(offset));
+        "send by " + std::to_string(offset));
   }
 
   Bytes blocks;
@@ -142,8 +202,8 @@ inline void check_collectives(jit::Group& group, const std::vector<std::size_t>&
 }
 
 /// The same, in memory that no other rank reaches.
-inline void check_collectives(jit::Group& group, const std::vector<std::size_t>& counts,
-                              DType dtype, Reduction reduction) {
+inline void check_collectives(Group& group, const std::vector<std::size_t>& counts, DType dtype,
+                              Reduction reduction) {
   const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   Bytes in(all * size_of(dtype));
   Bytes out(all * size_of(dtype));
@@ -151,7 +211,7 @@ inline void check_collectives(jit::Group& group, const std::vector<std::size_t>&
 }
 
 /// All dtypes and reductions, for even, uneven, partly empty and wholly empty blocks.
-inline void check_all_collectives(jit::Group& group) {
+inline void check_all_collectives(Group& group) {
   for (const std::size_t shape : {0, 1, 2, 3}) {
     std::vector<std::size_t> counts;
     for (int rank = 0; rank < group.size(); ++rank) {
@@ -171,24 +231,25 @@ inline void check_all_collectives(jit::Group& group) {
 inline void check_groups(jit::Comm& comm) {
   std::vector<int> all(comm.size());
   std::iota(all.begin(), all.end(), 0);
-  check_all_collectives(*comm.group(all));
+  Group whole(comm, all);
+  check_all_collectives(whole);
 
   std::vector<int> alternate;
   for (int rank = comm.rank() % 2; rank < comm.size(); rank += 2) alternate.push_back(rank);
-  const auto half = comm.group(alternate);
-  expect(half->rank() == comm.rank() / 2, "a group counts its ranks in its own order");
-  check_all_collectives(*half);
+  Group half(comm, alternate);
+  expect(half.rank() == comm.rank() / 2, "a group counts its ranks in its own order");
+  check_all_collectives(half);
 
   const std::vector<int> down(all.rbegin(), all.rend());
-  const auto backwards = comm.group(down);
-  expect(backwards->rank() == comm.size() - 1 - comm.rank(), "a group may count down");
-  check_collectives(*backwards, std::vector<std::size_t>(comm.size(), 5), f32, Reduction::sum);
+  Group backwards(comm, down);
+  expect(backwards.rank() == comm.size() - 1 - comm.rank(), "a group may count down");
+  check_collectives(backwards, std::vector<std::size_t>(comm.size(), 5), f32, Reduction::sum);
 
   // The same groups again, and both kinds in turn.
-  const auto again = comm.group(all);
+  Group again(comm, all);
   for (int round = 0; round < 3; ++round) {
-    check_collectives(*again, std::vector<std::size_t>(comm.size(), 3), f64, Reduction::max);
-    check_collectives(*half, std::vector<std::size_t>(half->size(), 4), i32, Reduction::sum);
+    check_collectives(again, std::vector<std::size_t>(comm.size(), 3), f64, Reduction::max);
+    check_collectives(half, std::vector<std::size_t>(half.size(), 4), i32, Reduction::sum);
   }
 }
 
@@ -196,24 +257,24 @@ inline void check_groups(jit::Comm& comm) {
 inline void check_refusals(jit::Comm& comm) {
   std::vector<int> all(comm.size());
   std::iota(all.begin(), all.end(), 0);
-  const auto group = comm.group(all);
+  Group group(comm, all);
   if (comm.size() == 1) return;
   const float in = 1;
   for (int who = 0; who < comm.size(); ++who) {
     float out = 0;
     if (comm.rank() == who) {
-      group->refuse();
+      group.refuse();
     } else {
       bool refused = false;
       try {
-        group->all_reduce(&in, &out, 1, f32, Reduction::sum);
+        group.all_reduce(&in, &out, 1, f32, Reduction::sum);
       } catch (const jit::Refused& e) {
         refused = e.what() == "rank " + std::to_string(who) + " refused to take part in all_reduce";
       }
       expect(refused && out == 0, "a refusal is heard before anything is written");
     }
     comm.barrier();
-    group->all_reduce(&in, &out, 1, f32, Reduction::sum);
+    group.all_reduce(&in, &out, 1, f32, Reduction::sum);
     expect(out == static_cast<float>(comm.size()), "a group is as before after a refusal");
   }
 }
@@ -223,12 +284,12 @@ inline void check_refusals(jit::Comm& comm) {
 inline void check_edges(jit::Comm& comm, std::size_t count) {
   std::vector<int> all(comm.size());
   std::iota(all.begin(), all.end(), 0);
-  const auto group = comm.group(all);
+  Group group(comm, all);
   const int last = comm.size() - 1;
 
   const std::vector<std::int8_t> hundreds(count, 100);
   std::vector<std::int8_t> wrapped(count);
-  group->all_reduce(hundreds.data(), wrapped.data(), count, i8, Reduction::sum);
+  group.all_reduce(hundreds.data(), wrapped.data(), count, i8, Reduction::sum);
   expect(wrapped.back() == static_cast<std::int8_t>(100 * comm.size()), "sums of i8 wrap");
 
   for (const DType dtype : {f64, f32, f16, bf16}) {
@@ -239,7 +300,7 @@ inline void check_edges(jit::Comm& comm, std::size_t count) {
       const double nan = std::numeric_limits<double>::quiet_NaN();
       store_element(dtype, in.data(), 0, comm.rank() == last ? nan : comm.rank());
       store_element(dtype, in.data(), 1, comm.rank() % 2 == 0 ? 0.0 : -0.0);
-      group->all_reduce(in.data(), out.data(), count, dtype, reduction);
+      group.all_reduce(in.data(), out.data(), count, dtype, reduction);
       const double largest = load_element(dtype, out.data(), 0);
       const std::string name(to_string(dtype));
       expect(largest != largest, "max and min of a NaN are NaN, " + name);
@@ -355,18 +416,18 @@ inline void check_agreement(jit::Comm& comm) {
   expect_contains(message_of<CommError>([&] { (void)comm.allocate(std::size_t{1} << 60); }),
                   "cannot allocate 1152921504606846976 bytes on each of " +
                       std::to_string(comm.nodes().beside(comm.rank()).size()) + " ranks");
-  expect_contains(message_of<CommError>([&] { (void)comm.group({0}); }),
+  expect_contains(message_of<CommError>([&] { (void)comm.collectives({0}); }),
                   "rank 1 passes the group {0}, which must hold that rank once");
   expect_contains(message_of<CommError>([&] {
                     std::vector<int> mine{comm.rank()};
                     if (comm.rank() == 0) mine = {0, 1};
-                    (void)comm.group(mine);
+                    (void)comm.collectives(mine);
                   }),
                   "rank 0 passes the group {0, 1}, but rank 1 passes {1}; all ranks of a group "
                   "must pass the same one");
   expect_contains(
       message_of<CommError>([&] {
-        (void)comm.group({comm.rank(), 9});
+        (void)comm.collectives({comm.rank(), 9});
       }),
       "rank 0 passes the group {0, 9}, but the world has the ranks 0 to " + std::to_string(last));
 }

@@ -44,7 +44,7 @@ TEST_CASE("a local sum of f16 and bf16 is rounded once, at the end", "[comm]") {
   REQUIRE_NOTHROW(World::local(3, [&, type = dtype, half = half_of_last_place](World& world) {
     double in = 0, out = 0;
     store_element(type, &in, 0, world.rank() == 0 ? 1.0 : half);
-    world.comm()->group({0, 1, 2})->all_reduce(&in, &out, 1, type, Reduction::sum);
+    test::Group(*world.comm(), {0, 1, 2}).all_reduce(&in, &out, 1, type, Reduction::sum);
     test::expect(load_element(type, &out, 0) == 1 + 2 * half, "sums are kept in f32");
   }));
 }
@@ -63,7 +63,7 @@ TEST_CASE("a mean is rounded once, and its sum does not overflow", "[comm]") {
   REQUIRE_NOTHROW(World::local(3, [](World& world) {
     double in = 0, out = 0;
     store_element(f16, &in, 0, 60000);  // 65504 is the largest
-    world.comm()->group({0, 1, 2})->all_reduce(&in, &out, 1, f16, Reduction::mean);
+    test::Group(*world.comm(), {0, 1, 2}).all_reduce(&in, &out, 1, f16, Reduction::mean);
     test::expect(load_element(f16, &out, 0) == load_element(f16, &in, 0),
                  "the mean of equal numbers is that number");
   }));
@@ -160,17 +160,16 @@ TEST_CASE("a rank that ends early is missed by name", "[comm]") {
 
 TEST_CASE("a failure in one group ends the waits in others", "[comm]") {
   CHECK_THROWS_WITH(
-      World::local(
-          3,
-          [](World& world) {
-            const bool pair = world.rank() < 2;
-            const auto group = world.comm()->group(pair ? std::vector{0, 1} : std::vector{2});
-            if (world.rank() == 2) throw BackendError("rank 2 is out");
-            if (world.rank() == 1) std::this_thread::sleep_for(20ms);
-            const float in = 1;
-            float out = 0;
-            for (;;) group->all_reduce(&in, &out, 1, f32, Reduction::sum);
-          }),
+      World::local(3,
+                   [](World& world) {
+                     const bool pair = world.rank() < 2;
+                     test::Group group(*world.comm(), pair ? std::vector{0, 1} : std::vector{2});
+                     if (world.rank() == 2) throw BackendError("rank 2 is out");
+                     if (world.rank() == 1) std::this_thread::sleep_for(20ms);
+                     const float in = 1;
+                     float out = 0;
+                     for (;;) group.all_reduce(&in, &out, 1, f32, Reduction::sum);
+                   }),
       "rank 2 is out");
 }
 
@@ -252,13 +251,13 @@ TEST_CASE("reasons longer than a seat are cut", "[comm]") {
 
 TEST_CASE("collectives refuse counts and roots that do not fit the group", "[comm]") {
   World::local(2, [](World& world) {
-    const auto group = world.comm()->group({0, 1});
+    test::Group group(*world.comm(), {0, 1});
     const std::size_t counts[] = {1, 2, 3};
     double data[6] = {};
     const auto message = [](auto body) { return test::message_of<InternalError>(body); };
-    test::expect_contains(message([&] { group->all_gather(data, data + 3, counts, f64); }),
+    test::expect_contains(message([&] { group.all_gather(data, data + 3, counts, f64); }),
                           "all_gather was given 3 counts; the group has 2 ranks");
-    test::expect_contains(message([&] { group->broadcast(data, 1, f64, 2); }),
+    test::expect_contains(message([&] { group.broadcast(data, data, 1, f64, 2); }),
                           "broadcast was given the root 2; the group has the ranks 0 to 1");
     test::expect_contains(message([&] { (void)world.comm()->broadcast("", 7); }),
                           "broadcast from rank 7 of a world of 2");

@@ -12,6 +12,7 @@
 #include "coconet/coconet.h"
 #include "jit/comm/collectives/direct_group.h"
 #include "jit/comm/comm.h"
+#include "jit/comm_checks.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;
@@ -30,12 +31,12 @@ extern "C" int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype 
 
 TEST_CASE("an error of MPI is told in its words", "[broken]") {
   const auto comm = jit::make_mpi_comm();
-  const auto group = comm->group({0, 1});
+  test::Group group(*comm, {0, 1});
   broken_all_reduce = true;
   const std::vector<float> in(jit::CopyGroup::capacity);  // more bytes than go without MPI
   std::vector<float> out(in.size());
   CHECK_THROWS_WITH(
-      group->all_reduce(in.data(), out.data(), in.size(), f32, Reduction::sum),
+      group.all_reduce(in.data(), out.data(), in.size(), f32, Reduction::sum),
       Contains("MPI_Allreduce failed on rank " + std::to_string(comm->rank()) + ": ") &&
           Contains("count"));
 }
@@ -58,7 +59,7 @@ TEST_CASE("a late rank is missed by name, and hears of it", "[late]") {
 
 TEST_CASE("a rank that is late for a collective is missed by name", "[late-collective]") {
   const auto comm = jit::make_mpi_comm();
-  const auto group = comm->group({0, 1});
+  test::Group group(*comm, {0, 1});
   if (comm->rank() == 1) {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     return;
@@ -66,7 +67,7 @@ TEST_CASE("a rank that is late for a collective is missed by name", "[late-colle
   const float in = 1;
   float out = 0;
   CHECK_THROWS_WITH(
-      group->all_reduce(&in, &out, 1, f32, Reduction::sum),
+      group.all_reduce(&in, &out, 1, f32, Reduction::sum),
       Contains("rank 0 waited in all_reduce for rank 1, which did not come within 1 s"));
 }
 
@@ -126,7 +127,7 @@ TEST_CASE("all ranks of all nodes miss a late rank by its name, or hear of it", 
 TEST_CASE("a rank that leaves while ranks of other nodes wait in a collective is missed at once",
           "[leaves-of-four]") {
   const auto comm = jit::make_mpi_comm();
-  const auto group = comm->group({0, 1, 2, 3});
+  test::Group group(*comm, {0, 1, 2, 3});
   const auto start = std::chrono::steady_clock::now();
   if (comm->rank() == 2) {
     MPI_Finalize();
@@ -134,7 +135,7 @@ TEST_CASE("a rank that leaves while ranks of other nodes wait in a collective is
   }
   const float in = 1;
   float out = 0;
-  CHECK_THROWS_WITH(group->all_reduce(&in, &out, 1, f32, Reduction::sum),
+  CHECK_THROWS_WITH(group.all_reduce(&in, &out, 1, f32, Reduction::sum),
                     Contains("waited in all_reduce for rank 2, which has left the world"));
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }

@@ -22,12 +22,12 @@ TEST_CASE("messages that are too long for shared memory arrive by MPI") {
   const auto comm = jit::make_mpi_comm();
   std::vector<int> all(comm->size());
   std::iota(all.begin(), all.end(), 0);
-  const auto group = comm->group(all);
+  test::Group group(*comm, all);
   for (const DType dtype : all_dtypes) {
     std::vector<std::size_t> counts(all.begin(), all.end());
     counts[0] = jit::CopyGroup::capacity / size_of(dtype) + 1;
     for (const Reduction reduction : test::reductions_of(dtype)) {
-      REQUIRE_NOTHROW(test::check_collectives(*group, counts, dtype, reduction));
+      REQUIRE_NOTHROW(test::check_collectives(group, counts, dtype, reduction));
     }
   }
   REQUIRE_NOTHROW(test::check_edges(*comm, jit::CopyGroup::capacity + 1));
@@ -39,8 +39,8 @@ TEST_CASE(
   const auto comm = jit::make_mpi_comm();
   std::vector<int> down(comm->size());
   std::iota(down.rbegin(), down.rend(), 0);
-  const auto group = comm->group(down);
-  const int rank = group->rank();
+  test::Group group(*comm, down);
+  const int rank = group.rank();
   const auto memory = comm->allocate(std::size_t{32} << 20);
   std::byte* const shared_in = memory->base(comm->rank());
   // Not at the same place on all ranks.
@@ -52,26 +52,26 @@ TEST_CASE(
     for (const DType dtype : all_dtypes) {
       for (const Reduction reduction : test::reductions_of(dtype)) {
         REQUIRE_NOTHROW(
-            test::check_collectives(*group, counts, dtype, reduction, shared_in, shared_out));
+            test::check_collectives(group, counts, dtype, reduction, shared_in, shared_out));
       }
     }
     // One rank's result, or its operand, is where the others cannot reach it.
     test::Bytes own((length + 100) * 8);
     const bool first = rank == 0;
-    REQUIRE_NOTHROW(test::check_collectives(*group, counts, f32, Reduction::sum, shared_in,
+    REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum, shared_in,
                                             first ? own.data() : shared_out));
-    REQUIRE_NOTHROW(test::check_collectives(*group, counts, f32, Reduction::sum,
+    REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum,
                                             first ? own.data() : shared_in, shared_out));
   }
   // So long that the others' results are written past the caches; at its end, what fills no vector.
   const std::vector<std::size_t> long_counts(down.size(), (std::size_t{1} << 20) / down.size() + 3);
   for (const DType dtype : {f32, f16, u8})
     REQUIRE_NOTHROW(
-        test::check_collectives(*group, long_counts, dtype, Reduction::sum, shared_in, shared_out));
+        test::check_collectives(group, long_counts, dtype, Reduction::sum, shared_in, shared_out));
   // Every rank's tensors are in peer memory, but not of the same allocation.
   const auto other = comm->allocate(std::size_t{1} << 20);
   std::byte* const elsewhere = rank == 0 ? other->base(comm->rank()) : shared_in;
-  REQUIRE_NOTHROW(test::check_collectives(*group, std::vector<std::size_t>(down.size(), 5000), f32,
+  REQUIRE_NOTHROW(test::check_collectives(group, std::vector<std::size_t>(down.size(), 5000), f32,
                                           Reduction::sum, elsewhere, shared_out));
 }
 

@@ -78,8 +78,8 @@ TEST_CASE("a failure in a node is told to all by the number that the rank has in
 TEST_CASE("collectives inside nodes, across them, and of groups that are some of both") {
   const auto comm = jit::make_mpi_comm();
   const std::vector<int> here = ranks_on(letter_of(*comm));
-  const auto inside = comm->group(here);
-  REQUIRE_NOTHROW(test::check_all_collectives(*inside));
+  test::Group inside(*comm, here);
+  REQUIRE_NOTHROW(test::check_all_collectives(inside));
 
   // Those at the same place in their node.
   const auto place = std::find(here.begin(), here.end(), comm->rank()) - here.begin();
@@ -90,23 +90,23 @@ TEST_CASE("collectives inside nodes, across them, and of groups that are some of
         beside[static_cast<std::size_t>(place)] == rank)
       across.push_back(rank);
   }
-  const auto between = comm->group(across);
-  CHECK(between->size() == static_cast<int>(across.size()));
-  REQUIRE_NOTHROW(test::check_all_collectives(*between));
+  test::Group between(*comm, across);
+  CHECK(between.size() == static_cast<int>(across.size()));
+  REQUIRE_NOTHROW(test::check_all_collectives(between));
 
   // The first two ranks, and the rest.
   std::vector<int> pair{0, 1};
   std::vector<int> rest(static_cast<std::size_t>(comm->size()) - 2);
   std::iota(rest.begin(), rest.end(), 2);
-  const auto mixed = comm->group(comm->rank() < 2 ? pair : rest);
-  REQUIRE_NOTHROW(test::check_all_collectives(*mixed));
+  test::Group mixed(*comm, comm->rank() < 2 ? pair : rest);
+  REQUIRE_NOTHROW(test::check_all_collectives(mixed));
 
   // All of them in turn, again, and with messages that go in pieces.
-  const auto again = comm->group(across);
-  for (const auto* group : {&inside, &between, &mixed, &again}) {
-    const std::vector<std::size_t> counts(static_cast<std::size_t>((*group)->size()),
+  test::Group again(*comm, across);
+  for (test::Group* group : {&inside, &between, &mixed, &again}) {
+    const std::vector<std::size_t> counts(static_cast<std::size_t>(group->size()),
                                           jit::CopyGroup::capacity + 1);
-    REQUIRE_NOTHROW(test::check_collectives(**group, counts, f32, Reduction::sum));
+    REQUIRE_NOTHROW(test::check_collectives(*group, counts, f32, Reduction::sum));
   }
 }
 

@@ -12,11 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "coconet/dtype.h"
-#include "coconet/program.h"
-
 namespace coconet::jit {
 
+class Collectives;
 class Nodes;
 
 /// One collective allocation: a block of the same size on every rank, those of one node mapped here. Zeroed, aligned
@@ -40,34 +38,6 @@ class PeerMemory {
   [[nodiscard]] virtual std::string no_multicast() const { return "only GPUs have one"; }
 };
 
-/// Library collectives among some ranks of a world: those along one mesh axis. All calls block, are collective
-/// over the group, and count elements. Ranks are positions in the group.
-class Group {
- public:
-  virtual ~Group() = default;
-  [[nodiscard]] virtual int rank() const = 0;
-  [[nodiscard]] virtual int size() const = 0;
-  /// `out` and `in` hold `count` elements and do not overlap. A mean is of floats only.
-  virtual void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
-                          Reduction reduction) = 0;
-  /// `in` holds the blocks of all ranks one after the other, `counts[i]` elements for rank i; `out` the own one.
-  virtual void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts,
-                              DType dtype, Reduction reduction) = 0;
-  /// `in` holds counts[rank()] elements, `out` all blocks one after the other.
-  virtual void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
-                          DType dtype) = 0;
-  /// `out` is written on `root` only.
-  virtual void reduce(const void* in, void* out, std::size_t count, DType dtype,
-                      Reduction reduction, int root) = 0;
-  /// In place, from `root` to all.
-  virtual void broadcast(void* data, std::size_t count, DType dtype, int root) = 0;
-  /// `in` of rank p to `out` of rank p + `offset`, which is not 0; an `out` that no rank sends to is not written.
-  virtual void shift(const void* in, void* out, std::size_t count, DType dtype, int offset) = 0;
-  /// Instead of the next call, which then throws Refused on the other ranks, before it writes anything. Does not
-  /// wait. The ranks must agree by other means before they use the group again.
-  virtual void refuse() = 0;
-};
-
 /// A world's machinery on one rank.
 class Comm {
  public:
@@ -86,8 +56,9 @@ class Comm {
   [[nodiscard]] virtual std::string broadcast(std::string_view mine, int root) = 0;
   /// Collective over the world.
   [[nodiscard]] virtual std::shared_ptr<PeerMemory> allocate(std::size_t bytes) = 0;
-  /// Collective over the world: each rank passes the group it is in, in group order. Groups are disjoint.
-  [[nodiscard]] virtual std::unique_ptr<Group> group(const std::vector<int>& ranks) = 0;
+  /// The host's collectives of a group. Collective over the world: each rank passes the group it is in, in group order.
+  /// Groups are disjoint.
+  [[nodiscard]] virtual std::unique_ptr<Collectives> collectives(const std::vector<int>& ranks) = 0;
   /// Collective, before a step: whether any rank says that it cannot run it.
   [[nodiscard]] virtual bool any_failed(bool failed) = 0;
 

@@ -165,7 +165,7 @@ Executable::State::State(World world_, const jit::Platform& platform_, Program p
       if (!on_host) continue;
       auto& group = groups_[std::get<jit::LibraryCollective>(steps.back().work).axis()];
       const int axis = plan.graph().at(library->value).attributes.axis;
-      if (!group) group = comm.group(sync.group(axis));
+      if (!group) group = comm.collectives(sync.group(axis));
       continue;
     }
     if (const auto* matmul = std::get_if<sched::MatmulStep>(&planned)) {

@@ -118,7 +118,7 @@ void DeviceRun::make_groups(const Mesh& mesh) {
     auto& groups = groups_[axis];
     const std::vector<int> own = mesh.group(comm_.rank(), axis);
     if (own.size() > 1 && gang_->members.size() == 1) {
-      groups.push_back(make_nccl_group(comm_, own, step));
+      groups.push_back({own, make_nccl_group(comm_, own, step)});
       by_nccl_ = true;
       continue;
     }
@@ -126,9 +126,9 @@ void DeviceRun::make_groups(const Mesh& mesh) {
     // gang what is left is a group of this rank alone.
     const bool alone = gang_->members.size() == 1;
     for (int rank = 0; rank < comm_.size(); ++rank) {
-      std::vector<int> ranks = mesh.group(rank, axis);
+      const std::vector<int> ranks = mesh.group(rank, axis);
       const bool mine = alone ? rank == comm_.rank() : ranks.front() == rank;
-      if (mine) groups.push_back(make_gang_group(comm_, platform_, std::move(ranks), wanted[axis]));
+      if (mine) groups.push_back({ranks, make_launch_group(comm_, platform_, ranks, wanted[axis])});
     }
   }
 }
@@ -275,16 +275,16 @@ void DeviceRun::enqueue_step(Queue& queue, std::size_t index) {
     return;
   }
   const int axis = std::get<LibraryCollective>(steps_[index].work).axis();
-  for (const auto& group : groups_[axis]) {
+  for (const Group& group : groups_[axis]) {
     std::vector<LibraryCollective::Member> members;
-    for (const int rank : group->ranks()) {
+    for (const int rank : group.ranks) {
       const std::size_t place = gang_->members.size() == 1 ? 0 : static_cast<std::size_t>(rank);
       if (gang_->members.size() == 1 && rank != comm_.rank()) continue;
       const Member& member = gang_->members[place];
       members.push_back(
           {&std::get<LibraryCollective>((*member.steps)[index].work), member.tensors});
     }
-    LibraryCollective::run(*group, queue, members);
+    LibraryCollective::run(*group.collectives, queue, members);
   }
 }
 
@@ -379,7 +379,7 @@ void DeviceRun::finish() {
     try {
       comm_.require_nobody_failed();
       for (const auto& [axis, groups] : groups_) {
-        for (const auto& group : groups) group->check();
+        for (const Group& group : groups) group.collectives->check();
       }
       if (std::chrono::steady_clock::now() < deadline) continue;
       throw CommError("rank " + std::to_string(comm_.rank()) + " waited " +
@@ -388,7 +388,7 @@ void DeviceRun::finish() {
                       "(COCONET_TIMEOUT_S sets the limit)");
     } catch (const CommError&) {
       for (const auto& [axis, groups] : groups_) {
-        for (const auto& group : groups) group->abort();
+        for (const Group& group : groups) group.collectives->abort();
       }
       throw;
     }

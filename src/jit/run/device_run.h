@@ -112,7 +112,11 @@ class DeviceRun {
   std::shared_ptr<Gang> gang_;
   bool driver_ = false;
   /// By mesh axis; the driver of a gang has all groups of its ranks.
-  std::map<int, std::vector<std::unique_ptr<DeviceGroup>>> groups_;
+  struct Group {
+    std::vector<int> ranks;
+    std::unique_ptr<Collectives> collectives;
+  };
+  std::map<int, std::vector<Group>> groups_;
   /// Steps that are put into queues of their own.
   std::vector<sched::Overlap> at_once_;
   std::unique_ptr<Fork> fork_;  ///< beside the queue of this rank

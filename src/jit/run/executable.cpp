@@ -149,7 +149,8 @@ void Executable::State::run_step(std::size_t index) {
 void Executable::State::run_collective(jit::LibraryCollective& collective, std::size_t index) {
   auto& group = groups_[collective.axis()];
   try {
-    collective.run(*group, *host_queue_, tensors);
+    const jit::LibraryCollective::Member member{&collective, &tensors};
+    jit::LibraryCollective::run(*group, *host_queue_, {&member, 1});
   } catch (const jit::Refused&) {
     throw_together("");
   } catch (const jit::PeerFailure&) {

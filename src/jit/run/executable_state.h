@@ -60,8 +60,8 @@ class Executable::State {
   [[noreturn]] void break_down(std::size_t index);
   [[noreturn]] void throw_together(const std::string& failure);
 
-  std::map<int, std::unique_ptr<jit::Group>>
-      groups_;  ///< by mesh axis, for library steps on the host
+  /// By mesh axis, for library steps on the host.
+  std::map<int, std::unique_ptr<jit::Collectives>> groups_;
   std::unique_ptr<jit::Queue> host_queue_;
   jit::Roofline roofline_;
   bool at_once_ = false;  ///< overlapped steps are threads; else they come one after the other

@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
+#include "jit/comm/collectives/groups.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/platform/device_group.h"
 
@@ -24,10 +25,10 @@ std::byte* plus(void* data, std::size_t bytes) {
   return static_cast<std::byte*>(data) + bytes;
 }
 
-class GangGroup final : public DeviceGroup {
+class LaunchGroup final : public Collectives {
  public:
-  GangGroup(Comm& comm, const Platform& platform, std::vector<int> ranks,
-            const std::vector<WantedReduction>& wanted)
+  LaunchGroup(Comm& comm, const Platform& platform, std::vector<int> ranks,
+              const std::vector<WantedReduction>& wanted)
       : ranks_(std::move(ranks)) {
     if (ranks_.size() == 1) return;  // what one rank reduces is its own
     const int size = static_cast<int>(ranks_.size());
@@ -39,63 +40,60 @@ class GangGroup final : public DeviceGroup {
     }
   }
 
-  [[nodiscard]] const std::vector<int>& ranks() const override { return ranks_; }
-
-  void all_reduce(Queue& queue, Members members, std::size_t count, DType dtype,
-                  Reduction reduction) override {
-    std::vector<void*> outs;
-    for (const Operands& member : members) outs.push_back(member.out);
-    combine(queue, members, 0, outs, count, dtype, reduction);
-  }
-
-  void reduce_scatter(Queue& queue, Members members, std::span<const std::size_t> counts,
-                      DType dtype, Reduction reduction) override {
-    std::size_t start = 0;
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      combine(queue, members, start, {members[i].out}, counts[i], dtype, reduction);
-      start += counts[i];
+  void run(Queue& queue, const CollectiveCall& call) override {
+    const auto members = call.operands;
+    const std::size_t bytes = call.count * size_of(call.dtype);
+    switch (call.op) {
+      case ir::Op::all_reduce:
+        return combine(queue, call, 0, call.count, members);
+      case ir::Op::reduce:
+        return combine(queue, call, 0, call.count,
+                       members.subspan(static_cast<std::size_t>(call.root), 1));
+      case ir::Op::reduce_scatter:
+        for (std::size_t i = 0, start = 0; i < members.size(); start += call.counts[i++])
+          combine(queue, call, start, call.counts[i], members.subspan(i, 1));
+        return;
+      case ir::Op::all_gather:
+        return gather(queue, call);
+      case ir::Op::broadcast:
+        for (const auto& to : members)
+          queue.copy(to.out, members[static_cast<std::size_t>(call.root)].in, bytes);
+        return;
+      case ir::Op::send: {
+        const int size = static_cast<int>(members.size());
+        const int last = std::min(size, size - call.offset);
+        for (int from = std::max(0, -call.offset); from < last; ++from) {
+          queue.copy(members[static_cast<std::size_t>(from + call.offset)].out,
+                     members[static_cast<std::size_t>(from)].in, bytes);
+        }
+        return;
+      }
+      default:
+        throw_unknown(call);
     }
   }
 
-  void all_gather(Queue& queue, Members members, std::span<const std::size_t> counts,
-                  DType dtype) override {
+ private:
+  using Members = std::span<const CollectiveCall::Operands>;
+
+  static void gather(Queue& queue, const CollectiveCall& call) {
     std::size_t start = 0;
-    for (std::size_t from = 0; from < members.size(); ++from) {
-      const std::size_t bytes = counts[from] * size_of(dtype);
-      for (const Operands& to : members) queue.copy(plus(to.out, start), members[from].in, bytes);
+    for (std::size_t from = 0; from < call.operands.size(); ++from) {
+      const std::size_t bytes = call.counts[from] * size_of(call.dtype);
+      for (const auto& to : call.operands)
+        queue.copy(plus(to.out, start), call.operands[from].in, bytes);
       start += bytes;
     }
   }
 
-  void reduce(Queue& queue, Members members, std::size_t count, DType dtype, Reduction reduction,
-              int root) override {
-    combine(queue, members, 0, {members[static_cast<std::size_t>(root)].out}, count, dtype,
-            reduction);
-  }
-
-  void broadcast(Queue& queue, Members members, std::size_t count, DType dtype, int root) override {
-    const void* const from = members[static_cast<std::size_t>(root)].in;
-    for (const Operands& to : members) queue.copy(to.out, from, count * size_of(dtype));
-  }
-
-  void shift(Queue& queue, Members members, std::size_t count, DType dtype, int offset) override {
-    const int size = static_cast<int>(members.size());
-    for (int from = std::max(0, -offset); from < std::min(size, size - offset); ++from) {
-      queue.copy(members[static_cast<std::size_t>(from + offset)].out,
-                 members[static_cast<std::size_t>(from)].in, count * size_of(dtype));
-    }
-  }
-
-  void check() override {}
-  void abort() noexcept override {}
-
- private:
-  /// Reduces elements [start, start + count) of all members into `outs`.
-  void combine(Queue& queue, Members members, std::size_t start, const std::vector<void*>& outs,
-               std::size_t count, DType dtype, Reduction reduction) {
+  /// Reduces elements [start, start + count) of all members into the tensors of `results`.
+  void combine(Queue& queue, const CollectiveCall& call, std::size_t start, std::size_t count,
+               Members results) {
     if (count == 0) return;
+    const Members members = call.operands;
+    const DType dtype = call.dtype;
     if (members.size() == 1) {
-      queue.copy(outs.front(), plus(members.front().in, start * size_of(dtype)),
+      queue.copy(results.front().out, plus(members.front().in, start * size_of(dtype)),
                  count * size_of(dtype));
       return;
     }
@@ -105,11 +103,11 @@ class GangGroup final : public DeviceGroup {
       words.push_back(reinterpret_cast<std::uint64_t>(data));
       aligned = aligned && words.back() % vector_bytes == 0;
     };
-    for (const Operands& member : members) add(plus(member.in, start * size_of(dtype)));
-    for (void* const out : outs) add(out);
+    for (const auto& member : members) add(plus(member.in, start * size_of(dtype)));
+    for (const auto& result : results) add(result.out);
     words.push_back(count);
     words.push_back(aligned ? 1 : 0);  // the prelude's VECTORIZE
-    const Kernel& kernel = *kernels_.at({dtype, reduction, static_cast<int>(outs.size())});
+    const Kernel& kernel = *kernels_.at({dtype, call.reduction, static_cast<int>(results.size())});
     const std::size_t of_block = threads * std::max<std::size_t>(1, vector_bytes / size_of(dtype));
     Grid grid;
     grid.threads = threads;
@@ -131,10 +129,10 @@ class GangGroup final : public DeviceGroup {
 
 }  // namespace
 
-std::unique_ptr<DeviceGroup> make_gang_group(Comm& comm, const Platform& platform,
-                                             std::vector<int> ranks,
-                                             const std::vector<WantedReduction>& wanted) {
-  return std::make_unique<GangGroup>(comm, platform, std::move(ranks), wanted);
+std::unique_ptr<Collectives> make_launch_group(Comm& comm, const Platform& platform,
+                                               std::vector<int> ranks,
+                                               const std::vector<WantedReduction>& wanted) {
+  return std::make_unique<LaunchGroup>(comm, platform, std::move(ranks), wanted);
 }
 
 }  // namespace coconet::jit

@@ -94,14 +94,15 @@ void LibraryCollective::find_calls(const RankPlan& plan, const ir::Extents& whol
   }
 }
 
-DeviceGroup::Operands LibraryCollective::operands(const Tensors& tensors, const Call& call) const {
+CollectiveCall::Operands LibraryCollective::operands(const Tensors& tensors,
+                                                     const Call& call) const {
   const auto place = [&](sched::BufferId id, std::size_t piece, std::size_t first) {
     const Tensors::Tensor& tensor = tensors[id];
     std::byte* const data = tensor.buffer->scattered ? tensor.pieces[piece].data : tensor.data;
     return data + first * size_of(dtype_);
   };
-  DeviceGroup::Operands operands{place(in_, call.in_piece, call.in_first),
-                                 place(out_, call.out_piece, call.out_first)};
+  CollectiveCall::Operands operands{place(in_, call.in_piece, call.in_first),
+                                    place(out_, call.out_piece, call.out_first)};
   if (packed_ && op_ == Op::reduce_scatter) operands.in = packed_->data();
   if (packed_ && op_ == Op::all_gather) operands.out = packed_->data();
   return operands;
@@ -133,71 +134,19 @@ void LibraryCollective::unpack(Queue& queue, const Tensors& tensors) {
   }
 }
 
-void LibraryCollective::run(Group& group, Queue& queue, const Tensors& tensors) {
-  pack(queue, tensors);
-  for (const Call& call : calls_) {
-    const DeviceGroup::Operands at = operands(tensors, call);
-    switch (op_) {
-      case Op::all_reduce:
-        group.all_reduce(at.in, at.out, call.count, dtype_, attributes_.reduction);
-        break;
-      case Op::reduce_scatter:
-        group.reduce_scatter(at.in, at.out, call.counts, dtype_, attributes_.reduction);
-        break;
-      case Op::all_gather:
-        group.all_gather(at.in, at.out, call.counts, dtype_);
-        break;
-      case Op::reduce:
-        group.reduce(at.in, at.out, call.count, dtype_, attributes_.reduction, attributes_.root);
-        break;
-      case Op::broadcast:
-        if (group.rank() == attributes_.root)
-          queue.copy(at.out, at.in, call.count * size_of(dtype_));
-        group.broadcast(at.out, call.count, dtype_, attributes_.root);
-        break;
-      case Op::send:
-        group.shift(at.in, at.out, call.count, dtype_, attributes_.offset);
-        break;
-      default:
-        throw InternalError("'" + std::string(to_string(op_)) + "' is no library collective");
-    }
-  }
-  unpack(queue, tensors);
-}
-
-void LibraryCollective::run(DeviceGroup& group, Queue& queue, std::span<const Member> members) {
+void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Member> members) {
   for (const Member& member : members) member.collective->pack(queue, *member.tensors);
-  const LibraryCollective& self = *members.front().collective;
+  LibraryCollective& self = *members.front().collective;
   const ir::Attributes& how = self.attributes_;
+  self.operands_.resize(members.size());
   for (std::size_t index = 0; index < self.calls_.size(); ++index) {
-    std::vector<DeviceGroup::Operands> operands;
-    for (const Member& member : members) {
-      const LibraryCollective& collective = *member.collective;
-      operands.push_back(collective.operands(*member.tensors, collective.calls_[index]));
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const LibraryCollective& collective = *members[i].collective;
+      self.operands_[i] = collective.operands(*members[i].tensors, collective.calls_[index]);
     }
     const Call& call = self.calls_[index];
-    switch (self.op_) {
-      case Op::all_reduce:
-        group.all_reduce(queue, operands, call.count, self.dtype_, how.reduction);
-        break;
-      case Op::reduce_scatter:
-        group.reduce_scatter(queue, operands, call.counts, self.dtype_, how.reduction);
-        break;
-      case Op::all_gather:
-        group.all_gather(queue, operands, call.counts, self.dtype_);
-        break;
-      case Op::reduce:
-        group.reduce(queue, operands, call.count, self.dtype_, how.reduction, how.root);
-        break;
-      case Op::broadcast:
-        group.broadcast(queue, operands, call.count, self.dtype_, how.root);
-        break;
-      case Op::send:
-        group.shift(queue, operands, call.count, self.dtype_, how.offset);
-        break;
-      default:
-        throw InternalError("'" + std::string(to_string(self.op_)) + "' is no library collective");
-    }
+    group.run(queue, {self.op_, self.dtype_, how.reduction, call.count, call.counts, how.root,
+                      how.offset, self.operands_});
   }
   for (const Member& member : members) member.collective->unpack(queue, *member.tensors);
 }

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "jit/bind/tensors.h"
-#include "jit/comm/comm.h"
-#include "jit/platform/device_group.h"
+#include "jit/comm/collectives/collectives.h"
 #include "jit/platform/platform.h"
 #include "sched/plan.h"
 
@@ -20,16 +19,13 @@ class LibraryCollective {
  public:
   LibraryCollective(const Platform& platform, const RankPlan& plan, const sched::LibraryStep& step);
 
-  /// Collective over the group along `axis()`.
-  void run(Group& group, Queue& queue, const Tensors& tensors);
-
   /// A rank that is driven from here, by its position among the group's.
   struct Member {
     LibraryCollective* collective;
     const Tensors* tensors;
   };
-  /// The same on GPUs, for the ranks that `group` drives: puts the work into `queue`.
-  static void run(DeviceGroup& group, Queue& queue, std::span<const Member> members);
+  /// Collective over the group along `axis()`: the calls of those of its ranks that `queue` works for.
+  static void run(Collectives& group, Queue& queue, std::span<const Member> members);
 
   [[nodiscard]] int axis() const { return axis_; }
   /// Whether it adds up or compares values of several ranks.
@@ -56,7 +52,7 @@ class LibraryCollective {
   };
   void find_calls(const RankPlan& plan, const ir::Extents& whole, int position);
   /// What a call reads and writes: the tensors, or packed copies.
-  [[nodiscard]] DeviceGroup::Operands operands(const Tensors& tensors, const Call& call) const;
+  [[nodiscard]] CollectiveCall::Operands operands(const Tensors& tensors, const Call& call) const;
   /// Puts the blocks of what is read one after the other.
   void pack(Queue& queue, const Tensors& tensors);
   /// Takes the blocks of what was written apart, and clears what no rank wrote.
@@ -72,6 +68,7 @@ class LibraryCollective {
   std::vector<Block> blocks_;  ///< by position in the group, for the ops that slice
   std::vector<std::size_t> counts_;
   std::vector<Call> calls_;
+  std::vector<CollectiveCall::Operands> operands_;  ///< of the members, during a call
   std::shared_ptr<Memory> packed_;  ///< null where the blocks follow each other in the whole
 };
 

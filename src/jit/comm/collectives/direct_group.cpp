@@ -9,6 +9,8 @@
 
 namespace coconet::jit {
 
+using ir::Op;
+
 namespace {
 
 /// From this size of a rank's share on, the other ranks' results are written past the caches, as kernels do: with 2
@@ -26,80 +28,88 @@ std::vector<Pointer> advanced(std::span<const Pointer> pointers, std::size_t byt
 
 }  // namespace
 
-void DirectGroup::combine_share(DType dtype, Reduction reduction, std::span<const void* const> ins,
-                                std::size_t count, std::span<void* const> outs) const {
-  const std::size_t line = 64 / size_of(dtype);  // of a cache: no two ranks write one
-  const std::size_t lines = (count + line - 1) / line;
+void DirectGroup::run(Queue&, const CollectiveCall& call) {
+  require_sane(call, size());
+  const auto& [in, out] = call.operands.front();
+  std::size_t shown = call.count;  // elements of this rank that others read
+  switch (call.op) {
+    case Op::reduce_scatter:
+      shown = block_starts(call.counts).back();
+      break;
+    case Op::all_gather:
+      shown = call.counts[rank()];
+      break;
+    case Op::broadcast:
+      if (rank() != call.root) shown = 0;
+      break;
+    case Op::send:
+      if (rank() + call.offset < 0 || rank() + call.offset >= size()) shown = 0;
+      break;
+    default:
+      break;
+  }
+  exchange(to_string(call.op), in, shown * size_of(call.dtype), out,
+           [&](const Parts& parts) { read(call, parts); });
+}
+
+void DirectGroup::read(const CollectiveCall& call, const Parts& parts) const {
+  const DType dtype = call.dtype;
+  const std::size_t bytes = call.count * size_of(dtype);
+  void* const out = call.operands.front().out;
+  switch (call.op) {
+    case Op::all_reduce:
+      return combine_all(call, parts, parts.out);
+    case Op::reduce:
+      if (!parts.out.empty()) return combine_all(call, parts, parts.out.subspan(call.root, 1));
+      if (rank() == call.root) combine_all(call, parts, {});
+      return;
+    case Op::reduce_scatter: {
+      const std::size_t start = block_starts(call.counts)[rank()];
+      return combine_in_order(dtype, call.reduction, advanced(parts.in, start * size_of(dtype)),
+                              call.counts[rank()], std::array{out});
+    }
+    case Op::all_gather:
+      return gather(call, parts);
+    case Op::broadcast:
+      if (bytes > 0 && out != parts.in[call.root]) std::memcpy(out, parts.in[call.root], bytes);
+      return;
+    case Op::send: {
+      const int from = rank() - call.offset;
+      if (from >= 0 && from < size() && bytes > 0) std::memcpy(out, parts.in[from], bytes);
+      return;
+    }
+    default:
+      throw_unknown(call);
+  }
+}
+
+void DirectGroup::combine_all(const CollectiveCall& call, const Parts& parts,
+                              std::span<void* const> outs) const {
+  if (parts.out.empty()) {
+    combine_in_order(call.dtype, call.reduction, parts.in, call.count,
+                     std::array{call.operands.front().out});
+    return;
+  }
+  const std::size_t line = 64 / size_of(call.dtype);  // of a cache: no two ranks write one
+  const std::size_t lines = (call.count + line - 1) / line;
   const auto ranks = static_cast<std::size_t>(size());
   const std::size_t share = (lines + ranks - 1) / ranks * line;
-  const std::size_t first = std::min(count, share * static_cast<std::size_t>(rank()));
-  const std::size_t bytes = first * size_of(dtype);
-  const std::size_t length = std::min(share, count - first);
+  const std::size_t first = std::min(call.count, share * static_cast<std::size_t>(rank()));
+  const std::size_t bytes = first * size_of(call.dtype);
+  const std::size_t length = std::min(share, call.count - first);
   const std::vector<void*> to = advanced(outs, bytes);
-  const bool streams = outs.size() > 1 && length * size_of(dtype) >= streaming_bytes;
-  combine_in_order(dtype, reduction, advanced(ins, bytes), length, to,
+  const bool streams = outs.size() > 1 && length * size_of(call.dtype) >= streaming_bytes;
+  combine_in_order(call.dtype, call.reduction, advanced(parts.in, bytes), length, to,
                    streams ? to[static_cast<std::size_t>(rank())] : nullptr);
 }
 
-void DirectGroup::all_reduce(const void* in, void* out, std::size_t count, DType dtype,
-                             Reduction reduction) {
-  exchange("all_reduce", in, count * size_of(dtype), out, [&](const Parts& parts) {
-    if (parts.out.empty()) {
-      combine_in_order(dtype, reduction, parts.in, count, std::array{out});
-    } else {
-      combine_share(dtype, reduction, parts.in, count, parts.out);
-    }
-  });
-}
-
-void DirectGroup::reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts,
-                                 DType dtype, Reduction reduction) {
-  const std::vector<std::size_t> starts = block_starts(*this, "reduce_scatter", counts);
-  exchange("reduce_scatter", in, starts.back() * size_of(dtype), out, [&](const Parts& parts) {
-    combine_in_order(dtype, reduction, advanced(parts.in, starts[rank()] * size_of(dtype)),
-                     counts[rank()], std::array{out});
-  });
-}
-
-void DirectGroup::all_gather(const void* in, void* out, std::span<const std::size_t> counts,
-                             DType dtype) {
-  const std::vector<std::size_t> starts = block_starts(*this, "all_gather", counts);
-  exchange("all_gather", in, counts[rank()] * size_of(dtype), out, [&](const Parts& parts) {
-    for (int from = 0; from < size(); ++from) {
-      std::byte* to = static_cast<std::byte*>(out) + starts[from] * size_of(dtype);
-      const std::size_t bytes = counts[from] * size_of(dtype);
-      if (bytes > 0) std::memcpy(to, parts.in[from], bytes);
-    }
-  });
-}
-
-void DirectGroup::reduce(const void* in, void* out, std::size_t count, DType dtype,
-                         Reduction reduction, int root) {
-  require_root(*this, "reduce", root);
-  exchange("reduce", in, count * size_of(dtype), out, [&](const Parts& parts) {
-    if (!parts.out.empty()) {
-      combine_share(dtype, reduction, parts.in, count, parts.out.subspan(root, 1));
-    } else if (rank() == root) {
-      combine_in_order(dtype, reduction, parts.in, count, std::array{out});
-    }
-  });
-}
-
-void DirectGroup::broadcast(void* data, std::size_t count, DType dtype, int root) {
-  require_root(*this, "broadcast", root);
-  const std::size_t bytes = count * size_of(dtype);
-  exchange("broadcast", data, rank() == root ? bytes : 0, data, [&](const Parts& parts) {
-    if (rank() != root && bytes > 0) std::memcpy(data, parts.in[root], bytes);
-  });
-}
-
-void DirectGroup::shift(const void* in, void* out, std::size_t count, DType dtype, int offset) {
-  const std::size_t bytes = count * size_of(dtype);
-  const int from = rank() - offset;
-  const bool sends = has_position(*this, rank() + offset);
-  exchange("send", in, sends ? bytes : 0, out, [&](const Parts& parts) {
-    if (has_position(*this, from) && bytes > 0) std::memcpy(out, parts.in[from], bytes);
-  });
+void DirectGroup::gather(const CollectiveCall& call, const Parts& parts) const {
+  auto* to = static_cast<std::byte*>(call.operands.front().out);
+  for (int from = 0; from < size(); ++from) {
+    const std::size_t bytes = call.counts[from] * size_of(call.dtype);
+    if (bytes > 0) std::memcpy(to, parts.in[from], bytes);
+    to += bytes;
+  }
 }
 
 PointerGroup::PointerGroup(std::shared_ptr<Barrier> barrier, std::vector<Pointers*> pointers)

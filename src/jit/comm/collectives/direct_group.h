@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "jit/comm/barrier/barrier.h"
-#include "jit/comm/comm.h"
+#include "jit/comm/collectives/collectives.h"
 
 namespace coconet::jit {
 
@@ -22,36 +22,30 @@ struct Parts {
 };
 using Reader = std::function<void(const Parts& parts)>;
 
-class DirectGroup : public Group {
+class DirectGroup : public Collectives {
  public:
   explicit DirectGroup(std::shared_ptr<Barrier> barrier) : barrier_(std::move(barrier)) {}
 
-  [[nodiscard]] int rank() const override { return barrier_->position(); }
-  [[nodiscard]] int size() const override { return barrier_->size(); }
-  void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
-                  Reduction reduction) override;
-  void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
-                      Reduction reduction) override;
-  void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
-                  DType dtype) override;
-  void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
-              int root) override;
-  void broadcast(void* data, std::size_t count, DType dtype, int root) override;
-  void shift(const void* in, void* out, std::size_t count, DType dtype, int offset) override;
+  void run(Queue& queue, const CollectiveCall& call) override;
   void refuse() override { barrier_->refuse(); }
 
  protected:
   [[nodiscard]] Barrier& barrier() { return *barrier_; }
+  [[nodiscard]] int rank() const { return barrier_->position(); }
+  [[nodiscard]] int size() const { return barrier_->size(); }
 
  private:
-  /// Calls `read` with every rank's `bytes` at `in`, which stay as they are until all have read, and
-  /// with their `out`, if that can be reached. Afterwards this rank's `out` is whole.
+  /// Calls `read` with every rank's `bytes` at `in`, which stay as they are until all have read, and with their `out`, if
+  /// that can be reached. Afterwards this rank's `out` is whole.
   virtual void exchange(std::string_view call, const void* in, std::size_t bytes, void* out,
                         const Reader& read) = 0;
 
-  /// The reduction of `count` elements, a share of them by each rank, to `outs`.
-  void combine_share(DType dtype, Reduction reduction, std::span<const void* const> ins,
-                     std::size_t count, std::span<void* const> outs) const;
+  /// What this rank makes of `parts` once all are there.
+  void read(const CollectiveCall& call, const Parts& parts) const;
+  /// The whole reduction to `outs`: a share of it by each rank where all ranks' memory can be written, else to the own one.
+  void combine_all(const CollectiveCall& call, const Parts& parts,
+                   std::span<void* const> outs) const;
+  void gather(const CollectiveCall& call, const Parts& parts) const;
 
   std::shared_ptr<Barrier> barrier_;
 };

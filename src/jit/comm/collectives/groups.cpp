@@ -50,26 +50,27 @@ std::vector<std::vector<int>> agree_on_groups(Comm& comm, const std::vector<int>
   return groups;
 }
 
-std::vector<std::size_t> block_starts(const Group& group, std::string_view call,
-                                      std::span<const std::size_t> counts) {
-  if (counts.size() != static_cast<std::size_t>(group.size())) {
-    throw InternalError(std::string(call) + " was given " + std::to_string(counts.size()) +
-                        " counts; the group has " + std::to_string(group.size()) + " ranks");
-  }
+std::vector<std::size_t> block_starts(std::span<const std::size_t> counts) {
   std::vector<std::size_t> starts{0};
   for (const std::size_t count : counts) starts.push_back(starts.back() + count);
   return starts;
 }
 
-bool has_position(const Group& group, int position) {
-  return position >= 0 && position < group.size();
+void require_sane(const CollectiveCall& call, int ranks) {
+  const std::string name(to_string(call.op));
+  const bool has_blocks = call.op == ir::Op::reduce_scatter || call.op == ir::Op::all_gather;
+  if (has_blocks && call.counts.size() != static_cast<std::size_t>(ranks)) {
+    throw InternalError(name + " was given " + std::to_string(call.counts.size()) +
+                        " counts; the group has " + std::to_string(ranks) + " ranks");
+  }
+  if (call.root < 0 || call.root >= ranks) {
+    throw InternalError(name + " was given the root " + std::to_string(call.root) +
+                        "; the group has the ranks 0 to " + std::to_string(ranks - 1));
+  }
 }
 
-void require_root(const Group& group, std::string_view call, int root) {
-  if (!has_position(group, root)) {
-    throw InternalError(std::string(call) + " was given the root " + std::to_string(root) +
-                        "; the group has the ranks 0 to " + std::to_string(group.size() - 1));
-  }
+void throw_unknown(const CollectiveCall& call) {
+  throw InternalError("'" + std::string(to_string(call.op)) + "' is no library collective");
 }
 
 }  // namespace coconet::jit

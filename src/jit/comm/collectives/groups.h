@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/comm/collectives/collectives.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::jit {
@@ -15,15 +16,14 @@ namespace coconet::jit {
 [[nodiscard]] std::vector<std::vector<int>> agree_on_groups(Comm& comm,
                                                             const std::vector<int>& mine);
 
-/// Throws InternalError unless there is one count per rank of the group. Returns where each rank's
-/// block starts, and at the end the number of elements of all blocks.
-[[nodiscard]] std::vector<std::size_t> block_starts(const Group& group, std::string_view call,
-                                                    std::span<const std::size_t> counts);
+/// Where each rank's block starts, and at the end the number of elements of all blocks.
+[[nodiscard]] std::vector<std::size_t> block_starts(std::span<const std::size_t> counts);
 
-/// Whether the group has a rank at `position`, which a shift may come from or go to.
-[[nodiscard]] bool has_position(const Group& group, int position);
+/// Throws InternalError unless `call` has one count for each of the group's `ranks`, where it has blocks, and its root is
+/// one of them.
+void require_sane(const CollectiveCall& call, int ranks);
 
-/// Throws InternalError unless `root` is a rank of the group.
-void require_root(const Group& group, std::string_view call, int root);
+/// For calls whose op is none of the collectives.
+[[noreturn]] void throw_unknown(const CollectiveCall& call);
 
 }  // namespace coconet::jit

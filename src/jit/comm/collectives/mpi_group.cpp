@@ -124,96 +124,40 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
 
 // ---- library collectives ------------------------------------------------------------------------------------
 
-class MpiGroup final : public Group {
+class MpiGroup final : public Collectives {
  public:
   MpiGroup(MPI_Comm comm, std::shared_ptr<Barrier> barrier)
       : comm_(comm), barrier_(std::move(barrier)) {}
 
-  [[nodiscard]] int rank() const override { return barrier_->position(); }
-  [[nodiscard]] int size() const override { return barrier_->size(); }
-
-  void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
-                  Reduction reduction) override {
-    const MPI_Op op = op_of(dtype, reduction);
-    barrier_->wait("all_reduce");
-    in_chunks(reducing_call, count, dtype, [&](std::size_t at, int length) {
-      check_mpi(MPI_Allreduce(from(in, at), to(out, at), length, type_of(dtype), op, comm_),
-                "MPI_Allreduce");
-      finish(to(out, at), static_cast<std::size_t>(length), dtype, reduction);
-    });
-  }
-
-  void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
-                      Reduction reduction) override {
-    const std::vector<std::size_t> starts = block_starts(*this, "reduce_scatter", counts);
-    const MPI_Op op = op_of(dtype, reduction);
-    barrier_->wait("reduce_scatter");
-    if (starts.back() == 0) return;
-    if (starts.back() * size_of(dtype) <= reducing_call) {
-      const std::vector<int> lengths(counts.begin(), counts.end());
-      check_mpi(MPI_Reduce_scatter(in, out, lengths.data(), type_of(dtype), op, comm_),
-                "MPI_Reduce_scatter");
-      finish(out, counts[rank()], dtype, reduction);
-      return;
+  void run(Queue&, const CollectiveCall& call) override {
+    require_sane(call, size());
+    const auto& [in, out] = call.operands.front();
+    barrier_->wait(to_string(call.op));
+    switch (call.op) {
+      case ir::Op::all_reduce:
+        return all_reduce(call, in, out);
+      case ir::Op::reduce_scatter:
+        return reduce_scatter(call, in, out);
+      case ir::Op::all_gather:
+        return all_gather(call, in, out);
+      case ir::Op::reduce:
+        return reduce_chunks(call, in, out, call.count, call.root);
+      case ir::Op::broadcast:
+        if (rank() == call.root && in != out && call.count > 0)
+          std::memcpy(out, in, call.count * size_of(call.dtype));
+        return broadcast_chunks(out, call.count, call.dtype, call.root);
+      case ir::Op::send:
+        return send(call, in, out);
+      default:
+        throw_unknown(call);
     }
-    for (int root = 0; root < size(); ++root) {
-      reduce_chunks(from(in, starts[root] * size_of(dtype)), out, counts[root], dtype, reduction,
-                    root);
-    }
-  }
-
-  void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
-                  DType dtype) override {
-    const std::vector<std::size_t> starts = block_starts(*this, "all_gather", counts);
-    barrier_->wait("all_gather");
-    if (starts.back() == 0) return;
-    if (starts.back() * size_of(dtype) <= largest_call) {
-      const std::vector<int> lengths(counts.begin(), counts.end());
-      const std::vector<int> places(starts.begin(), starts.end() - 1);
-      const MPI_Datatype type = type_of(dtype);
-      check_mpi(MPI_Allgatherv(in, lengths[rank()], type, out, lengths.data(), places.data(), type,
-                               comm_),
-                "MPI_Allgatherv");
-      return;
-    }
-    for (int root = 0; root < size(); ++root) {
-      void* block = to(out, starts[root] * size_of(dtype));
-      if (root == rank() && counts[root] > 0) std::memcpy(block, in, counts[root] * size_of(dtype));
-      broadcast_chunks(block, counts[root], dtype, root);
-    }
-  }
-
-  void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
-              int root) override {
-    require_root(*this, "reduce", root);
-    barrier_->wait("reduce");
-    reduce_chunks(in, out, count, dtype, reduction, root);
-  }
-
-  void broadcast(void* data, std::size_t count, DType dtype, int root) override {
-    require_root(*this, "broadcast", root);
-    barrier_->wait("broadcast");
-    broadcast_chunks(data, count, dtype, root);
-  }
-
-  void shift(const void* in, void* out, std::size_t count, DType dtype, int offset) override {
-    const auto neighbour = [&](int position) {
-      return has_position(*this, position) ? position : MPI_PROC_NULL;
-    };
-    const int to_rank = neighbour(rank() + offset);
-    const int from_rank = neighbour(rank() - offset);
-    barrier_->wait("send");
-    in_chunks(largest_call, count, dtype, [&](std::size_t at, int length) {
-      const MPI_Datatype type = type_of(dtype);
-      check_mpi(MPI_Sendrecv(from(in, at), length, type, to_rank, 0, to(out, at), length, type,
-                             from_rank, 0, comm_, MPI_STATUS_IGNORE),
-                "MPI_Sendrecv");
-    });
   }
 
   void refuse() override { barrier_->refuse(); }
 
  private:
+  [[nodiscard]] int rank() const { return barrier_->position(); }
+  [[nodiscard]] int size() const { return barrier_->size(); }
   /// Bytes of one call that moves data: MPI counts in int, and so do its transports.
   static constexpr std::size_t largest_call = std::size_t{1} << 30;
   /// Bytes of one call that reduces: small enough to stay in a core's cache from the sender's copy to the receiver's
@@ -234,19 +178,79 @@ class MpiGroup final : public Group {
     }
   }
 
-  /// What MPI's sum lacks of a mean, while the piece is in the cache.
-  void finish(void* data, std::size_t count, DType dtype, Reduction reduction) const {
-    if (reduction == Reduction::mean) divide(dtype, data, count, size());
+  void all_reduce(const CollectiveCall& call, const void* in, void* out) {
+    const MPI_Op op = op_of(call.dtype, call.reduction);
+    in_chunks(reducing_call, call.count, call.dtype, [&](std::size_t at, int length) {
+      check_mpi(MPI_Allreduce(from(in, at), to(out, at), length, type_of(call.dtype), op, comm_),
+                "MPI_Allreduce");
+      finish(call, to(out, at), static_cast<std::size_t>(length));
+    });
   }
 
-  void reduce_chunks(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
+  void reduce_scatter(const CollectiveCall& call, const void* in, void* out) {
+    const std::vector<std::size_t> starts = block_starts(call.counts);
+    const std::size_t size = size_of(call.dtype);
+    if (starts.back() == 0) return;
+    if (starts.back() * size <= reducing_call) {
+      const std::vector<int> lengths(call.counts.begin(), call.counts.end());
+      check_mpi(MPI_Reduce_scatter(in, out, lengths.data(), type_of(call.dtype),
+                                   op_of(call.dtype, call.reduction), comm_),
+                "MPI_Reduce_scatter");
+      finish(call, out, call.counts[rank()]);
+      return;
+    }
+    for (int root = 0; root < this->size(); ++root)
+      reduce_chunks(call, from(in, starts[root] * size), out, call.counts[root], root);
+  }
+
+  void all_gather(const CollectiveCall& call, const void* in, void* out) {
+    const std::vector<std::size_t> starts = block_starts(call.counts);
+    const std::size_t size = size_of(call.dtype);
+    if (starts.back() == 0) return;
+    if (starts.back() * size <= largest_call) {
+      const std::vector<int> lengths(call.counts.begin(), call.counts.end());
+      const std::vector<int> places(starts.begin(), starts.end() - 1);
+      const MPI_Datatype type = type_of(call.dtype);
+      check_mpi(MPI_Allgatherv(in, lengths[rank()], type, out, lengths.data(), places.data(), type,
+                               comm_),
+                "MPI_Allgatherv");
+      return;
+    }
+    for (int root = 0; root < this->size(); ++root) {
+      void* block = to(out, starts[root] * size);
+      const std::size_t count = call.counts[root];
+      if (root == rank() && count > 0) std::memcpy(block, in, count * size);
+      broadcast_chunks(block, count, call.dtype, root);
+    }
+  }
+
+  void send(const CollectiveCall& call, const void* in, void* out) {
+    const auto neighbour = [&](int position) {
+      return position >= 0 && position < size() ? position : MPI_PROC_NULL;
+    };
+    const int to_rank = neighbour(rank() + call.offset);
+    const int from_rank = neighbour(rank() - call.offset);
+    in_chunks(largest_call, call.count, call.dtype, [&](std::size_t at, int length) {
+      const MPI_Datatype type = type_of(call.dtype);
+      check_mpi(MPI_Sendrecv(from(in, at), length, type, to_rank, 0, to(out, at), length, type,
+                             from_rank, 0, comm_, MPI_STATUS_IGNORE),
+                "MPI_Sendrecv");
+    });
+  }
+
+  /// What MPI's sum lacks of a mean, while the piece is in the cache.
+  void finish(const CollectiveCall& call, void* data, std::size_t count) const {
+    if (call.reduction == Reduction::mean) divide(call.dtype, data, count, size());
+  }
+
+  void reduce_chunks(const CollectiveCall& call, const void* in, void* out, std::size_t count,
                      int root) {
-    const MPI_Op op = op_of(dtype, reduction);
-    in_chunks(reducing_call, count, dtype, [&](std::size_t at, int length) {
+    const MPI_Op op = op_of(call.dtype, call.reduction);
+    in_chunks(reducing_call, count, call.dtype, [&](std::size_t at, int length) {
       void* result = rank() == root ? to(out, at) : nullptr;
-      check_mpi(MPI_Reduce(from(in, at), result, length, type_of(dtype), op, root, comm_),
+      check_mpi(MPI_Reduce(from(in, at), result, length, type_of(call.dtype), op, root, comm_),
                 "MPI_Reduce");
-      if (result != nullptr) finish(result, static_cast<std::size_t>(length), dtype, reduction);
+      if (result != nullptr) finish(call, result, static_cast<std::size_t>(length));
     });
   }
 
@@ -262,7 +266,7 @@ class MpiGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> make_mpi_group(MPI_Comm comm, std::shared_ptr<Barrier> barrier) {
+std::unique_ptr<Collectives> make_mpi_group(MPI_Comm comm, std::shared_ptr<Barrier> barrier) {
   return std::make_unique<MpiGroup>(comm, std::move(barrier));
 }
 

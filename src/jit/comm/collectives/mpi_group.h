@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "jit/comm/barrier/barrier.h"
-#include "jit/comm/comm.h"
+#include "jit/comm/collectives/collectives.h"
 
 namespace coconet::jit {
 
@@ -16,7 +16,7 @@ void check_mpi(int code, std::string_view call);
 
 /// `comm` holds the ranks of `barrier` in its order. They meet before each blocking call: inside MPI nobody could tell
 /// them that a rank is late, has failed or has left.
-[[nodiscard]] std::unique_ptr<Group> make_mpi_group(MPI_Comm comm,
-                                                    std::shared_ptr<Barrier> barrier);
+[[nodiscard]] std::unique_ptr<Collectives> make_mpi_group(MPI_Comm comm,
+                                                          std::shared_ptr<Barrier> barrier);
 
 }  // namespace coconet::jit

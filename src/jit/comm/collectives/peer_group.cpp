@@ -37,10 +37,12 @@ PeerGroup::PeerGroup(std::shared_ptr<Barrier> barrier, std::vector<int> ranks,
       boards_(std::move(boards)),
       allocations_(std::move(allocations)) {}
 
-bool PeerGroup::reaches(std::string_view call, const void* in, const void* out) {
+bool PeerGroup::reaches(const CollectiveCall& call) {
   const std::size_t slot = barrier().count() % 2;
-  (*boards_[rank()])[slot] = {allocations_->find(in), allocations_->find(out)};
-  barrier().wait(call);
+  const bool reads = call.op != ir::Op::broadcast || rank() == call.root;
+  const auto& [in, out] = call.operands.front();
+  (*boards_[rank()])[slot] = {allocations_->find(reads ? in : out), allocations_->find(out)};
+  barrier().wait(to_string(call.op));
   const Operands first = (*boards_.front())[slot];
   // In the same allocation on all ranks: then each of them holds it, and all decide alike.
   const bool reachable = std::all_of(boards_.begin(), boards_.end(), [&](const Board* board) {

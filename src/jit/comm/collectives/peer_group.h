@@ -53,7 +53,7 @@ class PeerGroup final : public DirectGroup {
 
   /// Collective: whether every rank's `in` and `out` can be reached here. Only then may the call itself follow, with
   /// the same tensors.
-  [[nodiscard]] bool reaches(std::string_view call, const void* in, const void* out);
+  [[nodiscard]] bool reaches(const CollectiveCall& call);
 
  private:
   void exchange(std::string_view call, const void* in, std::size_t bytes, void* out,

@@ -38,9 +38,9 @@ struct Shared {
 };
 
 /// A rank's view of the group whose ranks share `table`.
-std::unique_ptr<Group> make_group(const std::shared_ptr<Roster>& roster,
-                                  const std::vector<int>& ranks,
-                                  const std::shared_ptr<Table>& table) {
+std::unique_ptr<Collectives> make_group(const std::shared_ptr<Roster>& roster,
+                                        const std::vector<int>& ranks,
+                                        const std::shared_ptr<Table>& table) {
   std::vector<std::uint64_t*> arrivals;
   std::vector<PointerGroup::Pointers*> pointers;
   for (Table::Place& place : table->places) {
@@ -80,7 +80,7 @@ class LocalComm final : public BoardComm {
     return memory;
   }
 
-  [[nodiscard]] std::unique_ptr<Group> group(const std::vector<int>& ranks) override {
+  [[nodiscard]] std::unique_ptr<Collectives> collectives(const std::vector<int>& ranks) override {
     (void)agree_on_groups(*this, ranks);
     const bool first = ranks.front() == rank();
     if (first) shared_->tables[rank()] = std::make_shared<Table>(ranks.size());

@@ -38,7 +38,7 @@ std::shared_ptr<PeerMemory> MpiComm::allocate(std::size_t bytes) {
   return memory;
 }
 
-std::unique_ptr<Group> MpiComm::group(const std::vector<int>& ranks) {
+std::unique_ptr<Collectives> MpiComm::collectives(const std::vector<int>& ranks) {
   const std::vector<std::vector<int>> division = agree_on_groups(*this, ranks);
   // By the division of the whole world, so that all ranks find it here or none does.
   Ways& ways = ways_[division];

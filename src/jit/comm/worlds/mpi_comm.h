@@ -32,13 +32,13 @@ class MpiComm final : public BoardComm {
   [[nodiscard]] bool in_one_process() const override { return size() == 1; }
   [[nodiscard]] std::shared_ptr<void> share(std::shared_ptr<void> object) override;
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override;
-  [[nodiscard]] std::unique_ptr<Group> group(const std::vector<int>& ranks) override;
+  [[nodiscard]] std::unique_ptr<Collectives> collectives(const std::vector<int>& ranks) override;
 
  private:
   struct Ways {
     std::shared_ptr<CopyGroup> small;
     std::shared_ptr<PeerGroup> direct;
-    std::shared_ptr<Group> large;
+    std::shared_ptr<Collectives> large;
   };
   [[nodiscard]] Ways make_ways(const std::vector<int>& ranks);
 

@@ -172,7 +172,7 @@ std::shared_ptr<PeerMemory> NodesComm::allocate(std::size_t bytes) {
   return allocate_in_nodes(*this, bytes, [&](Comm& node) { return node.allocate(bytes); });
 }
 
-std::unique_ptr<Group> NodesComm::group(const std::vector<int>& ranks) {
+std::unique_ptr<Collectives> NodesComm::collectives(const std::vector<int>& ranks) {
   const std::vector<std::vector<int>> division = agree_on_groups(*this, ranks);
   const std::vector<int>& here = nodes_.beside(rank());
   const bool inside = std::all_of(here.begin(), here.end(), [&](int rank) {
@@ -195,7 +195,7 @@ std::unique_ptr<Group> NodesComm::group(const std::vector<int>& ranks) {
   std::vector<int> places;
   for (const int rank : ranks)
     places.push_back(static_cast<int>(std::find(here.begin(), here.end(), rank) - here.begin()));
-  return node_->group(places);
+  return node_->collectives(places);
 }
 
 }  // namespace coconet::jit

@@ -43,7 +43,7 @@ class NodesComm final : public Comm {
   [[nodiscard]] std::string broadcast(std::string_view mine, int root) override;
   [[nodiscard]] bool any_failed(bool failed) override;
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override;
-  [[nodiscard]] std::unique_ptr<Group> group(const std::vector<int>& ranks) override;
+  [[nodiscard]] std::unique_ptr<Collectives> collectives(const std::vector<int>& ranks) override;
 
   /// Of all ranks of the world.
   [[nodiscard]] Roster& roster() const { return *node_->roster(); }

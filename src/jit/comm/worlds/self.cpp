@@ -14,34 +14,18 @@ namespace coconet::jit {
 
 namespace {
 
-class SelfGroup final : public Group {
+class SelfGroup final : public Collectives {
  public:
-  [[nodiscard]] int rank() const override { return 0; }
-  [[nodiscard]] int size() const override { return 1; }
-
-  void all_reduce(const void* in, void* out, std::size_t count, DType dtype,
-                  Reduction reduction) override {
-    combine_in_order(dtype, reduction, std::array{in}, count, std::array{out});
+  void run(Queue&, const CollectiveCall& call) override {
+    require_sane(call, 1);
+    const auto& [in, out] = call.operands.front();
+    const std::size_t count = call.counts.empty() ? call.count : call.counts.front();
+    if (ir::reduces_over_ranks(call.op)) {
+      combine_in_order(call.dtype, call.reduction, std::array{in}, count, std::array{out});
+    } else if (call.op != ir::Op::send && in != out && count > 0) {
+      std::memcpy(out, in, count * size_of(call.dtype));
+    }
   }
-  void reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType dtype,
-                      Reduction reduction) override {
-    all_reduce(in, out, block_starts(*this, "reduce_scatter", counts).back(), dtype, reduction);
-  }
-  void all_gather(const void* in, void* out, std::span<const std::size_t> counts,
-                  DType dtype) override {
-    const std::size_t count = block_starts(*this, "all_gather", counts).back();
-    if (count > 0) std::memcpy(out, in, count * size_of(dtype));
-  }
-  void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
-              int root) override {
-    require_root(*this, "reduce", root);
-    all_reduce(in, out, count, dtype, reduction);
-  }
-  void broadcast(void*, std::size_t, DType, int root) override {
-    require_root(*this, "broadcast", root);
-  }
-  void shift(const void*, void*, std::size_t, DType, int) override {}
-  void refuse() override {}
 };
 
 class SelfComm final : public Comm {
@@ -67,7 +51,7 @@ class SelfComm final : public Comm {
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override {
     return std::make_shared<MappedMemory>(std::make_shared<const Mapping>(1, bytes, -1), 0);
   }
-  [[nodiscard]] std::unique_ptr<Group> group(const std::vector<int>& ranks) override {
+  [[nodiscard]] std::unique_ptr<Collectives> collectives(const std::vector<int>& ranks) override {
     (void)agree_on_groups(*this, ranks);
     return std::make_unique<SelfGroup>();
   }

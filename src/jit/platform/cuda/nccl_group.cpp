@@ -8,6 +8,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/comm/collectives/groups.h"
 #include "jit/platform/cuda/nccl.h"
 #include "jit/platform/device_group.h"
 
@@ -71,7 +72,7 @@ void require(ncclResult_t result, std::string_view call) {
   throw CommError(std::string(call) + " failed: " + describe(result));
 }
 
-class NcclGroup final : public DeviceGroup {
+class NcclGroup final : public Collectives {
  public:
   NcclGroup(const Device& device, std::vector<int> ranks, int position, const ncclUniqueId& id)
       : device_(device), ranks_(std::move(ranks)), position_(position) {
@@ -106,94 +107,47 @@ class NcclGroup final : public DeviceGroup {
   /// The constructor begins what this ends: all ranks have begun by then, or none waits.
   void connect() { settle("making NCCL's communicator"); }
 
-  [[nodiscard]] const std::vector<int>& ranks() const override { return ranks_; }
-
-  void all_reduce(Queue& queue, Members members, std::size_t count, DType dtype,
-                  Reduction reduction) override {
-    const Operands& own = members.front();
-    call("ncclAllReduce", [&](const Nccl& nccl) {
-      return nccl.all_reduce(own.in, own.out, count, type_of(dtype), operator_of(reduction), comm_,
-                             stream(queue));
-    });
-  }
-
-  void reduce_scatter(Queue& queue, Members members, std::span<const std::size_t> counts,
-                      DType dtype, Reduction reduction) override {
-    const Operands& own = members.front();
-    if (same(counts)) {
-      call("ncclReduceScatter", [&](const Nccl& nccl) {
-        return nccl.reduce_scatter(own.in, own.out, counts.front(), type_of(dtype),
-                                   operator_of(reduction), comm_, stream(queue));
-      });
-      return;
+  void run(Queue& queue, const CollectiveCall& call) override {
+    const auto& [in, out] = call.operands.front();
+    const ncclDataType_t type = type_of(call.dtype);
+    const ncclRedOp_t operation = operator_of(call.reduction);
+    const auto stream = static_cast<cudaStream_t>(queue.handle());
+    switch (call.op) {
+      case ir::Op::all_reduce:
+        return queue_one("ncclAllReduce", loaded_nccl().all_reduce, in, out, call.count, type,
+                         operation, comm_, stream);
+      case ir::Op::reduce_scatter:
+        if (same(call.counts)) {
+          return queue_one("ncclReduceScatter", loaded_nccl().reduce_scatter, in, out,
+                           call.counts.front(), type, operation, comm_, stream);
+        }
+        return queue_by_root("ncclReduce", call, in, [&](const void* block, int root) {
+          return loaded_nccl().reduce(block, out, call.counts[static_cast<std::size_t>(root)], type,
+                                      operation, root, comm_, stream);
+        });
+      case ir::Op::all_gather:
+        if (same(call.counts)) {
+          return queue_one("ncclAllGather", loaded_nccl().all_gather, in, out, call.counts.front(),
+                           type, comm_, stream);
+        }
+        return queue_by_root("ncclBroadcast", call, out, [&](void* block, int root) {
+          return loaded_nccl().broadcast(in, block, call.counts[static_cast<std::size_t>(root)],
+                                         type, root, comm_, stream);
+        });
+      case ir::Op::reduce:
+        return queue_one("ncclReduce", loaded_nccl().reduce, in, out, call.count, type, operation,
+                         call.root, comm_, stream);
+      case ir::Op::broadcast:
+        return queue_one("ncclBroadcast", loaded_nccl().broadcast, in, out, call.count, type,
+                         call.root, comm_, stream);
+      case ir::Op::send:
+        return send(call, stream);
+      default:
+        throw_unknown(call);
     }
-    in_one_group("ncclReduce", [&](const Nccl& nccl) {
-      const auto* from = static_cast<const std::byte*>(own.in);
-      for (std::size_t root = 0; root < counts.size(); ++root) {
-        if (counts[root] == 0) continue;
-        const ncclResult_t result =
-            nccl.reduce(from, own.out, counts[root], type_of(dtype), operator_of(reduction),
-                        static_cast<int>(root), comm_, stream(queue));
-        if (result != ncclSuccess && result != ncclInProgress) return result;
-        from += counts[root] * size_of(dtype);
-      }
-      return ncclSuccess;
-    });
   }
 
-  void all_gather(Queue& queue, Members members, std::span<const std::size_t> counts,
-                  DType dtype) override {
-    const Operands& own = members.front();
-    if (same(counts)) {
-      call("ncclAllGather", [&](const Nccl& nccl) {
-        return nccl.all_gather(own.in, own.out, counts.front(), type_of(dtype), comm_,
-                               stream(queue));
-      });
-      return;
-    }
-    in_one_group("ncclBroadcast", [&](const Nccl& nccl) {
-      auto* to = static_cast<std::byte*>(own.out);
-      for (std::size_t root = 0; root < counts.size(); ++root) {
-        if (counts[root] == 0) continue;
-        const ncclResult_t result = nccl.broadcast(own.in, to, counts[root], type_of(dtype),
-                                                   static_cast<int>(root), comm_, stream(queue));
-        if (result != ncclSuccess && result != ncclInProgress) return result;
-        to += counts[root] * size_of(dtype);
-      }
-      return ncclSuccess;
-    });
-  }
-
-  void reduce(Queue& queue, Members members, std::size_t count, DType dtype, Reduction reduction,
-              int root) override {
-    const Operands& own = members.front();
-    call("ncclReduce", [&](const Nccl& nccl) {
-      return nccl.reduce(own.in, own.out, count, type_of(dtype), operator_of(reduction), root,
-                         comm_, stream(queue));
-    });
-  }
-
-  void broadcast(Queue& queue, Members members, std::size_t count, DType dtype, int root) override {
-    const Operands& own = members.front();
-    call("ncclBroadcast", [&](const Nccl& nccl) {
-      return nccl.broadcast(own.in, own.out, count, type_of(dtype), root, comm_, stream(queue));
-    });
-  }
-
-  void shift(Queue& queue, Members members, std::size_t count, DType dtype, int offset) override {
-    const Operands& own = members.front();
-    const int to = position_ + offset;
-    const int from = position_ - offset;
-    in_one_group("ncclSend or ncclRecv", [&](const Nccl& nccl) {
-      ncclResult_t result = ncclSuccess;
-      if (has_position(to))
-        result = nccl.send(own.in, count, type_of(dtype), to, comm_, stream(queue));
-      if (result != ncclSuccess && result != ncclInProgress) return result;
-      if (has_position(from))
-        result = nccl.receive(own.out, count, type_of(dtype), from, comm_, stream(queue));
-      return result;
-    });
-  }
+  [[nodiscard]] bool needs_watching() const override { return true; }
 
   void check() override {
     if (comm_ == nullptr) throw CommError("NCCL's communicator was given up after an error");
@@ -209,7 +163,6 @@ class NcclGroup final : public DeviceGroup {
   }
 
  private:
-  static cudaStream_t stream(Queue& queue) { return static_cast<cudaStream_t>(queue.handle()); }
   static bool same(std::span<const std::size_t> counts) {
     return std::all_of(counts.begin(), counts.end(),
                        [&](std::size_t count) { return count == counts.front(); });
@@ -223,17 +176,56 @@ class NcclGroup final : public DeviceGroup {
   void call(std::string_view name, const Body& body) {
     check();
     const OnDevice current(device_);
-    require(body(loaded_nccl()), name);
+    require(body(), name);
     settle(name);
   }
 
+  /// Queues one call of `function`, which is NCCL's `name`.
+  template <class Function, class... Arguments>
+  void queue_one(std::string_view name, Function function, Arguments... arguments) {
+    call(name, [&] { return function(arguments...); });
+  }
+
+  /// Queues all calls of `body` as one group of calls.
   template <class Body>
-  void in_one_group(std::string_view name, const Body& body) {
-    call(name, [&](const Nccl& nccl) {
-      require(nccl.group_start(), "ncclGroupStart");
-      const ncclResult_t result = body(nccl);
-      const ncclResult_t ended = nccl.group_end();
+  void queue_group(std::string_view name, const Body& body) {
+    call(name, [&] {
+      require(loaded_nccl().group_start(), "ncclGroupStart");
+      const ncclResult_t result = body();
+      const ncclResult_t ended = loaded_nccl().group_end();
       return result == ncclSuccess ? ended : result;
+    });
+  }
+
+  /// A group of calls `queue(block, root)` for the blocks at `data` that are not empty.
+  template <class Pointer, class Body>
+  void queue_by_root(std::string_view name, const CollectiveCall& call, Pointer data,
+                     const Body& queue) {
+    using Byte = std::conditional_t<std::is_same_v<Pointer, void*>, std::byte, const std::byte>;
+    queue_group(name, [&] {
+      auto* block = static_cast<Byte*>(data);
+      for (std::size_t root = 0; root < call.counts.size(); ++root) {
+        if (call.counts[root] == 0) continue;
+        const ncclResult_t result = queue(block, static_cast<int>(root));
+        if (result != ncclSuccess && result != ncclInProgress) return result;
+        block += call.counts[root] * size_of(call.dtype);
+      }
+      return ncclSuccess;
+    });
+  }
+
+  void send(const CollectiveCall& call, cudaStream_t stream) {
+    const auto& [in, out] = call.operands.front();
+    const int to = position_ + call.offset;
+    const int from = position_ - call.offset;
+    const ncclDataType_t type = type_of(call.dtype);
+    queue_group("ncclSend or ncclRecv", [&, in = in, out = out] {
+      ncclResult_t result = ncclSuccess;
+      if (has_position(to)) result = loaded_nccl().send(in, call.count, type, to, comm_, stream);
+      if (result != ncclSuccess && result != ncclInProgress) return result;
+      if (has_position(from))
+        result = loaded_nccl().receive(out, call.count, type, from, comm_, stream);
+      return result;
     });
   }
 
@@ -283,7 +275,7 @@ void require_own_gpus(Comm& comm, const std::vector<int>& ranks, const std::stri
 
 }  // namespace
 
-std::unique_ptr<DeviceGroup> make_nccl_group(Comm& comm, std::vector<int> ranks,
+std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
                                              const std::string& step) {
   together(comm, [&] {
     const NcclFacts facts = nccl_facts();

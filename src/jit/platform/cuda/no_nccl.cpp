@@ -9,7 +9,7 @@ NcclFacts nccl_facts() {
   return {{}, "this library was built without nccl.h"};
 }
 
-std::unique_ptr<DeviceGroup> make_nccl_group(Comm&, std::vector<int>, const std::string& step) {
+std::unique_ptr<Collectives> make_nccl_group(Comm&, std::vector<int>, const std::string& step) {
   throw CommError("library collective '" + step + "' needs NCCL, and there is none to use: " +
                   nccl_facts().problem + "; build where nccl.h is, or fuse the collective");
 }

@@ -1,0 +1,57 @@
+// Library collectives: a call is data, and each kind of world and platform has one function that carries it out.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "coconet/dtype.h"
+#include "coconet/program.h"
+#include "ir/op.h"
+
+namespace coconet::jit {
+
+class Queue;
+
+/// One call. Ranks are positions in the group; counts are elements.
+///   all_reduce      `in` and `out` hold `count`
+///   reduce_scatter  `in` holds the blocks of all ranks one after the other, `counts[i]` for rank i; `out` the own one
+///   all_gather      `in` holds the own block, `out` all of them
+///   reduce          `out` is written on `root` only
+///   broadcast       from the root's `in` to every `out`, which may be the same memory
+///   send            from `in` of rank p to `out` of rank p + `offset`; an `out` that no rank sends to is not written
+struct CollectiveCall {
+  /// A rank's tensors, which do not overlap.
+  struct Operands {
+    const void* in = nullptr;
+    void* out = nullptr;
+  };
+
+  ir::Op op;
+  DType dtype;
+  Reduction reduction = Reduction::sum;      ///< a mean is of floats only
+  std::size_t count = 0;                     ///< of the ops that have no blocks
+  std::span<const std::size_t> counts = {};  ///< by rank, of those that do
+  int root = 0;
+  int offset = 0;                           ///< not 0
+  std::span<const Operands> operands = {};  ///< of each rank that the caller drives with one queue
+};
+
+/// Carries out calls among some ranks of a world: those along one mesh axis. A process drives one of them or, where one
+/// launch runs them all, the whole group.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  /// Collective over the group. On the host it blocks and does not look at the queue; on GPUs it puts work there.
+  virtual void run(Queue& queue, const CollectiveCall& call) = 0;
+  /// On the host: instead of the next call, which then throws Refused on the other ranks, before it writes anything.
+  /// Does not wait. The ranks must agree by other means before they use the group again.
+  virtual void refuse() {}
+  /// Whether what is queued ends only with other processes' work, so that whoever waits for it must look after it.
+  [[nodiscard]] virtual bool needs_watching() const { return false; }
+  /// Throws CommError when work that was queued has failed, or another rank has.
+  virtual void check() {}
+  /// Ends what is queued and will not end by itself; no call can follow.
+  virtual void abort() noexcept {}
+};
+
+}  // namespace coconet::jit
