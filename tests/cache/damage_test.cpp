@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cache/samples.h"
-#include "jit/captured_stderr.h"
+#include "captured_stderr.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;

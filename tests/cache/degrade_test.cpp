@@ -13,7 +13,7 @@
 #include "cache/failing_calls.h"
 #include "cache/processes.h"
 #include "cache/samples.h"
-#include "jit/captured_stderr.h"
+#include "captured_stderr.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;

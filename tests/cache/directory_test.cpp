@@ -8,8 +8,8 @@
 #include <set>
 
 #include "cache/samples.h"
+#include "captured_stderr.h"
 #include "jit/cache/survey.h"
-#include "jit/captured_stderr.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cache/samples.h"
-#include "jit/captured_stderr.h"
+#include "captured_stderr.h"
 
 using namespace coconet::jit;
 namespace fs = std::filesystem;

@@ -10,8 +10,8 @@
 
 #include "cache/processes.h"
 #include "cache/samples.h"
+#include "captured_stderr.h"
 #include "jit/cache/survey.h"
-#include "jit/captured_stderr.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;

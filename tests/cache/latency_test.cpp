@@ -8,8 +8,8 @@
 #include "cache/allocations.h"
 #include "cache/samples.h"
 #include "cache/sanitizers.h"
+#include "captured_stderr.h"
 #include "jit/cache/memory_cache.h"
-#include "jit/captured_stderr.h"
 
 using namespace coconet::jit;
 using Clock = std::chrono::steady_clock;

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "cache/samples.h"
-#include "jit/captured_stderr.h"
+#include "captured_stderr.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;

@@ -10,7 +10,7 @@
 
 #include "cache/processes.h"
 #include "cache/samples.h"
-#include "jit/captured_stderr.h"
+#include "captured_stderr.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;

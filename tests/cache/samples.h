@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "child_process.h"
 #include "jit/cache/atomic_file.h"
 #include "jit/cache/kernel_cache.h"
-#include "jit/child_process.h"
 
 namespace coconet::jit {
 

@@ -6,7 +6,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
-#include "jit/rank_outcomes.h"
+#include "jit/comm/rank_outcomes.h"
 
 using namespace coconet;
 using namespace coconet::test;

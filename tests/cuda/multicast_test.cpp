@@ -8,8 +8,8 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
-#include "jit/conformance.h"
-#include "jit/kernel_subjects.h"
+#include "jit/conformance/conformance.h"
+#include "jit/exchange/kernel_subjects.h"
 #include "refusal.h"
 
 using namespace coconet;

@@ -6,7 +6,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
-#include "jit/kernel_subjects.h"
+#include "jit/exchange/kernel_subjects.h"
 #include "refusal.h"
 
 using namespace coconet;

@@ -3,7 +3,7 @@
 
     python3 -m venv venv && venv/bin/pip install torch numpy && venv/bin/python make_optimizer_data.py
 
-Expected values for tests/jit/pytorch_test.cpp, which makes the same initial parameters and gradients: whole multiples of
+Expected values for tests/jit/conformance/pytorch_test.cpp, which makes the same initial parameters and gradients: whole multiples of
 2^-10, hashes of a counter, which f16, f32 and f64 hold exactly. Each case runs in f64, the truth, and in f32, what
 PyTorch itself makes of f32. PyTorch has no LAMB: `Lamb` is You et al. (2020), algorithm 2 with the identity for phi,
 written with numpy; its f32 norms are numpy's.

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "jit/kernel_unit.h"
 #include "jit/kernels/kernel_store.h"
+#include "jit/kernels/kernel_unit.h"
 #include "jit/platform/platform.h"
 #include "sched/plan.h"
 

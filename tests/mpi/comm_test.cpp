@@ -6,8 +6,8 @@
 #include "coconet/world.h"
 #include "jit/comm/collectives/direct_group.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/comm_checks.h"
 #include "jit/comm/memory/peer_memory.h"
-#include "jit/comm_checks.h"
 
 using namespace coconet;
 

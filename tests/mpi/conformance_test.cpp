@@ -4,7 +4,7 @@
 
 #include "cli/check.h"
 #include "coconet/coconet.h"
-#include "jit/shipped_conformance.h"
+#include "jit/conformance/shipped_conformance.h"
 
 using namespace coconet;
 using namespace coconet::test;

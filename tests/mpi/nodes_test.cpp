@@ -9,9 +9,9 @@
 #include "coconet/coconet.h"
 #include "jit/comm/collectives/direct_group.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/comm_checks.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
-#include "jit/comm_checks.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;

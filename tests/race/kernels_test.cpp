@@ -6,8 +6,8 @@
 #include <string>
 
 #include "jit/codegen/codegen.h"
+#include "jit/conformance/shipped_conformance.h"
 #include "jit/platform/platform.h"
-#include "jit/shipped_conformance.h"
 #include "race/programs.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"

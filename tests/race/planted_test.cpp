@@ -3,7 +3,7 @@
 // compiler of kernels gets, by a script in its place; all else is as in the other race checks.
 #include <set>
 
-#include "jit/planted_compiler.h"
+#include "jit/platform/planted_compiler.h"
 #include "race/programs.h"
 
 using namespace coconet;

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "jit/conformance.h"
-#include "jit/kernel_subjects.h"
+#include "jit/conformance/conformance.h"
+#include "jit/exchange/kernel_subjects.h"
 
 namespace coconet::test {
 

@@ -1,0 +1,105 @@
+// Every row of every table equals the reference: ops, dtypes, layouts, kinds of kernels, algorithms, protocols and
+// transformations, on every number of ranks.
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "jit/codegen/op_variations.h"
+#include "jit/codegen/table.h"
+#include "jit/kernel_batch.h"
+#include "sched/knobs.h"
+#include "sched/schedule.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+/// How many cases each row has, by "table row".
+using Rows = std::map<std::string, int>;
+
+/// All rows, without a case yet.
+Rows all_rows() {
+  Rows rows;
+  const auto add = [&](const std::string& table, auto row) {
+    rows[table + " " + std::string(row)];
+  };
+  for (const ir::Op op : structural_ops()) add("op", to_string(op));
+  for (const ir::PointwiseRow& row : ir::pointwise_table()) add("op", row.name);
+  for (const DType dtype : all_dtypes) add("dtype", to_string(dtype));
+  for (const ir::Fusion::Kind kind : ir::fusion_kinds) add("kind of kernel", to_string(kind));
+  for (const sched::KnobChoice& choice : sched::algorithm_choices()) add("algorithm", choice.name);
+  for (const sched::KnobChoice& choice : sched::protocol_choices()) add("protocol", choice.name);
+  for (const sched::Transformation* row : sched::transformations())
+    add("transformation", row->name);
+  for (const int ranks : rank_counts) add("ranks", std::to_string(ranks));
+  return rows;
+}
+
+/// Counts `run` for the rows that it stands for.
+void count_rows(const TableRun& run, Rows& rows) {
+  std::set<std::string> hit = {"ranks " + std::to_string(run.program.mesh().size())};
+  const std::vector<Program> programs = run.schedule.apply(run.program);
+  for (const ir::Node& node : programs.front().graph()->nodes) {
+    hit.insert("op " + std::string(to_string(node.op)));
+    if (!node.weak) hit.insert("dtype " + std::string(to_string(node.dtype)));
+  }
+  for (const ir::Node& node : programs.back().graph()->nodes)
+    hit.insert("op " + std::string(to_string(node.op)));
+  for (const ir::Fusion& fusion : programs.back().graph()->fusions) {
+    hit.insert("kind of kernel " + std::string(to_string(fusion.kind)));
+    if (fusion.kind == ir::Fusion::Kind::computation) continue;
+    const Knobs knobs = sched::with_defaults(fusion.knobs);
+    hit.insert("algorithm " + knobs.algorithm);
+    hit.insert("protocol " + knobs.protocol);
+  }
+  for (const sched::Step& step : run.schedule.steps().steps)
+    hit.insert("transformation " + step.transformation);
+  for (const std::string& row : hit) rows[row] += run.cases;
+}
+
+}  // namespace
+
+namespace coconet::test {
+
+std::vector<Mesh> meshes_of(int ranks) {
+  std::vector<Mesh> meshes = {Mesh({{"world", ranks}})};
+  if (ranks % 2 == 0 && ranks > 2) meshes.push_back(Mesh({{"a", 2}, {"b", ranks / 2}}));
+  return meshes;
+}
+
+Checked check_of(Sizes sizes, int iterations) {
+  Checked checked;
+  checked.sizes = std::move(sizes);
+  checked.options.drive.iterations = iterations;
+  return checked;
+}
+
+}  // namespace coconet::test
+
+TEST_CASE("every row of every table equals the reference") {
+  std::vector<TableRun> runs;
+  for (const auto& make : {runs_of_ops, runs_of_kernels, runs_of_schedules}) {
+    std::vector<TableRun> more = make();
+    std::move(more.begin(), more.end(), std::back_inserter(runs));
+  }
+  KernelBatch kernels;
+  Rows rows = all_rows();
+  int cases = 0;
+  for (const TableRun& run : runs) {
+    kernels.add(run.program, run.schedule);
+    count_rows(run, rows);
+    cases += run.cases;
+  }
+  kernels.compile();
+  for (const TableRun& run : runs)
+    require_conforms(run.program, run.schedule, run.program.mesh().size(), run.checks);
+  for (const auto& [row, count] : rows) {
+    INFO("the table has no case of " << row);
+    CHECK(count > 0);
+  }
+  std::cout << cases << " cases in " << runs.size() << " programs with " << kernels.size()
+            << " different kernels\n";
+}

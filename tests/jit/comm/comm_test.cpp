@@ -1,0 +1,346 @@
+// Worlds of one process: self, and local with its ranks on threads.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <thread>
+
+#include "coconet/mesh.h"
+#include "coconet/world.h"
+#include "jit/comm/barrier/barrier.h"
+#include "jit/comm/collectives/combine.h"
+#include "jit/comm/comm.h"
+#include "jit/comm/comm_checks.h"
+#include "jit/comm/memory/peer_memory.h"
+#include "jit/comm/worlds/cores.h"
+#include "jit/comm/worlds/local.h"
+#include "jit/comm/worlds/nodes.h"
+
+using namespace coconet;
+using Catch::Matchers::Contains;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+TEST_CASE("the self world does what every world does", "[comm]") {
+  const auto comm = jit::make_self_comm();
+  CHECK(comm->kind() == "self");
+  CHECK(comm->size() == 1);
+  REQUIRE_NOTHROW(test::check_world(*comm));
+}
+
+TEST_CASE("local worlds of 1 to 5 ranks do what every world does", "[comm]") {
+  const int ranks = GENERATE(1, 2, 3, 4, 5);
+  REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+    test::expect(world.kind() == "local" && world.size() == ranks,
+                 "a local world knows its kind and size");
+    test::check_world(*world.comm());
+  }));
+}
+
+TEST_CASE("a local sum of f16 and bf16 is rounded once, at the end", "[comm]") {
+  // One, and two halves of the last place above it: each alone would be rounded away.
+  const auto [dtype, half_of_last_place] =
+      GENERATE(table<DType, double>({{f16, 0x1p-11}, {bf16, 0x1p-8}}));
+  REQUIRE_NOTHROW(World::local(3, [&, type = dtype, half = half_of_last_place](World& world) {
+    double in = 0, out = 0;
+    store_element(type, &in, 0, world.rank() == 0 ? 1.0 : half);
+    test::Group(*world.comm(), {0, 1, 2}).all_reduce(&in, &out, 1, type, Reduction::sum);
+    test::expect(load_element(type, &out, 0) == 1 + 2 * half, "sums are kept in f32");
+  }));
+}
+
+TEST_CASE("combine takes its operands in order", "[comm]") {
+  const float in = 0.0F;
+  float inout = -0.0F;
+  jit::combine(f32, Reduction::max, &in, &inout, 1);
+  CHECK(std::signbit(inout));
+  CHECK_THROWS_WITH(jit::combine(f32, Reduction::mean, &in, &inout, 1),
+                    "a mean was asked for where only sums are taken, or of integers");
+  CHECK_THROWS_AS(jit::divide(i32, &inout, 1, 2), InternalError);
+}
+
+TEST_CASE("a mean is rounded once, and its sum does not overflow", "[comm]") {
+  REQUIRE_NOTHROW(World::local(3, [](World& world) {
+    double in = 0, out = 0;
+    store_element(f16, &in, 0, 60000);  // 65504 is the largest
+    test::Group(*world.comm(), {0, 1, 2}).all_reduce(&in, &out, 1, f16, Reduction::mean);
+    test::expect(load_element(f16, &out, 0) == load_element(f16, &in, 0),
+                 "the mean of equal numbers is that number");
+  }));
+}
+
+TEST_CASE("buffers of a world are typed, zeroed and seen by every rank", "[comm]") {
+  REQUIRE_NOTHROW(World::local(2, [](World& world) {
+    const Buffer buffer = world.allocate(f32, 10);
+    test::expect(buffer.dtype() == f32 && buffer.count() == 10 && buffer.as<float>()[9] == 0,
+                 "a buffer's facts");
+    buffer.as<float>()[0] = static_cast<float>(world.rank()) + 1;
+    world.barrier();
+    test::expect(buffer.of<float>(1 - world.rank())[0] == static_cast<float>(2 - world.rank()),
+                 "the other rank's block is in reach");
+    test::expect(buffer.of<float>(world.rank()).data() == buffer.as<float>().data(),
+                 "the own block is among those of all ranks");
+    world.barrier();
+  }));
+  const Buffer buffer = World::self().allocate(f16, 3);
+  CHECK_THROWS_WITH((void)buffer.as<float>(), "the buffer holds f16, but is read as f32");
+  CHECK_THROWS_WITH((void)buffer.of<float>(0), "the buffer holds f16, but is read as f32");
+  CHECK_THROWS_WITH((void)buffer.of<Half>(1),
+                    "a buffer of rank 1 was asked for; the world has the ranks 0 to 0");
+  CHECK_THROWS_WITH(
+      (void)Buffer().of<float>(0),
+      "a buffer of rank 0 was asked for; this one is empty: World::allocate makes one");
+  CHECK_THROWS_WITH((void)World::self().allocate(f64, SIZE_MAX / 4),
+                    Contains("elements of f64: their size in bytes does not fit 64 bits"));
+}
+
+TEST_CASE("memory outlives the world that it came from", "[comm]") {
+  std::vector<Buffer> buffers(2);
+  World::local(2, [&](World& world) { buffers[world.rank()] = world.allocate(i64, 4); });
+  buffers[0].as<std::int64_t>()[3] = 7;
+  CHECK(buffers[1].of<std::int64_t>(0)[3] == 7);
+}
+
+TEST_CASE("a mesh over a world has one axis, world", "[comm]") {
+  World::local(3, [](World& world) {
+    test::expect(Mesh::over(world) == Mesh({{"world", 3}}), "the axis spans the ranks");
+  });
+}
+
+TEST_CASE("a world needs a rank", "[comm]") {
+  CHECK_THROWS_WITH(World::local(0, [](World&) {}),
+                    "a local world of 0 ranks was asked for; it needs at least 1");
+}
+
+TEST_CASE(
+    "when a rank throws, the ranks that wait for it fail at once and World::local throws the cause",
+    "[comm]") {
+  std::vector<std::string> heard(3);
+  const auto start = Clock::now();
+  CHECK_THROWS_AS(World::local(3,
+                               [&](World& world) {
+                                 if (world.rank() == 1) throw ProgramError("no such op");
+                                 try {
+                                   world.barrier();
+                                 } catch (const CommError& e) {
+                                   heard[world.rank()] = e.what();
+                                   throw;
+                                 }
+                               }),
+                  ProgramError);
+  CHECK(Clock::now() - start < 10s);
+  for (const int rank : {0, 2})
+    CHECK_THAT(heard[rank], Contains("failed: ") && Contains("no such op"));
+}
+
+TEST_CASE("World::local throws the cause, not what other ranks were told of it", "[comm]") {
+  // Rank 0 hears of rank 1's failure and ends long before rank 1 does.
+  CHECK_THROWS_AS(World::local(2,
+                               [](World& world) {
+                                 try {
+                                   together(*world.comm(), [&] {
+                                     if (world.rank() == 1) throw CompileError("no compiler");
+                                   });
+                                 } catch (const CompileError&) {
+                                   std::this_thread::sleep_for(20ms);
+                                   throw;
+                                 }
+                               }),
+                  CompileError);
+}
+
+TEST_CASE("a rank that ends early is missed by name", "[comm]") {
+  CHECK_THROWS_WITH(World::local(3,
+                                 [](World& world) {
+                                   if (world.rank() == 1) return;
+                                   world.barrier();
+                                 }),
+                    Contains(" waited in barrier for rank 1, which has left the world"));
+}
+
+TEST_CASE("a failure in one group ends the waits in others", "[comm]") {
+  CHECK_THROWS_WITH(
+      World::local(3,
+                   [](World& world) {
+                     const bool pair = world.rank() < 2;
+                     test::Group group(*world.comm(), pair ? std::vector{0, 1} : std::vector{2});
+                     if (world.rank() == 2) throw BackendError("rank 2 is out");
+                     if (world.rank() == 1) std::this_thread::sleep_for(20ms);
+                     const float in = 1;
+                     float out = 0;
+                     for (;;) group.all_reduce(&in, &out, 1, f32, Reduction::sum);
+                   }),
+      "rank 2 is out");
+}
+
+namespace {
+
+/// The seats and arrivals of a world whose ranks the test plays itself.
+struct Stage {
+  explicit Stage(int ranks) : seats(ranks), arrivals(ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      all.push_back(rank);
+      seat_of.push_back(&seats[rank]);
+      arrival_of.push_back(&arrivals[rank]);
+    }
+  }
+  std::shared_ptr<jit::Roster> roster(int rank, std::chrono::milliseconds timeout) {
+    return std::make_shared<jit::Roster>(rank, seat_of, jit::Waiting{timeout, false, {}});
+  }
+  std::vector<jit::Seat> seats;
+  std::vector<std::uint64_t> arrivals;
+  std::vector<int> all;
+  std::vector<jit::Seat*> seat_of;
+  std::vector<std::uint64_t*> arrival_of;
+};
+
+}  // namespace
+
+TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hear of it",
+          "[comm]") {
+  Stage stage(4);
+  const auto first = stage.roster(0, 30ms);
+  jit::Barrier barrier(first, stage.all, stage.arrival_of, {});
+  stage.arrivals[2] = 1 << 4 | 4;  // once, in all_reduce
+  CHECK_THROWS_WITH(barrier.wait("all_reduce"),
+                    "rank 0 waited in all_reduce for ranks 1 and 3, which did not come within 0.03 "
+                    "s, the limit that "
+                    "COCONET_TIMEOUT_S sets");
+  CHECK_THROWS_WITH(barrier.wait("barrier"),
+                    Contains("rank 0 failed in this world before: rank 0 waited in "));
+
+  jit::Barrier late(stage.roster(1, 10s), stage.all, stage.arrival_of, {});
+  CHECK_THROWS_WITH(late.wait("all_reduce"),
+                    Contains("rank 0 failed: rank 0 waited in all_reduce for ranks 1 and 3"));
+}
+
+TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {
+  Stage stage(2);
+  stage.arrivals[1] = 1 << 4 | 1;  // once, in barrier
+  stage.roster(1, 1s)->leave();
+  jit::Barrier barrier(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
+  CHECK_NOTHROW(barrier.wait("barrier"));
+  CHECK_THROWS_WITH(barrier.wait("barrier"),
+                    "rank 0 waited in barrier for rank 1, which has left the world");
+}
+
+TEST_CASE("ranks that are in different calls are told so", "[comm]") {
+  const std::string order = "; all ranks must make the same collective calls in the same order";
+  try {
+    World::local(2, [](World& world) {
+      if (world.rank() == 0) {
+        (void)world.comm()->all_gather("x");
+      } else {
+        world.barrier();
+      }
+    });
+    FAIL("nothing was thrown");
+  } catch (const CommError& error) {
+    const std::string what = error.what();
+    CHECK((what == "rank 0 is in all_gather, but rank 1 in barrier" + order ||
+           what == "rank 1 is in barrier, but rank 0 in all_gather" + order));
+  }
+}
+
+TEST_CASE("reasons longer than a seat are cut", "[comm]") {
+  Stage stage(2);
+  stage.roster(1, 1s)->fail(std::string(5000, 'x'));
+  jit::Barrier barrier(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
+  CHECK_THROWS_WITH(barrier.wait("barrier"), Contains("rank 1 failed: xxx"));
+}
+
+TEST_CASE("collectives refuse counts and roots that do not fit the group", "[comm]") {
+  World::local(2, [](World& world) {
+    test::Group group(*world.comm(), {0, 1});
+    const std::size_t counts[] = {1, 2, 3};
+    double data[6] = {};
+    const auto message = [](auto body) { return test::message_of<InternalError>(body); };
+    test::expect_contains(message([&] { group.all_gather(data, data + 3, counts, f64); }),
+                          "all_gather was given 3 counts; the group has 2 ranks");
+    test::expect_contains(message([&] { group.broadcast(data, data, 1, f64, 2); }),
+                          "broadcast was given the root 2; the group has the ranks 0 to 1");
+    test::expect_contains(message([&] { (void)world.comm()->broadcast("", 7); }),
+                          "broadcast from rank 7 of a world of 2");
+  });
+}
+
+TEST_CASE("ranks crowd a core where they are bound to it", "[comm]") {
+  const auto cores = [](std::initializer_list<int> list) {
+    jit::Cores set;
+    for (const int core : list) set.set(core);
+    return set;
+  };
+  const auto all = cores({0, 1, 2, 3});
+  CHECK(jit::ranks_per_core({all}) == 1);
+  CHECK(jit::ranks_per_core({all, all, all, all}) == 1);
+  CHECK(jit::ranks_per_core({all, all, all, all, all}) == 2);
+  CHECK(jit::ranks_per_core({cores({0}), cores({1})}) == 1);
+  CHECK(jit::ranks_per_core({cores({0}), cores({0}), all}) == 2);
+  CHECK(jit::available_cores().any());
+}
+
+TEST_CASE("nodes are told by who shares memory, whatever they are called", "[comm]") {
+  const jit::Nodes nodes({0, 1, 0, 3}, {"ada", "bob", "ada", "ada"});
+  CHECK(nodes.count() == 3);
+  CHECK(nodes.beside(2) == std::vector<int>{0, 2});
+  CHECK(nodes.share({0, 2}));
+  CHECK_FALSE(nodes.share({2, 3}));
+  CHECK(nodes.places({0, 1, 2, 3}) == "ranks 0 and 2 on ada; rank 1 on bob; rank 3 on ada");
+  CHECK(nodes.places({1, 2}) == "rank 2 on ada; rank 1 on bob");
+  const jit::Nodes one(3);
+  CHECK(one.count() == 1);
+  CHECK(one.beside(1) == std::vector<int>{0, 1, 2});
+  CHECK(one.share({0, 1, 2}));
+}
+
+TEST_CASE("a barrier of ranks that share no memory ends when its messages are on their way",
+          "[comm]") {
+  Stage stage(2);
+  std::vector<std::uint64_t> told;
+  int left = 3;  // times that the messages are asked for until they are gone
+  bool told_of_failure = false;
+  const auto roster = std::make_shared<jit::Roster>(
+      0, stage.seat_of,
+      jit::Waiting{100ms, false,
+                   [&] { stage.arrivals[1] = 1 << 4 | 1; }},  // comes while it is waited for
+      [&](const jit::Seat&) { told_of_failure = true; });
+  const jit::Courier courier{[&](std::uint64_t arrival) { told.push_back(arrival); },
+                             [&] { return --left <= 0; }};
+  jit::Barrier barrier(roster, stage.all, stage.arrival_of, {}, courier);
+  barrier.wait("barrier");
+  CHECK(told == std::vector<std::uint64_t>{1 << 4 | 1});
+  CHECK(left == 0);
+
+  stage.arrivals[1] = 2 << 4 | 1;
+  left = 1 << 30;
+  CHECK_FALSE(told_of_failure);
+  CHECK_THROWS_WITH(
+      barrier.wait("barrier"),
+      "rank 0 waited in barrier for rank 1, where this rank's message was not taken in time");
+  CHECK(told_of_failure);
+}
+
+TEST_CASE("shared memory that does not fit /dev/shm is refused with its free space", "[comm]") {
+  const jit::Exchange alone = [](std::string_view mine) {
+    return std::vector<std::string>{std::string(mine)};
+  };
+  CHECK_THROWS_WITH(
+      jit::map_across_processes(0, {0}, std::size_t{1} << 45, alone, jit::SharedFile::shm),
+      Contains("rank 0: /dev/shm has ") &&
+          Contains(" MiB free, but the ranks need 33554432 MiB; enlarge "));
+  for (const auto kind : {jit::SharedFile::memfd, jit::SharedFile::shm}) {
+    const auto memory = jit::map_across_processes(0, {3}, 10, alone, kind);
+    memory->base(0)[9] = std::byte{1};
+    CHECK(memory->bytes() == 10);
+  }
+}
+
+TEST_CASE("a library without MPI says so", "[comm]") {
+  const jit::MpiFacts facts = jit::mpi_facts();
+  if (facts.built) {
+    CHECK_FALSE(facts.version.empty());
+  } else {
+    CHECK_THROWS_WITH((void)World::mpi(),
+                      Contains("was built without MPI") && Contains("-DCOCONET_MPI=ON"));
+  }
+}

@@ -1,0 +1,285 @@
+// COCONET_* variables: defaults, values, sentences for malformed values and unknown names.
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <iterator>
+
+#include "captured_stderr.h"
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/config/log.h"
+#include "jit/config/parse.h"
+
+using namespace coconet;
+using namespace coconet::jit;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr BuildDefaults installed{"/usr/bin/c++", ""};
+
+Config parse(const Environment& environment) {
+  return parse_config(environment, installed).config;
+}
+
+std::string refusal(const std::string& name, const std::string& value) {
+  try {
+    (void)parse({{name, value}});
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("an empty environment gives the documented defaults") {
+  const ParsedConfig parsed = parse_config({}, installed);
+  CHECK(parsed.warnings.empty());
+  CHECK(parsed.config.log_level == "warn");
+  CHECK(parsed.config.host_threads == 1);
+  CHECK(parsed.config.knobs == Knobs{});
+  CHECK(parsed.config.cxx == "/usr/bin/c++");
+  CHECK(parsed.config.cxx_flags.empty());
+  CHECK(parsed.config.arch.empty());
+  CHECK_FALSE(parsed.config.line_info);
+  CHECK(parsed.config.cache_dir.empty());
+  CHECK(parsed.config.cache == "rw");
+  CHECK(parsed.config.cache_path.empty());
+  CHECK(parsed.config.cache_max_size == std::uint64_t{1} << 30);
+  CHECK(parsed.config.cache_max_files == 20'000);
+  CHECK(parsed.config.jit_jobs == 0);
+  CHECK(parsed.config.dump_dir.empty());
+  CHECK(parsed.config.host_id.empty());
+  CHECK(parsed.config.timeout == 60s);
+  CHECK(parsed.config.compile_timeout == 120s);
+}
+
+TEST_CASE("every variable reaches its field") {
+  const Config config = parse({{"COCONET_LOG", "debug"},
+                               {"COCONET_BACKEND", "cuda"},
+                               {"COCONET_GRAPH", "off"},
+                               {"COCONET_OVERLAP", "on"},
+                               {"COCONET_HOST_THREADS", "96"},
+                               {"COCONET_ALGORITHM", "ring"},
+                               {"COCONET_PROTOCOL", "ll128"},
+                               {"COCONET_CHANNELS", "3"},
+                               {"COCONET_THREADS", "64"},
+                               {"COCONET_VECTOR_BYTES", "32"},
+                               {"COCONET_CHUNK_BYTES", "2048"},
+                               {"COCONET_CXX", "clang++"},
+                               {"COCONET_CXXFLAGS", "-O2 -g"},
+                               {"COCONET_ARCH", "sm_90a"},
+                               {"COCONET_LINE_INFO", "1"},
+                               {"COCONET_CUDA_PATH", "/opt/a::/opt/b:"},
+                               {"COCONET_CACHE_DIR", "/var/kernels"},
+                               {"COCONET_CACHE", "ro"},
+                               {"COCONET_CACHE_PATH", ":/opt/site:/opt/vendor"},
+                               {"COCONET_CACHE_MAX_SIZE", "500M"},
+                               {"COCONET_CACHE_MAX_FILES", "300"},
+                               {"COCONET_JIT_JOBS", "6"},
+                               {"COCONET_DUMP_DIR", "/var/dump"},
+                               {"COCONET_HOST_ID", "ada"},
+                               {"COCONET_TIMEOUT_S", "2.5"},
+                               {"COCONET_COMPILE_TIMEOUT_S", "7"}});
+  CHECK(config.log_level == "debug");
+  CHECK(config.backend == "cuda");
+  CHECK(config.graph == "off");
+  CHECK(config.overlap == "on");
+  CHECK(config.host_threads == 96);
+  CHECK(config.knobs == Knobs{"ring", "ll128", 3, 64, 32, 2048});
+  CHECK(config.cxx == "clang++");
+  CHECK(config.cxx_flags == "-O2 -g");
+  CHECK(config.arch == "sm_90a");
+  CHECK(config.line_info);
+  CHECK(config.cuda_path == std::vector<std::filesystem::path>{"/opt/a", "/opt/b"});
+  CHECK(config.cache_dir == "/var/kernels");
+  CHECK(config.cache == "ro");
+  CHECK(config.cache_path == std::vector<std::filesystem::path>{"/opt/site", "/opt/vendor"});
+  CHECK(config.cache_max_size == std::uint64_t{500} << 20);
+  CHECK(config.cache_max_files == 300);
+  CHECK(config.jit_jobs == 6);
+  CHECK(config.dump_dir == "/var/dump");
+  CHECK(config.host_id == "ada");
+  CHECK(config.timeout == 2500ms);
+  CHECK(config.compile_timeout == 7s);
+}
+
+TEST_CASE("a malformed value is an error with the variable, the value and what it takes") {
+  CHECK(refusal("COCONET_TIMEOUT_S", "abc") ==
+        "COCONET_TIMEOUT_S is 'abc'; it takes a number of seconds above 0");
+  CHECK(refusal("COCONET_COMPILE_TIMEOUT_S", "-1") ==
+        "COCONET_COMPILE_TIMEOUT_S is '-1'; it takes a number of seconds above 0");
+  CHECK(refusal("COCONET_LOG", "loud") ==
+        "COCONET_LOG is 'loud'; it takes trace, debug, info, warn, error or off");
+  CHECK(refusal("COCONET_CACHE", "RW") == "COCONET_CACHE is 'RW'; it takes rw, ro or off");
+  for (const char* wrong :
+       {"-1", "1.5G", "2GB", "G", "2 G", "2g", "20000000T", "1e9", "18446744073709551616"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_CACHE_MAX_SIZE", wrong) ==
+          "COCONET_CACHE_MAX_SIZE is '" + std::string(wrong) +
+              "'; it takes bytes, such as 500M or 2G; 0: no limit");
+  }
+  for (const char* wrong : {"-1", "2K", "1000000001", "many"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_CACHE_MAX_FILES", wrong) == "COCONET_CACHE_MAX_FILES is '" +
+                                                           std::string(wrong) +
+                                                           "'; it takes a number; 0: no limit");
+  }
+  for (const char* wrong : {"0", "-1", "1025", "all"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_JIT_JOBS", wrong) ==
+          "COCONET_JIT_JOBS is '" + std::string(wrong) + "'; it takes 1 to 1024");
+  }
+  for (const char* wrong : {"sm_", "90", "sm_9x", "sm_90ab", "compute_90", "native"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_ARCH", wrong) == "COCONET_ARCH is '" + std::string(wrong) +
+                                                "'; it takes a GPU architecture such as sm_90");
+  }
+  for (const char* wrong : {"0", "2", "33", "-32", "1056", "32.0", " 32"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_HOST_THREADS", wrong) ==
+          "COCONET_HOST_THREADS is '" + std::string(wrong) +
+              "'; it takes 1, or a multiple of 32 up to 1024");
+  }
+  CHECK(refusal("COCONET_ALGORITHM", "mesh") ==
+        "COCONET_ALGORITHM is 'mesh'; it takes direct, ring, tree or multimem");
+  CHECK(refusal("COCONET_PROTOCOL", "LL") ==
+        "COCONET_PROTOCOL is 'LL'; it takes simple, ll or ll128");
+  CHECK(refusal("COCONET_CHANNELS", "0") == "COCONET_CHANNELS is '0'; it takes 1 to 1024");
+  CHECK(refusal("COCONET_THREADS", "100") ==
+        "COCONET_THREADS is '100'; it takes a multiple of 32 up to 1024");
+  CHECK(refusal("COCONET_VECTOR_BYTES", "12") ==
+        "COCONET_VECTOR_BYTES is '12'; it takes 4, 8, 16, 32 or 64");
+  for (const char* wrong : {"512", "3000", "2097152", "1024k"}) {
+    CHECK(refusal("COCONET_CHUNK_BYTES", wrong) ==
+          "COCONET_CHUNK_BYTES is '" + std::string(wrong) +
+              "'; it takes a power of two from 1024 to 1048576");
+  }
+  CHECK(refusal("COCONET_LINE_INFO", "yes") == "COCONET_LINE_INFO is 'yes'; it takes 0 or 1");
+  for (const char* wrong : {"0", "-0.0", "nan", "inf", "1s", "5 ", " 5", "0x10", "1e999"}) {
+    INFO(wrong);
+    CHECK(refusal("COCONET_TIMEOUT_S", wrong) == "COCONET_TIMEOUT_S is '" + std::string(wrong) +
+                                                     "'; it takes a number of seconds above 0");
+  }
+}
+
+TEST_CASE("the table's rows of algorithms and protocols are what their variables take") {
+  for (const ConfigVariable& variable : config_variables()) {
+    if (variable.name == "COCONET_ALGORITHM") {
+#define COCONET_ALGORITHM(row, summary) \
+  CHECK_THAT(std::string(variable.accepts), Catch::Contains(#row));
+#include "coconet/algorithms.def"
+#undef COCONET_ALGORITHM
+    }
+    if (variable.name == "COCONET_PROTOCOL") {
+#define COCONET_PROTOCOL(row, summary) \
+  CHECK_THAT(std::string(variable.accepts), Catch::Contains(#row));
+#include "coconet/algorithms.def"
+#undef COCONET_PROTOCOL
+    }
+  }
+}
+
+TEST_CASE("sizes are in bytes, or in powers of 1024") {
+  const auto bytes = [](const char* text) {
+    return parse({{"COCONET_CACHE_MAX_SIZE", text}}).cache_max_size;
+  };
+  CHECK(bytes("0") == 0);
+  CHECK(bytes("123") == 123);
+  CHECK(bytes("3K") == 3 * 1024);
+  CHECK(bytes("3M") == std::uint64_t{3} << 20);
+  CHECK(bytes("3G") == std::uint64_t{3} << 30);
+  CHECK(bytes("3T") == std::uint64_t{3} << 40);
+  CHECK(bytes("16777215T") == std::uint64_t{16777215} << 40);
+  CHECK(bytes("18446744073709551615") == ~std::uint64_t{0});
+  CHECK(parse({{"COCONET_CACHE_MAX_FILES", "0"}}).cache_max_files == 0);
+}
+
+TEST_CASE("tiny and huge times stay usable") {
+  CHECK(parse({{"COCONET_TIMEOUT_S", "1e-9"}}).timeout == 1ms);
+  CHECK(parse({{"COCONET_TIMEOUT_S", "1e300"}}).timeout == 1'000'000'000s);
+}
+
+TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
+  const auto near = parse_config({{"COCONET_TIMOUT_S", "1"}, {"PATH", "/bin"}}, installed).warnings;
+  REQUIRE(near.size() == 1);
+  CHECK(near[0] ==
+        "COCONET_TIMOUT_S is not a variable of coconet-jit and is ignored; did you mean "
+        "COCONET_TIMEOUT_S?");
+  const auto far = parse_config({{"COCONET_ZZZZZZZZZZZZZZZZZZZZZZ", ""}}, installed).warnings;
+  REQUIRE(far.size() == 1);
+  CHECK(far[0] ==
+        "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
+        "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_OVERLAP, "
+        "COCONET_HOST_THREADS, "
+        "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
+        "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
+        "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "
+        "COCONET_CACHE_PATH, COCONET_CACHE_MAX_SIZE, COCONET_CACHE_MAX_FILES, COCONET_JIT_JOBS, "
+        "COCONET_DUMP_DIR, "
+        "COCONET_HOST_ID, COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
+}
+
+TEST_CASE("a variable that is set to nothing counts as not set") {
+  for (const ConfigVariable& variable : config_variables()) {
+    INFO(variable.name);
+    const ParsedConfig parsed = parse_config({{std::string(variable.name), ""}}, installed);
+    CHECK(parsed.warnings.empty());
+    CHECK(parsed.config.cxx == "/usr/bin/c++");
+    CHECK(parsed.config.timeout == 60s);
+  }
+}
+
+TEST_CASE("of a repeated name the first counts, as getenv has it") {
+  CHECK(parse({{"COCONET_CXX", "g++"}, {"COCONET_CXX", "clang++"}}).cxx == "g++");
+}
+
+TEST_CASE("the cache directory is the source tree's, else XDG's, else the home's, else none") {
+  const Environment home{{"HOME", "/home/ada"}};
+  const Environment xdg{{"HOME", "/home/ada"}, {"XDG_CACHE_HOME", "/fast/cache"}};
+  const BuildDefaults in_tree{"/usr/bin/c++", "/src/coconet-jit/kernel_cache"};
+  CHECK(parse_config(xdg, in_tree).config.cache_dir == "/src/coconet-jit/kernel_cache");
+  CHECK(parse(xdg).cache_dir == "/fast/cache/coconet-jit");
+  CHECK(parse(home).cache_dir == "/home/ada/.cache/coconet-jit");
+  CHECK(parse({}).cache_dir.empty());
+  SECTION("a relative XDG_CACHE_HOME is ignored, as its specification says") {
+    CHECK(parse({{"HOME", "/home/ada"}, {"XDG_CACHE_HOME", "cache"}}).cache_dir ==
+          "/home/ada/.cache/coconet-jit");
+  }
+  SECTION("COCONET_CACHE_DIR wins, and is absolute from then on") {
+    const Environment relative{{"COCONET_CACHE_DIR", "kernels"}};
+    CHECK(parse_config(relative, in_tree).config.cache_dir ==
+          std::filesystem::current_path() / "kernels");
+  }
+}
+
+TEST_CASE("config() reads the environment once") {
+  const Config& first = config();
+  CHECK(&first == &config());
+  CHECK_FALSE(first.cxx.empty());
+}
+
+TEST_CASE("docs/configuration.md holds the table of variables") {
+  std::ifstream file(std::filesystem::path(COCONET_SOURCE_DIR) / "docs" / "configuration.md");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  INFO("The table should read:\n" << config_table());
+  CHECK(text.find(config_table()) != std::string::npos);
+}
+
+TEST_CASE("the log prints what its level allows, braces included") {
+  const CapturedStderr printed;
+  REQUIRE(set_log_level("info"));
+  log_debug("not this");
+  log_info("this {}");
+  CHECK_FALSE(log_enabled(LogLevel::debug));
+  CHECK(log_enabled(LogLevel::error));
+  REQUIRE(set_log_level("off"));
+  log_error("nor this");
+  CHECK_FALSE(set_log_level("loud"));
+  REQUIRE(set_log_level("warn"));
+  CHECK(printed.count("not this") == 0);
+  CHECK(printed.count("this {}") == 1);
+  CHECK(printed.count("nor this") == 0);
+  CHECK(printed.text().starts_with("[coconet "));
+}

@@ -1,0 +1,42 @@
+// Programs that are required to equal the reference, whose kernels are compiled together before the first of them runs.
+#pragma once
+
+#include <vector>
+
+#include "jit/conformance/conformance.h"
+#include "jit/kernel_batch.h"
+
+namespace coconet::test {
+
+class ConformanceBatch {
+ public:
+  /// What `require_conforms` takes, on the ranks of the program's mesh.
+  void add(const Program& program, const Schedule& schedule, std::vector<Checked> cases) {
+    kernels_.add(program, schedule);
+    subjects_.push_back({program, schedule, std::move(cases)});
+  }
+  void add(const Program& program, const Schedule& schedule, const std::vector<Sizes>& sizes,
+           int iterations = 1) {
+    add(program, schedule, cases_with(sizes, iterations));
+  }
+
+  /// Requires all that was added to conform, in this order.
+  void require() const {
+    kernels_.compile();
+    for (const Subject& subject : subjects_)
+      require_conforms(subject.program, subject.schedule, subject.program.mesh().size(),
+                       subject.cases);
+  }
+
+ private:
+  struct Subject {
+    Program program;
+    Schedule schedule;
+    std::vector<Checked> cases;
+  };
+
+  KernelBatch kernels_;
+  std::vector<Subject> subjects_;
+};
+
+}  // namespace coconet::test

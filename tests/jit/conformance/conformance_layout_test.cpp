@@ -1,0 +1,135 @@
+// Broadcasting over every layout equals the reference, on any number of ranks and with sizes that
+// do not divide.
+#include "jit/conformance/conformance.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+struct Layouts {
+  const char* name;
+  Placement matrix;               ///< of [B, H]
+  Placement row = replicated;     ///< of [H]
+  Placement column = replicated;  ///< of [B, 1]
+};
+
+const Layouts layouts[] = {
+    {"replicated", replicated},
+    {"local", local},
+    {"local beside replicated", local, local, replicated},
+    {"rows", sliced(0)},
+    {"rows, the column alike", sliced(0), replicated, sliced(0)},
+    {"columns", sliced(1)},
+    {"columns, the row alike", sliced(1), sliced(0), replicated},
+};
+
+const std::vector<Sizes> sizes = {
+    {{"B", 1}, {"H", 1}, {"C", 1}},   {{"B", 5}, {"H", 7}, {"C", 2}},
+    {{"B", 2}, {"H", 3}, {"C", 1}},   {{"B", 17}, {"H", 1}, {"C", 3}},
+    {{"B", 1}, {"H", 130}, {"C", 4}}, {{"B", 33}, {"H", 65}, {"C", 1}},
+};
+
+/// The placement of a [B, H] tensor seen as the last dimensions of a [C, B, H] one.
+Placement behind_one(Placement placement) {
+  if (placement.kind == Placement::Kind::sliced) ++placement.dim;
+  return placement;
+}
+
+Program broadcasting(int ranks, const Layouts& layout, DType dtype) {
+  Program program("broadcasting", Mesh({{"world", ranks}}));
+  const Dim B = program.dim("B"), H = program.dim("H"), C = program.dim("C");
+  const Value x = program.input("x", dtype, {B, H}, layout.matrix);
+  const Value h = program.input("h", dtype, {H}, layout.row);
+  const Value b = program.input("b", dtype, {B, 1}, layout.column);
+  const Value one = program.input("one", dtype, {1, 1, 1}, replicated);
+  const Value s = program.input("s", dtype, {}, replicated);
+  const Value t = program.input("t", dtype, {C, B, H}, behind_one(layout.matrix));
+  const Value y = program.state("y", dtype, {B, H}, layout.matrix);
+  program.output("matrix", (x * h + b - s).named("matrix"));
+  program.output("narrow", (b * s).named("narrow"));
+  program.output("cube", (t + x * one - h * b).named("cube"));
+  update(y, maximum(y, x) + h).named("y.new");
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("broadcasting equals the reference for every layout") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const Layouts& layout : layouts) {
+      INFO(layout.name);
+      require_conforms(broadcasting(ranks, layout, f32), Schedule("none"), ranks, sizes, 2);
+    }
+  }
+}
+
+TEST_CASE("broadcasting equals the reference for every width of an element") {
+  for (const DType dtype : {f64, bf16, i8}) {
+    for (const Layouts& layout : {layouts[3], layouts[5]}) {
+      INFO(layout.name << ", " << to_string(dtype));
+      require_conforms(broadcasting(2, layout, dtype), Schedule("none"), 2, sizes);
+    }
+  }
+}
+
+TEST_CASE("tensors of several widths go through one kernel") {
+  for (const Placement placement : {replicated, sliced(0), sliced(1)}) {
+    Program program("widths", Mesh({{"world", 3}}));
+    const Dim B = program.dim("B"), H = program.dim("H");
+    const Value x = program.input("x", f16, {B, H}, placement);
+    const Value h = program.input("h", f64, {H}, replicated);
+    const Value flags = program.input("flags", boolean, {B, 1}, replicated);
+    const Value i = program.input("i", i8, {B, H}, placement);
+    const Value mixed = cast(cast(x, f64) * h, f32) + cast(i, f32);
+    program.output("mixed", select(flags, mixed, -1).named("mixed"));
+    program.output("low", cast(mixed, f16).named("low"));
+    program.output("positive", (mixed > 0).named("positive"));
+    require_conforms(program, one_kernel("widths", {"mixed", "low", "positive"}), 3,
+                     {Sizes{{"B", 1}, {"H", 1}}, Sizes{{"B", 7}, {"H", 67}}});
+  }
+}
+
+TEST_CASE("slices, what is computed from them and their reductions equal the reference") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const int dim : {0, 1}) {
+      for (const DType dtype : {f32, i8}) {
+        INFO(to_string(dtype) << ", dimension " << dim);
+        Program program("slices", Mesh({{"world", ranks}}));
+        const Dim B = program.dim("B"), H = program.dim("H");
+        const Value x = program.input("x", dtype, {B, H}, replicated);
+        const Value h = program.input("h", dtype, {H}, replicated);
+        program.output("block", slice(x, dim).named("block"));
+        program.output("shifted", (slice(x * 2, dim) + h).named("shifted"));
+        program.output("largest", max(slice(abs(x), dim)).named("largest"));
+        program.output("rows", max(slice(x - h, dim), {1}).named("rows"));
+        require_conforms(
+            program, Schedule("none"), ranks,
+            {Sizes{{"B", 1}, {"H", 1}}, Sizes{{"B", 5}, {"H", 7}}, Sizes{{"B", 2}, {"H", 65}}});
+      }
+    }
+  }
+}
+
+TEST_CASE("layouts along two axes equal the reference") {
+  const Mesh mesh({{"a", 2}, {"b", 2}});
+  const std::vector<std::pair<const char*, Layout>> cases = {
+      {"a slices rows, b columns", Layout::on({{"a", sliced(0)}, {"b", sliced(1)}})},
+      {"both slice rows", Layout::on({{"a", sliced(0)}, {"b", sliced(0)}})},
+      {"a slices columns, b is local", Layout::on({{"a", sliced(1)}, {"b", local}})},
+      {"b slices rows", Layout::on({{"b", sliced(0)}})},
+  };
+  for (const auto& [name, layout] : cases) {
+    INFO(name);
+    Program program("two_axes", mesh);
+    const Dim B = program.dim("B"), H = program.dim("H");
+    const Value x = program.input("x", f32, {B, H}, layout);
+    const Value h = program.input("h", f32, {H}, replicated);
+    const Value y = program.state("y", f32, {B, H}, layout);
+    update(y, y + x * h);
+    program.output("squares", square(x));
+    require_conforms(
+        program, Schedule("none"), 4,
+        {Sizes{{"B", 1}, {"H", 1}}, Sizes{{"B", 5}, {"H", 7}}, Sizes{{"B", 17}, {"H", 3}}}, 2);
+  }
+}

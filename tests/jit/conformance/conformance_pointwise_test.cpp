@@ -1,0 +1,140 @@
+// Every row of the table of pointwise ops, on every dtype that its rule takes, and every cast,
+// equal the reference.
+#include "jit/conformance/conformance.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+/// Rows in one kernel: few enough to keep their results in a GPU's registers.
+constexpr std::size_t rows_in_a_kernel = 6;
+
+struct Case {
+  Program program;
+  std::vector<std::string> outputs;
+};
+
+Case program_of(std::span<const ir::PointwiseRow* const> rows, DType dtype, int ranks) {
+  Case made{Program("pointwise", Mesh({{"world", ranks}})), {}};
+  const Dim n = made.program.dim("n");
+  const std::vector<Value> operands = {operand_of_domain(made.program, "1", dtype, {n}, local),
+                                       operand_of_domain(made.program, "2", dtype, {n}, local),
+                                       operand_of_domain(made.program, "3", dtype, {n}, local)};
+  const Value condition = made.program.input("condition", boolean, {n}, local);
+  for (const ir::PointwiseRow* row : rows) {
+    const std::string name = "r_" + std::string(row->name);
+    made.program.output(name, apply_row(*row, condition, operands).named(name));
+    made.outputs.push_back(name);
+  }
+  return made;
+}
+
+void check_rows(DType dtype) {
+  std::vector<const ir::PointwiseRow*> accepted;
+  for (const ir::PointwiseRow& row : ir::pointwise_table()) {
+    INFO(row.name << " of " << to_string(dtype));
+    const ir::PointwiseRow* const one[] = {&row};
+    if (accepts(row.rule, dtype)) {
+      accepted.push_back(&row);
+    } else {
+      CHECK_THROWS_AS(program_of(one, dtype, 1), ProgramError);
+    }
+  }
+  for (std::size_t first = 0; first < accepted.size(); first += rows_in_a_kernel) {
+    const auto rows =
+        std::span(accepted).subspan(first, std::min(rows_in_a_kernel, accepted.size() - first));
+    const Case made = program_of(rows, dtype, 2);
+    std::vector<Checked> cases;
+    for (int domain = 0; domain < (dtype == DType::boolean ? 1 : 3); ++domain) {
+      for (const std::int64_t n : {1, 1003}) {
+        Checked checked;
+        checked.sizes = {{"n", n}};
+        checked.options.drive.iterations = 1;
+        checked.options.drive.scalars["domain"] = domain;
+        cases.push_back(checked);
+      }
+    }
+    const std::string kernel =
+        "rows_" + std::to_string(first) + "_" + std::string(to_string(dtype));
+    require_conforms(made.program, one_kernel(kernel, made.outputs), 2, std::move(cases));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every pointwise op equals the reference on floats") {
+  for (const DType dtype : all_dtypes) {
+    if (is_float(dtype)) check_rows(dtype);
+  }
+}
+
+TEST_CASE("every pointwise op equals the reference on integers and bool") {
+  for (const DType dtype : all_dtypes) {
+    if (!is_float(dtype)) check_rows(dtype);
+  }
+}
+
+TEST_CASE("every cast equals the reference") {
+  for (const DType from : all_dtypes) {
+    Program program("casts", Mesh({{"world", 2}}));
+    const Dim n = program.dim("n");
+    const Value g = program.input("g", from, {n}, local);
+    std::vector<std::string> names;
+    for (const DType to : all_dtypes) {
+      // Float to integer truncates what is in the integer's range; integer to integer wraps.
+      Value value = g;
+      if (is_float(from)) value = 100 * (to == u8 ? abs(g) : g);
+      if (is_integer(from) && size_of(from) > 1) value = 1000 * g;
+      if (is_integer(from) && size_of(from) == 1) value = 40 * g;
+      const std::string name = "to_" + std::string(to_string(to));
+      program.output(name, cast(value, to).named(name));
+      names.push_back(name);
+    }
+    require_conforms(program, one_kernel("from_" + std::string(to_string(from)), names), 2,
+                     {Sizes{{"n", 1}}, Sizes{{"n", 1003}}});
+  }
+}
+
+TEST_CASE("ops that no schedule names are kernels of their own and equal the reference") {
+  Program program("default_kernels", Mesh({{"world", 2}}));
+  const Dim n = program.dim("n");
+  const Value g = program.input("g", f32, {n}, local);
+  const Value w = program.state("w", f32, {n}, replicated);
+  const Value v = program.state("v", f32, {n}, local);
+  const Value lr = program.scalar("lr");
+  const Value scaled = (lr * g).named("scaled");
+  update(v, v + scaled);
+  program.output("sum", scaled + w);
+  program.output("sign_of_g", g < 0);
+  require_conforms(program, Schedule("none"), 2, {Sizes{{"n", 1}}, Sizes{{"n", 1003}}}, 3);
+}
+
+TEST_CASE("infinities, NaN and signed zeros go through kernels as through the reference") {
+  for (const DType dtype : {f64, f32, f16, bf16}) {
+    Program program("specials", Mesh({{"world", 1}}));
+    const Dim n = program.dim("n");
+    const Value g = program.input("g", dtype, {n}, local);
+    const double infinity = std::numeric_limits<double>::infinity();
+    const Value specials = select(g < -0.7, -infinity,
+                                  select(g < -0.4, infinity - g * 0 + -infinity,
+                                         select(g < 0, -0.0, select(g < 0.5, infinity, g))))
+                               .named("specials");
+    std::vector<std::string> names = {"specials"};
+    program.output("specials", specials);
+    int count = 0;
+    const auto keep = [&](const Value& value) {
+      const std::string name = "r" + std::to_string(++count);
+      program.output(name, value.named(name));
+      names.push_back(name);
+    };
+    keep(maximum(specials, g));
+    keep(minimum(g, specials));
+    keep(1 / specials);
+    keep(abs(specials));
+    keep(sign(specials));
+    keep(cast(specials, boolean));
+    require_conforms(program, one_kernel("specials_" + std::string(to_string(dtype)), names), 1,
+                     {Sizes{{"n", 301}}});
+  }
+}

@@ -1,0 +1,116 @@
+// Reductions over tensor dimensions equal the reference, inside a rank and across ranks.
+#include "jit/conformance/conformance_batch.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+const std::vector<Sizes> sizes = {{{"A", 1}, {"B", 1}, {"C", 1}},
+                                  {{"A", 3}, {"B", 5}, {"C", 7}},
+                                  {{"A", 2}, {"B", 1}, {"C", 67}},
+                                  {{"A", 19}, {"B", 4}, {"C", 3}}};
+
+std::string name_of(const std::string& stem, const std::vector<int>& dims) {
+  std::string name = stem;
+  for (const int dim : dims) name += "_" + std::to_string(dim);
+  return name;
+}
+
+}  // namespace
+
+TEST_CASE("reductions over every subset of dimensions equal the reference for every layout") {
+  ConformanceBatch batch;
+  for (const int ranks : {1, 2, 3}) {
+    for (const Placement placement : {replicated, local, sliced(0), sliced(1), sliced(2)}) {
+      for (const bool keep : {false, true}) {
+        Program program("subsets", Mesh({{"world", ranks}}));
+        const Dim A = program.dim("A"), B = program.dim("B"), C = program.dim("C");
+        const Value x = program.input("x", f32, {A, B, C}, placement);
+        for (int subset = 1; subset < 8; ++subset) {
+          std::vector<int> dims;
+          for (int d = 0; d < 3; ++d) {
+            if ((subset >> d & 1) != 0) dims.push_back(d);
+          }
+          const std::string name = name_of("sum", dims);
+          program.output(name, sum(x, dims, keep).named(name));
+        }
+        batch.add(program, Schedule("none"), sizes);
+      }
+    }
+  }
+  batch.require();
+}
+
+TEST_CASE("every reduction equals the reference on every dtype that it takes") {
+  ConformanceBatch batch;
+  for (const DType dtype : all_dtypes) {
+    if (dtype == DType::boolean) continue;
+    Program program("reductions", Mesh({{"world", 2}}));
+    const Dim A = program.dim("A"), B = program.dim("B"), C = program.dim("C");
+    const Value x = program.input("x", dtype, {A, B, C}, sliced(0));
+    for (const Reduction reduction : all_reductions) {
+      if (!reduces(reduction, dtype)) continue;
+      const std::string name =
+          std::string(to_string(reduction)) + "_" + std::string(to_string(dtype));
+      const Reducer reducer{reduction};
+      program.output(name + "_all", reducer(x).named(name + "_all"));            // across ranks
+      program.output(name + "_inner", reducer(x, {-1}).named(name + "_inner"));  // contiguous
+      program.output(name + "_middle", reducer(x, {1}, true).named(name + "_middle"));
+    }
+    if (is_float(dtype)) {
+      program.output("norm_all", norm(x).named("norm_all"));
+      program.output("norm_inner", norm(x, {2}, true).named("norm_inner"));
+    }
+    batch.add(program, Schedule("none"), sizes);
+  }
+  batch.require();
+}
+
+TEST_CASE("a reduction reads what is computed on the way and broadcasts back") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const Placement placement : {local, sliced(0), sliced(1)}) {
+      Program program("softmax", Mesh({{"world", ranks}}));
+      const Dim B = program.dim("B"), C = program.dim("C");
+      const Value x = program.input("x", f32, {B, C}, placement);
+      const Value w = program.input("w", f32, {C}, replicated);
+      const Value y = program.state("y", f32, {B, C}, placement);
+      const Value shifted = x * w - max(x * w, {1}, true);
+      const Value exponential = exp(shifted).named("exponential");
+      update(y, exponential / sum(exponential, {1}, true));
+      program.output("norm_of_x", norm(x * w));
+      require_conforms(
+          program, Schedule("none"), ranks,
+          {Sizes{{"B", 1}, {"C", 1}}, Sizes{{"B", 5}, {"C", 67}}, Sizes{{"B", 4}, {"C", 3}}}, 2);
+    }
+  }
+}
+
+TEST_CASE("a kernel with a collective reads what was reduced over some dimensions, none or all") {
+  for (const std::vector<int>& dims : {std::vector<int>{}, {0}, {1}, {0, 1}}) {
+    for (const char* protocol : {"simple", "ll"}) {
+      Program program("reads", Mesh({{"world", 3}}));
+      const Dim B = program.dim("B"), H = program.dim("H");
+      const Value x = program.input("x", f32, {B, H}, sliced(0));
+      const Value largest = dims.empty() ? coconet::max(x, dims) : coconet::max(x, dims, true);
+      program.output("y", all_gather((x - largest).named("less")).named("whole"));
+      Knobs knobs;
+      knobs.protocol = protocol;
+      INFO(dims.size() << " dimensions, " << protocol);
+      require_conforms(program, Schedule().fuse("gathers", "all_gather", {"less", "whole"}, knobs),
+                       3, {{{"B", 1}, {"H", 1}}, {{"B", 7}, {"H", 5}}}, 2);
+    }
+  }
+}
+
+TEST_CASE("reductions across both axes of a mesh equal the reference") {
+  Program program("two_axes", Mesh({{"a", 2}, {"b", 2}}));
+  const Dim B = program.dim("B"), C = program.dim("C");
+  const Value x = program.input("x", f32, {B, C}, Layout::on({{"a", sliced(0)}, {"b", sliced(1)}}));
+  program.output("all", sum(x).named("all"));
+  program.output("rows", max(x, {0}).named("rows"));
+  program.output("columns", mean(x, {1}, true).named("columns"));
+  require_conforms(
+      program, Schedule("none"), 4,
+      {Sizes{{"B", 1}, {"C", 1}}, Sizes{{"B", 5}, {"C", 7}}, Sizes{{"B", 17}, {"C", 2}}});
+}

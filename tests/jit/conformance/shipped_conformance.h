@@ -1,0 +1,69 @@
+// Every shipped program under every schedule that ships for it against the reference.
+#pragma once
+
+#include <algorithm>
+#include <map>
+
+#include "coconet/programs.h"
+#include "jit/conformance/conformance.h"
+
+namespace coconet::test {
+
+inline constexpr int shipped_ranks[] = {1, 2, 3, 4, 5, 8};
+
+/// Extents of dimensions, by name: the first of all of them are a case, and so on.
+using Extents = std::map<std::string, std::vector<std::int64_t>>;
+
+/// Of all dimensions of shipped programs. Some are 1, and few are multiples of anything.
+inline const Extents shipped_extents = {{"n", {1, 2, 3, 17, 1000, 4099}},
+                                        {"B", {1, 3, 1, 2, 5, 3}},
+                                        {"S", {1, 1, 7, 5, 3, 13}},
+                                        {"H", {1, 5, 1, 17, 33, 131}},
+                                        {"F", {1, 2, 13, 11, 67, 129}}};
+
+/// The cases of `extents` for the dimensions of `program`.
+[[nodiscard]] inline std::vector<Sizes> sizes_of(const Program& program,
+                                                 const Extents& extents = shipped_extents) {
+  std::vector<Sizes> cases(extents.begin()->second.size());
+  for (const Dim& dim : program.graph()->dims) {
+    for (std::size_t i = 0; i < cases.size(); ++i) cases[i][dim.name] = extents.at(dim.name).at(i);
+  }
+  return cases;
+}
+
+[[nodiscard]] inline Schedule shipped_schedule(const programs::Shipped& program,
+                                               std::string_view schedule) {
+  return Schedule::load(std::string(program.name) + "-" + std::string(schedule) + ".json");
+}
+
+[[nodiscard]] inline bool takes(const programs::Shipped& program, DType dtype) {
+  return std::find(program.dtypes.begin(), program.dtypes.end(), dtype) != program.dtypes.end();
+}
+
+/// Mixed precision changes the dtypes in kernels, not how they go across ranks: one rank, an even and an odd number.
+/// Stages of a pipeline have as many, up to 8 ranks in all, on GPUs 4: how chunks go among many is the host's to check.
+[[nodiscard]] inline std::vector<int> ranks_of(const programs::Shipped& program) {
+  const std::span<const int> all = shipped_ranks;
+  const int most = config().backend == "host" ? all.back() : 4;
+  std::vector<int> ranks;
+  for (const int each : program.name.ends_with("_mixed") ? all.first(3) : all) {
+    if (each * program.stages <= most) ranks.push_back(each * program.stages);
+  }
+  return ranks;
+}
+
+/// Requires all of it for `dtype`, with several steps on each length.
+inline void require_shipped_programs_conform(DType dtype) {
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    if (!takes(shipped, dtype)) continue;
+    for (const std::string_view schedule : shipped.schedules) {
+      for (const int ranks : ranks_of(shipped)) {
+        INFO(to_string(dtype));
+        const Program program = shipped.build(shipped.mesh(ranks), dtype);
+        require_conforms(program, shipped_schedule(shipped, schedule), ranks, sizes_of(program), 3);
+      }
+    }
+  }
+}
+
+}  // namespace coconet::test

@@ -1,0 +1,201 @@
+// Kernels are the same text for all targets: here they get the CUDA half of the prelude. Many go into one compilation,
+// each in a namespace of its own.
+#include "jit/platform/gpu_kernels.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "coconet/coconet.h"
+#include "jit/codegen/codegen.h"
+#include "jit/kernels/kernel_unit.h"
+#include "jit/platform/forked_jobs.h"
+#include "jit/platform/nvrtc.h"
+#include "sched/plan.h"
+
+namespace coconet::test {
+
+namespace {
+
+constexpr int skipped = 77;  // what tests/CMakeLists.txt takes for "skipped"
+constexpr std::size_t kernels_in_a_compilation = 8;
+
+bool is_part_of_word(char c) {
+  return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+}
+
+/// Hands `text` to `put` in pieces: words, which begin with a letter, numbers, which begin with a digit, and single others.
+template <class Put>
+void split(std::string_view text, const Put& put) {
+  while (!text.empty()) {
+    std::size_t length = 1;
+    while (is_part_of_word(text[0]) && length < text.size() && is_part_of_word(text[length]))
+      ++length;
+    put(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+}
+
+/// `text` without its comments, all of which start with two slashes.
+std::string without_comments(const std::string& text) {
+  std::string code;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(std::min(line.size(), line.find("//")));
+    if (line.find_first_not_of(' ') != std::string::npos) code += line + "\n";
+  }
+  return code;
+}
+
+const std::set<std::string, std::less<>>& words_of_prelude() {
+  static const std::set<std::string, std::less<>> words = [] {
+    std::set<std::string, std::less<>> found;
+    split(without_comments(KernelUnit("cuda").source()),
+          [&](std::string_view piece) { found.emplace(piece); });
+    return found;
+  }();
+  return words;
+}
+
+/// NAME of the line KERNEL_ENTRY(NAME).
+std::string name_of(const std::string& code) {
+  const std::string mark = "KERNEL_ENTRY(";
+  const std::size_t begin = code.rfind(mark) + mark.size();
+  return code.substr(begin, code.find(')', begin) - begin);
+}
+
+struct Unit {
+  KernelUnit kernels{"cuda"};
+  std::map<std::string, std::string> from;  ///< by entry point
+};
+
+std::vector<Unit> make_units(const GpuKernels& kernels) {
+  std::vector<Unit> units;
+  for (const auto& [key, kernel] : kernels) {
+    if (units.empty() || units.back().from.size() == kernels_in_a_compilation) units.emplace_back();
+    units.back().kernels.add(kernel.text, name_of(kernel.text));
+    units.back().from[units.back().kernels.entries().back()] = kernel.from;
+  }
+  return units;
+}
+
+/// The log without its warnings, which are about parts of the prelude that a kernel does not use.
+std::string errors_in(const std::string& log) {
+  std::string errors;
+  bool wanted = false;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("kernel.cu(")) wanted = line.find(" error") != std::string::npos;
+    if (wanted) errors += line + "\n";
+  }
+  return errors;
+}
+
+/// What is wrong with `unit` on `architecture`; empty when all is well.
+std::string fault_of(const Unit& unit, const char* architecture) {
+  const jit::CompileResult result = jit::NvrtcCompiler(architecture).compile(unit.kernels.source());
+  if (!result.ok)
+    return errors_in(result.log) + architecture + ", one of: " + unit.from.begin()->second +
+           " ...\n";
+  std::string faults;
+  std::set<std::string> seen;
+  for (const jit::KernelResources& kernel : result.kernels) {
+    seen.insert(kernel.entry);
+    if (kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0) continue;
+    faults += kernel.entry + " spills " + std::to_string(kernel.spill_store_bytes) + " bytes on " +
+              architecture + ": " + unit.from.at(kernel.entry) + "\n";
+  }
+  for (const auto& [entry, from] : unit.from) {
+    if (!seen.contains(entry)) faults += entry + " is not in the cubin: " + from + "\n";
+  }
+  return faults;
+}
+
+/// The kernels of `program` under the schedule of `file`.
+void add_kernels(const Program& program, const std::string& file, GpuKernels& kernels) {
+  const sched::Plan plan = sched::lower(*Schedule::load(file).apply(program).back().graph());
+  for (const sched::PlanStep& step : plan.steps) {
+    const auto* kernel = std::get_if<sched::KernelStep>(&step);
+    if (kernel == nullptr) continue;
+    const std::string text = kernel_in("\n" + jit::generate(plan, *kernel).source);
+    kernels.try_emplace(
+        without_names(text),
+        GpuKernel{text, program.name() + " under " + file + " in " +
+                            std::string(to_string(program.graph()->nodes.front().dtype))});
+  }
+}
+
+}  // namespace
+
+std::string kernel_in(const std::string& source) {
+  const std::size_t at = source.rfind("\n// kernel ");  // NAME of program ...
+  return at == std::string::npos ? "" : without_comments(source.substr(at));
+}
+
+std::string without_names(const std::string& text) {
+  std::string key;
+  std::map<std::string, std::string, std::less<>> numbered;
+  split(text, [&](std::string_view piece) {
+    const bool own = std::isdigit(static_cast<unsigned char>(piece[0])) == 0 &&
+                     is_part_of_word(piece[0]) && !words_of_prelude().contains(piece);
+    if (!own) {
+      key += piece;
+      return;
+    }
+    const auto [at, is_new] = numbered.try_emplace(std::string(piece));
+    if (is_new) at->second = "?n" + std::to_string(numbered.size());
+    key += at->second;
+  });
+  return key;
+}
+
+std::string without_numbers(const std::string& text) {
+  std::string key;
+  split(without_names(text), [&](std::string_view piece) {
+    if (std::isdigit(static_cast<unsigned char>(piece[0])) != 0) piece = "#";
+    key += piece;
+  });
+  return key;
+}
+
+GpuKernels shipped_kernels() {
+  GpuKernels kernels;
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    for (const std::string_view schedule : shipped.schedules) {
+      for (const DType dtype : shipped.dtypes) {
+        for (const auto build : {shipped.build, shipped.scattered}) {
+          if (build == nullptr) continue;
+          add_kernels(build(shipped.mesh(8), dtype),
+                      std::string(shipped.name) + "-" + std::string(schedule) + ".json", kernels);
+        }
+      }
+    }
+  }
+  return kernels;
+}
+
+void require_nvrtc() {
+  if (jit::nvrtc::is_available()) return;
+  std::cout << "skipped: NVRTC not available: " << jit::nvrtc::version() << std::endl;
+  std::exit(skipped);
+}
+
+std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architectures) {
+  const std::vector<Unit> units = make_units(kernels);
+  std::vector<std::pair<const Unit*, const char*>> jobs;
+  for (const Unit& unit : units) {
+    if (all_architectures) {
+      for (const char* architecture : gpu_architectures) jobs.emplace_back(&unit, architecture);
+    } else {
+      jobs.emplace_back(&unit, gpu_architectures[jobs.size() % std::size(gpu_architectures)]);
+    }
+  }
+  return run_forked(jobs.size(), 2,
+                    [&](std::size_t job) { return fault_of(*jobs[job].first, jobs[job].second); });
+}
+
+}  // namespace coconet::test

@@ -1,0 +1,283 @@
+// NVRTC: cubins for real architectures where it is present, a sentence where it is not.
+#include <catch2/catch.hpp>
+
+#include "coconet/coconet.h"
+#include "jit/codegen/codegen.h"
+#include "jit/platform/bare_nvrtc.h"
+#include "jit/platform/nvrtc.h"
+#include "sched/plan.h"
+
+using namespace coconet::jit;
+
+namespace {
+
+constexpr const char* two_kernels = R"(
+struct Args { float* p[8]; int own; };
+extern "C" __global__ void plain(float* x) { x[threadIdx.x] *= 2.0f; }
+extern "C" __global__ void indexed(Args a) { a.p[a.own][threadIdx.x] = a.p[0][threadIdx.x]; }
+)";
+
+const KernelResources* find(const CompileResult& result, const std::string& entry) {
+  for (const auto& kernel : result.kernels) {
+    if (kernel.entry == entry) return &kernel;
+  }
+  return nullptr;
+}
+
+/// The kernel of an AllReduce on a ring with ll128.
+std::string exchange_in_lines() {
+  using namespace coconet;
+  Program program("sum", Mesh({{"world", 4}}));
+  program.output("y",
+                 all_reduce(program.input("x", f32, {program.dim("n")}, local), sum).named("sum"));
+  Knobs knobs;
+  knobs.algorithm = "ring";
+  knobs.protocol = "ll128";
+  const auto scheduled = Schedule("sum").fuse("sum", "all_reduce", {"sum"}, knobs).apply(program);
+  return complete_source(generate(sched::lower(*scheduled.back().graph())).front(), "cuda");
+}
+
+/// What NVRTC makes of `source` before it is a binary, which the library has no use for; empty without NVRTC.
+std::string ptx_of(const std::string& source) {
+  const coconet::test::BareNvrtc nvrtc;
+  if (!nvrtc.is_here()) return {};
+  return nvrtc.ptx(source,
+                   {"--gpu-architecture=compute_80", "--std=c++20",
+                    "--device-as-default-execution-space", "--define-macro=RANKS_PER_LAUNCH=1"});
+}
+
+}  // namespace
+
+TEST_CASE("without NVRTC a compilation says why") {
+  if (nvrtc::is_available()) return;
+  CHECK_FALSE(nvrtc::version().empty());
+  CHECK(nvrtc::architectures().empty());
+  CHECK_THROWS_AS(NvrtcCompiler("sm_90"), coconet::CompileError);
+  CHECK_THROWS_WITH(NvrtcCompiler("sm_90"), "NVRTC is not available: " + nvrtc::version() + ".");
+}
+
+TEST_CASE("NVRTC compiles to a cubin and reports each kernel's resources") {
+  if (!nvrtc::is_available()) return;
+  for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"}) {
+    INFO(arch);
+    const CompileResult result = NvrtcCompiler(arch).compile(two_kernels);
+    INFO(result.log);
+    REQUIRE(result.ok);
+    CHECK(result.binary.substr(1, 3) == "ELF");
+    REQUIRE(result.kernels.size() == 2);
+    const auto* plain = find(result, "plain");
+    const auto* indexed = find(result, "indexed");
+    REQUIRE(plain != nullptr);
+    REQUIRE(indexed != nullptr);
+    CHECK(plain->registers > 0);
+    CHECK(plain->stack_bytes == 0);
+    CHECK(plain->spill_store_bytes == 0);
+    CHECK(plain->spill_load_bytes == 0);
+    // The pointer table is copied to the stack to be indexed: a figure that must not be overlooked.
+    CHECK(indexed->stack_bytes >= 64);
+  }
+}
+
+TEST_CASE("spills are reported") {
+  if (!nvrtc::is_available()) return;
+  const CompileResult result = NvrtcCompiler("sm_90").compile(R"(
+extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float* x) {
+  float v[96];
+  for (int i = 0; i < 96; ++i) v[i] = x[i * 1024 + threadIdx.x];
+  for (int r = 0; r < 4; ++r) {
+#pragma unroll
+    for (int i = 0; i < 96; ++i) v[i] = v[i] * v[(i * 7 + 3) % 96] + 1.0f;
+    __syncthreads();
+  }
+  for (int i = 0; i < 96; ++i) x[i * 1024 + threadIdx.x] = v[i];
+}
+)");
+  REQUIRE(result.ok);
+  REQUIRE(result.kernels.size() == 1);
+  CHECK(result.kernels[0].spill_store_bytes > 0);
+  CHECK(result.kernels[0].spill_load_bytes > 0);
+}
+
+TEST_CASE("products and sums are not contracted") {
+  if (!nvrtc::is_available()) return;
+  const char* text = R"(extern "C" __global__ void k(float* x) { x[0] = x[1] * x[2] + x[3]; })";
+  const char* fused =
+      R"(extern "C" __global__ void k(float* x) { x[0] = fmaf(x[1], x[2], x[3]); })";
+  const NvrtcCompiler compiler("sm_90");
+  CHECK(compiler.compile(text).binary != compiler.compile(fused).binary);
+}
+
+TEST_CASE("an error in CUDA text comes with its line") {
+  if (!nvrtc::is_available()) return;
+  const CompileResult result = NvrtcCompiler("sm_90").compile("int a;\nint b = nothing;\n");
+  CHECK_FALSE(result.ok);
+  CHECK(result.binary.empty());
+  CHECK(result.log.find("kernel.cu(2): error:") != std::string::npos);
+  CHECK(result.log.find("NVRTC for sm_90: NVRTC_ERROR_COMPILATION") != std::string::npos);
+}
+
+TEST_CASE("an architecture that NVRTC does not know is refused with those that it knows") {
+  if (!nvrtc::is_available()) return;
+  for (const char* arch : {"sm_1", "sm_90ab", "compute_90", "sm_", ""}) {
+    CHECK_THROWS_WITH(
+        NvrtcCompiler(arch).compile(two_kernels),
+        "NVRTC " + nvrtc::version() + " does not know the architecture '" + arch + "'; it knows " +
+            [] {
+              std::string all;
+              for (const std::string& name : nvrtc::architectures())
+                all += (all.empty() ? "" : ", ") + name;
+              return all;
+            }() +
+            ".");
+  }
+  CHECK(NvrtcCompiler("sm_90a").compile(two_kernels).ok);
+}
+
+TEST_CASE("a key tells architectures, options and sources apart, and line numbers are on request") {
+  if (!nvrtc::is_available()) return;
+  const NvrtcCompiler plain("sm_90");
+  const NvrtcCompiler lines("sm_90", true);
+  const auto digest = [](const NvrtcCompiler& compiler, const char* text, const char* entry) {
+    return compiler.key({"types.h 1\n", text, entry}).digest();
+  };
+  CHECK(digest(plain, "a", "k") == digest(NvrtcCompiler("sm_90"), "a", "k"));
+  CHECK(digest(plain, "a", "k") != digest(plain, "b", "k"));
+  CHECK(digest(plain, "a", "k") != digest(plain, "a", "l"));
+  CHECK(digest(plain, "a", "k") != digest(lines, "a", "k"));
+  CHECK(digest(plain, "a", "k") != digest(NvrtcCompiler("sm_80"), "a", "k"));
+  const std::string text = plain.key({"", "a", "k"}).text();
+  CHECK_THAT(text, Catch::Matchers::Contains("NVRTC " + nvrtc::version() + "\n") &&
+                       Catch::Matchers::Contains("Compiler Build ID: "));
+  CHECK(plain.compile(two_kernels).binary.find(".debug_line") == std::string::npos);
+  CHECK(lines.compile(two_kernels).binary.find(".debug_line") != std::string::npos);
+}
+
+TEST_CASE("shared memory is reported") {
+  if (!nvrtc::is_available()) return;
+  const CompileResult result = NvrtcCompiler("sm_90").compile(R"(
+extern "C" __global__ void turned(float* x) {
+  __shared__ float row[256];
+  row[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = row[255 - threadIdx.x];
+}
+)");
+  REQUIRE(result.kernels.size() == 1);
+  CHECK(result.kernels[0].shared_bytes >= 1024);
+}
+
+TEST_CASE("words that ranks share have relaxed loads and stores") {
+  if (!nvrtc::is_available()) return;
+  KernelText words;
+  words.source = R"(
+struct Args { u64* words; };
+DEVICE void words_block(const Args& a, const Block& block) {
+  store_relaxed(a.words + 1, load_relaxed(a.words));
+}
+KERNEL_ENTRY(words)
+)";
+  const CompileResult result = NvrtcCompiler("sm_80").compile(complete_source(words, "cuda"));
+  INFO(result.log);
+  CHECK(result.ok);
+}
+
+TEST_CASE("a team loads and stores 16 bytes of a line a lane, all lanes together") {
+  const std::string text = ptx_of(exchange_in_lines());
+  if (text.empty()) return;  // no NVRTC
+  for (const std::string access :
+       {"\tld.volatile.global.v2.u64 ", "\tst.volatile.global.v2.u64 "}) {
+    INFO(access);
+    REQUIRE(text.find(access) != std::string::npos);
+    for (std::size_t at = text.find(access); at != std::string::npos;
+         at = text.find(access, at + 1)) {
+      // From where the team meets on, nothing parts its lanes.
+      const std::size_t met = text.rfind("\tbar.warp.sync ", at);
+      REQUIRE(met != std::string::npos);
+      const std::string between = text.substr(met, at - met);
+      CHECK(between.find("$L_") == std::string::npos);
+      CHECK(between.find("\t@") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("launches of several ranks need no memory for their arguments") {
+  if (!nvrtc::is_available()) return;
+  using namespace coconet;
+  const Program program = programs::adam(Mesh({{"world", 8}}));
+  const auto scheduled = Schedule::load("adam-fused.json").apply(program);
+  const KernelText kernel = generate(sched::lower(*scheduled.back().graph())).front();
+  const NvrtcCompiler alone("sm_90");
+  const NvrtcCompiler together("sm_90", false, 8);
+  CHECK(alone.key({"", "a", "k"}).digest() != together.key({"", "a", "k"}).digest());
+  for (const NvrtcCompiler* compiler : {&alone, &together}) {
+    const CompileResult result = compiler->compile(complete_source(kernel, "cuda"));
+    INFO(result.log);
+    REQUIRE(result.kernels.size() == 1);
+    CHECK(result.kernels[0].stack_bytes == 0);  // where arguments would be copied to be indexed
+    CHECK(result.kernels[0].spill_store_bytes == 0);
+  }
+}
+
+namespace {
+
+/// Kernels that sum, or take the largest, of `dtype` over 8 ranks with a multicast pointer, and write it to all.
+KernelText with_multicast(coconet::DType dtype, coconet::Reduction reduction) {
+  using namespace coconet;
+  Program program("total", Mesh({{"world", 8}}));
+  const Value g = program.input("g", dtype, {program.dim("n")}, local);
+  program.output("y", all_reduce(g, reduction).named("y"));
+  Knobs knobs;
+  knobs.algorithm = "multimem";
+  const auto scheduled = Schedule().fuse("k", "all_reduce", {"y"}, knobs).apply(program);
+  return generate(sched::lower(*scheduled.back().graph())).front();
+}
+
+/// Whether the assembler gets to see `instruction` of the kernel on `arch`: it does not know one of another name.
+bool uses(const KernelText& kernel, const std::string& instruction, const char* arch) {
+  std::string source = complete_source(kernel, "cuda");
+  for (std::size_t at = 0; (at = source.find(instruction, at)) != std::string::npos;)
+    source.replace(at, instruction.size(), "no.such.instruction");
+  return !NvrtcCompiler(arch).compile(source).ok;
+}
+
+}  // namespace
+
+TEST_CASE("kernels with a multicast pointer compile for all architectures and spill nothing") {
+  if (!nvrtc::is_available()) return;
+  for (const coconet::DType dtype : {coconet::f64, coconet::f32, coconet::f16, coconet::bf16,
+                                     coconet::i64, coconet::i32, coconet::i8, coconet::u8}) {
+    for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"}) {
+      INFO(coconet::to_string(dtype) << " on " << arch);
+      const KernelText kernel = with_multicast(dtype, coconet::Reduction::sum);
+      const CompileResult result = NvrtcCompiler(arch).compile(complete_source(kernel, "cuda"));
+      INFO(result.log);
+      REQUIRE(result.kernels.size() == 1);
+      CHECK(result.kernels[0].spill_store_bytes == 0);
+      CHECK(result.kernels[0].stack_bytes == 0);
+    }
+  }
+}
+
+TEST_CASE("the switch adds and copies from sm_90 on what it can, and ranks do the rest") {
+  using coconet::Reduction;
+  if (!nvrtc::is_available()) return;
+  const std::string load = "multimem.ld_reduce";
+  const std::string store = "multimem.st";
+  for (const coconet::DType dtype :
+       {coconet::f64, coconet::f32, coconet::f16, coconet::bf16, coconet::i64, coconet::i32}) {
+    INFO(coconet::to_string(dtype));
+    const KernelText sum = with_multicast(dtype, Reduction::sum);
+    const KernelText max = with_multicast(dtype, Reduction::max);
+    const bool integer = !coconet::is_float(dtype);
+    CHECK(uses(sum, load, "sm_90"));
+    CHECK(uses(max, load, "sm_90") == integer);  // a float's may be NaN
+    CHECK_FALSE(uses(with_multicast(dtype, Reduction::prod), load, "sm_90"));
+    CHECK(uses(max, store, "sm_90"));
+    CHECK_FALSE(uses(sum, load, "sm_80"));
+    CHECK_FALSE(uses(sum, store, "sm_80"));
+  }
+  // Whole vectors are one access; of 8 bits they are copied, not added.
+  CHECK(uses(with_multicast(coconet::f32, Reduction::sum), "add \".v4.\" type", "sm_90"));
+  CHECK_FALSE(uses(with_multicast(coconet::u8, Reduction::sum), load, "sm_90"));
+  CHECK(uses(with_multicast(coconet::u8, Reduction::sum), store, "sm_90"));
+}

@@ -1,0 +1,205 @@
+// Blocks of many threads on the host: what kernels are written in does there what it does on a GPU.
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "child_process.h"
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/codegen/codegen.h"
+#include "jit/platform/host/compiler.h"
+#include "jit/platform/platform.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+constexpr jit::Grid grids[] = {{.blocks = 1, .threads = 32},
+                               {.blocks = 3, .threads = 32},
+                               {.blocks = 2, .threads = 96},
+                               {.blocks = 1, .threads = 1024}};
+
+/// A kernel over i64 arrays `out` and `in`, the count of the latter and `mode`, whose body is `statements`.
+class Kernel {
+ public:
+  explicit Kernel(const std::string& statements) {
+    jit::KernelText text;
+    text.name = "threads";
+    text.source =
+        "struct Args {\n  i64* out;\n  const i64* in;\n  index_t count;\n  u64 mode;\n};\n\n"
+        "DEVICE void threads_block(const Args& a, const Block& block) {\n"
+        "  const index_t at = block.index * block.threads + block.thread;\n" +
+        statements + "}\nKERNEL_ENTRY(threads)\n";
+    const jit::HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout,
+                                     32);
+    const jit::CompileResult compiled =
+        compiler.compile(jit::complete_source(text, compiler.target()));
+    INFO(compiled.log);
+    REQUIRE(compiled.ok);
+    kernel_ = jit::host_platform().load(compiled.binary, text.name);
+  }
+  void operator()(const jit::Grid& grid, std::vector<std::int64_t>& out,
+                  const std::vector<std::int64_t>& in, std::uint64_t mode = 0) const {
+    const std::uint64_t words[] = {reinterpret_cast<std::uint64_t>(out.data()),
+                                   reinterpret_cast<std::uint64_t>(in.data()), in.size(), mode};
+    jit::host_platform().make_queue()->launch(*kernel_, grid, words);
+  }
+
+ private:
+  std::shared_ptr<const jit::Kernel> kernel_;
+};
+
+std::vector<std::int64_t> numbers(std::int64_t count) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), std::int64_t{1});
+  return values;
+}
+
+std::size_t threads_of(const jit::Grid& grid) {
+  return static_cast<std::size_t>(grid.blocks) * static_cast<std::size_t>(grid.threads);
+}
+
+}  // namespace
+
+TEST_CASE("what a thread of a block wrote before a barrier is there after it") {
+  const Kernel kernel(
+      "  BLOCK_SHARED(block, i64, places, 1024);\n"
+      "  i64 value = at;\n"
+      "  for (int round = 0; round < 50; ++round) {\n"
+      "    places[block.thread] = value;\n"
+      "    block_barrier(block);\n"
+      "    value = places[(block.thread + 1) % block.threads];\n"
+      "    block_barrier(block);\n"
+      "  }\n"
+      "  a.out[at] = value;\n");
+  for (const jit::Grid& grid : grids) {
+    std::vector<std::int64_t> out(threads_of(grid));
+    kernel(grid, out, {});
+    int wrong = 0;
+    for (int at = 0; at < static_cast<int>(out.size()); ++at) {
+      const int block = at / grid.threads;
+      const int thread = (at % grid.threads + 50) % grid.threads;
+      if (out[static_cast<std::size_t>(at)] != block * grid.threads + thread) ++wrong;
+    }
+    INFO(grid.blocks << " blocks of " << grid.threads << " threads");
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("every thread of a block learns whether all of them are ok, vote after vote") {
+  const Kernel kernel(
+      "  for (int vote = 0; vote < 40; ++vote) {\n"
+      "    const bool expected = vote % 3 != 1;\n"
+      "    const bool all = all_in_block(block, expected || block.thread != vote % "
+      "block.threads);\n"
+      "    if (all != expected) ++a.out[at];\n"
+      "    if (vote % 5 == 0) block_barrier(block);\n"
+      "  }\n");
+  for (const jit::Grid& grid : grids) {
+    std::vector<std::int64_t> wrong(threads_of(grid));
+    kernel(grid, wrong, {});
+    INFO(grid.blocks << " blocks of " << grid.threads << " threads");
+    CHECK(wrong == std::vector<std::int64_t>(wrong.size(), 0));
+  }
+}
+
+TEST_CASE("a shuffle takes the value of a thread further on in the warp") {
+  const Kernel kernel(
+      "  a.out[at] = shuffle_down(block, i64(at), 4) + 10000 * shuffle_down(block, i8(block.thread "
+      "% 32), 31);\n");
+  for (const jit::Grid& grid : grids) {
+    std::vector<std::int64_t> out(threads_of(grid));
+    kernel(grid, out, {});
+    std::vector<std::int64_t> expected;
+    for (std::int64_t at = 0; at < static_cast<std::int64_t>(out.size()); ++at) {
+      const std::int64_t lane = at % 32;
+      expected.push_back((lane < 28 ? at + 4 : at) + 10000 * (lane == 0 ? 31 : lane));
+    }
+    CHECK(out == expected);
+  }
+}
+
+TEST_CASE("all threads of a block get the reduction of any number of elements") {
+  const Kernel kernel(
+      "  const auto element = [&](index_t j) -> i64 { return a.in[j]; };\n"
+      "  const i64 sum = block_reduce<sum_of, i64>(block, a.count, element);\n"
+      "  const i64 most = block_reduce<max_of, i64>(block, a.count, element);\n"
+      "  a.out[at] = sum * 10000 + most;\n");
+  for (const jit::Grid& grid : grids) {
+    for (const std::int64_t count : {1, 2, 31, 33, 300}) {
+      std::vector<std::int64_t> out(threads_of(grid));
+      kernel(grid, out, numbers(count));
+      CHECK(out == std::vector<std::int64_t>(out.size(), count * (count + 1) / 2 * 10000 + count));
+    }
+  }
+}
+
+TEST_CASE("the threads of a grid share out every element once, in vectors and one by one") {
+  const Kernel kernel(
+      "  for_each<2>(block, a.count, a.mode, [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) "
+      "{\n"
+      "    for (int l = 0; l < N; ++l) a.out[i + l] += a.in[i + l];\n"
+      "  });\n");
+  for (const jit::Grid& grid : grids) {
+    for (const std::int64_t count : {0, 1, 2, 63, 64, 65, 999}) {
+      for (const std::uint64_t mode : {0, 1, 3}) {
+        std::vector<std::int64_t> out(static_cast<std::size_t>(count));
+        kernel(grid, out, numbers(count), mode);
+        CHECK(out == numbers(count));
+      }
+    }
+  }
+}
+
+TEST_CASE("a word that threads hand on without a barrier comes whole") {
+  // From thread to thread, in words whose upper half says that the lower one is there.
+  const Kernel kernel(
+      "  u64* const words = reinterpret_cast<u64*>(a.out);\n"
+      "  u64 word = u64(1) << 32;\n"
+      "  for (u64 looks = 1; block.thread > 0 && (word = load_relaxed(words + at - 1)) >> 32 != 1; "
+      "++looks) {\n"
+      "    relax(looks, 0);\n"
+      "  }\n"
+      "  store_relaxed(words + at, u64(1) << 32 | u32(u32(word) + 3));\n");
+  for (const jit::Grid& grid : grids) {
+    std::vector<std::int64_t> out(threads_of(grid));
+    kernel(grid, out, {});
+    int wrong = 0;
+    for (std::size_t at = 0; at < out.size(); ++at) {
+      const std::int64_t thread = static_cast<std::int64_t>(at) % grid.threads;
+      if (out[at] != (std::int64_t{1} << 32 | 3 * (thread + 1))) ++wrong;
+    }
+    INFO(grid.blocks << " blocks of " << grid.threads << " threads");
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("a launch of more threads", "[.threads_to_spare]") {
+  const Kernel kernel("  block_barrier(block);\n");
+  std::vector<std::int64_t> out;
+  try {
+    kernel({.blocks = 2, .threads = 1024}, out, {});
+  } catch (const BackendError& error) {
+    std::puts(error.what());
+  }
+}
+
+TEST_CASE("a launch of more threads than the system starts says so, and runs none of them") {
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // which need all address space
+  // Every thread's stack takes 8 MiB of the address space.
+  const ChildOutput child = run_shell("ulimit -v 4000000; ulimit -s 8192; '" +
+                                      std::filesystem::read_symlink("/proc/self/exe").string() +
+                                      "' --use-colour no '[threads_to_spare]'");
+  INFO(child.text);
+  CHECK(
+      child.text.find("kernel 'threads' cannot run: 2 blocks of 1024 threads must run at once, and "
+                      "the system starts no more than ") != std::string::npos);
+  CHECK(child.text.find(" threads; lower COCONET_HOST_THREADS or the knob channels") !=
+        std::string::npos);
+#endif
+}

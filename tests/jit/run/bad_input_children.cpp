@@ -1,0 +1,131 @@
+// Test cases that bad_input_test.cpp runs in processes of their own, each in its own environment.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "coconet/coconet.h"
+#include "jit/comm/rank_outcomes.h"
+
+using namespace coconet;
+using namespace coconet::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+/// A step with a value called `curved`, on which the environment's options make the compiler
+/// stumble.
+Program stumbling(int ranks) {
+  Program program("stumbling", Mesh({{"world", ranks}}));
+  const Value x = program.state("x", f32, {16}, replicated);
+  const Value curved = sqrt(x).named("curved");
+  update(x, curved * curved);
+  return program;
+}
+
+Executable compile_and_fill(const World& world, const char* schedule) {
+  Executable step =
+      compile(programs::sgd(Mesh::over(world)),
+              Schedule::load("sgd-" + std::string(schedule) + ".json"), world, {{"n", 8}});
+  for (const char* name : {"g", "w"}) (void)step.buffer<float>(name);
+  return step;
+}
+
+void run_after(Executable& step, std::chrono::milliseconds delay) {
+  std::this_thread::sleep_for(delay);
+  step.run({{"lr", 1}});
+}
+
+}  // namespace
+
+TEST_CASE("a kernel that does not compile", "[.child][does-not-compile]") {
+  const auto outcomes =
+      outcomes_of(3, [](World& world) { (void)compile(stumbling(3), Schedule(), world); });
+  for (const RankOutcome& outcome : outcomes) {
+    CHECK(outcome.kind == "CompileError");
+    CHECK(outcome.what == outcomes[0].what);
+  }
+  const std::string& what = outcomes[0].what;
+  CHECK_THAT(what, StartsWith("kernel '") &&
+                       Contains("does not compile; the first error is in op curved (sqrt)") &&
+                       Contains("\ncommand: ") && Contains("-Dcurved=no_such::name") &&
+                       Contains("\nsource: ") && Contains("\nthe compiler says:\n") &&
+                       Contains("no_such"));
+  const std::size_t at = what.find("\nsource: ") + 9;
+  CHECK(std::filesystem::exists(what.substr(at, what.find('\n', at) - at)));
+}
+
+TEST_CASE("no compiler", "[.child][no-compiler]") {
+  const auto outcomes =
+      outcomes_of(3, [](World& world) { (void)compile(stumbling(3), Schedule(), world); });
+  for (const RankOutcome& outcome : outcomes) {
+    CHECK(outcome.kind == "CompileError");
+    CHECK_THAT(outcome.what,
+               Contains("COCONET_CXX is '/no/such/compiler'; there is no such program"));
+  }
+}
+
+TEST_CASE("a late rank in a fused kernel", "[.child][late-rank]") {
+  const auto outcomes = outcomes_of(3, [](World& world) {
+    Executable step = compile_and_fill(world, "fused");
+    step.run({{"lr", 1}});
+    const RankOutcome first = outcome_of(
+        [&] { run_after(step, std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0)); });
+    const RankOutcome second = outcome_of([&] { step.run({{"lr", 1}}); });
+    if (second.kind != "CommError")
+      throw InternalError("the broken executable ran again: " + second.what);
+    throw CommError(first.what + " | " + second.what);
+  });
+  for (const std::size_t rank : {0U, 2U}) {
+    const std::string me = "rank " + std::to_string(rank);
+    CHECK_THAT(outcomes[rank].what,
+               StartsWith(me + " waited 1 s for rank 1 in kernel 'sgd_fused' (step 1 of 1), at its "
+                               "first barrier, block "
+                               "0: expected flag 6, found 4; that rank is late, stuck or gone") &&
+                   Contains("COCONET_TIMEOUT_S") &&
+                   Contains("cannot run any more, because in an earlier step " + me));
+  }
+  // The late rank finds the flags of the first barrier and misses the others at the last one.
+  CHECK_THAT(
+      outcomes[1].what,
+      StartsWith("rank 1 waited 1 s for rank 0 in kernel 'sgd_fused' (step 1 of 1), at its last "
+                 "barrier, block 0: expected flag"));
+}
+
+TEST_CASE("a late rank in a step that starts with a library collective", "[.child][late-rank]") {
+  for (const char* schedule : {"sliced", "unfused"}) {
+    const std::string call = schedule == std::string("sliced") ? "reduce_scatter" : "all_reduce";
+    const auto outcomes = outcomes_of(2, [&](World& world) {
+      Executable step = compile_and_fill(world, schedule);
+      step.run({{"lr", 1}});
+      run_after(step, std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0));
+    });
+    CHECK(outcomes[0].kind == "CommError");
+    CHECK_THAT(outcomes[0].what,
+               StartsWith("rank 0 waited in " + call +
+                          " for rank 1, which did not come within 1 s, the limit that "
+                          "COCONET_TIMEOUT_S sets; this was library collective 'avg") &&
+                   Contains("(step 1 of "));
+    CHECK(outcomes[1].kind == "CommError");
+  }
+}
+
+TEST_CASE("a late rank in a step that starts with a computation", "[.child][late-rank]") {
+  const auto outcomes = outcomes_of(2, [&](World& world) {
+    Program program("scaled", Mesh::over(world));
+    const Value g = program.input("g", f32, {16}, local);
+    program.output("total", all_reduce(0.5 * g, sum));
+    Executable step = compile(program, Schedule(), world);
+    (void)step.buffer<float>("g");
+    step.run();
+    std::this_thread::sleep_for(std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0));
+    step.run();
+  });
+  CHECK(outcomes[0].kind == "CommError");
+  CHECK_THAT(outcomes[0].what, StartsWith("rank 0 waited 1 s for rank 1 to enter the step; it is "
+                                          "late, stuck or gone (COCONET_TIMEOUT_S "
+                                          "sets the limit)"));
+  CHECK(outcomes[1].kind == "CommError");
+}

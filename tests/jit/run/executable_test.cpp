@@ -1,0 +1,464 @@
+// An executable: its buffers, bindings, reports, and where its kernels come from.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "child_process.h"
+#include "coconet/coconet.h"
+#include "ir/graph.h"
+#include "jit/comm/require_on_rank.h"
+#include "jit/kernels/kernel_store.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+constexpr std::size_t padding = 64;
+
+std::size_t padded(std::size_t bytes) {
+  return (bytes + padding - 1) / padding * padding;
+}
+
+/// x += factor * g, on every rank, and y = x before that.
+Program accumulate(int ranks) {
+  Program program("accumulate", Mesh({{"world", ranks}}));
+  const Dim n = program.dim("n", 100);
+  const Value g = program.input("g", f32, {n}, local);
+  const Value x = program.state("x", f32, {n}, local);
+  const Value factor = program.scalar("factor");
+  update(x, x + factor * g);
+  program.output("y", x * 1);
+  return program;
+}
+
+CacheCounters difference(const CacheCounters& after, const CacheCounters& before) {
+  return {after.hit_memory - before.hit_memory,    after.hit_disk - before.hit_disk,
+          after.hit_peer - before.hit_peer,        after.miss - before.miss,
+          after.compile_ms - before.compile_ms,    after.corrupt - before.corrupt,
+          after.publish_lost - before.publish_lost};
+}
+
+}  // namespace
+
+TEST_CASE("fused Adam and LAMB hold 1/n of the moments, padded to 64 bytes") {
+  for (const std::string optimizer : {"adam", "lamb"}) {
+    for (const int ranks : {1, 2, 3, 5}) {
+      for (const std::size_t n : {1, 2, 17, 1000, 4099}) {
+        INFO(optimizer << " on " << ranks << " ranks, " << n << " elements");
+        REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+          const Executable step = compile(programs::find(optimizer)->build(Mesh::over(world), f32),
+                                          Schedule::load(optimizer + "-fused.json"), world,
+                                          {{"n", static_cast<std::int64_t>(n)}});
+          const std::size_t size = static_cast<std::size_t>(world.size());
+          const std::size_t rank = static_cast<std::size_t>(world.rank());
+          const std::size_t block = (n + size - 1) / size;
+          const std::size_t begin = std::min(n, rank * block);
+          for (const char* name : {"m", "v"}) {
+            REQUIRE_ON_RANK(step.count(name) == std::min(n, begin + block) - begin);
+            REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(block * sizeof(float)));
+          }
+          for (const char* name : {"w", "g"}) {
+            REQUIRE_ON_RANK(step.count(name) == n);
+            REQUIRE_ON_RANK(step.allocated_bytes(name) == padded(n * sizeof(float)));
+          }
+        }));
+      }
+    }
+  }
+}
+
+TEST_CASE("all that an optimizer keeps beside the weights takes 1/n of the memory on slices") {
+  constexpr std::size_t n = 1000;
+  constexpr int ranks = 3;
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    if (shipped.stages > 1) continue;
+    const Program program = shipped.build(Mesh({{"world", ranks}}), shipped.dtypes.front());
+    if (program.graph()->find("w") < 0 || program.graph()->dims.front().name != "n") continue;
+    for (const std::string_view schedule : shipped.schedules) {
+      INFO(shipped.name << " " << schedule);
+      const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
+      const std::size_t block = schedule == "unfused" ? n : (n + ranks - 1) / ranks;
+      REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+        const Executable step = compile(program, Schedule::load(file), world, {{"n", n}});
+        for (const ir::Node& node : program.graph()->nodes) {
+          if (node.op != ir::Op::state) continue;
+          const std::size_t held = node.name == "w" ? n : block;
+          REQUIRE_ON_RANK(step.allocated_bytes(node.name) == padded(held * size_of(node.dtype)));
+        }
+      }));
+    }
+  }
+}
+
+TEST_CASE("the library's own memory is zeroed, aligned, and the same at every call") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world);
+  const std::span<float> x = step.buffer<float>("x");
+  REQUIRE(x.size() == 100);
+  CHECK(std::all_of(x.begin(), x.end(), [](float value) { return value == 0; }));
+  CHECK(reinterpret_cast<std::uintptr_t>(x.data()) % padding == 0);
+  CHECK(step.buffer<float>("x").data() == x.data());
+}
+
+TEST_CASE("a step works in the caller's memory, and in other memory after it is bound again") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 3}});
+  std::vector<float> g = {1, 2, 3};
+  std::vector<float> x = {10, 20, 30};
+  std::vector<float> y(3);
+  step.bind("g", g);
+  step.bind("x", std::span<float>(x));
+  step.bind("y", y);
+  step.run({{"factor", 2}});
+  CHECK(x == std::vector<float>{12, 24, 36});
+  CHECK(y == std::vector<float>{10, 20, 30});
+
+  std::vector<float> other = {0, 0, 1};
+  step.bind("x", other);
+  step.run({{"factor", 1}});
+  CHECK(other == std::vector<float>{1, 2, 4});
+  CHECK(x == std::vector<float>{12, 24, 36});
+
+  const std::span<float> own = step.buffer<float>("x");
+  step.run({{"factor", 1}});
+  CHECK(std::vector<float>(own.begin(), own.end()) == std::vector<float>{1, 2, 3});
+  CHECK(other == std::vector<float>{1, 2, 4});
+}
+
+TEST_CASE("an output needs no binding") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 3}});
+  step.buffer<float>("g")[2] = 5;
+  step.buffer<float>("x")[2] = 7;
+  step.run({{"factor", 1}});
+  CHECK(step.buffer<float>("y")[2] == 7);
+  CHECK(step.buffer<float>("x")[2] == 12);
+}
+
+TEST_CASE("buffers of the world serve kernels that reach them from other ranks") {
+  for (const int ranks : {1, 2, 3}) {
+    REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+      Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"),
+                                world, {{"n", 17}});
+      const Buffer g = world.allocate(f32, 17);
+      Buffer w = world.allocate(f32, 17);
+      step.bind("g", g);
+      step.bind("w", w);
+      for (std::size_t i = 0; i < 17; ++i) {
+        g.as<float>()[i] = static_cast<float>(world.rank() + 1);
+        w.as<float>()[i] = static_cast<float>(i);
+      }
+      step.run({{"lr", 1}});
+      const float mean_gradient = static_cast<float>(world.size() + 1) / 2;
+      for (std::size_t i = 0; i < 17; ++i) {
+        REQUIRE_ON_RANK(w.as<float>()[i] == static_cast<float>(i) - mean_gradient);
+      }
+      // The executable keeps what it is bound to, and other memory takes its place.
+      const Buffer second = world.allocate(f32, 17);
+      step.bind("w", second);
+      w = Buffer();
+      step.run({{"lr", 1}});
+      REQUIRE_ON_RANK(second.as<float>()[16] == -mean_gradient);
+      world.barrier();
+    }));
+  }
+}
+
+TEST_CASE("user memory serves what no other rank reaches, beside the library's") {
+  REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+    Executable step = compile(programs::momentum_sgd(Mesh::over(world)),
+                              Schedule::load("momentum_sgd-fused.json"), world, {{"n", 5}});
+    std::vector<float> m(step.count("m"), 0.0F);
+    step.bind("m", m);
+    for (float& g : step.buffer<float>("g")) g = 2;
+    const std::span<float> w = step.buffer<float>("w");
+    step.run({{"lr", 0.5}});
+    for (const float value : m) REQUIRE_ON_RANK(value == 2);
+    for (const float value : w) REQUIRE_ON_RANK(value == -1);
+    world.barrier();
+  }));
+}
+
+TEST_CASE("an executable can be moved") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 1}});
+  step.buffer<float>("g")[0] = 1;
+  const std::span<float> x = step.buffer<float>("x");
+  Executable moved = std::move(step);
+  moved.run({{"factor", 1}});
+  moved = compile(accumulate(1), Schedule(), world, {{"n", 2}});
+  CHECK(moved.count("x") == 2);
+  CHECK(x.size() == 1);
+}
+
+TEST_CASE("an executable shows its program, its plan and its sources") {
+  REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+    const Executable step = compile(programs::adam(Mesh::over(world)),
+                                    Schedule::load("adam-fused.json"), world, {{"n", 8}});
+    REQUIRE_ON_RANK(step.program().str().find("adam_fused") != std::string::npos);
+    REQUIRE_ON_RANK(step.plan().find("adam_fused") != std::string::npos);
+    const auto sources = step.sources();
+    REQUIRE_ON_RANK(sources.size() == 1);
+    REQUIRE_ON_RANK(sources[0].first == "adam_fused");
+    REQUIRE_ON_RANK(sources[0].second.starts_with("// kernel adam_fused of program adam"));
+    REQUIRE_ON_RANK(sources[0].second.find("KERNEL_ENTRY(adam_fused_kernel)") != std::string::npos);
+  }));
+}
+
+TEST_CASE("a report names every step in order with time, bytes and its share of the roofline") {
+  for (const char* schedule : {"unfused", "sliced", "fused"}) {
+    INFO(schedule);
+    std::string shown;
+    REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+      constexpr std::int64_t n = 1 << 16;
+      Executable step =
+          compile(programs::adam(Mesh::over(world)),
+                  Schedule::load("adam-" + std::string(schedule) + ".json"), world, {{"n", n}});
+      for (const char* name : {"g", "w", "m", "v"}) (void)step.buffer<float>(name);
+      for (int i = 1; i <= 5; ++i) step.run({{"lr", 1e-3}, {"t", i}});
+      const Report report = step.report();
+      REQUIRE_ON_RANK(report.runs == 5);
+      REQUIRE_ON_RANK(report.ms > 0);
+      double total = 0;
+      std::set<std::string> kinds;
+      for (const KernelReport& kernel : report.kernels) {
+        REQUIRE_ON_RANK(!kernel.name.empty());
+        REQUIRE_ON_RANK(kernel.ms > 0 && kernel.ms < 1e4);
+        REQUIRE_ON_RANK(kernel.bytes > 0);
+        REQUIRE_ON_RANK(kernel.roofline_share > 0 && kernel.roofline_share < 100);
+        kinds.insert(kernel.kind);
+        total += kernel.ms;
+      }
+      REQUIRE_ON_RANK(total < 10 * report.ms + 1);
+      const bool fused = std::string(schedule) == "fused";
+      REQUIRE_ON_RANK(report.kernels.size() == (fused                               ? 1U
+                                                : std::string(schedule) == "sliced" ? 3U
+                                                                                    : 2U));
+      REQUIRE_ON_RANK(kinds == (fused ? std::set<std::string>{"all_reduce"}
+                                      : std::set<std::string>{"computation", "library"}));
+      // g from two ranks, w to two ranks, m, v and the slice of w read and written: half of 4 bytes
+      // n times 2+2+2+2+1.
+      if (fused) REQUIRE_ON_RANK(report.kernels[0].bytes == 9 * n / 2 * 4);
+      REQUIRE_ON_RANK(report.cache.miss + report.cache.hit_disk + report.cache.hit_memory > 0);
+      if (world.rank() == 0) shown = report.str();
+      (void)step.report();
+    }));
+    CHECK_THAT(shown, Catch::Matchers::Contains("roofline") &&
+                          Catch::Matchers::Contains("median of 5 runs") &&
+                          Catch::Matchers::Contains("kernel cache: "));
+  }
+}
+
+TEST_CASE("one kernel serves all sizes, and a second compile in the process finds it in memory") {
+  const World world = World::self();
+  Program program("any_size", Mesh::over(world));
+  const Value x = program.state("x", f32, {program.dim("n")}, replicated);
+  update(x, 2 * x);
+  const auto counted = [&](std::int64_t n) {
+    const CacheCounters before = jit::cache_counters();
+    (void)compile(program, Schedule(), world, {{"n", n}});
+    return difference(jit::cache_counters(), before);
+  };
+  const CacheCounters first = counted(7);
+  CHECK(first.miss + first.hit_disk == 1);
+  for (const std::int64_t n : {7, 1, 4099}) {
+    const CacheCounters again = counted(n);
+    CHECK(again.hit_memory == 1);
+    CHECK(again.miss == 0);
+    CHECK(again.hit_disk == 0);
+  }
+}
+
+TEST_CASE("the ranks of a process compile a kernel once") {
+  const CacheCounters before = jit::cache_counters();
+  REQUIRE_NOTHROW(World::local(3, [&](World& world) {
+    Program program("once_for_all", Mesh::over(world));
+    const Value x = program.state("x", f32, {17}, replicated);
+    update(x, x * 3 + 1);
+    (void)compile(program, Schedule(), world);
+  }));
+  const CacheCounters counted = difference(jit::cache_counters(), before);
+  CHECK(counted.miss + counted.hit_disk == 1);
+  CHECK(counted.hit_memory == 2);
+}
+
+TEST_CASE("a second process compiles nothing") {
+  const ScratchDirectory scratch;
+  const std::string cache = (scratch.path() / "cache").string();
+  const std::string file = (scratch.path() / "result.json").string();
+  const auto counters = [&](const char* schedule) {
+    const ChildOutput output =
+        run_command("run adam --schedule " + std::string(schedule) +
+                        " --set n=100 --world local:2 --iters 1 --json '" + file + "'",
+                    "COCONET_CACHE=rw COCONET_CACHE_DIR='" + cache + "'");
+    INFO(output.text);
+    REQUIRE(output.code == 0);
+    std::ifstream stream(file);
+    return nlohmann::json::parse(stream).at("cache");
+  };
+  for (const char* schedule : {"fused", "unfused"}) {
+    const nlohmann::json first = counters(schedule);
+    CHECK(first.at("miss") == 1);
+    CHECK(first.at("hit_disk") == 0);
+    const nlohmann::json second = counters(schedule);
+    CHECK(second.at("miss") == 0);
+    CHECK(second.at("hit_disk") == 1);
+  }
+}
+
+TEST_CASE("a kernel is found from another directory, with another locale and environment") {
+  const ScratchDirectory scratch;
+  const std::string cache =
+      "COCONET_CACHE=rw COCONET_CACHE_DIR='" + (scratch.path() / "cache").string() + "' ";
+  const auto said = [&](const std::string& environment) {
+    const ChildOutput output =
+        run_shell("cd '" + scratch.path().string() + "' && " + cache + environment +
+                  " '" COCONET_BIN_DIR "/coconet' compile lamb --schedule unfused");
+    INFO(output.text);
+    REQUIRE(output.code == 0);
+    return output.text;
+  };
+  CHECK_THAT(said(""), Catch::Matchers::Contains("5 compiled, 0 in the cache already"));
+  // Another environment puts the stack and the heap elsewhere, and with them every order that hangs on addresses.
+  for (const char* environment :
+       {"LC_ALL=de_DE.UTF-8 LANG=tr_TR", "HOME=/nowhere USER=nobody PADDING=xxxxxxxxxxxxxxxxxxxx",
+        "env --chdir=/ "}) {
+    CHECK_THAT(said(environment), Catch::Matchers::Contains("0 compiled, 5 in the cache already"));
+  }
+}
+
+TEST_CASE("source, binary and log of a kernel are dumped, also when it is found") {
+  const ScratchDirectory scratch;
+  const auto dumped = [&](const std::string& directory) {
+    const std::filesystem::path path = scratch.path() / directory;
+    const ChildOutput output =
+        run_command("run adam --schedule fused --set n=100 --world local:2 --iters 1",
+                    "COCONET_CACHE=rw COCONET_CACHE_DIR='" + (scratch.path() / "cache").string() +
+                        "' COCONET_CXXFLAGS=-v COCONET_DUMP_DIR='" + path.string() + "'");
+    INFO(output.text);
+    REQUIRE(output.code == 0);
+    std::map<std::string, std::string> files;
+    for (const auto& file : std::filesystem::directory_iterator(path)) {
+      std::ifstream stream(file.path(), std::ios::binary);
+      files[file.path().extension()] = {std::istreambuf_iterator<char>(stream), {}};
+    }
+    return files;
+  };
+  std::map<std::string, std::string> compiled = dumped("compiled");
+  REQUIRE(compiled.size() == 3);
+  CHECK_THAT(compiled[".cpp"], Catch::Matchers::Contains("KERNEL_ENTRY(adam_fused_kernel)"));
+  CHECK_THAT(compiled[".so"], Catch::Matchers::StartsWith("\x7f"
+                                                          "ELF"));
+  CHECK_THAT(compiled[".log"], Catch::Matchers::Contains("Target: "));
+  CHECK((dumped("found") == compiled));
+}
+
+TEST_CASE("a run says what its kernels cost, and that one was damaged") {
+  const ScratchDirectory scratch;
+  const std::filesystem::path cache = scratch.path() / "cache";
+  const std::filesystem::path file = scratch.path() / "result.json";
+  const auto counters = [&] {
+    const ChildOutput output =
+        run_command("run adam --schedule fused --set n=100 --world local:2 --iters 1 --json '" +
+                        file.string() + "'",
+                    "COCONET_CACHE=rw COCONET_LOG=info COCONET_CACHE_DIR='" + cache.string() + "'");
+    INFO(output.text);
+    REQUIRE(output.code == 0);
+    std::ifstream stream(file);
+    nlohmann::json json = nlohmann::json::parse(stream).at("cache");
+    json["said"] = output.text;
+    return json;
+  };
+  const nlohmann::json cold = counters();
+  CHECK(cold.at("miss") == 1);
+  CHECK(cold.at("compile_ms") > 1.0);
+  CHECK(cold.at("corrupt") == 0);
+  CHECK(cold.at("publish_lost") == 0);
+  // At the end of the process, too.
+  CHECK_THAT(cold.at("said").get<std::string>(),
+             Catch::Matchers::Contains("info: kernel cache: 1 in memory, 0 on disk, 0 from a peer, "
+                                       "1 compiled in "));
+  CHECK(counters().at("compile_ms") == 0.0);
+  int entries = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(cache)) {
+    const std::string name = entry.path().filename();
+    if (!entry.is_regular_file() || name.find(".v") == std::string::npos) continue;
+    std::filesystem::resize_file(entry.path(), entry.file_size() - 1);
+    ++entries;
+  }
+  const nlohmann::json damaged = counters();
+  CHECK(damaged.at("miss") == 1);
+  CHECK(damaged.at("corrupt") == entries);  // the kernel, and what is known of the compiler
+  CHECK(counters().at("hit_disk") == 1);
+}
+
+TEST_CASE("the source of a kernel is the same bytes in 100 processes") {
+  const ChildOutput first = run_command("explain adam --schedule fused --show source");
+  REQUIRE(first.code == 0);
+  REQUIRE_THAT(first.text, Catch::Matchers::Contains("KERNEL_ENTRY(adam_fused_kernel)"));
+  int different = 0;
+  for (int process = 1; process < 100; ++process) {
+    // Another environment puts the stack and the arguments elsewhere.
+    const ChildOutput again =
+        run_command("explain adam --schedule fused --show source",
+                    "PADDING=" + std::string(static_cast<std::size_t>(37 * process), 'x'));
+    different += again.text == first.text ? 0 : 1;
+  }
+  CHECK(different == 0);
+}
+
+TEST_CASE("constant memory is bound to inputs only") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 4}});
+  const std::vector<float> ones(4, 1.0f);
+  step.bind("g", ones);
+  std::vector<float> x(4, 2.0f);
+  step.bind("x", x);
+  step.run({{"factor", 3}});
+  CHECK(x == std::vector<float>(4, 5.0f));
+  CHECK(ones == std::vector<float>(4, 1.0f));
+  CHECK_THROWS_WITH(step.bind("x", ones),
+                    "'x' is written by the step, but bound to constant memory; bind memory that "
+                    "may be written");
+  CHECK_THROWS_WITH(step.bind("y", ones),
+                    "'y' is written by the step, but bound to constant memory; bind memory that "
+                    "may be written");
+}
+
+TEST_CASE("memory is asked for by its dtype, and tensors must fit an address space") {
+  const World world = World::self();
+  Executable step = compile(accumulate(1), Schedule(), world, {{"n", 4}});
+  CHECK_THROWS_WITH(step.buffer<double>("x"),
+                    "'x', 4 x f32 on rank 0, is asked for as f64; ask for f32");
+  for (const std::int64_t n :
+       {std::int64_t{1} << 46, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()}) {
+    CHECK_THROWS_WITH(compile(accumulate(1), Schedule(), world, {{"n", n}}),
+                      "'g' has " + std::to_string(n) +
+                          " elements of f32 on a rank, more than memory can hold; make its "
+                          "dimensions smaller");
+  }
+}
+
+TEST_CASE("names may hold anything and stay comments in a kernel") {
+  Program program("odd \n#error \\", Mesh({{"world", 1}}));
+  const Value x = program.input("x\ny\\", f32, {4}, replicated);
+  program.output("z", (x * 2).named("twice\n#error \\"));
+  const World world = World::self();
+  Executable step = compile(program, Schedule(), world);
+  std::vector<float> in(4, 3.0f);
+  step.bind("x\ny\\", in);
+  std::vector<float> out(4);
+  step.bind("z", out);
+  step.run();
+  CHECK(out == std::vector<float>(4, 6.0f));
+}
