@@ -14,24 +14,25 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/cache/entry.h"
+#include "jit/cache/inspect.h"
+#include "jit/cache/locks.h"
 #include "jit/cache/process_cache.h"
-#include "jit/cache/survey.h"
 
 namespace coconet::cli {
 namespace {
 
 constexpr std::size_t shown_digits = 12;
 
-std::uint64_t size_of(const jit::Surveyed& entry) {
+std::uint64_t size_of(const jit::InspectedEntry& entry) {
   return static_cast<std::uint64_t>(entry.file.status.st_size);
 }
 
 /// Used last first.
-std::vector<jit::Surveyed> newest_first(const jit::CacheDirectory& directory) {
-  std::vector<jit::Surveyed> entries;
-  jit::survey(directory, jit::Scrutiny::key,
-              [&](const jit::Surveyed& entry) { entries.push_back(entry); });
-  std::ranges::sort(entries, [](const jit::Surveyed& one, const jit::Surveyed& other) {
+std::vector<jit::InspectedEntry> newest_first(const jit::CacheDirectory& directory) {
+  std::vector<jit::InspectedEntry> entries;
+  jit::inspect_all(directory, jit::InspectDepth::key,
+                   [&](const jit::InspectedEntry& entry) { entries.push_back(entry); });
+  std::ranges::sort(entries, [](const jit::InspectedEntry& one, const jit::InspectedEntry& other) {
     const auto time = jit::time_of(one.file.status);
     const auto other_time = jit::time_of(other.file.status);
     return time != other_time ? time > other_time : one.file.digits() < other.file.digits();
@@ -39,15 +40,15 @@ std::vector<jit::Surveyed> newest_first(const jit::CacheDirectory& directory) {
   return entries;
 }
 
-std::string format_of(const jit::Surveyed& entry) {
+std::string format_of(const jit::InspectedEntry& entry) {
   return entry.file.name.substr(entry.file.name.find('.') + 1);
 }
 
-void print_table(const std::vector<jit::Surveyed>& entries) {
+void print_table(const std::vector<jit::InspectedEntry>& entries) {
   std::size_t name_width = std::string("kernel").size();
   std::size_t arch_width = std::string("arch").size();
   std::vector<Label> labels;
-  for (const jit::Surveyed& entry : entries) {
+  for (const jit::InspectedEntry& entry : entries) {
     labels.push_back(label_of(entry.key_text));
     Label& label = labels.back();
     if (label.kind != "kernel" && !label.kind.empty()) label.name = label.kind + ": " + label.name;
@@ -76,7 +77,7 @@ void print_table(const std::vector<jit::Surveyed>& entries) {
   }
 }
 
-nlohmann::ordered_json to_json(const jit::Surveyed& entry) {
+nlohmann::ordered_json to_json(const jit::InspectedEntry& entry) {
   nlohmann::ordered_json json;
   json["digest"] = entry.file.digits();
   json["format"] = format_of(entry);
@@ -120,7 +121,7 @@ std::uint64_t verify_layer(const Layer& layer) {
   const auto blame = [&](const std::filesystem::path& path, const std::string& problem) {
     bad.push_back("'" + path.string() + "': " + problem + ".");
   };
-  jit::survey(*layer.directory, jit::Scrutiny::all, [&](const jit::Surveyed& entry) {
+  jit::inspect_all(*layer.directory, jit::InspectDepth::all, [&](const jit::InspectedEntry& entry) {
     if (!entry.problem.empty()) {
       blame(layer.path / entry.file.folder / entry.file.name, entry.problem);
     } else {
@@ -148,11 +149,11 @@ struct Census {
 
 Census take_census(const jit::CacheDirectory& directory) {
   Census census;
-  const auto add = [](jit::Totals& totals, const jit::Surveyed& entry) {
+  const auto add = [](jit::Totals& totals, const jit::InspectedEntry& entry) {
     ++totals.files;
     totals.bytes += size_of(entry);
   };
-  jit::survey(directory, jit::Scrutiny::key, [&](const jit::Surveyed& entry) {
+  jit::inspect_all(directory, jit::InspectDepth::key, [&](const jit::InspectedEntry& entry) {
     const Label label = label_of(entry.key_text);
     std::string group = label.kind;
     if (!entry.problem.empty()) {
@@ -199,18 +200,18 @@ void print_stats(const Layer& layer) {
   if (layer.read_only) return;
   print_fact("limits", limits_text(jit::configured_cache().limits));
   print_fact("temporaries", std::to_string(census.temporaries));
-  const auto ledger = jit::read_ledger(*layer.directory);
-  print_fact("last sweep", ledger && ledger->swept > 0
-                               ? readable_time(jit::FileTime(std::chrono::seconds(ledger->swept)))
+  const auto stats = jit::read_stats(*layer.directory);
+  print_fact("last sweep", stats && stats->evicted > 0
+                               ? readable_time(jit::FileTime(std::chrono::seconds(stats->evicted)))
                                : "never");
 }
 
-/// Waits for another sweep that is under way.
-jit::Sweep sweep_now(const jit::CacheDirectory& directory, const jit::Limits& limits) {
-  jit::Naps naps(std::chrono::steady_clock::now() + config().timeout);
+/// Waits for another process's eviction.
+jit::Eviction evict_now(const jit::CacheDirectory& directory, const jit::Limits& limits) {
+  jit::Backoff backoff(std::chrono::steady_clock::now() + config().timeout);
   do {
-    if (const auto done = jit::sweep_alone(directory, limits)) return *done;
-  } while (naps.nap());
+    if (const auto done = jit::evict_alone(directory, limits)) return *done;
+  } while (backoff.wait());
   throw Error("another process has been sweeping the cache in '" + directory.path().string() +
               "' for as long as COCONET_TIMEOUT_S allows; try again later");
 }
@@ -227,10 +228,10 @@ int cache_list(const CacheListOptions& options) {
   for (const Layer& layer : layers) {
     if (!layer.problem.empty()) continue;
     const auto entries =
-        layer.directory ? newest_first(*layer.directory) : std::vector<jit::Surveyed>();
+        layer.directory ? newest_first(*layer.directory) : std::vector<jit::InspectedEntry>();
     if (options.json) {
       nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-      for (const jit::Surveyed& entry : entries) rows.push_back(to_json(entry));
+      for (const jit::InspectedEntry& entry : entries) rows.push_back(to_json(entry));
       directories.push_back({{"path", layer.path.string()},
                              {"read_only", layer.read_only},
                              {"entries", std::move(rows)}});
@@ -285,7 +286,7 @@ int cache_prune(const CachePruneOptions& options) {
   jit::Limits limits = jit::configured_cache().limits;
   if (options.max_size) limits.bytes = *options.max_size;
   if (options.max_files) limits.files = *options.max_files;
-  const jit::Sweep done = sweep_now(*directory, limits);
+  const jit::Eviction done = evict_now(*directory, limits);
   std::printf("%s: removed %s and %s; %s left (limits: %s)\n", directory->path().c_str(),
               described(done.removed).c_str(),
               counted(done.temporaries, "stale temporary file", "stale temporary files").c_str(),

@@ -10,7 +10,7 @@
 #include "cli/kernels.h"
 #include "cli/key_difference.h"
 #include "cli/launch.h"
-#include "jit/cache/survey.h"
+#include "jit/cache/inspect.h"
 #include "jit/kernels/binary_request.h"
 
 namespace coconet::cli {
@@ -21,7 +21,7 @@ using Directories = std::vector<std::shared_ptr<const jit::CacheDirectory>>;
 /// Prints where the kernel is, and whether it is of use there; whether it is.
 bool print_places(const Directories& directories, const jit::CacheKey& key) {
   for (const auto& directory : directories) {
-    const auto entry = jit::look_up(*directory, key, jit::Scrutiny::all);
+    const auto entry = jit::inspect(*directory, key, jit::InspectDepth::all);
     if (!entry) continue;
     const std::string path = (directory->path() / entry->file.folder / entry->file.name).string();
     if (entry->problem.empty()) {

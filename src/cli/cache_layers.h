@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "jit/cache/directory.h"
-#include "jit/cache/survey.h"
+#include "jit/cache/inspect.h"
 
 namespace coconet::cli {
 

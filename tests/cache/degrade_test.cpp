@@ -114,7 +114,7 @@ TEST_CASE_METHOD(Refused, "a disk that becomes full at any byte is survived with
       REQUIRE(temporaries_under(where) == 0);
     }
   }
-  // Room for the first entry, not for the ledger.
+  // Room for the first entry, not for the stats.
   for (std::size_t room = entry_bytes; room < entry_bytes + 48; ++room) {
     const fs::path where = scratch.path() / std::to_string(room);
     std::string outcome;

@@ -9,7 +9,7 @@
 
 #include "cache/samples.h"
 #include "captured_stderr.h"
-#include "jit/cache/survey.h"
+#include "jit/cache/inspect.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;

@@ -41,7 +41,7 @@ TEST_CASE_METHOD(Place, "what is published is found, by this and by another obje
   cache.publish(key_of("nothing"), {});
   CHECK(cache.find(key_of("nothing")) == CachedBinary{});
   CHECK(entries_under(directory) == 2);
-  CHECK(files_under(directory) == 3);  // and the ledger
+  CHECK(files_under(directory) == 3);  // and the stats
   CHECK(cache.corrupt() == 0);
   CHECK(printed.text().empty());
 }
@@ -111,7 +111,7 @@ TEST_CASE_METHOD(Place, "a hit is noted in the entry's time, once a day") {
 }
 
 TEST_CASE_METHOD(Place, "a directory that somebody removes is made again") {
-  DiskCache(directory, CacheMode::read_write).publish(key_of("first"), binary);  // and sweeps
+  DiskCache(directory, CacheMode::read_write).publish(key_of("first"), binary);  // and evicts
   DiskCache cache(directory, CacheMode::read_write);
   cache.publish(key, binary);
   const std::string id = cache.id();
@@ -133,13 +133,13 @@ TEST_CASE_METHOD(Place, "the directory has one name, through every path to it") 
   CHECK(DiskCache(scratch.path() / "other", CacheMode::read_write).id() != id);
 }
 
-TEST_CASE_METHOD(Place, "a damaged ledger is written anew") {
-  DiskCache(directory, CacheMode::read_write).publish(key_of("first"), binary);  // and sweeps
+TEST_CASE_METHOD(Place, "a damaged stats file is written anew") {
+  DiskCache(directory, CacheMode::read_write).publish(key_of("first"), binary);  // and evicts
   DiskCache cache(directory, CacheMode::read_write);
   cache.publish(key, binary);
   const std::string id = cache.id();
   for (const std::string_view bad :
-       {"", "coconetl", "a longer text than any ledger has ever been, or will"}) {
+       {"", "coconetl", "a longer text than any stats file has ever been, or will"}) {
     write_file(directory / "ledger", bad);
     const std::string drawn = cache.id();
     CHECK(drawn.size() == 32);
@@ -149,8 +149,8 @@ TEST_CASE_METHOD(Place, "a damaged ledger is written anew") {
   CHECK(cache.find(key) == binary);
 }
 
-TEST_CASE_METHOD(Place, "the ledger counts what is published") {
-  DiskCache(directory, CacheMode::read_write).publish(key, binary);  // and sweeps
+TEST_CASE_METHOD(Place, "the stats count what is published") {
+  DiskCache(directory, CacheMode::read_write).publish(key, binary);  // and evicts
   DiskCache cache(directory, CacheMode::read_write);
   std::uint64_t bytes = fs::file_size(path_of(key));
   for (const std::size_t size : {10, 1000, 100'000}) {
@@ -158,7 +158,7 @@ TEST_CASE_METHOD(Place, "the ledger counts what is published") {
     cache.publish(own, {bytes_for("x", size), ""});
     bytes += fs::file_size(path_of(own));
   }
-  const LedgerState state = update_ledger(*CacheDirectory::open(directory, Ownership::mine));
+  const CacheStats state = update_stats(*CacheDirectory::open(directory, Ownership::mine));
   CHECK(state.totals.files == 4);
   CHECK(state.totals.bytes == bytes);
 }

@@ -11,7 +11,7 @@
 #include "cache/processes.h"
 #include "cache/samples.h"
 #include "captured_stderr.h"
-#include "jit/cache/survey.h"
+#include "jit/cache/inspect.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;
@@ -49,7 +49,7 @@ std::string problem_in(const fs::path& directory) {
   std::string problem;
   const auto opened = CacheDirectory::open(directory, Ownership::mine);
   if (!opened) return problem;
-  survey(*opened, Scrutiny::all, [&](const Surveyed& entry) {
+  inspect_all(*opened, InspectDepth::all, [&](const InspectedEntry& entry) {
     if (!entry.problem.empty()) problem += entry.file.digits() + ": " + entry.problem + "\n";
   });
   for (const auto& [path, wrong] : unusable_folders(*opened))
@@ -115,14 +115,14 @@ TEST_CASE_METHOD(Place, "kill -9 at 1000 moments of filling a cache leaves no ba
     const auto opened = CacheDirectory::open(own, Ownership::mine);
     const std::size_t left = temporaries_under(own);
     temporaries += static_cast<int>(left);
-    REQUIRE(sweep(*opened, {}, time_now()).temporaries == 0);
+    REQUIRE(evict(*opened, {}, time_now()).temporaries == 0);
     for (const auto& file : fs::recursive_directory_iterator(own)) {
       if (file.path().filename().string().starts_with(temporary_prefix))
         fs::last_write_time(file.path(), fs::file_time_type::clock::now() - 61min);
     }
-    REQUIRE(sweep(*opened, {}, time_now()).temporaries == left);
+    REQUIRE(evict(*opened, {}, time_now()).temporaries == left);
     entries += entries_under(own);
-    REQUIRE(files_under(own) == entries_under(own) + 1);  // and the ledger
+    REQUIRE(files_under(own) == entries_under(own) + 1);  // and the stats
   }
   WARN("seed " << seed << ": " << killed << " of " << attempts << " killed within "
                << whole_later.count() * 1e3 << " ms, " << without_directory

@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/kernel_directory.h"
 #include "cli/key_difference.h"
-#include "jit/cache/survey.h"
+#include "jit/cache/inspect.h"
 #include "jit/platform/nvrtc.h"
 
 using Catch::Matchers::Contains;
@@ -38,7 +38,7 @@ fs::path only_kernel(const KernelDirectory& kernels) {
   fs::path found;
   const auto directory = jit::CacheDirectory::open(kernels.path(), jit::Ownership::vetted);
   REQUIRE(directory);
-  jit::survey(*directory, jit::Scrutiny::key, [&](const jit::Surveyed& entry) {
+  jit::inspect_all(*directory, jit::InspectDepth::key, [&](const jit::InspectedEntry& entry) {
     if (jit::field_of(entry.key_text, "kind") != "kernel") return;
     CHECK(found.empty());
     found = kernels.path() / entry.file.folder / entry.file.name;

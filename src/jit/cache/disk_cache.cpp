@@ -1,4 +1,4 @@
-// Finding, publishing and sweeping entries; kernel_cache/README.md says what is promised.
+// Finding, publishing and evicting entries; kernel_cache/README.md says what is promised.
 #include "jit/cache/disk_cache.h"
 
 #include <fcntl.h>
@@ -50,7 +50,7 @@ DiskCache::DiskCache(std::filesystem::path directory, CacheMode mode, Limits lim
       limits_(limits),
       role_(role),
       mode_(path_.empty() ? CacheMode::off : mode),
-      sweeper_(limits, [this](const std::string& problem) { warn_once(problem); }) {}
+      evictor_(limits, [this](const std::string& problem) { warn_once(problem); }) {}
 
 std::filesystem::path DiskCache::path_of(const CacheKey& key) const {
   return path_ / folder_of(key.digest()) / name_of(key.digest());
@@ -124,7 +124,7 @@ std::optional<CachedBinary> DiskCache::read(const CacheDirectory& directory, con
     return std::nullopt;
   }
   const FileTime now = time_now();
-  // A hint for sweeps: an entry is as good where it cannot be had.
+  // A hint for evictions: where it is refused, the entry is as good.
   if (mode_ == CacheMode::read_write && now - time_of(status) > day)
     (void)set_time(file.number(), now);
   return binary;
@@ -173,7 +173,7 @@ bool DiskCache::publish(const CacheKey& key, const CachedBinary& binary) {
     AtomicFile file(folder.number(), name_of(key.digest()));
     file.write(bytes);
     if (!file.commit()) return false;
-    // Not before it has its name: a temporary file that looks a day old is swept.
+    // Not before it has its name: a temporary file that looks a day old is evicted.
     (void)set_time(folder.number(), name_of(key.digest()), time_now() - day);
     account(directory, bytes.size());
   } catch (const std::system_error& error) {
@@ -199,12 +199,12 @@ std::optional<Lock> DiskCache::wait_for(Deadline deadline, const Take& take) {
   if (!has_locks()) return std::nullopt;
   try {
     const auto directory = made();
-    Naps naps(deadline);
+    Backoff backoff(deadline);
     do {
       bool enough = false;
       std::optional<Lock> lock = take(*directory, enough);
       if (lock || enough) return lock;
-    } while (naps.nap());
+    } while (backoff.wait());
   } catch (const std::system_error& error) {
     // Whoever writes says what is wrong with the directory, if anything but its locks is.
     const bool none = is_about_locks(error.code());
@@ -243,9 +243,9 @@ std::string DiskCache::id() {
   if (mode_ != CacheMode::read_write) return {};
   try {
     const auto directory = made();
-    // Without a lock, as it never changes: all ranks of a job ask at once.
-    const std::optional<LedgerState> ledger = read_ledger(*directory);
-    return ledger ? ledger->id : update_ledger(*directory).id;
+    // Without a lock, as it never changes, and all ranks of a job ask at once.
+    const std::optional<CacheStats> stats = read_stats(*directory);
+    return stats ? stats->id : update_stats(*directory).id;
   } catch (const std::system_error&) {
     return {};  // whoever writes or locks says why
   } catch (const Distrust& reason) {
@@ -255,17 +255,17 @@ std::string DiskCache::id() {
 }
 
 void DiskCache::account(const std::shared_ptr<const CacheDirectory>& directory, std::size_t bytes) {
-  bool due = true;  // where nobody counts, every entry is a reason
+  bool due = true;  // without counts, every entry is a reason
   try {
-    const LedgerState state = update_ledger(*directory, [&](LedgerState& ledger) {
-      ledger.totals.bytes += bytes;
-      ++ledger.totals.files;
+    const CacheStats stats = update_stats(*directory, [&](CacheStats& changed) {
+      changed.totals.bytes += bytes;
+      ++changed.totals.files;
     });
-    due = limits_.exceeded_by(state.totals) ||
-          seconds_of(time_now()) - state.swept > std::chrono::seconds(day).count();
+    due = limits_.exceeded_by(stats.totals) ||
+          seconds_of(time_now()) - stats.evicted > std::chrono::seconds(day).count();
   } catch (const std::system_error&) {
   }
-  if (due) sweeper_.start(directory);
+  if (due) evictor_.start(directory);
 }
 
 void DiskCache::distrust(const Distrust& reason) {

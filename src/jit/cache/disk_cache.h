@@ -1,4 +1,4 @@
-// One cache directory: entries that are found, published and swept.
+// One cache directory: entries that are found, published and evicted.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 
 #include "jit/cache/directory.h"
 #include "jit/cache/entry.h"
-#include "jit/cache/ledger.h"
-#include "jit/cache/sweeper.h"
+#include "jit/cache/evictor.h"
+#include "jit/cache/locks.h"
 
 namespace coconet::jit {
 
@@ -21,8 +21,8 @@ enum class CacheMode : std::uint8_t { read_write, read_only, off };
 /// Which variable names a directory, for warnings.
 enum class CacheRole : std::uint8_t { cache_dir, cache_path };
 
-/// A cache directory; an empty path is no cache. Destruction waits for a sweep that is under way. Every failure to read or write it is survived, with one warning
-/// for each object. Threads may share an object.
+/// A cache directory; an empty path is no cache. Destruction waits for an eviction that is under way. Failures to read
+/// or write cost one warning for each object and nothing else. Threads may share an object.
 class DiskCache {
  public:
   DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits = {},
@@ -33,21 +33,21 @@ class DiskCache {
   /// What is stored under `key`; nothing when there is none or the entry is damaged (warned, and removed when the
   /// mode allows).
   [[nodiscard]] std::optional<CachedBinary> find(const CacheKey& key);
-  /// Whether there is a file for `key`, be it good or bad.
+  /// Whether there is a file for `key`, good or bad.
   [[nodiscard]] bool contains(const CacheKey& key);
   /// Stores `binary`: written to a temporary file, synced, renamed. Readers see all of it or nothing; what is there
-  /// already stays. Sweeps in the background when the directory has become too large. False when somebody else had
-  /// stored an entry first.
+  /// already stays. Evicts in the background when the directory has become too large. False when another
+  /// process had stored an entry first.
   bool publish(const CacheKey& key, const CachedBinary& binary);
   /// Removes the entry of `key` if it is `binary`: the content of a sound entry that is wrong all the same.
   void discard(const CacheKey& key, const CachedBinary& binary);
 
-  /// The lock of `key`, which whoever makes its binary should hold; waits until `deadline`, or until there is an entry.
-  /// Nothing when it was not to be had: then the deadline has come, there is an entry, or this directory has no locks.
+  /// The lock for making the binary of `key`; waits until `deadline`, or until there is an entry. Nothing when the deadline
+  /// has come, there is an entry, or this directory has no locks.
   [[nodiscard]] std::optional<Lock> lock(const CacheKey& key, Deadline deadline);
   /// Whether locks can be had here, as far as is known.
   [[nodiscard]] bool has_locks() const { return mode_ == CacheMode::read_write && locks_; }
-  /// One of `slots` places of compilers on this machine, taken by the same rules.
+  /// One of `slots` places of compilers on this machine, by the same rules.
   [[nodiscard]] std::optional<Lock> lock_compiler(int slots, Deadline deadline);
 
   /// Names the directory, the same on all machines that share it; empty where it is not written.
@@ -84,7 +84,7 @@ class DiskCache {
   std::atomic<std::uint64_t> corrupt_ = 0;
   std::mutex mutex_;
   std::shared_ptr<const CacheDirectory> directory_;
-  Sweeper sweeper_;
+  Evictor evictor_;
 };
 
 }  // namespace coconet::jit

@@ -23,18 +23,18 @@ struct Counters {
 Counters counters;
 
 /// Says at the end of the process where its kernels came from.
-struct Farewell {
-  Farewell() = default;
-  Farewell(const Farewell&) = delete;
-  Farewell& operator=(const Farewell&) = delete;
-  ~Farewell() {
+struct ExitSummary {
+  ExitSummary() = default;
+  ExitSummary(const ExitSummary&) = delete;
+  ExitSummary& operator=(const ExitSummary&) = delete;
+  ~ExitSummary() {
     if (log_enabled(LogLevel::info)) log_info(describe(cache_counters()));
   }
 };
 
 void count(std::atomic<std::uint64_t>& counter) {
-  (void)process_cache();  // outlives the farewell
-  static const Farewell at_exit;
+  (void)process_cache();  // outlives the exit summary
+  static const ExitSummary at_exit;
   ++counter;
 }
 

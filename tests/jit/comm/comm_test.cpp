@@ -175,22 +175,22 @@ TEST_CASE("a failure in one group ends the waits in others", "[comm]") {
 
 namespace {
 
-/// The seats and arrivals of a world whose ranks the test plays itself.
+/// The statuses and arrivals of a world whose ranks the test plays itself.
 struct Stage {
-  explicit Stage(int ranks) : seats(ranks), arrivals(ranks) {
+  explicit Stage(int ranks) : statuses(ranks), arrivals(ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       all.push_back(rank);
-      seat_of.push_back(&seats[rank]);
+      status_of.push_back(&statuses[rank]);
       arrival_of.push_back(&arrivals[rank]);
     }
   }
-  std::shared_ptr<jit::Roster> roster(int rank, std::chrono::milliseconds timeout) {
-    return std::make_shared<jit::Roster>(rank, seat_of, jit::Waiting{timeout, false, {}});
+  std::shared_ptr<jit::Membership> membership(int rank, std::chrono::milliseconds timeout) {
+    return std::make_shared<jit::Membership>(rank, status_of, jit::Waiting{timeout, false, {}});
   }
-  std::vector<jit::Seat> seats;
+  std::vector<jit::RankStatus> statuses;
   std::vector<std::uint64_t> arrivals;
   std::vector<int> all;
-  std::vector<jit::Seat*> seat_of;
+  std::vector<jit::RankStatus*> status_of;
   std::vector<std::uint64_t*> arrival_of;
 };
 
@@ -199,7 +199,7 @@ struct Stage {
 TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hear of it",
           "[comm]") {
   Stage stage(4);
-  const auto first = stage.roster(0, 30ms);
+  const auto first = stage.membership(0, 30ms);
   jit::Barrier barrier(first, stage.all, stage.arrival_of, {});
   stage.arrivals[2] = 1 << 4 | 4;  // once, in all_reduce
   CHECK_THROWS_WITH(barrier.wait("all_reduce"),
@@ -209,7 +209,7 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
   CHECK_THROWS_WITH(barrier.wait("barrier"),
                     Contains("rank 0 failed in this world before: rank 0 waited in "));
 
-  jit::Barrier late(stage.roster(1, 10s), stage.all, stage.arrival_of, {});
+  jit::Barrier late(stage.membership(1, 10s), stage.all, stage.arrival_of, {});
   CHECK_THROWS_WITH(late.wait("all_reduce"),
                     Contains("rank 0 failed: rank 0 waited in all_reduce for ranks 1 and 3"));
 }
@@ -217,8 +217,8 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
 TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {
   Stage stage(2);
   stage.arrivals[1] = 1 << 4 | 1;  // once, in barrier
-  stage.roster(1, 1s)->leave();
-  jit::Barrier barrier(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
+  stage.membership(1, 1s)->leave();
+  jit::Barrier barrier(stage.membership(0, 1s), stage.all, stage.arrival_of, {});
   CHECK_NOTHROW(barrier.wait("barrier"));
   CHECK_THROWS_WITH(barrier.wait("barrier"),
                     "rank 0 waited in barrier for rank 1, which has left the world");
@@ -242,10 +242,10 @@ TEST_CASE("ranks that are in different calls are told so", "[comm]") {
   }
 }
 
-TEST_CASE("reasons longer than a seat are cut", "[comm]") {
+TEST_CASE("reasons longer than a status are cut", "[comm]") {
   Stage stage(2);
-  stage.roster(1, 1s)->fail(std::string(5000, 'x'));
-  jit::Barrier barrier(stage.roster(0, 1s), stage.all, stage.arrival_of, {});
+  stage.membership(1, 1s)->fail(std::string(5000, 'x'));
+  jit::Barrier barrier(stage.membership(0, 1s), stage.all, stage.arrival_of, {});
   CHECK_THROWS_WITH(barrier.wait("barrier"), Contains("rank 1 failed: xxx"));
 }
 
@@ -299,14 +299,14 @@ TEST_CASE("a barrier of ranks that share no memory ends when its messages are on
   std::vector<std::uint64_t> told;
   int left = 3;  // times that the messages are asked for until they are gone
   bool told_of_failure = false;
-  const auto roster = std::make_shared<jit::Roster>(
-      0, stage.seat_of,
+  const auto membership = std::make_shared<jit::Membership>(
+      0, stage.status_of,
       jit::Waiting{100ms, false,
                    [&] { stage.arrivals[1] = 1 << 4 | 1; }},  // comes while it is waited for
-      [&](const jit::Seat&) { told_of_failure = true; });
-  const jit::Courier courier{[&](std::uint64_t arrival) { told.push_back(arrival); },
-                             [&] { return --left <= 0; }};
-  jit::Barrier barrier(roster, stage.all, stage.arrival_of, {}, courier);
+      [&](const jit::RankStatus&) { told_of_failure = true; });
+  const jit::RemoteNotifier notifier{[&](std::uint64_t arrival) { told.push_back(arrival); },
+                                     [&] { return --left <= 0; }};
+  jit::Barrier barrier(membership, stage.all, stage.arrival_of, {}, notifier);
   barrier.wait("barrier");
   CHECK(told == std::vector<std::uint64_t>{1 << 4 | 1});
   CHECK(left == 0);

@@ -19,13 +19,13 @@ using std::chrono::microseconds;
 
 enum State : std::uint32_t { present, failed, left };
 
-State state_of(const Seat& seat) {
-  return static_cast<State>(std::atomic_ref<std::uint32_t>(const_cast<Seat&>(seat).state)
+State state_of(const RankStatus& status) {
+  return static_cast<State>(std::atomic_ref<std::uint32_t>(const_cast<RankStatus&>(status).state)
                                 .load(std::memory_order_acquire));
 }
 
-void set_state(Seat& seat, State state) {
-  std::atomic_ref<std::uint32_t>(seat.state).store(state, std::memory_order_release);
+void set_state(RankStatus& status, State state) {
+  std::atomic_ref<std::uint32_t>(status.state).store(state, std::memory_order_release);
 }
 
 void pause_core() {
@@ -76,62 +76,65 @@ std::string name_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
-Roster::Roster(int rank, std::vector<Seat*> seats, Waiting waiting,
-               std::function<void(const Seat&)> tell)
-    : rank_(rank), seats_(std::move(seats)), waiting_(std::move(waiting)), tell_(std::move(tell)) {}
+Membership::Membership(int rank, std::vector<RankStatus*> statuses, Waiting waiting,
+                       std::function<void(const RankStatus&)> tell)
+    : rank_(rank),
+      statuses_(std::move(statuses)),
+      waiting_(std::move(waiting)),
+      tell_(std::move(tell)) {}
 
-void Roster::fail(std::string_view reason) noexcept {
-  Seat& seat = *seats_[rank_];
-  if (state_of(seat) != present) return;
-  const std::size_t length = std::min(reason.size(), sizeof(seat.reason) - 1);
-  std::memcpy(seat.reason, reason.data(), length);
-  seat.reason[length] = 0;
-  set_state(seat, failed);
-  if (tell_) tell_(seat);
+void Membership::fail(std::string_view reason) noexcept {
+  RankStatus& status = *statuses_[rank_];
+  if (state_of(status) != present) return;
+  const std::size_t length = std::min(reason.size(), sizeof(status.reason) - 1);
+  std::memcpy(status.reason, reason.data(), length);
+  status.reason[length] = 0;
+  set_state(status, failed);
+  if (tell_) tell_(status);
 }
 
-void Roster::leave() noexcept {
-  Seat& seat = *seats_[rank_];
-  if (state_of(seat) != present) return;
-  set_state(seat, left);
-  if (tell_) tell_(seat);
+void Membership::leave() noexcept {
+  RankStatus& status = *statuses_[rank_];
+  if (state_of(status) != present) return;
+  set_state(status, left);
+  if (tell_) tell_(status);
 }
 
-void Roster::require_present() const {
-  const Seat& seat = *seats_[rank_];
-  switch (state_of(seat)) {
+void Membership::require_present() const {
+  const RankStatus& status = *statuses_[rank_];
+  switch (state_of(status)) {
     case present:
       return;
     case failed:
       throw CommError("rank " + std::to_string(rank_) +
-                      " failed in this world before: " + seat.reason);
+                      " failed in this world before: " + status.reason);
     case left:
       throw CommError("rank " + std::to_string(rank_) + " has left this world already");
   }
 }
 
-void Roster::require_nobody_failed() const {
+void Membership::require_nobody_failed() const {
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank != rank_ && state_of(*seats_[rank]) == failed) {
-      throw PeerFailure("rank " + std::to_string(rank) + " failed: " + seats_[rank]->reason);
+    if (rank != rank_ && state_of(*statuses_[rank]) == failed) {
+      throw PeerFailure("rank " + std::to_string(rank) + " failed: " + statuses_[rank]->reason);
     }
   }
 }
 
-bool Roster::has_left(int rank) const {
-  return state_of(*seats_[rank]) == left;
+bool Membership::has_left(int rank) const {
+  return state_of(*statuses_[rank]) == left;
 }
 
-Barrier::Barrier(std::shared_ptr<Roster> roster, std::vector<int> ranks,
+Barrier::Barrier(std::shared_ptr<Membership> membership, std::vector<int> ranks,
                  std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
-                 Courier courier)
-    : roster_(std::move(roster)),
+                 RemoteNotifier notifier)
+    : membership_(std::move(membership)),
       ranks_(std::move(ranks)),
       arrivals_(std::move(arrivals)),
       memory_(std::move(memory)),
-      courier_(std::move(courier)) {
-  position_ =
-      static_cast<int>(std::find(ranks_.begin(), ranks_.end(), roster_->rank()) - ranks_.begin());
+      notifier_(std::move(notifier)) {
+  position_ = static_cast<int>(std::find(ranks_.begin(), ranks_.end(), membership_->rank()) -
+                               ranks_.begin());
 }
 
 std::uint64_t Barrier::arrival(int position) const {
@@ -146,17 +149,17 @@ void Barrier::arrive(std::uint64_t call) {
   ++count_;
   std::atomic_ref<std::uint64_t>(*arrivals_[position_])
       .store(count_ << call_bits | call, std::memory_order_release);
-  if (courier_.tell) courier_.tell(count_ << call_bits | call);
+  if (notifier_.notify) notifier_.notify(count_ << call_bits | call);
 }
 
 void Barrier::wait(std::string_view call, std::chrono::milliseconds longer) {
-  roster_->require_present();
+  membership_->require_present();
   const std::uint64_t code = code_of(call);
   arrive(code);
   for (int position = 0; position < size(); ++position) {
     if (!arrived(position)) wait_for(position, call, longer);
   }
-  if (courier_.tell && !courier_.told()) wait_for_courier(call, longer);
+  if (notifier_.notify && !notifier_.done()) wait_for_notifier(call, longer);
   require_same_call(call, code);
 }
 
@@ -172,10 +175,10 @@ void Barrier::require_same_call(std::string_view call, std::uint64_t code) {
     }
     if (other == code) continue;
     const std::string message =
-        "rank " + std::to_string(roster_->rank()) + " is in " + std::string(call) + ", but rank " +
-        std::to_string(ranks_[position]) + " in " + std::string(calls[other]) +
+        "rank " + std::to_string(membership_->rank()) + " is in " + std::string(call) +
+        ", but rank " + std::to_string(ranks_[position]) + " in " + std::string(calls[other]) +
         "; all ranks must make the same collective calls in the same order";
-    roster_->fail(message);
+    membership_->fail(message);
     throw CommError(message);
   }
 }
@@ -185,17 +188,17 @@ void Barrier::refuse() {
 }
 
 void Barrier::wait_for(int position, std::string_view call, std::chrono::milliseconds longer) {
-  const Waiting& waiting = roster_->waiting();
-  const bool gives_way = waiting.crowded || courier_.tell;  // messages come by `progress` only
+  const Waiting& waiting = membership_->waiting();
+  const bool gives_way = waiting.crowded || notifier_.notify;  // messages come by `progress` only
   for (int spin = 0; spin < (gives_way ? 0 : spins); ++spin) {
     pause_core();
     if (arrived(position)) return;
   }
   const Clock::time_point start = Clock::now();
   while (!arrived(position)) {
-    roster_->require_nobody_failed();
+    membership_->require_nobody_failed();
     // In this order: a rank that arrives and then leaves is not missing.
-    if (roster_->has_left(ranks_[position]) && !arrived(position)) {
+    if (membership_->has_left(ranks_[position]) && !arrived(position)) {
       give_up(call, {ranks_[position]}, "which has left the world");
     }
     const auto waited = Clock::now() - start;
@@ -216,16 +219,16 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
   }
 }
 
-void Barrier::wait_for_courier(std::string_view call, std::chrono::milliseconds longer) {
+void Barrier::wait_for_notifier(std::string_view call, std::chrono::milliseconds longer) {
   const Clock::time_point start = Clock::now();
-  while (!courier_.told()) {
-    roster_->require_nobody_failed();
-    if (Clock::now() - start > roster_->waiting().timeout + longer) {
+  while (!notifier_.done()) {
+    membership_->require_nobody_failed();
+    if (Clock::now() - start > membership_->waiting().timeout + longer) {
       std::vector<int> others = ranks_;
-      std::erase(others, roster_->rank());
+      std::erase(others, membership_->rank());
       give_up(call, others, "where this rank's message was not taken in time");
     }
-    roster_->waiting().progress();
+    membership_->waiting().progress();
     sched_yield();
   }
 }
@@ -240,9 +243,9 @@ std::vector<int> Barrier::missing() const {
 
 void Barrier::give_up(std::string_view call, const std::vector<int>& awaited,
                       const std::string& why) {
-  const std::string message = "rank " + std::to_string(roster_->rank()) + " waited in " +
+  const std::string message = "rank " + std::to_string(membership_->rank()) + " waited in " +
                               std::string(call) + " for " + name_ranks(awaited) + ", " + why;
-  roster_->fail(message);
+  membership_->fail(message);
   throw CommError(message);
 }
 

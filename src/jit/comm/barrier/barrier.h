@@ -29,8 +29,8 @@ class Refused : public CommError {
 /// "rank 1", "ranks 1 and 3", "ranks 0, 1 and 3".
 [[nodiscard]] std::string name_ranks(const std::vector<int>& ranks);
 
-/// What a rank shows the others of itself. Zeroed memory is the seat of a rank that is present.
-struct alignas(64) Seat {
+/// What the other ranks see of a rank. Zeroed memory means: present.
+struct alignas(64) RankStatus {
   std::uint32_t state;
   char reason[956];  ///< why it failed, zero-terminated
 };
@@ -43,15 +43,14 @@ struct Waiting {
 };
 
 /// Which ranks of a world are present, have failed, or have left.
-class Roster {
+class Membership {
  public:
-  /// `tell` is called with this rank's seat when that changes, for ranks that do not see it; it may be empty and does not
-  /// throw.
-  Roster(int rank, std::vector<Seat*> seats, Waiting waiting,
-         std::function<void(const Seat&)> tell = {});
+  /// `tell` is called when this rank's status changes, for ranks that do not see it; it may be empty and does not throw.
+  Membership(int rank, std::vector<RankStatus*> statuses, Waiting waiting,
+             std::function<void(const RankStatus&)> tell = {});
 
   [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
+  [[nodiscard]] int size() const { return static_cast<int>(statuses_.size()); }
   [[nodiscard]] const Waiting& waiting() const { return waiting_; }
 
   /// Tells the others that this rank takes no further part. The first call counts.
@@ -66,31 +65,31 @@ class Roster {
 
  private:
   int rank_;
-  std::vector<Seat*> seats_;
+  std::vector<RankStatus*> statuses_;
   Waiting waiting_;
-  std::function<void(const Seat&)> tell_;
+  std::function<void(const RankStatus&)> tell_;
 };
 
-/// How ranks that do not see a barrier's memory hear of this rank's arrivals. What they tell in turn is there for the
-/// barrier to see after a call of `Waiting::progress`.
-struct Courier {
-  std::function<void(std::uint64_t arrival)>
-      tell;                    ///< does not wait; empty where all see the memory
-  std::function<bool()> told;  ///< whether all that was told is on its way without this rank
+/// Sends this rank's arrivals to ranks that do not see a barrier's memory. Their arrivals are in this rank's memory after
+/// a call of `Waiting::progress`.
+struct RemoteNotifier {
+  /// Does not wait; empty where all ranks see the memory.
+  std::function<void(std::uint64_t arrival)> notify;
+  /// Whether all notices arrive without further help of this rank.
+  std::function<bool()> done;
 };
 
 /// A barrier among some ranks of a world.
 class Barrier {
  public:
-  /// `arrivals[i]` tells of the arrivals of `ranks[i]` and of its last call: zero at first, and of one cache line or
-  /// more each; in memory that all of `ranks` see, but for those that `courier` is for. `memory` is what they lie in, kept
-  /// as long as this.
-  Barrier(std::shared_ptr<Roster> roster, std::vector<int> ranks,
+  /// `arrivals[i]` counts the arrivals of `ranks[i]` and names its last call: zero at first, each in a cache line of its
+  /// own, in memory that all of `ranks` see but for those that `notifier` serves. `memory` holds them, and is kept alive.
+  Barrier(std::shared_ptr<Membership> membership, std::vector<int> ranks,
           std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
-          Courier courier = {});
+          RemoteNotifier notifier = {});
 
   /// Waits until all have called it as often; what each wrote before is visible to all after.
-  /// `call` names it in errors; the time is the roster's and `longer`. Throws CommError naming the
+  /// `call` names it in errors; the time is the membership's and `longer`. Throws CommError naming the
   /// missing ranks when the time is over or they have left, or saying who is in which call when not
   /// all are in `call`, and PeerFailure when any rank of the world has failed. These end this rank's
   /// part in the world. Throws Refused when all came and one refused: all may meet again.
@@ -112,17 +111,17 @@ class Barrier {
   /// Throws unless all who have come to this barrier are in the same call as this rank.
   void require_same_call(std::string_view call, std::uint64_t code);
   void wait_for(int position, std::string_view call, std::chrono::milliseconds longer);
-  /// Waits until the courier needs this rank no more: the others wait for what it carries, while this one goes on.
-  void wait_for_courier(std::string_view call, std::chrono::milliseconds longer);
+  /// Waits until the notices arrive without this rank's help: the others wait for them, while this one goes on.
+  void wait_for_notifier(std::string_view call, std::chrono::milliseconds longer);
   [[nodiscard]] std::vector<int> missing() const;
   [[noreturn]] void give_up(std::string_view call, const std::vector<int>& awaited,
                             const std::string& why);
 
-  std::shared_ptr<Roster> roster_;
+  std::shared_ptr<Membership> membership_;
   std::vector<int> ranks_;
   std::vector<std::uint64_t*> arrivals_;
   std::shared_ptr<const void> memory_;
-  Courier courier_;
+  RemoteNotifier notifier_;
   int position_ = 0;
   std::uint64_t count_ = 0;
 };

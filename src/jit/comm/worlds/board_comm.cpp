@@ -1,6 +1,6 @@
 // Control messages over shared memory. A rank's part of the board is
 //
-//   page      the rank's Seat, and the count of its arrivals at the world's barriers
+//   page      the rank's RankStatus, and the count of its arrivals at the world's barriers
 //   slot 0    length of the whole message in 8 bytes, then up to `chunk` bytes of it
 //   slot 1    the same
 //
@@ -18,7 +18,7 @@ namespace coconet::jit {
 namespace {
 
 constexpr std::size_t page = BoardComm::board_bytes - 2 * BoardComm::slot_bytes;
-constexpr std::size_t arrivals_at = sizeof(Seat);
+constexpr std::size_t arrivals_at = sizeof(RankStatus);
 constexpr std::size_t header = sizeof(std::uint64_t);
 constexpr std::size_t chunk = BoardComm::slot_bytes - header;
 static_assert(arrivals_at + 64 <= page);
@@ -34,12 +34,12 @@ std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board, int ranks) {
 }  // namespace
 
 BoardComm::BoardComm(std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
-                     std::shared_ptr<Roster> roster, int ranks_per_core)
+                     std::shared_ptr<Membership> membership, int ranks_per_core)
     : board_(std::move(board)),
       numbers_(std::move(numbers)),
       nodes_(size()),
-      roster_(std::move(roster)),
-      everybody_(roster_, numbers_, arrivals_of(*board_, size()), board_),
+      membership_(std::move(membership)),
+      everybody_(membership_, numbers_, arrivals_of(*board_, size()), board_),
       ranks_per_core_(ranks_per_core) {}
 
 std::vector<std::string> BoardComm::all_gather(std::string_view mine) {

@@ -38,7 +38,7 @@ struct Shared {
 };
 
 /// A rank's view of the group whose ranks share `table`.
-std::unique_ptr<Collectives> make_group(const std::shared_ptr<Roster>& roster,
+std::unique_ptr<Collectives> make_group(const std::shared_ptr<Membership>& membership,
                                         const std::vector<int>& ranks,
                                         const std::shared_ptr<Table>& table) {
   std::vector<std::uint64_t*> arrivals;
@@ -47,15 +47,16 @@ std::unique_ptr<Collectives> make_group(const std::shared_ptr<Roster>& roster,
     arrivals.push_back(&place.arrivals);
     pointers.push_back(&place.pointers);
   }
-  auto barrier = std::make_shared<Barrier>(roster, ranks, std::move(arrivals), table);
+  auto barrier = std::make_shared<Barrier>(membership, ranks, std::move(arrivals), table);
   return std::make_unique<PointerGroup>(std::move(barrier), std::move(pointers));
 }
 
 class LocalComm final : public BoardComm {
  public:
   LocalComm(std::shared_ptr<Shared> shared, std::shared_ptr<PeerMemory> board,
-            const std::vector<int>& ranks, std::shared_ptr<Roster> roster, int ranks_per_core)
-      : BoardComm(std::move(board), ranks, std::move(roster), ranks_per_core),
+            const std::vector<int>& ranks, std::shared_ptr<Membership> membership,
+            int ranks_per_core)
+      : BoardComm(std::move(board), ranks, std::move(membership), ranks_per_core),
         shared_(std::move(shared)) {}
 
   [[nodiscard]] std::string_view kind() const override { return "local"; }
@@ -85,7 +86,7 @@ class LocalComm final : public BoardComm {
     const bool first = ranks.front() == rank();
     if (first) shared_->tables[rank()] = std::make_shared<Table>(ranks.size());
     barrier();
-    auto made = make_group(roster(), ranks, shared_->tables[ranks.front()]);
+    auto made = make_group(membership(), ranks, shared_->tables[ranks.front()]);
     barrier();
     if (first) shared_->tables[rank()].reset();
     return made;
@@ -105,16 +106,16 @@ std::vector<std::shared_ptr<LocalComm>> make_comms(int ranks) {
   const auto board = std::make_shared<const Mapping>(ranks, BoardComm::board_bytes, -1);
   const auto shared = std::make_shared<Shared>(ranks);
   std::vector<int> all;
-  std::vector<Seat*> seats;
+  std::vector<RankStatus*> statuses;
   for (int rank = 0; rank < ranks; ++rank) {
     all.push_back(rank);
-    seats.push_back(BoardComm::seat_at(board->base(rank)));
+    statuses.push_back(BoardComm::status_at(board->base(rank)));
   }
   std::vector<std::shared_ptr<LocalComm>> comms;
   for (const int rank : all) {
-    comms.push_back(std::make_shared<LocalComm>(shared, std::make_shared<MappedMemory>(board, rank),
-                                                all, std::make_shared<Roster>(rank, seats, waiting),
-                                                crowd));
+    comms.push_back(
+        std::make_shared<LocalComm>(shared, std::make_shared<MappedMemory>(board, rank), all,
+                                    std::make_shared<Membership>(rank, statuses, waiting), crowd));
   }
   return comms;
 }
@@ -147,28 +148,28 @@ std::vector<std::shared_ptr<Comm>> make_local_comms(int ranks) {
 void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<Comm>&)>& body) {
   const auto comms = make_comms(ranks);
   Failures failures;
-  const auto guarded = [&](Roster& roster, const std::function<void()>& part) {
+  const auto guarded = [&](Membership& membership, const std::function<void()>& part) {
     try {
       part();
     } catch (const PeerFailure& e) {
       failures.add(std::current_exception(), true);
-      roster.fail(e.what());
+      membership.fail(e.what());
     } catch (const std::exception& e) {
       failures.add(std::current_exception(), false);
-      roster.fail(e.what());
+      membership.fail(e.what());
     } catch (...) {
       failures.add(std::current_exception(), false);
-      roster.fail("an exception that is no std::exception");
+      membership.fail("an exception that is no std::exception");
     }
   };
 
   std::vector<std::thread> threads;
   for (const auto& comm : comms) {
-    guarded(*comm->roster(), [&] {
+    guarded(*comm->membership(), [&] {
       threads.emplace_back([&, comm] {
-        guarded(*comm->roster(), [&] {
+        guarded(*comm->membership(), [&] {
           body(comm);
-          comm->roster()->leave();
+          comm->membership()->leave();
         });
       });
     });

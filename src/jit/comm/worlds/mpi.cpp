@@ -57,25 +57,25 @@ Nodes find_nodes(MPI_Comm world, int first) {
   return {firsts, names};
 }
 
-/// A world's comm, and the roster of its ranks.
+/// A world's comm, and the membership of its ranks.
 struct Connected {
   std::shared_ptr<Comm> comm;
-  std::shared_ptr<Roster> roster;
+  std::shared_ptr<Membership> membership;
   std::shared_ptr<MpiLink> link;  ///< null in a world of one node
 };
 
-/// Every rank's seat as this one sees it: on the node's board, or kept by the link.
-std::vector<Seat*> seats_of(const Nodes& nodes, int rank, int ranks, const PeerMemory& board,
-                            MpiLink* link) {
+/// Every rank's status as this one sees it: on the node's board, or kept by the link.
+std::vector<RankStatus*> statuses_of(const Nodes& nodes, int rank, int ranks,
+                                     const PeerMemory& board, MpiLink* link) {
   const std::vector<int>& here = nodes.beside(rank);
-  std::vector<Seat*> seats;
+  std::vector<RankStatus*> statuses;
   for (int other = 0; other < ranks; ++other) {
     const auto found = std::find(here.begin(), here.end(), other);
     const int place = static_cast<int>(found - here.begin());
-    seats.push_back(found == here.end() ? link->seat(other)
-                                        : BoardComm::seat_at(board.base(place)));
+    statuses.push_back(found == here.end() ? link->status_of(other)
+                                           : BoardComm::status_at(board.base(place)));
   }
-  return seats;
+  return statuses;
 }
 
 std::vector<int> without(int ranks, const std::vector<int>& some) {
@@ -137,13 +137,13 @@ Connected connect() {
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
     };
     const auto poll = [link = made.link] { link->poll(); };
-    const auto tell = [link = made.link](const Seat& seat) { link->tell_state(seat); };
+    const auto tell = [link = made.link](const RankStatus& status) { link->tell_state(status); };
     const Waiting waiting{config().timeout, crowd > 1,
                           made.link ? std::function<void()>(poll) : std::function<void()>(probe)};
-    made.roster = std::make_shared<Roster>(
-        rank, seats_of(nodes, rank, ranks, *board, made.link.get()), waiting,
-        made.link ? std::function<void(const Seat&)>(tell) : nullptr);
-    of_node = std::make_unique<MpiComm>(node, board, here, made.roster, crowd);
+    made.membership = std::make_shared<Membership>(
+        rank, statuses_of(nodes, rank, ranks, *board, made.link.get()), waiting,
+        made.link ? std::function<void(const RankStatus&)>(tell) : nullptr);
+    of_node = std::make_unique<MpiComm>(node, board, here, made.membership, crowd);
     if (made.link) {
       made.comm = std::make_shared<NodesComm>(world, nodes, std::move(of_node), made.link);
     } else {
@@ -157,7 +157,7 @@ Connected connect() {
 /// wait for this one learn that it will not come.
 int leave_world(MPI_Comm, int, void* world, void*) {
   const std::unique_ptr<Connected> owned(static_cast<Connected*>(world));
-  owned->roster->leave();
+  owned->membership->leave();
   if (owned->link) owned->link->close();
   return MPI_SUCCESS;
 }

@@ -62,7 +62,7 @@ MpiComm::Ways MpiComm::make_ways(const std::vector<int>& ranks) {
     slots.push_back(memory->base(rank) + slots_at);
   }
   const auto barrier =
-      std::make_shared<Barrier>(roster(), std::move(numbers), std::move(arrivals), memory);
+      std::make_shared<Barrier>(membership(), std::move(numbers), std::move(arrivals), memory);
   MPI_Comm split = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm_, ranks.front(), barrier->position(), &split), "MPI_Comm_split");
   MPI_Comm_set_errhandler(split, MPI_ERRORS_RETURN);

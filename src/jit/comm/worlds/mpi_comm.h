@@ -25,8 +25,8 @@ class MpiComm final : public BoardComm {
  public:
   /// `comm` holds the ranks of `board` in its order; the rest is BoardComm's.
   MpiComm(MPI_Comm comm, std::shared_ptr<PeerMemory> board, const std::vector<int>& numbers,
-          std::shared_ptr<Roster> roster, int ranks_per_core)
-      : BoardComm(std::move(board), numbers, std::move(roster), ranks_per_core), comm_(comm) {}
+          std::shared_ptr<Membership> membership, int ranks_per_core)
+      : BoardComm(std::move(board), numbers, std::move(membership), ranks_per_core), comm_(comm) {}
 
   [[nodiscard]] std::string_view kind() const override { return "mpi"; }
   [[nodiscard]] bool in_one_process() const override { return size() == 1; }

@@ -14,14 +14,14 @@ namespace coconet::jit {
 
 namespace {
 
-enum Tag : int { arrival_tag, seat_tag };
+enum Tag : int { arrival_tag, status_tag };
 
 constexpr std::chrono::seconds patience{1};
 
 }  // namespace
 
 MpiLink::MpiLink(MPI_Comm world, std::vector<int> far) : world_(world), far_(std::move(far)) {
-  for (const int rank : far_) seats_[rank] = {};
+  for (const int rank : far_) statuses_[rank] = {};
 }
 
 void MpiLink::send(const std::vector<int>& ranks, int tag, const void* data, std::size_t bytes) {
@@ -52,10 +52,10 @@ void MpiLink::tell_arrival(const std::vector<int>& ranks, std::uint64_t number,
   if (open_) send(ranks, arrival_tag, &message, sizeof message);
 }
 
-void MpiLink::tell_state(const Seat& seat) noexcept {
+void MpiLink::tell_state(const RankStatus& status) noexcept {
   if (!open_) return;
   try {
-    send(far_, seat_tag, &seat, sizeof seat);
+    send(far_, status_tag, &status, sizeof status);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     while (!told() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   } catch (const Error&) {
@@ -78,9 +78,9 @@ void MpiLink::poll() {
                 "MPI_Mrecv");
       *arrival(arrived.number, status.MPI_SOURCE) = arrived.arrival;
     } else {
-      check_mpi(
-          MPI_Mrecv(seat(status.MPI_SOURCE), sizeof(Seat), MPI_BYTE, &message, MPI_STATUS_IGNORE),
-          "MPI_Mrecv");
+      check_mpi(MPI_Mrecv(status_of(status.MPI_SOURCE), sizeof(RankStatus), MPI_BYTE, &message,
+                          MPI_STATUS_IGNORE),
+                "MPI_Mrecv");
     }
   }
 }

@@ -1,5 +1,5 @@
 // What ranks tell those of other nodes about themselves, in messages of MPI: where they have arrived, and that they have
-// failed or left. What comes is kept in words and seats like those that the ranks of one node see of each other.
+// failed or left. What arrives is kept in words and statuses like those that the ranks of a node share.
 #pragma once
 
 #include <mpi.h>
@@ -24,8 +24,8 @@ class MpiLink {
   MpiLink& operator=(const MpiLink&) = delete;
   ~MpiLink() = default;
 
-  /// The seat of a rank of another node.
-  [[nodiscard]] Seat* seat(int rank) { return &seats_.at(rank); }
+  /// The status of a rank of another node.
+  [[nodiscard]] RankStatus* status_of(int rank) { return &statuses_.at(rank); }
   /// The arrivals of a rank of another node at the barrier `number`, which the ranks count alike.
   [[nodiscard]] std::uint64_t* arrival(std::uint64_t number, int rank) {
     return &arrivals_[{number, rank}];
@@ -34,7 +34,7 @@ class MpiLink {
   /// Begins to tell `ranks`, of other nodes, of this rank's arrival at the barrier `number`.
   void tell_arrival(const std::vector<int>& ranks, std::uint64_t number, std::uint64_t arrival);
   /// Tells all of `far` that this rank has failed or left. Waits for its messages to be on their way, for a second at most.
-  void tell_state(const Seat& seat) noexcept;
+  void tell_state(const RankStatus& status) noexcept;
   /// Whether all that was told is on its way without this rank.
   [[nodiscard]] bool told();
   /// Takes in what has come.
@@ -58,7 +58,7 @@ class MpiLink {
   std::vector<int> far_;
   bool open_ = true;
   std::list<Sending> sendings_;
-  std::map<int, Seat> seats_;
+  std::map<int, RankStatus> statuses_;
   std::map<std::pair<std::uint64_t, int>, std::uint64_t> arrivals_;
 };
 

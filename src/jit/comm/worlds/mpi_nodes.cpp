@@ -28,11 +28,11 @@ NodesComm::NodesComm(MPI_Comm comm, Nodes nodes, std::unique_ptr<MpiComm> node,
     : comm_(comm), nodes_(std::move(nodes)), node_(std::move(node)), link_(std::move(link)) {
   std::vector<int> all;
   for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
-  everybody_ = make_meeting(all, meetings_++);
-  runs_ = make_meeting(all, meetings_++);
+  everybody_ = make_barrier(all, barriers_++);
+  runs_ = make_barrier(all, barriers_++);
 }
 
-std::shared_ptr<Barrier> NodesComm::make_meeting(const std::vector<int>& ranks,
+std::shared_ptr<Barrier> NodesComm::make_barrier(const std::vector<int>& ranks,
                                                  std::uint64_t number) {
   const std::vector<int>& here = nodes_.beside(rank());
   const std::shared_ptr<PeerMemory> memory = node_->allocate(sizeof(std::uint64_t));
@@ -48,15 +48,15 @@ std::shared_ptr<Barrier> NodesComm::make_meeting(const std::vector<int>& ranks,
       far.push_back(rank);
     }
   }
-  const auto tell = [link = link_, roster = node_->roster(), far = std::move(far),
+  const auto tell = [link = link_, membership = node_->membership(), far = std::move(far),
                      number](std::uint64_t arrival) {
     std::vector<int> present;
     std::copy_if(far.begin(), far.end(), std::back_inserter(present),
-                 [&](int rank) { return !roster->has_left(rank); });
+                 [&](int rank) { return !membership->has_left(rank); });
     link->tell_arrival(present, number, arrival);
   };
-  return std::make_shared<Barrier>(node_->roster(), ranks, std::move(arrivals), memory,
-                                   Courier{tell, [link = link_] { return link->told(); }});
+  return std::make_shared<Barrier>(node_->membership(), ranks, std::move(arrivals), memory,
+                                   RemoteNotifier{tell, [link = link_] { return link->told(); }});
 }
 
 std::shared_ptr<void> NodesComm::share(std::shared_ptr<void>) {
@@ -65,7 +65,7 @@ std::shared_ptr<void> NodesComm::share(std::shared_ptr<void>) {
 
 void NodesComm::require_nobody_failed() const {
   link_->poll();
-  roster().require_nobody_failed();
+  membership().require_nobody_failed();
 }
 
 void NodesComm::complete(Transfer& transfer, int code, std::string_view call) {
@@ -80,7 +80,7 @@ void NodesComm::complete(Transfer& transfer, int code, std::string_view call) {
           "rank " + std::to_string(rank()) + " waited in " + std::string(call) +
           " for longer than COCONET_TIMEOUT_S sets, although all ranks had come to it; another "
           "rank is stuck or gone, or the network between the nodes is";
-      roster().fail(message);
+      membership().fail(message);
       throw CommError(message);
     }
     sched_yield();
@@ -182,9 +182,9 @@ std::unique_ptr<Collectives> NodesComm::collectives(const std::vector<int>& rank
   const bool known = across_.contains(division);
   Across& across = across_[division];
   if (!known) {
-    const std::uint64_t number = meetings_++;
+    const std::uint64_t number = barriers_++;
     together(*this, [&] {
-      if (!inside) across.barrier = make_meeting(ranks, number);
+      if (!inside) across.barrier = make_barrier(ranks, number);
     });
     check_mpi(MPI_Comm_split(comm_, inside ? MPI_UNDEFINED : ranks.front(),
                              inside ? 0 : across.barrier->position(), &across.comm),

@@ -22,13 +22,13 @@ namespace coconet::jit {
 
 class NodesComm final : public Comm {
  public:
-  /// Collective. `comm` holds all ranks of the world; `node` is the world of this rank's node, whose roster is of all ranks
+  /// Collective. `comm` holds all ranks of the world; `node` is the world of this rank's node, whose membership is of all ranks
   /// of the world.
   NodesComm(MPI_Comm comm, Nodes nodes, std::unique_ptr<MpiComm> node,
             std::shared_ptr<MpiLink> link);
 
-  [[nodiscard]] int rank() const override { return roster().rank(); }
-  [[nodiscard]] int size() const override { return roster().size(); }
+  [[nodiscard]] int rank() const override { return membership().rank(); }
+  [[nodiscard]] int size() const override { return membership().size(); }
   [[nodiscard]] std::string_view kind() const override { return "mpi"; }
   [[nodiscard]] int ranks_per_core() const override { return node_->ranks_per_core(); }
   [[nodiscard]] const Nodes& nodes() const override { return nodes_; }
@@ -46,7 +46,7 @@ class NodesComm final : public Comm {
   [[nodiscard]] std::unique_ptr<Collectives> collectives(const std::vector<int>& ranks) override;
 
   /// Of all ranks of the world.
-  [[nodiscard]] Roster& roster() const { return *node_->roster(); }
+  [[nodiscard]] Membership& membership() const { return *node_->membership(); }
 
  private:
   /// The memory of a collective of MPI that this rank is in, which MPI may write until it ends.
@@ -64,7 +64,7 @@ class NodesComm final : public Comm {
     std::shared_ptr<Barrier> barrier;
   };
   /// Collective over this rank's node, in whose nodes the ranks make as many barriers.
-  [[nodiscard]] std::shared_ptr<Barrier> make_meeting(const std::vector<int>& ranks,
+  [[nodiscard]] std::shared_ptr<Barrier> make_barrier(const std::vector<int>& ranks,
                                                       std::uint64_t number);
   /// Waits for `transfer`, which `code` of `call` says has begun.
   void complete(Transfer& transfer, int code, std::string_view call);
@@ -73,7 +73,7 @@ class NodesComm final : public Comm {
   Nodes nodes_;
   std::unique_ptr<MpiComm> node_;
   std::shared_ptr<MpiLink> link_;
-  std::uint64_t meetings_ = 0;  ///< made so far, of groups too
+  std::uint64_t barriers_ = 0;  ///< made so far, of groups too
   std::shared_ptr<Barrier> everybody_;
   std::shared_ptr<Barrier> runs_;  ///< of `any_failed`
   std::list<Transfer> transfers_;  ///< none but those that were given up

@@ -1,5 +1,5 @@
 // One walk over the directory, then removal from the least recently used on.
-#include "jit/cache/sweep.h"
+#include "jit/cache/evict.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,6 +9,8 @@
 #include <system_error>
 #include <tuple>
 #include <vector>
+
+#include "jit/cache/locks.h"
 
 namespace coconet::jit {
 namespace {
@@ -21,15 +23,15 @@ struct Candidate {
   [[nodiscard]] auto order() const { return std::tie(used, folder, name); }
 };
 
-// Room for the next ones, or a sweep would follow every entry.
-std::uint64_t aim(std::uint64_t limit, bool exceeded) {
-  return exceeded ? limit - limit / 5 : limit;
+// Room for the next entries, or each of them would cause an eviction.
+std::uint64_t target_of(std::uint64_t limit, std::uint64_t used) {
+  return used > limit ? limit - limit / 5 : limit;
 }
 
 }  // namespace
 
-Sweep sweep(const CacheDirectory& directory, const Limits& limits, FileTime now) {
-  Sweep result;
+Eviction evict(const CacheDirectory& directory, const Limits& limits, FileTime now) {
+  Eviction result;
   std::vector<Candidate> candidates;
   directory.for_each(
       [&](int, const EntryFile& file) {
@@ -46,8 +48,8 @@ Sweep sweep(const CacheDirectory& directory, const Limits& limits, FileTime now)
       });
   if (!limits.exceeded_by(result.left)) return result;
 
-  const Limits target{aim(limits.bytes, limits.bytes != 0 && result.left.bytes > limits.bytes),
-                      aim(limits.files, limits.files != 0 && result.left.files > limits.files)};
+  const Limits target{target_of(limits.bytes, result.left.bytes),
+                      target_of(limits.files, result.left.files)};
   std::ranges::sort(candidates, {}, [](const Candidate& one) { return one.order(); });
   for (const Candidate& candidate : candidates) {
     if (!target.exceeded_by(result.left)) break;
@@ -62,24 +64,24 @@ Sweep sweep(const CacheDirectory& directory, const Limits& limits, FileTime now)
   return result;
 }
 
-std::optional<Sweep> sweep_alone(const CacheDirectory& directory, const Limits& limits) {
-  std::optional<Lock> office;
+std::optional<Eviction> evict_alone(const CacheDirectory& directory, const Limits& limits) {
+  std::optional<Lock> lock;
   try {
-    office = lock_if_free(directory, LockPlace::sweep());
+    lock = lock_if_free(directory, LockPlace::eviction());
   } catch (const std::system_error&) {
-    return sweep(directory, limits, time_now());
+    return evict(directory, limits, time_now());
   }
-  if (!office) return std::nullopt;
-  const Totals before = update_ledger(directory).totals;
-  const Sweep done = sweep(directory, limits, time_now());
-  (void)update_ledger(directory, [&](LedgerState& ledger) {
-    // What was published during the sweep may have been counted by it: at worst the next one comes early.
+  if (!lock) return std::nullopt;
+  const Totals before = update_stats(directory).totals;
+  const Eviction done = evict(directory, limits, time_now());
+  (void)update_stats(directory, [&](CacheStats& stats) {
+    // What was published meanwhile may be counted twice: at worst the next eviction comes early.
     const auto since = [](std::uint64_t now, std::uint64_t then) {
       return now > then ? now - then : 0;
     };
-    ledger.totals = {done.left.bytes + since(ledger.totals.bytes, before.bytes),
-                     done.left.files + since(ledger.totals.files, before.files)};
-    ledger.swept = std::chrono::floor<std::chrono::seconds>(time_now()).time_since_epoch().count();
+    stats.totals = {done.left.bytes + since(stats.totals.bytes, before.bytes),
+                    done.left.files + since(stats.totals.files, before.files)};
+    stats.evicted = std::chrono::floor<std::chrono::seconds>(time_now()).time_since_epoch().count();
   });
   return done;
 }

@@ -1,5 +1,5 @@
-// Bounds: what a sweep removes and leaves, and many writers at once.
-#include "jit/cache/sweep.h"
+// Bounds: what an eviction removes and leaves, and many writers at once.
+#include "jit/cache/evict.h"
 
 #include <sys/stat.h>
 #include <catch2/catch.hpp>
@@ -42,8 +42,8 @@ struct Ten : Place {
     each = fs::file_size(path_of(key_at(0)));
   }
   static CacheKey key_at(int i) { return key_of("kernel " + std::to_string(i)); }
-  [[nodiscard]] Sweep swept(const Limits& limits) const {
-    return sweep(*CacheDirectory::open(directory, Ownership::mine), limits, time_now());
+  [[nodiscard]] Eviction evicted(const Limits& limits) const {
+    return evict(*CacheDirectory::open(directory, Ownership::mine), limits, time_now());
   }
   [[nodiscard]] std::string left() const {
     std::string digits;
@@ -57,43 +57,44 @@ struct Ten : Place {
 
 }  // namespace
 
-TEST_CASE_METHOD(Ten, "a sweep removes what was used the longest ago, and makes room for more") {
+TEST_CASE_METHOD(Ten,
+                 "an eviction removes what was used the longest ago, and makes room for more") {
   SECTION("nothing within the limits") {
-    const Sweep done = swept({10 * each, 10});
+    const Eviction done = evicted({10 * each, 10});
     CHECK(done.removed.files == 0);
     CHECK(done.left.files == 10);
     CHECK(done.left.bytes == 10 * each);
     CHECK(left() == "0123456789");
   }
   SECTION("nothing without limits") {
-    CHECK(swept({}).removed.files == 0);
+    CHECK(evicted({}).removed.files == 0);
     CHECK(left() == "0123456789");
   }
   SECTION("too many files: down to four fifths") {
-    const Sweep done = swept({0, 5});
+    const Eviction done = evicted({0, 5});
     CHECK(done.removed.files == 6);
     CHECK(done.left.files == 4);
     CHECK(done.left.bytes == 4 * each);
     CHECK(left() == "0123");
   }
   SECTION("too many bytes: down to four fifths") {
-    const Sweep done = swept({5 * each, 100});
+    const Eviction done = evicted({5 * each, 100});
     CHECK(done.removed.bytes == 6 * each);
     CHECK(left() == "0123");
   }
   SECTION("the tighter of both limits counts") {
-    CHECK(swept({5 * each, 2}).left.files == 2);
+    CHECK(evicted({5 * each, 2}).left.files == 2);
     CHECK(left() == "01");
   }
   SECTION("an entry that is larger than all is removed as well") {
-    CHECK(swept({1, 0}).left.files == 0);
+    CHECK(evicted({1, 0}).left.files == 0);
     CHECK(left().empty());
   }
   SECTION("entries of other formats count, and go") {
     const fs::path old = path_of(key_at(0)).parent_path() / (std::string(62, '0') + ".v1");
     write_file(old, "an old format");
     set_time_of(old, time_now() - std::chrono::hours(99));
-    CHECK(swept({0, 10}).left.files == 8);
+    CHECK(evicted({0, 10}).left.files == 8);
     CHECK_FALSE(fs::exists(old));
     CHECK(left() == "01234567");
   }
@@ -108,10 +109,10 @@ TEST_CASE_METHOD(Ten, "temporary files go after an hour, others never") {
   set_time_of(young, time_now() - 59min);
   set_time_of(old, time_now() - 61min);
   set_time_of(foreign, time_now() - std::chrono::hours(1000));
-  CHECK(swept({}).temporaries == 1);
+  CHECK(evicted({}).temporaries == 1);
   CHECK(fs::exists(young));
   CHECK_FALSE(fs::exists(old));
-  CHECK(swept({1, 1}).temporaries == 0);
+  CHECK(evicted({1, 1}).temporaries == 0);
   CHECK(fs::exists(foreign));
   CHECK(fs::exists(directory / "ledger"));
 }
@@ -129,25 +130,24 @@ TEST_CASE_METHOD(Ten, "a hit makes an entry outlive those that were never asked 
   CHECK(entries_under(directory) <= 20);
 }
 
-TEST_CASE_METHOD(Ten,
-                 "one process sweeps at a time, and who comes meanwhile leaves it to that one") {
+TEST_CASE_METHOD(Ten, "one process evicts at a time, and others leave it to that one") {
   const auto opened = CacheDirectory::open(directory, Ownership::mine);
-  auto office = lock_if_free(*opened, LockPlace::sweep());
-  REQUIRE(office);
+  auto lock = lock_if_free(*opened, LockPlace::eviction());
+  REQUIRE(lock);
   CacheSettings settings = in_directory(directory);
   settings.limits.files = 5;
   KernelCache(settings).publish(key, binary);
   CHECK(entries_under(directory) == 11);
-  office.reset();
+  lock.reset();
   KernelCache(settings).publish(key_of("next"), binary);
   CHECK(entries_under(directory) == 4);
-  const LedgerState state = update_ledger(*opened);
+  const CacheStats state = update_stats(*opened);
   CHECK(state.totals.files == 4);
   CHECK(state.totals.bytes == totals_of(directory).bytes);
-  CHECK(state.swept > 0);
+  CHECK(state.evicted > 0);
 }
 
-TEST_CASE_METHOD(Ten, "a sweep that can remove nothing ends") {
+TEST_CASE_METHOD(Ten, "an eviction that can remove nothing ends") {
   // What looks like entries, and cannot be unlinked.
   for (int i = 0; i < 9; ++i) {
     fs::remove(path_of(key_at(i)));
@@ -161,16 +161,16 @@ TEST_CASE_METHOD(Ten, "a sweep that can remove nothing ends") {
   CHECK(totals_of(directory).files == 9);
 }
 
-TEST_CASE_METHOD(Place, "a process that is forked during a sweep sweeps by itself, and ends") {
+TEST_CASE_METHOD(Place, "a process that is forked during an eviction evicts by itself, and ends") {
   if (thread_sanitizer) return;  // it lets no process start threads that was forked beside one
   DiskCache(directory, CacheMode::read_write).publish(key, binary);
   auto cache = std::make_unique<DiskCache>(directory, CacheMode::read_write, Limits{0, 1});
-  auto busy = lock_if_free(*CacheDirectory::open(directory, Ownership::mine), LockPlace::totals());
+  auto busy = lock_if_free(*CacheDirectory::open(directory, Ownership::mine), LockPlace::stats());
   REQUIRE(busy);
   const CapturedStderr printed;
-  cache->publish(key_of("second"), binary);  // the sweep that it starts waits for the totals
+  cache->publish(key_of("second"), binary);  // the eviction that it starts waits for the stats
   Child child([&] {
-    // Until the sweep of the other process has given up: it takes a second.
+    // Until the eviction of the other process has given up: it takes a second.
     while (printed.count("does not work: cannot lock 'ledger'") == 0)
       std::this_thread::sleep_for(10ms);
     busy.reset();

@@ -1,5 +1,5 @@
-// The thread that sweeps, and who of several processes does.
-#include "jit/cache/sweeper.h"
+// The thread that evicts, and which of several processes does.
+#include "jit/cache/evictor.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -31,15 +31,15 @@ class BlockedSignals {
 
 }  // namespace
 
-Sweeper::Sweeper(Limits limits, std::function<void(const std::string& problem)> complain)
+Evictor::Evictor(Limits limits, std::function<void(const std::string& problem)> complain)
     : limits_(limits), complain_(std::move(complain)) {}
 
-Sweeper::~Sweeper() {
+Evictor::~Evictor() {
   part_with_thread();
 }
 
 // A forked process has the object, and not the thread.
-void Sweeper::part_with_thread() {
+void Evictor::part_with_thread() {
   if (!thread_.joinable()) return;
   if (process_ == getpid()) {
     thread_.join();
@@ -48,44 +48,44 @@ void Sweeper::part_with_thread() {
   }
 }
 
-void Sweeper::start(std::shared_ptr<const CacheDirectory> directory) {
+void Evictor::start(std::shared_ptr<const CacheDirectory> directory) {
   const std::lock_guard lock(mutex_);
   wanted_ = true;
-  if (sweeping_ && process_ == getpid()) return;
+  if (evicting_ && process_ == getpid()) return;
   part_with_thread();
-  sweeping_ = true;
+  evicting_ = true;
   const BlockedSignals inherited;
   try {
     process_ = getpid();
-    thread_ = std::thread([this, swept = std::move(directory)] { sweep_while_wanted(*swept); });
+    thread_ = std::thread([this, evicted = std::move(directory)] { evict_while_wanted(*evicted); });
   } catch (const std::system_error&) {  // no more threads: the next entry tries again
-    sweeping_ = false;
+    evicting_ = false;
   }
 }
 
-void Sweeper::sweep_while_wanted(const CacheDirectory& directory) {
+void Evictor::evict_while_wanted(const CacheDirectory& directory) {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
       if (!std::exchange(wanted_, false)) {
-        sweeping_ = false;
+        evicting_ = false;
         return;
       }
     }
     try {
-      sweep_if_elected(directory);
+      evict_if_elected(directory);
     } catch (const std::system_error& error) {
       complain_(error.what());
     }
   }
 }
 
-// Who finds the directory too large when a sweep is under way leaves it to the sweeper, which looks again after it has
-// given back its office: one of the two sees what the other did.
-void Sweeper::sweep_if_elected(const CacheDirectory& directory) {
+// A process that finds the directory too large during another one's eviction leaves it to that one, which looks again
+// after it has released the lock: one of the two sees what the other did.
+void Evictor::evict_if_elected(const CacheDirectory& directory) {
   bool again = true;
   while (again) {
-    const std::optional<Sweep> done = sweep_alone(directory, limits_);
+    const std::optional<Eviction> done = evict_alone(directory, limits_);
     if (!done) return;
     if (done->removed.files > 0) {
       log_info("the kernel cache in '" + directory.path().string() +
@@ -94,7 +94,7 @@ void Sweeper::sweep_if_elected(const CacheDirectory& directory) {
     }
     if (limits_.exceeded_by(done->left)) return;  // by what the file system does not let go
     try {
-      again = limits_.exceeded_by(update_ledger(directory).totals);
+      again = limits_.exceeded_by(update_stats(directory).totals);
     } catch (const std::system_error&) {  // no locks
       return;
     }

@@ -1,5 +1,5 @@
 // Walks over cache directories.
-#include "jit/cache/survey.h"
+#include "jit/cache/inspect.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -72,9 +72,9 @@ std::size_t common_prefix(const std::vector<KeyField>& wanted, const std::vector
 
 }  // namespace
 
-std::optional<Surveyed> look_into(const CacheDirectory& directory, int folder,
-                                  const EntryFile& file, Scrutiny scrutiny) {
-  Surveyed seen{file, {}, !is_ours(file), {}};
+std::optional<InspectedEntry> inspect(const CacheDirectory& directory, int folder,
+                                      const EntryFile& file, InspectDepth depth) {
+  InspectedEntry seen{file, {}, !is_ours(file), {}};
   const OpenFile opened = open_at(folder, file.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!opened.is_open()) {
     const int error = errno;
@@ -96,8 +96,8 @@ std::optional<Surveyed> look_into(const CacheDirectory& directory, int folder,
     seen.problem = "it is too long";
   } else if (!seen.foreign) {
     try {
-      seen.problem = (scrutiny == Scrutiny::key ? read_key : read_all)(opened.number(), seen.file,
-                                                                       seen.key_text);
+      seen.problem = (depth == InspectDepth::key ? read_key : read_all)(opened.number(), seen.file,
+                                                                        seen.key_text);
     } catch (const std::system_error& error) {
       seen.problem = cannot_be_read(error.code().value());
     }
@@ -106,21 +106,21 @@ std::optional<Surveyed> look_into(const CacheDirectory& directory, int folder,
   return seen;
 }
 
-std::optional<Surveyed> look_up(const CacheDirectory& directory, const CacheKey& key,
-                                Scrutiny scrutiny) {
+std::optional<InspectedEntry> inspect(const CacheDirectory& directory, const CacheKey& key,
+                                      InspectDepth depth) {
   EntryFile file{folder_of(key.digest()), name_of(key.digest()), {}};
   const OpenFile folder = directory.folder(file.folder);
   if (!folder.is_open() ||
       fstatat(folder.number(), file.name.c_str(), &file.status, AT_SYMLINK_NOFOLLOW) == -1) {
     return std::nullopt;
   }
-  return look_into(directory, folder.number(), file, scrutiny);
+  return inspect(directory, folder.number(), file, depth);
 }
 
-void survey(const CacheDirectory& directory, Scrutiny scrutiny,
-            const std::function<void(const Surveyed& entry)>& visit) {
+void inspect_all(const CacheDirectory& directory, InspectDepth depth,
+                 const std::function<void(const InspectedEntry& entry)>& visit) {
   directory.for_each([&](int folder, const EntryFile& file) {
-    if (const auto seen = look_into(directory, folder, file, scrutiny)) visit(*seen);
+    if (const auto seen = inspect(directory, folder, file, depth)) visit(*seen);
   });
 }
 
@@ -158,7 +158,7 @@ std::vector<std::optional<Nearest>> find_nearest(
     std::span<const std::shared_ptr<const CacheDirectory>> directories,
     std::span<const CacheKey> wanted) {
   std::vector<std::optional<Nearest>> best(wanted.size());
-  const auto consider = [&](const CacheDirectory& directory, const Surveyed& entry) {
+  const auto consider = [&](const CacheDirectory& directory, const InspectedEntry& entry) {
     const std::vector<KeyField> found = fields_of(entry.key_text);
     for (std::size_t i = 0; i < wanted.size() && !found.empty(); ++i) {
       const std::size_t prefix = common_prefix(fields_of(wanted[i].text()), found);
@@ -174,7 +174,8 @@ std::vector<std::optional<Nearest>> find_nearest(
     }
   };
   for (const auto& directory : directories) {
-    survey(*directory, Scrutiny::key, [&](const Surveyed& entry) { consider(*directory, entry); });
+    inspect_all(*directory, InspectDepth::key,
+                [&](const InspectedEntry& entry) { consider(*directory, entry); });
   }
   return best;
 }
@@ -201,8 +202,8 @@ Cleared clear(const CacheDirectory& directory) {
     if (remove(file)) ++result.temporaries;
   }
   try {
-    (void)update_ledger(directory, [](LedgerState& ledger) { ledger.totals = {}; });
-  } catch (const std::system_error&) {  // hints, which the next sweep corrects
+    (void)update_stats(directory, [](CacheStats& stats) { stats.totals = {}; });
+  } catch (const std::system_error&) {  // hints, which the next eviction corrects
   }
   return result;
 }

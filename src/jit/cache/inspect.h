@@ -1,4 +1,4 @@
-// What lies in a cache directory, for those who look after it: reads, checks and removes, and marks nothing as used.
+// What lies in a cache directory, for its administration: reads, checks and removes, and marks nothing as used.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,36 @@
 #include <vector>
 
 #include "jit/cache/directory.h"
+#include "jit/cache/evict.h"
 #include "jit/cache/key.h"
-#include "jit/cache/ledger.h"
-#include "jit/cache/sweep.h"
+#include "jit/cache/stats.h"
 
 namespace coconet::jit {
 
 /// How much of an entry is read.
-enum class Scrutiny : std::uint8_t {
+enum class InspectDepth : std::uint8_t {
   key,  ///< header and key text, which the file's name vouches for
   all   ///< the payload too, and so the checksum
 };
 
-/// A file that is named as an entry, after a look into it.
-struct Surveyed {
+/// What was found in a file that is named as an entry.
+struct InspectedEntry {
   EntryFile file;
   std::string problem;   ///< why it would not be used: a sentence about "it"; empty: nothing found
   bool foreign = false;  ///< of another format version, so that nothing is known of it
   std::string key_text;  ///< when there is no problem and it is not foreign
 };
 
-/// Looks into `file`, whose folder is open. Nothing when it has vanished.
-[[nodiscard]] std::optional<Surveyed> look_into(const CacheDirectory& directory, int folder,
-                                                const EntryFile& file, Scrutiny scrutiny);
+/// Inspects `file`, whose folder is open. Nothing when it has vanished.
+[[nodiscard]] std::optional<InspectedEntry> inspect(const CacheDirectory& directory, int folder,
+                                                    const EntryFile& file, InspectDepth depth);
 /// The same for the file that `key` has or would have.
-[[nodiscard]] std::optional<Surveyed> look_up(const CacheDirectory& directory, const CacheKey& key,
-                                              Scrutiny scrutiny);
+[[nodiscard]] std::optional<InspectedEntry> inspect(const CacheDirectory& directory,
+                                                    const CacheKey& key, InspectDepth depth);
 
 /// Calls `visit` with every entry, in any order. Throws std::system_error when the directory cannot be listed.
-void survey(const CacheDirectory& directory, Scrutiny scrutiny,
-            const std::function<void(const Surveyed& entry)>& visit);
+void inspect_all(const CacheDirectory& directory, InspectDepth depth,
+                 const std::function<void(const InspectedEntry& entry)>& visit);
 
 /// The folders of entries that no reader goes into, each as a path and a sentence about "it".
 [[nodiscard]] std::vector<std::pair<std::filesystem::path, std::string>> unusable_folders(
