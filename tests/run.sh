@@ -1,22 +1,29 @@
 #!/usr/bin/env bash
-# Sets up, builds everything and runs the whole test suite: tests/run.sh [--sanitizers]
+# Sets up, builds and runs the tests: tests/run.sh [--all] [--sanitizers]
 set -euo pipefail
 # shellcheck source=cmake/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
-presets=(release)
+all=false sanitizers=false
 for argument in "$@"; do
   case $argument in
+    --all)
+      all=true
+      ;;
     --sanitizers)
-      presets=(asan tsan release)
+      sanitizers=true
       ;;
     -h | --help)
       cat <<TEXT
-usage: tests/run.sh [--sanitizers]
+usage: tests/run.sh [--all] [--sanitizers]
 
-Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs all tests. Then it
-looks for races in kernels, with as much of the preset tsan (thread) in build/tsan as that takes. With --sanitizers it
-first builds and tests all of the presets asan (address and undefined) and tsan.
+Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs the quick suite: every
+claim, with some cases of the large products (of ops, dtypes, layouts, schedules, algorithms, ranks, ...).
+  --all         runs all cases, and looks for races in kernels, with as much of the preset tsan (thread) in build/tsan
+                as that takes
+  --sanitizers  first builds and tests all of the presets asan (address and undefined) and tsan
+Environment:
+  TESTS_SEED    a number, which cases of the quick suite are drawn by; a run prints its own, and a failing test repeats it
 TEXT
       exit 0
       ;;
@@ -26,14 +33,34 @@ TEXT
   esac
 done
 
-install_packages
-status=0
-for preset in "${presets[@]}"; do
-  build_preset "$preset"
-  (cd "$root" && ctest --preset "$preset" --parallel "$(nproc)") || status=$?
-done
-if [[ " ${presets[*]} " != *" tsan "* ]]; then
-  build_preset tsan tests_race
-  (cd "$root" && ctest --preset tsan --parallel "$(nproc)" --tests-regex '^race/') || status=$?
+export TESTS_SEED=${TESTS_SEED:-$((RANDOM * 32768 + RANDOM))}
+[[ $TESTS_SEED =~ ^[0-9]{1,18}$ ]] || fail "TESTS_SEED is '$TESTS_SEED'; it must be a number."
+if $all; then
+  export TESTS_ALL=1
+  drawn="All cases run; random programs and kills come from TESTS_SEED=$TESTS_SEED."
+else
+  drawn="Cases are drawn with TESTS_SEED=$TESTS_SEED; --all runs all of them."
 fi
+
+install_packages
+echo "$drawn"
+status=0
+# run PRESET ARGUMENTS...: ctest.
+run() {
+  local preset=$1
+  shift
+  (cd "$root" && ctest --preset "$preset" --parallel "$(nproc)" "$@") || status=$?
+}
+if $sanitizers; then
+  for preset in asan tsan; do
+    build_preset "$preset"
+    run "$preset"
+  done
+elif $all; then
+  build_preset tsan tests_race
+  run tsan --tests-regex '^race/'
+fi
+build_preset release
+run release
+((status == 0)) || echo "$drawn"
 exit "$status"

@@ -24,14 +24,18 @@ says 1 "samples/run.sh: there is no sample '09_none'. The samples are: 01_allred
   "$run" 09_none
 says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got '0'." "$run" -n 0
 says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got ''." "$run" 02_adam -n
-says 0 "usage: tests/run.sh [--sanitizers]" "$source_dir/tests/run.sh" --help
+says 0 "usage: tests/run.sh [--all] [--sanitizers]" "$source_dir/tests/run.sh" --help
 says 1 "tests/run.sh: unknown argument '--fast'; see tests/run.sh --help." "$source_dir/tests/run.sh" --fast
+says 1 "tests/run.sh: TESTS_SEED is 'x'; it must be a number." env TESTS_SEED=x "$source_dir/tests/run.sh"
+says 0 "usage: tests/mutants.sh [--count N] [--seed N] [--quick-only] [--keep] [--list]" "$source_dir/tests/mutants.sh" --help
+says 1 "tests/mutants.sh: unknown argument '--fast'; see tests/mutants.sh --help." "$source_dir/tests/mutants.sh" --fast
+says 1 "tests/mutants.sh: --count takes a number, 1 or more, and got '0'." "$source_dir/tests/mutants.sh" --count 0
 says 0 "usage: tests/gpu/run.sh [--bin DIR]" "$source_dir/tests/gpu/run.sh" --help
 says 1 "tests/gpu/run.sh: unknown argument '--fast'; see tests/gpu/run.sh --help." "$source_dir/tests/gpu/run.sh" --fast
 says 0 "usage: bench/run.sh [--quick] [--json FILE] [PART]" "$source_dir/bench/run.sh" --help
 says 1 "bench/run.sh: unknown argument 'sgd'; the parts are: adam optimizers scattered algorithms. See bench/run.sh --help." \
   "$source_dir/bench/run.sh" sgd
 for script in .ci/run bench/gpu.sh bench/run.sh cmake/setup.sh samples/run.sh tests/gpu/build.sh tests/gpu/run.sh \
-  tests/run.sh; do
+  tests/mutants.sh tests/run.sh; do
   bash -n "$source_dir/$script"
 done

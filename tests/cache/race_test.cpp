@@ -11,6 +11,7 @@
 #include "cache/processes.h"
 #include "cache/samples.h"
 #include "captured_stderr.h"
+#include "sample.h"
 
 using namespace coconet::jit;
 using namespace std::chrono_literals;
@@ -210,7 +211,7 @@ TEST_CASE_METHOD(Race, "when the one that compiles is killed, another takes over
   CHECK(starts() == 2);
   CHECK(counts->made == 1);
   CHECK(counts->hits == 3);
-  CHECK(counts->done - killed < 2000);  // their patience is a minute
+  if (coconet::test::runs_all()) CHECK(counts->done - killed < 2000);  // their patience is a minute
 }
 
 TEST_CASE_METHOD(Race,
@@ -233,7 +234,7 @@ TEST_CASE_METHOD(Race,
   }
   for (Child& other : others) CHECK(other.finish());
   CHECK(counts->done - stopped >= 400);
-  CHECK(counts->done - stopped < 5000);
+  if (coconet::test::runs_all()) CHECK(counts->done - stopped < 5000);
   CHECK(counts->made >= 1);
   CHECK(counts->made + counts->hits == 2);
   first.signal(SIGCONT);
@@ -256,7 +257,7 @@ TEST_CASE_METHOD(
   KernelCache cache(in_directory(directory, 1));
   obtain(cache, kernel(0), binary, 1ms, 300ms);
   CHECK(Clock::now() - start >= 300ms);
-  CHECK(Clock::now() - start < 5s);
+  CHECK(coconet::test::is_within(start, 5s));
   first.signal(SIGCONT);
   CHECK(first.finish());
 }

@@ -11,6 +11,7 @@
 #include "cuda/programs.h"
 #include "cuda/stub.h"
 #include "refusal.h"
+#include "sample.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -81,7 +82,7 @@ void require_clean_failures(const std::function<void()>& body, int most) {
       stub_cuda::fail(function.c_str(), skip, launch_failed);
       const auto start = std::chrono::steady_clock::now();
       const std::string said = refusal<Error>(body);
-      CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));  // nobody waits
+      CHECK(test::is_within(start, std::chrono::seconds(2)));  // nobody waits
       stub_cuda::heal();
       if (forgiven.contains(function)) {
         CHECK(said == "(accepted)");

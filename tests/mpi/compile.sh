@@ -94,7 +94,7 @@ for by in KILL STOP; do
     grep -Eq "^error (rank [0-9]+ failed: )?rank [0-9]+ waited in barrier for rank 2, which did not come within 5 s, the limits that \
 COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set" "$work/results/$rank" || fail "rank $rank does not say what happened"
   done
-  ((SECONDS - begin < 40)) || fail "that took $((SECONDS - begin)) s"
+  ((SECONDS - begin < 40)) || [[ -z ${TESTS_ALL-} ]] || fail "that took $((SECONDS - begin)) s"
 done
 unset COCONET_TIMEOUT_S COCONET_COMPILE_TIMEOUT_S
 

@@ -19,6 +19,7 @@
 #include "jit/conformance/random_program.h"
 #include "jit/conformance/random_schedule.h"
 #include "jit/kernel_batch.h"
+#include "sample.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -27,7 +28,8 @@ namespace {
 
 /// Fewer where kernels are compiled one by one, or have many threads.
 int number_of_cases() {
-  return config().backend == "host" && config().host_threads == 1 ? 1000 : 150;
+  return static_cast<int>(
+      share_of(config().backend == "host" && config().host_threads == 1 ? 1000 : 150));
 }
 /// Cases that a failure is shrunk by at most, each of which compiles its kernels.
 constexpr int most_shrinks = 300;
@@ -117,7 +119,7 @@ struct Tally {
 
 TEST_CASE("random programs under random legal schedules equal the reference") {
   const int cases = number_of_cases();
-  const std::uint64_t seed = rc::detail::configuration().testParams.seed;
+  const std::uint64_t seed = test::seed();
   const auto gen = rc::gen::pair(random_genes(20, 120), random_genes(0, 120));
   rc::Random random(seed);
   std::vector<rc::Shrinkable<GenePair>> drawn;
@@ -135,8 +137,7 @@ TEST_CASE("random programs under random legal schedules equal the reference") {
     const auto at = static_cast<std::size_t>(i);
     const std::string fault = fault_of(made[at]);
     if (fault.empty()) continue;
-    FAIL_CHECK("case " << i << " of RC_PARAMS=\"seed=" << seed
-                       << "\": " << shrunk(drawn[at], fault));
+    FAIL_CHECK("case " << i << " of TESTS_SEED=" << seed << ": " << shrunk(drawn[at], fault));
     break;
   }
   std::cout << cases << " programs, " << tally.scheduled << " of them scheduled, by " << tally.steps

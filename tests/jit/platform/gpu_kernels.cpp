@@ -15,6 +15,7 @@
 #include "jit/kernels/kernel_unit.h"
 #include "jit/platform/forked_jobs.h"
 #include "jit/platform/nvrtc.h"
+#include "sample.h"
 #include "sched/plan.h"
 
 namespace coconet::test {
@@ -115,21 +116,20 @@ std::string fault_of(const Unit& unit, const char* architecture) {
   return faults;
 }
 
-/// The kernels of `program` under the schedule of `file`.
-void add_kernels(const Program& program, const std::string& file, GpuKernels& kernels) {
-  const sched::Plan plan = sched::lower(*Schedule::load(file).apply(program).back().graph());
+}  // namespace
+
+void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& kernels) {
+  const sched::Plan plan = sched::lower(*schedule.apply(program).back().graph());
   for (const sched::PlanStep& step : plan.steps) {
     const auto* kernel = std::get_if<sched::KernelStep>(&step);
     if (kernel == nullptr) continue;
     const std::string text = kernel_in("\n" + jit::generate(plan, *kernel).source);
     kernels.try_emplace(
         without_names(text),
-        GpuKernel{text, program.name() + " under " + file + " in " +
+        GpuKernel{text, program.name() + " under " + schedule.name() + " in " +
                             std::string(to_string(program.graph()->nodes.front().dtype))});
   }
 }
-
-}  // namespace
 
 std::string kernel_in(const std::string& source) {
   const std::size_t at = source.rfind("\n// kernel ");  // NAME of program ...
@@ -169,8 +169,10 @@ GpuKernels shipped_kernels() {
       for (const DType dtype : shipped.dtypes) {
         for (const auto build : {shipped.build, shipped.scattered}) {
           if (build == nullptr) continue;
-          add_kernels(build(shipped.mesh(8), dtype),
-                      std::string(shipped.name) + "-" + std::string(schedule) + ".json", kernels);
+          add_kernels(
+              build(shipped.mesh(8), dtype),
+              Schedule::load(std::string(shipped.name) + "-" + std::string(schedule) + ".json"),
+              kernels);
         }
       }
     }
@@ -184,14 +186,15 @@ void require_nvrtc() {
   std::exit(skipped);
 }
 
-std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architectures) {
+std::vector<std::string> faults_of(const GpuKernels& kernels) {
   const std::vector<Unit> units = make_units(kernels);
   std::vector<std::pair<const Unit*, const char*>> jobs;
   for (const Unit& unit : units) {
-    if (all_architectures) {
+    if (runs_all()) {
       for (const char* architecture : gpu_architectures) jobs.emplace_back(&unit, architecture);
     } else {
-      jobs.emplace_back(&unit, gpu_architectures[jobs.size() % std::size(gpu_architectures)]);
+      jobs.emplace_back(&unit,
+                        gpu_architectures[(seed() + jobs.size()) % std::size(gpu_architectures)]);
     }
   }
   return run_forked(jobs.size(), 2,

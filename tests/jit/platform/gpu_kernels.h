@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "coconet/coconet.h"
+
 namespace coconet::test {
 
 inline constexpr const char* gpu_architectures[] = {"sm_80", "sm_90", "sm_100", "sm_120"};
@@ -28,14 +30,17 @@ using GpuKernels = std::map<std::string, GpuKernel>;
 /// The same without numbers: of ranks, in constants, and of what is numbered.
 [[nodiscard]] std::string without_numbers(const std::string& text);
 
+/// Adds the kernels of `program` under `schedule`, by `without_names`.
+void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& kernels);
+
 /// Every kernel of the shipped programs on 8 ranks, by `without_names`.
 [[nodiscard]] GpuKernels shipped_kernels();
 
 /// Ends the test as skipped without NVRTC.
 void require_nvrtc();
 
-/// Compiles each of `kernels` for all architectures, or for one of them in turn, in two processes: in each NVRTC compiles
-/// one program at a time. What is wrong: that a kernel does not compile, is not in the binary or spills registers.
-[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels, bool all_architectures);
+/// Compiles each of `kernels`, where everything runs for all architectures and else for one of them in turn, in two processes:
+/// in each NVRTC compiles one program at a time. What is wrong: that a kernel does not compile, is not in the binary or spills registers.
+[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels);
 
 }  // namespace coconet::test

@@ -1,0 +1,57 @@
+// The kernels of the table conformance test, which are of every row of every table, compile under NVRTC and spill nothing:
+// one of all that differ in names and numbers only, but for those like the shipped programs' (nvrtc_shipped_test.cpp).
+#include <catch2/catch.hpp>
+
+#include <iostream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "jit/codegen/table.h"
+#include "jit/platform/gpu_kernels.h"
+#include "jit/platform/nvrtc.h"
+#include "sample.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+namespace {
+
+/// The largest of those that differ in names and numbers only, but for those like `shipped`. Large numbers, of ranks in
+/// the first place, unroll the most.
+GpuKernels table_kernels(const GpuKernels& shipped) {
+  std::set<std::string> known;
+  for (const auto& [key, kernel] : shipped) known.insert(without_numbers(kernel.text));
+  GpuKernels found;
+  for (const auto& make : {runs_of_ops, runs_of_kernels, runs_of_schedules}) {
+    for (const TableRun& run : make()) {
+      if (!draw()) continue;
+      GpuKernels kernels;
+      add_kernels(run.program, run.schedule, kernels);
+      for (auto& [key, kernel] : kernels) {
+        std::string like = without_numbers(kernel.text);
+        if (known.contains(like)) continue;
+        GpuKernel& largest = found[std::move(like)];
+        if (std::tuple(kernel.text.size(), kernel.text) >
+            std::tuple(largest.text.size(), largest.text))
+          largest = std::move(kernel);
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("the kernels of every row of the tables compile for GPUs and spill nothing") {
+  require_nvrtc();
+  const GpuKernels kernels = table_kernels(shipped_kernels());
+  const std::vector<std::string> faults = faults_of(kernels);
+  for (const std::string& fault : faults) UNSCOPED_INFO(fault);
+  CHECK(faults.empty());
+  CHECK(!kernels.empty());
+  std::cout << kernels.size() << " kernels compiled with NVRTC " << jit::nvrtc::version()
+            << std::endl;
+}
