@@ -1,5 +1,6 @@
 // Lowering: what steps and buffers a scheduled program becomes.
 #include <catch2/catch.hpp>
+#include <regex>
 
 #include "coconet/programs.h"
 #include "golden.h"
@@ -31,6 +32,12 @@ std::vector<std::string> kernel_names(const Program& program) {
   return names;
 }
 
+/// `text` without the numbers of names that no program gave: what a kernel computes is `multiply`, not `multiply_8`, so
+/// that a new op changes its own lines only.
+std::string without_given_numbers(const std::string& text) {
+  return std::regex_replace(text, std::regex("\\b([a-z]+(?:_[a-z]+)*)_[0-9]+\\b"), "$1");
+}
+
 }  // namespace
 
 TEST_CASE("the plans of the shipped programs are the golden ones") {
@@ -42,7 +49,8 @@ TEST_CASE("the plans of the shipped programs are the golden ones") {
           Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
       text += "\n" + schedule.name() + "\n" + plan_of(after(program, schedule));
     }
-    check_golden("tests/golden/plan-" + std::string(shipped.name) + ".txt", text);
+    check_golden("tests/golden/plan-" + std::string(shipped.name) + ".txt",
+                 without_given_numbers(text));
   }
 }
 
