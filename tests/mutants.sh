@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How strong the suites are: plants changes in a copy of the sources, one at a time, and counts those that no test notices.
-# Outside the suites, because it takes hours. tests/mutants.sh --help
+# How strong the suites are: plants changes in a copy of the sources, one at a time, and counts
+# those that no test notices. Outside the suites, because it takes hours. tests/mutants.sh --help
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -52,8 +52,9 @@ if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# Every possible change, a line each: folder, file, line number, what was there and what comes, between tabs. What replaces
-# more than a part of the line has no old text: a lone "-" drops the line, "~" swaps it with the next one.
+# Every possible change, a line each: folder, file, line number, what was there and what comes,
+# between tabs. What replaces more than a part of the line has no old text: a lone "-" drops the
+# line, "~" swaps it with the next one.
 possible_changes() {
   (cd "$clone" && find src -type f \( -name '*.cpp' -o -name '*.h' \) | sort) | while read -r file; do
     awk -v file="$file" '
@@ -108,7 +109,8 @@ possible_changes() {
   done
 }
 
-# In an order that the seed gives: folders take turns, each with one of its changes that has not been drawn.
+# In an order that the seed gives: folders take turns, each with one of its changes that has not
+# been drawn.
 drawn_changes() {
   awk -F '\t' -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }' | LC_ALL=C sort -k 1,1 |
     awk -F '\t' -v seed="$seed" '

@@ -1,4 +1,5 @@
-// What nearly every file of the tests includes, compiled once for all of them. Files still include what they use.
+// What nearly every file of the tests includes, compiled once for all of them. Files still include
+// what they use.
 #pragma once
 
 #include <algorithm>

@@ -18,7 +18,8 @@ std::uint64_t number_in_environment(const char* variable, std::uint64_t otherwis
   return text == nullptr || *text == '\0' ? otherwise : std::stoull(text);
 }
 
-/// The draw of the running test, which depends on the seed and the test's name alone, and on no other test.
+/// The draw of the running test, which depends on the seed and the test's name alone, and on no
+/// other test.
 struct Draw {
   std::mt19937_64 random{0};
   bool first = true;

@@ -1,8 +1,9 @@
-// What the quick suite runs of large products of cases: some of them, drawn by a seed. With TESTS_ALL=1 in the environment
-// (tests/run.sh --all) all of them run.
+// What the quick suite runs of large products of cases: some of them, drawn by a seed. With
+// TESTS_ALL=1 in the environment (tests/run.sh --all) all of them run.
 //
-// TESTS_SEED, a number, is what cases are drawn by; a test that fails prints it. TESTS_ONE_IN says how few of a product
-// run, and comes from tests/CMakeLists.txt, where the time that a product takes is known: 8 is one in eight.
+// TESTS_SEED, a number, is what cases are drawn by; a test that fails prints it. TESTS_ONE_IN says
+// how few of a product run, and comes from tests/CMakeLists.txt, where the time that a product
+// takes is known: 8 is one in eight.
 #pragma once
 
 #include <chrono>
@@ -20,14 +21,15 @@ namespace coconet::test {
 /// How many cases of a product there are for one that runs: 1 where everything runs.
 [[nodiscard]] std::uint64_t one_in();
 
-/// Whether the next case of the running test's products runs: the first one does, and any other one with the probability
-/// 1 / `one_in()`. All ranks of a job draw the same.
+/// Whether the next case of the running test's products runs: the first one does, and any other one
+/// with the probability 1 / `one_in()`. All ranks of a job draw the same.
 [[nodiscard]] bool draw();
 
 /// `all` where everything runs, or as many as one in `one_in()` of them, at least `least`.
 [[nodiscard]] std::size_t share_of(std::size_t all, std::size_t least = 1);
 
-/// Whether no more than `limit` has passed since `start`, of which the quick suite is always sure: machines may be busy.
+/// Whether no more than `limit` has passed since `start`, of which the quick suite is always sure:
+/// machines may be busy.
 [[nodiscard]] bool is_within(std::chrono::steady_clock::time_point start,
                              std::chrono::milliseconds limit);
 

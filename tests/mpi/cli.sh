@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `coconet run` under mpirun: results are checked and reported once, and errors are said once. $1: bin directory.
+# `coconet run` under mpirun: results are checked and reported once, and errors are said once. $1:
+# bin directory.
 set -u
 bin=$1
 work=$(mktemp -d)
@@ -9,7 +10,8 @@ if ((EUID == 0)); then
 fi
 failures=0
 
-# coconet RANKS ARGUMENTS...: runs it; its exit code, output and errors are in $code, $work/out and $work/err.
+# coconet RANKS ARGUMENTS...: runs it; its exit code, output and errors are in $code, $work/out and
+# $work/err.
 coconet() {
   local ranks=$1
   shift

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Runs the checks of the MPI world on 1, 2, 3 and 5 processes, and the cases of what goes wrong.
+# Runs the checks of the MPI world on 1, 2, 3 and 5 processes (2 and 3 in the quick suite), and what
+# goes wrong.
 # Usage: comm.sh DIRECTORY_OF_THE_TEST_PROGRAMS
 set -euo pipefail
 bin=$1
@@ -12,7 +13,9 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_R
 # library that a suppression could match.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
-for ranks in 1 2 3 5; do
+rank_counts=(2 3)
+[[ -z ${TESTS_ALL-} ]] || rank_counts=(1 2 3 5)
+for ranks in "${rank_counts[@]}"; do
   echo "== $ranks ranks"
   mpirun -n "$ranks" "$tests" --filenames-as-tags "[#comm_test]" --use-colour no
 done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Who compiles: one rank of a job for each key, also where every rank has a cache of its own; one of many processes that start
-# at once; nobody where all is there. And what becomes of a job whose compiling rank is lost.
+# Who compiles: one rank of a job for each key, also where every rank has a cache of its own; one of
+# many processes that start at once; nobody where all is there. And what becomes of a job whose
+# compiling rank is lost.
 # Usage: compile.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
 bin=$1
@@ -19,7 +20,8 @@ fail() {
   exit 1
 }
 
-# The compiler, behind a script that counts: how often it was started for a kernel, and how many ran at once.
+# The compiler, behind a script that counts: how often it was started for a kernel, and how many ran
+# at once.
 compiler=$("$bin/coconet" doctor | sed -n 's/^\[ok\] host compiler  *\([^ ,]*\).*/\1/p')
 cat >"$work/c++" <<SCRIPT
 #!/bin/bash
@@ -86,7 +88,8 @@ for by in KILL STOP; do
   rm -rf "$work/caches"
   begin=$SECONDS
   export LOST_RANK=2 LOST_BY=$by
-  # Without recovery mpirun ends the others as soon as one is killed; with it, it waits for one that is stopped.
+  # Without recovery mpirun ends the others as soon as one is killed; with it, it waits for one that
+  # is stopped.
   if [[ $by == KILL ]]; then job --enable-recovery || true; else job || true; fi
   unset LOST_RANK LOST_BY
   for ((rank = 0; rank < ranks; ++rank)); do
@@ -98,7 +101,8 @@ COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set" "$work/results/$rank" || fa
 done
 unset COCONET_TIMEOUT_S COCONET_COMPILE_TIMEOUT_S
 
-# processes COUNT FLAGS: as many runs at once that share a directory; a @ in FLAGS is the process's number.
+# processes COUNT FLAGS: as many runs at once that share a directory; a @ in FLAGS is the process's
+# number.
 processes() {
   fresh
   local pids=() process

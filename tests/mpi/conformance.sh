@@ -1,5 +1,6 @@
 #!/bin/bash
-# Shipped programs, schedules, dtypes and sizes against the reference, on 1 to 8 processes.
+# Shipped programs, schedules, dtypes and sizes against the reference, on 1 to 8 processes, in the
+# quick suite on 2 to 4.
 # Usage: conformance.sh DIRECTORY_OF_THE_TEST_PROGRAMS
 set -euo pipefail
 bin=$1
@@ -10,7 +11,9 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_R
 # MPI leaks, in plugins that are unloaded by the time the leaks are reported.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
-for ranks in 1 2 3 4 5 8; do
+rank_counts=(2 3 4)
+[[ -z ${TESTS_ALL-} ]] || rank_counts=(1 2 3 4 5 8)
+for ranks in "${rank_counts[@]}"; do
   echo "== $ranks ranks"
   mpirun -n "$ranks" "$tests" --filenames-as-tags "[#conformance_test]" --use-colour no
 done

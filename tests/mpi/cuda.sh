@@ -31,7 +31,8 @@ done
 STUB_CUDA_DEVICES=2 timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused --set n=4099 --check >"$log" 2>&1 ||
   fail "the fused step failed on two GPUs"
 
-# Lines of ll128 go between GPUs that NVLink connects, and a process that cannot see the other's GPU cannot know.
+# Lines of ll128 go between GPUs that NVLink connects, and a process that cannot see the other's GPU
+# cannot know.
 export COCONET_PROTOCOL=ll128 COCONET_ALGORITHM=ring
 STUB_CUDA_DEVICES=2 timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused --set n=4099 --check >"$log" 2>&1 ||
   fail "ll128 failed on two GPUs"
@@ -53,8 +54,8 @@ if timeout 60 mpirun -n 2 "${multimem[@]}" "$bin/coconet" run adam --schedule fu
 fi
 grep -q "ranks 0 and 1 share Stub 0, GPU 0, and each needs a GPU of its own" "$log" || fail "that refusal is unclear"
 
-# Two nodes of two processes each, with a kernel inside each node. What crosses between nodes is NCCL's, whose emulation works
-# between threads only.
+# Two nodes of two processes each, with a kernel inside each node. What crosses between nodes is
+# NCCL's, whose emulation works between threads only.
 cat >"$work/program.json" <<'JSON'
 {
   "coconet_program": 1,

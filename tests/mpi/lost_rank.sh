@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A process that stops inside a kernel with mailboxes, as one that a debugger holds: the others end the job with the reason.
+# A process that stops inside a kernel with mailboxes, as one that a debugger holds: the others end
+# the job with the reason.
 # Usage: lost_rank.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
 bin=$1

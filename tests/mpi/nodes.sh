@@ -1,6 +1,7 @@
 #!/bin/bash
-# Worlds of several nodes, which COCONET_HOST_ID makes of the processes of one machine: what worlds do, what goes wrong, and
-# steps that are fused inside the nodes. Usage: nodes.sh DIRECTORY_OF_THE_PROGRAMS
+# Worlds of several nodes, which COCONET_HOST_ID makes of the processes of one machine: what worlds
+# do, what goes wrong, and steps that are fused inside the nodes.
+# Usage: nodes.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
 bin=$1
 tests=$(dirname "$bin")/tests/tests_mpi
@@ -18,11 +19,13 @@ fail() {
   exit 1
 }
 
-for nodes in ab aab; do
+of_comm=(aab) of_nodes=(abb aabb)
+[[ -z ${TESTS_ALL-} ]] || of_comm=(ab aab) of_nodes=(abb aabb abab)
+for nodes in "${of_comm[@]}"; do
   echo "== every world's checks on $nodes"
   on $nodes "$tests" --filenames-as-tags "[#comm_test]" --use-colour no
 done
-for nodes in abb aabb abab; do
+for nodes in "${of_nodes[@]}"; do
   echo "== nodes $nodes"
   NODES=$nodes on $nodes "$tests" --filenames-as-tags "[#nodes_test]" --use-colour no
 done
@@ -56,7 +59,8 @@ grep -q "kernel 'adam_fused' exchanges data along the mesh axis 'world', whose r
 a; ranks 2 and 3 on b), and only ranks that share memory exchange data inside a kernel; leave the collective to the library" \
   "$work/log" || fail "the refusal of a kernel across nodes is unclear"
 
-# Nodes that share no directory: one compilation of each kernel for all, and both keep what was compiled.
+# Nodes that share no directory: one compilation of each kernel for all, and both keep what was
+# compiled.
 kernels() { grep -lra '^kernel$' "$work/$1" | wc -l; }
 COCONET_LOG=info on aabb env COCONET_CACHE_DIR="$work/@" "$bin/coconet" run adam --nodes 2 --schedule hierarchical --check \
   >"$work/log" 2>&1 || fail "kernels did not come to the other node"

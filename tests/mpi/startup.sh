@@ -1,6 +1,7 @@
 "$tests" --use-colour no "[.$1]" |#!/bin/bash
-# With a warm cache, no compiler is started or loaded, and the first step of a job comes soon after MPI itself is up: measures
-# interleaved runs of startup_test.cpp and fails when the difference is beyond what a noisy machine explains.
+# With a warm cache, no compiler is started or loaded, and the first step of a job comes soon after
+# MPI itself is up: measures interleaved runs of startup_test.cpp and fails when the difference is
+# beyond what a noisy machine explains.
 # Usage: startup.sh DIRECTORY_OF_THE_TEST_PROGRAMS [RUNS]
 set -euo pipefail
 bin=$1
@@ -13,7 +14,8 @@ export COCONET_DUMP_DIR=
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A compiler that writes down every start. A program, not a script: whom a script stands for has to be asked every time.
+# A compiler that writes down every start. A program, not a script: whom a script stands for has to
+# be asked every time.
 compiler=$("$bin/coconet" doctor | sed -n 's/^\[ok\] host compiler  *\([^ ,]*\).*/\1/p')
 cat >"$work/compiler.cpp" <<PROGRAM
 #include <fcntl.h>
@@ -29,7 +31,8 @@ int main(int, char** argv) {
 PROGRAM
 "$compiler" -o "$work/c++" "$work/compiler.cpp"
 
-# warm NAME: compiles, and then expects that the next start does without a compiler and without NVRTC.
+# warm NAME: compiles, and then expects that the next start does without a compiler and without
+# NVRTC.
 loads() { grep -c "calling init.*libnvrtc" "$1" || true; }
 warm() {
   rm -f "$work/starts"

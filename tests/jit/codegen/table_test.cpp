@@ -1,5 +1,5 @@
-// Every row of every table equals the reference: ops, dtypes, layouts, kinds of kernels, algorithms, protocols and
-// transformations, on every number of ranks.
+// Every row of every table equals the reference: ops, dtypes, layouts, kinds of kernels,
+// algorithms, protocols and transformations, on every number of ranks.
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -82,7 +82,8 @@ Checked check_of(Sizes sizes, int iterations) {
 
 namespace {
 
-/// All runs; in the quick suite those that are drawn and, of the others, each that is the first of a row.
+/// All runs; in the quick suite those that are drawn and, of the others, each that is the first of
+/// a row.
 std::vector<TableRun> drawn_runs(Rows& rows) {
   std::vector<TableRun> drawn;
   for (const auto& make : {runs_of_ops, runs_of_kernels, runs_of_schedules}) {

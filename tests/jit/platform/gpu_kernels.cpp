@@ -1,5 +1,5 @@
-// Kernels are the same text for all targets: here they get the CUDA half of the prelude. Many go into one compilation,
-// each in a namespace of its own.
+// Kernels are the same text for all targets: here they get the CUDA half of the prelude. Many go
+// into one compilation, each in a namespace of its own.
 #include "jit/platform/gpu_kernels.h"
 
 #include <algorithm>
@@ -29,7 +29,8 @@ bool is_part_of_word(char c) {
   return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
 
-/// Hands `text` to `put` in pieces: words, which begin with a letter, numbers, which begin with a digit, and single others.
+/// Hands `text` to `put` in pieces: words, which begin with a letter, numbers, which begin with a
+/// digit, and single others.
 template <class Put>
 void split(std::string_view text, const Put& put) {
   while (!text.empty()) {

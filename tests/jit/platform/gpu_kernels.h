@@ -25,7 +25,8 @@ using GpuKernels = std::map<std::string, GpuKernel>;
 /// The kernel in a source after the prelude, without comments; empty when there is none.
 [[nodiscard]] std::string kernel_in(const std::string& source);
 
-/// What the compiler makes of a kernel but for names: words that the prelude does not have are numbered as they come.
+/// What the compiler makes of a kernel but for names: words that the prelude does not have are
+/// numbered as they come.
 [[nodiscard]] std::string without_names(const std::string& text);
 /// The same without numbers: of ranks, in constants, and of what is numbered.
 [[nodiscard]] std::string without_numbers(const std::string& text);
@@ -39,8 +40,9 @@ void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& k
 /// Ends the test as skipped without NVRTC.
 void require_nvrtc();
 
-/// Compiles each of `kernels`, where everything runs for all architectures and else for one of them in turn, in two processes:
-/// in each NVRTC compiles one program at a time. What is wrong: that a kernel does not compile, is not in the binary or spills registers.
+/// Compiles each of `kernels`, where everything runs for all architectures and else for one of them
+/// in turn, in two processes: in each NVRTC compiles one program at a time. What is wrong: that a
+/// kernel does not compile, is not in the binary or spills registers.
 [[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels);
 
 }  // namespace coconet::test

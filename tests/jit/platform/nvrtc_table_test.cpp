@@ -1,5 +1,6 @@
-// The kernels of the table conformance test, which are of every row of every table, compile under NVRTC and spill nothing:
-// one of all that differ in names and numbers only, but for those like the shipped programs' (nvrtc_shipped_test.cpp).
+// The kernels of the table conformance test, which are of every row of every table, compile under
+// NVRTC and spill nothing: one of all that differ in names and numbers only, but for those like the
+// shipped programs' (nvrtc_shipped_test.cpp).
 #include <catch2/catch.hpp>
 
 #include <iostream>
@@ -19,8 +20,8 @@ using namespace coconet::test;
 
 namespace {
 
-/// The largest of those that differ in names and numbers only, but for those like `shipped`. Large numbers, of ranks in
-/// the first place, unroll the most.
+/// The largest of those that differ in names and numbers only, but for those like `shipped`. Large
+/// numbers, of ranks in the first place, unroll the most.
 GpuKernels table_kernels(const GpuKernels& shipped) {
   std::set<std::string> known;
   for (const auto& [key, kernel] : shipped) known.insert(without_numbers(kernel.text));
