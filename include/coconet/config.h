@@ -21,28 +21,32 @@ struct Config {
   std::string overlap =
       "auto";            ///< COCONET_OVERLAP: auto, on or off; whether overlapped steps run at once
   int host_threads = 1;  ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024
-  /// COCONET_ALGORITHM, _PROTOCOL, _CHANNELS, _THREADS, _VECTOR_BYTES and _CHUNK_BYTES: what is set replaces the knob of
-  /// every kernel that a schedule makes
+  /// COCONET_ALGORITHM and the variables of the other knobs (coconet/knobs.def): what is set
+  /// replaces the knob of every kernel that a schedule makes
   Knobs knobs;
   std::string cxx;        ///< COCONET_CXX: compiler of host kernels; default: the library's
   std::string cxx_flags;  ///< COCONET_CXXFLAGS: appended to the options of host kernels
-  /// COCONET_ARCH: the GPU architecture to compile kernels for, "sm_90"; empty: what the command asks for
+  /// COCONET_ARCH: the GPU architecture to compile kernels for, "sm_90"; empty: what the command
+  /// asks for
   std::string arch;
   bool line_info = false;  ///< COCONET_LINE_INFO: line numbers in GPU kernels, for profilers
   /// COCONET_CUDA_PATH: directories that CUDA's libraries are looked for in first
   std::vector<std::filesystem::path> cuda_path;
   std::filesystem::path cache_dir;  ///< COCONET_CACHE_DIR; default as docs/configuration.md says
   std::string cache = "rw";         ///< COCONET_CACHE: rw, ro or off
-  /// COCONET_CACHE_PATH: directories that are only read, after `cache_dir`, such as a site's kernels
+  /// COCONET_CACHE_PATH: directories that are only read, after `cache_dir`, such as a site's
+  /// kernels
   std::vector<std::filesystem::path> cache_path;
   std::uint64_t cache_max_size = std::uint64_t{1}
                                  << 30;   ///< COCONET_CACHE_MAX_SIZE: bytes; 0: no limit
   std::uint64_t cache_max_files = 20000;  ///< COCONET_CACHE_MAX_FILES: entries; 0: no limit
-  int jit_jobs =
-      0;  ///< COCONET_JIT_JOBS: compilers at once for each process; 0: cores over the processes of a node
-  /// COCONET_DUMP_DIR: every kernel's source, binary and what its compiler said are written here; empty: no
+  int jit_jobs = 0;  ///< COCONET_JIT_JOBS: compilers at once for each process; 0: cores over the
+                     ///< processes of a node
+  /// COCONET_DUMP_DIR: every kernel's source, binary and what its compiler said are written here;
+  /// empty: no
   std::filesystem::path dump_dir;
-  /// COCONET_HOST_ID: MPI ranks of one machine that have different ones count as on different nodes; empty: its name
+  /// COCONET_HOST_ID: MPI ranks of one machine that have different ones count as on different
+  /// nodes; empty: its name
   std::string host_id;
   std::chrono::milliseconds timeout{
       60000};  ///< COCONET_TIMEOUT_S: longest wait for another rank, in seconds
@@ -57,8 +61,9 @@ struct ConfigVariable {
   std::string_view meaning;
 };
 
-/// The process's configuration. The first call reads the environment: it warns about unknown COCONET_* names
-/// with the nearest known one, and throws ConfigError naming the variable, its value and what is accepted.
+/// The process's configuration. The first call reads the environment: it warns about unknown
+/// COCONET_* names with the nearest known one, and throws ConfigError naming the variable, its
+/// value and what is accepted.
 [[nodiscard]] COCONET_API const Config& config();
 
 /// All variables, in the order of `Config`.

@@ -1,4 +1,5 @@
-// The exceptions that coconet-jit throws. Catch `Error` for all of them; the kinds say whose mistake it was.
+// The exceptions that coconet-jit throws. Catch `Error` for all of them; the kinds say whose
+// mistake it was.
 #pragma once
 
 #include <stdexcept>
@@ -8,8 +9,8 @@
 
 namespace coconet {
 
-/// Base of every exception thrown by this library. `what()` is one or more whole sentences that say what is
-/// wrong, where (an op, a JSON pointer, a variable, a rank), and what would be right.
+/// Base of every exception thrown by this library. `what()` is one or more whole sentences that say
+/// what is wrong, where (an op, a JSON pointer, a variable, a rank), and what would be right.
 class COCONET_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -21,7 +22,8 @@ class COCONET_API ProgramError : public Error {
   using Error::Error;
 };
 
-/// The schedule is wrong: malformed JSON, an unknown op, or a step that is not legal for the program.
+/// The schedule is wrong: malformed JSON, an unknown op, or a step that is not legal for the
+/// program.
 class COCONET_API ScheduleError : public Error {
  public:
   using Error::Error;

@@ -1,4 +1,5 @@
-// compile() turns a program and a schedule into an Executable: kernels and collectives ready to run each step.
+// compile() turns a program and a schedule into an Executable: kernels and collectives ready to run
+// each step.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ namespace coconet {
 
 /// Extents of symbolic dimensions, by name.
 using Sizes = std::map<std::string, std::int64_t>;
-/// Lengths, in elements, of the buffers that scattered tensors lie in, by the dimension that they are scattered over.
+/// Lengths, in elements, of the buffers of scattered tensors, by the dimension that they are
+/// scattered over.
 using ParameterLists = std::map<std::string, std::vector<std::int64_t>>;
 /// A run-time scalar, by name.
 using ScalarValue = std::pair<std::string_view, double>;
@@ -31,8 +33,11 @@ using ScalarValue = std::pair<std::string_view, double>;
 /// What one kernel or library collective of a step did.
 struct KernelReport {
   std::string name;
-  std::string kind;  ///< "all_reduce", "computation", "reduction" or "library"
-  double ms = 0;     ///< median over the recorded runs, milliseconds on this rank
+  /// Of a kernel that a schedule made, its kind: "computation", "all_reduce", "reduce_scatter",
+  /// "all_gather", "reduce", "broadcast" or "send"; "reduction"; "matmul"; "library" for a library
+  /// collective.
+  std::string kind;
+  double ms = 0;  ///< median over the recorded runs, milliseconds on this rank
   std::uint64_t bytes =
       0;  ///< bytes that this rank reads and writes in one run, peers' memory included
   double roofline_share =
@@ -55,15 +60,14 @@ struct Report {
   std::vector<KernelReport> kernels;  ///< in execution order
   std::uint64_t runs = 0;             ///< steps run so far
   double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
-  std::uint64_t table_bytes =
-      0;  ///< of the tables that lead kernels to scattered tensors, on this rank
+  std::uint64_t table_bytes = 0;      ///< of this rank's lookup tables for scattered tensors
   CacheCounters cache;
   /// A table for people.
   [[nodiscard]] COCONET_API std::string str() const;
 };
 
-/// A compiled step on this rank. Calls marked collective must be made by every rank of the world, in the same
-/// order; what one rank throws in one of them, all ranks throw.
+/// A compiled step on this rank. Calls marked collective must be made by every rank of the world,
+/// in the same order; what one rank throws in one of them, all ranks throw.
 class COCONET_API Executable {
  public:
   class State;
@@ -72,14 +76,15 @@ class COCONET_API Executable {
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
 
-  /// Elements that this rank holds of the input, state or output `name`: the local extent under its layout.
+  /// Elements that this rank holds of the input, state or output `name`: the local extent under its
+  /// layout.
   [[nodiscard]] std::size_t count(std::string_view name) const;
   /// Bytes that this rank's buffer of `name` takes, padding included.
   [[nodiscard]] std::size_t allocated_bytes(std::string_view name) const;
 
-  /// Uses the library's own memory for `name` and returns it: zeroed at first, the same memory at every call. With
-  /// COCONET_BACKEND=cuda it is on the GPU: for kernels, not for the processor. Throws BackendError when `name` is
-  /// unknown or T is not its dtype, or the GPU has no room.
+  /// Uses the library's own memory for `name` and returns it: zeroed at first, the same memory at
+  /// every call. With COCONET_BACKEND=cuda it is on the GPU: for kernels, not for the processor.
+  /// Throws BackendError when `name` is unknown or T is not its dtype, or the GPU has no room.
   template <class T>
   std::span<T> buffer(std::string_view name) {
     return {static_cast<T*>(own(name, dtype_of<T>)), count(name)};
@@ -87,10 +92,10 @@ class COCONET_API Executable {
   /// Like `buffer`, for a dtype known at run time only.
   void* own(std::string_view name, DType dtype);
 
-  /// Uses the caller's memory for `name`: `count(name)` elements, aligned to the element size, alive and at rest
-  /// during `run`, and not part of another tensor. Throws BackendError for an unknown name, another dtype or count,
-  /// constant memory for what the step writes, or when a kernel of the schedule reaches `name` from other ranks,
-  /// which needs a Buffer of the world.
+  /// Uses the caller's memory for `name`: `count(name)` elements, aligned to the element size,
+  /// alive and at rest during `run`, and not part of another tensor. Throws BackendError for an
+  /// unknown name, another dtype or count, constant memory for what the step writes, or when a
+  /// kernel of the schedule reaches `name` from other ranks, which needs a Buffer of the world.
   template <class T>
   void bind(std::string_view name, std::span<T> data) {
     if constexpr (std::is_const_v<T>) {
@@ -108,7 +113,7 @@ class COCONET_API Executable {
   /// Uses a Buffer of the world; every rank must bind its part of the same allocation.
   void bind(std::string_view name, const Buffer& buffer);
 
-  /// `buffer` for a scattered tensor: one span for each buffer of its list, each placed by itself.
+  /// `buffer` for a scattered tensor: one span for each of its buffers.
   template <class T>
   std::vector<std::span<T>> buffers(std::string_view name) {
     std::vector<std::span<T>> spans;
@@ -116,14 +121,15 @@ class COCONET_API Executable {
       spans.emplace_back(static_cast<T*>(piece.data), piece.count);
     return spans;
   }
-  /// A buffer of a list: its memory and its elements.
+  /// One buffer of a scattered tensor: its memory and its number of elements.
   struct Piece {
     void* data = nullptr;
     std::size_t count = 0;
   };
   std::vector<Piece> own_scattered(std::string_view name, DType dtype);
-  /// `bind` for a scattered tensor: the caller's memory for every buffer of its list, in order. Throws BackendError as
-  /// `bind` does, and when the number of buffers or a length is not that of the list.
+  /// `bind` for a scattered tensor: the caller's memory for each of its buffers, in order. Throws
+  /// BackendError as `bind` does, and when the number of buffers or a length is not what `compile`
+  /// was given.
   template <class T>
   void bind_scattered(std::string_view name, const std::vector<std::span<T>>& data) {
     std::vector<Piece> pieces;
@@ -134,9 +140,9 @@ class COCONET_API Executable {
   /// The same with Buffers of the world, which other ranks reach.
   void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
 
-  /// Copies the elements of `name` from `data` of the host, or of the GPU: into the memory bound to it, or else into the
-  /// library's own. On a GPU it is done in order with the steps; `data` may change at once, unless it is pinned or the GPU's.
-  /// Throws BackendError as `bind` does.
+  /// Copies the elements of `name` from `data` of the host, or of the GPU: into the memory bound to
+  /// it, or else into the library's own. On a GPU it is done in order with the steps; `data` may
+  /// change at once, unless it is pinned or the GPU's. Throws BackendError as `bind` does.
   template <class Range>
   requires requires(const Range& range) { std::span(range); }
   void write(std::string_view name, const Range& data) {
@@ -145,7 +151,8 @@ class COCONET_API Executable {
     write(name, dtype_of<T>, span.data(), span.size());
   }
   void write(std::string_view name, DType dtype, const void* from, std::size_t count);
-  /// Copies the elements of `name` to `data`, after all steps so far; throws what went wrong in them.
+  /// Copies the elements of `name` to `data`, after all steps so far; throws what went wrong in
+  /// them.
   template <class Range>
   requires requires(Range& range) { std::span(range); }
   void read(std::string_view name, Range&& data) {
@@ -154,23 +161,25 @@ class COCONET_API Executable {
   }
   void read(std::string_view name, DType dtype, void* to, std::size_t count);
 
-  /// With COCONET_BACKEND=cuda: puts steps, reads and writes into the application's `stream`, a cudaStream_t or CUstream of
-  /// the rank's GPU, from here on, in order with what else is in it. Without it they go into a stream of the library's
-  /// own, which the legacy default stream waits for and which waits for it. No effect on the host.
+  /// With COCONET_BACKEND=cuda: puts steps, reads and writes into the application's `stream`, a
+  /// cudaStream_t or CUstream of the rank's GPU, from here on, in order with what else is in it.
+  /// Without it they go into a stream of the library's own, which the legacy default stream waits
+  /// for and which waits for it. No effect on the host.
   void use_stream(void* stream);
-  /// Waits for all steps so far, which on a GPU may still be running when `run` has returned. Throws CommError or
-  /// BackendError for what went wrong in them.
+  /// Waits for all steps so far, which on a GPU may still be running when `run` has returned.
+  /// Throws CommError or BackendError for what went wrong in them.
   void synchronize();
 
-  /// Collective: one step, with the same scalars on all ranks. Throws BackendError for a missing binding or an
-  /// unknown or missing scalar, before any state is touched; CommError when a rank failed or is late.
+  /// Collective: one step, with the same scalars on all ranks. Throws BackendError for a missing
+  /// binding or an unknown or missing scalar, before any state is touched; CommError when a rank
+  /// failed or is late.
   void run(std::initializer_list<ScalarValue> scalars = {}) {
     run(std::span<const ScalarValue>(scalars.begin(), scalars.size()));
   }
   void run(std::span<const ScalarValue> scalars);
 
-  /// Collective: times of the steps run so far, bytes, and shares of what this machine's memory allows, which it
-  /// measures at the first call.
+  /// Collective: times of the steps run so far, bytes, and shares of what this machine's memory
+  /// allows, which it measures at the first call.
   [[nodiscard]] Report report();
 
   /// The program after its schedule.
@@ -184,10 +193,11 @@ class COCONET_API Executable {
   std::unique_ptr<State> state_;
 };
 
-/// Collective: applies `schedule` to `program`, generates, compiles and loads its kernels, and allocates what
-/// they need. `sizes` must name every symbolic dimension that has no default, but for those that have one of `lists`,
-/// whose sum they are; a dimension over which tensors are scattered and that has no list is one buffer. Throws
-/// ProgramError, ScheduleError, CompileError, or CommError when ranks compile different programs.
+/// Collective: applies `schedule` to `program`, generates, compiles and loads its kernels, and
+/// allocates what they need. `sizes` must name every symbolic dimension that has no default, except
+/// those in `lists`, whose extents are the sums of their buffers' lengths; a scattered tensor whose
+/// dimension is not in `lists` has one buffer. Throws ProgramError, ScheduleError, CompileError, or
+/// CommError when ranks compile different programs.
 [[nodiscard]] COCONET_API Executable compile(const Program& program, const Schedule& schedule,
                                              const World& world, const Sizes& sizes = {},
                                              const ParameterLists& lists = {});

@@ -23,7 +23,8 @@ class COCONET_API Mesh {
     bool operator==(const Axis&) const = default;
   };
 
-  /// Throws ProgramError when an axis has no name, a repeated name or a size below 1, or there is no axis.
+  /// Throws ProgramError when an axis has no name, a repeated name or a size below 1, or there is
+  /// no axis.
   explicit Mesh(std::vector<Axis> axes);
 
   /// One axis, "world", over all ranks of `world`.

@@ -1,5 +1,6 @@
-// The program: what one distributed step computes and communicates. Values are built with operators and
-// functions; every value is checked as it is made, so a wrong program fails at the line that is wrong.
+// The program: what one distributed step computes and communicates. Values are built with operators
+// and functions; every value is checked as it is made, so a wrong program fails at the line that is
+// wrong.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ namespace ir {
 struct Graph;
 }
 
-/// One dimension of a shape: a fixed extent, or a symbol that gets its extent when the program is compiled.
+/// One dimension of a shape: a fixed extent, or a symbol that gets its extent when the program is
+/// compiled.
 struct Dim {
   std::string name;         ///< the symbol; empty for a fixed extent
   std::int64_t extent = 0;  ///< the fixed extent; for a symbol its default, 0 when it has none
@@ -46,8 +48,8 @@ using Shape = std::vector<Dim>;
 enum class Reduction : std::uint8_t { sum, mean, max, min, prod };
 [[nodiscard]] COCONET_API std::string_view to_string(Reduction reduction);
 
-/// A value of a program: a handle, cheap to copy. A C++ number converts to a constant, which takes the dtype of
-/// what it is combined with.
+/// A value of a program: a handle, cheap to copy. A C++ number converts to a constant, which takes
+/// the dtype of what it is combined with.
 class COCONET_API Value {
  public:
   template <class T>
@@ -55,7 +57,8 @@ class COCONET_API Value {
       : constant_(static_cast<double>(constant)) {}  // NOLINT: implicit by design
   Value(std::shared_ptr<ir::Graph> graph, int id) : graph_(std::move(graph)), id_(id) {}
 
-  /// Names the value; schedules, errors and reports use the name. Throws ProgramError when it is taken.
+  /// Names the value; schedules, errors and reports use the name. Throws ProgramError when it is
+  /// taken.
   Value named(std::string name) const;
 
   [[nodiscard]] const std::string& name() const;
@@ -82,25 +85,28 @@ class COCONET_API Program {
   Program(std::string name, Mesh mesh);
   explicit Program(std::shared_ptr<ir::Graph> graph) : graph_(std::move(graph)) {}
 
-  /// Reads the JSON that `json()` writes. Throws ProgramError with the JSON pointer of what is wrong.
+  /// Reads the JSON that `json()` writes. Throws ProgramError with the JSON pointer of what is
+  /// wrong.
   [[nodiscard]] static Program parse(std::string_view json);
   /// `parse` of a file's content.
   [[nodiscard]] static Program load(const std::filesystem::path& file);
 
-  /// A symbolic dimension. `default_extent` is used when `compile` is given none; 0 means that it must be given.
+  /// A symbolic dimension. `default_extent` is used when `compile` is given none; 0 means that it
+  /// must be given.
   Dim dim(std::string name, std::int64_t default_extent = 0);
   /// A tensor that the application writes before each step and the step only reads.
   Value input(std::string name, DType dtype, Shape shape, Layout layout);
   /// A tensor that lives across steps and is written by `update`.
   Value state(std::string name, DType dtype, Shape shape, Layout layout);
-  /// An input or a state over a list of buffers, such as the parameters of a model: to the program one tensor [`dim`],
-  /// replicated or local, whose elements are those of the buffers one after the other. `compile` takes the lengths of
-  /// the buffers, whose sum is the extent of `dim`; nothing is ever copied together. It is combined with tensors of one
-  /// dimension only.
+  /// An input or a state that is scattered over buffers, such as the parameters of a model: to the
+  /// program one tensor
+  /// [`dim`], replicated or local, whose elements are those of its buffers in order. `compile`
+  /// takes the lengths of the buffers, whose sum is the extent of `dim`; the buffers are never
+  /// copied into one. It combines with tensors of one dimension only.
   Value scattered_input(std::string name, DType dtype, const Dim& dim, const Layout& layout);
   Value scattered_state(std::string name, DType dtype, const Dim& dim, const Layout& layout);
-  /// A run-time number, given to `Executable::run` by name: a learning rate, a step count. Arithmetic among
-  /// scalars and constants is done once per run, in double, on the host.
+  /// A run-time number, given to `Executable::run` by name: a learning rate, a step count.
+  /// Arithmetic among scalars and constants is done once per run, in double, on the host.
   Value scalar(std::string name);
   /// Keeps `value` for the application to read after a step, in a buffer named `name`.
   void output(std::string name, const Value& value);
@@ -117,7 +123,8 @@ class COCONET_API Program {
   std::shared_ptr<ir::Graph> graph_;
 };
 
-// ---- pointwise: NumPy broadcasting; dtypes must agree (see `cast`) ------------------------------------------
+// ---- pointwise: NumPy broadcasting; dtypes must agree (see `cast`)
+// ------------------------------------------
 
 namespace detail {
 COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> operands);
@@ -170,38 +177,44 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
   return greater_equal(a, b);
 }
 
-/// `value` converted to `dtype`: floats round to nearest even, float to integer truncates, bool is `value != 0`.
-/// What a float becomes that the integer cannot hold, NaN included, is not defined.
+/// `value` converted to `dtype`: floats round to nearest even, float to integer truncates, bool is
+/// `value != 0`. What a float becomes that the integer cannot hold, NaN included, is not defined.
 [[nodiscard]] COCONET_API Value cast(const Value& value, DType dtype);
 
-/// Zeros elements of `value`, which holds floats, with `probability`, at least 0 and less than 1, and multiplies the
-/// others by 1 / (1 - probability). Which ones depends on `seed`, `offset` and the element's index in the whole tensor
-/// alone: the mask is the same under every schedule, layout and number of ranks, and on all ranks where `value` is
-/// local. `offset` is a whole number from 0 to 2^53; with a scalar, such as the number of the step, every step has
-/// another mask. Element i is kept when word i % 4 of Philox4x32-10 with counter {i / 4, offset} and key `seed`, each
-/// 64 bits with the low half first, is at least round(probability * 2^32).
+/// Zeros elements of `value`, which holds floats, with `probability`, at least 0 and less than 1,
+/// and multiplies the others by 1 / (1 - probability). Which ones depends on `seed`, `offset` and
+/// the element's index in the whole tensor alone: the mask is the same under every schedule, layout
+/// and number of ranks, and on all ranks where `value` is local. `offset` is a whole number from 0
+/// to 2^53; with a scalar, such as the number of the step, every step has another mask. Element i
+/// is kept when word i % 4 of Philox4x32-10 with counter {i / 4, offset} and key `seed`, each 64
+/// bits with the low half first, is at least round(probability * 2^32).
 [[nodiscard]] COCONET_API Value dropout(const Value& value, double probability, std::uint64_t seed,
                                         const Value& offset = 0);
 
-/// replicated -> sliced(dim), along one mesh axis, which must be named when the mesh has several: rank i keeps the i-th
-/// block. Nothing moves. Operands of pointwise ops need no slice: a replicated one is read at the global index of a sliced
-/// one. A reduction of a slice reads 1/ranks of the tensor on each rank and combines the results.
+/// replicated -> sliced(dim), along one mesh axis, which must be named when the mesh has several:
+/// rank i keeps the i-th block. Nothing moves. Operands of pointwise ops need no slice: a
+/// replicated one is read at the global index of a sliced one. A reduction of a slice reads 1/ranks
+/// of the tensor on each rank and combines the results.
 [[nodiscard]] COCONET_API Value slice(const Value& value, int dim = 0, std::string_view axis = {});
 
-/// Writes `value` into `state` at the end of the step and returns the new value. `state` itself keeps meaning
-/// the value from before the step. Throws ProgramError when `state` is none or has been updated already.
+/// Writes `value` into `state` at the end of the step and returns the new value. `state` itself
+/// keeps meaning the value from before the step. Throws ProgramError when `state` is none or has
+/// been updated already.
 COCONET_API Value update(const Value& state, const Value& value);
 
-// ---- reductions: over tensor dimensions, and as the operator of a collective --------------------------------
+// ---- reductions: over tensor dimensions, and as the operator of a collective
+// --------------------------------
 
-/// A reduction: call it on a value, `sum(x)` or `sum(x, {0})`, or hand it to a collective, `all_reduce(x, sum)`.
-/// Reducing over a sliced dimension combines across ranks; the result is replicated.
+/// A reduction: call it on a value, `sum(x)` or `sum(x, {0})`, or hand it to a collective,
+/// `all_reduce(x, sum)`. Reducing over a sliced dimension combines across ranks; the result is
+/// replicated.
 struct Reducer {
   Reduction reduction;
   constexpr operator Reduction() const { return reduction; }  // NOLINT: implicit by design
   /// Over all dimensions: a rank-0 tensor.
   COCONET_API Value operator()(const Value& value) const;
-  /// Over `dims`, which disappear from the shape unless `keep_dims`. Negative dims count from the end.
+  /// Over `dims`, which disappear from the shape unless `keep_dims`. Negative dims count from the
+  /// end.
   COCONET_API Value operator()(const Value& value, std::vector<int> dims,
                                bool keep_dims = false) const;
 };
@@ -216,29 +229,35 @@ inline constexpr Reducer prod{Reduction::prod};
 [[nodiscard]] COCONET_API Value norm(const Value& value, std::vector<int> dims,
                                      bool keep_dims = false);
 
-// ---- matrices -----------------------------------------------------------------------------------------------
+// ---- matrices
+// -----------------------------------------------------------------------------------------------
 
-/// Products of the matrices in the last two dimensions, [.., M, K] x [.., K, N] = [.., M, N]; all dimensions before
-/// them broadcast as NumPy does. Transposing reads [.., K, M] on the left, [.., N, K] on the right. Floats of one dtype;
-/// f16 and bf16 are summed in f32. Rows (M) sliced on the left, or columns (N) on the right, come out sliced; K sliced on
-/// both sides comes out local, every rank having the products of its slices, which an all_reduce sums. On the host.
+/// Products of the matrices in the last two dimensions, [.., M, K] x [.., K, N] = [.., M, N]; all
+/// dimensions before them broadcast as NumPy does. Transposing reads [.., K, M] on the left, [..,
+/// N, K] on the right. Floats of one dtype; f16 and bf16 are summed in f32 and rounded once. Rows
+/// (M) sliced on the left, or columns (N) on the right, come out sliced; K sliced on both sides
+/// comes out local: every rank has the products of its slices, which an all_reduce sums. A library
+/// computes it, OpenBLAS on the host and cuBLASLt on GPUs.
 [[nodiscard]] COCONET_API Value matmul(const Value& a, const Value& b, bool transpose_a = false,
                                        bool transpose_b = false);
 
-// ---- normalisations: composed of reductions, so that the dimension may be sliced; 16-bit floats computed in f32 ----
+// ---- normalisations: composed of reductions, so that the dimension may be sliced; 16-bit floats
+// computed in f32 ----
 
-/// exp(value) divided by its sum over dimension `dim`, computed from the distance to the maximum so that nothing
-/// overflows. A negative dimension counts from the end.
+/// exp(value) divided by its sum over dimension `dim`, computed from the distance to the maximum so
+/// that nothing overflows. A negative dimension counts from the end.
 [[nodiscard]] COCONET_API Value softmax(const Value& value, int dim = -1);
 
-/// `value` with its mean over dimension `dim` subtracted and divided by sqrt(variance + epsilon), where the variance
-/// is the mean square of the distance to the mean.
+/// `value` with its mean over dimension `dim` subtracted and divided by sqrt(variance + epsilon),
+/// where the variance is the mean square of the distance to the mean.
 [[nodiscard]] COCONET_API Value layer_norm(const Value& value, int dim = -1, double epsilon = 1e-5);
-/// The same times `gamma`, plus `beta`, which broadcast as NumPy does: for the last dimension they are [extent].
+/// The same times `gamma`, plus `beta`, which broadcast as NumPy does: for the last dimension they
+/// are [extent].
 [[nodiscard]] COCONET_API Value layer_norm(const Value& value, const Value& gamma,
                                            const Value& beta, int dim = -1, double epsilon = 1e-5);
 
-// ---- collectives: along one mesh axis, which must be named when the mesh has several ------------------------
+// ---- collectives: along one mesh axis, which must be named when the mesh has several
+// ------------------------
 
 /// local -> replicated: every rank gets the reduction over the axis.
 [[nodiscard]] COCONET_API Value all_reduce(const Value& value, Reduction reduction,
@@ -254,9 +273,10 @@ inline constexpr Reducer prod{Reduction::prod};
 /// local -> replicated: every rank gets the value of rank `root` of the axis.
 [[nodiscard]] COCONET_API Value broadcast(const Value& value, int root = 0,
                                           std::string_view axis = {});
-/// local -> local: the group at position p of the axis gives its values to the one at p + `offset`, the next one by
-/// default and an earlier one when negative. Groups to which none sends hold zeros. Throws ProgramError when `offset`
-/// is 0 or not smaller than the axis, so that all would send past its end.
+/// local -> local: the group at position p of the axis gives its values to the one at p + `offset`,
+/// the next one by default and an earlier one when negative. Groups to which none sends hold zeros.
+/// Throws ProgramError when `offset` is 0 or not smaller than the axis, so that all would send past
+/// its end.
 [[nodiscard]] COCONET_API Value send(const Value& value, int offset = 1,
                                      std::string_view axis = {});
 

@@ -1,5 +1,5 @@
-// Programs that ship with the library: the optimizers of data-parallel training, with PyTorch's hyperparameters, and the
-// blocks of model- and pipeline-parallel transformers.
+// Programs that ship with the library: the optimizers of data-parallel training, with PyTorch's
+// hyperparameters, and the blocks of model- and pipeline-parallel transformers.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace coconet::programs {
 
-/// The dtypes of an optimizer: one for all of it, or 16 bits for the model and f32 for what the optimizer keeps.
+/// The dtypes of an optimizer: one for all of it, or 16 bits for the model and f32 for what the
+/// optimizer keeps.
 struct Precision {
   DType model = DType::f32;   ///< of `g` and `w`, which move between ranks
   DType master = DType::f32;  ///< of the moments, and of the weights that the optimizer works on
@@ -24,28 +25,32 @@ struct Precision {
   [[nodiscard]] constexpr bool mixed() const { return model != master; }
 };
 
-/// Mixed precision (Micikevicius et al., 2018): `model` is f16 or bf16. Throws ProgramError for another dtype.
+/// Mixed precision (Micikevicius et al., 2018): `model` is f16 or bf16. Throws ProgramError for
+/// another dtype.
 [[nodiscard]] COCONET_API Precision mixed(DType model);
 
 /// Where the parameters of a model, and their gradients, lie.
 enum class Storage : std::uint8_t {
-  whole,  ///< in one buffer each
-  scattered  ///< in a list of buffers, as a framework allocates them: compile with a ParameterLists for `n`
+  whole,     ///< in one buffer each
+  scattered  ///< over buffers, as a framework allocates them: compile with a ParameterLists for `n`
 };
 
-// Every optimizer has an input `g` [n] (local: this rank's gradient), a state `w` [n] (replicated: the parameters) and a
-// scalar `lr`. `n` defaults to 2^20. The gradient is averaged over the only axis of the mesh, or the axis "world"; of a mesh
-// with the axes "node" and "gpu" and no "world", over "gpu" and then over "node". Schedules: unfused, sliced and fused, and
-// for those two axes hierarchical.
+// Every optimizer has an input `g` [n] (local: this rank's gradient), a state `w` [n] (replicated:
+// the parameters) and a scalar `lr`. `n` defaults to 2^20. The gradient is averaged over the only
+// axis of the mesh, or the axis "world"; of a mesh with the axes "node" and "gpu" and no "world",
+// over "gpu" and then over "node". Schedules: unfused, sliced and fused, and for those two axes
+// hierarchical.
 //
-// In mixed precision, as `adam(mesh, mixed(f16))`, there is a further state `master` [n], f32: the parameters that
-// the optimizer updates, of which `w` is the rounded copy that the model computes with. The application sets `master`
-// to the values of `w` before the first step. Gradients are averaged in the model's dtype, as they move between
-// ranks, and widened; moments are f32. The program is called `adam_mixed`.
+// In mixed precision, as `adam(mesh, mixed(f16))`, there is a further state `master` [n], f32: the
+// parameters that the optimizer updates, of which `w` is the rounded copy that the model computes
+// with. The application sets `master` to the values of `w` before the first step. Gradients are
+// averaged in the model's dtype, as they move between ranks, and widened; moments are f32. The
+// program is called `adam_mixed`.
 //
-// With Storage::scattered, `g` and `w` are scattered over the buffers of the dimension `n`. What the optimizer keeps
-// beside them, moments and `master`, are single tensors [n] in the order of the list, of which a rank holds its slice under
-// the schedules that keep them sliced. The program is called `adam_scattered`; the schedules are the same.
+// With Storage::scattered, `g` and `w` are scattered over the buffers of the dimension `n`. The
+// optimizer's other states, moments and `master`, are tensors [n] in the order of the buffers, each
+// in one buffer; a rank holds its slice of them under the schedules that keep them sliced. The
+// program is called `adam_scattered`; the schedules are the same.
 
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
 struct SgdOptions {
@@ -65,7 +70,8 @@ struct MomentumSgdOptions {
                                                MomentumSgdOptions options = {},
                                                Storage storage = Storage::whole);
 
-/// torch.optim.Adam: states `m` and `v` [n], scalar `t` (the step number, from 1). Kingma & Ba, 2015.
+/// torch.optim.Adam: states `m` and `v` [n], scalar `t` (the step number, from 1). Kingma & Ba,
+/// 2015.
 struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -86,11 +92,11 @@ struct AdamWOptions {
                                         AdamWOptions options = {},
                                         Storage storage = Storage::whole);
 
-/// LAMB, of one tensor, which is all parameters where they are scattered: norms are of the whole, not of each buffer.
-/// States and scalars as adam. With Adam's bias-corrected moments and
+/// LAMB, of one tensor, which is all parameters where they are scattered: norms are of the whole,
+/// not of each buffer. States and scalars as adam. With Adam's bias-corrected moments and
 ///   u = m / (sqrt(v) + eps) + weight_decay * w,   w -= lr * |w| / |u| * u
-/// where a ratio with a norm of zero is 1. You et al., 2020, algorithm 2, whose function of |w| is the identity. Norms
-/// are computed in f32 at least.
+/// where a ratio with a norm of zero is 1. You et al., 2020, algorithm 2, whose function of |w| is
+/// the identity. Norms are computed in f32 at least.
 struct LambOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -100,31 +106,35 @@ struct LambOptions {
 [[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
                                        LambOptions options = {}, Storage storage = Storage::whole);
 
-// The blocks of a transformer whose layers are divided over the ranks of the mesh axis "tp", or of the only axis
-// (Megatron-LM, Shoeybi et al., 2019): out = dropout(all_reduce(y) + b) + r, where `y` is what a rank has of the layer's
-// result. All tensors are inputs but `out` [B, S, H], an output; `b` [H] is the bias, `r` [B, S, H] the residual, and the
-// scalar `t`, a whole number such as the number of the step, chooses the mask of the dropout. Dimensions: batch `B`,
-// sequence `S`, hidden `H`. Schedules: unfused, sliced and fused.
+// The blocks of a transformer whose layers are divided over the ranks of the mesh axis "tp", or of
+// the only axis (Megatron-LM, Shoeybi et al., 2019): out = dropout(all_reduce(y) + b) + r, where
+// `y` is what a rank has of the layer's result. All tensors are inputs but `out` [B, S, H], an
+// output; `b` [H] is the bias, `r` [B, S, H] the residual, and the scalar `t`, a whole number such
+// as the number of the step, chooses the mask of the dropout. Dimensions: batch `B`, sequence `S`,
+// hidden `H`. Schedules: unfused, sliced, fused and overlapped.
 struct BlockOptions {
   double dropout = 0.1;    ///< probability of a zero
   std::uint64_t seed = 1;  ///< of the masks
 };
 
-/// The end of an MLP: y = matmul(x, w), `x` [B, S, F] sliced on F, `w` [F, H] sliced on F; `F`, by default 4 x 768, is the
-/// width of the inner layer.
+/// The end of an MLP: y = matmul(x, w), `x` [B, S, F] sliced on F, `w` [F, H] sliced on F; `F`, by
+/// default 4 x 768, is the width of the inner layer.
 [[nodiscard]] COCONET_API Program mlp_block(const Mesh& mesh, DType dtype = DType::f32,
                                             BlockOptions options = {});
 
-/// The end of self-attention: y = matmul(x, w), `x` [B, S, H] sliced on H, `w` [H, H] sliced on its rows.
+/// The end of self-attention: y = matmul(x, w), `x` [B, S, H] sliced on H, `w` [H, H] sliced on its
+/// rows.
 [[nodiscard]] COCONET_API Program attention_block(const Mesh& mesh, DType dtype = DType::f32,
                                                   BlockOptions options = {});
 
-/// The hand-off between the stages of a pipeline, along the mesh axis "pp", each divided along "tp": y = `x` [B, S, H],
-/// local, and `out` is what the stage before has computed, zeros on the first one. `b` and `r` are each stage's own.
+/// The hand-off between the stages of a pipeline, along the mesh axis "pp", each divided along
+/// "tp": y = `x` [B, S, H], local, and `out` is what the stage before has computed, zeros on the
+/// first one. `b` and `r` are each stage's own.
 [[nodiscard]] COCONET_API Program pipeline_block(const Mesh& mesh, DType dtype = DType::f32,
                                                  BlockOptions options = {});
 
-/// A shipped program and its schedules. `Schedule::load(name + "-" + schedule + ".json")` loads one.
+/// A shipped program and its schedules. `Schedule::load(name + "-" + schedule + ".json")` loads
+/// one.
 struct Shipped {
   std::string_view name;
   std::string_view summary;
@@ -138,11 +148,11 @@ struct Shipped {
   std::vector<std::string_view> across_nodes = {};
 
   [[nodiscard]] bool runs_on(int ranks) const { return ranks >= 1 && ranks % stages == 0; }
-  /// The usual mesh over `ranks` ranks: {world: ranks}, or for a pipeline {pp: stages, tp: ranks / stages}. Throws
-  /// ProgramError when the stages do not divide the ranks.
+  /// The usual mesh over `ranks` ranks: {world: ranks}, or for a pipeline {pp: stages, tp: ranks /
+  /// stages}. Throws ProgramError when the stages do not divide the ranks.
   [[nodiscard]] COCONET_API Mesh mesh(int ranks) const;
-  /// {node: nodes, gpu: ranks / nodes}. Throws ProgramError when the nodes do not divide the ranks, or the program has no
-  /// schedules for such a mesh.
+  /// {node: nodes, gpu: ranks / nodes}. Throws ProgramError when the nodes do not divide the ranks,
+  /// or the program has no schedules for such a mesh.
   [[nodiscard]] COCONET_API Mesh mesh_of_nodes(int ranks, int nodes) const;
 };
 [[nodiscard]] COCONET_API const std::vector<Shipped>& shipped();

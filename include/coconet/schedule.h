@@ -13,21 +13,20 @@ namespace coconet {
 
 class Program;
 
-/// Implementation choices for one fused kernel. Zero and empty mean the library's choice.
+/// Implementation choices for one kernel that a schedule makes, described by the rows of
+/// coconet/knobs.def. Zero and empty mean the library's choice.
 struct Knobs {
-  std::string algorithm;  ///< collective algorithm: "direct", "ring", "tree" or "multimem"
-  std::string protocol;   ///< synchronisation protocol: "simple", "ll" or "ll128"
-  int channels = 0;       ///< blocks that work independently, 1 to 1024
-  int threads = 0;        ///< threads per block on a GPU, a multiple of 32 up to 1024
-  int vector_bytes = 0;   ///< bytes of a vector access: 4, 8, 16, 32 or 64
-  int chunk_bytes =
-      0;  ///< bytes that ranks send each other at a time: a power of two, 1 KiB to 1 MiB
+#define COCONET_NAME_KNOB(name, ...) std::string name;
+#define COCONET_NUMBER_KNOB(name, ...) int name = 0;
+#include "coconet/knobs.def"
+#undef COCONET_NAME_KNOB
+#undef COCONET_NUMBER_KNOB
   bool operator==(const Knobs&) const = default;
 };
 
-/// An ordered list of transformations. Steps are checked when they are applied to a program, by `compile` or
-/// `apply`; an illegal step throws ScheduleError, which names the step, the op, the rule and what is legal.
-/// The JSON format is published as docs/schedule.schema.json.
+/// An ordered list of transformations. Steps are checked when they are applied to a program, by
+/// `compile` or `apply`; an illegal step throws ScheduleError, which names the step, the op, the
+/// rule and what is legal. The JSON format is published as docs/schedule.schema.json.
 class COCONET_API Schedule {
  public:
   explicit Schedule(std::string name = "unnamed");
@@ -37,32 +36,36 @@ class COCONET_API Schedule {
   Schedule& operator=(const Schedule&);
   Schedule& operator=(Schedule&&) noexcept;
 
-  /// Reads a schedule file, or the shipped schedule of that file name ("adam-fused.json") when there is no such
-  /// file. Throws ScheduleError with the JSON pointer of what is wrong.
+  /// Reads a schedule file, or the shipped schedule of that file name ("adam-fused.json") when
+  /// there is no such file. Throws ScheduleError with the JSON pointer of what is wrong.
   [[nodiscard]] static Schedule load(const std::filesystem::path& file);
   [[nodiscard]] static Schedule parse(std::string_view json);
   [[nodiscard]] std::string json() const;
   [[nodiscard]] const std::string& name() const;
 
-  /// Replaces the all_reduce `op` by several collectives. `into` is "reduce_scatter+all_gather", giving
-  /// `op`.reduce_scatter and `op`.all_gather sliced along dimension `dim`; "reduce+broadcast", giving `op`.reduce and
-  /// `op`.broadcast; or "hierarchical", for an all_reduce of an all_reduce along another axis, giving
-  /// `op`.reduce_scatter and `op`.all_gather along that axis and `op`.all_reduce, of slices, between them.
+  /// Replaces the all_reduce `op` by several collectives. `into` is "reduce_scatter+all_gather",
+  /// giving `op`.reduce_scatter and `op`.all_gather sliced along dimension `dim`;
+  /// "reduce+broadcast", giving `op`.reduce and `op`.broadcast; or "hierarchical", for an
+  /// all_reduce of an all_reduce along another axis, giving `op`.reduce_scatter and `op`.all_gather
+  /// along that axis and `op`.all_reduce, of slices, between them.
   Schedule& split(std::string op, std::string into = "reduce_scatter+all_gather", int dim = 0);
-  /// Moves the computation between the all_gather `all_gather` and the values `before` in front of it, so that
-  /// it runs on slices; the results that are needed whole are gathered afterwards. Collectives along other axes move
-  /// with it.
+  /// Moves the computation between the all_gather `all_gather` and the values `before` in front of
+  /// it, so that it runs on slices; the results that are needed whole are gathered afterwards.
+  /// Collectives along other axes move with it.
   Schedule& reorder(std::string all_gather, std::vector<std::string> before);
   /// Keeps the replicated state `state` sliced, so that each rank holds 1/n of it.
   Schedule& as_slice(std::string state);
   /// Drops every value that nothing reads.
   Schedule& dead();
-  /// Makes one kernel of `ops` and the pointwise ops between them. `kind` is "computation" or "all_reduce".
+  /// Makes one kernel, called `kernel`, of `ops` and the pointwise ops that they read. `kind` says
+  /// what it is made of: "computation", or computation with one of "all_reduce", "reduce_scatter",
+  /// "all_gather", "reduce", "broadcast" and "send" (docs/schedules.md#fuse).
   Schedule& fuse(std::string kernel, std::string kind, std::vector<std::string> ops,
                  Knobs knobs = {});
 
-  /// Runs `steps` at once, each taking what the one before makes tile by tile: kernels by name; the first may be a
-  /// matmul. All but the first hold a collective. The results are those of running them one after the other.
+  /// Runs `steps`, named kernels of which the first may be a matmul instead, at the same time: each
+  /// consumes the results of the one before tile by tile. All but the first hold a collective. The
+  /// results are those of running them in turn.
   Schedule& overlap(std::vector<std::string> steps);
 
   /// The program after each step, the first one being `program` itself: size() + 1 programs.

@@ -18,8 +18,9 @@ class Comm;
 class PeerMemory;
 }  // namespace jit
 
-/// A tensor's memory on this rank, placed where the other ranks on its node can reach it: on the rank's GPU with
-/// COCONET_BACKEND=cuda, for kernels and not for the processor. A handle: copies share the memory, the last one frees it.
+/// A tensor's memory on this rank, placed where the other ranks on its node can reach it: on the
+/// rank's GPU with COCONET_BACKEND=cuda, for kernels and not for the processor. A handle: copies
+/// share the memory, the last one frees it.
 class COCONET_API Buffer {
  public:
   Buffer() = default;
@@ -34,8 +35,9 @@ class COCONET_API Buffer {
     require(dtype_of<T>);
     return {static_cast<T*>(data_), count_};
   }
-  /// The elements of `rank`'s buffer of the same allocation, as this rank reaches them. Throws BackendError when T is
-  /// not the buffer's dtype, or when the world has no such rank or has it on another node.
+  /// The elements of `rank`'s buffer of the same allocation, as this rank reaches them. Throws
+  /// BackendError when T is not the buffer's dtype, or when the world has no such rank or has it on
+  /// another node.
   template <class T>
   [[nodiscard]] std::span<T> of(int rank) const {
     require(dtype_of<T>);
@@ -58,26 +60,27 @@ class COCONET_API World {
  public:
   /// One rank: this process.
   [[nodiscard]] static World self();
-  /// The ranks of MPI_COMM_WORLD, on one node or several: ranks of a node share memory, and fused kernels work among them.
-  /// Initialises MPI when the application has not, and then finalises it at exit. Throws CommError when the library was
-  /// built without MPI.
+  /// The ranks of MPI_COMM_WORLD, on one node or several: ranks of a node share memory, and fused
+  /// kernels work among them. Initialises MPI when the application has not, and then finalises it
+  /// at exit. Throws CommError when the library was built without MPI.
   [[nodiscard]] static World mpi();
-  /// Runs `body` on `ranks` threads of this process, each with its own rank of one world. The first exception
-  /// that a rank throws is thrown here, after all ranks have ended.
+  /// Runs `body` on `ranks` threads of this process, each with its own rank of one world. The first
+  /// exception that a rank throws is thrown here, after all ranks have ended.
   static void local(int ranks, const std::function<void(World&)>& body);
 
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
   /// "self", "local" or "mpi".
   [[nodiscard]] std::string_view kind() const;
-  /// Nodes that the ranks are on: those of one node share memory. The ranks of `World::mpi` are numbered node by node where
-  /// mpirun fills one after the other, as it does by default: then {{"node", nodes()}, {"gpu", size() / nodes()}} is a mesh
-  /// whose axis `gpu` is inside the nodes.
+  /// Nodes that the ranks are on: those of one node share memory. The ranks of `World::mpi` are
+  /// numbered node by node where mpirun fills one after the other, as it does by default: then
+  /// {{"node", nodes()}, {"gpu", size() / nodes()}} is a mesh whose axis `gpu` is inside the nodes.
   [[nodiscard]] int nodes() const;
   /// Waits for every rank. Throws CommError when one is later than COCONET_TIMEOUT_S.
   void barrier() const;
-  /// Collective: `count` zeroed elements on every rank, readable and writable by all on its node. Throws CommError when
-  /// those cannot reach each other's memory, BackendError when a GPU has no room.
+  /// Collective: `count` zeroed elements on every rank, readable and writable by all on its node.
+  /// Throws CommError when those cannot reach each other's memory, BackendError when a GPU has no
+  /// room.
   [[nodiscard]] Buffer allocate(DType dtype, std::size_t count) const;
 
   explicit World(std::shared_ptr<jit::Comm> comm) : comm_(std::move(comm)) {}

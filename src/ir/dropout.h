@@ -1,4 +1,5 @@
-// Dropout's numbers, which typing, reference and code generation share: the random sequence, and what is kept of it.
+// Dropout's numbers, which typing, reference and code generation share: the random sequence, and
+// what is kept of it.
 #pragma once
 
 #include <array>
@@ -9,8 +10,8 @@
 
 namespace coconet::ir {
 
-/// Philox4x32-10: four random words of a counter and a key (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3,
-/// SC 2011). Kernels have their own, in jit/prelude/philox.h.
+/// Philox4x32-10: four random words of a counter and a key (Salmon et al., Parallel Random Numbers:
+/// As Easy as 1, 2, 3, SC 2011). Kernels have their own, in jit/prelude/philox.h.
 [[nodiscard]] std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                                   std::array<std::uint32_t, 2> key);
 

@@ -70,7 +70,7 @@ Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global, 
   Part part{Extents(global.size(), 0), global};
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
     if (layout[axis].kind != Placement::Kind::sliced) continue;
-    const auto dim = static_cast<std::size_t>(layout[axis].dim);
+    const int dim = layout[axis].dim;
     const std::int64_t ranks = mesh.axes().at(axis).size;
     const std::int64_t whole = part.extent.at(dim);  // what is left after the axes before this one
     const std::int64_t block = (whole + ranks - 1) / ranks;

@@ -12,8 +12,8 @@ namespace coconet::ir {
 
 using Extents = std::vector<std::int64_t>;
 
-/// Extents of the graph's symbols: those given, else the defaults. Throws ProgramError for an unknown symbol, a
-/// missing or a non-positive extent.
+/// Extents of the graph's symbols: those given, else the defaults. Throws ProgramError for an
+/// unknown symbol, a missing or a non-positive extent.
 [[nodiscard]] std::map<std::string, std::int64_t> resolve_sizes(
     const Graph& graph, const std::map<std::string, std::int64_t>& given);
 
@@ -30,8 +30,8 @@ struct Part {
   [[nodiscard]] std::int64_t count() const;
 };
 
-/// The part that `rank` holds of a tensor with `global` extents. Axes that slice the same dimension nest in mesh
-/// order. Blocks are ceil(size / ranks) long; the last ones may be short or empty.
+/// The part that `rank` holds of a tensor with `global` extents. Axes that slice the same dimension
+/// nest in mesh order. Blocks are ceil(size / ranks) long; the last ones may be short or empty.
 [[nodiscard]] Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global,
                            int rank);
 

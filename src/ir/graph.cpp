@@ -52,11 +52,11 @@ ValueId Graph::update_of(ValueId state) const {
   return -1;
 }
 
-std::vector<std::vector<ValueId>> Graph::users() const {
+Indexed<std::vector<ValueId>> Graph::users() const {
   std::vector<std::vector<ValueId>> result(nodes.size());
   for (ValueId id = 0; id < size(); ++id) {
     for (const ValueId operand : at(id).operands) {
-      auto& list = result[static_cast<std::size_t>(operand)];
+      auto& list = result[operand];
       if (list.empty() || list.back() != id) list.push_back(id);
     }
   }
@@ -93,9 +93,9 @@ std::string automatic_name(const Graph& graph, const Node& node) {
 
 void infer(const Graph& graph, Node& node) {
   switch (node.op) {
-#define COCONET_STRUCTURAL(name, arity, summary) \
-  case Op::name:                                 \
-    infer_##name(graph, node);                   \
+#define COCONET_STRUCTURAL(name, ...) \
+  case Op::name:                      \
+    infer_##name(graph, node);        \
     break;
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL

@@ -12,6 +12,7 @@
 #include "coconet/mesh.h"
 #include "coconet/program.h"
 #include "coconet/schedule.h"
+#include "ir/indexed.h"
 #include "ir/op.h"
 
 namespace coconet::ir {
@@ -37,13 +38,12 @@ struct Attributes {
   Dim extent;                ///< extent: the dimension
   double probability = 0;    ///< dropout: of a zero, in [0, 1)
   std::uint64_t seed = 0;    ///< dropout: chooses the sequence of masks
-  bool scattered =
-      false;  ///< input, state: its elements lie in a list of buffers, one after the other
+  bool scattered = false;    ///< input, state: its elements are those of several buffers, in order
   bool operator==(const Attributes&) const = default;
 };
 
-/// One value. `input`, `state` and `cast` state their dtype (the first two also shape and layout); every other
-/// op gets its type from `infer`.
+/// One value. `input`, `state` and `cast` state their dtype (the first two also shape and layout);
+/// every other op gets its type from `infer`.
 struct Node {
   Op op = Op::constant;
   std::string name;               ///< unique in the graph
@@ -54,8 +54,9 @@ struct Node {
   DType dtype = DType::f64;
   Shape shape;
   Placements layout;
-  /// A number rather than a tensor: computed once per run on the host, in double, and taking the dtype of the
-  /// tensor that it is combined with. Constants, scalars, extents and arithmetic among them.
+  /// A number rather than a tensor: computed once per run on the host, in double, and taking the
+  /// dtype of the tensor that it is combined with. Constants, scalars, extents and arithmetic among
+  /// them.
   bool weak = false;
 };
 
@@ -94,12 +95,12 @@ struct Graph {
   std::string name;
   Mesh mesh{{{"world", 1}}};
   std::vector<Dim> dims;  ///< the symbols, in order of declaration
-  std::vector<Node> nodes;
+  Indexed<Node> nodes;    ///< by ValueId
   std::vector<Output> outputs;
   std::vector<Fusion> fusions;
 
-  [[nodiscard]] const Node& at(ValueId id) const { return nodes.at(static_cast<std::size_t>(id)); }
-  [[nodiscard]] ValueId size() const { return static_cast<ValueId>(nodes.size()); }
+  [[nodiscard]] const Node& at(ValueId id) const { return nodes.at(id); }
+  [[nodiscard]] ValueId size() const { return nodes.count(); }
   /// The value called `name`, or -1.
   [[nodiscard]] ValueId find(std::string_view name) const;
   /// Like `find`; throws ProgramError listing near names when there is none.
@@ -107,15 +108,15 @@ struct Graph {
   /// The `update` of state `state`, or -1.
   [[nodiscard]] ValueId update_of(ValueId state) const;
   /// For each value the values that read it, in order.
-  [[nodiscard]] std::vector<std::vector<ValueId>> users() const;
+  [[nodiscard]] Indexed<std::vector<ValueId>> users() const;
   /// The fusion that `id` is a member of, or null.
   [[nodiscard]] const Fusion* fusion_of(ValueId id) const;
   /// Whether `name` may still be given to a value.
   [[nodiscard]] bool name_free(std::string_view name) const;
 };
 
-/// Infers the type of `node` in `graph` (dtype, shape, layout, weak), checking every rule, and appends it. A
-/// node without a name gets one. Throws ProgramError with the rule that is broken.
+/// Infers the type of `node` in `graph` (dtype, shape, layout, weak), checking every rule, and
+/// appends it. A node without a name gets one. Throws ProgramError with the rule that is broken.
 ValueId append(Graph& graph, Node node);
 
 /// Re-checks every node of a graph that came from elsewhere. Throws ProgramError.

@@ -1,5 +1,5 @@
-// Indexed: a vector whose indices are ids. Values, buffers, steps, axes and ranks are counted in int,
-// where -1 means none.
+// Indexed: a vector whose indices are ids. Values, buffers, steps, axes and ranks are counted in
+// int, where -1 means none.
 #pragma once
 
 #include <concepts>
@@ -9,8 +9,8 @@
 
 namespace coconet {
 
-/// A std::vector that takes indices and lengths of any integer type, so that no use of an id needs a cast. `at`
-/// refuses negative indices, too.
+/// A std::vector that takes indices and lengths of any integer type, so that no use of an id needs
+/// a cast. `at` refuses negative indices, too.
 template <class T>
 class Indexed : public std::vector<T> {
   using Base = std::vector<T>;

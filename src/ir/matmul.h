@@ -1,4 +1,5 @@
-// Which dimensions of its operands a matmul contracts and keeps, which typing, reference and execution share.
+// Which dimensions of its operands a matmul contracts and keeps, which typing, reference and
+// execution share.
 #pragma once
 
 #include <cstddef>

@@ -67,15 +67,14 @@ int Mesh::find(std::string_view name) const {
 }
 
 int Mesh::coordinate(int rank, int axis) const {
-  return rank / stride_of(*this, axis) % axes_.at(static_cast<std::size_t>(axis)).size;
+  return rank / stride_of(*this, axis) % axes_.at(axis).size;
 }
 
 std::vector<int> Mesh::group(int rank, int axis) const {
   const int stride = stride_of(*this, axis);
   const int first = rank - coordinate(rank, axis) * stride;
   std::vector<int> ranks;
-  for (int i = 0; i < axes_.at(static_cast<std::size_t>(axis)).size; ++i)
-    ranks.push_back(first + i * stride);
+  for (int i = 0; i < axes_.at(axis).size; ++i) ranks.push_back(first + i * stride);
   return ranks;
 }
 

@@ -1,6 +1,7 @@
 // The op tables, read from src/ir/ops.def and include/coconet/pointwise.def.
 #include "ir/op.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -25,14 +26,15 @@ constexpr PointwiseRow pointwise_rows[] = {
 struct OpFacts {
   std::string_view name;
   int arity;
+  std::string_view attributes;
 };
 
 // Indexed by Op, which lists the same two tables in the same order.
 constexpr OpFacts op_facts[] = {
-#define COCONET_STRUCTURAL(name, arity, summary) {#name, arity},
+#define COCONET_STRUCTURAL(name, arity, attributes, summary) {#name, arity, attributes},
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
-#define COCONET_POINTWISE(name, arity, rule, device, reference) {#name, arity},
+#define COCONET_POINTWISE(name, arity, rule, device, reference) {#name, arity, ""},
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
 };
@@ -63,6 +65,16 @@ std::optional<Op> parse_op(std::string_view name) {
 
 int arity(Op op) {
   return op_facts[static_cast<std::size_t>(op)].arity;
+}
+
+std::vector<std::string_view> attribute_keys(Op op) {
+  std::vector<std::string_view> keys;
+  for (std::string_view rest = op_facts[static_cast<std::size_t>(op)].attributes; !rest.empty();) {
+    const std::string_view key = rest.substr(0, rest.find(' '));
+    keys.push_back(key);
+    rest.remove_prefix(std::min(rest.size(), key.size() + 1));
+  }
+  return keys;
 }
 
 }  // namespace coconet::ir

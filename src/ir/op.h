@@ -5,11 +5,12 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace coconet::ir {
 
 enum class Op : std::uint8_t {
-#define COCONET_STRUCTURAL(name, arity, summary) name,
+#define COCONET_STRUCTURAL(name, ...) name,
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
 #define COCONET_POINTWISE(name, arity, rule, device, reference) name,
@@ -38,18 +39,21 @@ struct PointwiseRow {
 [[nodiscard]] std::string_view to_string(Op op);
 [[nodiscard]] std::optional<Op> parse_op(std::string_view name);
 [[nodiscard]] int arity(Op op);
+/// The JSON keys of the attributes of `op`, as its row lists them.
+[[nodiscard]] std::vector<std::string_view> attribute_keys(Op op);
 
 [[nodiscard]] inline bool is_pointwise(Op op) {
   return find_pointwise(op) != nullptr;
 }
-/// Pointwise, cast, dropout or slice: computed element by element from operands of broadcastable shapes.
+/// Pointwise, cast, copy, dropout or slice: computed element by element from operands of
+/// broadcastable shapes.
 [[nodiscard]] inline bool is_elementwise(Op op) {
-  return op == Op::cast || op == Op::dropout || op == Op::slice || is_pointwise(op);
+  return op == Op::cast || op == Op::copy || op == Op::dropout || op == Op::slice ||
+         is_pointwise(op);
 }
-/// Moves data between ranks.
+/// Moves data between ranks: the last rows of ops.def.
 [[nodiscard]] constexpr bool is_collective(Op op) {
-  return op == Op::all_reduce || op == Op::reduce_scatter || op == Op::all_gather ||
-         op == Op::reduce || op == Op::broadcast || op == Op::send;
+  return op >= Op::all_reduce && op <= Op::send;
 }
 /// A collective that combines the values of several ranks, by a reduction.
 [[nodiscard]] constexpr bool reduces_over_ranks(Op op) {

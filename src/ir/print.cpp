@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "ir/graph.h"
+#include "ir/knobs.h"
 
 namespace coconet::ir {
 
@@ -94,11 +95,11 @@ class Printer {
   explicit Printer(const Graph& graph) : graph_(graph) {
     std::vector<int> reads(graph.nodes.size(), 0);
     for (const Node& node : graph.nodes) {
-      for (const ValueId operand : node.operands) ++reads[static_cast<std::size_t>(operand)];
+      for (const ValueId operand : node.operands) ++reads[operand];
     }
     inlined_.reserve(graph.nodes.size());
     for (ValueId id = 0; id < graph.size(); ++id) {
-      inlined_.push_back(reads_inline(graph.at(id), reads[static_cast<std::size_t>(id)]));
+      inlined_.push_back(reads_inline(graph.at(id), reads[id]));
     }
   }
 
@@ -120,7 +121,7 @@ class Printer {
            });
   }
 
-  bool inlined(ValueId id) const { return inlined_[static_cast<std::size_t>(id)]; }
+  bool inlined(ValueId id) const { return inlined_[id]; }
 
   std::string operand(ValueId id, bool in_formula) const {
     const Node& node = graph_.at(id);
@@ -173,13 +174,13 @@ class Printer {
     if (attributes.transpose_a) argument("transpose_a");
     if (attributes.transpose_b) argument("transpose_b");
     if (!is_collective(node.op) && node.op != Op::slice) return;
-    if (reduces_over_ranks(node.op)) argument(std::string(to_string(attributes.reduction)));
-    if (node.op == Op::reduce_scatter || node.op == Op::slice)
-      argument("dim " + std::to_string(attributes.dim));
-    if (node.op == Op::reduce || node.op == Op::broadcast)
-      argument("root " + std::to_string(attributes.root));
-    if (node.op == Op::send) argument("offset " + std::to_string(attributes.offset));
-    argument(graph_.mesh.axes().at(static_cast<std::size_t>(attributes.axis)).name);
+    for (const std::string_view key : attribute_keys(node.op)) {
+      if (key == "reduction") argument(std::string(to_string(attributes.reduction)));
+      if (key == "dim") argument("dim " + std::to_string(attributes.dim));
+      if (key == "root") argument("root " + std::to_string(attributes.root));
+      if (key == "offset") argument("offset " + std::to_string(attributes.offset));
+      if (key == "axis") argument(graph_.mesh.axes().at(attributes.axis).name);
+    }
   }
 
   std::string header() const {
@@ -252,14 +253,13 @@ class Printer {
 
   static std::string knobs_text(const Knobs& knobs) {
     std::string text;
-    const auto add = [&](const std::string& knob) { text += (text.empty() ? ": " : ", ") + knob; };
-    if (!knobs.algorithm.empty()) add(knobs.algorithm);
-    if (!knobs.protocol.empty()) add(knobs.protocol);
-    if (knobs.channels != 0)
-      add(std::to_string(knobs.channels) + (knobs.channels == 1 ? " channel" : " channels"));
-    if (knobs.threads != 0) add(std::to_string(knobs.threads) + " threads");
-    if (knobs.vector_bytes != 0) add(std::to_string(knobs.vector_bytes) + "-byte vectors");
-    if (knobs.chunk_bytes != 0) add(std::to_string(knobs.chunk_bytes) + "-byte chunks");
+    for (const KnobRow& row : knob_table()) {
+      if (!row.is_set(knobs)) continue;
+      const bool one = row.number != nullptr && knobs.*row.number == 1;
+      text += text.empty() ? ": " : ", ";
+      text += row.value(knobs);
+      text += one ? row.unit.substr(0, row.unit.size() - 1) : row.unit;  // "1 channel"
+    }
     return text;
   }
 
@@ -279,7 +279,7 @@ class Printer {
   }
 
   const Graph& graph_;
-  std::vector<bool> inlined_;
+  Indexed<bool> inlined_;
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace coconet {
 
 namespace {
 
-/// The graph that the operands belong to; null when they are all constants. Throws when there are several.
+/// The graph that the operands belong to; null when they are all constants. Throws when there are
+/// several.
 std::shared_ptr<ir::Graph> common_graph(std::string_view op,
                                         std::initializer_list<Value> operands) {
   const Value* first = nullptr;
@@ -107,7 +108,7 @@ std::string_view to_string(Reduction reduction) {
   return "";
 }
 
-// ---- Value --------------------------------------------------------------------------------------------------
+// ---- Value
 
 Value Value::named(std::string name) const {
   ir::Node& node = const_cast<ir::Node&>(
@@ -135,7 +136,7 @@ const std::vector<Placement>& Value::layout() const {
   return node_of(*this).layout;
 }
 
-// ---- Program ------------------------------------------------------------------------------------------------
+// ---- Program
 
 Program::Program(std::string name, Mesh mesh) : graph_(std::make_shared<ir::Graph>()) {
   if (name.empty()) throw ProgramError("a program needs a name");
@@ -256,7 +257,7 @@ std::string Program::json() const {
   return ir::to_json(*graph_);
 }
 
-// ---- ops ----------------------------------------------------------------------------------------------------
+// ---- ops
 
 Value detail::pointwise(std::string_view op, std::initializer_list<Value> operands) {
   const ir::PointwiseRow& row = *ir::find_pointwise(*ir::parse_op(op));
@@ -328,7 +329,7 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
   std::int64_t fixed = 1;
   Value count = reduced;  // stands for "none yet"
   for (const int d : graph->at(reduced.id()).attributes.dims) {
-    const Dim& dim = value.shape()[static_cast<std::size_t>(d)];
+    const Dim& dim = value.shape()[d];
     if (!dim.symbolic()) {
       fixed *= dim.extent;
       continue;

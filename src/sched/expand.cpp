@@ -57,13 +57,14 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
 
 namespace {
 
-/// A dimension of `id` that can be sliced along `axis` with a slice for every rank to work on; -1 when there is none.
+/// A dimension of `id` that can be sliced along `axis` with a slice for every rank to work on; -1
+/// when there is none.
 int dimension_to_slice(const Graph& graph, ValueId id) {
   const Node& node = graph.at(id);
   for (int dim = 0; dim < static_cast<int>(node.shape.size()); ++dim) {
     const bool taken =
         std::find(node.layout.begin(), node.layout.end(), sliced(dim)) != node.layout.end();
-    if (!taken && !(node.shape[static_cast<std::size_t>(dim)] == Dim(1))) return dim;
+    if (!taken && !(node.shape[dim] == Dim(1))) return dim;
   }
   return -1;
 }
@@ -104,12 +105,6 @@ Graph expand_fused_all_reduces(const Graph& graph) {
   return result;
 }
 
-bool is_copy(const Graph& graph, ValueId id) {
-  const Node& node = graph.at(id);
-  return node.op == Op::cast && graph.at(node.operands.front()).op == Op::state &&
-         node.dtype == graph.at(node.operands.front()).dtype;
-}
-
 Graph expand_overwritten_reads(const Graph& graph) {
   const std::map<ValueId, std::set<ValueId>> late = overwritten_reads(graph);
   if (late.empty()) return graph;
@@ -125,9 +120,8 @@ Graph expand_overwritten_reads(const Graph& graph) {
     rewriter.set(id, rewriter.add(std::move(node)));
     if (!late.contains(id)) continue;
     Node copy;
-    copy.op = Op::cast;
+    copy.op = Op::copy;
     copy.name = rewriter.fresh_name(graph.at(id).name + ".old");
-    copy.dtype = graph.at(id).dtype;
     copy.operands = {rewriter.map(id)};
     copies[id] = rewriter.add(std::move(copy));
   }

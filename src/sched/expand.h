@@ -1,23 +1,21 @@
-// Lowering's first rewrites: ops that no kernel or library collective does in one go become several that do.
+// Lowering's first rewrites: ops that no kernel or library collective does in one go become several
+// that do.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace coconet::sched {
 
-/// A reduction over a dimension that is sliced across ranks becomes one over each rank's slice and an
-/// all_reduce of the (smaller) results.
+/// A reduction over a dimension that is sliced across ranks becomes one over each rank's slice and
+/// an all_reduce of the (smaller) results.
 [[nodiscard]] ir::Graph expand_cross_rank_reductions(const ir::Graph& graph);
 
-/// A kernel that is an all_reduce alone becomes one of a reduce_scatter and an all_gather, or of a reduce and a broadcast
-/// where there is no dimension to slice.
+/// A kernel that is an all_reduce alone becomes one of a reduce_scatter and an all_gather, or of a
+/// reduce and a broadcast where there is no dimension to slice.
 [[nodiscard]] ir::Graph expand_fused_all_reduces(const ir::Graph& graph);
 
-/// What reads a state's old value but has to run after the kernel that overwrites it (see `overwritten_reads`) gets a
-/// copy of the old value: a cast to its own dtype, which grouping makes a step of its own.
+/// What reads a state's old value but has to run after the kernel that overwrites it (see
+/// `overwritten_reads`) gets a copy of the old value, which grouping makes a step of its own.
 [[nodiscard]] ir::Graph expand_overwritten_reads(const ir::Graph& graph);
-
-/// Whether `id` is such a copy.
-[[nodiscard]] bool is_copy(const ir::Graph& graph, ir::ValueId id);
 
 }  // namespace coconet::sched

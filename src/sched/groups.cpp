@@ -5,7 +5,6 @@
 #include <set>
 
 #include "coconet/error.h"
-#include "sched/expand.h"
 #include "sched/overlaps.h"
 #include "sched/rewrite.h"
 
@@ -39,11 +38,11 @@ class Grouping {
         if (reaches(needs, of(reader), of(id))) {
           late[state].insert(reader);
         } else {
-          needs[static_cast<std::size_t>(of(id))].insert(of(reader));
+          needs[of(id)].insert(of(reader));
         }
       }
       if (!peers_overwrite(id)) continue;
-      for (const ValueId reader : users_[static_cast<std::size_t>(state)]) {
+      for (const ValueId reader : users_[state]) {
         if (reader != id && of(reader) == of(id)) late[state].insert(reader);
       }
     }
@@ -56,7 +55,7 @@ class Grouping {
       const int group =
           open(fusion.kind == ir::Fusion::Kind::computation ? Group::Kind::computation
                                                             : Group::Kind::collective);
-      groups_[static_cast<std::size_t>(group)].fusion = &fusion;
+      groups_[group].fusion = &fusion;
       for (const ValueId member : fusion.members) join(member, group);
     }
     for (ValueId id = graph_.size() - 1; id >= 0; --id) {
@@ -80,8 +79,9 @@ class Grouping {
     for (Group& group : groups_) std::sort(group.values.begin(), group.values.end());
   }
 
-  /// The product of f32 to whose rows `id` alone adds a bias of one row; -1 when `id` is something else. Of 16-bit floats a
-  /// product is rounded before the bias is added, which libraries do not do in one step.
+  /// The product of f32 to whose rows `id` alone adds a bias of one row; -1 when `id` is something
+  /// else. Of 16-bit floats a product is rounded before the bias is added, which libraries do not
+  /// do in one step.
   [[nodiscard]] ValueId biased_product(ValueId id) const {
     const Node& sum = graph_.at(id);
     if (sum.op != Op::add || sum.dtype != DType::f32 || arrives(graph_, id)) return -1;
@@ -90,8 +90,8 @@ class Grouping {
       const Node& matmul = graph_.at(product);
       const Node& bias = graph_.at(sum.operands[1 - side]);
       if (matmul.op != Op::matmul || matmul.shape != sum.shape || matmul.layout != sum.layout ||
-          product == sum.operands[1 - side] ||
-          users_[static_cast<std::size_t>(product)].size() > 1 || is_output(graph_, product))
+          product == sum.operands[1 - side] || users_[product].size() > 1 ||
+          is_output(graph_, product))
         continue;
       const bool is_row = !bias.weak && !bias.attributes.scattered && !bias.shape.empty() &&
                           bias.shape.back() == sum.shape.back() &&
@@ -102,12 +102,13 @@ class Grouping {
     return -1;
   }
 
-  /// Moves the sum of a product and a bias, where a kernel would do nothing else, into the step of the product.
+  /// Moves the sum of a product and a bias, where a kernel would do nothing else, into the step of
+  /// the product.
   void join_biases() {
     for (ValueId id = 0; id < graph_.size(); ++id) {
       const ValueId product = of(id) < 0 ? -1 : biased_product(id);
       if (product < 0) continue;
-      Group& kernel = groups_[static_cast<std::size_t>(of(id))];
+      Group& kernel = groups_[of(id)];
       if (kernel.fusion != nullptr || kernel.values.size() > 1) continue;
       kernel.values.clear();
       join(id, of(product));
@@ -120,25 +121,26 @@ class Grouping {
       filled.push_back(std::move(groups_[group]));
     }
     groups_ = std::move(filled);
-    for (int& group : of_) group = group < 0 ? group : place[static_cast<std::size_t>(group)];
+    for (int& group : of_) group = group < 0 ? group : place[group];
   }
 
-  [[nodiscard]] int of(ValueId id) const { return of_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] int of(ValueId id) const { return of_[id]; }
   int open(Group::Kind kind) {
     groups_.push_back({kind, {}, nullptr, false});
     return static_cast<int>(groups_.size()) - 1;
   }
   void join(ValueId id, int group) {
-    of_[static_cast<std::size_t>(id)] = group;
-    groups_[static_cast<std::size_t>(group)].values.push_back(id);
+    of_[id] = group;
+    groups_[group].values.push_back(id);
   }
 
-  /// The kernel that can compute elementwise `id` on the fly, because it alone reads it; -1 when there is none.
+  /// The kernel that can compute elementwise `id` on the fly, because it alone reads it; -1 when
+  /// there is none.
   [[nodiscard]] int only_reader(ValueId id) const {
-    if (!ir::is_elementwise(graph_.at(id).op) || is_output(graph_, id) || is_copy(graph_, id))
-      return -1;
+    const Op op = graph_.at(id).op;
+    if (!ir::is_elementwise(op) || op == Op::copy || is_output(graph_, id)) return -1;
     int reader = -1;
-    for (const ValueId user : users_[static_cast<std::size_t>(id)]) {
+    for (const ValueId user : users_[id]) {
       const Node& node = graph_.at(user);
       const bool whole_operand =
           node.op == Op::reduction && node.shape.size() <= graph_.at(id).shape.size();
@@ -157,8 +159,7 @@ class Grouping {
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (of(id) < 0) continue;
       for (const ValueId operand : graph_.at(id).operands) {
-        if (of(operand) >= 0 && of(operand) != of(id))
-          needs[static_cast<std::size_t>(of(id))].insert(of(operand));
+        if (of(operand) >= 0 && of(operand) != of(id)) needs[of(id)].insert(of(operand));
       }
     }
     return needs;
@@ -167,18 +168,19 @@ class Grouping {
   /// What reads, in other groups, the old value of the state that `update` writes.
   [[nodiscard]] std::vector<ValueId> old_readers(ValueId update) const {
     std::vector<ValueId> readers;
-    for (const ValueId reader : users_[static_cast<std::size_t>(graph_.at(update).operands[0])]) {
+    for (const ValueId reader : users_[graph_.at(update).operands[0]]) {
       if (of(reader) >= 0 && of(reader) != of(update)) readers.push_back(reader);
     }
     return readers;
   }
 
-  /// Whether what `update` writes comes from other ranks, in place or through mailboxes, while this rank's kernel may still
-  /// read the state. What is gathered comes from the rank that alone reads the same elements.
+  /// Whether what `update` writes comes from other ranks, in place or through mailboxes, while this
+  /// rank's kernel may still read the state. What is gathered comes from the rank that alone reads
+  /// the same elements.
   [[nodiscard]] bool peers_overwrite(ValueId update) const {
     const ValueId value = graph_.at(update).operands[1];
     const Op op = graph_.at(value).op;
-    const ir::Fusion* const fusion = groups_[static_cast<std::size_t>(of(update))].fusion;
+    const ir::Fusion* const fusion = groups_[of(update)].fusion;
     return fusion != nullptr && of(value) == of(update) && (op == Op::send || op == Op::broadcast);
   }
 
@@ -190,23 +192,21 @@ class Grouping {
       const int group = pending.back();
       pending.pop_back();
       if (group == to) return true;
-      for (const int need : needs[static_cast<std::size_t>(group)]) {
+      for (const int need : needs[group]) {
         if (seen.insert(need).second) pending.push_back(need);
       }
     }
     return false;
   }
 
-  [[nodiscard]] ValueId first_value(int group) const {
-    return groups_[static_cast<std::size_t>(group)].values.front();
-  }
+  [[nodiscard]] ValueId first_value(int group) const { return groups_[group].values.front(); }
 
   /// The groups, each with those that run beside it, in the order of what they hand on.
   [[nodiscard]] std::vector<std::vector<int>> find_chains() const {
     std::vector<std::vector<int>> chains;
     std::set<int> followed;
     const auto before = [&](int group) {
-      const ir::Fusion* const fusion = groups_[static_cast<std::size_t>(group)].fusion;
+      const ir::Fusion* const fusion = groups_[group].fusion;
       return fusion == nullptr || fusion->arriving.empty() ? -1 : of(fusion->arriving.front());
     };
     const int count = static_cast<int>(groups_.size());
@@ -224,8 +224,7 @@ class Grouping {
     std::vector<std::set<int>> needs = data_dependences();
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (graph_.at(id).op != Op::update) continue;
-      for (const ValueId reader : old_readers(id))
-        needs[static_cast<std::size_t>(of(id))].insert(of(reader));
+      for (const ValueId reader : old_readers(id)) needs[of(id)].insert(of(reader));
     }
     std::vector<int> position(groups_.size(), -1);
     const std::vector<std::vector<int>> chains = find_chains();
@@ -234,11 +233,11 @@ class Grouping {
     while (result.groups.size() < groups_.size()) {
       const std::vector<int>* next = nullptr;
       for (const std::vector<int>& chain : chains) {
-        if (position[static_cast<std::size_t>(chain.front())] >= 0) continue;
+        if (position[chain.front()] >= 0) continue;
         const bool ready = std::all_of(chain.begin(), chain.end(), [&](int g) {
-          const std::set<int>& all = needs[static_cast<std::size_t>(g)];
+          const std::set<int>& all = needs[g];
           return std::all_of(all.begin(), all.end(), [&](int need) {
-            return position[static_cast<std::size_t>(need)] >= 0 ||
+            return position[need] >= 0 ||
                    std::find(chain.begin(), chain.end(), need) != chain.end();
           });
         });
@@ -248,21 +247,21 @@ class Grouping {
       if (next == nullptr)
         throw InternalError("the kernels of program '" + graph_.name + "' wait for each other");
       for (const int g : *next) {
-        position[static_cast<std::size_t>(g)] = static_cast<int>(result.groups.size());
-        result.groups.push_back(groups_[static_cast<std::size_t>(g)]);
+        position[g] = static_cast<int>(result.groups.size());
+        result.groups.push_back(groups_[g]);
         result.groups.back().beside_previous = g != next->front();
       }
     }
     for (std::size_t id = 0; id < of_.size(); ++id) {
-      if (of_[id] >= 0) result.of[id] = position[static_cast<std::size_t>(of_[id])];
+      if (of_[id] >= 0) result.of[id] = position[of_[id]];
     }
     return result;
   }
 
   const Graph& graph_;
-  std::vector<std::vector<ValueId>> users_;
-  std::vector<Group> groups_;
-  std::vector<int> of_;
+  Indexed<std::vector<ValueId>> users_;
+  Indexed<Group> groups_;
+  Indexed<int> of_;
   std::vector<ValueId> pending_;  ///< updates that their value's producer writes
 };
 
@@ -274,7 +273,7 @@ bool writes_through(const Graph& graph, ValueId id) {
   const Node& from = graph.at(value);
   return ir::is_collective(from.op) && from.operands[0] != update.operands[0] &&
          from.shape == update.shape && from.layout == update.layout &&
-         graph.users()[static_cast<std::size_t>(value)].size() == 1 && !is_output(graph, value);
+         graph.users()[value].size() == 1 && !is_output(graph, value);
 }
 
 Groups make_groups(const Graph& graph) {

@@ -27,7 +27,7 @@ void refuse_cycle(const Graph& graph, const std::set<ValueId>& members) {
   while (!pending.empty()) {
     const ValueId id = pending.back();
     pending.pop_back();
-    for (const ValueId user : users[static_cast<std::size_t>(id)]) {
+    for (const ValueId user : users[id]) {
       if (members.contains(user) && !members.contains(id)) {
         const std::string start = "the kernel would wait for itself (a cycle): ";
         if (const Fusion* other = graph.fusion_of(id)) {
@@ -86,7 +86,7 @@ void refuse_gap(const Graph& graph, const std::set<ValueId>& members) {
 }
 
 bool needed_outside(const Graph& graph, const std::set<ValueId>& members, ValueId id) {
-  const auto users = graph.users()[static_cast<std::size_t>(id)];
+  const auto users = graph.users()[id];
   return is_output(graph, id) || std::any_of(users.begin(), users.end(),
                                              [&](ValueId user) { return !members.contains(user); });
 }
@@ -124,8 +124,8 @@ void check_computation(const Graph& graph, const std::set<ValueId>& members) {
   }
 }
 
-/// All results that leave the kernel, but for those that are `spread` and scalars, must be of the shape and
-/// layout of `domain`.
+/// All results that leave the kernel, but for those that are `spread` and scalars, must be of the
+/// shape and layout of `domain`.
 void require_domain(const Graph& graph, const std::set<ValueId>& members, ValueId domain,
                     const std::set<ValueId>& spread) {
   for (const ValueId id : members) {
@@ -135,7 +135,8 @@ void require_domain(const Graph& graph, const std::set<ValueId>& members, ValueI
   }
 }
 
-/// The kernel's one op of kind `op`, -1 when it has none. Throws when it has two, with what the kernel `takes`.
+/// The kernel's one op of kind `op`, -1 when it has none. Throws when it has two, with what the
+/// kernel `takes`.
 ValueId find_one(const Graph& graph, const std::set<ValueId>& members, Op op,
                  const std::string& takes) {
   ValueId found = -1;
@@ -328,7 +329,8 @@ void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<Valu
                              : std::set<ValueId>{});
 }
 
-/// What a multicast pointer asks of a kernel. Computation and sends have no use for one, and do without.
+/// What a multicast pointer asks of a kernel. Computation and sends have no use for one, and do
+/// without.
 void check_multicast(const Graph& graph, const Fusion& fusion) {
   const bool exchanges =
       fusion.kind != Fusion::Kind::computation && fusion.kind != Fusion::Kind::send;
@@ -337,7 +339,7 @@ void check_multicast(const Graph& graph, const Fusion& fusion) {
     throw ScheduleError(conflict);
   const std::set<ValueId> members = {fusion.members.begin(), fusion.members.end()};
   const int axis = find_collective(graph, fusion.kind, members).axis;
-  const Mesh::Axis& along = graph.mesh.axes()[static_cast<std::size_t>(axis)];
+  const Mesh::Axis& along = graph.mesh.axes()[axis];
   if (along.size != graph.mesh.size()) {
     throw ScheduleError("the algorithm 'multimem' reaches all " +
                         std::to_string(graph.mesh.size()) + " ranks of the mesh " +

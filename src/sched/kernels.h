@@ -8,24 +8,26 @@
 
 namespace coconet::sched {
 
-/// The collective of a kernel: data of all ranks is combined, the computation works on the result, and what it makes is
-/// spread to other ranks. Either half may be missing.
+/// The collective of a kernel: data of all ranks is combined, the computation works on the result,
+/// and what it makes is spread to other ranks. Either half may be missing.
 struct Collective {
   ir::ValueId combine = -1;  ///< the reduce_scatter or reduce; the all_reduce where that is all
   ir::ValueId spread = -1;   ///< the all_gather, broadcast or send
   ir::ValueId domain = -1;   ///< a value of the computation's shape and layout; -1: there is none
   int axis = 0;              ///< the mesh axis
 };
-/// The collective among `members` of a kernel of `kind`. Throws ScheduleError when there are two on one side.
+/// The collective among `members` of a kernel of `kind`. Throws ScheduleError when there are two on
+/// one side.
 [[nodiscard]] Collective find_collective(const ir::Graph& graph, ir::Fusion::Kind kind,
                                          const std::set<ir::ValueId>& members);
 
-/// Whether a kernel around `collective` can compute reduction `id`: it is over all elements of a tensor of the kernel's
-/// domain, of which every rank has its slice, or the whole.
+/// Whether a kernel around `collective` can compute reduction `id`: it is over all elements of a
+/// tensor of the kernel's domain, of which every rank has its slice, or the whole.
 [[nodiscard]] bool reduces_domain(const ir::Graph& graph, const Collective& collective,
                                   ir::ValueId id);
 
-/// Whether `id` is a single element beside the many of `domain`: what a tensor was reduced to, or computed from such.
+/// Whether `id` is a single element beside the many of `domain`: what a tensor was reduced to, or
+/// computed from such.
 [[nodiscard]] bool is_scalar(const ir::Graph& graph, ir::ValueId domain, ir::ValueId id);
 
 /// Throws ScheduleError with the rule that is broken when `members` cannot run as one kernel of

@@ -47,8 +47,8 @@ class Lowering {
 
  private:
   const Graph& graph() const { return plan_.graph; }
-  [[nodiscard]] int group_of(ValueId id) const { return groups_.of[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] BufferId& buffer_of(ValueId id) { return buffer_of_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] int group_of(ValueId id) const { return groups_.of[id]; }
+  [[nodiscard]] BufferId& buffer_of(ValueId id) { return buffer_of_[id]; }
 
   BufferId add_buffer(const std::string& name, PlanBuffer::Role role, ValueId value) {
     const Node& node = graph().at(value);
@@ -83,7 +83,7 @@ class Lowering {
   }
 
   [[nodiscard]] bool crosses(ValueId id) const {
-    const auto& users = users_[static_cast<std::size_t>(id)];
+    const auto& users = users_[id];
     return std::any_of(users.begin(), users.end(),
                        [&](ValueId user) { return group_of(user) != group_of(id); });
   }
@@ -125,8 +125,7 @@ class Lowering {
     const ValueId value = group.values.front();
     const LibraryStep step{graph().at(value).name, value,
                            buffer_of(graph().at(value).operands.front()), buffer_of(value)};
-    for (const BufferId id : {step.in, step.out})
-      plan_.buffers[static_cast<std::size_t>(id)].in_collective = true;
+    for (const BufferId id : {step.in, step.out}) plan_.buffers[id].in_collective = true;
     return step;
   }
 
@@ -172,7 +171,7 @@ class Lowering {
   /// A chunk in a mailbox is a range of elements, which may lie in several buffers.
   void refuse_scattered(const KernelStep& step) const {
     const auto refuse = [&](const auto& access) {
-      const PlanBuffer& buffer = plan_.buffers[static_cast<std::size_t>(access.buffer)];
+      const PlanBuffer& buffer = plan_.buffers[access.buffer];
       if (!buffer.scattered) return;
       throw ScheduleError("kernel '" + step.name + "' exchanges chunks through mailboxes, but '" +
                           buffer.name +
@@ -223,7 +222,7 @@ class Lowering {
 
   void open_to_peers(const KernelStep& step) {
     const auto open = [&](BufferId id) {
-      PlanBuffer& buffer = plan_.buffers[static_cast<std::size_t>(id)];
+      PlanBuffer& buffer = plan_.buffers[id];
       buffer.peer_access = true;
       buffer.multicast = buffer.multicast || step.multicast;
     };
@@ -245,9 +244,9 @@ class Lowering {
   }
 
   Plan plan_;
-  std::vector<std::vector<ValueId>> users_;
+  Indexed<std::vector<ValueId>> users_;
   Groups groups_;
-  std::vector<BufferId> buffer_of_;
+  Indexed<BufferId> buffer_of_;
 };
 
 /// Kernel names become file and symbol names: distinct identifiers.

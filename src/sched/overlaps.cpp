@@ -1,5 +1,6 @@
-// The rules of overlap. A chain of steps runs at once: each takes what the one before makes, tile by tile, and nothing
-// else that the chain makes, or that is computed from it. Run one after the other they do the same.
+// The rules of overlap. A chain of steps runs at once: each takes what the one before makes, tile
+// by tile, and nothing else that the chain makes, or that is computed from it. Run one after the
+// other they do the same.
 #include "sched/overlaps.h"
 
 #include <algorithm>
@@ -89,7 +90,8 @@ void check_reader(const Graph& graph, const Fusion& kernel, ValueId value) {
                      "reduces");
 }
 
-/// What runs at once exchanges chunks: in place a kernel begins when the operands of all ranks are whole.
+/// What runs at once exchanges chunks: in place a kernel begins when the operands of all ranks are
+/// whole.
 void refuse_multicast(const Graph& graph, const Fusion& kernel) {
   const bool sends = kernel.kind == Fusion::Kind::send;  // which does without
   const bool hands_on = std::any_of(kernel.members.begin(), kernel.members.end(),
@@ -175,7 +177,7 @@ void refuse_overwriting(const Graph& graph, const Chain& chain, const std::set<V
     for (const ValueId update : stage.values) {
       if (graph.at(update).op != Op::update) continue;
       const ValueId state = graph.at(update).operands.front();
-      for (const ValueId reader : users[static_cast<std::size_t>(state)]) {
+      for (const ValueId reader : users[state]) {
         const bool beside = !stage.values.contains(reader) &&
                             std::any_of(chain.begin(), chain.end(), [&](const Stage& other) {
                               return other.values.contains(reader);

@@ -25,7 +25,8 @@ struct Stage {
 [[nodiscard]] std::vector<ir::ValueId> read_of(const ir::Graph& graph, const ir::Fusion& kernel,
                                                const Stage& from);
 
-/// Checks every kernel of `graph` that has values arriving. Throws ScheduleError with the rule that is broken.
+/// Checks every kernel of `graph` that has values arriving. Throws ScheduleError with the rule that
+/// is broken.
 void check_overlaps(const ir::Graph& graph);
 
 /// Whether `value` is taken tile by tile by some kernel.

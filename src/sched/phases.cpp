@@ -1,4 +1,5 @@
-// Dividing a kernel into phases. A value is computed in the first phase that needs it, which is as late as possible.
+// Dividing a kernel into phases. A value is computed in the first phase that needs it, which is as
+// late as possible.
 #include "sched/phases.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ using ir::ValueId;
 
 class Division {
  public:
-  Division(Plan& plan, const std::vector<BufferId>& buffer_of, const std::vector<ValueId>& values,
+  Division(Plan& plan, const Indexed<BufferId>& buffer_of, const std::vector<ValueId>& values,
            KernelStep& step)
       : plan_(plan), graph_(plan.graph), buffer_of_(buffer_of), values_(values), step_(step) {}
 
@@ -57,14 +58,12 @@ class Division {
     std::vector<KernelStep::Store> kept;
     std::vector<ValueId> reductions;
   };
-  Sets& now() { return phases_[static_cast<std::size_t>(phase_)]; }
+  Sets& now() { return phases_[phase_]; }
 
   [[nodiscard]] bool is_member(ValueId id) const {
     return std::binary_search(values_.begin(), values_.end(), id);
   }
-  [[nodiscard]] BufferId buffer_of(ValueId id) const {
-    return buffer_of_[static_cast<std::size_t>(id)];
-  }
+  [[nodiscard]] BufferId buffer_of(ValueId id) const { return buffer_of_[id]; }
   [[nodiscard]] bool is_scalar_here(ValueId id) const {
     return step_.is_collective && is_scalar(graph_, step_.domain, id);
   }
@@ -140,7 +139,7 @@ class Division {
     }
     if (graph_.at(id).op == Op::reduction) return;  // a result of the phase before
     for (const ValueId operand : graph_.at(id).operands) place_scalar(operand);
-    phases_[static_cast<std::size_t>(level_[id])].scalars.insert(id);
+    phases_[level_[id]].scalars.insert(id);
   }
 
   void load(ValueId id) {
@@ -169,11 +168,12 @@ class Division {
                              domain.shape, domain.layout});
     const auto buffer = static_cast<BufferId>(plan_.buffers.size()) - 1;
     kept_[id] = buffer;
-    phases_[static_cast<std::size_t>(phase)].kept.push_back({id, buffer, false});
+    phases_[phase].kept.push_back({id, buffer, false});
     return buffer;
   }
 
-  /// Puts this phase's sets in order: that of the program, operands in the order in which they are read.
+  /// Puts this phase's sets in order: that of the program, operands in the order in which they are
+  /// read.
   void assemble() {
     if (phase_ == 0) {
       for (const ValueId id : pending_scalars_) place_scalar(id);
@@ -215,7 +215,7 @@ class Division {
 
   Plan& plan_;
   const Graph& graph_;
-  const std::vector<BufferId>& buffer_of_;
+  const Indexed<BufferId>& buffer_of_;
   const std::vector<ValueId>& values_;
   KernelStep& step_;
   std::map<ValueId, int> level_;
@@ -230,7 +230,7 @@ class Division {
 
 }  // namespace
 
-void divide_into_phases(Plan& plan, const std::vector<BufferId>& buffer_of,
+void divide_into_phases(Plan& plan, const Indexed<BufferId>& buffer_of,
                         const std::vector<ValueId>& values, KernelStep& step) {
   Division(plan, buffer_of, values, step).run();
 }

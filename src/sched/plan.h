@@ -1,5 +1,5 @@
-// The plan: a scheduled program as ordered steps over buffers, ready for code generation. It holds no sizes and
-// no rank: one plan serves all ranks and all extents.
+// The plan: a scheduled program as ordered steps over buffers, ready for code generation. It holds
+// no sizes and no rank: one plan serves all ranks and all extents.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct PlanBuffer {
   ir::Placements layout;
   bool peer_access = false;    ///< other ranks read or write it from inside a kernel
   bool multicast = false;      ///< they do so through a multicast pointer
-  bool in_collective = false;  ///< of a library collective, which is quicker where ranks reach it
-  bool scattered = false;      ///< over a list of buffers, which `shape` has one after the other
+  bool in_collective = false;  ///< of a library collective, which is faster in peer memory
+  bool scattered = false;      ///< its elements are those of several buffers, in order
 };
 
 /// One generated kernel.
@@ -49,8 +49,8 @@ struct KernelStep {
     std::vector<ir::ValueId> members;  ///< computed at each element, in order
     std::vector<Load> loads;
     std::vector<Store> stores;
-    /// Reductions of values of this phase over all of the domain and, where it is sliced, over the ranks of the axis. Their
-    /// results are scalars of the next phase.
+    /// Reductions of values of this phase over all of the domain and, where it is sliced, over the
+    /// ranks of the axis. Their results are scalars of the next phase.
     std::vector<ir::ValueId> reductions;
   };
   std::string name;
@@ -84,7 +84,8 @@ struct LibraryStep {
   BufferId out = -1;
 };
 
-/// One matmul of the backend's library: the products of the matrices in `a` and `b`, with a bias or without.
+/// One matmul of the backend's library: the products of the matrices in `a` and `b`, with a bias or
+/// without.
 struct MatmulStep {
   std::string name;
   ir::ValueId value = -1;  ///< the matmul; its attributes say what is transposed
@@ -97,23 +98,24 @@ struct MatmulStep {
 
 using PlanStep = std::variant<KernelStep, LibraryStep, MatmulStep>;
 
-/// Steps that run at once, each taking what the one before makes tile by tile. One after the other they do the same.
+/// Steps that run at once, each taking what the one before makes tile by tile. One after the other
+/// they do the same.
 struct Overlap {
   std::size_t first = 0;  ///< index of a step
   std::size_t count = 0;
 };
 
 struct Plan {
-  ir::Graph graph;  ///< the program that the steps' value ids belong to
-  std::vector<PlanBuffer> buffers;
+  ir::Graph graph;              ///< the program that the steps' value ids belong to
+  Indexed<PlanBuffer> buffers;  ///< by BufferId
   std::vector<PlanStep> steps;
   std::vector<Overlap> overlaps;  ///< in order
   /// The buffers that the application sees: inputs, states and outputs, by name.
   std::map<std::string, BufferId, std::less<>> named;
 };
 
-/// Lowers a scheduled program. Throws ScheduleError when one of its kernels breaks a rule, which only a program file
-/// can make it do.
+/// Lowers a scheduled program. Throws ScheduleError when one of its kernels breaks a rule, which
+/// only a program file can make it do.
 [[nodiscard]] Plan lower(const ir::Graph& graph);
 
 /// The plan as text: buffers, then one block per step.

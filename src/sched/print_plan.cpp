@@ -35,7 +35,7 @@ std::string line(const std::string& what, const std::vector<std::string>& items)
 }
 
 std::string print(const Plan& plan, const KernelStep& step) {
-  const auto buffer = [&](BufferId id) { return plan.buffers[static_cast<std::size_t>(id)].name; };
+  const auto buffer = [&](BufferId id) { return plan.buffers[id].name; };
   const auto name = [&](ir::ValueId id) { return plan.graph.at(id).name; };
   std::string text = "kernel " + step.name + " (" + step.kind + ") over " +
                      ir::to_string(plan.graph.at(step.domain).shape) + " " +
@@ -70,14 +70,13 @@ std::string print(const Plan& plan, const LibraryStep& step) {
          (ir::reduces_over_ranks(node.op)
               ? " (" + std::string(to_string(node.attributes.reduction)) + ")"
               : "") +
-         " along " + plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].name +
-         "\n    reads    " + plan.buffers[static_cast<std::size_t>(step.in)].name +
-         "\n    writes   " + plan.buffers[static_cast<std::size_t>(step.out)].name + "\n";
+         " along " + plan.graph.mesh.axes()[node.attributes.axis].name + "\n    reads    " +
+         plan.buffers[step.in].name + "\n    writes   " + plan.buffers[step.out].name + "\n";
 }
 
 std::string print(const Plan& plan, const MatmulStep& step) {
   const auto buffer = [&](BufferId id, bool transposed) {
-    return plan.buffers[static_cast<std::size_t>(id)].name + (transposed ? " transposed" : "");
+    return plan.buffers[id].name + (transposed ? " transposed" : "");
   };
   const ir::Node& node = plan.graph.at(step.value);
   return "matmul of " + ir::to_string(node.shape) + " " +

@@ -1,4 +1,5 @@
-// Builds the graph after a transformation from the one before it, node by node, with every node checked again.
+// Builds the graph after a transformation from the one before it, node by node, with every node
+// checked again.
 #pragma once
 
 #include <set>
@@ -14,10 +15,8 @@ class Rewriter {
   explicit Rewriter(const ir::Graph& from);
 
   /// What stands for the old value `id` in the new graph; -1 while nothing does.
-  [[nodiscard]] ir::ValueId map(ir::ValueId id) const { return map_[static_cast<std::size_t>(id)]; }
-  void set(ir::ValueId old_id, ir::ValueId new_id) {
-    map_[static_cast<std::size_t>(old_id)] = new_id;
-  }
+  [[nodiscard]] ir::ValueId map(ir::ValueId id) const { return map_[id]; }
+  void set(ir::ValueId old_id, ir::ValueId new_id) { map_[old_id] = new_id; }
   /// Appends old node `id` with mapped operands.
   ir::ValueId copy(ir::ValueId id);
   /// Appends a new node; its operands are ids of the new graph.
@@ -25,13 +24,14 @@ class Rewriter {
   /// `stem`, or `stem`_2 and so on when the old or the new graph has it.
   [[nodiscard]] std::string fresh_name(const std::string& stem) const;
   [[nodiscard]] const ir::Graph& graph() const { return to_; }
-  /// The new graph, with outputs and fusions mapped; members of fusions that have no counterpart are gone.
+  /// The new graph, with outputs and fusions mapped; members of fusions that have no counterpart
+  /// are gone.
   [[nodiscard]] ir::Graph finish();
 
  private:
   const ir::Graph& from_;
   ir::Graph to_;
-  std::vector<ir::ValueId> map_;
+  Indexed<ir::ValueId> map_;
 };
 
 /// Whether the application reads `id` after a step.

@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "coconet/program.h"
+#include "ir/knobs.h"
 #include "sched/shipped.h"
 
 namespace coconet {
@@ -88,16 +89,13 @@ Schedule& Schedule::dead() {
 
 Schedule& Schedule::fuse(std::string kernel, std::string kind, std::vector<std::string> ops,
                          Knobs knobs) {
-  steps_->steps.push_back(sched::complete({"fuse",
-                                           {{"kernel", std::move(kernel)},
-                                            {"kind", std::move(kind)},
-                                            {"ops", std::move(ops)},
-                                            {"algorithm", std::move(knobs.algorithm)},
-                                            {"protocol", std::move(knobs.protocol)},
-                                            {"channels", std::int64_t{knobs.channels}},
-                                            {"threads", std::int64_t{knobs.threads}},
-                                            {"vector_bytes", std::int64_t{knobs.vector_bytes}},
-                                            {"chunk_bytes", std::int64_t{knobs.chunk_bytes}}}}));
+  sched::Step step{
+      "fuse", {{"kernel", std::move(kernel)}, {"kind", std::move(kind)}, {"ops", std::move(ops)}}};
+  for (const ir::KnobRow& row : ir::knob_table()) {
+    step.arguments.emplace(row.name, row.text != nullptr ? sched::Argument(knobs.*row.text)
+                                                         : std::int64_t{knobs.*row.number});
+  }
+  steps_->steps.push_back(sched::complete(std::move(step)));
   return *this;
 }
 

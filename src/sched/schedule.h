@@ -22,7 +22,8 @@ namespace coconet::sched {
 [[nodiscard]] std::string to_json(const Schedule::Steps& steps);
 /// Throws ScheduleError with the JSON pointer of what is wrong.
 [[nodiscard]] Schedule::Steps parse_schedule(std::string_view text);
-/// JSON Schema of the schedule format, made from the table of transformations: docs/schedule.schema.json.
+/// JSON Schema of the schedule format, made from the table of transformations:
+/// docs/schedule.schema.json.
 [[nodiscard]] std::string json_schema();
 
 }  // namespace coconet::sched

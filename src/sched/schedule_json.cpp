@@ -1,4 +1,5 @@
-// Schedule <-> JSON, and the JSON Schema, all three from the parameter schemas of the transformations.
+// Schedule <-> JSON, and the JSON Schema, all three from the parameter schemas of the
+// transformations.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,5 @@
-// The schedules that ship with the library: the text of every src/sched/shipped/*.json, embedded at build time.
+// The schedules that ship with the library: the text of every src/sched/shipped/*.json, embedded at
+// build time.
 #pragma once
 
 #include <span>

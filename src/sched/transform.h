@@ -1,5 +1,5 @@
-// What a transformation is: a named rewrite of a program with a parameter schema. Adding one is a row in
-// transforms.def and a file in transforms/.
+// What a transformation is: a named rewrite of a program with a parameter schema. Adding one is a
+// row in transforms.def and a file in transforms/.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ struct Transformation {
   std::string_view name;
   std::string_view summary;
   std::span<const Parameter> parameters;
-  /// The program after the step, which is complete. Throws ScheduleError or ProgramError when it is not legal.
+  /// The program after the step, which is complete. Throws ScheduleError or ProgramError when it is
+  /// not legal.
   ir::Graph (*apply)(const ir::Graph& graph, const Step& step);
   /// Legal steps that a tuner may try.
   std::vector<Step> (*candidates)(const ir::Graph& graph);
@@ -53,14 +54,15 @@ struct Transformation {
 /// Null when there is none of that name.
 [[nodiscard]] const Transformation* find_transformation(std::string_view name);
 
-/// The program after `step`. Throws ScheduleError or ProgramError with the reason when it is not legal, also where it
-/// would break a kernel that an earlier step made.
+/// The program after `step`. Throws ScheduleError or ProgramError with the reason when it is not
+/// legal, also where it would break a kernel that an earlier step made.
 [[nodiscard]] ir::Graph transform(const ir::Graph& graph, const Step& step);
 
 /// Why `step` is not legal for `graph`; empty when it is.
 [[nodiscard]] std::string legal(const ir::Graph& graph, const Step& step);
 
-/// Checks `step` against its transformation's schema and fills in the fallbacks. Throws ScheduleError.
+/// Checks `step` against its transformation's schema and fills in the fallbacks. Throws
+/// ScheduleError.
 [[nodiscard]] Step complete(Step step);
 
 /// "split op=avg dim=1": the arguments that differ from the fallbacks.

@@ -21,10 +21,10 @@ TEST_CASE("every pointwise row is found by its op and by its name") {
 }
 
 TEST_CASE("structural ops have names and arities and are not pointwise") {
-#define COCONET_STRUCTURAL(name, operands, summary) \
-  CHECK(to_string(Op::name) == #name);              \
-  CHECK(parse_op(#name) == Op::name);               \
-  CHECK(arity(Op::name) == (operands));             \
+#define COCONET_STRUCTURAL(name, operands, attributes, summary) \
+  CHECK(to_string(Op::name) == #name);                          \
+  CHECK(parse_op(#name) == Op::name);                           \
+  CHECK(arity(Op::name) == (operands));                         \
   CHECK_FALSE(is_pointwise(Op::name));
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL

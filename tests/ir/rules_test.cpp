@@ -121,6 +121,21 @@ TEST_CASE("cast takes a tensor") {
         "cast takes a tensor of a program, but its operand is the constant 2.000000");
 }
 
+TEST_CASE("copy takes a state") {
+  Flat f;
+  const auto copy_of = [&](const Value& value) {
+    ir::Node node;
+    node.op = ir::Op::copy;
+    node.name = "old";
+    node.operands = {value.id()};
+    return ir::describe(*f.p.graph(), ir::append(*f.p.graph(), std::move(node)));
+  };
+  CHECK_THAT(refusal([&] { (void)copy_of(f.g); }),
+             EndsWith("'old' (copy): 'g' is no state but input; only states change within a step, "
+                      "other values need no copy"));
+  CHECK(copy_of(f.w) == "old: f32[n] replicated");
+}
+
 TEST_CASE("shapes broadcast from the right") {
   Flat f;
   const Value matrix = f.p.input("matrix", f32, {4, f.n}, replicated);

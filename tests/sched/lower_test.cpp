@@ -224,6 +224,13 @@ TEST_CASE("a reader of the old value that needs the new one gets a copy") {
           Contains("reads    sum_4, w.old\n    computes change"));
 }
 
+TEST_CASE("an application's cast of a state to its own dtype is no copy") {
+  Program p("twice", two_ranks());
+  const Value w = p.state("w", f32, {4}, replicated);
+  update(w, cast(w, f32).named("same") * 2);
+  CHECK(kernel_names(p) == std::vector<std::string>{"w_new"});
+}
+
 TEST_CASE("in the kernel that overwrites a state its old value needs no copy") {
   Program p("difference", two_ranks());
   const Value w = p.state("w", f32, {4}, replicated);

@@ -11,7 +11,8 @@
 #include "coconet/error.h"
 #include "ir/graph.h"
 #include "ir/json/element.h"
-#include "ir/json/keys.h"
+#include "ir/json/version.h"
+#include "ir/knobs.h"
 
 namespace coconet::ir {
 
@@ -52,7 +53,7 @@ Op read_op(const JsonElement& element) {
   const std::string text = element.string();
   if (const auto op = parse_op(text)) return *op;
   std::vector<std::string> known;
-#define COCONET_STRUCTURAL(name, arity, summary) known.emplace_back(#name);
+#define COCONET_STRUCTURAL(name, ...) known.emplace_back(#name);
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
   for (const PointwiseRow& row : pointwise_table()) known.emplace_back(row.name);
@@ -105,15 +106,19 @@ Mesh read_mesh(const JsonElement& element) {
 }
 
 Knobs read_knobs(const JsonElement& element) {
-  element.require_object(
-      {"algorithm", "protocol", "channels", "threads", "vector_bytes", "chunk_bytes"});
+  std::vector<std::string_view> keys;
+  for (const KnobRow& row : knob_table()) keys.push_back(row.name);
+  element.require_object(keys);
   Knobs knobs;
-  if (const auto knob = element.find("algorithm")) knobs.algorithm = knob->name();
-  if (const auto knob = element.find("protocol")) knobs.protocol = knob->name();
-  if (const auto knob = element.find("channels")) knobs.channels = knob->small_integer(1);
-  if (const auto knob = element.find("threads")) knobs.threads = knob->small_integer(1);
-  if (const auto knob = element.find("vector_bytes")) knobs.vector_bytes = knob->small_integer(1);
-  if (const auto knob = element.find("chunk_bytes")) knobs.chunk_bytes = knob->small_integer(1);
+  for (const KnobRow& row : knob_table()) {
+    const auto knob = element.find(row.name);
+    if (!knob) continue;
+    if (row.text != nullptr) {
+      knobs.*row.text = knob->name();
+    } else {
+      knobs.*row.number = knob->small_integer(1);
+    }
+  }
   return knobs;
 }
 

@@ -3,7 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/graph.h"
-#include "ir/json/keys.h"
+#include "ir/json/version.h"
+#include "ir/knobs.h"
 
 namespace coconet::ir {
 
@@ -77,7 +78,7 @@ Json attribute_json(const Graph& graph, const Node& node, std::string_view key) 
   if (key == "dim") return attributes.dim;
   if (key == "root") return attributes.root;
   if (key == "offset") return attributes.offset;
-  if (key == "axis") return graph.mesh.axes().at(static_cast<std::size_t>(attributes.axis)).name;
+  if (key == "axis") return graph.mesh.axes().at(attributes.axis).name;
   Json shape = Json::array();
   for (const Dim& dim : node.shape) shape.push_back(dim_json(dim));
   return shape;
@@ -89,9 +90,9 @@ class Writer {
     const auto users = graph.users();
     for (ValueId id = 0; id < graph.size(); ++id) {
       const Node& node = graph.at(id);
-      inlined_[static_cast<std::size_t>(id)] =
-          node.op == Op::constant && !node.user_named && std::isfinite(node.attributes.number) &&
-          !users[static_cast<std::size_t>(id)].empty() && graph.fusion_of(id) == nullptr;
+      inlined_[id] = node.op == Op::constant && !node.user_named &&
+                     std::isfinite(node.attributes.number) && !users[id].empty() &&
+                     graph.fusion_of(id) == nullptr;
     }
   }
 
@@ -126,7 +127,7 @@ class Writer {
   Json values() const {
     Json values = Json::array();
     for (ValueId id = 0; id < graph_.size(); ++id) {
-      if (!inlined_[static_cast<std::size_t>(id)]) values.push_back(value(graph_.at(id)));
+      if (!inlined_[id]) values.push_back(value(graph_.at(id)));
     }
     return values;
   }
@@ -139,7 +140,7 @@ class Writer {
     if (!node.operands.empty()) value["operands"] = Json::array();
     for (const ValueId id : node.operands) {
       const Node& operand = graph_.at(id);
-      const bool inlined = inlined_[static_cast<std::size_t>(id)];
+      const bool inlined = inlined_[id];
       value["operands"].push_back(inlined ? number_json(operand.attributes.number)
                                           : Json(operand.name));
     }
@@ -168,13 +169,15 @@ class Writer {
       Json members = Json::array();
       for (const ValueId id : fusion.members) members.push_back(graph_.at(id).name);
       Json kernel = {{"name", fusion.name}, {"kind", to_string(fusion.kind)}, {"members", members}};
-      const Knobs& knobs = fusion.knobs;
-      if (!knobs.algorithm.empty()) kernel["knobs"]["algorithm"] = knobs.algorithm;
-      if (!knobs.protocol.empty()) kernel["knobs"]["protocol"] = knobs.protocol;
-      if (knobs.channels != 0) kernel["knobs"]["channels"] = knobs.channels;
-      if (knobs.threads != 0) kernel["knobs"]["threads"] = knobs.threads;
-      if (knobs.vector_bytes != 0) kernel["knobs"]["vector_bytes"] = knobs.vector_bytes;
-      if (knobs.chunk_bytes != 0) kernel["knobs"]["chunk_bytes"] = knobs.chunk_bytes;
+      for (const KnobRow& row : knob_table()) {
+        if (!row.is_set(fusion.knobs)) continue;
+        Json& knob = kernel["knobs"][std::string(row.name)];
+        if (row.text != nullptr) {
+          knob = fusion.knobs.*row.text;
+        } else {
+          knob = fusion.knobs.*row.number;
+        }
+      }
       for (const ValueId id : fusion.arriving) kernel["arriving"].push_back(graph_.at(id).name);
       kernels.push_back(std::move(kernel));
     }
@@ -182,7 +185,7 @@ class Writer {
   }
 
   const Graph& graph_;
-  std::vector<bool> inlined_;
+  Indexed<bool> inlined_;
 };
 
 }  // namespace

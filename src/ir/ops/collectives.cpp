@@ -6,10 +6,11 @@ namespace coconet::ir {
 namespace {
 
 std::string axis_name(const Graph& graph, const Node& node) {
-  return graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].name;
+  return graph.mesh.axes()[node.attributes.axis].name;
 }
 
-/// Checks what all collectives share and copies the operand's type; the caller then sets the axis' placement.
+/// Checks what all collectives share and copies the operand's type; the caller then sets the axis'
+/// placement.
 const Node& start(const Graph& graph, Node& node) {
   const Node& from = operand(graph, node, 0);
   if (from.weak)
@@ -27,7 +28,7 @@ const Node& start(const Graph& graph, Node& node) {
 }
 
 Placement& placement(Node& node) {
-  return node.layout[static_cast<std::size_t>(node.attributes.axis)];
+  return node.layout[node.attributes.axis];
 }
 
 void require_local(const Graph& graph, Node& node, const Node& from) {
@@ -57,7 +58,7 @@ void require_reducible(const Graph& graph, const Node& node, const Node& from) {
 }
 
 void require_root(const Graph& graph, const Node& node) {
-  const int size = graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
+  const int size = graph.mesh.axes()[node.attributes.axis].size;
   if (node.attributes.root < 0 || node.attributes.root >= size) {
     fail(graph, node,
          "has root " + std::to_string(node.attributes.root) + "; axis '" + axis_name(graph, node) +
@@ -80,7 +81,7 @@ void require_own_values(const Graph& graph, Node& node, const Node& from) {
 
 /// Fails unless some position of the axis is `offset` behind another.
 void require_reached(const Graph& graph, const Node& node) {
-  const int size = graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
+  const int size = graph.mesh.axes()[node.attributes.axis].size;
   const int offset = node.attributes.offset;
   if (offset != 0 && offset < size && offset > -size) return;
   const std::string axis = "axis '" + axis_name(graph, node) + "'";

@@ -1,6 +1,6 @@
-// The typing rules: one function per structural op and one for all pointwise ops. Each reads the operands' types
-// from the graph, checks its rules and fills in the node's dtype, shape, layout and weak flag, or throws
-// ProgramError with the rule that is broken.
+// The typing rules: one function per structural op and one for all pointwise ops. Each reads the
+// operands' types from the graph, checks its rules and fills in the node's dtype, shape, layout and
+// weak flag, or throws ProgramError with the rule that is broken.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace coconet::ir {
 
-#define COCONET_STRUCTURAL(name, arity, summary) void infer_##name(const Graph& graph, Node& node);
+#define COCONET_STRUCTURAL(name, ...) void infer_##name(const Graph& graph, Node& node);
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
 void infer_pointwise(const Graph& graph, Node& node);
@@ -26,28 +26,31 @@ void infer_pointwise(const Graph& graph, Node& node);
 /// "1 dimension", "2 dimensions"
 [[nodiscard]] std::string counted(std::size_t count, const std::string& noun);
 
-/// Whether a number may be combined with tensors of `dtype`: any with floats, integral constants with integers.
+/// Whether a number may be combined with tensors of `dtype`: any with floats, integral constants
+/// with integers.
 [[nodiscard]] bool number_fits(const Node& number, DType dtype);
 
-/// NumPy's broadcast of the shapes of the operands that are tensors. Fails naming the two that do not agree, and where an
-/// operand that is scattered over buffers would be broadcast.
+/// NumPy's broadcast of the shapes of the operands that are tensors. Fails naming the two that do
+/// not agree, and where an operand that is scattered over buffers would be broadcast.
 [[nodiscard]] Shape broadcast_shapes(const Graph& graph, const Node& node);
 
-/// The layout of an elementwise result: per axis local if an operand is local, sliced if one is sliced (the
-/// replicated ones are read at the global index), else replicated. Fails where local meets sliced, where two
-/// operands are sliced differently, and where a dimension that is broadcast is sliced.
+/// The layout of an elementwise result: per axis local if an operand is local, sliced if one is
+/// sliced (the replicated ones are read at the global index), else replicated. Fails where local
+/// meets sliced, where two operands are sliced differently, and where a dimension that is broadcast
+/// is sliced.
 [[nodiscard]] Placements combine_layouts(const Graph& graph, const Node& node);
 
-/// Fails when an axis other than the node's slices dimension `dim` of `from` too: which rank then holds what would
-/// depend on the order.
+/// Fails when an axis other than the node's slices dimension `dim` of `from` too: which rank then
+/// holds what would depend on the order.
 void require_unsliced(const Graph& graph, const Node& node, const Node& from, int dim);
 
 /// Fails when `from` has no dimension `dim` that the node could slice along its axis.
 void require_sliceable(const Graph& graph, const Node& node, const Node& from, int dim);
 
-/// Fails when operand `from` is sliced so that its part does not contain the result's: where several axes slice one
-/// dimension of `layout` (the result's, which has `rank` dimensions), an operand that is sliced along one of them must
-/// be sliced along all that come before it in the mesh.
+/// Fails when operand `from` is sliced so that its part does not contain the result's: where
+/// several axes slice one dimension of `layout` (the result's, which has `rank` dimensions), an
+/// operand that is sliced along one of them must be sliced along all that come before it in the
+/// mesh.
 void require_nesting(const Graph& graph, const Node& node, const Node& from,
                      const Placements& layout, std::size_t rank);
 

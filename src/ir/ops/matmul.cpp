@@ -1,7 +1,9 @@
-// The typing rule of matmul: batched, [.., M, K] x [.., K, N], with batch dimensions that broadcast.
+// The typing rule of matmul: batched, [.., M, K] x [.., K, N], with batch dimensions that
+// broadcast.
 #include "ir/matmul.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "ir/ops/infer.h"
@@ -10,8 +12,8 @@ namespace coconet::ir {
 
 namespace {
 
-/// The placement of `from` along an axis as one of the result: sliced dimensions are the result's. A slice of the
-/// contracted dimension has none.
+/// The placement of `from` along an axis as one of the result: sliced dimensions are the result's.
+/// A slice of the contracted dimension has none.
 struct Role {
   Placement placement;
   bool contracted = false;
@@ -31,9 +33,7 @@ Shape result_shape(const Graph& graph, const Node& node) {
   const std::string both = operand_text(graph, a) + " and " + operand_text(graph, b);
   const MatmulDims of_a = matmul_dims(graph, node, 0);
   const MatmulDims of_b = matmul_dims(graph, node, 1);
-  const auto at = [](const Node& from, int dim) {
-    return from.shape[static_cast<std::size_t>(dim)];
-  };
+  const auto at = [](const Node& from, int dim) { return from.shape[dim]; };
   if (!(at(a, of_a.contracted) == at(b, of_b.contracted))) {
     fail(graph, node,
          both + "; the contracted dimensions " + std::to_string(of_a.contracted) + " of '" +
@@ -65,9 +65,9 @@ Shape result_shape(const Graph& graph, const Node& node) {
 void require_no_repeated_slice(const Graph& graph, const Node& node, const Node& from,
                                Placement placement) {
   if (placement.kind != Placement::Kind::sliced) return;
-  const auto own = static_cast<std::size_t>(placement.dim);
+  const int own = placement.dim;
   const std::size_t shift = node.shape.size() - from.shape.size();
-  if (own + 2 < from.shape.size() && from.shape[own] == Dim(1) &&
+  if (own + 2 < std::ssize(from.shape) && from.shape[own] == Dim(1) &&
       !(node.shape[own + shift] == Dim(1))) {
     fail(graph, node,
          operand_text(graph, from) +
@@ -104,8 +104,8 @@ Placement combine(const Graph& graph, const Node& node, std::size_t axis) {
            "all_gather one of the operands");
 }
 
-/// Fails where an operand is sliced along an axis so that its part lacks some of the result's, because the result's
-/// dimension is sliced along an earlier axis as well and the operand is not.
+/// Fails where an operand is sliced along an axis so that its part lacks some of the result's,
+/// because the result's dimension is sliced along an earlier axis as well and the operand is not.
 void require_nesting_of_batch(const Graph& graph, const Node& node, std::size_t index) {
   const Node& from = operand(graph, node, index);
   const int shift = static_cast<int>(node.shape.size() - from.shape.size());
@@ -130,7 +130,8 @@ void require_nesting_of_batch(const Graph& graph, const Node& node, std::size_t 
 MatmulDims matmul_dims(const Graph& graph, const Node& node, std::size_t index) {
   const int rank = static_cast<int>(operand(graph, node, index).shape.size());
   const bool transposed = index == 0 ? node.attributes.transpose_a : node.attributes.transpose_b;
-  // [M, K] and [K, N]: the contracted dimension is the last of the one and the last but one of the other.
+  // [M, K] and [K, N]: the contracted dimension is the last of the one and the last but one of the
+  // other.
   const bool contracts_last = (index == 0) != transposed;
   return {contracts_last ? rank - 1 : rank - 2, contracts_last ? rank - 2 : rank - 1};
 }

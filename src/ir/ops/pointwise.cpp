@@ -1,4 +1,5 @@
-// The typing rule of all pointwise ops, driven by the dtype rule of their table row, and that of cast.
+// The typing rule of all pointwise ops, driven by the dtype rule of their table row, and that of
+// cast.
 #include <cmath>
 
 #include "ir/ops/infer.h"

@@ -35,8 +35,8 @@ void infer_reduction(const Graph& graph, Node& node) {
   for (int d = 0; d < rank; ++d) {
     const bool reduced = std::binary_search(dims.begin(), dims.end(), d);
     if (reduced && !node.attributes.keep_dims) continue;
-    position[static_cast<std::size_t>(d)] = static_cast<int>(node.shape.size());
-    node.shape.push_back(reduced ? Dim(1) : from.shape[static_cast<std::size_t>(d)]);
+    position[d] = static_cast<int>(node.shape.size());
+    node.shape.push_back(reduced ? Dim(1) : from.shape[d]);
   }
   node.layout = from.layout;
   for (Placement& placement : node.layout) {
@@ -44,7 +44,7 @@ void infer_reduction(const Graph& graph, Node& node) {
     if (std::binary_search(dims.begin(), dims.end(), placement.dim)) {
       placement = node.attributes.partial ? local : replicated;
     } else {
-      placement.dim = position[static_cast<std::size_t>(placement.dim)];
+      placement.dim = position[placement.dim];
     }
   }
 }

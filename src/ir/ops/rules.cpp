@@ -99,9 +99,8 @@ Placements combine_layouts(const Graph& graph, const Node& node) {
       if (placement.kind == Placement::Kind::replicated) continue;
       if (placement.kind == Placement::Kind::sliced) {
         const int shift = static_cast<int>(shape.size() - from.shape.size());
-        const auto own = static_cast<std::size_t>(placement.dim);
-        if (from.shape[own] == Dim(1) &&
-            !(shape[own + static_cast<std::size_t>(shift)] == Dim(1))) {
+        const int own = placement.dim;
+        if (from.shape[own] == Dim(1) && !(shape[own + shift] == Dim(1))) {
           fail(graph, node,
                operand_text(graph, from) +
                    ", but its sliced dimension has extent 1 and is broadcast; " +

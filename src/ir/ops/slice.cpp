@@ -1,4 +1,6 @@
 // The typing rule of slice: each rank's block of a tensor that all ranks of a mesh axis hold.
+#include <iterator>
+
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -6,10 +8,9 @@ namespace coconet::ir {
 void infer_slice(const Graph& graph, Node& node) {
   const Node& from = operand(graph, node, 0);
   if (from.weak) fail(graph, node, operand_text(graph, from) + "; it takes a tensor");
-  const auto axis = static_cast<std::size_t>(node.attributes.axis);
-  if (node.attributes.axis < 0 || axis >= graph.mesh.axes().size()) {
-    fail(graph, node,
-         "works along axis " + std::to_string(node.attributes.axis) + " of " + graph.mesh.str());
+  const int axis = node.attributes.axis;
+  if (axis < 0 || axis >= std::ssize(graph.mesh.axes())) {
+    fail(graph, node, "works along axis " + std::to_string(axis) + " of " + graph.mesh.str());
   }
   const Placement have = from.layout[axis];
   if (have.kind != Placement::Kind::replicated) {

@@ -35,9 +35,9 @@ void infer_update(const Graph& graph, Node& node) {
   for (std::size_t axis = 0; axis < state.layout.size(); ++axis) {
     Placement from = value.layout[axis];
     if (from.kind == Placement::Kind::sliced) {
-      const auto own = static_cast<std::size_t>(from.dim);
+      const int own = from.dim;
       from.dim += static_cast<int>(state.shape.size() - value.shape.size());
-      if (value.shape[own] != state.shape[static_cast<std::size_t>(from.dim)]) {
+      if (value.shape[own] != state.shape[from.dim]) {
         fail(graph, node,
              both +
                  "; the value's sliced dimension has extent 1 and is broadcast: all_gather it "

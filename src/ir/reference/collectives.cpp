@@ -1,7 +1,6 @@
 // Collectives in the reference: every rank reads the parts of the ranks of its group directly.
 #include <algorithm>
 
-#include "coconet/error.h"
 #include "ir/reference/evaluate.h"
 #include "ir/reference/walk.h"
 
@@ -22,7 +21,7 @@ Data reduced(const ReferenceStep& step, const Node& node, const Part& part,
     const std::array<View, 1> views{
         view_into(part, step.part(operand, member), step.extents(operand))};
     walk(part, views, [&](std::size_t n, const Offset& at) {
-      out[n] = combine(reduction, node.dtype, out[n], in[static_cast<std::size_t>(at[0])]);
+      out[n] = combine(reduction, node.dtype, out[n], in[at[0]]);
     });
   }
   const double divisor = reduction == Reduction::mean ? static_cast<double>(group.size()) : 1;
@@ -30,17 +29,31 @@ Data reduced(const ReferenceStep& step, const Node& node, const Part& part,
   return out;
 }
 
-// The blocks of all ranks of `group`, each put where its global index says in `part` of the result.
-Data gathered(const ReferenceStep& step, const Node& node, const Part& part,
-              const std::vector<int>& group) {
+// What two parts of one tensor have in common; extents are 0 where that is nothing.
+Part intersection(const Part& a, const Part& b) {
+  Part common = a;
+  for (std::size_t dim = 0; dim < a.begin.size(); ++dim) {
+    const std::int64_t end = std::min(a.begin[dim] + a.extent[dim], b.begin[dim] + b.extent[dim]);
+    common.begin[dim] = std::max(a.begin[dim], b.begin[dim]);
+    common.extent[dim] = std::max<std::int64_t>(end - common.begin[dim], 0);
+  }
+  return common;
+}
+
+// `part` of the operand, put together from what each rank of `group` holds of it.
+Data moved(const ReferenceStep& step, const Node& node, const Part& part,
+           const std::vector<int>& group) {
   const ValueId operand = node.operands[0];
+  const Extents extents = step.extents(operand);
   Data out(static_cast<std::size_t>(part.count()));
   for (const int member : group) {
-    const Part block = step.part(operand, member);
+    const Part held = step.part(operand, member);
+    const Part common = intersection(held, part);
+    const std::array<View, 2> views{view_into(common, held, extents),
+                                    view_into(common, part, extents)};
     const Data& in = step.data(operand, member);
-    const std::array<View, 1> views{view_into(block, part, step.extents(operand))};
-    walk(block, views,
-         [&](std::size_t n, const Offset& at) { out[static_cast<std::size_t>(at[0])] = in[n]; });
+    walk(common, views,
+         [&](std::size_t, const std::array<std::int64_t, 2>& at) { out[at[1]] = in[at[0]]; });
   }
   return out;
 }
@@ -52,7 +65,7 @@ Data received(const ReferenceStep& step, const Node& node, int rank,
   const ValueId operand = node.operands[0];
   if (from < 0 || from >= static_cast<int>(group.size()))
     return Data(step.data(operand, rank).size(), 0);
-  return step.data(operand, group[static_cast<std::size_t>(from)]);
+  return step.data(operand, group[from]);
 }
 
 }  // namespace
@@ -63,7 +76,7 @@ RankData evaluate_collective(const ReferenceStep& step, ValueId id) {
   for (int rank = 0; rank < step.graph.mesh.size(); ++rank) {
     const Part part = step.part(id, rank);
     const std::vector<int> group = step.graph.mesh.group(rank, node.attributes.axis);
-    const int root = group.at(static_cast<std::size_t>(node.attributes.root));
+    const int root = group.at(node.attributes.root);
     switch (node.op) {
       case Op::all_reduce:
       case Op::reduce_scatter:
@@ -73,17 +86,15 @@ RankData evaluate_collective(const ReferenceStep& step, ValueId id) {
         result.push_back(rank == root ? reduced(step, node, part, group)
                                       : Data(static_cast<std::size_t>(part.count()), 0));
         break;
-      case Op::all_gather:
-        result.push_back(gathered(step, node, part, group));
-        break;
       case Op::broadcast:
         result.push_back(step.data(node.operands[0], root));
         break;
       case Op::send:
         result.push_back(received(step, node, rank, group));
         break;
-      default:
-        throw InternalError("reference: " + std::string(to_string(node.op)) + " is no collective");
+      default:  // the same elements, held by other ranks
+        result.push_back(moved(step, node, part, group));
+        break;
     }
   }
   return result;

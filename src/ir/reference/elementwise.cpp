@@ -1,5 +1,5 @@
-// Pointwise ops, cast and update in the reference: element by element, operands read at the global
-// index.
+// Pointwise ops, cast, copy and update in the reference: element by element, operands read at the
+// global index.
 #include "ir/reference/evaluate.h"
 #include "ir/reference/walk.h"
 
@@ -7,7 +7,7 @@ namespace coconet::ir {
 
 RankData evaluate_elementwise(const ReferenceStep& step, ValueId id) {
   const Node& node = step.graph.at(id);
-  // cast and update hand one operand on; the rounding of the result is all they do.
+  // cast, copy and update hand one operand on; the rounding of the result is all they do.
   std::vector<ValueId> operands = node.operands;
   if (node.op == Op::update) operands = {node.operands[1]};
   const PointwiseRow* const row = find_pointwise(node.op);

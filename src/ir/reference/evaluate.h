@@ -11,8 +11,7 @@ namespace coconet::ir {
 struct ReferenceStep {
   const Graph& graph;
   const std::map<std::string, std::int64_t>& sizes;
-  std::vector<const RankData*>
-      values;  ///< by id; null where not computed yet, or not needed any more
+  Indexed<const RankData*> values;  ///< by id; null where not computed yet, or not needed any more
 
   [[nodiscard]] Extents extents(ValueId id) const {
     return global_extents(graph.at(id).shape, sizes);
@@ -20,9 +19,7 @@ struct ReferenceStep {
   [[nodiscard]] Part part(ValueId id, int rank) const {
     return part_of(graph.mesh, graph.at(id).layout, extents(id), rank);
   }
-  [[nodiscard]] const Data& data(ValueId id, int rank) const {
-    return values.at(static_cast<std::size_t>(id))->at(static_cast<std::size_t>(rank));
-  }
+  [[nodiscard]] const Data& data(ValueId id, int rank) const { return values.at(id)->at(rank); }
 };
 
 /// The value `id` on all ranks, from those of its operands. The results are rounded to the node's

@@ -8,8 +8,8 @@ namespace coconet::ir {
 
 namespace {
 
-/// Where operand `index` has the elements of the result that start in `part`, and the step along its contracted
-/// dimension, of which it holds `terms`.
+/// Where operand `index` has the elements of the result that start in `part`, and the step along
+/// its contracted dimension, of which it holds `terms`.
 struct Operand {
   View view;
   std::int64_t step = 0;
@@ -23,7 +23,7 @@ Operand operand_of(const ReferenceStep& step, const Node& node, std::size_t inde
   const Part own = step.part(id, rank);
   const Extents extents = step.extents(id);
   Operand operand{{0, Extents(part.extent.size(), 0)}};
-  operand.terms = own.extent[static_cast<std::size_t>(dims.contracted)];
+  operand.terms = own.extent[dims.contracted];
   const std::size_t shift = part.extent.size() - own.extent.size();
   std::int64_t stride = 1;
   for (std::size_t d = own.extent.size(); d-- > 0;) {

@@ -23,17 +23,16 @@ double evaluate_weak(const Graph& graph, ValueId id, const std::map<std::string,
                      const std::map<std::string, std::int64_t>& sizes) {
   // Only what `id` depends on is computed, so that other scalars may be missing.
   std::vector<bool> needed(graph.nodes.size(), false);
-  needed.at(static_cast<std::size_t>(id)) = true;
+  needed.at(id) = true;
   for (ValueId i = id; i >= 0; --i) {
-    if (!needed[static_cast<std::size_t>(i)]) continue;
-    for (const ValueId operand : graph.at(i).operands)
-      needed[static_cast<std::size_t>(operand)] = true;
+    if (!needed[i]) continue;
+    for (const ValueId operand : graph.at(i).operands) needed[operand] = true;
   }
   std::vector<double> values(graph.nodes.size(), 0);
   for (ValueId i = 0; i <= id; ++i) {
-    if (!needed[static_cast<std::size_t>(i)]) continue;
+    if (!needed[i]) continue;
     const Node& node = graph.at(i);
-    double& value = values[static_cast<std::size_t>(i)];
+    double& value = values[i];
     if (!node.weak)
       throw InternalError("'" + node.name + "' is a tensor and has no value as a number");
     if (node.op == Op::constant) {
@@ -45,12 +44,12 @@ double evaluate_weak(const Graph& graph, ValueId id, const std::map<std::string,
     } else {
       double operands[3] = {0, 0, 0};
       for (std::size_t k = 0; k < node.operands.size(); ++k) {
-        operands[k] = values[static_cast<std::size_t>(node.operands[k])];
+        operands[k] = values[node.operands[k]];
       }
       value = find_pointwise(node.op)->reference(operands[0], operands[1], operands[2]);
     }
   }
-  return values[static_cast<std::size_t>(id)];
+  return values[id];
 }
 
 }  // namespace coconet::ir

@@ -108,18 +108,17 @@ RankData evaluate_reduction(const ReferenceStep& step, ValueId id) {
     Data& out = partial.emplace_back(static_cast<std::size_t>(kept.count()), identity(reduction));
     const std::array<View, 1> views{view_into(read, kept, extents)};
     walk(read, views, [&](std::size_t n, const std::array<std::int64_t, 1>& at) {
-      double& total = out[static_cast<std::size_t>(at[0])];
+      double& total = out[at[0]];
       total = combine(reduction, node.dtype, total, in[n]);
     });
   }
 
   RankData result;
   for (int rank = 0; rank < ranks; ++rank) {
-    Data& out =
-        result.emplace_back(partial[static_cast<std::size_t>(rank)].size(), identity(reduction));
+    Data& out = result.emplace_back(partial[rank].size(), identity(reduction));
     for (int other = 0; other < ranks; ++other) {
       if (!combine_across(step.graph, node, rank, other)) continue;
-      const Data& piece = partial[static_cast<std::size_t>(other)];
+      const Data& piece = partial[other];
       for (std::size_t n = 0; n < out.size(); ++n)
         out[n] = combine(reduction, node.dtype, out[n], piece[n]);
     }

@@ -26,17 +26,15 @@ bool holds_tensor(const Node& node) {
 
 // For each value the last one that reads it, after which its memory may go; size() for those that
 // are kept.
-std::vector<ValueId> last_readers(const Graph& graph) {
-  std::vector<ValueId> last(graph.nodes.size(), -1);
+Indexed<ValueId> last_readers(const Graph& graph) {
+  Indexed<ValueId> last(graph.nodes.size(), -1);
   for (ValueId id = 0; id < graph.size(); ++id) {
-    for (const ValueId operand : graph.at(id).operands)
-      last[static_cast<std::size_t>(operand)] = id;
+    for (const ValueId operand : graph.at(id).operands) last[operand] = id;
   }
   for (ValueId id = 0; id < graph.size(); ++id) {
-    if (graph.at(id).op == Op::update) last[static_cast<std::size_t>(id)] = graph.size();
+    if (graph.at(id).op == Op::update) last[id] = graph.size();
   }
-  for (const Output& output : graph.outputs)
-    last[static_cast<std::size_t>(output.value)] = graph.size();
+  for (const Output& output : graph.outputs) last[output.value] = graph.size();
   return last;
 }
 
@@ -75,7 +73,7 @@ void Reference::set(const std::string& name, RankData parts) {
                        std::to_string(graph_.mesh.size()) + " ranks");
   }
   for (int rank = 0; rank < graph_.mesh.size(); ++rank) {
-    Data& data = parts[static_cast<std::size_t>(rank)];
+    Data& data = parts[rank];
     const std::int64_t expected = part(id, rank).count();
     if (data.size() != static_cast<std::size_t>(expected)) {
       throw ProgramError("'" + name + "' was given " + std::to_string(data.size()) +
@@ -94,35 +92,33 @@ void Reference::run(const std::map<std::string, double>& scalars) {
                          "', which was not set");
     }
   }
-  const std::vector<ValueId> last_reader = last_readers(graph_);
-  std::vector<RankData> computed(graph_.nodes.size());
-  ReferenceStep step{graph_, sizes_, std::vector<const RankData*>(graph_.nodes.size(), nullptr)};
+  const Indexed<ValueId> last_reader = last_readers(graph_);
+  Indexed<RankData> computed(graph_.nodes.size());
+  ReferenceStep step{graph_, sizes_, Indexed<const RankData*>(graph_.nodes.size(), nullptr)};
   for (ValueId id = 0; id < graph_.size(); ++id) {
     const Node& node = graph_.at(id);
-    const auto index = static_cast<std::size_t>(id);
     if (holds_tensor(node)) {
-      step.values[index] = &tensors_.at(node.name);
+      step.values[id] = &tensors_.at(node.name);
       continue;
     }
     if (node.weak) {
       const double number = evaluate_weak(graph_, id, scalars, sizes_);
-      computed[index].assign(static_cast<std::size_t>(graph_.mesh.size()), Data{number});
+      computed[id].assign(static_cast<std::size_t>(graph_.mesh.size()), Data{number});
     } else {
-      computed[index] = evaluate(step, id);
+      computed[id] = evaluate(step, id);
     }
-    step.values[index] = &computed[index];
+    step.values[id] = &computed[id];
     for (const ValueId operand : node.operands) {
-      const auto read = static_cast<std::size_t>(operand);
-      if (last_reader[read] == id) RankData().swap(computed[read]);
+      if (last_reader[operand] == id) RankData().swap(computed[operand]);
     }
   }
   for (const Output& output : graph_.outputs) {
-    tensors_[output.name] = *step.values[static_cast<std::size_t>(output.value)];
+    tensors_[output.name] = *step.values[output.value];
   }
   for (ValueId id = 0; id < graph_.size(); ++id) {
     const Node& node = graph_.at(id);
     if (node.op != Op::update) continue;
-    tensors_[graph_.at(node.operands[0]).name] = std::move(computed[static_cast<std::size_t>(id)]);
+    tensors_[graph_.at(node.operands[0]).name] = std::move(computed[id]);
   }
 }
 

@@ -1,5 +1,6 @@
-// The reference interpreter: runs a program naively, in double, all ranks in one process. Every value is rounded
-// to its dtype once, where it is produced; sums run in rank order and index order. It is the oracle of all tests.
+// The reference interpreter: runs a program naively, in double, all ranks in one process. Every
+// value is rounded to its dtype once, where it is produced; sums run in rank order and index order.
+// It is the oracle of all tests.
 #pragma once
 
 #include <map>
@@ -14,16 +15,18 @@ namespace coconet::ir {
 /// A rank's part of a tensor, row-major.
 using Data = std::vector<double>;
 /// One tensor on all ranks: element [rank].
-using RankData = std::vector<Data>;
+using RankData = Indexed<Data>;
 
 class Reference {
  public:
   /// `sizes` as in `resolve_sizes`.
   Reference(const Graph& graph, const std::map<std::string, std::int64_t>& sizes);
 
-  /// Sets an input or a state: one part per rank, each `part_of` long. Values are rounded to the dtype.
+  /// Sets an input or a state: one part per rank, each `part_of` long. Values are rounded to the
+  /// dtype.
   void set(const std::string& name, RankData parts);
-  /// One step. States that were never set are zero. Throws ProgramError for a missing input or scalar.
+  /// One step. States that were never set are zero. Throws ProgramError for a missing input or
+  /// scalar.
   void run(const std::map<std::string, double>& scalars);
   /// A state or output after the steps so far.
   [[nodiscard]] const RankData& get(const std::string& name) const;

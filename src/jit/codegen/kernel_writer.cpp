@@ -247,7 +247,7 @@ std::string KernelWriter::dropout(ValueId value) {
 std::string KernelWriter::expression(ValueId value) {
   const Node& node = graph().at(value);
   if (node.op == Op::dropout) return dropout(value);
-  if (node.op == Op::cast) {
+  if (node.op == Op::cast || node.op == Op::copy) {
     const Node& from = graph().at(resolve(node.operands[0]));
     const std::string operand = read(node.operands[0], from.dtype);
     if (node.dtype == DType::boolean) return "b8(" + operand + " != 0)";

@@ -7,9 +7,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "coconet/error.h"
 #include "ir/graph.h"
+#include "ir/knobs.h"
 #include "jit/config/build_info.h"
 #include "jit/config/log.h"
 #include "jit/config/parse.h"
@@ -63,46 +65,6 @@ bool read_number(std::string_view text, int least, int most, int& into) {
 bool read_host_threads(std::string_view text, Config& config) {
   int& threads = config.host_threads;
   return read_number(text, 1, 1024, threads) && (threads == 1 || threads % 32 == 0);
-}
-
-bool read_algorithm(std::string_view text, Config& config) {
-  static constexpr std::array words{
-#define COCONET_ALGORITHM(name, summary) std::string_view(#name),
-#include "coconet/algorithms.def"
-#undef COCONET_ALGORITHM
-  };
-  return read_one_of(words, text, config.knobs.algorithm);
-}
-
-bool read_protocol(std::string_view text, Config& config) {
-  static constexpr std::array words{
-#define COCONET_PROTOCOL(name, summary) std::string_view(#name),
-#include "coconet/algorithms.def"
-#undef COCONET_PROTOCOL
-  };
-  return read_one_of(words, text, config.knobs.protocol);
-}
-
-bool is_power_of_two(int number) {
-  return (number & (number - 1)) == 0;
-}
-
-bool read_channels(std::string_view text, Config& config) {
-  return read_number(text, 1, 1024, config.knobs.channels);
-}
-
-bool read_threads(std::string_view text, Config& config) {
-  return read_number(text, 32, 1024, config.knobs.threads) && config.knobs.threads % 32 == 0;
-}
-
-bool read_vector_bytes(std::string_view text, Config& config) {
-  return read_number(text, 4, 64, config.knobs.vector_bytes) &&
-         is_power_of_two(config.knobs.vector_bytes);
-}
-
-bool read_chunk_bytes(std::string_view text, Config& config) {
-  return read_number(text, 1024, 1 << 20, config.knobs.chunk_bytes) &&
-         is_power_of_two(config.knobs.chunk_bytes);
 }
 
 bool read_cxx(std::string_view text, Config& config) {
@@ -209,11 +171,12 @@ bool read_compile_timeout(std::string_view text, Config& config) {
 
 struct Row {
   ConfigVariable variable;
-  bool (*read)(std::string_view text, Config& config);  ///< false: malformed
+  bool (*read)(std::string_view text, Config& config) = nullptr;  ///< false: malformed
+  const ir::KnobRow* knob = nullptr;                              ///< which is read instead
 };
 
-// In the order of `Config`.
-constexpr std::array<Row, 26> rows{{
+/// How steps run.
+constexpr Row settings_of_runs[] = {
     {{"COCONET_LOG", "trace, debug, info, warn, error or off", "warn",
       "the least severe messages that are printed on standard error"},
      read_log},
@@ -232,24 +195,10 @@ constexpr std::array<Row, 26> rows{{
       "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "
       "checks"},
      read_host_threads},
-    {{"COCONET_ALGORITHM", "direct, ring, tree or multimem", "as the schedule says",
-      "which ranks exchange data inside kernels"},
-     read_algorithm},
-    {{"COCONET_PROTOCOL", "simple, ll or ll128", "as the schedule says",
-      "how they tell each other that data is there"},
-     read_protocol},
-    {{"COCONET_CHANNELS", "1 to 1024", "as the schedule says",
-      "independent blocks of every kernel that a schedule makes"},
-     read_channels},
-    {{"COCONET_THREADS", "a multiple of 32 up to 1024", "as the schedule says",
-      "threads of their blocks on a GPU"},
-     read_threads},
-    {{"COCONET_VECTOR_BYTES", "4, 8, 16, 32 or 64", "as the schedule says",
-      "bytes of their vector accesses"},
-     read_vector_bytes},
-    {{"COCONET_CHUNK_BYTES", "a power of two from 1024 to 1048576", "as the schedule says",
-      "bytes that their ranks send each other at a time"},
-     read_chunk_bytes},
+};
+
+/// How kernels are compiled and kept, and how long to wait.
+constexpr Row settings_of_builds[] = {
     {{"COCONET_CXX", "a path or a name on PATH", "the compiler that built the library",
       "the C++20 compiler of host kernels"},
      read_cxx},
@@ -297,7 +246,21 @@ constexpr std::array<Row, 26> rows{{
     {{"COCONET_COMPILE_TIMEOUT_S", "a number of seconds above 0", "120",
       "the longest run of a compiler"},
      read_compile_timeout},
-}};
+};
+
+/// All variables, in the order of `Config`.
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = [] {
+    std::vector<Row> result(std::begin(settings_of_runs), std::end(settings_of_runs));
+    for (const ir::KnobRow& row : ir::knob_table()) {
+      result.push_back(
+          {{row.variable, row.accepted, "as the schedule says", row.effect}, nullptr, &row});
+    }
+    result.insert(result.end(), std::begin(settings_of_builds), std::end(settings_of_builds));
+    return result;
+  }();
+  return all;
+}
 
 const std::string* find(const Environment& environment, std::string_view name) {
   for (const auto& [key, value] : environment) {
@@ -320,8 +283,8 @@ std::filesystem::path default_cache_dir(const Environment& environment,
 
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
-  names.reserve(rows.size());
-  for (const Row& row : rows) names.emplace_back(row.variable.name);
+  names.reserve(rows().size());
+  for (const Row& row : rows()) names.emplace_back(row.variable.name);
   return names;
 }
 
@@ -357,9 +320,12 @@ ParsedConfig parse_config(const Environment& environment, const BuildDefaults& d
   ParsedConfig result;
   result.config.cxx = defaults.cxx;
   result.config.cache_dir = default_cache_dir(environment, defaults);
-  for (const Row& row : rows) {
+  for (const Row& row : rows()) {
     const std::string* value = find(environment, row.variable.name);
-    if (value == nullptr || value->empty() || row.read(*value, result.config)) continue;
+    if (value == nullptr || value->empty()) continue;
+    if (row.knob != nullptr ? row.knob->parse(*value, result.config.knobs)
+                            : row.read(*value, result.config))
+      continue;
     throw ConfigError(std::string(row.variable.name) + " is '" + *value + "'; it takes " +
                       std::string(row.variable.accepts));
   }
@@ -410,8 +376,8 @@ const Config& config() {
 const std::vector<ConfigVariable>& config_variables() {
   static const std::vector<ConfigVariable> variables = [] {
     std::vector<ConfigVariable> result;
-    result.reserve(jit::rows.size());
-    for (const jit::Row& row : jit::rows) result.push_back(row.variable);
+    result.reserve(jit::rows().size());
+    for (const jit::Row& row : jit::rows()) result.push_back(row.variable);
     return result;
   }();
   return variables;

@@ -52,16 +52,11 @@ std::string text_of(const ir::Lists& lists) {
 /// Knobs as text: those that are set, by their variables.
 std::string text_of(const Knobs& knobs) {
   std::string text;
-  const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty() && value != "0")
-      text += (text.empty() ? "" : ", ") + std::string(name) + "=" + value;
-  };
-  add("COCONET_ALGORITHM", knobs.algorithm);
-  add("COCONET_PROTOCOL", knobs.protocol);
-  add("COCONET_CHANNELS", std::to_string(knobs.channels));
-  add("COCONET_THREADS", std::to_string(knobs.threads));
-  add("COCONET_VECTOR_BYTES", std::to_string(knobs.vector_bytes));
-  add("COCONET_CHUNK_BYTES", std::to_string(knobs.chunk_bytes));
+  for (const ir::KnobRow& row : ir::knob_table()) {
+    if (!row.is_set(knobs)) continue;
+    text += text.empty() ? "" : ", ";
+    text += std::string(row.variable) + "=" + row.value(knobs);
+  }
   return text.empty() ? "none set" : text;
 }
 

@@ -1,13 +1,14 @@
-// LAMB as a program: Adam's direction, scaled for the whole tensor by the norm of the parameters over its own. Schedules
-// know the values `u`, `w_norm`, `u_norm` and `ratio`, and the sums of squares under the norms, `w_squares` and
-// `u_squares`.
+// LAMB as a program: Adam's direction, scaled for the whole tensor by the norm of the parameters
+// over its own. Schedules know the values `u`, `w_norm`, `u_norm` and `ratio`, and the sums of
+// squares under the norms, `w_squares` and `u_squares`.
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 namespace {
 
-/// The norm of `value`, called `name`_norm. The squares of 16-bit floats overflow, or lose all digits of a long sum.
+/// The norm of `value`, called `name`_norm. The squares of 16-bit floats overflow, or lose all
+/// digits of a long sum.
 Value norm_of(const Value& value, const std::string& name) {
   const Value wide = size_of(value.dtype()) == 2 ? cast(value, DType::f32) : value;
   const Value squares = sum(square(wide)).named(name + "_squares");

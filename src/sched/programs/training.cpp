@@ -1,5 +1,6 @@
-// What the optimizers share. No expression here and in the optimizers makes values in two of its operands: compilers
-// may evaluate those in either order, and a program must be the same whoever compiled it.
+// What the optimizers share. No expression here and in the optimizers makes values in two of its
+// operands: compilers may evaluate those in either order, and a program must be the same whoever
+// compiled it.
 #include "sched/programs/training.h"
 
 #include <utility>
@@ -13,8 +14,8 @@ namespace {
 
 constexpr std::int64_t default_n = 1 << 20;
 
-/// The axes of data parallelism, in the order in which gradients are averaged over them: the only one; or "world"; or
-/// first "gpu", between ranks of a node, then "node".
+/// The axes of data parallelism, in the order in which gradients are averaged over them: the only
+/// one; or "world"; or first "gpu", between ranks of a node, then "node".
 std::vector<std::string> axes_of(const Mesh& mesh) {
   if (mesh.axes().size() == 1) return {mesh.axes().front().name};
   if (mesh.find("world") < 0 && mesh.find("gpu") >= 0 && mesh.find("node") >= 0)

@@ -1,4 +1,5 @@
-// What every optimizer starts from and ends with: parameters, their averaged gradient, and the write of new ones.
+// What every optimizer starts from and ends with: parameters, their averaged gradient, and the
+// write of new ones.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// Blocks of a transformer whose layers are divided over ranks: dropout(all_reduce(y) + b) + r, where y is what each rank
-// has of a layer's result. Schedules know the values `layer` (the matmul), `sum`, `block` and `out`.
+// Blocks of a transformer whose layers are divided over ranks: dropout(all_reduce(y) + b) + r,
+// where y is what each rank has of a layer's result. Schedules know the values `layer` (the
+// matmul), `sum`, `block` and `out`.
 #include "coconet/programs.h"
 
 namespace coconet::programs {
@@ -36,7 +37,8 @@ Value finish(Program& program, const Value& partial, const std::string& axis, co
   return dropout(total + b, options.dropout, options.seed, t) + r;
 }
 
-/// The block after a layer that multiplies [B, S, `inner`], of which each rank has its columns, by [`inner`, H].
+/// The block after a layer that multiplies [B, S, `inner`], of which each rank has its columns, by
+/// [`inner`, H].
 Program divided_block(Program program, const Activation& y, const Dim& inner, DType dtype,
                       BlockOptions options) {
   const std::string axis = axis_of(program.mesh());

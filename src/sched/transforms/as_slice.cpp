@@ -58,7 +58,7 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
                         "slice of the state");
   }
   const ir::ValueId slice = graph.at(value).operands.front();
-  const auto axis = static_cast<std::size_t>(graph.at(value).attributes.axis);
+  const int axis = graph.at(value).attributes.axis;
   const Placement now = graph.at(state).layout[axis];
   if (now != replicated && now != graph.at(slice).layout[axis]) {
     throw ScheduleError(

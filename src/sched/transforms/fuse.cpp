@@ -1,9 +1,10 @@
-// fuse: makes one kernel of several ops. The kernel holds the named ops and the pointwise ops that they read,
-// directly or through further pointwise ops. The rules are in sched/kernels.cpp.
+// fuse: makes one kernel of several ops. The kernel holds the named ops and the pointwise ops that
+// they read, directly or through further pointwise ops. The rules are in sched/kernels.cpp.
 //
 // Kinds:
 //   computation     pointwise ops and updates over one domain
-//   all_reduce      reduce_scatter, computation on the slice, all_gather, and the updates of what was gathered; or reduce,
+//   all_reduce      reduce_scatter, computation on the slice, all_gather, and the updates of what
+//   was gathered; or reduce,
 //                   computation, broadcast; or an all_reduce alone
 //   reduce_scatter  reduce_scatter and computation on the slice
 //   all_gather      computation on the slice, all_gather, and the updates of what was gathered
@@ -33,14 +34,14 @@ using ir::ValueId;
 
 constexpr std::string_view kinds[] = {
     "computation", "all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast", "send"};
-// The table's rows, after "" for the default.
-constexpr std::string_view algorithms[] = {
+// The names that a knob takes, after "" for the default.
+constexpr std::string_view algorithm_names[] = {
     "",
 #define COCONET_ALGORITHM(name, summary) #name,
 #include "coconet/algorithms.def"
 #undef COCONET_ALGORITHM
 };
-constexpr std::string_view protocols[] = {
+constexpr std::string_view protocol_names[] = {
     "",
 #define COCONET_PROTOCOL(name, summary) #name,
 #include "coconet/algorithms.def"
@@ -56,34 +57,15 @@ constexpr Parameter parameters[] = {
      "",
      {},
      "the ops to fuse; the pointwise ops that they read join them"},
-    {"algorithm", Parameter::Kind::text, false, "", algorithms, "knob: collective algorithm"},
-    {"protocol", Parameter::Kind::text, false, "", protocols, "knob: synchronisation protocol"},
-    {"channels",
-     Parameter::Kind::integer,
-     false,
-     "0",
-     {},
-     "knob: independent blocks, 1 to 1024; 0: automatic, 1 on the host and what runs at once on a "
-     "GPU"},
-    {"threads",
-     Parameter::Kind::integer,
-     false,
-     "0",
-     {},
-     "knob: GPU threads per block, a multiple of 32 up to 1024; 0: automatic"},
-    {"vector_bytes",
-     Parameter::Kind::integer,
-     false,
-     "0",
-     {},
-     "knob: bytes of a vector access, 4, 8, 16, 32 or 64; 0: automatic"},
-    {"chunk_bytes",
-     Parameter::Kind::integer,
-     false,
-     "0",
-     {},
-     "knob: bytes that ranks send each other at a time, a power of two from 1024 to 1048576; 0: "
-     "automatic"},
+#define COCONET_NAME_KNOB(name, variable, summary, effect) \
+  {#name, Parameter::Kind::text, false, "", name##_names, "knob: " summary},
+#define COCONET_NUMBER_KNOB(name, variable, valid, accepted, summary, automatic, effect, unit) \
+  {#name, Parameter::Kind::integer,                                                            \
+   false, "0",                                                                                 \
+   {},    "knob: " summary ", " accepted "; 0: automatic" automatic},
+#include "coconet/knobs.def"
+#undef COCONET_NAME_KNOB
+#undef COCONET_NUMBER_KNOB
 };
 
 /// `value` as the int that a knob is; what no int holds is no legal value either.
@@ -94,12 +76,13 @@ int knob_of(std::int64_t value) {
 
 Knobs read_knobs(const Step& step) {
   Knobs knobs;
-  knobs.algorithm = step.text("algorithm");
-  knobs.protocol = step.text("protocol");
-  knobs.channels = knob_of(step.integer("channels"));
-  knobs.threads = knob_of(step.integer("threads"));
-  knobs.vector_bytes = knob_of(step.integer("vector_bytes"));
-  knobs.chunk_bytes = knob_of(step.integer("chunk_bytes"));
+  for (const ir::KnobRow& row : ir::knob_table()) {
+    if (row.text != nullptr) {
+      knobs.*row.text = step.text(row.name);
+    } else {
+      knobs.*row.number = knob_of(step.integer(row.name));
+    }
+  }
   check_knobs(knobs);
   return knobs;
 }
@@ -153,10 +136,10 @@ bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& me
                      [&](ValueId id) { return before.contains(id); });
 }
 
-/// Adds the pointwise ops that `members` read, directly or through further ones, and the reductions that a kernel of
-/// `kind` can hold. What is needed elsewhere too joins only where the kernel can hand it out: in the kernel's domain, or
-/// as a single element that it computes from its own reductions; and not if the kernel would have to wait for what is
-/// computed from it.
+/// Adds the pointwise ops that `members` read, directly or through further ones, and the reductions
+/// that a kernel of `kind` can hold. What is needed elsewhere too joins only where the kernel can
+/// hand it out: in the kernel's domain, or as a single element that it computes from its own
+/// reductions; and not if the kernel would have to wait for what is computed from it.
 void add_operands(const Graph& graph, Fusion::Kind kind, std::set<ValueId>& members) {
   const auto users = graph.users();
   const Collective collective = find_collective(graph, kind, members);
@@ -177,12 +160,11 @@ void add_operands(const Graph& graph, Fusion::Kind kind, std::set<ValueId>& memb
     bool shared = is_output(graph, id);
     bool read = false;
     bool waits = false;
-    for (const ValueId user : users[static_cast<std::size_t>(id)]) {
+    for (const ValueId user : users[id]) {
       const bool inside = members.contains(user) && user != collective.combine;
       read = read || inside;
       shared = shared || !inside;
-      waits = waits || awaited[static_cast<std::size_t>(user)] ||
-              (!inside && members.contains(user)) ||
+      waits = waits || awaited[user] || (!inside && members.contains(user)) ||
               (graph.fusion_of(user) != nullptr && feeds(graph, *graph.fusion_of(user), members));
     }
     const bool can_store = (node.shape == domain.shape && node.layout == domain.layout) ||
@@ -191,7 +173,7 @@ void add_operands(const Graph& graph, Fusion::Kind kind, std::set<ValueId>& memb
     const bool joins =
         read && computable && graph.fusion_of(id) == nullptr && (!shared || (can_store && !waits));
     if (joins) members.insert(id);
-    awaited[static_cast<std::size_t>(id)] = !joins && (read || waits);
+    awaited[id] = !joins && (read || waits);
   }
 }
 

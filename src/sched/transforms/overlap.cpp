@@ -1,5 +1,6 @@
-// overlap: runs steps at once, each taking what the one before makes tile by tile: a matmul and the kernel whose collective
-// works on the product, or the kernels of a pipeline's stages. The rules are in sched/overlaps.cpp.
+// overlap: runs steps at once, each taking what the one before makes tile by tile: a matmul and the
+// kernel whose collective works on the product, or the kernels of a pipeline's stages. The rules
+// are in sched/overlaps.cpp.
 #include <algorithm>
 
 #include "coconet/error.h"

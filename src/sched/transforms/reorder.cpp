@@ -2,16 +2,18 @@
 //
 //   y = f(all_gather(s), w)   becomes   y_s = f(s, w); y = all_gather(y_s)
 //
-// Replicated operands such as w stay whole and are read at the slice's global index. A state update behind the
-// gather still writes the whole state, from its own all_gather; as_slice then removes that. A collective along another
-// axis treats every element alike, or slices and gathers another dimension, so it works on slices too:
+// Replicated operands such as w stay whole and are read at the slice's global index. A state update
+// behind the gather still writes the whole state, from its own all_gather; as_slice then removes
+// that. A collective along another axis treats every element alike, or slices and gathers another
+// dimension, so it works on slices too:
 //
 //   y = send(f(all_gather(s, tp)), pp)   becomes   y_s = send(f(s), pp); y = all_gather(y_s, tp)
 //
-// A reduction over the gathered dimension comes out replicated from slices too, combined across ranks, so what reads
-// it goes on whole. Reductions of replicated tensors that do not depend on the gather, such as the norm of the
-// parameters beside that of their update, move when they, or what is computed from them, are named: r = sum(w) becomes
-// r = sum(slice(w)), of which each rank does its share.
+// A reduction over the gathered dimension comes out replicated from slices too, combined across
+// ranks, so what reads it goes on whole. Reductions of replicated tensors that do not depend on the
+// gather, such as the norm of the parameters beside that of their update, move when they, or what
+// is computed from them, are named: r = sum(w) becomes r = sum(slice(w)), of which each rank does
+// its share.
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -51,7 +53,7 @@ struct Region {
 /// The dimension that `gather` makes whole.
 int gathered_dim(const Graph& graph, ValueId gather) {
   const Node& node = graph.at(gather);
-  return graph.at(node.operands.front()).layout[static_cast<std::size_t>(node.attributes.axis)].dim;
+  return graph.at(node.operands.front()).layout[node.attributes.axis].dim;
 }
 
 bool reduces(const Node& node, int dim) {
@@ -74,14 +76,14 @@ void refuse_fused(const Graph& graph, ValueId id) {
   }
 }
 
-/// Throws when `id`, which lies between `gather` and the named values, cannot run on slices for what it is.
+/// Throws when `id`, which lies between `gather` and the named values, cannot run on slices for
+/// what it is.
 void require_movable(const Graph& graph, ValueId gather, ValueId id) {
   const Node& node = graph.at(id);
   const int axis = graph.at(gather).attributes.axis;
   if (ir::is_collective(node.op) && node.attributes.axis == axis) {
-    throw ScheduleError(quoted(graph, id) + " works along axis '" +
-                        graph.mesh.axes()[static_cast<std::size_t>(axis)].name + "', which " +
-                        quoted(graph, gather) +
+    throw ScheduleError(quoted(graph, id) + " works along axis '" + graph.mesh.axes()[axis].name +
+                        "', which " + quoted(graph, gather) +
                         " gathers; only collectives along other axes move across it");
   }
   if (!ir::is_elementwise(node.op) && node.op != ir::Op::update && node.op != ir::Op::reduction &&
@@ -94,10 +96,11 @@ void require_movable(const Graph& graph, ValueId gather, ValueId id) {
   refuse_fused(graph, id);
 }
 
-/// Throws unless reduction `id`, which does not depend on the gather, gives the same from slices of its operand.
+/// Throws unless reduction `id`, which does not depend on the gather, gives the same from slices of
+/// its operand.
 void check_reduction(const Graph& graph, ValueId gather, ValueId id) {
   const ValueId operand = graph.at(id).operands.front();
-  const auto axis = static_cast<std::size_t>(graph.at(gather).attributes.axis);
+  const int axis = graph.at(gather).attributes.axis;
   const int dim = gathered_dim(graph, gather);
   if (graph.at(operand).layout[axis] != replicated || !reduces(graph.at(id), dim)) {
     throw ScheduleError(quoted(graph, id) + " reduces " + describe(graph, operand) +
@@ -150,7 +153,7 @@ class Reorder {
   Graph run() {
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (id == gather_) {
-        slice_[static_cast<std::size_t>(id)] = rewriter_.map(graph_.at(id).operands.front());
+        slice_[id] = rewriter_.map(graph_.at(id).operands.front());
         if (needed_whole(id)) rewriter_.copy(id);
       } else if (reductions_.contains(id)) {
         slice_operand(id);
@@ -167,7 +170,7 @@ class Reorder {
 
  private:
   [[nodiscard]] bool needed_whole(ValueId id) const {
-    const auto& users = users_[static_cast<std::size_t>(id)];
+    const auto& users = users_[id];
     return is_output(graph_, id) || std::any_of(users.begin(), users.end(), [&](ValueId user) {
              return !region_.contains(user);
            });
@@ -176,13 +179,12 @@ class Reorder {
   /// Whether region value `id` reads a slice; what reads results of reductions only is whole.
   [[nodiscard]] bool reads_slice(ValueId id) const {
     const auto& operands = graph_.at(id).operands;
-    return std::any_of(operands.begin(), operands.end(), [&](ValueId operand) {
-      return slice_[static_cast<std::size_t>(operand)] >= 0;
-    });
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](ValueId operand) { return slice_[operand] >= 0; });
   }
 
   [[nodiscard]] ValueId sliced(ValueId old_id) const {
-    const ValueId slice = slice_[static_cast<std::size_t>(old_id)];
+    const ValueId slice = slice_[old_id];
     return slice >= 0 ? slice : rewriter_.map(old_id);
   }
 
@@ -196,8 +198,9 @@ class Reorder {
     return rewriter_.add(std::move(node));
   }
 
-  /// A slice keeps the name of the whole. But an output's name stays with the whole, so its slice is called
-  /// `name`.slice; and an unnamed value that an update writes `state`.slice, so that later steps can name it.
+  /// A slice keeps the name of the whole. But an output's name stays with the whole, so its slice
+  /// is called `name`.slice; and an unnamed value that an update writes `state`.slice, so that
+  /// later steps can name it.
   void name_slice(ValueId id, Node& node) const {
     const bool names_output =
         std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
@@ -207,7 +210,7 @@ class Reorder {
       return;
     }
     if (node.user_named) return;
-    for (const ValueId user : users_[static_cast<std::size_t>(id)]) {
+    for (const ValueId user : users_[id]) {
       const Node& update = graph_.at(user);
       if (update.op != ir::Op::update || update.operands[1] != id || !region_.contains(user))
         continue;
@@ -222,7 +225,7 @@ class Reorder {
     const Node& node = graph_.at(id);
     if (node.op != ir::Op::reduction) return false;
     const Node& slice = rewriter_.graph().at(sliced(node.operands.front()));
-    return reduces(node, slice.layout[static_cast<std::size_t>(axis_)].dim);
+    return reduces(node, slice.layout[axis_].dim);
   }
 
   void slice_operand(ValueId id) {
@@ -257,7 +260,7 @@ class Reorder {
       rewriter_.set(id, moved);
       return;
     }
-    slice_[static_cast<std::size_t>(id)] = moved;
+    slice_[id] = moved;
     if (needed_whole(id)) rewriter_.set(id, gather(moved, graph_.at(id).name));
   }
 
@@ -271,7 +274,7 @@ class Reorder {
                           "is no slice of the state");
     }
     const ValueId slice = sliced(value);
-    slice_[static_cast<std::size_t>(id)] = slice;
+    slice_[id] = slice;
     Node node = update;
     node.operands = {rewriter_.map(state), gather(slice, graph_.at(state).name)};
     rewriter_.set(id, rewriter_.add(std::move(node)));
@@ -282,9 +285,9 @@ class Reorder {
   int axis_;
   std::set<ValueId> region_;
   std::set<ValueId> reductions_;
-  std::vector<std::vector<ValueId>> users_;
+  Indexed<std::vector<ValueId>> users_;
   Rewriter rewriter_;
-  std::vector<ValueId> slice_;
+  Indexed<ValueId> slice_;
 };
 
 Graph apply(const Graph& graph, const Step& step) {

@@ -1,11 +1,13 @@
-// split: an all_reduce becomes several collectives with seams between them where computation can go.
+// split: an all_reduce becomes several collectives with seams between them where computation can
+// go.
 //
 //   reduce_scatter+all_gather   all_reduce(x)                     reduce_scatter(x), all_gather
 //   reduce+broadcast            all_reduce(x)                     reduce(x), broadcast
-//   hierarchical                all_reduce(all_reduce(x, a), b)   reduce_scatter(x, a), all_reduce(b), all_gather(a)
+//   hierarchical                all_reduce(all_reduce(x, a), b)   reduce_scatter(x, a),
+//   all_reduce(b), all_gather(a)
 //
-// The all_reduce in the middle of a hierarchy moves 1/n of the data, n being the ranks along a: between nodes, where
-// links are slow.
+// The all_reduce in the middle of a hierarchy moves 1/n of the data, n being the ranks along a:
+// between nodes, where links are slow.
 #include <string_view>
 #include <vector>
 
@@ -32,7 +34,8 @@ struct Piece {
   int axis;
 };
 
-/// Throws unless `dim` is a dimension of `target` where it is sliced, and left alone where it is not.
+/// Throws unless `dim` is a dimension of `target` where it is sliced, and left alone where it is
+/// not.
 void check_dim(const ir::Graph& graph, ir::ValueId target, std::int64_t dim, bool slices) {
   const auto rank = static_cast<std::int64_t>(graph.at(target).shape.size());
   if (slices && (dim < 0 || dim >= rank)) {
@@ -53,7 +56,8 @@ void require_in_no_kernel(const ir::Graph& graph, ir::ValueId id) {
   }
 }
 
-/// The all_reduce along the inner axis that `outer` completes. Throws unless it is one of the same reduction.
+/// The all_reduce along the inner axis that `outer` completes. Throws unless it is one of the same
+/// reduction.
 ir::ValueId find_inner(const ir::Graph& graph, ir::ValueId outer) {
   const ir::ValueId inner = graph.at(outer).operands.front();
   if (graph.at(inner).op != ir::Op::all_reduce) {
@@ -73,7 +77,8 @@ ir::ValueId find_inner(const ir::Graph& graph, ir::ValueId outer) {
   return inner;
 }
 
-/// Appends `pieces` of `all_reduce`, the first of them on `value` and each other on the one before it.
+/// Appends `pieces` of `all_reduce`, the first of them on `value` and each other on the one before
+/// it.
 ir::ValueId append_pieces(Rewriter& rewriter, const ir::Node& all_reduce, ir::ValueId value,
                           int dim, const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
@@ -114,8 +119,7 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
               {ir::Op::all_reduce, axis},
               {ir::Op::all_gather, inner_axis}};
     reduced = graph.at(inner).operands.front();
-    const bool read_elsewhere =
-        is_output(graph, inner) || graph.users()[static_cast<std::size_t>(inner)].size() > 1;
+    const bool read_elsewhere = is_output(graph, inner) || graph.users()[inner].size() > 1;
     if (!read_elsewhere) replaced = inner;
   }
   Rewriter rewriter(graph);

@@ -84,7 +84,7 @@ ir::Placements transposed(ir::Placements placements) {
 
 std::vector<ir::Op> structural_ops() {
   return {
-#define COCONET_STRUCTURAL(name, arity, summary) ir::Op::name,
+#define COCONET_STRUCTURAL(name, ...) ir::Op::name,
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
   };
