@@ -38,7 +38,8 @@ std::string formatted(jit::FileTime time, const char* format, bool utc) {
   return {text.data(), std::strftime(text.data(), text.size(), format, &parts)};
 }
 
-// The first line: a processor's features follow its model. A key is any bytes, and these are for a terminal.
+// The first line: a processor's features follow its model. A key is any bytes, and these are for a
+// terminal.
 std::string field(std::string_view key_text, std::string_view tag) {
   const std::string_view value = jit::field_of(key_text, tag).value_or(std::string_view());
   std::string line(value.substr(0, value.find('\n')));

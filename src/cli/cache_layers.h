@@ -1,4 +1,5 @@
-// The directories of the kernel cache, as the configuration names them, for the subcommands of `coconet cache`.
+// The directories of the kernel cache, as the configuration names them, for the subcommands of
+// `coconet cache`.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,12 @@ struct Layer {
   std::string problem;  ///< why it is not to be used: a sentence
 };
 
-/// The directory that is written, if there is a name for one, and those that are only read, in the order in which a
-/// kernel is looked for.
+/// The directory that is written, if there is a name for one, and those that are only read, in the
+/// order in which a kernel is looked for.
 [[nodiscard]] std::vector<Layer> cache_layers();
 
-/// The directory that is written, to remove from it; null when there is none. Throws ConfigError when COCONET_CACHE
-/// forbids it, jit::Distrust, and std::system_error.
+/// The directory that is written, to remove from it; null when there is none. Throws ConfigError
+/// when COCONET_CACHE forbids it, jit::Distrust, and std::system_error.
 [[nodiscard]] std::shared_ptr<const jit::CacheDirectory> directory_to_clean();
 
 /// What COCONET_CACHE means for what is shown, as a line; empty when it is rw.

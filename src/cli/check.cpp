@@ -37,7 +37,8 @@ ir::ValueId output_of(const ir::Graph& graph, const std::string& name) {
   return -1;
 }
 
-/// States and outputs of `written`. A schedule may drop a state that is neither read nor updated, nothing else.
+/// States and outputs of `written`. A schedule may drop a state that is neither read nor updated,
+/// nothing else.
 std::vector<Tensor> tensors_of(const ir::Graph& written, const ir::Graph& scheduled) {
   std::vector<Tensor> tensors;
   const auto add = [&](const std::string& name, ir::ValueId id, ir::ValueId found, bool droppable) {
@@ -63,7 +64,8 @@ ir::Part part_of(const ir::Graph& graph, ir::ValueId id, const ResolvedSizes& si
                      rank);
 }
 
-/// The first rank that must hold the same values as `rank`: its coordinates differ only along replicated axes.
+/// The first rank that must hold the same values as `rank`: its coordinates differ only along
+/// replicated axes.
 int first_replica(const ir::Graph& graph, ir::ValueId id, int rank) {
   const ir::Placements& layout = graph.at(id).layout;
   for (int other = 0; other < rank; ++other) {
@@ -153,11 +155,12 @@ class Gathered {
   std::map<int, std::string> far_;  ///< of ranks on other nodes than rank 0's
 };
 
-/// Rank 0's side of `compare`: the reference, which computes all ranks, and what the comparisons found so far.
-class Judge {
+/// Rank 0's side of `compare`: the reference, which computes all ranks, and what the comparisons
+/// found so far.
+class Checker {
  public:
-  Judge(const ir::Graph& written, const ir::Graph& scheduled, const ResolvedSizes& sizes,
-        double tolerance)
+  Checker(const ir::Graph& written, const ir::Graph& scheduled, const ResolvedSizes& sizes,
+          double tolerance)
       : written_(written), scheduled_(scheduled), sizes_(sizes), reference_(written, sizes) {
     result_.tolerance = tolerance;
   }
@@ -172,7 +175,7 @@ class Judge {
   }
 
   /// Compares `tensor`, of which every rank put its part in `gathered`.
-  void judge(const Tensor& tensor, const Gathered& gathered) {
+  void check(const Tensor& tensor, const Gathered& gathered) {
     const ir::RankData& expected = reference_.get(tensor.name);
     const double rms = rms_of(expected);
     std::int64_t wrong = 0;
@@ -180,8 +183,8 @@ class Judge {
     std::string sentence;
     for (int rank = 0; rank < written_.mesh.size(); ++rank) {
       compare_bytes(tensor, gathered, rank);
-      compare_values(tensor, gathered.of(rank), expected.at(static_cast<std::size_t>(rank)), rms,
-                     rank, wrong, worst, sentence);
+      compare_values(tensor, gathered.of(rank), expected.at(rank), rms, rank, wrong, worst,
+                     sentence);
     }
     if (wrong == 0) return;
     fail(sentence + "; " + std::to_string(wrong) +
@@ -244,7 +247,7 @@ class Judge {
           for (std::int64_t i = 0; i < stretch.length; ++i) {
             const double have =
                 load_element(dtype, got, static_cast<std::size_t>(stretch.in_part + i));
-            const double want = expected.at(static_cast<std::size_t>(from + i));
+            const double want = expected.at(from + i);
             const double error = relative_error(have, want, std::max(std::fabs(want), rms));
             result_.max_rel_error = std::max(result_.max_rel_error, error);
             if (error > tolerance) ++wrong;
@@ -316,12 +319,13 @@ double default_scalar(const std::string& name, int step) {
 }
 
 double default_tolerance(const Program& program, int iterations) {
-  // A kernel and the reference round each op to its dtype, but a kernel's f32 and f64 arithmetic may contract
-  // multiply and add, order a sum otherwise, and use faster math functions, each good for a few units in the last
-  // place (eps); tens of such ops in a row, and each step builds on the one before: 64 eps a step. 16-bit floats
-  // are computed in f32 and rounded after each op as the reference does, so that only values near a tie round to
-  // the other side: 4 eps a step, of which the optimizers reach 1.6 in one step and 5 in ten. The coarsest dtype of
-  // the program counts, as its rounding may reach any result.
+  // A kernel and the reference round each op to its dtype, but a kernel's f32 and f64 arithmetic
+  // may contract multiply and add, order a sum otherwise, and use faster math functions, each good
+  // for a few units in the last place (eps); tens of such ops in a row, and each step builds on the
+  // one before: 64 eps a step. 16-bit floats are computed in f32 and rounded after each op as the
+  // reference does, so that only values near a tie round to the other side: 4 eps a step, of which
+  // the optimizers reach 1.6 in one step and 5 in ten. The coarsest dtype of the program counts, as
+  // its rounding may reach any result.
   double eps = 0;
   double factor = 64;
   for (const ir::Node& node : program.graph()->nodes) {
@@ -387,15 +391,16 @@ CheckResult compare(Executable& step, const Program& program, const World& world
   const double tolerance =
       options.tolerance.value_or(default_tolerance(program, options.drive.iterations));
 
-  // `together` ends when the body has ended on every rank. The reference is slow: one for each of its steps keeps
-  // the other ranks' waits short.
-  std::unique_ptr<Judge> judge;
+  // `together` ends when the body has ended on every rank. The reference is slow: one for each of
+  // its steps keeps the other ranks' waits short.
+  std::unique_ptr<Checker> checker;
   jit::together(comm, [&] {
-    if (world.rank() == 0) judge = std::make_unique<Judge>(written, scheduled, resolved, tolerance);
+    if (world.rank() == 0)
+      checker = std::make_unique<Checker>(written, scheduled, resolved, tolerance);
   });
   for (int i = 0; i < options.drive.iterations; ++i) {
     jit::together(comm, [&] {
-      if (judge) judge->advance(options.drive, i);
+      if (checker) checker->advance(options.drive, i);
     });
   }
 
@@ -413,13 +418,13 @@ CheckResult compare(Executable& step, const Program& program, const World& world
                   [&] { step.read(tensor.name, dtype, gathered.own(), step.count(tensor.name)); });
     gathered.fetch(comm, step.count(tensor.name) * size_of(dtype));
     jit::together(comm, [&] {
-      if (judge) judge->judge(tensor, gathered);
+      if (checker) checker->check(tensor, gathered);
     });
   }
 
   CheckResult mine;
   mine.tolerance = tolerance;
-  if (judge) mine = judge->result();
+  if (checker) mine = checker->result();
   return shared(comm, mine);
 }
 

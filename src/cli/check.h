@@ -1,5 +1,5 @@
-// The check: a scheduled, compiled program against the naive reference of the program as it was written, on the
-// same deterministic data, element by element and rank by rank.
+// The check: a scheduled, compiled program against the naive reference of the program as it was
+// written, on the same deterministic data, element by element and rank by rank.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct DriveOptions {
 
 struct CheckOptions {
   DriveOptions drive;
-  ParameterLists
-      lists;  ///< `run_check`: of scattered tensors, with the extents that `sizes` gives; default `test_lists`
+  ParameterLists lists;  ///< `run_check`: of scattered tensors, with the extents that `sizes`
+                         ///< gives; default `test_lists`
   std::optional<double>
       tolerance;  ///< largest relative error of floats; default `default_tolerance`
 };
@@ -46,13 +46,14 @@ struct CheckResult {
 /// See CheckResult: what rounding may do to a program in `iterations` steps.
 [[nodiscard]] double default_tolerance(const Program& program, int iterations);
 
-/// Collective: gives inputs and states their data (see data.h) in the library's own buffers and runs the steps.
-/// Returns the time of each step on this rank, in milliseconds. `sizes` as for `compile`.
+/// Collective: gives inputs and states their data (see data.h) in the library's own buffers and
+/// runs the steps. Returns the time of each step on this rank, in milliseconds. `sizes` as for
+/// `compile`.
 std::vector<double> drive(Executable& step, const World& world, const Sizes& sizes,
                           const DriveOptions& options);
 
-/// Collective: compares every state and output after `drive` with a reference run of `program`, which rank 0
-/// does for all ranks.
+/// Collective: compares every state and output after `drive` with a reference run of `program`,
+/// which rank 0 does for all ranks.
 [[nodiscard]] CheckResult compare(Executable& step, const Program& program, const World& world,
                                   const Sizes& sizes, const CheckOptions& options);
 

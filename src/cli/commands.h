@@ -1,4 +1,5 @@
-// The subcommands of `coconet`: what each is told on its command line, and the function that does it.
+// The subcommands of `coconet`: what each is told on its command line, and the function that does
+// it.
 #pragma once
 
 #include <cstdint>
@@ -24,37 +25,37 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What to run: shared by `run`, `explain`, `compile` and `cache explain`.
-struct Subject {
+/// The program and the schedule that a command line names: of `run`, `explain`, `compile` and
+/// `cache explain`.
+struct ProgramSpec {
   std::string program;         ///< a shipped name or a JSON file
   std::string schedule;        ///< a shipped short name or a JSON file; empty: none
   std::optional<DType> dtype;  ///< shipped programs only; f32 when not given
   Sizes sizes;                 ///< --set
   std::optional<int> nodes;  ///< of a shipped program: its mesh is {node, gpu}, with as many nodes
-  bool scattered = false;    ///< the shipped program with its parameters over a list of buffers
+  bool scattered = false;    ///< the shipped program with its parameters scattered over buffers
 };
 
 struct RunOptions {
-  Subject subject;
+  ProgramSpec spec;
   std::optional<int> iterations;  ///< timed steps; default 20, or 3 with `check`
   std::optional<int> warmup;      ///< steps before those; default 3, or 0 with `check`
   bool check = false;
   std::string json;   ///< file to write, or empty
   std::string world;  ///< "mpi", "self", "local:N", or empty: what this process was started as
   std::map<std::string, double> scalars;  ///< --scalar
-  ParameterLists
-      lists;  ///< --list; dimensions without one that need one get a list that is made up
+  ParameterLists lists;                   ///< --list; missing ones are made up
 };
 
 struct ExplainOptions {
-  Subject subject;
+  ProgramSpec spec;
   std::optional<int> ranks;  ///< default: the program file's mesh, or 2
   std::string show = "ir";   ///< "ir", "plan", "source", "kernels" or "dot"
   std::string arch;          ///< "kernels": the architecture; default COCONET_ARCH, or sm_90
 };
 
 struct CompileOptions {
-  Subject subject;
+  ProgramSpec spec;
   std::optional<int> ranks;        ///< default: the program file's mesh, or 2
   std::vector<std::string> archs;  ///< "host" and "sm_90"; default COCONET_ARCH, or "host"
 };

@@ -1,4 +1,5 @@
-// `coconet compile`: fills the cache with a program's kernels, also for machines that are not this one.
+// `coconet compile`: fills the cache with a program's kernels, also for machines that are not this
+// one.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -6,7 +6,8 @@
 namespace coconet::cli {
 namespace {
 
-/// One round of splitmix64 (Steele, Lea, Flood 2014): a bijection that scatters neighbouring integers.
+/// One round of splitmix64 (Steele, Lea, Flood 2014): a bijection that scatters neighbouring
+/// integers.
 std::uint64_t scatter(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -105,8 +106,7 @@ ir::Data test_data(const ir::Graph& graph, ir::ValueId id,
   for_each_stretch(part, global, [&](const Stretch& stretch) {
     for (std::int64_t i = 0; i < stretch.length; ++i) {
       const auto place = static_cast<std::uint64_t>(stretch.in_whole + i);
-      data[static_cast<std::size_t>(stretch.in_part + i)] =
-          value_of(scatter(key + place), node.dtype, is_state);
+      data[stretch.in_part + i] = value_of(scatter(key + place), node.dtype, is_state);
     }
   });
   return data;

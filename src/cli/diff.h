@@ -12,8 +12,9 @@ struct DiffLine {
   std::string text;
 };
 
-/// The shortest edit from `before` to `after`, line by line; removed lines come before added ones. Lines that
-/// differ in their blanks only, as columns do that were aligned anew, are the same, shown as in `after`.
+/// The shortest edit from `before` to `after`, line by line; removed lines come before added ones.
+/// Lines that differ in their blanks only, as columns do that were aligned anew, are the same,
+/// shown as in `after`.
 [[nodiscard]] std::vector<DiffLine> diff_lines(std::string_view before, std::string_view after);
 
 }  // namespace coconet::cli

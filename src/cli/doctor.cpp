@@ -1,4 +1,5 @@
-// `coconet doctor`: says what this machine offers, what is missing, what that turns off and how to get it.
+// `coconet doctor`: says what this machine offers, what is missing, what that turns off and how to
+// get it.
 #include <sys/statvfs.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// `coconet explain`: shows what a schedule makes of a program, after each step, as a plan, or as generated source.
+// `coconet explain`: shows what a schedule makes of a program, after each step, as a plan, or as
+// generated source.
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/diff.h"
 #include "cli/dot.h"
-#include "cli/subject.h"
+#include "cli/program_spec.h"
 #include "coconet/config.h"
 #include "coconet/program.h"
 #include "ir/extents.h"
@@ -28,7 +29,8 @@ void print_text(std::string text) {
   std::fputs(text.c_str(), stdout);
 }
 
-/// On a terminal unchanged lines are dim, removed ones red and added ones green; elsewhere the marks say it all.
+/// On a terminal unchanged lines are dim, removed ones red and added ones green; elsewhere the
+/// marks say it all.
 void print_diff(const std::string& before, const std::string& after) {
   const bool colors = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
   for (const DiffLine& line : diff_lines(before, after)) {
@@ -93,11 +95,10 @@ void show_kernels(const Program& program, const std::string& arch) {
 }  // namespace
 
 int explain(const ExplainOptions& options) {
-  const Found found(options.subject);
-  const Program program = found.program(found.ranks_to_plan_for(options.ranks));
-  if (!options.subject.sizes.empty())
-    (void)ir::resolve_sizes(*program.graph(), options.subject.sizes);
-  const std::vector<Program> programs = found.schedule().apply(program);
+  const ResolvedSpec resolved(options.spec);
+  const Program program = resolved.program(resolved.ranks_to_plan_for(options.ranks));
+  if (!options.spec.sizes.empty()) (void)ir::resolve_sizes(*program.graph(), options.spec.sizes);
+  const std::vector<Program> programs = resolved.schedule().apply(program);
   const Program planned = sched::with_knobs(programs.back(), config().knobs);
   if (options.show == "plan") {
     show_plan(planned);
@@ -109,7 +110,7 @@ int explain(const ExplainOptions& options) {
   } else if (options.show == "dot") {
     print_text(dot(programs.front(), programs.back()));
   } else {
-    show_ir(found.schedule(), programs);
+    show_ir(resolved.schedule(), programs);
   }
   return exit_ok;
 }

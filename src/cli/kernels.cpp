@@ -1,7 +1,7 @@
 // From a command line to kernels and compilers; see kernels.h.
 #include "cli/kernels.h"
 
-#include "cli/subject.h"
+#include "cli/program_spec.h"
 #include "coconet/config.h"
 #include "coconet/program.h"
 #include "jit/platform/host/compiler.h"
@@ -12,10 +12,10 @@
 namespace coconet::cli {
 
 std::vector<jit::KernelText> kernels_of(const CompileOptions& options) {
-  const Found found(options.subject);
-  const Program program = found.program(found.ranks_to_plan_for(options.ranks));
+  const ResolvedSpec resolved(options.spec);
+  const Program program = resolved.program(resolved.ranks_to_plan_for(options.ranks));
   const Program scheduled =
-      sched::with_knobs(found.schedule().apply(program).back(), config().knobs);
+      sched::with_knobs(resolved.schedule().apply(program).back(), config().knobs);
   return jit::generate(sched::lower(*scheduled.graph()));
 }
 

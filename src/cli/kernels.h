@@ -11,7 +11,8 @@
 
 namespace coconet::cli {
 
-/// The kernels of the scheduled program, with the knobs of the environment. Throws UsageError and coconet::Error.
+/// The kernels of the scheduled program, with the knobs of the environment. Throws UsageError and
+/// coconet::Error.
 [[nodiscard]] std::vector<jit::KernelText> kernels_of(const CompileOptions& options);
 
 /// What to compile them for: "host", "sm_90".

@@ -8,9 +8,9 @@
 
 namespace coconet::cli {
 
-/// Lines that say what is wanted in the field that differs and what an entry has: of values of several lines the
-/// first that differs, with its number, and of a processor's features those that only one of them has. Long lines are
-/// cut to the difference.
+/// Lines that say what is wanted in the field that differs and what an entry has: of values of
+/// several lines the first that differs, with its number, and of a processor's features those that
+/// only one of them has. Long lines are cut to the difference.
 [[nodiscard]] std::vector<std::string> describe(const jit::KeyDifference& difference);
 
 /// The tags of the fields that differ after the first, which is `first`.

@@ -27,12 +27,13 @@ void leave(int) {
   _exit(exit_failure);
 }
 
-/// Exchanges the ranks' messages; says on this rank what no lower one did. Another rank's message stands for `mine`
-/// when it is the same, or one quotes the other.
+/// Exchanges the ranks' messages; says on this rank what no lower one did. Another rank's message
+/// stands for `mine` when it is the same, or one quotes the other.
 void settle(jit::Comm& comm, const std::string& mine) {
   const std::vector<std::string> all = comm.all_gather(mine);
   if (comm.rank() == 0) return;
-  // The other ranks were told "rank 1: ...", so that the quoted message is the end of the quoting one.
+  // The other ranks were told "rank 1: ...", so that the quoted message is the end of the quoting
+  // one.
   const auto quotes = [](const std::string& a, const std::string& b) {
     return !b.empty() && a.ends_with(b);
   };
@@ -84,8 +85,9 @@ int guarded(const World& world, const std::function<int()>& body) {
   }
   if (world.rank() == 0) complain(message);
   if (world.kind() != "mpi" || world.size() == 1) return code;
-  // Library calls throw on all ranks, so the others are on their way here. If one is not, it is dead or stuck, and
-  // then neither this exchange nor MPI's own finalisation at exit would return: the alarm ends the process.
+  // Library calls throw on all ranks, so the others are on their way here. If one is not, it is
+  // dead or stuck, and then neither this exchange nor MPI's own finalisation at exit would return:
+  // the alarm ends the process.
   std::signal(SIGALRM, leave);
   alarm(grace);
   try {

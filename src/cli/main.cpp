@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/launch.h"
-#include "cli/subject.h"
+#include "cli/program_spec.h"
 #include "ir/graph.h"
 #include "jit/config/build_info.h"
 #include "jit/config/parse.h"
@@ -105,15 +105,15 @@ CLI::Option* repeated(CLI::App& command, const std::string& name, std::vector<st
   return command.add_option(name, values, help)->type_name("NAME=VALUE")->allow_extra_args(false);
 }
 
-void add_subject(CLI::App& command, Subject& subject, Raw& raw) {
+void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
   command
-      .add_option("PROGRAM", subject.program,
+      .add_option("PROGRAM", spec.program,
                   "A program that ships (see `coconet programs`), or a JSON file")
       ->required()
       ->type_name("");
   command
       .add_option(
-          "--schedule", subject.schedule,
+          "--schedule", spec.schedule,
           "A schedule that ships with PROGRAM (`coconet programs` lists them), or a JSON file; "
           "default: none")
       ->type_name("NAME|FILE");
@@ -121,11 +121,11 @@ void add_subject(CLI::App& command, Subject& subject, Raw& raw) {
            "Extent of a dimension, such as n=4099 or n=2^20; may be repeated");
   command
       .add_option(
-          "--nodes", subject.nodes,
+          "--nodes", spec.nodes,
           "A program that ships, on the mesh {node: K, gpu: ranks / K}, with schedules for it")
       ->type_name("K")
       ->check(CLI::Range(1, 65536));
-  command.add_flag("--scattered", subject.scattered,
+  command.add_flag("--scattered", spec.scattered,
                    "A program that ships, with its parameters over a list of buffers");
   command
       .add_option("--dtype", raw.dtype,
@@ -148,16 +148,16 @@ void add_archs(CLI::App& command, std::vector<std::string>& archs) {
       ->allow_extra_args(false);
 }
 
-void read_subject(const Raw& raw, Subject& subject) {
+void read_spec(const Raw& raw, ProgramSpec& spec) {
   if (!raw.dtype.empty()) {
-    subject.dtype = parse_dtype(raw.dtype);
-    if (!subject.dtype || !is_float(*subject.dtype)) {
+    spec.dtype = parse_dtype(raw.dtype);
+    if (!spec.dtype || !is_float(*spec.dtype)) {
       throw UsageError("--dtype is f32, f64, f16 or bf16, not '" + raw.dtype + "'.");
     }
   }
   for (const std::string& text : raw.sizes) {
     const auto [name, extent] = parse_size(text);
-    if (!subject.sizes.emplace(name, extent).second) {
+    if (!spec.sizes.emplace(name, extent).second) {
       throw UsageError("--set gives the dimension '" + name + "' twice.");
     }
   }
@@ -182,7 +182,7 @@ struct Cache {
     command.footer(cache_examples);
     command.require_subcommand(1);
     list.add_flag("--json", list_options.json, "As JSON");
-    add_subject(explain, explain_options.subject, raw);
+    add_spec(explain, explain_options.spec, raw);
     add_ranks(explain, explain_options.ranks);
     add_archs(explain, explain_options.archs);
     prune
@@ -210,7 +210,7 @@ struct Cache {
     }
     if (stats) return cache_stats();
     if (clear) return cache_clear();
-    read_subject(raw, explain_options.subject);
+    read_spec(raw, explain_options.spec);
     return cache_explain(explain_options);
   }
 
@@ -256,7 +256,7 @@ int command(int argc, char** argv) {
   CLI::App& run_command =
       *app.add_subcommand("run", "Run a program on the ranks of mpirun, time it, check it");
   run_command.footer(run_examples);
-  add_subject(run_command, run_options.subject, raw);
+  add_spec(run_command, run_options.spec, raw);
   run_command
       .add_option("--iters", run_options.iterations, "Steps to time; default 20, with --check 3")
       ->type_name("K")
@@ -285,7 +285,7 @@ int command(int argc, char** argv) {
   CLI::App& explain_command =
       *app.add_subcommand("explain", "Show what a schedule makes of a program");
   explain_command.footer(explain_examples);
-  add_subject(explain_command, explain_options.subject, raw);
+  add_spec(explain_command, explain_options.spec, raw);
   add_ranks(explain_command, explain_options.ranks);
   explain_command
       .add_option(
@@ -303,7 +303,7 @@ int command(int argc, char** argv) {
   CLI::App& compile_command =
       *app.add_subcommand("compile", "Fill the cache with a program's kernels");
   compile_command.footer(compile_examples);
-  add_subject(compile_command, compile_options.subject, raw);
+  add_spec(compile_command, compile_options.spec, raw);
   add_ranks(compile_command, compile_options.ranks);
   add_archs(compile_command, compile_options.archs);
 
@@ -326,7 +326,7 @@ int command(int argc, char** argv) {
   }
 
   if (run_command) {
-    read_subject(raw, run_options.subject);
+    read_spec(raw, run_options.spec);
     for (const std::string& text : raw.scalars) run_options.scalars.insert(parse_scalar(text));
     for (const std::string& text : raw.lists) {
       const auto [name, lengths] = parse_list(text);
@@ -336,11 +336,11 @@ int command(int argc, char** argv) {
     return run(run_options);
   }
   if (explain_command) {
-    read_subject(raw, explain_options.subject);
+    read_spec(raw, explain_options.spec);
     return explain(explain_options);
   }
   if (compile_command) {
-    read_subject(raw, compile_options.subject);
+    read_spec(raw, compile_options.spec);
     return compile(compile_options);
   }
   if (cache.command) return cache.run(raw);

@@ -1,4 +1,5 @@
-// `coconet run`: compiles a program under a schedule, runs it on the ranks of a world, times it, and checks it.
+// `coconet run`: compiles a program under a schedule, runs it on the ranks of a world, times it,
+// and checks it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 #include "cli/commands.h"
 #include "cli/data.h"
 #include "cli/launch.h"
-#include "cli/subject.h"
+#include "cli/program_spec.h"
 #include "coconet/error.h"
 #include "coconet/executable.h"
 #include "coconet/world.h"
@@ -71,7 +72,7 @@ std::string counted(int count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-nlohmann::json as_json(const RunOptions& options, const Found& found, const World& world,
+nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, const World& world,
                        const Outcome& outcome) {
   nlohmann::json kernels = nlohmann::json::array();
   for (const KernelReport& kernel : outcome.report.kernels) {
@@ -82,8 +83,8 @@ nlohmann::json as_json(const RunOptions& options, const Found& found, const Worl
                        {"roofline_share", kernel.roofline_share}});
   }
   const CacheCounters& cache = outcome.report.cache;
-  nlohmann::json json = {{"program", options.subject.program},
-                         {"schedule", found.schedule_name()},
+  nlohmann::json json = {{"program", options.spec.program},
+                         {"schedule", resolved.schedule_name()},
                          {"ranks", world.size()},
                          {"world", world.kind()},
                          {"nodes", world.nodes()},
@@ -127,14 +128,14 @@ void write_atomically(const std::filesystem::path& file, const std::string& text
   }
 }
 
-void print(const RunOptions& options, const Found& found, const World& world,
+void print(const RunOptions& options, const ResolvedSpec& resolved, const World& world,
            const Outcome& outcome) {
   std::string sizes;
   for (const auto& [name, extent] : outcome.sizes)
     sizes += ", " + name + " = " + std::to_string(extent);
   const std::string nodes = world.nodes() > 1 ? ", " + counted(world.nodes(), "node") : "";
-  std::printf("%s, schedule %s, %s (%s), %s%s\n", options.subject.program.c_str(),
-              found.schedule_name().c_str(), counted(world.size(), "rank").c_str(),
+  std::printf("%s, schedule %s, %s (%s), %s%s\n", options.spec.program.c_str(),
+              resolved.schedule_name().c_str(), counted(world.size(), "rank").c_str(),
               (std::string(world.kind()) + nodes).c_str(), outcome.dtype.c_str(), sizes.c_str());
   std::string table = outcome.report.str();
   while (table.ends_with('\n')) table.pop_back();
@@ -148,16 +149,16 @@ void print(const RunOptions& options, const Found& found, const World& world,
   std::fflush(stdout);
 }
 
-int run_on(const World& world, const RunOptions& options, const Found& found) {
+int run_on(const World& world, const RunOptions& options, const ResolvedSpec& resolved) {
   const int warmup = options.warmup.value_or(options.check ? 0 : 3);
   Outcome outcome;
   outcome.timed = options.iterations.value_or(options.check ? 3 : 20);
   std::optional<Program> written;
   ParameterLists lists;
   jit::together(*world.comm(), [&] {  // mpirun may give each rank a command line of its own
-    written = found.program(world.size());
+    written = resolved.program(world.size());
     require_scalars(*written->graph(), options.scalars);
-    outcome.sizes = ir::resolve_sizes(*written->graph(), options.subject.sizes, options.lists);
+    outcome.sizes = ir::resolve_sizes(*written->graph(), options.spec.sizes, options.lists);
     lists = test_lists(*written->graph(), outcome.sizes);
     for (const auto& [name, lengths] : options.lists) lists[name] = lengths;
     outcome.dtype = dtype_of_program(*written->graph());
@@ -169,7 +170,7 @@ int run_on(const World& world, const RunOptions& options, const Found& found) {
   check.drive.scalars = options.scalars;
   check.drive.fresh_inputs = options.check;
 
-  Executable step = compile(program, found.schedule(), world, outcome.sizes, lists);
+  Executable step = compile(program, resolved.schedule(), world, outcome.sizes, lists);
   std::vector<double> ms = drive(step, world, outcome.sizes, check.drive);
   ms.erase(ms.begin(), ms.begin() + warmup);
   outcome.ms_median = median(ms);
@@ -178,9 +179,9 @@ int run_on(const World& world, const RunOptions& options, const Found& found) {
 
   jit::together(*world.comm(), [&] {
     if (world.rank() != 0) return;
-    print(options, found, world, outcome);
+    print(options, resolved, world, outcome);
     if (!options.json.empty()) {
-      write_atomically(options.json, as_json(options, found, world, outcome).dump(2) + "\n");
+      write_atomically(options.json, as_json(options, resolved, world, outcome).dump(2) + "\n");
     }
     if (outcome.check && !outcome.check->passed)
       complain("check failed: " + outcome.check->failure);
@@ -200,10 +201,10 @@ int local_ranks(const std::string& world) {
   return ranks;
 }
 
-int run_local(int ranks, const RunOptions& options, const Found& found) {
+int run_local(int ranks, const RunOptions& options, const ResolvedSpec& resolved) {
   std::atomic<int> code = exit_ok;
   World::local(ranks, [&](World& world) {
-    const int mine = run_on(world, options, found);
+    const int mine = run_on(world, options, resolved);
     if (world.rank() == 0) code = mine;
   });
   return code;
@@ -212,16 +213,16 @@ int run_local(int ranks, const RunOptions& options, const Found& found) {
 }  // namespace
 
 int run(const RunOptions& options) {
-  const Found found(options.subject);
+  const ResolvedSpec resolved(options.spec);
   const std::string kind = !options.world.empty() ? options.world
                            : launch().by_mpi      ? "mpi"
                                                   : "self";
-  if (kind.starts_with("local:")) return run_local(local_ranks(kind), options, found);
+  if (kind.starts_with("local:")) return run_local(local_ranks(kind), options, resolved);
   if (kind != "mpi" && kind != "self") {
     throw UsageError("--world is mpi, self or local:N, not '" + kind + "'.");
   }
   const World world = kind == "mpi" ? World::mpi() : World::self();
-  return guarded(world, [&] { return run_on(world, options, found); });
+  return guarded(world, [&] { return run_on(world, options, resolved); });
 }
 
 }  // namespace coconet::cli

@@ -1,4 +1,5 @@
-// Finds the program and the schedule that a command line names, among those that ship and among files.
+// Finds the program and the schedule that a command line names, among those that ship and among
+// files.
 #pragma once
 
 #include <optional>
@@ -12,19 +13,20 @@
 namespace coconet::cli {
 
 /// A program and a schedule that exist, before the ranks are known.
-class Found {
+class ResolvedSpec {
  public:
-  /// Throws UsageError when `subject` names something that does not ship and is no file, ProgramError or
-  /// ScheduleError when a file is malformed.
-  explicit Found(const Subject& subject);
+  /// Throws UsageError when `spec` names something that does not ship and is no file,
+  /// ProgramError or ScheduleError when a file is malformed.
+  explicit ResolvedSpec(const ProgramSpec& spec);
 
-  /// The program for `ranks` ranks. Throws UsageError when it comes from a file whose mesh has another size, ProgramError
-  /// when it has stages or nodes that do not divide them.
+  /// The program for `ranks` ranks. Throws UsageError when it comes from a file whose mesh has
+  /// another size, ProgramError when it has stages or nodes that do not divide them.
   [[nodiscard]] Program program(int ranks) const;
-  /// Ranks of a program file's mesh; nothing for a shipped program, which has one for any number, or any multiple of its
-  /// stages.
+  /// Ranks of a program file's mesh; nothing for a shipped program, which has one for any number,
+  /// or any multiple of its stages.
   [[nodiscard]] std::optional<int> ranks() const;
-  /// Ranks to plan for: the file's, or those asked for, or 2 of each stage or node. Throws UsageError when `asked` contradicts the file.
+  /// Ranks to plan for: the file's, or those asked for, or 2 of each stage or node. Throws
+  /// UsageError when `asked` contradicts the file.
   [[nodiscard]] int ranks_to_plan_for(std::optional<int> asked) const;
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   /// The schedule as the command line called it, or "none".

@@ -1,5 +1,5 @@
-// Finds the program and the schedule that a command line names; see subject.h.
-#include "cli/subject.h"
+// Finds the program and the schedule that a command line names; see program_spec.h.
+#include "cli/program_spec.h"
 
 #include <algorithm>
 #include <charconv>
@@ -105,13 +105,13 @@ std::optional<std::int64_t> read_size(std::string_view text) {
 
 }  // namespace
 
-Found::Found(const Subject& subject)
-    : asked_(subject.program),
-      shipped_(programs::find(subject.program)),
-      scattered_(subject.scattered),
-      nodes_(subject.nodes) {
+ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
+    : asked_(spec.program),
+      shipped_(programs::find(spec.program)),
+      scattered_(spec.scattered),
+      nodes_(spec.nodes) {
   if (shipped_) {
-    dtype_ = dtype_of(*shipped_, subject.dtype);
+    dtype_ = dtype_of(*shipped_, spec.dtype);
     if (nodes_ && shipped_->across_nodes.empty())
       throw UsageError("--nodes is for sgd, momentum_sgd, adam and adamw, not for " + asked_ + ".");
     if (scattered_ && shipped_->scattered == nullptr) {
@@ -122,7 +122,7 @@ Found::Found(const Subject& subject)
     }
   } else if (is_file_name(asked_) || is_file(asked_)) {
     file_ = Program::load(asked_);
-    if (subject.dtype) {
+    if (spec.dtype) {
       throw UsageError("--dtype is for the programs that ship; the file " + asked_ +
                        " states the dtype of each of its tensors.");
     }
@@ -137,15 +137,15 @@ Found::Found(const Subject& subject)
   } else {
     throw no_program(asked_);
   }
-  if (subject.schedule.empty()) return;
-  schedule_name_ = subject.schedule;
+  if (spec.schedule.empty()) return;
+  schedule_name_ = spec.schedule;
   schedule_ = is_file_name(schedule_name_) || is_file(schedule_name_)
                   ? Schedule::load(schedule_name_)
                   : shipped_schedule(shipped_ ? std::string(shipped_->name) : file_->name(),
                                      schedule_name_, nodes_.has_value());
 }
 
-Program Found::program(int ranks) const {
+Program ResolvedSpec::program(int ranks) const {
   if (shipped_) {
     const auto build = scattered_ ? shipped_->scattered : shipped_->build;
     return build(nodes_ ? shipped_->mesh_of_nodes(ranks, *nodes_) : shipped_->mesh(ranks), dtype_);
@@ -162,12 +162,12 @@ Program Found::program(int ranks) const {
   return *file_;
 }
 
-std::optional<int> Found::ranks() const {
+std::optional<int> ResolvedSpec::ranks() const {
   if (shipped_) return std::nullopt;
   return file_->mesh().size();
 }
 
-int Found::ranks_to_plan_for(std::optional<int> asked) const {
+int ResolvedSpec::ranks_to_plan_for(std::optional<int> asked) const {
   const std::optional<int> fixed = ranks();
   if (fixed && asked && *fixed != *asked) {
     throw UsageError("The program " + asked_ + " is written for " + std::to_string(*fixed) +
