@@ -2,7 +2,6 @@
 #include "jit/run/library.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "coconet/error.h"
 
@@ -25,50 +24,74 @@ LibraryCollective::LibraryCollective(const Platform& platform, const RankPlan& p
     const int from = position - attributes_.offset;
     written_ = from >= 0 && from < plan.ranks(axis_);
   }
-  const ir::Node& node = plan.graph().at(step.value);
-  if (op_ != Op::reduce_scatter && op_ != Op::all_gather) {
-    find_calls(plan, plan.part(step.value).extent, position);
-    return;
-  }
-  ir::ValueId slice = step.value;
-  ir::ValueId whole = node.operands.front();
-  if (op_ == Op::all_gather) std::swap(slice, whole);
-  const int dim = plan.graph().at(slice).layout[static_cast<std::size_t>(axis_)].dim;
-  const ir::Part& all = plan.part(whole);
-  const auto extent = static_cast<std::size_t>(all.extent[static_cast<std::size_t>(dim)]);
-  std::size_t rows = 1;
-  std::size_t inner = 1;
-  for (int d = 0; d < static_cast<int>(all.extent.size()); ++d) {
-    if (d < dim) rows *= static_cast<std::size_t>(all.extent[static_cast<std::size_t>(d)]);
-    if (d > dim) inner *= static_cast<std::size_t>(all.extent[static_cast<std::size_t>(d)]);
-  }
-  for (const int member : plan.group(axis_)) {
-    const ir::Part part = plan.part_on(member, slice);
-    Block block;
-    block.first = static_cast<std::size_t>(part.begin[static_cast<std::size_t>(dim)] -
-                                           all.begin[static_cast<std::size_t>(dim)]) *
-                  inner;
-    block.rows = rows;
-    block.run = static_cast<std::size_t>(part.extent[static_cast<std::size_t>(dim)]) * inner;
-    block.stride = extent * inner;
-    counts_.push_back(block.count());
-    blocks_.push_back(block);
-  }
-  if (rows > 1) {
-    packed_ = platform.allocate(std::accumulate(counts_.begin(), counts_.end(), std::size_t{0}) *
-                                size_of(dtype_));
-  }
-  find_calls(plan, all.extent, position);
+  const ir::ValueId out = step.value;
+  const ir::ValueId in = plan.graph().at(out).operands.front();
+  from_ = divide(platform, plan, in, out, axis_);
+  to_ = divide(platform, plan, out, in, axis_);
+  const ir::ValueId whole = from_.blocks.empty() ? out : in;
+  find_calls(plan, counts_of(plan, in, out), static_cast<std::size_t>(plan.part(whole).count()));
 }
 
-void LibraryCollective::find_calls(const RankPlan& plan, const ir::Extents& whole, int position) {
+/// How the slices of `sliced` along `axis`, if it has any, divide what this rank holds of `tensor`.
+LibraryCollective::Side LibraryCollective::divide(const Platform& platform, const RankPlan& plan,
+                                                  ir::ValueId tensor, ir::ValueId sliced,
+                                                  int axis) {
+  Side side;
+  const Placement placement = plan.graph().at(sliced).layout[axis];
+  if (placement.kind != Placement::Kind::sliced) return side;
+  const ir::Part& all = plan.part(tensor);
+  const Indexed<std::int64_t> extents(all.extent);
+  Block shape{0, 1, 1, 1};
+  for (int dim = 0; dim < extents.count(); ++dim) {
+    if (dim < placement.dim) shape.rows *= extents[dim];
+    if (dim > placement.dim) shape.run *= extents[dim];
+  }
+  shape.stride = extents[placement.dim] * shape.run;
+  for (const int member : plan.group(axis)) {
+    const ir::Part part = plan.part_on(member, sliced);
+    Block block = shape;
+    block.first = (part.begin[placement.dim] - all.begin[placement.dim]) * shape.run;
+    block.run = part.extent[placement.dim] * shape.run;
+    side.blocks.push_back(block);
+  }
+  if (shape.rows > 1) {
+    side.packed = platform.allocate(static_cast<std::size_t>(all.count()) *
+                                    size_of(plan.graph().at(tensor).dtype));
+  }
+  return side;
+}
+
+std::vector<std::size_t> LibraryCollective::counts_of(const RankPlan& plan, ir::ValueId in,
+                                                      ir::ValueId out) const {
+  std::vector<std::size_t> counts;
+  if (from_.blocks.empty() || to_.blocks.empty()) {
+    for (const Block& block : from_.blocks.empty() ? to_.blocks : from_.blocks)
+      counts.push_back(block.count());
+    return counts;
+  }
+  const int dim =
+      plan.graph().at(out).layout[axis_].dim;  // of which each rank of `in` has the whole
+  for (const int from : plan.group(axis_)) {
+    const ir::Part part = plan.part_on(from, in);
+    for (const int to : plan.group(axis_)) {
+      const std::int64_t taken = plan.part_on(to, out).extent[dim];
+      counts.push_back(part.count() / part.extent[dim] * taken);
+    }
+  }
+  return counts;
+}
+
+void LibraryCollective::find_calls(const RankPlan& plan, std::vector<std::size_t> counts,
+                                   std::size_t count) {
   const sched::PlanBuffer& in = plan.buffer(in_);
   const sched::PlanBuffer& out = plan.buffer(out_);
   if (!in.scattered && !out.scattered) {
-    calls_.push_back({0, 0, 0, 0, static_cast<std::size_t>(ir::product(whole)), counts_});
+    calls_.push_back({0, 0, 0, 0, count, std::move(counts)});
     return;
   }
   // Only a whole is scattered: slices, and what has another shape, are single buffers.
+  const std::vector<Block>& blocks = from_.blocks.empty() ? to_.blocks : from_.blocks;
+  const int position = plan.position(axis_);
   const std::vector<std::int64_t>& lengths = plan.lengths(in.scattered ? in_ : out_);
   std::size_t begin = 0;
   for (std::size_t piece = 0; piece < lengths.size(); ++piece) {
@@ -76,9 +99,9 @@ void LibraryCollective::find_calls(const RankPlan& plan, const ir::Extents& whol
     call.count = static_cast<std::size_t>(lengths[piece]);
     const std::size_t end = begin + call.count;
     std::size_t in_slice = 0;  // where this rank's share of the buffer is in its slice
-    for (std::size_t member = 0; member < blocks_.size(); ++member) {
-      const std::size_t first = blocks_[member].first;
-      const std::size_t last = first + blocks_[member].run;
+    for (std::size_t member = 0; member < blocks.size(); ++member) {
+      const std::size_t first = blocks[member].first;
+      const std::size_t last = first + blocks[member].run;
       const std::size_t from = std::clamp(begin, first, last);
       call.counts.push_back(std::clamp(end, first, last) - from);
       if (static_cast<int>(member) == position) in_slice = from - first;
@@ -87,8 +110,8 @@ void LibraryCollective::find_calls(const RankPlan& plan, const ir::Extents& whol
       of_piece = scattered ? piece : 0;
       first = scattered ? 0 : slice ? in_slice : begin;
     };
-    place(in.scattered, op_ == Op::all_gather, call.in_piece, call.in_first);
-    place(out.scattered, op_ == Op::reduce_scatter, call.out_piece, call.out_first);
+    place(in.scattered, !to_.blocks.empty(), call.in_piece, call.in_first);
+    place(out.scattered, !from_.blocks.empty(), call.out_piece, call.out_first);
     calls_.push_back(std::move(call));
     begin = end;
   }
@@ -103,16 +126,16 @@ CollectiveCall::Operands LibraryCollective::operands(const Tensors& tensors,
   };
   CollectiveCall::Operands operands{place(in_, call.in_piece, call.in_first),
                                     place(out_, call.out_piece, call.out_first)};
-  if (packed_ && op_ == Op::reduce_scatter) operands.in = packed_->data();
-  if (packed_ && op_ == Op::all_gather) operands.out = packed_->data();
+  if (from_.packed) operands.in = from_.packed->data();
+  if (to_.packed) operands.out = to_.packed->data();
   return operands;
 }
 
 void LibraryCollective::pack(Queue& queue, const Tensors& tensors) {
-  if (!packed_ || op_ != Op::reduce_scatter) return;
+  if (!from_.packed) return;
   const std::size_t size = size_of(dtype_);
-  std::byte* to = packed_->data();
-  for (const Block& block : blocks_) {
+  std::byte* to = from_.packed->data();
+  for (const Block& block : from_.blocks) {
     queue.copy_rows(to, block.run * size, tensors[in_].data + block.first * size,
                     block.stride * size, block.run * size, block.rows);
     to += block.count() * size;
@@ -125,9 +148,9 @@ void LibraryCollective::unpack(Queue& queue, const Tensors& tensors) {
   for (const Call& call : calls_) {
     if (!written_) queue.zero(operands(tensors, call).out, call.count * size);
   }
-  if (!packed_ || op_ != Op::all_gather) return;
-  const std::byte* from = packed_->data();
-  for (const Block& block : blocks_) {
+  if (!to_.packed) return;
+  const std::byte* from = to_.packed->data();
+  for (const Block& block : to_.blocks) {
     queue.copy_rows(out.data + block.first * size, block.stride * size, from, block.run * size,
                     block.run * size, block.rows);
     from += block.count() * size;

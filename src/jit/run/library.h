@@ -1,5 +1,5 @@
-// Library collectives of a plan: one call of the world's collective, with the packing that slices of an inner
-// dimension need. Of a scattered tensor it is one call for each buffer.
+// Library collectives of a plan: one call of the world's collective, with the packing that slices
+// of an inner dimension need. Of a scattered tensor it is one call for each buffer.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ class LibraryCollective {
     LibraryCollective* collective;
     const Tensors* tensors;
   };
-  /// Collective over the group along `axis()`: the calls of those of its ranks that `queue` works for.
+  /// Collective over the group along `axis()`: the calls of those of its ranks that `queue` works
+  /// for.
   static void run(Collectives& group, Queue& queue, std::span<const Member> members);
 
   [[nodiscard]] int axis() const { return axis_; }
@@ -37,20 +38,32 @@ class LibraryCollective {
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
 
  private:
-  /// The block of one rank of the group inside the whole: rows of `run` elements, `stride` apart.
+  /// The block of one rank of the group inside a tensor: rows of `run` elements, `stride` apart.
   struct Block {
     std::size_t first = 0, rows = 0, run = 0, stride = 0;
     [[nodiscard]] std::size_t count() const { return rows * run; }
   };
+  /// A tensor as the collective divides it: what is read into a block for each rank of the group
+  /// where the result is sliced, the result into a block from each where what is read is sliced.
+  struct Side {
+    std::vector<Block> blocks;  ///< by position in the group
+    std::shared_ptr<Memory>
+        packed;  ///< the blocks one after the other; null where they lie so in the tensor
+  };
+  [[nodiscard]] static Side divide(const Platform& platform, const RankPlan& plan,
+                                   ir::ValueId tensor, ir::ValueId sliced, int axis);
+  /// `CollectiveCall::counts` of the whole tensors.
+  [[nodiscard]] std::vector<std::size_t> counts_of(const RankPlan& plan, ir::ValueId in,
+                                                   ir::ValueId out) const;
   /// What one call does: elements of one buffer on either side.
   struct Call {
     std::size_t in_piece = 0,
                 in_first = 0;  ///< which buffer of a scattered tensor, and its element
     std::size_t out_piece = 0, out_first = 0;  ///< the same of the result
     std::size_t count = 0;                     ///< elements, for the ops that slice nothing
-    std::vector<std::size_t> counts;           ///< by position in the group, for those that do
+    std::vector<std::size_t> counts;           ///< of blocks, for those that do
   };
-  void find_calls(const RankPlan& plan, const ir::Extents& whole, int position);
+  void find_calls(const RankPlan& plan, std::vector<std::size_t> counts, std::size_t count);
   /// What a call reads and writes: the tensors, or packed copies.
   [[nodiscard]] CollectiveCall::Operands operands(const Tensors& tensors, const Call& call) const;
   /// Puts the blocks of what is read one after the other.
@@ -65,11 +78,9 @@ class LibraryCollective {
   int axis_;
   bool written_ = true;  ///< false where no rank gives this one a result: it holds zeros
   sched::BufferId in_, out_;
-  std::vector<Block> blocks_;  ///< by position in the group, for the ops that slice
-  std::vector<std::size_t> counts_;
+  Side from_, to_;  ///< of `in_` and `out_`
   std::vector<Call> calls_;
   std::vector<CollectiveCall::Operands> operands_;  ///< of the members, during a call
-  std::shared_ptr<Memory> packed_;  ///< null where the blocks follow each other in the whole
 };
 
 }  // namespace coconet::jit

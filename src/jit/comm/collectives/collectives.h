@@ -1,7 +1,9 @@
-// Library collectives: a call is data, and each kind of world and platform has one function that carries it out.
+// Library collectives: a call is data, and each kind of world and platform has one function that
+// carries it out.
 #pragma once
 
 #include <cstddef>
+#include <numeric>
 #include <span>
 
 #include "coconet/dtype.h"
@@ -14,11 +16,11 @@ class Queue;
 
 /// One call. Ranks are positions in the group; counts are elements.
 ///   all_reduce      `in` and `out` hold `count`
-///   reduce_scatter  `in` holds the blocks of all ranks one after the other, `counts[i]` for rank i; `out` the own one
-///   all_gather      `in` holds the own block, `out` all of them
-///   reduce          `out` is written on `root` only
-///   broadcast       from the root's `in` to every `out`, which may be the same memory
-///   send            from `in` of rank p to `out` of rank p + `offset`; an `out` that no rank sends to is not written
+///   reduce_scatter  `in` holds the blocks of all ranks one after the other, `counts[i]` for rank
+///   i; `out` the own one all_gather      `in` holds the own block, `out` all of them reduce `out`
+///   is written on `root` only broadcast       from the root's `in` to every `out`, which may be
+///   the same memory send            from `in` of rank p to `out` of rank p + `offset`; an `out`
+///   that no rank sends to is not written
 struct CollectiveCall {
   /// A rank's tensors, which do not overlap.
   struct Operands {
@@ -34,19 +36,42 @@ struct CollectiveCall {
   int root = 0;
   int offset = 0;                           ///< not 0
   std::span<const Operands> operands = {};  ///< of each rank that the caller drives with one queue
+
+  /// The length of `counts` in a group of `ranks`; 0 for the ops that have no blocks.
+  [[nodiscard]] std::size_t blocks(int ranks) const {
+    return op == ir::Op::reduce_scatter || op == ir::Op::all_gather ? ranks : 0;
+  }
+  /// Elements of `in` that other ranks read of the rank at `position` in a group of `ranks`.
+  [[nodiscard]] std::size_t shown(int position, int ranks) const {
+    switch (op) {
+      case ir::Op::reduce_scatter:
+        return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+      case ir::Op::all_gather:
+        return counts[position];
+      case ir::Op::broadcast:
+        return position == root ? count : 0;
+      case ir::Op::send:
+        return position + offset >= 0 && position + offset < ranks ? count : 0;
+      default:
+        return count;
+    }
+  }
 };
 
-/// Carries out calls among some ranks of a world: those along one mesh axis. A process drives one of them or, where one
-/// launch runs them all, the whole group.
+/// Carries out calls among some ranks of a world: those along one mesh axis. A process drives one
+/// of them or, where one launch runs them all, the whole group.
 class Collectives {
  public:
   virtual ~Collectives() = default;
-  /// Collective over the group. On the host it blocks and does not look at the queue; on GPUs it puts work there.
+  /// Collective over the group. On the host it blocks and does not look at the queue; on GPUs it
+  /// puts work there.
   virtual void run(Queue& queue, const CollectiveCall& call) = 0;
-  /// On the host: instead of the next call, which then throws Refused on the other ranks, before it writes anything.
-  /// Does not wait. The ranks must agree by other means before they use the group again.
+  /// On the host: instead of the next call, which then throws Refused on the other ranks, before it
+  /// writes anything. Does not wait. The ranks must agree by other means before they use the group
+  /// again.
   virtual void refuse() {}
-  /// Whether what is queued ends only with other processes' work, so that whoever waits for it must look after it.
+  /// Whether what is queued ends only with other processes' work, so that whoever waits for it must
+  /// look after it.
   [[nodiscard]] virtual bool needs_watching() const { return false; }
   /// Throws CommError when work that was queued has failed, or another rank has.
   virtual void check() {}

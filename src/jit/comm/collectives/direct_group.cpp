@@ -13,8 +13,8 @@ using ir::Op;
 
 namespace {
 
-/// From this size of a rank's share on, the other ranks' results are written past the caches, as kernels do: with 2
-/// ranks of one socket a tenth of an unfused Adam step from 2^22 parameters on.
+/// From this size of a rank's share on, the other ranks' results are written past the caches, as
+/// kernels do: with 2 ranks of one socket a tenth of an unfused Adam step from 2^22 parameters on.
 constexpr std::size_t streaming_bytes = 512 << 10;
 
 /// `pointers`, all of them moved by `bytes`.
@@ -31,24 +31,7 @@ std::vector<Pointer> advanced(std::span<const Pointer> pointers, std::size_t byt
 void DirectGroup::run(Queue&, const CollectiveCall& call) {
   require_sane(call, size());
   const auto& [in, out] = call.operands.front();
-  std::size_t shown = call.count;  // elements of this rank that others read
-  switch (call.op) {
-    case Op::reduce_scatter:
-      shown = block_starts(call.counts).back();
-      break;
-    case Op::all_gather:
-      shown = call.counts[rank()];
-      break;
-    case Op::broadcast:
-      if (rank() != call.root) shown = 0;
-      break;
-    case Op::send:
-      if (rank() + call.offset < 0 || rank() + call.offset >= size()) shown = 0;
-      break;
-    default:
-      break;
-  }
-  exchange(to_string(call.op), in, shown * size_of(call.dtype), out,
+  exchange(to_string(call.op), in, call.shown(rank(), size()) * size_of(call.dtype), out,
            [&](const Parts& parts) { read(call, parts); });
 }
 
@@ -137,7 +120,8 @@ CopyGroup::CopyGroup(std::shared_ptr<Barrier> barrier, std::vector<std::byte*> s
   }
 }
 
-// Two slots in turn: who writes one has met everybody since they last read it, two barriers ago or more.
+// Two slots in turn: who writes one has met everybody since they last read it, two barriers ago or
+// more.
 void CopyGroup::exchange(std::string_view call, const void* in, std::size_t bytes, void*,
                          const Reader& read) {
   const std::size_t slot = barrier().count() % 2;

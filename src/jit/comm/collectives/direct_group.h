@@ -1,5 +1,5 @@
-// Library collectives where every rank reads what the others have: no rank sends, each computes what it
-// gets, in rank order.
+// Library collectives where every rank reads what the others have: no rank sends, each computes
+// what it gets, in rank order.
 #pragma once
 
 #include <array>
@@ -28,21 +28,22 @@ class DirectGroup : public Collectives {
 
   void run(Queue& queue, const CollectiveCall& call) override;
   void refuse() override { barrier_->refuse(); }
+  [[nodiscard]] int size() const { return barrier_->size(); }
 
  protected:
   [[nodiscard]] Barrier& barrier() { return *barrier_; }
   [[nodiscard]] int rank() const { return barrier_->position(); }
-  [[nodiscard]] int size() const { return barrier_->size(); }
 
  private:
-  /// Calls `read` with every rank's `bytes` at `in`, which stay as they are until all have read, and with their `out`, if
-  /// that can be reached. Afterwards this rank's `out` is whole.
+  /// Calls `read` with every rank's `bytes` at `in`, which stay as they are until all have read,
+  /// and with their `out`, if that can be reached. Afterwards this rank's `out` is whole.
   virtual void exchange(std::string_view call, const void* in, std::size_t bytes, void* out,
                         const Reader& read) = 0;
 
   /// What this rank makes of `parts` once all are there.
   void read(const CollectiveCall& call, const Parts& parts) const;
-  /// The whole reduction to `outs`: a share of it by each rank where all ranks' memory can be written, else to the own one.
+  /// The whole reduction to `outs`: a share of it by each rank where all ranks' memory can be
+  /// written, else to the own one.
   void combine_all(const CollectiveCall& call, const Parts& parts,
                    std::span<void* const> outs) const;
   void gather(const CollectiveCall& call, const Parts& parts) const;

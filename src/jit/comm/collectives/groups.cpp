@@ -58,8 +58,7 @@ std::vector<std::size_t> block_starts(std::span<const std::size_t> counts) {
 
 void require_sane(const CollectiveCall& call, int ranks) {
   const std::string name(to_string(call.op));
-  const bool has_blocks = call.op == ir::Op::reduce_scatter || call.op == ir::Op::all_gather;
-  if (has_blocks && call.counts.size() != static_cast<std::size_t>(ranks)) {
+  if (call.blocks(ranks) > 0 && call.counts.size() != call.blocks(ranks)) {
     throw InternalError(name + " was given " + std::to_string(call.counts.size()) +
                         " counts; the group has " + std::to_string(ranks) + " ranks");
   }

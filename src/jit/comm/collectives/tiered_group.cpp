@@ -1,24 +1,25 @@
-// Chooses the way of a collective by the bytes that the rank with most of them has, and by where they are.
+// Chooses the way of a collective by the bytes that the rank with most of them has, and by where
+// they are.
 #include "jit/comm/collectives/tiered_group.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace coconet::jit {
 
 namespace {
 
 /// Elements that the rank with most of them shows the others, as all ranks know.
-std::size_t most_shown(const CollectiveCall& call) {
-  if (call.counts.empty()) return call.count;
-  if (call.op == ir::Op::all_gather) return *std::ranges::max_element(call.counts);
-  return std::accumulate(call.counts.begin(), call.counts.end(), std::size_t{0});
+std::size_t most_shown(const CollectiveCall& call, int ranks) {
+  std::size_t most = 0;
+  for (int position = 0; position < ranks; ++position)
+    most = std::max(most, call.shown(position, ranks));
+  return most;
 }
 
 }  // namespace
 
 void TieredGroup::run(Queue& queue, const CollectiveCall& call) {
-  const std::size_t bytes = most_shown(call) * size_of(call.dtype);
+  const std::size_t bytes = most_shown(call, direct_->size()) * size_of(call.dtype);
   // Copied, an all_reduce makes every rank read all of the other ranks' data.
   if (bytes <= (call.op == ir::Op::all_reduce ? always_copied / 2 : always_copied)) {
     small_->run(queue, call);
