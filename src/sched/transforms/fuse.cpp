@@ -3,9 +3,9 @@
 //
 // Kinds:
 //   computation     pointwise ops and updates over one domain
-//   all_reduce      reduce_scatter, computation on the slice, all_gather, and the updates of what
-//   was gathered; or reduce,
-//                   computation, broadcast; or an all_reduce alone
+//   all_reduce      reduce_scatter, computation on the slice, all_gather, and updates of the
+//   result;
+//                   or reduce, computation, broadcast; or an all_reduce alone
 //   reduce_scatter  reduce_scatter and computation on the slice
 //   all_gather      computation on the slice, all_gather, and the updates of what was gathered
 //   reduce          reduce and computation

@@ -1,10 +1,11 @@
 // split: an all_reduce becomes several collectives with seams between them where computation can
 // go.
 //
-//   reduce_scatter+all_gather   all_reduce(x)                     reduce_scatter(x), all_gather
-//   reduce+broadcast            all_reduce(x)                     reduce(x), broadcast
-//   hierarchical                all_reduce(all_reduce(x, a), b)   reduce_scatter(x, a),
-//   all_reduce(b), all_gather(a)
+//   into                        from                             to
+//   reduce_scatter+all_gather   all_reduce(x)                    reduce_scatter, all_gather
+//   reduce+broadcast            all_reduce(x)                    reduce, broadcast
+//   hierarchical                all_reduce(all_reduce(x, a), b)  reduce_scatter along a, all_reduce
+//                                                                along b, all_gather along a
 //
 // The all_reduce in the middle of a hierarchy moves 1/n of the data, n being the ranks along a:
 // between nodes, where links are slow.

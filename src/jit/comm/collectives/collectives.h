@@ -15,12 +15,14 @@ namespace coconet::jit {
 class Queue;
 
 /// One call. Ranks are positions in the group; counts are elements.
-///   all_reduce      `in` and `out` hold `count`
-///   reduce_scatter  `in` holds the blocks of all ranks one after the other, `counts[i]` for rank
-///   i; `out` the own one all_gather      `in` holds the own block, `out` all of them reduce `out`
-///   is written on `root` only broadcast       from the root's `in` to every `out`, which may be
-///   the same memory send            from `in` of rank p to `out` of rank p + `offset`; an `out`
-///   that no rank sends to is not written
+/// - all_reduce: `in` and `out` hold `count`
+/// - reduce_scatter: `in` holds a block for each rank, `counts[i]` for rank i; `out` the own one
+/// - all_gather: `in` holds the own block, `out` all of them
+/// - reduce: `out` is written on `root` only
+/// - broadcast: from the root's `in` to every `out`, which may be the same memory
+/// - send: from `in` of rank p to `out` of rank p + `offset`; an `out` that no rank sends to is not
+///   written
+/// Blocks lie one after the other, in the order of the ranks.
 struct CollectiveCall {
   /// A rank's tensors, which do not overlap.
   struct Operands {
