@@ -273,6 +273,9 @@ inline constexpr Reducer prod{Reduction::prod};
 /// local -> replicated: every rank gets the value of rank `root` of the axis.
 [[nodiscard]] COCONET_API Value broadcast(const Value& value, int root = 0,
                                           std::string_view axis = {});
+/// sliced(i) -> sliced(dim): every rank gives each other one the part of its block that the other
+/// holds next.
+[[nodiscard]] COCONET_API Value all_to_all(const Value& value, int dim, std::string_view axis = {});
 /// local -> local: the group at position p of the axis gives its values to the one at p + `offset`,
 /// the next one by default and an earlier one when negative. Groups to which none sends hold zeros.
 /// Throws ProgramError when `offset` is 0 or not smaller than the axis, so that all would send past

@@ -432,6 +432,12 @@ Value broadcast(const Value& value, int root, std::string_view axis) {
   return along_axis(ir::Op::broadcast, value, axis, attributes);
 }
 
+Value all_to_all(const Value& value, int dim, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.dim = dim;
+  return along_axis(ir::Op::all_to_all, value, axis, attributes);
+}
+
 Value send(const Value& value, int offset, std::string_view axis) {
   ir::Attributes attributes;
   attributes.offset = offset;

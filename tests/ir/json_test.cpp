@@ -87,6 +87,7 @@ TEST_CASE("every op, several mesh axes and every dtype survive a round trip") {
   (void)reduce_scatter(x, mean, 1, "tp").named("rs");
   (void)all_gather(p.input("y", f64, {6, n}, Layout::on({{"pp", sliced(1)}, {"tp", sliced(0)}})),
                    "pp");
+  (void)all_to_all(p.input("z", f64, {6, n}, Layout::on({{"tp", sliced(0)}})), 1, "tp");
   (void)reduce(x, prod, 2, "tp");
   (void)broadcast(x, 1, "tp");
   (void)send(x, -2, "tp");

@@ -106,6 +106,35 @@ TEST_CASE("Adam on three ranks is the hand-written loop") {
   }
 }
 
+TEST_CASE("all_to_all moves elements to the ranks that hold their columns") {
+  for (const std::int64_t n : {1, 4, 7}) {
+    Program p("reshard", three);
+    const Dim rows = p.dim("n");
+    const Value x = p.input("x", f64, {rows, 5}, sliced(0));
+    p.output("columns", all_to_all(x, 1));
+    Reference reference(*p.graph(), {{"n", n}});
+    ir::RankData in;
+    const std::int64_t block = (n + 2) / 3;
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      in.emplace_back();
+      for (std::int64_t i = std::min(n, rank * block); i < std::min(n, (rank + 1) * block); ++i) {
+        for (int j = 0; j < 5; ++j) in.back().push_back(static_cast<double>(10 * i + j));
+      }
+    }
+    reference.set("x", in);
+    reference.run({});
+    for (int rank = 0; rank < 3; ++rank) {  // which hold 2, 2 and 1 columns
+      INFO("n = " << n << ", rank " << rank);
+      std::vector<double> expected;
+      for (std::int64_t i = 0; i < n; ++i) {
+        for (int j = 2 * rank; j < std::min(5, 2 * rank + 2); ++j)
+          expected.push_back(static_cast<double>(10 * i + j));
+      }
+      CHECK(reference.get("columns")[rank] == expected);
+    }
+  }
+}
+
 TEST_CASE("collectives do what they say for sizes that do not divide") {
   for (const std::int64_t n : {1, 2, 7}) {
     Program p("collectives", three);

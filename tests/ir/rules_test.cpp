@@ -463,6 +463,33 @@ TEST_CASE("all_gather takes a sliced value") {
           "all_gather"));
 }
 
+TEST_CASE("all_to_all slices another dimension") {
+  Grid grid;
+  const Value x = grid.input("x", {grid.n, 6, 4}, {{"pp", sliced(0)}, {"tp", sliced(1)}});
+  CHECK(type_of(all_to_all(x, 2, "tp").named("y")) ==
+        "y: f32[n, 6, 4] {pp: sliced(0), tp: sliced(2)}");
+  CHECK_THAT(refusal([&] { (void)all_to_all(x, 1, "tp"); }),
+             EndsWith("along axis 'tp' 'x' is f32[n, 6, 4] {pp: sliced(0), tp: sliced(1)}: it is "
+                      "sliced along dimension 1 already; drop the all_to_all, or name another "
+                      "dimension"));
+  CHECK_THAT(refusal([&] { (void)all_to_all(x, 0, "tp"); }),
+             Contains("dimension 0 is also sliced along axis 'pp'"));
+  CHECK_THAT(refusal([&] { (void)all_to_all(x, 3, "tp"); }),
+             EndsWith("it has 3 dimensions, counted from 0"));
+  const Value nested = grid.input("nested", {grid.n, 6}, {{"pp", sliced(0)}, {"tp", sliced(0)}});
+  CHECK_THAT(refusal([&] { (void)all_to_all(nested, 1, "tp"); }),
+             Contains("dimension 0 is also sliced along axis 'pp'"));
+  Flat f;
+  CHECK_THAT(refusal([&] { (void)all_to_all(f.g, 0); }),
+             EndsWith("along axis 'world' 'g' is f32[n] local: it takes a sliced value; "
+                      "reduce_scatter makes one of a local one"));
+  CHECK_THAT(refusal([&] { (void)all_to_all(f.w, 0); }),
+             EndsWith("along axis 'world' 'w' is f32[n] replicated: every rank has the whole "
+                      "already; slice takes a rank's block of it"));
+  CHECK_THAT(refusal([&] { (void)all_to_all(f.lr, 0); }),
+             EndsWith("'lr' is a number, the same on every rank; it takes a tensor"));
+}
+
 TEST_CASE("reduce_scatter slices a dimension that there is") {
   Flat f;
   CHECK_THAT(

@@ -1,4 +1,5 @@
-// Library collectives of ranks that share a GPU and a process: one launch works on all ranks' tensors.
+// Library collectives of ranks that share a GPU and a process: one launch works on all ranks'
+// tensors.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -55,6 +56,8 @@ class LaunchGroup final : public Collectives {
         return;
       case ir::Op::all_gather:
         return gather(queue, call);
+      case ir::Op::all_to_all:
+        return exchange_blocks(queue, call);
       case ir::Op::broadcast:
         for (const auto& to : members)
           queue.copy(to.out, members[static_cast<std::size_t>(call.root)].in, bytes);
@@ -83,6 +86,20 @@ class LaunchGroup final : public Collectives {
       for (const auto& to : call.operands)
         queue.copy(plus(to.out, start), call.operands[from].in, bytes);
       start += bytes;
+    }
+  }
+
+  static void exchange_blocks(Queue& queue, const CollectiveCall& call) {
+    const std::size_t ranks = call.operands.size();
+    std::vector<std::size_t> placed(ranks, 0);  // bytes at each rank's `out`
+    for (std::size_t from = 0; from < ranks; ++from) {
+      const auto* in = static_cast<const std::byte*>(call.operands[from].in);
+      for (std::size_t to = 0; to < ranks; ++to) {
+        const std::size_t bytes = call.counts[from * ranks + to] * size_of(call.dtype);
+        if (bytes > 0) queue.copy(plus(call.operands[to].out, placed[to]), in, bytes);
+        placed[to] += bytes;
+        in += bytes;
+      }
     }
   }
 

@@ -111,6 +111,9 @@ class Group {
   void all_gather(const void* in, void* out, std::span<const std::size_t> counts, DType dtype) {
     run(in, out, {.op = ir::Op::all_gather, .dtype = dtype, .counts = counts});
   }
+  void all_to_all(const void* in, void* out, std::span<const std::size_t> counts, DType dtype) {
+    run(in, out, {.op = ir::Op::all_to_all, .dtype = dtype, .counts = counts});
+  }
   void reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction,
               int root) {
     run(in, out,
@@ -188,6 +191,26 @@ inline void check_collectives(Group& group, const std::vector<std::size_t>& coun
     expect_out(
         from >= 0 && from < group.size() ? elements(from, 0, all, dtype, reduction) : untouched,
         "send by " + std::to_string(offset));
+  }
+
+  // Every rank has one element of each rank's for each of its own, but for what there is no room.
+  if (reduction == Reduction::sum) {
+    const std::size_t ranks = counts.size();
+    std::vector<std::size_t> matrix;
+    for (std::size_t from = 0; from < ranks; ++from) {
+      for (std::size_t to = 0; to < ranks; ++to)
+        matrix.push_back(std::min(counts[from], counts[to]) / (1 + (from + 2 * to) % ranks));
+    }
+    Bytes taken;
+    for (std::size_t from = 0; from < ranks; ++from) {
+      const auto row = matrix.begin() + static_cast<std::ptrdiff_t>(from * ranks);
+      const std::size_t start = std::accumulate(row, row + rank, std::size_t{0});
+      const Bytes block = elements(static_cast<int>(from), start, row[rank], dtype, reduction);
+      taken.insert(taken.end(), block.begin(), block.end());
+    }
+    put(out, untouched);
+    group.all_to_all(in, out, matrix, dtype);
+    expect_out(taken, "all_to_all");
   }
 
   Bytes blocks;
@@ -312,7 +335,8 @@ inline void check_edges(jit::Comm& comm, std::size_t count) {
   }
 }
 
-/// Memory is aligned, zeroed, and one rank's writes are there for the others on its node after a barrier.
+/// Memory is aligned, zeroed, and one rank's writes are there for the others on its node after a
+/// barrier.
 inline void check_memory(jit::Comm& comm) {
   const std::vector<int>& here = comm.nodes().beside(comm.rank());
   const auto place =

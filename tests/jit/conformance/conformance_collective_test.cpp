@@ -132,9 +132,39 @@ TEST_CASE("library collectives slice any dimension") {
       program.output("scatter" + suffix, reduce_scatter(g, sum, dim).named("scatter" + suffix));
       const Value slices = program.input("slices" + suffix, f32, {n, m, 2}, sliced(dim));
       program.output("gathered" + suffix, all_gather(slices).named("gathered" + suffix));
+      for (const int other : {0, 1, 2}) {
+        if (other == dim) continue;
+        const std::string name = "from" + suffix + "_to_" + std::to_string(other);
+        program.output(name, all_to_all(slices, other).named(name));
+      }
     }
     require_conforms(program, Schedule("none"), ranks, areas);
   }
+}
+
+TEST_CASE("all_to_all slices every dtype along another dimension, and back") {
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const DType dtype : all_dtypes) {
+      Program program("reshard", Mesh({{"world", ranks}}));
+      const Dim n = program.dim("n"), m = program.dim("m");
+      const Value rows = program.state("rows", dtype, {n, m}, sliced(0));
+      const Value columns = all_to_all(rows, 1).named("columns");
+      program.output("columns", columns);
+      program.output("again", all_to_all(columns, 0).named("again"));
+      require_conforms(program, Schedule("none"), ranks, areas);
+    }
+  }
+}
+
+TEST_CASE("all_to_all writes a state, and works along one axis of a mesh") {
+  Program program("reshard", Mesh({{"a", 2}, {"b", 2}}));
+  const Dim n = program.dim("n"), m = program.dim("m");
+  const auto on = [](int a, int b) { return Layout::on({{"a", sliced(a)}, {"b", sliced(b)}}); };
+  const Value x = program.input("x", f32, {n, m, 5}, on(0, 1));
+  const Value y = program.state("y", f32, {n, m, 5}, on(2, 1));
+  update(y, all_to_all(x, 2, "a").named("moved"));
+  program.output("z", all_to_all(y * 2, 0, "b").named("z"));
+  require_conforms(program, Schedule("none"), 4, areas);
 }
 
 TEST_CASE("library collectives work along each axis of a mesh") {

@@ -18,6 +18,8 @@ class Queue;
 /// - all_reduce: `in` and `out` hold `count`
 /// - reduce_scatter: `in` holds a block for each rank, `counts[i]` for rank i; `out` the own one
 /// - all_gather: `in` holds the own block, `out` all of them
+/// - all_to_all: `in` holds a block for each rank, `out` one from each;
+///   `counts[p * ranks + q]` for the block from rank p to rank q
 /// - reduce: `out` is written on `root` only
 /// - broadcast: from the root's `in` to every `out`, which may be the same memory
 /// - send: from `in` of rank p to `out` of rank p + `offset`; an `out` that no rank sends to is not
@@ -34,13 +36,14 @@ struct CollectiveCall {
   DType dtype;
   Reduction reduction = Reduction::sum;      ///< a mean is of floats only
   std::size_t count = 0;                     ///< of the ops that have no blocks
-  std::span<const std::size_t> counts = {};  ///< by rank, of those that do
+  std::span<const std::size_t> counts = {};  ///< of the blocks, of those that do
   int root = 0;
   int offset = 0;                           ///< not 0
   std::span<const Operands> operands = {};  ///< of each rank that the caller drives with one queue
 
   /// The length of `counts` in a group of `ranks`; 0 for the ops that have no blocks.
   [[nodiscard]] std::size_t blocks(int ranks) const {
+    if (op == ir::Op::all_to_all) return static_cast<std::size_t>(ranks) * ranks;
     return op == ir::Op::reduce_scatter || op == ir::Op::all_gather ? ranks : 0;
   }
   /// Elements of `in` that other ranks read of the rank at `position` in a group of `ranks`.
@@ -48,6 +51,10 @@ struct CollectiveCall {
     switch (op) {
       case ir::Op::reduce_scatter:
         return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+      case ir::Op::all_to_all: {
+        const auto sent = counts.subspan(position * ranks, ranks);
+        return std::accumulate(sent.begin(), sent.end(), std::size_t{0});
+      }
       case ir::Op::all_gather:
         return counts[position];
       case ir::Op::broadcast:

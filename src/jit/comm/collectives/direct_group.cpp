@@ -26,6 +26,20 @@ std::vector<Pointer> advanced(std::span<const Pointer> pointers, std::size_t byt
   return moved;
 }
 
+/// The blocks that the ranks have for the one at `position`.
+void take_blocks(const CollectiveCall& call, const Parts& parts, std::size_t position) {
+  const std::size_t ranks = parts.in.size();
+  const std::size_t size = size_of(call.dtype);
+  auto* to = static_cast<std::byte*>(call.operands.front().out);
+  for (std::size_t from = 0; from < ranks; ++from) {
+    const auto counts = call.counts.subspan(from * ranks, ranks);
+    const std::size_t bytes = counts[position] * size;
+    const auto* const in = static_cast<const std::byte*>(parts.in[from]);
+    if (bytes > 0) std::memcpy(to, in + block_starts(counts)[position] * size, bytes);
+    to += bytes;
+  }
+}
+
 }  // namespace
 
 void DirectGroup::run(Queue&, const CollectiveCall& call) {
@@ -53,6 +67,8 @@ void DirectGroup::read(const CollectiveCall& call, const Parts& parts) const {
     }
     case Op::all_gather:
       return gather(call, parts);
+    case Op::all_to_all:
+      return take_blocks(call, parts, static_cast<std::size_t>(rank()));
     case Op::broadcast:
       if (bytes > 0 && out != parts.in[call.root]) std::memcpy(out, parts.in[call.root], bytes);
       return;

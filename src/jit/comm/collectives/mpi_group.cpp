@@ -1,4 +1,5 @@
-// MPI's side of library collectives: its types and operators for ours, and calls of the sizes that it does well.
+// MPI's side of library collectives: its types and operators for ours, and calls of the sizes that
+// it does well.
 #include "jit/comm/collectives/mpi_group.h"
 
 #include <algorithm>
@@ -25,7 +26,8 @@ void check_mpi(int code, std::string_view call) {
 
 namespace {
 
-// ---- data types and operators -------------------------------------------------------------------------------
+// ---- data types and operators
+// -------------------------------------------------------------------------------
 
 /// f16 and bf16 are two bytes that only our operators understand.
 MPI_Datatype type_of(DType dtype) {
@@ -122,7 +124,8 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
   return MPI_OP_NULL;
 }
 
-// ---- library collectives ------------------------------------------------------------------------------------
+// ---- library collectives
+// ------------------------------------------------------------------------------------
 
 class MpiGroup final : public Collectives {
  public:
@@ -140,6 +143,8 @@ class MpiGroup final : public Collectives {
         return reduce_scatter(call, in, out);
       case ir::Op::all_gather:
         return all_gather(call, in, out);
+      case ir::Op::all_to_all:
+        return all_to_all(call, in, out);
       case ir::Op::reduce:
         return reduce_chunks(call, in, out, call.count, call.root);
       case ir::Op::broadcast:
@@ -160,16 +165,17 @@ class MpiGroup final : public Collectives {
   [[nodiscard]] int size() const { return barrier_->size(); }
   /// Bytes of one call that moves data: MPI counts in int, and so do its transports.
   static constexpr std::size_t largest_call = std::size_t{1} << 30;
-  /// Bytes of one call that reduces: small enough to stay in a core's cache from the sender's copy to the receiver's
-  /// sum. With Open MPI 4.1 and 2 ranks of one socket an AllReduce of 64 MiB takes half the time in such pieces,
-  /// a ReduceScatter a quarter.
+  /// Bytes of one call that reduces: small enough to stay in a core's cache from the sender's copy
+  /// to the receiver's sum. With Open MPI 4.1 and 2 ranks of one socket an AllReduce of 64 MiB
+  /// takes half the time in such pieces, a ReduceScatter a quarter.
   static constexpr std::size_t reducing_call = std::size_t{1} << 20;
   static const void* from(const void* data, std::size_t bytes) {
     return static_cast<const std::byte*>(data) + bytes;
   }
   static void* to(void* data, std::size_t bytes) { return static_cast<std::byte*>(data) + bytes; }
 
-  /// Calls `body(byte offset, elements)` for pieces of at most `bytes` until all is covered; not at all for nothing.
+  /// Calls `body(byte offset, elements)` for pieces of at most `bytes` until all is covered; not at
+  /// all for nothing.
   template <class Body>
   static void in_chunks(std::size_t bytes, std::size_t count, DType dtype, const Body& body) {
     const std::size_t chunk = bytes / size_of(dtype);
@@ -222,6 +228,59 @@ class MpiGroup final : public Collectives {
       if (root == rank() && count > 0) std::memcpy(block, in, count * size);
       broadcast_chunks(block, count, call.dtype, root);
     }
+  }
+
+  void all_to_all(const CollectiveCall& call, const void* in, void* out) {
+    const int ranks = size();
+    const std::size_t size = size_of(call.dtype);
+    const MPI_Datatype type = type_of(call.dtype);
+    std::vector<std::size_t> sent, received;
+    for (int other = 0; other < ranks; ++other) {
+      sent.push_back(call.counts[rank() * ranks + other]);
+      received.push_back(call.counts[other * ranks + rank()]);
+    }
+    const std::vector<std::size_t> sources = block_starts(sent);
+    const std::vector<std::size_t> targets = block_starts(received);
+    if (block_starts(call.counts).back() * size <= largest_call) {
+      const std::vector<int> lengths(sent.begin(), sent.end());
+      const std::vector<int> places(sources.begin(), sources.end() - 1);
+      const std::vector<int> out_lengths(received.begin(), received.end());
+      const std::vector<int> out_places(targets.begin(), targets.end() - 1);
+      check_mpi(MPI_Alltoallv(in, lengths.data(), places.data(), type, out, out_lengths.data(),
+                              out_places.data(), type, comm_),
+                "MPI_Alltoallv");
+      return;
+    }
+    for (int step = 0; step < ranks; ++step) {  // no two ranks send to the same one
+      const int to_rank = (rank() + step) % ranks;
+      const int from_rank = (rank() + ranks - step) % ranks;
+      swap_chunks({from(in, sources[to_rank] * size), sent[to_rank], to_rank},
+                  {to(out, targets[from_rank] * size), received[from_rank], from_rank}, call.dtype);
+    }
+  }
+
+  /// A block and the rank that it goes to or comes from.
+  template <class Data>
+  struct Block {
+    Data data;
+    std::size_t count;
+    int rank;
+  };
+  void swap_chunks(const Block<const void*>& source, const Block<void*>& target, DType dtype) {
+    in_chunks(largest_call, std::max(source.count, target.count), dtype, [&](std::size_t at, int) {
+      const std::size_t done = at / size_of(dtype);
+      const std::size_t most = largest_call / size_of(dtype);
+      const auto left = [&](std::size_t count) {
+        return static_cast<int>(std::min(most, count - std::min(done, count)));
+      };
+      const int out_length = left(source.count);
+      const int in_length = left(target.count);
+      check_mpi(MPI_Sendrecv(from(source.data, at), out_length, type_of(dtype),
+                             out_length > 0 ? source.rank : MPI_PROC_NULL, 0, to(target.data, at),
+                             in_length, type_of(dtype), in_length > 0 ? target.rank : MPI_PROC_NULL,
+                             0, comm_, MPI_STATUS_IGNORE),
+                "MPI_Sendrecv");
+    });
   }
 
   void send(const CollectiveCall& call, const void* in, void* out) {

@@ -86,8 +86,8 @@ class NcclGroup final : public Collectives {
   }
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
-  // Whoever queued the work has waited for it. The other ranks may still read from this one, until all have finalized; one
-  // that is gone does not.
+  // Whoever queued the work has waited for it. The other ranks may still read from this one, until
+  // all have finalized; one that is gone does not.
   ~NcclGroup() override {
     if (comm_ == nullptr) return;
     const OnDevice current(device_);
@@ -134,6 +134,8 @@ class NcclGroup final : public Collectives {
           return loaded_nccl().broadcast(in, block, call.counts[static_cast<std::size_t>(root)],
                                          type, root, comm_, stream);
         });
+      case ir::Op::all_to_all:
+        return all_to_all(call, stream);
       case ir::Op::reduce:
         return queue_one("ncclReduce", loaded_nccl().reduce, in, out, call.count, type, operation,
                          call.root, comm_, stream);
@@ -214,6 +216,29 @@ class NcclGroup final : public Collectives {
     });
   }
 
+  void all_to_all(const CollectiveCall& call, cudaStream_t stream) {
+    const std::size_t ranks = ranks_.size();
+    const std::size_t size = size_of(call.dtype);
+    const ncclDataType_t type = type_of(call.dtype);
+    const auto* in = static_cast<const std::byte*>(call.operands.front().in);
+    auto* out = static_cast<std::byte*>(call.operands.front().out);
+    queue_group("ncclSend or ncclRecv", [&, in, out]() mutable {
+      ncclResult_t result = ncclSuccess;
+      const auto fine = [&] { return result == ncclSuccess || result == ncclInProgress; };
+      for (std::size_t other = 0; other < ranks && fine(); ++other) {
+        const std::size_t sent = call.counts[position_ * ranks + other];
+        const std::size_t received = call.counts[other * ranks + position_];
+        const int peer = static_cast<int>(other);
+        if (sent > 0) result = loaded_nccl().send(in, sent, type, peer, comm_, stream);
+        if (received > 0 && fine())
+          result = loaded_nccl().receive(out, received, type, peer, comm_, stream);
+        in += sent * size;
+        out += received * size;
+      }
+      return result;
+    });
+  }
+
   void send(const CollectiveCall& call, cudaStream_t stream) {
     const auto& [in, out] = call.operands.front();
     const int to = position_ + call.offset;
@@ -253,7 +278,8 @@ class NcclGroup final : public Collectives {
   ncclComm_t comm_ = nullptr;
 };
 
-/// Throws on every rank when two of `ranks` have the same GPU, which NCCL refuses in less clear words.
+/// Throws on every rank when two of `ranks` have the same GPU, which NCCL refuses in less clear
+/// words.
 void require_own_gpus(Comm& comm, const std::vector<int>& ranks, const std::string& step) {
   const std::vector<std::string> uuids = comm.all_gather(device_of(comm).uuid());
   together(comm, [&] {
