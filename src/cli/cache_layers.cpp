@@ -1,6 +1,8 @@
 // Opens the configured directories, and words for what lies in them; see cache_layers.h.
 #include "cli/cache_layers.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -101,7 +103,7 @@ std::string iso_time(jit::FileTime time) {
 }
 
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
-  return std::to_string(count) + " " + std::string(count == 1 ? one : many);
+  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 }  // namespace coconet::cli

@@ -1,6 +1,8 @@
 // The check of a compiled step against the reference; see check.h.
 #include "cli/check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -187,9 +189,9 @@ class Checker {
                      sentence);
     }
     if (wrong == 0) return;
-    fail(sentence + "; " + std::to_string(wrong) +
-         (wrong == 1 ? " element of '" : " elements of '") + tensor.name +
-         "' beyond the tolerance of " + number(tolerance_of(tensor)) + ".");
+    fail(fmt::format("{}; {}{}{}' beyond the tolerance of {}.", sentence, wrong,
+                     (wrong == 1 ? " element of '" : " elements of '"), tensor.name,
+                     number(tolerance_of(tensor))));
   }
 
   [[nodiscard]] CheckResult result() const {
@@ -225,10 +227,11 @@ class Checker {
                        gathered.of(rank) + i * size_of(dtype), size_of(dtype)) == 0) {
       ++i;
     }
-    fail("'" + tensor.name + "' must have the same bytes on ranks " + std::to_string(first) +
-         " and " + std::to_string(rank) + ", and its element " + std::to_string(i) + " is " +
-         number(load_element(dtype, gathered.of(first), i)) + " on the one and " +
-         number(load_element(dtype, gathered.of(rank), i)) + " on the other.");
+    fail(
+        fmt::format("'{}' must have the same bytes on ranks {} and {}, and its element {} is {} on "
+                    "the one and {} on the other.",
+                    tensor.name, first, rank, i, number(load_element(dtype, gathered.of(first), i)),
+                    number(load_element(dtype, gathered.of(rank), i))));
   }
 
   void compare_values(const Tensor& tensor, const std::byte* got, const ir::Data& expected,
@@ -253,9 +256,9 @@ class Checker {
             if (error > tolerance) ++wrong;
             if (error > tolerance && error > worst) {
               worst = error;
-              sentence = element(tensor.name, stretch.index, i) + " on rank " +
-                         std::to_string(rank) + " is " + number(have) + ", expected " +
-                         number(want) + " (relative error " + number(error) + ")";
+              sentence = fmt::format("{} on rank {} is {}, expected {} (relative error {})",
+                                     element(tensor.name, stretch.index, i), rank, number(have),
+                                     number(want), number(error));
             }
           }
         });
@@ -294,10 +297,9 @@ void fill(Executable& step, const ir::Graph& graph, ir::ValueId id, const Resolv
   const ir::Data data =
       test_data(graph, id, sizes, rank, options.seed, static_cast<std::uint64_t>(iteration));
   if (step.count(node.name) != data.size()) {
-    throw InternalError("The buffer of '" + node.name + "' holds " +
-                        std::to_string(step.count(node.name)) + " elements on rank " +
-                        std::to_string(rank) + ", where its layout says " +
-                        std::to_string(data.size()) + ".");
+    throw InternalError(
+        fmt::format("The buffer of '{}' holds {} elements on rank {}, where its layout says {}.",
+                    node.name, step.count(node.name), rank, data.size()));
   }
   std::vector<std::byte> elements(data.size() * size_of(node.dtype));
   for (std::size_t i = 0; i < data.size(); ++i)

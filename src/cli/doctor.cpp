@@ -1,5 +1,7 @@
 // `coconet doctor`: says what this machine offers, what is missing, what that turns off and how to
 // get it.
+#include <fmt/format.h>
+
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -117,9 +119,9 @@ void examine_host_compiler(const Config& config, Findings& findings) {
     }
     findings.here("host compiler", compiler.path() + ", " + version_of(compiler, config));
     const std::string isa = jit::HostCompiler::resolved_isa();
-    findings.here("host kernels", "compiled for " + isa.substr(0, isa.find('\n')) + ", run by " +
-                                      std::to_string(std::thread::hardware_concurrency()) +
-                                      " cores");
+    findings.here("host kernels",
+                  fmt::format("compiled for {}, run by {} cores", isa.substr(0, isa.find('\n')),
+                              std::thread::hardware_concurrency()));
   } catch (const Error& error) {
     findings.broken("host compiler", error.what(), cure);
   }
@@ -171,7 +173,7 @@ void examine_peer_memory(const std::vector<jit::GpuFacts>& gpus, Findings& findi
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     if (gpus[i].shares_memory) continue;
     findings.missing(
-        "peer memory", "GPU " + std::to_string(i) + " cannot share memory by file descriptors",
+        "peer memory", fmt::format("GPU {} cannot share memory by file descriptors", i),
         "no fused kernels of several ranks on it; the schedule unfused remains",
         "use a bare Linux, or a container or virtual machine that passes the GPU through");
     return;
@@ -185,7 +187,7 @@ void examine_multicast(const std::vector<jit::GpuFacts>& gpus, Findings& finding
   if (gpus.empty()) return;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     if (gpus[i].multicasts) continue;
-    findings.missing("multicast", "GPU " + std::to_string(i) + " has none",
+    findings.missing("multicast", fmt::format("GPU {} has none", i),
                      "no kernels with the algorithm multimem; direct, ring and tree remain",
                      "use GPUs of sm_90 or later that NVSwitches connect, and a driver of CUDA "
                      "12.1 or later");

@@ -1,6 +1,8 @@
 // Finds the lines and words that differ, and cuts them to a readable length; see key_difference.h.
 #include "cli/key_difference.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -58,7 +60,7 @@ std::vector<std::string> compare_lines(std::string_view wanted, std::string_view
          ours[ours.size() - 1 - tail] == theirs[theirs.size() - 1 - tail]) {
     ++tail;
   }
-  const std::string where = "line " + std::to_string(same + 1) + ", ";
+  const std::string where = fmt::format("line {}, ", same + 1);
   const bool missing = same == theirs.size() - tail;
   const bool extra = same == ours.size() - tail;
   if (missing && extra) return {"the same lines, with another end"};
@@ -78,7 +80,7 @@ std::string only_in(std::string_view one, std::string_view other) {
     if (known.contains(word) || ++count > most_words) continue;
     text += (text.empty() ? "" : " ") + std::string(word);
   }
-  if (count > most_words) text += " and " + std::to_string(count - most_words) + " more";
+  if (count > most_words) text += fmt::format(" and {} more", count - most_words);
   return text.empty() ? "nothing" : text;
 }
 

@@ -1,6 +1,8 @@
 // How this process was started, and how it ends when something fails; see launch.h.
 #include "cli/launch.h"
 
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,7 +44,7 @@ void settle(jit::Comm& comm, const std::string& mine) {
   };
   const auto earlier_end = all.begin() + comm.rank();
   if (std::any_of(all.begin(), earlier_end, said)) return;
-  complain("rank " + std::to_string(comm.rank()) + ": " + mine);
+  complain(fmt::format("rank {}: {}", comm.rank(), mine));
 }
 
 }  // namespace
@@ -67,7 +69,7 @@ int fail_alike(std::string_view message, int code) {
     complain(message);
   } else {
     std::this_thread::sleep_for(std::chrono::seconds(2));
-    complain("rank " + std::to_string(rank) + ": " + std::string(message));
+    complain(fmt::format("rank {}: {}", rank, message));
   }
   return code;
 }
@@ -93,7 +95,7 @@ int guarded(const World& world, const std::function<int()>& body) {
   try {
     settle(*world.comm(), message);
   } catch (const std::exception&) {
-    if (world.rank() != 0) complain("rank " + std::to_string(world.rank()) + ": " + message);
+    if (world.rank() != 0) complain(fmt::format("rank {}: {}", world.rank(), message));
   }
   return code;
 }

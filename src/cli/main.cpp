@@ -1,4 +1,6 @@
 // The `coconet` command: reads the command line and calls the subcommand.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -236,18 +238,19 @@ int complain_of(const CLI::App& app, const CLI::ParseError& error, int argc, cha
   for (const CLI::App* one : at->get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(one->get_name());
   if (known.empty() || argc <= depth || argv[depth][0] == '-')
-    return fail_alike(std::string(error.what()) + " (see " + name + " --help)", exit_usage);
+    return fail_alike(fmt::format("{} (see {} --help)", error.what(), name), exit_usage);
   const std::string near = ir::nearest(argv[depth], known);
-  return fail_alike("There is no subcommand '" + std::string(argv[depth]) + "'" +
-                        (depth > 1 ? " of " + name : "") + "; " +
-                        (near.empty() ? "see " + name + " --help" : "did you mean '" + near + "'?"),
-                    exit_usage);
+  return fail_alike(
+      fmt::format("There is no subcommand '{}'{}; {}", argv[depth],
+                  (depth > 1 ? " of " + name : ""),
+                  (near.empty() ? "see " + name + " --help" : "did you mean '" + near + "'?")),
+      exit_usage);
 }
 
 int command(int argc, char** argv) {
   CLI::App app(
       "coconet: distributed steps whose computation and communication are compiled together");
-  app.set_version_flag("--version", "coconet " + std::string(jit::build_info::version));
+  app.set_version_flag("--version", fmt::format("coconet {}", jit::build_info::version));
   app.footer(overview_examples);
   app.require_subcommand(1);
 

@@ -1,6 +1,8 @@
 // Finds the program and the schedule that a command line names; see program_spec.h.
 #include "cli/program_spec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -67,8 +69,8 @@ DType dtype_of(const programs::Shipped& shipped, std::optional<DType> asked) {
     return asked.value_or(known.front());
   std::vector<std::string> names;
   for (const DType dtype : known) names.emplace_back(to_string(dtype));
-  throw UsageError("The program " + std::string(shipped.name) + " is not made for " +
-                   std::string(to_string(*asked)) + "; --dtype is one of " + joined(names) + ".");
+  throw UsageError(fmt::format("The program {} is not made for {}; --dtype is one of {}.",
+                               shipped.name, to_string(*asked), joined(names)));
 }
 
 /// The two sides of NAME=VALUE.
@@ -152,12 +154,11 @@ Program ResolvedSpec::program(int ranks) const {
   }
   const Mesh& mesh = file_->mesh();
   if (mesh.size() != ranks) {
-    throw UsageError("The program " + asked_ + " is written for the mesh " + mesh.str() +
-                     ", which is " + std::to_string(mesh.size()) +
-                     (mesh.size() == 1 ? " rank" : " ranks") + ", and this world has " +
-                     std::to_string(ranks) + ". Start it with mpirun -n " +
-                     std::to_string(mesh.size()) +
-                     ", or with --world local:" + std::to_string(mesh.size()) + ".");
+    throw UsageError(
+        fmt::format("The program {} is written for the mesh {}, which is {}{}, and this world has "
+                    "{}. Start it with mpirun -n {}, or with --world local:{}.",
+                    asked_, mesh.str(), mesh.size(), (mesh.size() == 1 ? " rank" : " ranks"), ranks,
+                    mesh.size(), mesh.size()));
   }
   return *file_;
 }
@@ -170,8 +171,8 @@ std::optional<int> ResolvedSpec::ranks() const {
 int ResolvedSpec::ranks_to_plan_for(std::optional<int> asked) const {
   const std::optional<int> fixed = ranks();
   if (fixed && asked && *fixed != *asked) {
-    throw UsageError("The program " + asked_ + " is written for " + std::to_string(*fixed) +
-                     " ranks; leave out --ranks " + std::to_string(*asked) + ".");
+    throw UsageError(fmt::format("The program {} is written for {} ranks; leave out --ranks {}.",
+                                 asked_, *fixed, *asked));
   }
   return fixed ? *fixed : asked.value_or(2 * nodes_.value_or(shipped_ ? shipped_->stages : 1));
 }

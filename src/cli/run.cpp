@@ -1,5 +1,7 @@
 // `coconet run`: compiles a program under a schedule, runs it on the ranks of a world, times it,
 // and checks it.
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,7 +71,7 @@ void require_scalars(const ir::Graph& graph, const std::map<std::string, double>
 }
 
 std::string counted(int count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, what, (count == 1 ? "" : "s"));
 }
 
 nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, const World& world,
@@ -114,7 +116,7 @@ nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, 
 /// Readers of `file` see the old content or all of the new one.
 void write_atomically(const std::filesystem::path& file, const std::string& text) {
   std::filesystem::path temporary = file;
-  temporary += ".tmp" + std::to_string(getpid());
+  temporary += fmt::format(".tmp{}", getpid());
   std::ofstream stream(temporary, std::ios::binary);
   stream << text;
   stream.close();
@@ -131,8 +133,7 @@ void write_atomically(const std::filesystem::path& file, const std::string& text
 void print(const RunOptions& options, const ResolvedSpec& resolved, const World& world,
            const Outcome& outcome) {
   std::string sizes;
-  for (const auto& [name, extent] : outcome.sizes)
-    sizes += ", " + name + " = " + std::to_string(extent);
+  for (const auto& [name, extent] : outcome.sizes) sizes += fmt::format(", {} = {}", name, extent);
   const std::string nodes = world.nodes() > 1 ? ", " + counted(world.nodes(), "node") : "";
   std::printf("%s, schedule %s, %s (%s), %s%s\n", options.spec.program.c_str(),
               resolved.schedule_name().c_str(), counted(world.size(), "rank").c_str(),

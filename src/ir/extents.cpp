@@ -1,6 +1,8 @@
 // Sizes of symbolic dimensions, and the block of a tensor that each rank holds.
 #include "ir/extents.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -39,8 +41,9 @@ std::map<std::string, std::int64_t> resolve_sizes(
                          "\", 1024}");
     }
     if (extent < 1) {
-      throw ProgramError("dimension '" + dim.name + "' of program '" + graph.name +
-                         "' has the extent " + std::to_string(extent) + "; it must be at least 1");
+      throw ProgramError(
+          fmt::format("dimension '{}' of program '{}' has the extent {}; it must be at least 1",
+                      dim.name, graph.name, extent));
     }
     sizes[dim.name] = extent;
   }

@@ -1,6 +1,8 @@
 // The graph's own operations: look-ups, appending a checked node, re-checking a whole graph.
 #include "ir/graph.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -41,8 +43,8 @@ ValueId Graph::require(std::string_view wanted) const {
   std::vector<std::string> known;
   for (const Node& node : nodes) known.push_back(node.name);
   const std::string near = nearest(wanted, known);
-  throw ProgramError("program '" + name + "' has no value '" + std::string(wanted) + "'" +
-                     (near.empty() ? "" : "; did you mean '" + near + "'?"));
+  throw ProgramError(fmt::format("program '{}' has no value '{}'{}", name, wanted,
+                                 (near.empty() ? "" : "; did you mean '" + near + "'?")));
 }
 
 ValueId Graph::update_of(ValueId state) const {
@@ -87,8 +89,8 @@ std::string automatic_name(const Graph& graph, const Node& node) {
   const std::string stem(node.op == Op::reduction ? to_string(node.attributes.reduction)
                                                   : to_string(node.op));
   int number = graph.size();
-  while (!graph.name_free(stem + "_" + std::to_string(number))) ++number;
-  return stem + "_" + std::to_string(number);
+  while (!graph.name_free(fmt::format("{}_{}", stem, number))) ++number;
+  return fmt::format("{}_{}", stem, number);
 }
 
 void infer(const Graph& graph, Node& node) {
@@ -116,8 +118,8 @@ ValueId append(Graph& graph, Node node) {
   }
   if (static_cast<int>(node.operands.size()) != arity(node.op)) {
     fail(graph, node,
-         "has " + counted(node.operands.size(), "operand") + "; it takes " +
-             std::to_string(arity(node.op)));
+         fmt::format("has {}; it takes {}", counted(node.operands.size(), "operand"),
+                     arity(node.op)));
   }
   for (const ValueId id : node.operands) {
     if (id < 0 || id >= graph.size())

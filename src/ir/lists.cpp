@@ -1,6 +1,8 @@
 // Completing and checking the lists of buffers.
 #include "ir/lists.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -25,8 +27,8 @@ std::int64_t sum_of(const std::string& what, const std::vector<std::int64_t>& le
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 1) {
-      throw ProgramError(what + " has the length " + std::to_string(lengths[i]) + " at " +
-                         std::to_string(i) + "; a buffer has at least 1 element");
+      throw ProgramError(fmt::format("{} has the length {} at {}; a buffer has at least 1 element",
+                                     what, lengths[i], i));
     }
     if (__builtin_add_overflow(sum, lengths[i], &sum)) {
       throw ProgramError(what + " has more elements than a 64-bit number can count");
@@ -53,9 +55,9 @@ std::map<std::string, std::int64_t> resolve_sizes(const Graph& graph,
     const std::int64_t sum = sum_of(what, lengths);
     const auto [size, added] = sizes.try_emplace(name, sum);
     if (!added && size->second != sum) {
-      throw ProgramError(what + " has " + std::to_string(sum) +
-                         " elements, but the extent given is " + std::to_string(size->second) +
-                         "; leave the extent out");
+      throw ProgramError(
+          fmt::format("{} has {} elements, but the extent given is {}; leave the extent out", what,
+                      sum, size->second));
     }
   }
   return resolve_sizes(graph, sizes);

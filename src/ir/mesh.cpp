@@ -1,6 +1,8 @@
 // The mesh: rank numbers as coordinates along named axes, and layouts resolved against it.
 #include "coconet/mesh.h"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <limits>
 
@@ -34,16 +36,16 @@ Mesh::Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const Axis& axis = axes_[i];
     if (axis.name.empty()) {
-      throw ProgramError("axis " + std::to_string(i) +
-                         " of the mesh has no name; give it one, such as \"world\"");
+      throw ProgramError(
+          fmt::format("axis {} of the mesh has no name; give it one, such as \"world\"", i));
     }
     if (find(axis.name) != static_cast<int>(i)) {
       throw ProgramError("the mesh has two axes called '" + axis.name +
                          "'; their names must differ");
     }
     if (axis.size < 1) {
-      throw ProgramError("mesh axis '" + axis.name + "' has " + std::to_string(axis.size) +
-                         " ranks; it must have at least 1");
+      throw ProgramError(fmt::format("mesh axis '{}' has {} ranks; it must have at least 1",
+                                     axis.name, axis.size));
     }
     ranks *= axis.size;
     if (ranks > std::numeric_limits<int>::max()) {
@@ -82,7 +84,7 @@ std::string Mesh::str() const {
   std::string text = "{";
   for (const Axis& axis : axes_) {
     if (text.size() > 1) text += ", ";
-    text += axis.name + ": " + std::to_string(axis.size);
+    text += fmt::format("{}: {}", axis.name, axis.size);
   }
   return text + "}";
 }
@@ -96,7 +98,7 @@ Layout Layout::on(std::vector<std::pair<std::string, Placement>> axes) {
 std::vector<Placement> Layout::resolve(const Mesh& mesh) const {
   if (everywhere_) {
     if (all_.kind == Placement::Kind::sliced && mesh.axes().size() > 1) {
-      const std::string slice = "sliced(" + std::to_string(all_.dim) + ")";
+      const std::string slice = fmt::format("sliced({})", all_.dim);
       throw ProgramError("the layout " + slice + " does not say along which axis of the mesh " +
                          mesh.str() + "; write Layout::on({{\"" + mesh.axes().front().name +
                          "\", " + slice + "}})");

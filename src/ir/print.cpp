@@ -1,4 +1,6 @@
 // The printer: a program as text for people, one aligned line per value.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -48,7 +50,7 @@ std::string placement_text(const Placement& placement) {
     case Placement::Kind::replicated:
       return "replicated";
     case Placement::Kind::sliced:
-      return "sliced(" + std::to_string(placement.dim) + ")";
+      return fmt::format("sliced({})", placement.dim);
     case Placement::Kind::local:
       return "local";
   }
@@ -147,8 +149,8 @@ class Printer {
     for (const ValueId id : node.operands) argument(operand(id, false));
     add_attributes(node, argument);
     const bool reduction = node.op == Op::reduction;
-    return std::string(reduction ? to_string(node.attributes.reduction) : to_string(node.op)) +
-           "(" + arguments + ")";
+    return fmt::format(
+        "{}({})", reduction ? to_string(node.attributes.reduction) : to_string(node.op), arguments);
   }
 
   template <class Argument>
@@ -158,7 +160,7 @@ class Printer {
     if (node.op == Op::cast) argument(std::string(to_string(node.dtype)));
     if (node.op == Op::dropout) {
       argument("probability " + number_text(attributes.probability));
-      argument("seed " + std::to_string(attributes.seed));
+      argument(fmt::format("seed {}", attributes.seed));
     }
     if (node.op == Op::reduction) {
       std::string dims;
@@ -176,9 +178,9 @@ class Printer {
     if (!is_collective(node.op) && node.op != Op::slice) return;
     for (const std::string_view key : attribute_keys(node.op)) {
       if (key == "reduction") argument(std::string(to_string(attributes.reduction)));
-      if (key == "dim") argument("dim " + std::to_string(attributes.dim));
-      if (key == "root") argument("root " + std::to_string(attributes.root));
-      if (key == "offset") argument("offset " + std::to_string(attributes.offset));
+      if (key == "dim") argument(fmt::format("dim {}", attributes.dim));
+      if (key == "root") argument(fmt::format("root {}", attributes.root));
+      if (key == "offset") argument(fmt::format("offset {}", attributes.offset));
       if (key == "axis") argument(graph_.mesh.axes().at(attributes.axis).name);
     }
   }
@@ -186,9 +188,8 @@ class Printer {
   std::string header() const {
     std::string text = "program " + graph_.name + " on " + graph_.mesh.str();
     for (const Dim& dim : graph_.dims) {
-      text +=
-          ", " + dim.name +
-          (dim.extent == 0 ? " (no default)" : " = " + std::to_string(dim.extent) + " (default)");
+      text += ", " + dim.name +
+              (dim.extent == 0 ? " (no default)" : fmt::format(" = {} (default)", dim.extent));
     }
     return text + "\n";
   }
@@ -241,8 +242,8 @@ class Printer {
       for (const ValueId id : fusion.members) {
         if (!inlined(id)) members.push_back(graph_.at(id).name);
       }
-      text += wrapped("kernel " + fusion.name + " (" + std::string(to_string(fusion.kind)) +
-                          knobs_text(fusion.knobs) + "):",
+      text += wrapped(fmt::format("kernel {} ({}{}):", fusion.name, to_string(fusion.kind),
+                                  knobs_text(fusion.knobs)),
                       members);
       std::vector<std::string> arriving;
       for (const ValueId id : fusion.arriving) arriving.push_back(graph_.at(id).name);
@@ -303,8 +304,8 @@ std::string to_string(const Placements& layout, const Mesh& mesh) {
 std::string describe(const Graph& graph, ValueId id) {
   const Node& node = graph.at(id);
   if (node.weak) return node.name + ": number";
-  return node.name + ": " + std::string(to_string(node.dtype)) + to_string(node.shape) + " " +
-         to_string(node.layout, graph.mesh);
+  return fmt::format("{}: {}{} {}", node.name, to_string(node.dtype), to_string(node.shape),
+                     to_string(node.layout, graph.mesh));
 }
 
 std::string print(const Graph& graph) {

@@ -1,6 +1,8 @@
 // The building API: Program and Value, and the functions that append to a program's graph.
 #include "coconet/program.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <fstream>
 #include <initializer_list>
@@ -22,10 +24,10 @@ std::shared_ptr<ir::Graph> common_graph(std::string_view op,
     if (!value.graph()) continue;
     if (first == nullptr) first = &value;
     if (first->graph() != value.graph()) {
-      throw ProgramError(std::string(op) + " combines '" + first->name() + "' of program '" +
-                         first->graph()->name + "' with '" + value.name() + "' of program '" +
-                         value.graph()->name +
-                         "', which is another Program; both must belong to one");
+      throw ProgramError(
+          fmt::format("{} combines '{}' of program '{}' with '{}' of program '{}', which is "
+                      "another Program; both must belong to one",
+                      op, first->name(), first->graph()->name, value.name(), value.graph()->name));
     }
   }
   return first == nullptr ? nullptr : first->graph();
@@ -62,9 +64,9 @@ const ir::Node& node_of(const Value& value) {
 /// `value` as an operand that must be a tensor of a program.
 const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view op) {
   if (!value.graph()) {
-    throw ProgramError(std::string(op) +
-                       " takes a tensor of a program, but its operand is the constant " +
-                       std::to_string(value.constant()));
+    throw ProgramError(
+        fmt::format("{} takes a tensor of a program, but its operand is the constant {:f}", op,
+                    value.constant()));
   }
   return value.graph();
 }
@@ -72,14 +74,14 @@ const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view 
 int resolve_axis(const ir::Graph& graph, std::string_view op, std::string_view axis) {
   if (axis.empty()) {
     if (graph.mesh.axes().size() == 1) return 0;
-    throw ProgramError(std::string(op) + " in program '" + graph.name +
-                       "' names no axis, but the mesh " + graph.mesh.str() +
-                       " has several; name one of them");
+    throw ProgramError(fmt::format(
+        "{} in program '{}' names no axis, but the mesh {} has several; name one of them", op,
+        graph.name, graph.mesh.str()));
   }
   const int index = graph.mesh.find(axis);
   if (index >= 0) return index;
-  throw ProgramError(std::string(op) + " in program '" + graph.name + "' works along axis '" +
-                     std::string(axis) + "'; the mesh is " + graph.mesh.str());
+  throw ProgramError(fmt::format("{} in program '{}' works along axis '{}'; the mesh is {}", op,
+                                 graph.name, axis, graph.mesh.str()));
 }
 
 Value along_axis(ir::Op op, const Value& value, std::string_view axis, ir::Attributes attributes) {
@@ -166,8 +168,8 @@ Dim Program::dim(std::string name, std::int64_t default_extent) {
   if (name.empty())
     throw ProgramError("a symbolic dimension of program '" + graph_->name + "' needs a name");
   if (default_extent < 0) {
-    throw ProgramError("dimension '" + name + "' has default " + std::to_string(default_extent) +
-                       "; it must be positive, or 0 for none");
+    throw ProgramError(fmt::format(
+        "dimension '{}' has default {}; it must be positive, or 0 for none", name, default_extent));
   }
   Dim dim(std::move(name), default_extent);
   for (const Dim& known : graph_->dims) {
@@ -184,8 +186,9 @@ namespace {
 Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string name, DType dtype,
                  Shape shape, const Layout& layout, bool scattered = false) {
   if (name.empty())
-    throw ProgramError((op == ir::Op::input ? "an input" : "a state") +
-                       std::string(" of program '") + graph->name + "' needs a name");
+    throw ProgramError(fmt::format("{}{}{}' needs a name",
+                                   (op == ir::Op::input ? "an input" : "a state"), " of program '",
+                                   graph->name));
   ir::Node node;
   node.name = std::move(name);
   node.user_named = true;
@@ -238,8 +241,8 @@ void Program::output(std::string name, const Value& value) {
     throw ProgramError(what + " has the name of another value; choose one of its own");
   }
   if (node.op == ir::Op::input || node.op == ir::Op::state || node.op == ir::Op::update) {
-    throw ProgramError(what + " is the " + std::string(to_string(node.op)) + " '" + node.name +
-                       "', which has a buffer already; read that one");
+    throw ProgramError(fmt::format("{} is the {} '{}', which has a buffer already; read that one",
+                                   what, to_string(node.op), node.name));
   }
   graph_->outputs.push_back({std::move(name), value.id()});
 }
@@ -316,9 +319,8 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
   const auto& graph = graph_of(value, to_string(reduction));
   const bool averages = reduction == Reduction::mean;
   if (averages && !is_float(value.dtype())) {
-    throw ProgramError("mean of '" + value.name() + "', which is " +
-                       std::string(to_string(value.dtype())) +
-                       "; mean takes floats: cast it first");
+    throw ProgramError(fmt::format("mean of '{}', which is {}; mean takes floats: cast it first",
+                                   value.name(), to_string(value.dtype())));
   }
   ir::Node node;
   node.attributes.reduction = averages ? Reduction::sum : reduction;

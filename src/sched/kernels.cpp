@@ -1,6 +1,8 @@
 // The rules of kernels.
 #include "sched/kernels.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -265,15 +267,15 @@ void require_halves(const std::string& kernel, const Halves& halves, const Colle
   };
   const Op missing = lacks_first ? halves.combine : halves.spread;
   if (halves.combine != Halves::none && halves.spread != Halves::none) {
-    throw ScheduleError(kernel + " needs " + named(halves.combine) + " and " +
-                        named(halves.spread) + ", and has no " + std::string(to_string(missing)) +
-                        "; split an all_reduce first");
+    throw ScheduleError(fmt::format("{} needs {} and {}, and has no {}; split an all_reduce first",
+                                    kernel, named(halves.combine), named(halves.spread),
+                                    to_string(missing)));
   }
   throw ScheduleError(kernel + " needs " + named(missing) + "; name one");
 }
 
 void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
-  const std::string kernel = "a kernel of kind '" + std::string(to_string(kind)) + "'";
+  const std::string kernel = fmt::format("a kernel of kind '{}'", to_string(kind));
   const Halves halves = halves_of(graph, kind, members);
   const Collective collective = find_collective(graph, kind, members);
   const ValueId combine = collective.combine;
@@ -308,10 +310,9 @@ void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<Valu
                           "; they must slice alike");
     }
     if (first.op == Op::reduce && first.attributes.root != graph.at(spread).attributes.root) {
-      throw ScheduleError(quoted(graph, combine) + " has root " +
-                          std::to_string(first.attributes.root) + " but " + quoted(graph, spread) +
-                          " has root " + std::to_string(graph.at(spread).attributes.root) +
-                          "; they must have one root");
+      throw ScheduleError(fmt::format("{} has root {} but {} has root {}; they must have one root",
+                                      quoted(graph, combine), first.attributes.root,
+                                      quoted(graph, spread), graph.at(spread).attributes.root));
     }
   }
   for (const ValueId id : members) {
@@ -341,11 +342,10 @@ void check_multicast(const Graph& graph, const Fusion& fusion) {
   const int axis = find_collective(graph, fusion.kind, members).axis;
   const Mesh::Axis& along = graph.mesh.axes()[axis];
   if (along.size != graph.mesh.size()) {
-    throw ScheduleError("the algorithm 'multimem' reaches all " +
-                        std::to_string(graph.mesh.size()) + " ranks of the mesh " +
-                        graph.mesh.str() + ", but its collective is among the " +
-                        std::to_string(along.size) + " along axis '" + along.name +
-                        "'; use the algorithm 'direct', or a mesh of one axis");
+    throw ScheduleError(fmt::format(
+        "the algorithm 'multimem' reaches all {} ranks of the mesh {}, but its collective is among "
+        "the {} along axis '{}'; use the algorithm 'direct', or a mesh of one axis",
+        graph.mesh.size(), graph.mesh.str(), along.size, along.name));
   }
   const auto refuse_scattered = [&](ValueId id) {
     if (!graph.at(id).attributes.scattered) return;

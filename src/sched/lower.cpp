@@ -1,4 +1,6 @@
 // Lowering: a scheduled program becomes a plan.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -262,7 +264,7 @@ void make_names_distinct(Plan& plan) {
       kernel->name.insert(0, "k_");
     const std::string stem = kernel->name;
     for (int number = 2; !taken.insert(kernel->name).second; ++number) {
-      kernel->name = stem + "_" + std::to_string(number);
+      kernel->name = fmt::format("{}_{}", stem, number);
     }
   }
 }

@@ -1,4 +1,6 @@
 // The plan as text for people: `coconet explain --show plan`.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sched/plan.h"
@@ -66,12 +68,12 @@ std::string print(const Plan& plan, const KernelStep& step) {
 
 std::string print(const Plan& plan, const LibraryStep& step) {
   const ir::Node& node = plan.graph.at(step.value);
-  return "library " + std::string(to_string(node.op)) +
-         (ir::reduces_over_ranks(node.op)
-              ? " (" + std::string(to_string(node.attributes.reduction)) + ")"
-              : "") +
-         " along " + plan.graph.mesh.axes()[node.attributes.axis].name + "\n    reads    " +
-         plan.buffers[step.in].name + "\n    writes   " + plan.buffers[step.out].name + "\n";
+  return fmt::format(
+      "library {}{} along {}\n    reads    {}\n    writes   {}\n", to_string(node.op),
+      (ir::reduces_over_ranks(node.op) ? fmt::format(" ({})", to_string(node.attributes.reduction))
+                                       : ""),
+      plan.graph.mesh.axes()[node.attributes.axis].name, plan.buffers[step.in].name,
+      plan.buffers[step.out].name);
 }
 
 std::string print(const Plan& plan, const MatmulStep& step) {
@@ -98,22 +100,22 @@ std::string print(const Plan& plan) {
   }
   std::string text = "buffers\n";
   for (const PlanBuffer& buffer : plan.buffers) {
-    text += "  " + pad(buffer.name, names) + "  " +
-            pad(std::string(to_string(buffer.dtype)) + ir::to_string(buffer.shape), types) + "  " +
-            pad(ir::to_string(buffer.layout, plan.graph.mesh), 10) + "  " +
-            (buffer.scattered ? "scattered " : "") + std::string(role_name(buffer.role)) +
-            (buffer.peer_access ? ", reached by other ranks" : "") +
-            (buffer.multicast ? " through a multicast pointer" : "") + "\n";
+    text +=
+        fmt::format("  {}  {}  {}  {}{}{}{}\n", pad(buffer.name, names),
+                    pad(std::string(to_string(buffer.dtype)) + ir::to_string(buffer.shape), types),
+                    pad(ir::to_string(buffer.layout, plan.graph.mesh), 10),
+                    (buffer.scattered ? "scattered " : ""), role_name(buffer.role),
+                    (buffer.peer_access ? ", reached by other ranks" : ""),
+                    (buffer.multicast ? " through a multicast pointer" : ""));
   }
   text += "steps\n";
   auto overlap = plan.overlaps.begin();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (overlap != plan.overlaps.end() && i == overlap->first) {
-      text += "  at once: steps " + std::to_string(i + 1) + " to " +
-              std::to_string(i + overlap->count) + "\n";
+      text += fmt::format("  at once: steps {} to {}\n", i + 1, i + overlap->count);
       ++overlap;
     }
-    text += "  " + std::to_string(i + 1) + ". ";
+    text += fmt::format("  {}. ", i + 1);
     text += std::visit([&](const auto& planned) { return print(plan, planned); }, plan.steps[i]);
   }
   return text;

@@ -1,6 +1,8 @@
 // The rewriter and the reachability questions that transformations ask.
 #include "sched/rewrite.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -36,7 +38,7 @@ ValueId Rewriter::add(Node node) {
 std::string Rewriter::fresh_name(const std::string& stem) const {
   std::string name = stem;
   for (int number = 2; !from_.name_free(name) || !to_.name_free(name); ++number) {
-    name = stem + "_" + std::to_string(number);
+    name = fmt::format("{}_{}", stem, number);
   }
   return name;
 }

@@ -1,6 +1,8 @@
 // coconet::Schedule: building a list of steps, loading one, applying it to a program.
 #include "sched/schedule.h"
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <iterator>
 
@@ -118,8 +120,8 @@ std::vector<Program> Schedule::apply(const Program& program) const {
     } catch (const InternalError&) {
       throw;
     } catch (const Error& error) {
-      throw ScheduleError("schedule '" + name() + "', step " + std::to_string(index + 1) + " (" +
-                          to_string(step) + "): " + error.what());
+      throw ScheduleError(fmt::format("schedule '{}', step {} ({}): {}", name(), index + 1,
+                                      to_string(step), error.what()));
     }
   }
   return programs;

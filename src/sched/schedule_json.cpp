@@ -1,5 +1,7 @@
 // Schedule <-> JSON, and the JSON Schema, all three from the parameter schemas of the
 // transformations.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -65,8 +67,7 @@ Step parse_step(const JsonElement& element) {
     if (const auto argument = arguments.find(parameter.name)) {
       step.arguments.emplace(parameter.name, parse_argument(*argument, parameter));
     } else if (parameter.required) {
-      arguments.fail("the key '" + std::string(parameter.name) +
-                     "' is missing: " + std::string(parameter.summary));
+      arguments.fail(fmt::format("the key '{}' is missing: {}", parameter.name, parameter.summary));
     }
   }
   return complete(std::move(step));
@@ -77,8 +78,8 @@ Schedule::Steps parse_root(const JsonElement& root) {
     root.wrong_type("an object with the keys coconet_schedule, name and steps");
   const JsonElement version = root.at("coconet_schedule");  // first: another version has other keys
   if (version.integer(1) != format_version) {
-    version.fail("version " + std::to_string(version.integer(1)) +
-                 " is unknown; this library reads version " + std::to_string(format_version));
+    version.fail(fmt::format("version {} is unknown; this library reads version {}",
+                             version.integer(1), format_version));
   }
   root.require_object({"$schema", "coconet_schedule", "name", "description", "steps"});
   if (const auto description = root.find("description")) (void)description->string();

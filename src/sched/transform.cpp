@@ -1,6 +1,8 @@
 // The table of transformations, and the checks of a step against its schema.
 #include "sched/transform.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -54,10 +56,10 @@ void check_choice(const Step& step, const Parameter& parameter, const Argument& 
   std::string accepted;
   for (const std::string_view choice : parameter.choices) {
     if (choice.empty()) continue;
-    accepted += (accepted.empty() ? "" : ", ") + ("'" + std::string(choice) + "'");
+    accepted += (accepted.empty() ? "" : ", ") + (fmt::format("'{}'", choice));
   }
-  throw ScheduleError(step.transformation + ": '" + std::string(parameter.name) + "' is '" + text +
-                      "'; it takes " + accepted);
+  throw ScheduleError(fmt::format("{}: '{}' is '{}'; it takes {}", step.transformation,
+                                  parameter.name, text, accepted));
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -129,16 +131,16 @@ Step complete(Step step) {
     const auto found = step.arguments.find(parameter.name);
     if (found == step.arguments.end()) {
       if (parameter.required) {
-        throw ScheduleError(step.transformation + " needs '" + std::string(parameter.name) +
-                            "': " + std::string(parameter.summary));
+        throw ScheduleError(fmt::format("{} needs '{}': {}", step.transformation, parameter.name,
+                                        parameter.summary));
       }
       step.arguments.emplace(parameter.name, parse_fallback(parameter));
       continue;
     }
     if (found->second.index() != static_cast<std::size_t>(parameter.kind)) {
-      throw ScheduleError(step.transformation + ": '" + std::string(parameter.name) + "' must be " +
-                          std::string(kind_name(parameter.kind)) + ": " +
-                          std::string(parameter.summary));
+      throw ScheduleError(fmt::format("{}: '{}' must be {}: {}", step.transformation,
+                                      parameter.name, kind_name(parameter.kind),
+                                      parameter.summary));
     }
     check_choice(step, parameter, found->second);
   }
@@ -153,7 +155,7 @@ std::string to_string(const Step& step) {
     const auto found = step.arguments.find(parameter.name);
     if (found == step.arguments.end()) continue;
     if (!parameter.required && found->second == parse_fallback(parameter)) continue;
-    text += " " + std::string(parameter.name) + "=";
+    text += fmt::format(" {}=", parameter.name);
     if (const auto* word = std::get_if<std::string>(&found->second)) text += *word;
     if (const auto* words = std::get_if<std::vector<std::string>>(&found->second))
       text += join(*words);
@@ -172,7 +174,7 @@ ir::ValueId require_value(const ir::Graph& graph, std::string_view name) {
 }
 
 std::string quoted(const ir::Graph& graph, ir::ValueId id) {
-  return "'" + graph.at(id).name + "' (" + std::string(to_string(graph.at(id).op)) + ")";
+  return fmt::format("'{}' ({})", graph.at(id).name, to_string(graph.at(id).op));
 }
 
 }  // namespace coconet::sched

@@ -1,4 +1,5 @@
-// Library collectives of ranks with a GPU each: what NCCL is asked for, and what its failures become.
+// Library collectives of ranks with a GPU each: what NCCL is asked for, and what its failures
+// become.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -43,6 +44,30 @@ void run_send(World& world) {
   step.read("y", y);
   if (y != std::vector<float>(100, static_cast<float>(world.rank())))
     throw InternalError("NCCL sent to the wrong rank");
+}
+
+/// y = the columns of x [7, 5] that this rank holds, of which every rank had some rows.
+void run_reshard(World& world) {
+  Program program("reshard", Mesh::over(world));
+  const Value x = program.input("x", f32, {7, 5}, sliced(0));
+  program.output("y", all_to_all(x, 1).named("columns"));
+  Executable step = compile(program, Schedule(), world);
+  std::vector<float> x_part(step.count("x"));
+  const int first_row = (7 + world.size() - 1) / world.size() * world.rank();
+  for (std::size_t i = 0; i < x_part.size(); ++i)
+    x_part[i] = static_cast<float>(first_row * 5 + static_cast<int>(i));
+  step.write("x", x_part);
+  step.run();
+  std::vector<float> y(step.count("y"), -1.0f);
+  step.read("y", y);
+  const int block = (5 + world.size() - 1) / world.size();
+  std::vector<float> expected;
+  for (int row = 0; row < 7; ++row) {
+    for (int column = block * world.rank(); column < std::min(5, block * (world.rank() + 1));
+         ++column)
+      expected.push_back(static_cast<float>(row * 5 + column));
+  }
+  if (y != expected) throw InternalError("NCCL moved elements to the wrong rank");
 }
 
 void run_total(World& world) {
@@ -101,6 +126,11 @@ TEST_CASE("equal slices are one call, others a group of calls") {
   CHECK_THAT(others[0], StartsWith("ncclReduce count=101 "));
   CHECK_THAT(others[2], StartsWith("ncclReduce count=99 "));
   CHECK_THAT(others[3], StartsWith("ncclBroadcast count=101 "));
+}
+
+TEST_CASE("an all_to_all is a message to each rank and from each, of the lengths that each has") {
+  const Setting devices("STUB_CUDA_DEVICES", "3");
+  REQUIRE(refusal([] { World::local(3, run_reshard); }) == "(accepted)");
 }
 
 TEST_CASE("a send is a message to one rank and from another, where there are such") {

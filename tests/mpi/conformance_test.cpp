@@ -52,3 +52,16 @@ TEST_CASE("adam on a million elements equals the reference under every schedule"
                    {{"n", 1048583}});
   }
 }
+
+TEST_CASE("all_to_all between processes equals the reference, small, large and in peer memory") {
+  const World world = World::mpi();
+  Program program("reshard", Mesh::over(world));
+  const Dim n = program.dim("n"), m = program.dim("m");
+  const Value rows = program.state("rows", f32, {n, m}, sliced(0));
+  const Value columns = all_to_all(rows, 1).named("columns");
+  program.output("columns", columns);
+  program.output("again", all_to_all(columns * 2, 0).named("again"));
+  for (const Sizes& sizes :
+       std::vector<Sizes>{{{"n", 1}, {"m", 1}}, {{"n", 7}, {"m", 17}}, {{"n", 1031}, {"m", 517}}})
+    require_passes(program, Schedule("none"), world, sizes);
+}

@@ -1,6 +1,8 @@
 // Typed access to a JSON document with errors that say where.
 #include "ir/json/element.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -91,7 +93,7 @@ std::optional<JsonElement> JsonElement::find(std::string_view key) const {
 
 JsonElement JsonElement::at(std::string_view key) const {
   auto found = find(key);
-  if (!found) fail("the key '" + std::string(key) + "' is missing");
+  if (!found) fail(fmt::format("the key '{}' is missing", key));
   return *std::move(found);
 }
 
@@ -99,7 +101,7 @@ std::vector<JsonElement> JsonElement::elements() const {
   if (!typed(json_).is_array()) wrong_type("an array");
   std::vector<JsonElement> result;
   for (const auto& element : typed(json_)) {
-    result.emplace_back(document_, &element, pointer_ + "/" + std::to_string(result.size()));
+    result.emplace_back(document_, &element, fmt::format("{}/{}", pointer_, result.size()));
   }
   return result;
 }
@@ -145,7 +147,7 @@ bool JsonElement::boolean() const {
 }
 
 std::int64_t JsonElement::integer(std::int64_t least) const {
-  const std::string expected = "a whole number of at least " + std::to_string(least);
+  const std::string expected = fmt::format("a whole number of at least {}", least);
   if (!typed(json_).is_number_integer()) wrong_type(expected);
   const bool too_large =
       typed(json_).is_number_unsigned() &&
@@ -170,7 +172,7 @@ std::uint64_t JsonElement::unsigned_integer() const {
 }
 
 void JsonElement::wrong_type(std::string_view it_must_be) const {
-  fail("is " + type_text(typed(json_)) + "; it must be " + std::string(it_must_be));
+  fail(fmt::format("is {}; it must be {}", type_text(typed(json_)), it_must_be));
 }
 
 void JsonElement::unknown(std::string_view what, std::string_view name,
@@ -179,7 +181,7 @@ void JsonElement::unknown(std::string_view what, std::string_view name,
   const std::string hint = !near.empty()   ? "; did you mean '" + near + "'?"
                            : known.empty() ? ""
                                            : "; known are " + listed(known);
-  fail("unknown " + std::string(what) + " '" + std::string(name) + "'" + hint);
+  fail(fmt::format("unknown {} '{}'{}", what, name, hint));
 }
 
 JsonElement parse_json(std::string_view text, const std::string& what) {
@@ -202,8 +204,8 @@ JsonElement parse_json(std::string_view text, const std::string& what) {
     const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
     const auto line = std::count(before.begin(), before.end(), '\n') + 1;
     const auto column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
-    throw ProgramError(what + ", line " + std::to_string(line) + ", column " +
-                       std::to_string(column) + ": " + reason_of(error.what()));
+    throw ProgramError(
+        fmt::format("{}, line {}, column {}: {}", what, line, column, reason_of(error.what())));
   } catch (const nlohmann::json::exception& error) {
     throw ProgramError(what + ": " + reason_of(error.what()));
   }

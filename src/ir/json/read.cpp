@@ -1,5 +1,7 @@
 // Reads a program from JSON. Every value goes through `append`, so what is read is checked like
 // what is built.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -149,9 +151,8 @@ class Reader {
   void read_version() const {
     const JsonElement version = root_.at("coconet_program");
     if (version.integer(1) != program_json_version) {
-      version.fail("version " + std::to_string(version.integer(1)) +
-                   " is unknown; this library reads version " +
-                   std::to_string(program_json_version));
+      version.fail(fmt::format("version {} is unknown; this library reads version {}",
+                               version.integer(1), program_json_version));
     }
   }
 
@@ -197,10 +198,9 @@ class Reader {
     if (!operands) return;
     const auto elements = operands->elements();
     if (static_cast<int>(elements.size()) != arity(node.op)) {
-      operands->fail("'" + std::string(to_string(node.op)) + "' takes " +
-                     std::to_string(arity(node.op)) +
-                     (arity(node.op) == 1 ? " operand" : " operands") + ", not " +
-                     std::to_string(elements.size()));
+      operands->fail(fmt::format("'{}' takes {}{}, not {}", to_string(node.op), arity(node.op),
+                                 (arity(node.op) == 1 ? " operand" : " operands"),
+                                 elements.size()));
     }
     for (const JsonElement& element : elements) {
       node.operands.push_back(element.is_number() ? constant(element.number())
@@ -232,7 +232,7 @@ class Reader {
     node.attributes.number = number;
     int suffix = graph_->size();
     do {
-      node.name = "constant_" + std::to_string(suffix++);
+      node.name = fmt::format("constant_{}", suffix++);
     } while (names_.contains(node.name) || !graph_->name_free(node.name));
     return known->second = append(*graph_, std::move(node));
   }

@@ -1,4 +1,6 @@
 // Writes a program as JSON: one line per value, and only what inference cannot find out again.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -97,7 +99,7 @@ class Writer {
   }
 
   std::string str() const {
-    std::string text = "{\n  \"coconet_program\": " + std::to_string(program_json_version);
+    std::string text = fmt::format("{{\n  \"coconet_program\": {}", program_json_version);
     text += ",\n  \"name\": " + Json(graph_.name).dump();
     text += ",\n  \"mesh\": " + one_line(mesh());
     if (!graph_.dims.empty()) text += ",\n  \"dims\": " + one_line(dims());

@@ -1,6 +1,8 @@
 // Typing rules of the collectives along one mesh axis.
 #include "ir/ops/infer.h"
 
+#include <fmt/format.h>
+
 namespace coconet::ir {
 
 namespace {
@@ -18,7 +20,7 @@ const Node& start(const Graph& graph, Node& node) {
   if (node.attributes.axis < 0 ||
       node.attributes.axis >= static_cast<int>(graph.mesh.axes().size())) {
     fail(graph, node,
-         "works along axis " + std::to_string(node.attributes.axis) + " of " + graph.mesh.str());
+         fmt::format("works along axis {} of {}", node.attributes.axis, graph.mesh.str()));
   }
   node.weak = false;
   node.dtype = from.dtype;
@@ -61,8 +63,8 @@ void require_root(const Graph& graph, const Node& node) {
   const int size = graph.mesh.axes()[node.attributes.axis].size;
   if (node.attributes.root < 0 || node.attributes.root >= size) {
     fail(graph, node,
-         "has root " + std::to_string(node.attributes.root) + "; axis '" + axis_name(graph, node) +
-             "' has ranks 0 to " + std::to_string(size - 1));
+         fmt::format("has root {}; axis '{}' has ranks 0 to {}", node.attributes.root,
+                     axis_name(graph, node), size - 1));
   }
 }
 
@@ -88,12 +90,12 @@ void require_reached(const Graph& graph, const Node& node) {
   const std::string most = std::to_string(size - 1);
   const std::string legal =
       size == 1 ? axis + " has one group: drop this op, or give the axis more"
-                : axis + " has " + std::to_string(size) + " groups, so offsets are " +
-                      (size == 2 ? "1 and -1" : "1 to " + most + " and -1 to -" + most);
+                : fmt::format("{} has {} groups, so offsets are {}", axis, size,
+                              (size == 2 ? "1 and -1" : "1 to " + most + " and -1 to -" + most));
   fail(graph, node,
        (offset == 0 ? "has offset 0, which sends each group's values to itself; "
-                    : "sends past the " + std::string(offset > 0 ? "last" : "first") +
-                          " group with offset " + std::to_string(offset) + "; ") +
+                    : fmt::format("sends past the {} group with offset {}; ",
+                                  offset > 0 ? "last" : "first", offset)) +
            legal);
 }
 
@@ -157,8 +159,9 @@ void infer_all_to_all(const Graph& graph, Node& node) {
   const int dim = node.attributes.dim;
   if (have.dim == dim) {
     fail(graph, node,
-         along + ": it is sliced along dimension " + std::to_string(dim) +
-             " already; drop the all_to_all, or name another dimension");
+         fmt::format("{}: it is sliced along dimension {} already; drop the all_to_all, or name "
+                     "another dimension",
+                     along, dim));
   }
   require_unsliced(graph, node, from, have.dim);
   require_sliceable(graph, node, from, dim);

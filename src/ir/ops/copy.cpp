@@ -1,5 +1,7 @@
 // The typing rule of copy: a state's value from before the step, in memory of its own. Lowering
 // makes copies.
+#include <fmt/format.h>
+
 #include <string>
 
 #include "ir/ops/infer.h"
@@ -10,8 +12,9 @@ void infer_copy(const Graph& graph, Node& node) {
   const Node& from = operand(graph, node, 0);
   if (from.op != Op::state) {
     fail(graph, node,
-         "'" + from.name + "' is no state but " + std::string(to_string(from.op)) +
-             "; only states change within a step, other values need no copy");
+         fmt::format(
+             "'{}' is no state but {}; only states change within a step, other values need no copy",
+             from.name, to_string(from.op)));
   }
   node.weak = false;
   node.dtype = from.dtype;

@@ -1,6 +1,8 @@
 // The typing rule of dropout.
 #include "ir/dropout.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "ir/ops/infer.h"
@@ -16,8 +18,8 @@ void infer_dropout(const Graph& graph, Node& node) {
   const double probability = node.attributes.probability;
   if (!(probability >= 0 && probability < 1)) {  // NaN is neither
     fail(graph, node,
-         "drops with probability " + std::to_string(probability) +
-             "; it must be at least 0 and less than 1");
+         fmt::format("drops with probability {:f}; it must be at least 0 and less than 1",
+                     probability));
   }
   const Node& offset = operand(graph, node, 1);
   if (!offset.weak) {

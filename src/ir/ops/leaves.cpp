@@ -1,4 +1,6 @@
 // Typing rules of ops without operands: constant, scalar, extent, input and state.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ir/ops/infer.h"
@@ -21,7 +23,7 @@ void check_dim(const Graph& graph, const Node& node, const Dim& dim) {
     }
   } else if (dim.extent < 1) {
     fail(graph, node,
-         "has a dimension of extent " + std::to_string(dim.extent) + "; it must be at least 1");
+         fmt::format("has a dimension of extent {}; it must be at least 1", dim.extent));
   }
 }
 
@@ -37,9 +39,9 @@ void check_tensor(const Graph& graph, const Node& node) {
     if (placement.kind == Placement::Kind::sliced &&
         (placement.dim < 0 || placement.dim >= static_cast<int>(node.shape.size()))) {
       fail(graph, node,
-           "is sliced(" + std::to_string(placement.dim) + ") along axis '" +
-               graph.mesh.axes()[axis].name + "', but its shape " + to_string(node.shape) +
-               " has " + counted(node.shape.size(), "dimension") + ", counted from 0");
+           fmt::format("is sliced({}) along axis '{}', but its shape {} has {}, counted from 0",
+                       placement.dim, graph.mesh.axes()[axis].name, to_string(node.shape),
+                       counted(node.shape.size(), "dimension")));
     }
   }
 }
@@ -54,9 +56,9 @@ void check_scattered(const Graph& graph, const Node& node) {
   }
   if (std::find(node.layout.begin(), node.layout.end(), sliced(0)) != node.layout.end()) {
     fail(graph, node,
-         "is scattered over buffers and " + to_string(node.layout, graph.mesh) +
-             "; a rank's slice is one buffer of its own, so make it an ordinary " +
-             std::string(to_string(node.op)));
+         fmt::format("is scattered over buffers and {}; a rank's slice is one buffer of its own, "
+                     "so make it an ordinary {}",
+                     to_string(node.layout, graph.mesh), to_string(node.op)));
   }
 }
 

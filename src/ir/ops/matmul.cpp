@@ -2,6 +2,8 @@
 // broadcast.
 #include "ir/matmul.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -36,10 +38,10 @@ Shape result_shape(const Graph& graph, const Node& node) {
   const auto at = [](const Node& from, int dim) { return from.shape[dim]; };
   if (!(at(a, of_a.contracted) == at(b, of_b.contracted))) {
     fail(graph, node,
-         both + "; the contracted dimensions " + std::to_string(of_a.contracted) + " of '" +
-             a.name + "' and " + std::to_string(of_b.contracted) + " of '" + b.name +
-             "' must be the same, but are " + at(a, of_a.contracted).str() + " and " +
-             at(b, of_b.contracted).str());
+         fmt::format("{}; the contracted dimensions {} of '{}' and {} of '{}' must be the same, "
+                     "but are {} and {}",
+                     both, of_a.contracted, a.name, of_b.contracted, b.name,
+                     at(a, of_a.contracted).str(), at(b, of_b.contracted).str()));
   }
   Shape shape(std::max(a.shape.size(), b.shape.size()), Dim(1));
   for (const Node* from : {&a, &b}) {
@@ -116,11 +118,10 @@ void require_nesting_of_batch(const Graph& graph, const Node& node, std::size_t 
     for (std::size_t outer = 0; batch && outer < axis; ++outer) {
       if (node.layout[outer] != sliced(inner.dim + shift) || from.layout[outer] == inner) continue;
       fail(graph, node,
-           operand_text(graph, from) + ", but the result's dimension " +
-               std::to_string(inner.dim + shift) + " is sliced along axis '" +
-               graph.mesh.axes()[outer].name + "' first; slice the operand along '" +
-               graph.mesh.axes()[outer].name + "' too, or all_gather it along '" +
-               graph.mesh.axes()[axis].name + "'");
+           fmt::format("{}, but the result's dimension {} is sliced along axis '{}' first; slice "
+                       "the operand along '{}' too, or all_gather it along '{}'",
+                       operand_text(graph, from), inner.dim + shift, graph.mesh.axes()[outer].name,
+                       graph.mesh.axes()[outer].name, graph.mesh.axes()[axis].name));
     }
   }
 }

@@ -1,5 +1,7 @@
 // The typing rule of all pointwise ops, driven by the dtype rule of their table row, and that of
 // cast.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "ir/ops/infer.h"
@@ -59,14 +61,15 @@ void check_numbers(const Graph& graph, const Node& node, std::size_t first, cons
   for (std::size_t i = first; i < node.operands.size(); ++i) {
     const Node& from = operand(graph, node, i);
     if (from.weak && !number_fits(from, typed.dtype)) {
-      fail(graph, node,
-           operand_text(graph, from) + " and " + operand_text(graph, typed) +
-               (from.op == Op::constant &&
-                        std::floor(from.attributes.number) == from.attributes.number
-                    ? "; the constant does not fit " + std::string(to_string(typed.dtype)) +
-                          ": cast the tensor to a wider dtype"
-                    : "; only whole constants combine with integers and bool: cast the tensor to a "
-                      "float dtype"));
+      fail(
+          graph, node,
+          operand_text(graph, from) + " and " + operand_text(graph, typed) +
+              (from.op == Op::constant &&
+                       std::floor(from.attributes.number) == from.attributes.number
+                   ? fmt::format("; the constant does not fit {}: cast the tensor to a wider dtype",
+                                 to_string(typed.dtype))
+                   : "; only whole constants combine with integers and bool: cast the tensor to a "
+                     "float dtype"));
     }
   }
 }
@@ -104,7 +107,7 @@ void infer_pointwise(const Graph& graph, Node& node) {
   }
   if (!accepts(row.rule, typed->dtype)) {
     fail(graph, node,
-         operand_text(graph, *typed) + "; it takes " + std::string(accepted(row.rule)));
+         fmt::format("{}; it takes {}", operand_text(graph, *typed), accepted(row.rule)));
   }
   check_numbers(graph, node, first, *typed);
   node.dtype = row.rule == DTypeRule::compare || row.rule == DTypeRule::logical ? DType::boolean

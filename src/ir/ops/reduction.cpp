@@ -1,4 +1,6 @@
 // The typing rule of reduction over tensor dimensions.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ir/ops/infer.h"
@@ -16,17 +18,15 @@ void infer_reduction(const Graph& graph, Node& node) {
   for (int& dim : dims) {
     if (dim < -rank || dim >= rank) {
       fail(graph, node,
-           "reduces over dimension " + std::to_string(dim) + ", but " + operand_text(graph, from) +
-               ": " +
-               (rank == 0 ? "it has no dimensions"
-                          : "dimensions are -" + std::to_string(rank) + " to " +
-                                std::to_string(rank - 1)));
+           fmt::format("reduces over dimension {}, but {}: {}", dim, operand_text(graph, from),
+                       (rank == 0 ? "it has no dimensions"
+                                  : fmt::format("dimensions are -{} to {}", rank, rank - 1))));
     }
     if (dim < 0) dim += rank;
   }
   std::sort(dims.begin(), dims.end());
   if (const auto twice = std::adjacent_find(dims.begin(), dims.end()); twice != dims.end()) {
-    fail(graph, node, "names dimension " + std::to_string(*twice) + " twice");
+    fail(graph, node, fmt::format("names dimension {} twice", *twice));
   }
   node.weak = false;
   node.dtype = from.dtype;

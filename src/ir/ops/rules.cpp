@@ -1,4 +1,6 @@
 // What the typing rules share: error sentences, broadcasting, and how layouts combine.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "coconet/error.h"
@@ -7,8 +9,8 @@
 namespace coconet::ir {
 
 void fail(const Graph& graph, const Node& node, const std::string& message) {
-  throw ProgramError("in program '" + graph.name + "', '" + node.name + "' (" +
-                     std::string(to_string(node.op)) + "): " + message);
+  throw ProgramError(fmt::format("in program '{}', '{}' ({}): {}", graph.name, node.name,
+                                 to_string(node.op), message));
 }
 
 const Node& operand(const Graph& graph, const Node& node, std::size_t index) {
@@ -17,12 +19,12 @@ const Node& operand(const Graph& graph, const Node& node, std::size_t index) {
 
 std::string operand_text(const Graph& graph, const Node& operand) {
   if (operand.weak) return "'" + operand.name + "' is a number";
-  return "'" + operand.name + "' is " + std::string(to_string(operand.dtype)) +
-         to_string(operand.shape) + " " + to_string(operand.layout, graph.mesh);
+  return fmt::format("'{}' is {}{} {}", operand.name, to_string(operand.dtype),
+                     to_string(operand.shape), to_string(operand.layout, graph.mesh));
 }
 
 std::string counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, noun, (count == 1 ? "" : "s"));
 }
 
 bool number_fits(const Node& number, DType dtype) {
@@ -136,9 +138,9 @@ void require_unsliced(const Graph& graph, const Node& node, const Node& from, in
   for (std::size_t axis = 0; axis < from.layout.size(); ++axis) {
     if (static_cast<int>(axis) != node.attributes.axis && from.layout[axis] == sliced(dim)) {
       fail(graph, node,
-           "dimension " + std::to_string(dim) + " is also sliced along axis '" +
-               graph.mesh.axes()[axis].name + "': " + operand_text(graph, from) +
-               "; use another dimension, or all_gather along that axis first");
+           fmt::format("dimension {} is also sliced along axis '{}': {}; use another dimension, or "
+                       "all_gather along that axis first",
+                       dim, graph.mesh.axes()[axis].name, operand_text(graph, from)));
     }
   }
 }
@@ -146,8 +148,8 @@ void require_unsliced(const Graph& graph, const Node& node, const Node& from, in
 void require_sliceable(const Graph& graph, const Node& node, const Node& from, int dim) {
   if (dim < 0 || dim >= static_cast<int>(from.shape.size())) {
     fail(graph, node,
-         "slices dimension " + std::to_string(dim) + ", but " + operand_text(graph, from) +
-             ": it has " + counted(from.shape.size(), "dimension") + ", counted from 0");
+         fmt::format("slices dimension {}, but {}: it has {}, counted from 0", dim,
+                     operand_text(graph, from), counted(from.shape.size(), "dimension")));
   }
   require_unsliced(graph, node, from, dim);
 }
@@ -162,11 +164,10 @@ void require_nesting(const Graph& graph, const Node& node, const Node& from,
       const bool result_sliced = layout[outer] == sliced(dim + shift);
       if (!result_sliced || from.layout[outer] == sliced(dim)) continue;
       fail(graph, node,
-           operand_text(graph, from) + ", but the result's dimension " +
-               std::to_string(dim + shift) + " is sliced along axis '" +
-               graph.mesh.axes()[outer].name + "' first; slice the operand along '" +
-               graph.mesh.axes()[outer].name + "' too, or all_gather it along '" +
-               graph.mesh.axes()[axis].name + "'");
+           fmt::format("{}, but the result's dimension {} is sliced along axis '{}' first; slice "
+                       "the operand along '{}' too, or all_gather it along '{}'",
+                       operand_text(graph, from), dim + shift, graph.mesh.axes()[outer].name,
+                       graph.mesh.axes()[outer].name, graph.mesh.axes()[axis].name));
     }
   }
 }

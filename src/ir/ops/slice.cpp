@@ -1,4 +1,6 @@
 // The typing rule of slice: each rank's block of a tensor that all ranks of a mesh axis hold.
+#include <fmt/format.h>
+
 #include <iterator>
 
 #include "ir/ops/infer.h"
@@ -10,7 +12,7 @@ void infer_slice(const Graph& graph, Node& node) {
   if (from.weak) fail(graph, node, operand_text(graph, from) + "; it takes a tensor");
   const int axis = node.attributes.axis;
   if (axis < 0 || axis >= std::ssize(graph.mesh.axes())) {
-    fail(graph, node, "works along axis " + std::to_string(axis) + " of " + graph.mesh.str());
+    fail(graph, node, fmt::format("works along axis {} of {}", axis, graph.mesh.str()));
   }
   const Placement have = from.layout[axis];
   if (have.kind != Placement::Kind::replicated) {

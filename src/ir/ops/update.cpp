@@ -1,6 +1,8 @@
 // The typing rule of update: the write of a state.
 #include "ir/ops/infer.h"
 
+#include <fmt/format.h>
+
 namespace coconet::ir {
 
 void infer_update(const Graph& graph, Node& node) {
@@ -8,8 +10,8 @@ void infer_update(const Graph& graph, Node& node) {
   const Node& value = operand(graph, node, 1);
   if (state.op != Op::state) {
     fail(graph, node,
-         "'" + state.name + "' is no state but " + std::string(to_string(state.op)) +
-             "; only what Program::state made can be updated");
+         fmt::format("'{}' is no state but {}; only what Program::state made can be updated",
+                     state.name, to_string(state.op)));
   }
   const ValueId other = graph.update_of(node.operands.front());
   if (other >= 0) {

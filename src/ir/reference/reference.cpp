@@ -1,6 +1,8 @@
 // Runs a program step by step: evaluates every value in order, then lets the updates take effect.
 #include "ir/reference/reference.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -17,7 +19,7 @@ RankData evaluate(const ReferenceStep& step, ValueId id) {
   if (is_collective(op)) return evaluate_collective(step, id);
   if (op == Op::matmul) return evaluate_matmul(step, id);
   if (op == Op::reduction) return evaluate_reduction(step, id);
-  throw InternalError("reference: there is no meaning for the op " + std::string(to_string(op)));
+  throw InternalError(fmt::format("reference: there is no meaning for the op {}", to_string(op)));
 }
 
 bool holds_tensor(const Node& node) {
@@ -68,17 +70,15 @@ void Reference::set(const std::string& name, RankData parts) {
                        "' is computed; only inputs and states are set");
   }
   if (parts.size() != static_cast<std::size_t>(graph_.mesh.size())) {
-    throw ProgramError("'" + name + "' was given " + std::to_string(parts.size()) +
-                       " parts; the mesh " + graph_.mesh.str() + " has " +
-                       std::to_string(graph_.mesh.size()) + " ranks");
+    throw ProgramError(fmt::format("'{}' was given {} parts; the mesh {} has {} ranks", name,
+                                   parts.size(), graph_.mesh.str(), graph_.mesh.size()));
   }
   for (int rank = 0; rank < graph_.mesh.size(); ++rank) {
     Data& data = parts[rank];
     const std::int64_t expected = part(id, rank).count();
     if (data.size() != static_cast<std::size_t>(expected)) {
-      throw ProgramError("'" + name + "' was given " + std::to_string(data.size()) +
-                         " elements on rank " + std::to_string(rank) + "; that rank holds " +
-                         std::to_string(expected));
+      throw ProgramError(fmt::format("'{}' was given {} elements on rank {}; that rank holds {}",
+                                     name, data.size(), rank, expected));
     }
     for (double& element : data) element = round_to(node.dtype, element);
   }

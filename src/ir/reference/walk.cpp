@@ -1,6 +1,8 @@
 // Views from one part of a tensor into another.
 #include "ir/reference/walk.h"
 
+#include <fmt/format.h>
+
 #include "coconet/error.h"
 
 namespace coconet::ir {
@@ -15,10 +17,9 @@ View view_into(const Part& walked, const Part& stored, const Extents& stored_ext
     const std::int64_t first = single ? 0 : walked.begin[d + shift] - stored.begin[d];
     const std::int64_t length = single ? 1 : walked.extent[d + shift];
     if (first < 0 || first + length > stored.extent[d]) {
-      throw InternalError("reference: a rank reads elements " + std::to_string(first) + " to " +
-                          std::to_string(first + length - 1) + " of a block of " +
-                          std::to_string(stored.extent[d]) + " along dimension " +
-                          std::to_string(d));
+      throw InternalError(fmt::format(
+          "reference: a rank reads elements {} to {} of a block of {} along dimension {}", first,
+          first + length - 1, stored.extent[d], d));
     }
     if (!single) view.strides[d + shift] = stride;
     view.start += first * stride;

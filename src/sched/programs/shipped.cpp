@@ -1,4 +1,6 @@
 // The table of the programs that ship.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -59,9 +61,9 @@ const std::vector<Shipped>& shipped() {
 Mesh Shipped::mesh(int ranks) const {
   if (stages == 1) return Mesh({{"world", ranks}});
   if (!runs_on(ranks)) {
-    throw ProgramError(std::string(name) + " has " + std::to_string(stages) +
-                       " stages, each of as many ranks; it runs on a multiple of " +
-                       std::to_string(stages) + " ranks, not on " + std::to_string(ranks));
+    throw ProgramError(fmt::format(
+        "{} has {} stages, each of as many ranks; it runs on a multiple of {} ranks, not on {}",
+        name, stages, stages, ranks));
   }
   return Mesh({{"pp", stages}, {"tp", ranks / stages}});
 }
@@ -69,14 +71,13 @@ Mesh Shipped::mesh(int ranks) const {
 Mesh Shipped::mesh_of_nodes(int ranks, int nodes) const {
   if (across_nodes.empty()) {
     throw ProgramError(
-        std::string(name) +
-        " has no schedule for a mesh of nodes; the optimizers sgd, momentum_sgd, adam "
-        "and adamw have");
+        fmt::format("{} has no schedule for a mesh of nodes; the optimizers sgd, momentum_sgd, "
+                    "adam and adamw have",
+                    name));
   }
   if (nodes < 1 || ranks % nodes != 0) {
-    throw ProgramError(std::string(name) + " on " + std::to_string(nodes) +
-                       " nodes runs on as many ranks of each, not on " + std::to_string(ranks) +
-                       " in all");
+    throw ProgramError(fmt::format("{} on {} nodes runs on as many ranks of each, not on {} in all",
+                                   name, nodes, ranks));
   }
   return Mesh({{"node", nodes}, {"gpu", ranks / nodes}});
 }

@@ -3,6 +3,8 @@
 // compiled it.
 #include "sched/programs/training.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 #include <vector>
 
@@ -52,8 +54,8 @@ Value weights(Program& program, DType dtype, const Dim& n, Storage storage) {
 
 Precision mixed(DType model) {
   if (!is_16_bit(model)) {
-    throw ProgramError("mixed precision keeps f32 copies of a model in f16 or bf16, not in " +
-                       std::string(to_string(model)));
+    throw ProgramError(fmt::format(
+        "mixed precision keeps f32 copies of a model in f16 or bf16, not in {}", to_string(model)));
   }
   return {model, DType::f32};
 }

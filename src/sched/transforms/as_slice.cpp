@@ -1,5 +1,7 @@
 // as_slice: keeps a replicated state sliced, so that every rank holds, reads and writes 1/n of it.
 #include "coconet/error.h"
+
+#include <fmt/format.h>
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -21,7 +23,7 @@ void copy_reader(const ir::Graph& graph, ir::ValueId state, ir::ValueId id, Rewr
   try {
     rewriter.copy(id);
   } catch (const ProgramError& error) {
-    refuse(": " + std::string(error.what()));
+    refuse(fmt::format(": {}", error.what()));
   }
   if (rewriter.graph().at(rewriter.map(id)).layout == graph.at(id).layout) return;
   for (const ir::Output& output : graph.outputs) {

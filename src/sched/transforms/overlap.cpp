@@ -1,6 +1,8 @@
 // overlap: runs steps at once, each taking what the one before makes tile by tile: a matmul and the
 // kernel whose collective works on the product, or the kernels of a pipeline's stages. The rules
 // are in sched/overlaps.cpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -54,8 +56,8 @@ Stage find_stage(Graph& graph, const std::string& name) {
 Graph apply(const Graph& graph, const Step& step) {
   const std::vector<std::string>& names = step.list("steps");
   if (names.size() < 2)
-    throw ScheduleError("'steps' names " + std::to_string(names.size()) +
-                        " of the two or more steps to run at once");
+    throw ScheduleError(
+        fmt::format("'steps' names {} of the two or more steps to run at once", names.size()));
   Graph result = graph;
   for (std::size_t i = 1; i < names.size(); ++i) {
     const Stage maker = find_stage(result, names[i - 1]);

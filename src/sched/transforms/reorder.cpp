@@ -14,6 +14,8 @@
 // gather, such as the norm of the parameters beside that of their update, move when they, or what
 // is computed from them, are named: r = sum(w) becomes r = sum(slice(w)), of which each rank does
 // its share.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -103,10 +105,10 @@ void check_reduction(const Graph& graph, ValueId gather, ValueId id) {
   const int axis = graph.at(gather).attributes.axis;
   const int dim = gathered_dim(graph, gather);
   if (graph.at(operand).layout[axis] != replicated || !reduces(graph.at(id), dim)) {
-    throw ScheduleError(quoted(graph, id) + " reduces " + describe(graph, operand) +
-                        "; beside computation behind " + quoted(graph, gather) +
-                        ", reductions over dimension " + std::to_string(dim) +
-                        " of replicated tensors move");
+    throw ScheduleError(
+        fmt::format("{} reduces {}; beside computation behind {}, reductions over dimension {} of "
+                    "replicated tensors move",
+                    quoted(graph, id), describe(graph, operand), quoted(graph, gather), dim));
   }
   refuse_fused(graph, id);
 }

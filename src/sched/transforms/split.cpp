@@ -9,6 +9,8 @@
 //
 // The all_reduce in the middle of a hierarchy moves 1/n of the data, n being the ranks along a:
 // between nodes, where links are slow.
+#include <fmt/format.h>
+
 #include <string_view>
 #include <vector>
 
@@ -40,11 +42,11 @@ struct Piece {
 void check_dim(const ir::Graph& graph, ir::ValueId target, std::int64_t dim, bool slices) {
   const auto rank = static_cast<std::int64_t>(graph.at(target).shape.size());
   if (slices && (dim < 0 || dim >= rank)) {
-    throw ScheduleError("'dim' is " + std::to_string(dim) + ", but " + describe(graph, target) +
-                        " has " +
-                        (rank == 0   ? "no dimension to slice; split it into reduce+broadcast"
-                         : rank == 1 ? "dimension 0 only"
-                                     : "dimensions 0 to " + std::to_string(rank - 1)));
+    throw ScheduleError(
+        fmt::format("'dim' is {}, but {} has {}", dim, describe(graph, target),
+                    (rank == 0   ? "no dimension to slice; split it into reduce+broadcast"
+                     : rank == 1 ? "dimension 0 only"
+                                 : fmt::format("dimensions 0 to {}", rank - 1))));
   }
   if (!slices && dim != 0)
     throw ScheduleError("'dim' is for reduce_scatter+all_gather and hierarchical only; drop it");
@@ -69,10 +71,10 @@ ir::ValueId find_inner(const ir::Graph& graph, ir::ValueId outer) {
   const Reduction reductions[] = {graph.at(outer).attributes.reduction,
                                   graph.at(inner).attributes.reduction};
   if (reductions[0] != reductions[1]) {
-    throw ScheduleError(quoted(graph, outer) + " takes the " +
-                        std::string(to_string(reductions[0])) + " of " + quoted(graph, inner) +
-                        ", a " + std::string(to_string(reductions[1])) +
-                        "; a hierarchical split takes two all_reduces of one reduction");
+    throw ScheduleError(fmt::format(
+        "{} takes the {} of {}, a {}; a hierarchical split takes two all_reduces of one reduction",
+        quoted(graph, outer), to_string(reductions[0]), quoted(graph, inner),
+        to_string(reductions[1])));
   }
   require_in_no_kernel(graph, inner);
   return inner;
@@ -85,7 +87,7 @@ ir::ValueId append_pieces(Rewriter& rewriter, const ir::Node& all_reduce, ir::Va
   for (const Piece& piece : pieces) {
     ir::Node node;
     node.op = piece.op;
-    node.name = rewriter.fresh_name(all_reduce.name + "." + std::string(to_string(piece.op)));
+    node.name = rewriter.fresh_name(fmt::format("{}.{}", all_reduce.name, to_string(piece.op)));
     node.user_named = all_reduce.user_named;
     node.operands = {value};
     node.attributes.axis = piece.axis;

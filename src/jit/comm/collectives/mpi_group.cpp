@@ -27,7 +27,6 @@ void check_mpi(int code, std::string_view call) {
 namespace {
 
 // ---- data types and operators
-// -------------------------------------------------------------------------------
 
 /// f16 and bf16 are two bytes that only our operators understand.
 MPI_Datatype type_of(DType dtype) {
@@ -125,7 +124,6 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
 }
 
 // ---- library collectives
-// ------------------------------------------------------------------------------------
 
 class MpiGroup final : public Collectives {
  public:

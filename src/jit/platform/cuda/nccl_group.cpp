@@ -220,9 +220,9 @@ class NcclGroup final : public Collectives {
     const std::size_t ranks = ranks_.size();
     const std::size_t size = size_of(call.dtype);
     const ncclDataType_t type = type_of(call.dtype);
-    const auto* in = static_cast<const std::byte*>(call.operands.front().in);
-    auto* out = static_cast<std::byte*>(call.operands.front().out);
-    queue_group("ncclSend or ncclRecv", [&, in, out]() mutable {
+    queue_group("ncclSend or ncclRecv", [&] {
+      const auto* in = static_cast<const std::byte*>(call.operands.front().in);
+      auto* out = static_cast<std::byte*>(call.operands.front().out);
       ncclResult_t result = ncclSuccess;
       const auto fine = [&] { return result == ncclSuccess || result == ncclInProgress; };
       for (std::size_t other = 0; other < ranks && fine(); ++other) {
