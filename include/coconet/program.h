@@ -124,7 +124,7 @@ class COCONET_API Program {
 };
 
 // ---- pointwise: NumPy broadcasting; dtypes must agree (see `cast`)
-// ------------------------------------------
+//
 
 namespace detail {
 COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> operands);
@@ -203,7 +203,7 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 COCONET_API Value update(const Value& state, const Value& value);
 
 // ---- reductions: over tensor dimensions, and as the operator of a collective
-// --------------------------------
+//
 
 /// A reduction: call it on a value, `sum(x)` or `sum(x, {0})`, or hand it to a collective,
 /// `all_reduce(x, sum)`. Reducing over a sliced dimension combines across ranks; the result is
@@ -230,7 +230,7 @@ inline constexpr Reducer prod{Reduction::prod};
                                      bool keep_dims = false);
 
 // ---- matrices
-// -----------------------------------------------------------------------------------------------
+//
 
 /// Products of the matrices in the last two dimensions, [.., M, K] x [.., K, N] = [.., M, N]; all
 /// dimensions before them broadcast as NumPy does. Transposing reads [.., K, M] on the left, [..,
@@ -242,7 +242,7 @@ inline constexpr Reducer prod{Reduction::prod};
                                        bool transpose_b = false);
 
 // ---- normalisations: composed of reductions, so that the dimension may be sliced; 16-bit floats
-// computed in f32 ----
+// are computed in f32
 
 /// exp(value) divided by its sum over dimension `dim`, computed from the distance to the maximum so
 /// that nothing overflows. A negative dimension counts from the end.
@@ -257,7 +257,7 @@ inline constexpr Reducer prod{Reduction::prod};
                                            const Value& beta, int dim = -1, double epsilon = 1e-5);
 
 // ---- collectives: along one mesh axis, which must be named when the mesh has several
-// ------------------------
+//
 
 /// local -> replicated: every rank gets the reduction over the axis.
 [[nodiscard]] COCONET_API Value all_reduce(const Value& value, Reduction reduction,
