@@ -71,7 +71,7 @@ TEST_CASE(
   check_result(step, 1);
 
   const std::vector<std::string> products = stub_cuda::calls("cublasLtMatmul");
-  const std::vector<std::string> tellers = launches_of("tell_tiles_kernel");
+  const std::vector<std::string> tellers = launches_of("signal_tiles_kernel");
   const std::vector<std::string> kernels = launches_of("spreads_kernel");
   CHECK(products.size() == 3);
   CHECK(tellers.size() == 3);

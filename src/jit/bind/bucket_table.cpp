@@ -5,9 +5,9 @@
 
 namespace coconet::jit {
 
-std::vector<Bucket> make_buckets(std::span<const std::int64_t> lengths, std::int64_t begin,
-                                 std::int64_t count) {
-  std::vector<Bucket> buckets;
+std::vector<abi::Bucket> make_buckets(std::span<const std::int64_t> lengths, std::int64_t begin,
+                                      std::int64_t count) {
+  std::vector<abi::Bucket> buckets;
   const std::int64_t end = begin + count;
   std::int64_t start = 0;  // of the buffer
   for (std::size_t buffer = 0; buffer < lengths.size(); start += lengths[buffer++]) {
@@ -31,54 +31,52 @@ BucketTables::BucketTables(const Platform& platform, const RankPlan& plan)
     const sched::PlanBuffer& buffer = plan.buffer(id);
     if (!buffer.scattered) continue;
     const std::size_t length = plan.lengths(id).size();
-    places_[id] = {words_.size(), length, buffer.peer_access};
-    words_.resize(words_.size() + length * (buffer.peer_access ? ranks : 1));
+    places_[id] = {addresses_.size(), length, buffer.peer_access};
+    addresses_.resize(addresses_.size() + length * (buffer.peer_access ? ranks : 1));
   }
-  if (!words_.empty()) memory_ = platform.allocate(words_.size() * sizeof(std::uint64_t));
+  if (!addresses_.empty()) memory_ = platform.allocate(addresses_.size() * sizeof(std::byte*));
 }
 
-std::vector<std::uint64_t> BucketTables::rows_words(const std::string& dim, std::int64_t begin,
-                                                    std::int64_t count) {
+abi::Buckets BucketTables::buckets(const std::string& dim, std::int64_t begin, std::int64_t count) {
   const auto [found, added] = rows_.try_emplace({dim, begin, count});
   Rows& rows = found->second;
   if (added) {
-    const std::vector<Bucket> buckets = make_buckets(plan_.lengths(dim), begin, count);
+    const std::vector<abi::Bucket> buckets = make_buckets(plan_.lengths(dim), begin, count);
     rows.count = buckets.size();
-    rows.memory = platform_.allocate(buckets.size() * sizeof(Bucket));
+    rows.memory = platform_.allocate(buckets.size() * sizeof(abi::Bucket));
     const std::unique_ptr<Queue> queue = platform_.make_queue();
-    queue->copy(rows.memory->data(), buckets.data(), buckets.size() * sizeof(Bucket));
+    queue->copy(rows.memory->data(), buckets.data(), buckets.size() * sizeof(abi::Bucket));
     queue->finish();
   }
-  return {reinterpret_cast<std::uint64_t>(rows.memory->data()), rows.count};
+  return {.rows = reinterpret_cast<const abi::Bucket*>(rows.memory->data()),
+          .count = static_cast<abi::index_t>(rows.count)};
 }
 
-std::uint64_t BucketTables::list_word(sched::BufferId buffer, int rank) const {
-  const Places& places = places_.at(buffer);
-  const std::size_t list = places.of_ranks ? static_cast<std::size_t>(rank) : 0;
-  const std::size_t word = places.first + list * places.length;
-  return reinterpret_cast<std::uint64_t>(memory_->data() + word * sizeof(std::uint64_t));
+std::byte* BucketTables::addresses(sched::BufferId id, int rank) const {
+  const Places& places = places_.at(id);
+  const std::size_t before = places.of_ranks ? static_cast<std::size_t>(rank) : 0;
+  return memory_->data() + (places.first + before * places.length) * sizeof(std::byte*);
 }
 
 void BucketTables::refresh(const Tensors& tensors, Queue& queue) {
-  if (words_.empty() || version_ == tensors.version()) return;
+  if (addresses_.empty() || version_ == tensors.version()) return;
   for (const auto& [id, places] : places_) {
     const Tensors::Tensor& tensor = tensors[id];
     for (std::size_t i = 0; i < places.length; ++i) {
-      const Tensors::Piece& piece = tensor.pieces[i];
-      const auto put = [&](std::size_t list, const std::byte* data) {
-        words_[places.first + list * places.length + i] = reinterpret_cast<std::uint64_t>(data);
-      };
-      if (!places.of_ranks) put(0, piece.data);
-      for (std::size_t rank = 0; rank < piece.peers.size(); ++rank) put(rank, piece.peers[rank]);
+      const Tensors::ScatteredBuffer& buffer = tensor.buffers[i];
+      std::byte** const of_first = &addresses_[places.first + i];
+      if (!places.of_ranks) *of_first = buffer.data;
+      for (std::size_t rank = 0; rank < buffer.peers.size(); ++rank)
+        of_first[rank * places.length] = buffer.peers[rank];
     }
   }
-  queue.copy(memory_->data(), words_.data(), words_.size() * sizeof(std::uint64_t));
+  queue.copy(memory_->data(), addresses_.data(), addresses_.size() * sizeof(std::byte*));
   version_ = tensors.version();
 }
 
 std::uint64_t BucketTables::bytes() const {
-  std::uint64_t bytes = words_.size() * sizeof(std::uint64_t);
-  for (const auto& [key, rows] : rows_) bytes += rows.count * sizeof(Bucket);
+  std::uint64_t bytes = addresses_.size() * sizeof(std::byte*);
+  for (const auto& [key, rows] : rows_) bytes += rows.count * sizeof(abi::Bucket);
   return bytes;
 }
 

@@ -1,6 +1,8 @@
 // Resolving a plan for a rank.
 #include "jit/bind/rank_plan.h"
 
+#include <algorithm>
+
 namespace coconet::jit {
 
 namespace {
@@ -26,6 +28,20 @@ View view_of(const Shape& shape, const ir::Part& part, const Shape& domain_shape
 }
 
 }  // namespace
+
+std::int64_t rows_of(const ir::Part& part) {
+  return part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back();
+}
+
+Results results_of(const ir::Graph& graph, const sched::KernelStep& step, const ir::Part& part) {
+  const std::vector<int>& reduced = graph.at(step.reductions().front()).attributes.dims;
+  Results results;
+  for (std::size_t d = 0; d < part.extent.size(); ++d) {
+    const bool is_reduced = std::binary_search(reduced.begin(), reduced.end(), static_cast<int>(d));
+    (is_reduced ? results.elements : results.count) *= part.extent[d];
+  }
+  return results;
+}
 
 RankPlan::RankPlan(sched::Plan plan, std::map<std::string, std::int64_t> sizes, ir::Lists lists,
                    int rank)
@@ -61,7 +77,7 @@ View RankPlan::view_of_whole(const sched::KernelStep& step, ir::ValueId id) cons
                  graph().at(step.domain).shape, domain(step));
 }
 
-Slices RankPlan::slices(const sched::KernelStep& step) const {
+abi::Slices RankPlan::slices(const sched::KernelStep& step) const {
   const ir::ValueId id = step.combine >= 0 ? step.combine : step.spread;
   const ir::Node& collective = graph().at(id);
   const ir::ValueId operand = collective.operands.front();

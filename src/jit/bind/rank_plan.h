@@ -20,6 +20,16 @@ struct View {
   ir::Extents strides;      ///< by domain dimension; 0 where the tensor repeats
 };
 
+/// The product of all extents but the last.
+[[nodiscard]] std::int64_t rows_of(const ir::Part& part);
+
+/// What a reduction makes of a part of its operand: results, and the elements that each combines.
+struct Results {
+  std::int64_t count = 1, elements = 1;
+};
+[[nodiscard]] Results results_of(const ir::Graph& graph, const sched::KernelStep& step,
+                                 const ir::Part& part);
+
 class RankPlan {
  public:
   RankPlan(sched::Plan plan, std::map<std::string, std::int64_t> sizes, ir::Lists lists, int rank);
@@ -66,7 +76,7 @@ class RankPlan {
   [[nodiscard]] View view(const sched::KernelStep& step, sched::BufferId id) const;
   [[nodiscard]] View view_of_whole(const sched::KernelStep& step, ir::ValueId id) const;
   /// What the kernel of `step`, which has mailboxes, exchanges with this rank's group.
-  [[nodiscard]] Slices slices(const sched::KernelStep& step) const;
+  [[nodiscard]] abi::Slices slices(const sched::KernelStep& step) const;
 
   /// The ranks along `axis` that this one is among, in axis order; its position there; and their number.
   [[nodiscard]] const std::vector<int>& group(int axis) const {

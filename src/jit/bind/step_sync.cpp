@@ -1,9 +1,7 @@
-// Flags in shared memory; the layout and the values are those of the device prelude's rank_barrier.
+// Flags in shared memory; what kernels raise is laid out as jit/abi says.
 #include "jit/bind/step_sync.h"
 
 #include <sched.h>
-
-#include <atomic>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -13,8 +11,7 @@ namespace coconet::jit {
 
 namespace {
 
-constexpr std::size_t flag_bytes = 64;  // a cache line: FLAG_STRIDE words
-constexpr std::size_t words_per_flag = flag_bytes / sizeof(std::uint64_t);
+constexpr std::size_t flag_bytes = abi::FLAG_STRIDE * sizeof(abi::u64);
 constexpr std::uint64_t looks_before_yield = 2000;  // some 40 us of pauses
 
 }  // namespace
@@ -27,15 +24,15 @@ std::string seconds(std::chrono::milliseconds time) {
 
 StepSync::StepSync(Comm& comm, const Platform& platform, const Mesh& mesh)
     : comm_(comm),
-      fault_memory_(platform.allocate_on_host(sizeof(Fault))),
-      fault_(reinterpret_cast<Fault*>(fault_memory_->data())) {
+      fault_memory_(platform.allocate_on_host(sizeof(abi::Fault))),
+      fault_(reinterpret_cast<abi::Fault*>(fault_memory_->data())) {
   std::size_t bytes = 0;
   for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) {
     Axis entry;
     entry.ranks = mesh.group(comm.rank(), axis);
-    entry.position = static_cast<std::uint64_t>(mesh.coordinate(comm.rank(), axis));
+    entry.position = mesh.coordinate(comm.rank(), axis);
     entry.flags = bytes;
-    bytes += entry.ranks.size() * max_blocks * flag_bytes;
+    bytes += entry.ranks.size() * abi::MAX_BLOCKS * flag_bytes;
     axes_.push_back(std::move(entry));
   }
   if (&comm.node() == &comm)
@@ -49,7 +46,7 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const Mesh& mesh)
   spin_limit_ = comm.ranks_per_core() > 1 ? 0 : looks_before_yield;
 }
 
-Fault StepSync::fault() const {
+abi::Fault StepSync::fault() const {
   return *fault_;
 }
 
@@ -57,24 +54,27 @@ bool StepSync::faulty() const {
   return std::atomic_ref(fault_->code).load(std::memory_order_relaxed) != 0;
 }
 
-std::uint64_t* StepSync::flags(const PeerMemory& memory, int rank, std::size_t offset) {
-  std::byte* const block = memory.base(rank);
-  return block == nullptr ? nullptr : reinterpret_cast<std::uint64_t*>(block + offset);
+abi::u64* StepSync::kernel_flags(const Axis& axis, int rank) const {
+  std::byte* const base = own_flags_ ? own_flags_->data() : kernel_flags_->base(rank);
+  return base == nullptr ? nullptr : reinterpret_cast<abi::u64*>(base + axis.flags);
+}
+
+std::atomic_ref<abi::u64> StepSync::host_flag(int rank, int of) const {
+  std::byte* const base = host_flags_->base(rank) + static_cast<std::size_t>(of) * flag_bytes;
+  return std::atomic_ref(*reinterpret_cast<abi::u64*>(base));
 }
 
 bool StepSync::meet(bool failed) {
   if (!host_flags_) return comm_.any_failed(failed);
   using clock = std::chrono::steady_clock;
-  const std::uint64_t target = 2 * ++host_epoch_;
-  const auto mine = static_cast<std::size_t>(comm_.rank()) * words_per_flag;
+  const abi::u64 target = abi::barrier_value(++host_epoch_, false);
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    std::atomic_ref<std::uint64_t>(flags(*host_flags_, rank, 0)[mine])
-        .store(target + (failed ? 1 : 0), std::memory_order_release);
+    host_flag(rank, comm_.rank())
+        .store(abi::barrier_value(host_epoch_, failed), std::memory_order_release);
   }
   bool any_failed = false;
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    const std::atomic_ref<std::uint64_t> flag(
-        flags(*host_flags_, comm_.rank(), 0)[static_cast<std::size_t>(rank) * words_per_flag]);
+    const std::atomic_ref<abi::u64> flag = host_flag(comm_.rank(), rank);
     clock::time_point started;
     std::uint64_t found = flag.load(std::memory_order_acquire);
     for (std::uint64_t looks = 1; found < target; ++looks) {
@@ -98,35 +98,33 @@ bool StepSync::meet(bool failed) {
 
 void StepSync::fail_kernel(int axis, int blocks, int barriers) {
   const Axis& entry = axes_[static_cast<std::size_t>(axis)];
-  const std::uint64_t value = next_epoch(axis, barriers) * 2 + 1;
+  const auto ranks = static_cast<int>(entry.ranks.size());
+  const abi::u64 value = abi::barrier_value(next_epoch(axis, barriers), true);
   for (const int rank : entry.ranks) {
     if (rank == comm_.rank()) continue;
     for (int block = 0; block < blocks; ++block) {
-      const std::size_t index =
-          static_cast<std::size_t>(block) * entry.ranks.size() + entry.position;
-      std::atomic_ref<std::uint64_t>(
-          flags(*kernel_flags_, rank, entry.flags)[index * words_per_flag])
-          .store(value, std::memory_order_release);
+      const abi::index_t flag = abi::barrier_flag(block, entry.position, ranks);
+      std::atomic_ref(kernel_flags(entry, rank)[flag]).store(value, std::memory_order_release);
     }
   }
 }
 
-std::vector<std::uint64_t> StepSync::sync_words(int axis, std::size_t step) {
+abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
   const Axis& entry = axes_[static_cast<std::size_t>(axis)];
-  const auto flags_of = [&](int rank) {
-    return own_flags_ ? reinterpret_cast<std::uint64_t>(own_flags_->data() + entry.flags)
-                      : reinterpret_cast<std::uint64_t>(flags(*kernel_flags_, rank, entry.flags));
-  };
-  std::vector<std::uint64_t> words;
-  for (const int rank : entry.ranks) words.push_back(flags_of(rank));
-  words.push_back(flags_of(comm_.rank()));
-  words.push_back(reinterpret_cast<std::uint64_t>(fault_));
-  words.push_back(0);
-  words.push_back(entry.position);
-  words.push_back(static_cast<std::uint64_t>(std::chrono::nanoseconds(config().timeout).count()));
-  words.push_back(spin_limit_);
-  words.push_back(step);
-  return words;
+  return {.own_flags = kernel_flags(entry, comm_.rank()),
+          .fault = fault_,
+          .epoch = 0,
+          .rank = static_cast<abi::u64>(entry.position),
+          .timeout = static_cast<abi::u64>(std::chrono::nanoseconds(config().timeout).count()),
+          .spin_limit = spin_limit_,
+          .step = step};
+}
+
+std::vector<abi::u64*> StepSync::flags_of_ranks(int axis) const {
+  const Axis& entry = axes_[static_cast<std::size_t>(axis)];
+  std::vector<abi::u64*> flags;
+  for (const int rank : entry.ranks) flags.push_back(kernel_flags(entry, rank));
+  return flags;
 }
 
 std::uint64_t StepSync::next_epoch(int axis, int barriers) {

@@ -2,6 +2,7 @@
 // one of them failed or is late.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -9,24 +10,11 @@
 #include <vector>
 
 #include "coconet/mesh.h"
+#include "jit/abi/abi.h"
 #include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
-
-/// What the device prelude's Fault holds.
-struct Fault {
-  std::uint64_t code = 0, step = 0, phase = 0, block = 0, peer = 0, expected = 0, found = 0;
-};
-
-/// The prelude's phases of waits at mailboxes.
-inline constexpr std::uint64_t wait_for_room = 100;
-inline constexpr std::uint64_t wait_for_message = 101;
-/// The same of waits for another step of the rank.
-inline constexpr std::uint64_t wait_for_tile = 102;
-
-/// Most blocks that a kernel with barriers may have: the flags are laid out for them.
-inline constexpr int max_blocks = 1024;
 
 /// "60" or "0.5", for messages.
 [[nodiscard]] std::string seconds(std::chrono::milliseconds time);
@@ -44,17 +32,18 @@ class StepSync {
   /// up before they touch anything.
   void fail_kernel(int axis, int blocks, int barriers);
 
-  /// Words of the prelude's Sync for the kernel of step `step`, along `axis`; the epoch is the word that changes.
-  [[nodiscard]] std::vector<std::uint64_t> sync_words(int axis, std::size_t step);
+  /// What the kernel of step `step` takes along `axis`, but for the epoch; and the flags of all ranks of the group there,
+  /// which are null where one is on another node, to which no kernel with barriers reaches.
+  [[nodiscard]] abi::SyncHead argument(int axis, std::size_t step) const;
+  [[nodiscard]] std::vector<abi::u64*> flags_of_ranks(int axis) const;
   /// From here on who waits gives the core away at once, because what it waits for may need it.
   void share_cores() { spin_limit_ = 0; }
-  static constexpr std::size_t epoch_word_from_end = 5;
   /// The epoch of the next kernel along `axis`, which uses `barriers` of them.
   [[nodiscard]] std::uint64_t next_epoch(int axis, int barriers);
 
   /// Whether a kernel on this rank has reported something, which is all there once the kernel has ended.
   [[nodiscard]] bool faulty() const;
-  [[nodiscard]] Fault fault() const;
+  [[nodiscard]] abi::Fault fault() const;
   void clear_fault() { *fault_ = {}; }
   /// Ranks along `axis`, this one's group, in axis order.
   [[nodiscard]] const std::vector<int>& group(int axis) const {
@@ -64,12 +53,14 @@ class StepSync {
  private:
   struct Axis {
     std::vector<int> ranks;
-    std::uint64_t position = 0;
+    int position = 0;
     std::uint64_t epoch = 1;
     std::size_t flags = 0;  ///< offset into every rank's block of `kernel_flags_`
   };
-  /// Null where `rank` is on another node, to which no kernel with barriers reaches.
-  [[nodiscard]] static std::uint64_t* flags(const PeerMemory& memory, int rank, std::size_t offset);
+  /// The flags that kernels raise on `rank` along an axis; null where it is on another node.
+  [[nodiscard]] abi::u64* kernel_flags(const Axis& axis, int rank) const;
+  /// The flag that `of` raises on `rank` where the ranks meet on the host.
+  [[nodiscard]] std::atomic_ref<abi::u64> host_flag(int rank, int of) const;
 
   Comm& comm_;
   std::vector<Axis> axes_;
@@ -79,7 +70,7 @@ class StepSync {
   std::shared_ptr<PeerMemory> kernel_flags_;  ///< where kernels run
   std::shared_ptr<Memory> own_flags_;         ///< the same, in a world of one rank
   std::shared_ptr<Memory> fault_memory_;
-  Fault* fault_;
+  abi::Fault* fault_;
 };
 
 }  // namespace coconet::jit

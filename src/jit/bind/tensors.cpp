@@ -27,11 +27,11 @@ constexpr std::size_t large_tensor = std::size_t{1} << 15;
 
 /// Calls f(data, begin, length) with the memory of `tensor` and which of its bytes are there: all, or buffer by buffer.
 template <class F>
-void for_each_piece(const Tensors::Tensor& tensor, F f) {
+void for_each_buffer(const Tensors::Tensor& tensor, F f) {
   const std::size_t size = size_of(tensor.buffer->dtype);
   if (!tensor.buffer->scattered) f(tensor.data, std::size_t{0}, tensor.count * size);
-  for (const Tensors::Piece& piece : tensor.pieces)
-    f(piece.data, piece.begin * size, piece.count * size);
+  for (const Tensors::ScatteredBuffer& buffer : tensor.buffers)
+    f(buffer.data, buffer.begin * size, buffer.count * size);
 }
 
 }  // namespace
@@ -98,14 +98,14 @@ void Tensors::cut(Tensor& tensor, const std::vector<std::int64_t>& lengths) cons
   std::size_t begin = 0;
   tensor.bytes = 0;
   for (const std::int64_t length : lengths) {
-    Piece piece;
-    piece.begin = begin;
-    piece.count = static_cast<std::size_t>(length);
-    piece.offset = tensor.bytes;
-    if (tensor.buffer->peer_access) piece.peers.resize(static_cast<std::size_t>(comm_.size()));
-    begin += piece.count;
-    tensor.bytes += padded(piece.count * size_of(tensor.buffer->dtype));
-    tensor.pieces.push_back(std::move(piece));
+    ScatteredBuffer buffer;
+    buffer.begin = begin;
+    buffer.count = static_cast<std::size_t>(length);
+    buffer.offset = tensor.bytes;
+    if (tensor.buffer->peer_access) buffer.peers.resize(static_cast<std::size_t>(comm_.size()));
+    begin += buffer.count;
+    tensor.bytes += padded(buffer.count * size_of(tensor.buffer->dtype));
+    tensor.buffers.push_back(std::move(buffer));
   }
 }
 
@@ -156,7 +156,7 @@ void Tensors::require_dtype(const Tensor& tensor, DType dtype) const {
 void Tensors::require_whole(const Tensor& tensor, const char* instead) const {
   if (!tensor.buffer->scattered) return;
   throw BackendError(describe(tensor) + ", is scattered over " +
-                     std::to_string(tensor.pieces.size()) +
+                     std::to_string(tensor.buffers.size()) +
                      " buffers, not one; use Executable::" + instead);
 }
 
@@ -283,11 +283,11 @@ void Tensors::write(Queue& queue, std::string_view name, DType dtype, const void
     throw BackendError(describe(tensor) + ", is bound to constant memory, which cannot be written");
   }
   if (tensor.buffer->scattered) {
-    if (!tensor.bound) (void)own_pieces(name, dtype);
+    if (!tensor.bound) (void)own_scattered(name, dtype);
   } else if (!tensor.bound) {
     (void)own(name, dtype);
   }
-  for_each_piece(tensor, [&](std::byte* data, std::size_t begin, std::size_t length) {
+  for_each_buffer(tensor, [&](std::byte* data, std::size_t begin, std::size_t length) {
     queue.copy(data, static_cast<const std::byte*>(from) + begin, length);
   });
 }
@@ -295,11 +295,11 @@ void Tensors::write(Queue& queue, std::string_view name, DType dtype, const void
 void Tensors::read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count) {
   const Tensor& tensor = checked(name, dtype, count);
   if (tensor.buffer->scattered) {
-    if (!tensor.bound) (void)own_pieces(name, dtype);
+    if (!tensor.bound) (void)own_scattered(name, dtype);
   } else if (tensor.data == nullptr) {
     (void)own(name, dtype);
   }
-  for_each_piece(tensor, [&](std::byte* data, std::size_t begin, std::size_t length) {
+  for_each_buffer(tensor, [&](std::byte* data, std::size_t begin, std::size_t length) {
     queue.copy(static_cast<std::byte*>(to) + begin, data, length);
   });
 }

@@ -24,7 +24,7 @@ class Tensors {
   Tensors(Comm& comm, const Platform& platform, const RankPlan& plan);
 
   /// One of the buffers of a scattered tensor.
-  struct Piece {
+  struct ScatteredBuffer {
     std::size_t begin = 0;          ///< its first element in the whole tensor
     std::size_t count = 0;          ///< its elements
     std::size_t offset = 0;         ///< bytes from the start of the tensor's own memory
@@ -39,9 +39,10 @@ class Tensors {
     std::vector<std::byte*>
         peers;  ///< by rank of the world, when others reach it; null on other nodes
     std::byte* multicast = nullptr;  ///< what stands for all of `peers`; null where nothing does
-    std::vector<Piece> pieces;  ///< of a scattered tensor, which then has no `data` and `peers`
-    bool bound = false;         ///< the application chose the memory
-    bool read_only = false;     ///< it may not be written
+    std::vector<ScatteredBuffer>
+        buffers;             ///< of a scattered tensor, which then has no `data` and `peers`
+    bool bound = false;      ///< the application chose the memory
+    bool read_only = false;  ///< it may not be written
   };
   [[nodiscard]] const Tensor& operator[](sched::BufferId id) const {
     return tensors_[static_cast<std::size_t>(id)];
@@ -62,10 +63,11 @@ class Tensors {
   void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
   void bind(std::string_view name, const Buffer& buffer);
 
-  // The same for scattered tensors, buffer by buffer (tensor_pieces.cpp).
-  std::vector<void*> own_pieces(std::string_view name, DType dtype);
-  void bind_pieces(std::string_view name, DType dtype, std::span<const Executable::Piece> pieces);
-  void bind_pieces(std::string_view name, std::span<const Buffer> buffers);
+  // The same for scattered tensors, buffer by buffer (scattered_tensors.cpp).
+  std::vector<void*> own_scattered(std::string_view name, DType dtype);
+  void bind_scattered(std::string_view name, DType dtype,
+                      std::span<const Executable::Piece> pieces);
+  void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
 
   /// Makes sure that a step can run. Throws BackendError when an input or a state has no memory yet.
   void complete();
@@ -77,7 +79,8 @@ class Tensors {
   Tensor& checked(std::string_view name, DType dtype, std::size_t count);
   void require_dtype(const Tensor& tensor, DType dtype) const;
   /// A scattered tensor, of which `counts` elements are given for each of its buffers.
-  Tensor& checked_pieces(std::string_view name, DType dtype, std::span<const std::size_t> counts);
+  Tensor& checked_scattered(std::string_view name, DType dtype,
+                            std::span<const std::size_t> counts);
   /// Throws BackendError where `tensor` is scattered; `instead` is what to call for such.
   void require_whole(const Tensor& tensor, const char* instead) const;
   void require_scattered(const Tensor& tensor, const char* instead) const;

@@ -1,29 +1,25 @@
 // The counts by which a step tells another, which runs at the same time, what it has made of a tensor: one a tile.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "jit/abi/abi.h"
 #include "jit/bind/rank_plan.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
-
-/// Rows of the tiles in which a product of `rows` rows is made; the last one may have fewer. On the host they are the same
-/// where nothing is overlapped, because OpenBLAS adds in another order for fewer rows.
-[[nodiscard]] std::int64_t rows_of_host_tile(std::int64_t rows);
-/// The same on GPUs, where products that nothing waits for are made as a whole.
-[[nodiscard]] std::int64_t rows_of_gpu_tile(std::int64_t rows);
 
 class TileCounts {
  public:
   /// For what the step after `maker` in an overlap takes of buffer `id`.
   TileCounts(const Platform& platform, const RankPlan& plan, std::size_t maker, sched::BufferId id);
 
-  /// The prelude's Tiles for run 0; the last word is the run.
-  [[nodiscard]] std::vector<std::uint64_t> words() const;
+  /// What kernels are told of the tiles; run 0 is none yet.
+  [[nodiscard]] abi::Tiles argument() const;
   [[nodiscard]] std::int64_t tiles() const { return (count_ + tile_ - 1) / tile_; }
   /// The first element of a tile; of the one after the last: the end of the tensor.
   [[nodiscard]] std::int64_t begin(std::int64_t tile) const {
@@ -32,7 +28,7 @@ class TileCounts {
   /// All tiles, those first that the step after needs first.
   [[nodiscard]] const std::vector<std::int64_t>& order() const { return order_; }
   /// On the host: says that `tile` is made.
-  void tell(std::int64_t tile) const;
+  void signal(std::int64_t tile) const;
 
  private:
   std::int64_t tile_ = 1;   ///< elements

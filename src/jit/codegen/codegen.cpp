@@ -1,6 +1,10 @@
 // Chooses the writer for a kernel step, and puts prelude and kernel together.
 #include "jit/codegen/codegen.h"
 
+#include <algorithm>
+#include <initializer_list>
+
+#include "jit/abi/abi.h"
 #include "jit/codegen/kernel_writer.h"
 #include "jit/prelude/embedded.h"
 
@@ -10,19 +14,50 @@ namespace {
 std::vector<std::string_view> prelude_files(std::string_view target,
                                             std::span<const std::string> headers) {
   std::vector<std::string_view> names{"types.h"};
-  if (target == "cuda") {
-    names.insert(names.end(), {"cuda/cuda.h", "threads.h"});
-  } else if (target == "host_threads") {
-    names.insert(names.end(), {"host/host.h", "host/threads.h", "threads.h"});
-  } else {
-    names.insert(names.end(), {"host/host.h", "host/lane.h"});
-  }
-  names.push_back("common.h");
+  const auto add = [&](std::initializer_list<std::string_view> more) {
+    names.insert(names.end(), more);
+  };
+  add({target == "cuda" ? "cuda/cuda.h" : "host/host.h"});
+  add({"abi/launch.h", "abi/slices.h", "abi/mailboxes.h", "abi/topologies.h", "abi/tiles.h",
+       "abi/buckets.h"});
+  if (target == "host_threads") add({"host/threads.h"});
+  add({target == "host" ? "host/lane.h" : "threads.h", "common.h"});
   names.insert(names.end(), headers.begin(), headers.end());
   return names;
 }
 
 }  // namespace
+
+std::size_t bytes_of(KernelArgument::Kind kind, std::size_t ranks) {
+  switch (kind) {
+#define COCONET_ARGUMENT(kind, field, head, by_rank) \
+  case KernelArgument::Kind::kind:                   \
+    return (head) + ((by_rank) ? ranks * sizeof(void*) : 0);
+#include "jit/codegen/arguments.def"
+#undef COCONET_ARGUMENT
+  }
+  return 0;
+}
+
+int widest_element(const sched::Plan& plan, const sched::KernelStep& step) {
+  std::size_t widest = 1;
+  const auto widen = [&](const auto& accesses) {
+    for (const auto& access : accesses) {
+      const auto& buffer = plan.buffers[static_cast<std::size_t>(access.buffer)];
+      widest = std::max(widest, size_of(buffer.dtype));
+    }
+  };
+  for (const sched::KernelStep::Phase& phase : step.phases) {
+    widen(phase.loads);
+    widen(phase.stores);
+  }
+  return static_cast<int>(widest);
+}
+
+int lanes_of(const sched::Plan& plan, const sched::KernelStep& step, int vector_bytes) {
+  const int bytes = step.knobs.vector_bytes == 0 ? vector_bytes : step.knobs.vector_bytes;
+  return std::max(1, bytes / widest_element(plan, step));
+}
 
 KernelText generate(const sched::Plan& plan, const sched::KernelStep& step) {
   return step.is_reduction() ? write_reduction(plan, step) : write_pointwise(plan, step);

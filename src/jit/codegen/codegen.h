@@ -1,7 +1,8 @@
-// Code generation: one kernel step of a plan becomes kernel text in the dialect of device/*.h, and a list of what
+// Code generation: one kernel step of a plan becomes kernel text in the dialect of the prelude, and a list of what
 // its argument block holds. Deterministic: the same program and schedule give the same bytes in any process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,28 +13,12 @@
 
 namespace coconet::jit {
 
-/// One field of a kernel's argument block. Every field is one or more 8-byte words, in order.
+/// One field of a kernel's argument block.
 struct KernelArgument {
   enum class Kind : std::uint8_t {
-    pointer,  ///< `buffer` on this rank; where it is scattered, a list with one for each of its buffers
-    pointers,   ///< `buffer` on every rank of the axis: one word each
-    multicast,  ///< the prelude's Multicast of `buffer`: ranks + 1 words
-    offset,  ///< elements from the start of `buffer`'s part, or of the whole of `value` where there is no
-             ///< buffer, to the first element of the kernel's domain
-    stride,   ///< elements of the same that one step along dimension `dim` of the domain moves
-    extent,   ///< this rank's extent of dimension `dim` of the domain
-    count,    ///< elements of this rank's part of the domain
-    rows,     ///< product of the extents of all dimensions but the last
-    outputs,  ///< reduction: results of this rank
-    inner,    ///< reduction: elements that each result combines
-    number,   ///< the weak value `value`, as a double
-    mode,     ///< the prelude's VECTORIZE and STREAMING
-    sync,     ///< the prelude's Sync<ranks>: ranks + 7 words
-    totals,   ///< the prelude's Totals<ranks, reductions>: ranks + 1 words
-    slices,   ///< the prelude's Slices: 5 words
-    mail,     ///< the prelude's Mail<ranks>: ranks + 4 words
-    buckets,  ///< the prelude's Buckets of the domain: 2 words
-    tiles     ///< the prelude's Tiles of `buffer`: 4 words
+#define COCONET_ARGUMENT(kind, field, head, by_rank) kind,
+#include "jit/codegen/arguments.def"
+#undef COCONET_ARGUMENT
   };
   Kind kind = Kind::pointer;
   std::string name;  ///< the field's name in the text
@@ -42,13 +27,16 @@ struct KernelArgument {
   int dim = 0;
 };
 
+/// Bytes of a field of `kind` where the kernel's axis has `ranks` ranks.
+[[nodiscard]] std::size_t bytes_of(KernelArgument::Kind kind, std::size_t ranks);
+
 /// A generated kernel.
 struct KernelText {
   std::string name;  ///< the step's
   std::string
       entry;  ///< the entry point's symbol; never a word of C++ or a function of its library
   std::string source;                ///< without the prelude
-  std::vector<std::string> headers;  ///< of the prelude, in device/, that not every kernel needs
+  std::vector<std::string> headers;  ///< of the prelude, that not every kernel needs
   std::vector<KernelArgument> arguments;
   int barriers = 0;  ///< epochs of `Sync` that a launch uses
   bool linear =
@@ -67,9 +55,16 @@ struct KernelText {
 [[nodiscard]] KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks,
                                                  int results);
 
-/// A kernel that says of a whole tensor that it is made, to a step that takes its tiles. Its argument block is the
-/// prelude's Tiles.
-[[nodiscard]] KernelText write_tile_teller();
+/// A kernel that signals that elements of a tensor are made, to a step that takes its tiles. Its argument block is Tiles,
+/// then the first element and the end.
+[[nodiscard]] KernelText write_tile_signal();
+
+/// Elements that a lane of the kernel of `step` moves together, the W of its text, where the prelude's VECTOR_BYTES is
+/// `vector_bytes`.
+[[nodiscard]] int lanes_of(const sched::Plan& plan, const sched::KernelStep& step,
+                           int vector_bytes);
+/// Bytes of the largest element that its loops load or store.
+[[nodiscard]] int widest_element(const sched::Plan& plan, const sched::KernelStep& step);
 
 /// What every kernel of `target` ("host", "host_threads" or "cuda") is written over, and the further `headers`.
 [[nodiscard]] std::string prelude(std::string_view target,

@@ -122,7 +122,7 @@ std::string identifier(std::string_view text) {
       "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while",
       "and", "or", "not", "xor",
       "at", "combined", "owner", "own", "make", "keep", "value", "simple", "ll", "ll128", "ring",
-      "star", "tree", "Mail", "Slices", "Totals", "exchange", "load_slice", "store_slice",
+      "star", "tree", "Mailboxes", "Tiles", "Slices", "Totals", "exchange", "load_slice", "store_slice",
       "in_rows", "widened", "no_totals", "fold", "block_total", "put_total", "all_totals",
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in", "for_each_bucket", "for_each_of", "order_streams",

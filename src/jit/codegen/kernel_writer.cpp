@@ -1,6 +1,8 @@
 // The parts of a kernel's text that do not depend on its kind.
 #include "jit/codegen/kernel_writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -342,59 +344,31 @@ std::string KernelWriter::number_variables() const {
   return text;
 }
 
+std::string KernelWriter::field(const KernelArgument& argument) const {
+  static constexpr std::string_view fields[] = {
+#define COCONET_ARGUMENT(kind, field, head, by_rank) field,
+#include "jit/codegen/arguments.def"
+#undef COCONET_ARGUMENT
+  };
+  std::string element;
+  if (argument.buffer >= 0) {
+    element = storage_type(buffer(argument.buffer).dtype);
+    if (buffer(argument.buffer).scattered) element += "* const";
+  }
+  const bool is_number = argument.kind == KernelArgument::Kind::number;
+  return fmt::format(fmt::runtime(fields[static_cast<std::size_t>(argument.kind)]),
+                     fmt::arg("name", argument.name), fmt::arg("element", element),
+                     fmt::arg("ranks", ranks_), fmt::arg("totals", step_.reductions().size()),
+                     fmt::arg("number", is_number ? number_text(argument.value) : std::string()));
+}
+
 KernelText KernelWriter::finish(const std::string& body, std::vector<std::string> headers) const {
   // Only a kernel of several ranks names the mesh: others are the same text, and one binary, on all of them.
   const std::string mesh = ranks_ > 1 ? " on " + graph().mesh.str() : "";
   std::string source =
       comment("kernel " + step_.name + " of program " + graph().name + mesh) + "\n";
   source += "struct Args {\n";
-  for (const KernelArgument& argument : arguments_) {
-    const auto element = [&] {
-      const sched::PlanBuffer& of = buffer(argument.buffer);
-      return std::string(storage_type(of.dtype)) + (of.scattered ? "* const" : "");
-    };
-    switch (argument.kind) {
-      case KernelArgument::Kind::pointer:
-        source += "  " + element() + "* " + argument.name + ";";
-        break;
-      case KernelArgument::Kind::pointers:
-        source += "  " + element() + "* " + argument.name + "[" + std::to_string(ranks_) + "];";
-        break;
-      case KernelArgument::Kind::multicast:
-        source +=
-            "  Multicast<" + element() + ", " + std::to_string(ranks_) + "> " + argument.name + ";";
-        break;
-      case KernelArgument::Kind::number:
-        source += "  f64 " + argument.name + ";  // " + number_text(argument.value);
-        break;
-      case KernelArgument::Kind::mode:
-        source += "  u64 " + argument.name + ";";
-        break;
-      case KernelArgument::Kind::sync:
-        source += "  Sync<" + std::to_string(ranks_) + "> " + argument.name + ";";
-        break;
-      case KernelArgument::Kind::totals:
-        source += "  Totals<" + std::to_string(ranks_) + ", " +
-                  std::to_string(step_.reductions().size()) + "> " + argument.name + ";";
-        break;
-      case KernelArgument::Kind::slices:
-        source += "  Slices " + argument.name + ";";
-        break;
-      case KernelArgument::Kind::buckets:
-        source += "  Buckets " + argument.name + ";";
-        break;
-      case KernelArgument::Kind::mail:
-        source += "  Mail<" + std::to_string(ranks_) + "> " + argument.name + ";";
-        break;
-      case KernelArgument::Kind::tiles:
-        source += "  Tiles " + argument.name + ";";
-        break;
-      default:
-        source += "  index_t " + argument.name + ";";
-        break;
-    }
-    source += "\n";
-  }
+  for (const KernelArgument& argument : arguments_) source += "  " + field(argument) + "\n";
   source += "};\n\n" + body + "KERNEL_ENTRY(" + entry() + ")\n";
   if (!indexed_members().empty()) headers.emplace_back("philox.h");
   if (by_bucket_) headers.emplace_back("buckets.h");

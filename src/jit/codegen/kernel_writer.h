@@ -15,6 +15,7 @@ class KernelWriter {
  public:
   KernelWriter(const sched::Plan& plan, const sched::KernelStep& step);
 
+  [[nodiscard]] const sched::Plan& plan() const { return plan_; }
   [[nodiscard]] const ir::Graph& graph() const { return plan_.graph; }
   [[nodiscard]] const sched::KernelStep& step() const { return step_; }
   [[nodiscard]] const ir::Node& domain() const { return graph().at(step_.domain); }
@@ -88,6 +89,8 @@ class KernelWriter {
   [[nodiscard]] int ranks() const { return ranks_; }
 
  private:
+  /// The line of struct Args that has `argument`.
+  [[nodiscard]] std::string field(const KernelArgument& argument) const;
   [[nodiscard]] std::string expression(ir::ValueId value);
   [[nodiscard]] std::string dropout(ir::ValueId value);
   /// `linear_index` of a tensor called `name`.

@@ -11,7 +11,7 @@ namespace {
 /// "sum", of sum_of.
 std::string name_of(Reduction reduction) {
   if (reduction == Reduction::mean) return "mean";
-  const std::string_view combined = device_operator(reduction);
+  const std::string_view combined = operator_name(reduction);
   return std::string(combined.substr(0, combined.find('_')));
 }
 
@@ -43,7 +43,7 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   s += "DEVICE void " + text.entry + "_block(const Args& a, const Block& block) {\n";
   s += "  for_each<W>(block, a.count, a.mode, "
        "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
-  s += "    const auto total = reduce_ranks<" + std::string(device_operator(reduction)) +
+  s += "    const auto total = reduce_ranks<" + std::string(operator_name(reduction)) +
        ", N>(a.in, i);\n";
   s += "    vec<N, " + type + "> result;\n";
   s += "    lanes<N>([&](int l) { result[l] = narrow<" + type + ">(total[l]" + divided + "); });\n";
@@ -54,18 +54,18 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   return text;
 }
 
-KernelText write_tile_teller() {
+KernelText write_tile_signal() {
   KernelText text;
-  text.name = "tell_tiles";
+  text.name = "signal_tiles";
   text.entry = text.name + "_kernel";
-  text.headers = {"exchange/mail.h", "exchange/tiles.h"};
+  text.headers = {"exchange/mailboxes.h", "exchange/tiles.h"};
   text.source =
       "// kernel that says that elements [begin, end) of a tensor are made\n"
       "struct Args {\n  Tiles tiles;\n  index_t begin, end;\n};\n\n"
       "DEVICE void " +
       text.entry +
       "_block(const Args& a, const Block& block) {\n"
-      "  tell_tiles(block, a.tiles, a.begin, a.end);\n}\n"
+      "  signal_tiles(block, a.tiles, a.begin, a.end);\n}\n"
       "KERNEL_ENTRY(" +
       text.entry + ")\n";
   return text;

@@ -47,7 +47,7 @@ void PointwiseKernel::place_members(const sched::KernelStep::Phase& phase) {
 std::string PointwiseKernel::combined_vector(const sched::KernelStep::Load& load) {
   if (!step_.in_place) return "combined";
   const std::string all = "reduce_ranks<" +
-                          std::string(device_operator(at(step_.combine).attributes.reduction)) +
+                          std::string(operator_name(at(step_.combine).attributes.reduction)) +
                           ", N>(" + writer_.pointers(load.buffer) + ", " + index(load.buffer) + ")";
   if (root() < 0) return all;
   return "a.sync.rank == " + std::to_string(root()) + " ? " + all + " : no_totals<sum_of, N, " +

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "jit/codegen/pacing.h"
+#include "jit/codegen/tile_sync.h"
 
 namespace coconet::jit {
 
@@ -11,7 +11,7 @@ using Kind = KernelArgument::Kind;
 
 std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phase,
                                             const sched::KernelStep::Load* combined, bool spreads) {
-  (void)writer_.argument({Kind::mail, "mail", -1, -1, 0});
+  (void)writer_.argument({Kind::mailboxes, "mailboxes", -1, -1, 0});
   (void)writer_.argument({Kind::slices, "slices", -1, -1, 0});
   const Body body = write_body(phase, "    ");
   const std::string wide = combined != nullptr ? std::string(compute_type(at(step_.combine).dtype))
@@ -48,21 +48,21 @@ std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phas
         "    store_slice<N>(" + writer_.pointer(store.buffer) + ", a.slices, owner, i, value);\n";
   }
   text += "  };\n";
-  const std::string pace = is_paced(phase) ? ", paced" : "";
-  if (!pace.empty()) text += write_pace(writer_, phase);
+  const std::string tile_sync = synchronizes_tiles(phase) ? ", tile_sync" : "";
+  if (!tile_sync.empty()) text += write_tile_sync(writer_, phase);
   if (sends()) {
-    text += write_passing(call, made, pace);
+    text += write_passing(call, made, tile_sync);
     if (step_.phases.size() > 1) text += "  }\n";
     return text;
   }
   const std::string op = combined != nullptr
-                             ? std::string(device_operator(at(step_.combine).attributes.reduction))
+                             ? std::string(operator_name(at(step_.combine).attributes.reduction))
                              : std::string("sum_of");
   text += "  if (!exchange<" + std::string(algorithm_.topology) + ", " +
           std::string(protocol_.name) + ", " + op + ", W, " +
           (combined != nullptr ? "true" : "false") + ", " + (spreads ? "true" : "false") + ", " +
-          wide + ", " + made + ">(\n          block, a.sync, a.mail, a.slices, " + mode_ +
-          ", own, " + call + ", keep" + pace + ")) {\n    return;\n  }\n";
+          wide + ", " + made + ">(\n          block, a.sync, a.mailboxes, a.slices, " + mode_ +
+          ", own, " + call + ", keep" + tile_sync + ")) {\n    return;\n  }\n";
   const bool others_store = std::any_of(phase.stores.begin(), phase.stores.end(),
                                         [](const auto& store) { return !store.spread; });
   if (root() >= 0 && others_store) {
@@ -80,10 +80,10 @@ std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phas
 }
 
 std::string PointwiseKernel::write_passing(const std::string& call, const std::string& made,
-                                           const std::string& pace) {
+                                           const std::string& tile_sync) {
   return "  if (!pass_on<" + std::string(algorithm_.topology) + ", " + std::string(protocol_.name) +
-         ", W, " + made + ">(\n          block, a.sync, a.mail, a.slices, " + mode_ + ", " +
-         std::to_string(at(step_.spread).attributes.offset) + ", " + call + ", keep" + pace +
+         ", W, " + made + ">(\n          block, a.sync, a.mailboxes, a.slices, " + mode_ + ", " +
+         std::to_string(at(step_.spread).attributes.offset) + ", " + call + ", keep" + tile_sync +
          ")) {\n    return;\n  }\n";
 }
 

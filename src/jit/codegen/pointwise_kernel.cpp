@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "jit/codegen/pacing.h"
+#include "jit/codegen/tile_sync.h"
 
 namespace coconet::jit {
 
@@ -44,24 +44,16 @@ std::vector<std::string> PointwiseKernel::headers() const {
   if (!step_.is_collective) return {};
   if (step_.multicast) return {"exchange/direct.h", std::string(algorithm_.header)};
   if (step_.in_place) return {"exchange/direct.h"};
-  std::vector<std::string> headers{"exchange/mail.h"};
+  std::vector<std::string> headers{"exchange/mailboxes.h"};
   if (!protocol_.header.empty()) headers.emplace_back(protocol_.header);
-  if (is_paced(step_)) headers.emplace_back("exchange/tiles.h");
+  if (synchronizes_tiles(step_)) headers.emplace_back("exchange/tiles.h");
   headers.emplace_back(algorithm_.header);
   return headers;
 }
 
 std::string PointwiseKernel::lanes_per_access() const {
-  std::size_t widest = 1;
-  for (const sched::KernelStep::Phase& phase : step_.phases) {
-    for (const auto& load : phase.loads)
-      widest = std::max(widest, size_of(writer_.buffer(load.buffer).dtype));
-    for (const auto& store : phase.stores)
-      widest = std::max(widest, size_of(writer_.buffer(store.buffer).dtype));
-  }
-  if (step_.knobs.vector_bytes == 0) return "VECTOR_BYTES / " + std::to_string(widest);
-  return std::to_string(
-      std::max<std::size_t>(1, static_cast<std::size_t>(step_.knobs.vector_bytes) / widest));
+  if (step_.knobs.vector_bytes != 0) return std::to_string(lanes_of(writer_.plan(), step_, 0));
+  return "VECTOR_BYTES / " + std::to_string(widest_element(writer_.plan(), step_));
 }
 
 std::string PointwiseKernel::load_scalars() {
@@ -160,7 +152,7 @@ std::string PointwiseKernel::write_loop(const sched::KernelStep::Phase& phase) {
   const std::string indent = linear_ ? "    " : "      ";
   const Body body = write_body(phase, indent);
   const std::string inside = body.loads + body.lanes + body.stores;
-  if (linear_ && is_paced(phase)) return write_paced_loop(phase, inside);
+  if (linear_ && synchronizes_tiles(phase)) return write_tiled_loop(phase, inside);
   if (linear_) {
     return "  for_each<W>(block, " + count_ + ", " + mode_ +
            ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + inside + "  });\n";
@@ -170,17 +162,18 @@ std::string PointwiseKernel::write_loop(const sched::KernelStep::Phase& phase) {
   return write_row_loop() + await_arriving(writer_, phase, begin, end, "    ") +
          "    for_each<W>(alone(block), " + count_ + ", " + mode_ +
          ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + inside + "    });\n" +
-         tell_departing(writer_, phase, begin, end, "    ") + "  }\n";
+         signal_departing(writer_, phase, begin, end, "    ") + "  }\n";
 }
 
-std::string PointwiseKernel::write_paced_loop(const sched::KernelStep::Phase& phase,
+std::string PointwiseKernel::write_tiled_loop(const sched::KernelStep::Phase& phase,
                                               const std::string& inside) {
   return "  {\n  const Chunk share = chunk_of<W>(block, " + count_ + ", " + count_ + ", 0);\n" +
          await_arriving(writer_, phase, "share.begin", "share.begin + share.count", "  ") +
          "  for_each<W>(alone(block), share.count, " + mode_ +
          ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t of_share) {\n" +
          "    const index_t i = share.begin + of_share;\n" + inside + "  });\n" +
-         tell_departing(writer_, phase, "share.begin", "share.begin + share.count", "  ") + "  }\n";
+         signal_departing(writer_, phase, "share.begin", "share.begin + share.count", "  ") +
+         "  }\n";
 }
 
 std::string PointwiseKernel::write_bucket_loop(const sched::KernelStep::Phase& phase) {

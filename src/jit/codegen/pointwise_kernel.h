@@ -58,7 +58,7 @@ class PointwiseKernel {
   std::string store_scalars();
 
   [[nodiscard]] std::string operator_of(ir::ValueId reduction) const {
-    return std::string(device_operator(at(reduction).attributes.reduction));
+    return std::string(operator_name(at(reduction).attributes.reduction));
   }
   [[nodiscard]] std::string total_type(ir::ValueId reduction) const {
     return "total_type<" + operator_of(reduction) + ", " +
@@ -79,7 +79,7 @@ class PointwiseKernel {
   std::string write_phase(std::size_t p);
   std::string write_loop(const sched::KernelStep::Phase& phase);
   /// A loop whose blocks have one share each, so that it is known which elements a block is done with.
-  std::string write_paced_loop(const sched::KernelStep::Phase& phase, const std::string& inside);
+  std::string write_tiled_loop(const sched::KernelStep::Phase& phase, const std::string& inside);
   /// One dimension has one row, whose start all operands but the scattered ones know before the loop.
   std::string write_bucket_loop(const sched::KernelStep::Phase& phase);
   /// Statements that find the mode of a bucket, whose elements begin anywhere in a vector.
@@ -89,7 +89,7 @@ class PointwiseKernel {
                              const sched::KernelStep::Load* combined, bool spreads);
   /// The exchange of a send: from each group to the one `offset` further.
   std::string write_passing(const std::string& call, const std::string& made,
-                            const std::string& pace);
+                            const std::string& tile_sync);
 
   Body write_body(const sched::KernelStep::Phase& phase, const std::string& indent);
   /// Whether a tensor repeats one element along a row.

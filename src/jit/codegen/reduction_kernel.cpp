@@ -27,7 +27,7 @@ class ReductionKernel {
         writer_.argument({KernelArgument::Kind::outputs, "outputs", -1, -1, 0});
     const std::string inner = writer_.argument({KernelArgument::Kind::inner, "inner", -1, -1, 0});
     const std::string type(compute_type(reduction_.dtype));
-    const std::string combined(device_operator(reduction_.attributes.reduction));
+    const std::string combined(operator_name(reduction_.attributes.reduction));
     const std::string accumulated = "total_type<" + combined + ", " + type + ">::type";
     const std::string kept = contiguous_ ? "" : coordinates("o", false, "    ");
     const std::string element = write_element(inner);

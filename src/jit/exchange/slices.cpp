@@ -1,4 +1,4 @@
-// Slices and chunks of exchanges; their layout is that of the device prelude's mail.h.
+// Slices and chunks of exchanges.
 #include "jit/exchange/slices.h"
 
 #include <algorithm>
@@ -16,26 +16,8 @@ std::size_t computation_size(DType dtype) {
 
 }  // namespace
 
-std::int64_t Slices::pieces(int rank) const {
-  if (only >= 0) return rank == only ? extent : 0;
-  return std::clamp<std::int64_t>(extent - block * rank, 0, block);
-}
-
-std::int64_t Slices::element(int rank, std::int64_t i) const {
-  const std::int64_t run = pieces(rank) * inner;
-  const std::int64_t first = only >= 0 ? 0 : block * rank * inner;
-  return i / run * extent * inner + first + i % run;
-}
-
-std::vector<std::uint64_t> Slices::words() const {
-  std::vector<std::uint64_t> words;
-  for (const std::int64_t word : {outer, inner, extent, block, only})
-    words.push_back(static_cast<std::uint64_t>(word));
-  return words;
-}
-
-Slices slices_along(const ir::Extents& extents, int dim, int ranks) {
-  Slices slices;
+abi::Slices slices_along(const ir::Extents& extents, int dim, int ranks) {
+  abi::Slices slices{.outer = 1, .inner = 1, .extent = 0, .block = 0, .only = -1};
   for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
     const std::int64_t extent = extents[static_cast<std::size_t>(d)];
     if (d < dim) slices.outer *= extent;
@@ -46,11 +28,8 @@ Slices slices_along(const ir::Extents& extents, int dim, int ranks) {
   return slices;
 }
 
-Slices slices_of_one(std::int64_t count, int owner) {
-  Slices slices;
-  slices.extent = slices.block = count;
-  slices.only = owner;
-  return slices;
+abi::Slices slices_of_one(std::int64_t count, int owner) {
+  return {.outer = 1, .inner = 1, .extent = count, .block = count, .only = owner};
 }
 
 std::size_t mailed_size(const sched::Plan& plan, const sched::KernelStep& step) {
@@ -60,7 +39,7 @@ std::size_t mailed_size(const sched::Plan& plan, const sched::KernelStep& step) 
   return size;
 }
 
-std::int64_t chunk_of(const sched::Plan& plan, const sched::KernelStep& step) {
+std::int64_t chunk_elements(const sched::Plan& plan, const sched::KernelStep& step) {
   const int bytes = step.knobs.chunk_bytes > 0 ? step.knobs.chunk_bytes : default_chunk_bytes;
   return bytes / static_cast<std::int64_t>(mailed_size(plan, step));
 }

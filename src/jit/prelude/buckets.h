@@ -1,29 +1,16 @@
-// Device prelude, tensors over lists of buffers: a loop goes bucket by bucket, and what it does inside one is what it
-// does with tensors that lie in one piece.
+// Prelude, scattered tensors: a loop goes bucket by bucket, and what it does inside one is what it does with
+// tensors that lie in one buffer.
 
-/// Elements [begin, begin + length) of what a loop runs over, which lie in one buffer of every scattered tensor: the one
-/// that begins with element `start` of the whole.
-struct Bucket {
-  index_t begin, start;
-  u32 length, buffer;
-};
-
-/// All buckets of what a loop runs over, in order.
-struct Buckets {
-  const Bucket* rows;
-  index_t count;
-};
-
-/// An address in a list. Apart, because the memory of an emulated GPU is elsewhere.
+/// The address of a buffer. Apart, because the memory of an emulated GPU is elsewhere.
 template <class T>
-DEVICE T* address_in(T* const* list, u32 buffer) {
-  return list[buffer];
+DEVICE T* address_in(T* const* buffers, u32 buffer) {
+  return buffers[buffer];
 }
 
 /// Where element 0 of the whole would be, if the buffer went on.
 template <class T>
-DEVICE T* in_bucket(T* const* list, const Bucket& bucket) {
-  return address_in(list, bucket.buffer) - bucket.start;
+DEVICE T* in_bucket(T* const* buffers, const Bucket& bucket) {
+  return address_in(buffers, bucket.buffer) - bucket.start;
 }
 
 /// The same on R ranks.
@@ -32,10 +19,10 @@ struct InBucket {
   T* rank[R];
 };
 template <class T, int R>
-DEVICE InBucket<T, R> in_bucket_of_ranks(T* const* const (&lists)[R], const Bucket& bucket) {
+DEVICE InBucket<T, R> in_bucket_of_ranks(T* const* const (&buffers)[R], const Bucket& bucket) {
   InBucket<T, R> pointers;
   UNROLL
-  for (int rank = 0; rank < R; ++rank) pointers.rank[rank] = in_bucket(lists[rank], bucket);
+  for (int rank = 0; rank < R; ++rank) pointers.rank[rank] = in_bucket(buffers[rank], bucket);
   return pointers;
 }
 

@@ -1,4 +1,4 @@
-// Device prelude, the half that host and CUDA share: dtypes' computation, reductions, and the barrier of ranks.
+// Prelude, the half that host and CUDA share: dtypes' computation, reductions, and the barrier of ranks.
 
 // ---- computation types: f16 and bf16 compute in f32, all others in their own type ----------------------------
 
@@ -164,24 +164,6 @@ DEVICE T fold(const vec<N, T>& totals) {
 
 // ---- ranks --------------------------------------------------------------------------------------------------
 
-/// Why a kernel gave up, for the host to say: filled by the first wait that failed.
-struct Fault {
-  u64 code;  // 1: a rank was late; 2: a rank failed before the kernel and said so
-  u64 step, phase, block, peer, expected, found;
-};
-
-/// What R ranks need to wait for each other. Flag [block * R + peer] of a rank, one cache line each, holds twice
-/// the epoch that `peer` has reached; the lowest bit says that `peer` failed.
-template <int R>
-struct Sync {
-  u64* flags[R];
-  u64* own_flags;
-  Fault* fault;
-  u64 epoch, rank, timeout, spin_limit, step;
-};
-
-constexpr int FLAG_STRIDE = 8;
-
 /// Says why the kernel gives up, unless another wait has done so.
 template <int R>
 DEVICE_CALL void report(const Sync<R>& sync, u64 code, u64 phase, index_t block, int peer, u64 expected,
@@ -218,7 +200,7 @@ DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 target, u64 
                           index_t block, int peer) {
   const u64 found = look_until(sync, flag, target);
   const bool ok = found >= target && found != target + 1;
-  if (!ok) report(sync, found < target ? 1 : 2, phase, block, peer, target, found);
+  if (!ok) report(sync, found < target ? RANK_LATE : RANK_FAILED, phase, block, peer, target, found);
   return ok;
 }
 
@@ -229,16 +211,16 @@ DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
   block_barrier(block);
   bool ok = true;
   if (is_leader(block)) {
-    const u64 target = (sync.epoch + phase) * 2;
+    const u64 target = barrier_value(sync.epoch + phase, false);
     UNROLL
     for (int peer = 0; peer < R; ++peer) {
       if (u64(peer) != sync.rank)
-        signal(sync.flags[peer] + (block.index * R + sync.rank) * FLAG_STRIDE, target);
+        signal(sync.flags[peer] + barrier_flag(block.index, index_t(sync.rank), R), target);
     }
     for (int peer = 0; peer < R && ok; ++peer) {
       if (u64(peer) == sync.rank) continue;
-      ok = wait_for_rank(sync, sync.own_flags + (block.index * R + peer) * FLAG_STRIDE, target,
-                         phase, block.index, peer);
+      ok = wait_for_rank(sync, sync.own_flags + barrier_flag(block.index, peer, R), target, phase,
+                         block.index, peer);
     }
   }
   return all_in_block(block, ok);
@@ -248,29 +230,21 @@ DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
 template <int R>
 DEVICE bool grid_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
   block_barrier(block);
-  const u64 target = (sync.epoch + phase) * 2;
+  const u64 target = barrier_value(sync.epoch + phase, false);
   if (is_leader(block)) {
     UNROLL
     for (int peer = 0; peer < R; ++peer) {
-      signal(sync.flags[peer] + (block.index * R + sync.rank) * FLAG_STRIDE, target);
+      signal(sync.flags[peer] + barrier_flag(block.index, index_t(sync.rank), R), target);
     }
   }
   bool ok = true;
   for_each_thread(block, block.count * R, [&](index_t flag) {
     if (flag == block.index * R + index_t(sync.rank)) return;
-    ok = ok && wait_for_rank(sync, sync.own_flags + flag * FLAG_STRIDE, target, phase, flag / R,
+    ok = ok && wait_for_rank(sync, sync.own_flags + barrier_flag(0, flag, R), target, phase, flag / R,
                              int(flag % R));
   });
   return all_in_block(block, ok);
 }
-
-/// Where the blocks of all ranks leave their totals for each other: at every rank, words [2][COUNT][R][blocks], of which
-/// launches use the halves in turn, so that a rank may begin the next launch while another still reads.
-template <int R, int COUNT>
-struct Totals {
-  u64* of[R];
-  u64 turn;
-};
 
 /// Hands total `index` of this block to all ranks; the `grid_barrier` after it completes them.
 template <int R, int COUNT, class T>
@@ -278,7 +252,7 @@ DEVICE void put_total(const Block& block, const Sync<R>& sync, const Totals<R, C
                       int index, T total) {
   if (!is_leader(block)) return;
   const index_t at =
-      (((totals.turn & 1) * COUNT + index) * R + index_t(sync.rank)) * block.count + block.index;
+      total_word(totals.turn, COUNT, index, R, index_t(sync.rank), block.count, block.index);
   UNROLL
   for (int peer = 0; peer < R; ++peer) *reinterpret_cast<T*>(totals.of[peer] + at) = total;
 }
@@ -288,7 +262,7 @@ template <class Op, class T, int R, int COUNT>
 DEVICE T all_totals(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
                     int index) {
   const u64* const all =
-      totals.of[sync.rank] + ((totals.turn & 1) * COUNT + index) * R * block.count;
+      totals.of[sync.rank] + total_word(totals.turn, COUNT, index, R, 0, block.count, 0);
   T total = *reinterpret_cast<const T*>(all);
   for (index_t i = 1; i < R * block.count; ++i)
     total = Op::apply(total, *reinterpret_cast<const T*>(all + i));

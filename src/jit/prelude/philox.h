@@ -1,4 +1,4 @@
-// Device prelude, random numbers: Philox4x32-10, as the words of the elements of a tensor.
+// Prelude, random numbers: Philox4x32-10, as the words of the elements of a tensor.
 
 /// Word index % 4 of the block with counter {index / 4, offset} and key `seed`. All words of the block are computed for
 /// each of them, without branches, so that loops over lanes become vector code wherever they begin.

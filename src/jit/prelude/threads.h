@@ -1,5 +1,7 @@
-// Device prelude, what the halves share whose blocks are threads: GPUs', and the host's that looks for races. Which
+// Prelude, what the halves share whose blocks are threads: GPUs', and the host's that looks for races. Which
 // thread touches which element is the same text for both.
+
+constexpr int VECTOR_BYTES = GPU_VECTOR_BYTES;
 
 DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
 

@@ -1,4 +1,4 @@
-// Device prelude, the beginning: the types of kernels, the same for all targets.
+// Prelude, the beginning: the types of kernels, the same for all targets.
 
 typedef signed char i8;
 typedef unsigned char u8;
@@ -23,9 +23,3 @@ struct bf16 {
 /// go past the caches, which is never so on GPUs.
 template <int N, bool STREAM>
 struct width {};
-
-/// Facts about a launch that choose among loops over the same body.
-enum : u64 {
-  VECTORIZE = 1,  // every vector access is aligned; matters on GPUs only, where all accesses are single otherwise
-  STREAMING = 2   // what goes to other ranks leaves the caches, and its vectors are aligned; matters on the host only
-};

@@ -4,7 +4,6 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/lists.h"
-#include "jit/bind/grid.h"
 #include "jit/cache/digest.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
@@ -171,12 +170,10 @@ Executable::State::State(World world_, const jit::Platform& platform_, Program p
     if (kernel.multicast) tensors.require_multicast(kernel.name);
     jit::KernelText& text = texts[next];
     const auto& loaded = kernels[next++];
-    const jit::Grid grid = jit::choose_grid(comm, platform, *loaded, text, plan, kernel);
-    jit::KernelMemory memory(comm, platform, plan, kernel, grid);
     steps.push_back({kernel.name,
                      kernel.kind,
-                     jit::KernelLaunch(plan, kernel, std::move(text), loaded, grid, steps.size(),
-                                       std::move(memory), sync, tables, tiles),
+                     jit::KernelLaunch({comm, platform, plan, sync, tables, tiles}, kernel,
+                                       std::move(text), loaded, steps.size()),
                      {}});
   }
   if (!on_host) {

@@ -2,7 +2,9 @@
 #include "jit/run/device_run.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "coconet/config.h"
@@ -58,7 +60,7 @@ DeviceRun::DeviceRun(Comm& comm, const Platform& platform, const sched::Plan& pl
     const auto* matmul = std::get_if<Matmul>(&step.work);
     return matmul != nullptr && tiles.contains(matmul->out());
   });
-  if (tells) teller_ = obtain_kernel(comm_, platform_, write_tile_teller());
+  if (tells) tile_signal_ = obtain_kernel(comm_, platform_, write_tile_signal());
 }
 
 DeviceRun::~DeviceRun() {
@@ -294,10 +296,13 @@ void DeviceRun::enqueue_matmul(Queue& queue, std::size_t index) {
     const auto departing = member.tiles->find(matmul.out());
     const TileCounts* const tiles = departing == member.tiles->end() ? nullptr : &departing->second;
     matmul.enqueue(queue, *member.tensors, tiles, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<std::uint64_t> words = tiles->words();
-      words.push_back(static_cast<std::uint64_t>(begin));
-      words.push_back(static_cast<std::uint64_t>(end));
-      queue.launch(*teller_, {.threads = 32}, words);
+      const struct {
+        abi::Tiles tiles;
+        abi::index_t begin, end;
+      } arguments{tiles->argument(), begin, end};
+      std::array<std::uint64_t, sizeof(arguments) / sizeof(std::uint64_t)> words{};
+      std::memcpy(words.data(), &arguments, sizeof(arguments));
+      queue.launch(*tile_signal_, {.threads = 32}, words);
     });
   }
 }

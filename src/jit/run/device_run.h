@@ -121,7 +121,7 @@ class DeviceRun {
   std::vector<sched::Overlap> at_once_;
   std::unique_ptr<Fork> fork_;  ///< beside the queue of this rank
   /// Says that a tile of a matmul is made, where a step waits for it; null where none does.
-  std::shared_ptr<const Kernel> teller_;
+  std::shared_ptr<const Kernel> tile_signal_;
   bool by_nccl_ = false;  ///< some of them wait for other processes or devices
 
   struct Recorded {

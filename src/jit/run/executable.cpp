@@ -163,7 +163,7 @@ void Executable::State::run_collective(jit::LibraryCollective& collective, std::
 }
 
 void Executable::State::check_fault() {
-  if (sync.fault().code == 2) {
+  if (sync.fault().code == jit::abi::RANK_FAILED) {
     sync.clear_fault();
     throw_together("");
   }
@@ -181,9 +181,9 @@ namespace {
 
 /// Where in a kernel with `barriers` a wait of `phase` is: "at its first barrier".
 std::string place_of(std::uint64_t phase, int barriers) {
-  if (phase == jit::wait_for_room) return "for room in its mailbox";
-  if (phase == jit::wait_for_message) return "for a chunk from it";
-  if (phase == jit::wait_for_tile) return "for tiles that it makes";
+  if (phase == jit::abi::WAIT_FOR_ROOM) return "for room in its mailbox";
+  if (phase == jit::abi::WAIT_FOR_MESSAGE) return "for a chunk from it";
+  if (phase == jit::abi::WAIT_FOR_TILE) return "for tiles that it makes";
   if (phase == 0) return "at its first barrier";
   if (static_cast<int>(phase) == barriers - 1) return "at its last barrier";
   return "at the barrier after its pass " + std::to_string(phase);
@@ -192,11 +192,11 @@ std::string place_of(std::uint64_t phase, int barriers) {
 }  // namespace
 
 void Executable::State::break_down(std::size_t index) {
-  const jit::Fault fault = sync.fault();
+  const jit::abi::Fault fault = sync.fault();
   sync.clear_fault();
   const jit::Step& step = steps[index];
   const auto& kernel = std::get<jit::KernelLaunch>(step.work);
-  const bool for_step = fault.phase == jit::wait_for_tile;
+  const bool for_step = fault.phase == jit::abi::WAIT_FOR_TILE;
   const int peer = sync.group(kernel.axis())[static_cast<std::size_t>(fault.peer)];
   broken_ =
       "rank " + std::to_string(world.rank()) + " waited " + jit::seconds(config().timeout) +
@@ -248,17 +248,17 @@ void Executable::bind(std::string_view name, const Buffer& buffer) {
   state_->tensors.bind(name, buffer);
 }
 std::vector<Executable::Piece> Executable::own_scattered(std::string_view name, DType dtype) {
-  const std::vector<void*> places = state_->tensors.own_pieces(name, dtype);
-  const auto& pieces = state_->tensors[state_->tensors.find(name)].pieces;
+  const std::vector<void*> places = state_->tensors.own_scattered(name, dtype);
+  const auto& pieces = state_->tensors[state_->tensors.find(name)].buffers;
   std::vector<Piece> own;
   for (std::size_t i = 0; i < places.size(); ++i) own.push_back({places[i], pieces[i].count});
   return own;
 }
 void Executable::bind_scattered(std::string_view name, DType dtype, std::span<const Piece> pieces) {
-  state_->tensors.bind_pieces(name, dtype, pieces);
+  state_->tensors.bind_scattered(name, dtype, pieces);
 }
 void Executable::bind_scattered(std::string_view name, std::span<const Buffer> buffers) {
-  state_->tensors.bind_pieces(name, buffers);
+  state_->tensors.bind_scattered(name, buffers);
 }
 void Executable::write(std::string_view name, DType dtype, const void* from, std::size_t count) {
   state_->tensors.write(state_->queue(), name, dtype, from, count);

@@ -121,7 +121,7 @@ CollectiveCall::Operands LibraryCollective::operands(const Tensors& tensors,
                                                      const Call& call) const {
   const auto place = [&](sched::BufferId id, std::size_t piece, std::size_t first) {
     const Tensors::Tensor& tensor = tensors[id];
-    std::byte* const data = tensor.buffer->scattered ? tensor.pieces[piece].data : tensor.data;
+    std::byte* const data = tensor.buffer->scattered ? tensor.buffers[piece].data : tensor.data;
     return data + first * size_of(dtype_);
   };
   CollectiveCall::Operands operands{place(in_, call.in_piece, call.in_first),

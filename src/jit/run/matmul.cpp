@@ -5,6 +5,7 @@
 
 #include "coconet/error.h"
 #include "jit/bind/matmul_shape.h"
+#include "jit/exchange/tiles.h"
 #include "jit/platform/host/blas.h"
 
 namespace coconet::jit {
@@ -135,7 +136,7 @@ void Matmul::run(const Tensors& tensors, const TileCounts* tiles) {
   for (const std::int64_t tile : tiles->order()) {
     make_rows(tensors, tiles->begin(tile) / shape_.columns,
               tiles->begin(tile + 1) / shape_.columns);
-    tiles->tell(tile);
+    tiles->signal(tile);
   }
 }
 

@@ -148,7 +148,7 @@ TEST_CASE("buckets cover a part in order, each inside one buffer") {
     for (const std::int64_t begin : {std::int64_t{0}, total / 3, total - 1}) {
       for (const std::int64_t count : {std::int64_t{0}, (total - begin) / 2, total - begin}) {
         std::int64_t covered = 0;
-        for (const jit::Bucket& bucket : jit::make_buckets(list, begin, count)) {
+        for (const jit::abi::Bucket& bucket : jit::make_buckets(list, begin, count)) {
           CHECK(bucket.begin == covered);
           CHECK((bucket.length >= 1 && bucket.length <= jit::bucket_elements));
           const List before(list.begin(), list.begin() + bucket.buffer);

@@ -79,15 +79,15 @@ TEST_CASE("the library knows in which order the algorithms of kernels take slice
     for (const int ranks : {2, 3, 4, 5, 8, 13}) {
       jit::KernelText text;
       text.name = "owners";
-      text.headers = {"exchange/mail.h", std::string(algorithm->header)};
+      text.headers = {"exchange/mailboxes.h", std::string(algorithm->header)};
       const std::string r = std::to_string(ranks);
       text.source =
           "struct Args {\n  i64* out;\n};\n\nDEVICE void owners_block(const Args& a, const "
           "Block&) {\n  index_t at = 0;\n  for (int rank = 0; rank < " +
           r + "; ++rank)\n    for (int k = 0; k < " + r +
           " - 1; ++k)\n      for (int tree = 0; tree < " + std::to_string(algorithm->trees) +
-          "; ++tree)\n        a.out[at++] = " + std::string(algorithm->topology) + "::up_owner<" +
-          r + ">(rank, k, tree);\n}\nKERNEL_ENTRY(owners)\n";
+          "; ++tree)\n        a.out[at++] = " + std::string(algorithm->topology) +
+          "::up_owner(rank, k, " + r + ", tree);\n}\nKERNEL_ENTRY(owners)\n";
       const jit::CompileResult compiled =
           jit::host_platform().compiler().compile(jit::complete_source(text, "host"));
       INFO(compiled.log);

@@ -17,7 +17,7 @@ class KernelUnit {
   explicit KernelUnit(std::string_view target) {
     std::set<std::string> headers = {"philox.h", "exchange/direct.h", "buckets.h"};
     for (const jit::Algorithm* algorithm : jit::algorithms()) headers.emplace(algorithm->header);
-    std::vector<std::string> ordered = {"exchange/mail.h",
+    std::vector<std::string> ordered = {"exchange/mailboxes.h",
                                         "exchange/tiles.h"};  // which the others are written over
     for (const jit::Protocol* protocol : jit::protocols()) {
       if (!protocol->header.empty()) headers.emplace(protocol->header);

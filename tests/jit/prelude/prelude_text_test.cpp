@@ -1,4 +1,4 @@
-// The embedded prelude is the text of src/jit/prelude, byte for byte.
+// The embedded prelude is the text of src/jit/prelude and src/jit/abi, byte for byte.
 #include <catch2/catch.hpp>
 
 #include <filesystem>
@@ -9,12 +9,15 @@
 
 namespace fs = std::filesystem;
 
-TEST_CASE("every header of the prelude is embedded byte for byte") {
+namespace {
+
+/// Checks the text of the headers below `folder`, which are embedded as `prefix` + where they are there.
+void check_headers(const fs::path& folder, const std::string& prefix,
+                   const std::string& library_header) {
   int headers = 0;
-  const fs::path prelude = fs::path(COCONET_SOURCE_DIR) / "src/jit/prelude";
-  for (const auto& entry : fs::recursive_directory_iterator(prelude)) {
-    const std::string name = entry.path().lexically_relative(prelude);
-    if (entry.path().extension() != ".h" || name == "embedded.h") continue;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = prefix + entry.path().lexically_relative(folder).string();
+    if (entry.path().extension() != ".h" || name == library_header) continue;
     INFO(name);
     std::ostringstream text;
     text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
@@ -24,7 +27,16 @@ TEST_CASE("every header of the prelude is embedded byte for byte") {
   CHECK(headers > 0);
 }
 
+}  // namespace
+
+TEST_CASE("every header of the prelude and of the ABI is embedded byte for byte") {
+  const fs::path jit = fs::path(COCONET_SOURCE_DIR) / "src/jit";
+  check_headers(jit / "prelude", "", "embedded.h");
+  check_headers(jit / "abi", "abi/", "abi/abi.h");
+}
+
 TEST_CASE("a prelude header that does not exist is empty") {
   CHECK(coconet::jit::prelude_file("no_such_header.h").empty());
   CHECK(coconet::jit::prelude_file("embedded.h").empty());
+  CHECK(coconet::jit::prelude_file("abi/abi.h").empty());
 }

@@ -1,14 +1,15 @@
-// Device prelude, CUDA half: what kernels are written in, for NVRTC. It includes nothing; host.h gives the same
+// Prelude, CUDA half: what kernels are written in, for NVRTC. It includes nothing; host.h gives the same
 // names for the system C++ compiler. What only needs threads in blocks is in threads.h.
 
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
+/// As offsetof, which NVRTC has only under this name.
+#define OFFSET_OF(member, ...) __INTADDR__(&static_cast<__VA_ARGS__*>(nullptr)->member)
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 /// A function that is called, not copied to each of its many uses.
 #define DEVICE_CALL static __device__ __noinline__
 
-constexpr int VECTOR_BYTES = 16;
 constexpr int TEAM = 8;  // lanes of a warp that move a line of 128 bytes together
 
 /// Where a kernel runs: block `index` of `count`, thread `thread` of `threads`.

@@ -1,4 +1,4 @@
-// Device prelude, algorithm "direct": every rank reads its slice from all ranks and writes results to all ranks.
+// Prelude, algorithm "direct": every rank reads its slice from all ranks and writes results to all ranks.
 
 /// Elements [at, at + N) of all ranks' arrays, reduced with Op in rank order, in the computation type.
 template <class Op, int N, int R, class T>

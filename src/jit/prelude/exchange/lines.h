@@ -1,4 +1,4 @@
-// Device prelude, the protocol ll128: every line of 128 bytes is 120 of data and 8 of the chunk's tag. A team of
+// Prelude, the protocol ll128: every line of 128 bytes is 120 of data and 8 of the chunk's tag. A team of
 // lanes moves a line as one access of memory, in which the flag comes no earlier than the data. Where a block is one
 // lane, that is the team.
 //
@@ -8,10 +8,9 @@
 // flag: the last lane has them in the second line, before that one's flag. The last pair may be the first line alone.
 // 8-byte elements have two such pairs, of their low words and of their high words.
 
-constexpr int LINE_BYTES = 128;
 constexpr int LINE_WORDS = LINE_BYTES / 4;
 constexpr int SHARE = LINE_WORDS / TEAM;
-constexpr index_t PAIR_ELEMENTS = 60;
+constexpr index_t PAIR_ELEMENTS = 2 * LINE_ELEMENTS;
 
 /// What a lane has of a pair of lines: SHARE words of the first one, then those of the second.
 template <class T>
@@ -65,7 +64,7 @@ DEVICE_CALL void wait_for_lines(Block block, Reader<R>& reader, int peer, const 
     relax(looks, reader.sync.spin_limit);
     if (looks % 64 == 0 && of_last_lane(block, now() - started) > reader.sync.timeout) {
       reader.ok = false;
-      report(reader.sync, 1, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
+      report(reader.sync, RANK_LATE, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
     }
   }
 }

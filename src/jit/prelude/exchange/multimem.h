@@ -1,13 +1,5 @@
-// Device prelude, algorithm "multimem": as "direct", but through an address behind which the arrays of all ranks are. The
+// Prelude, algorithm "multimem": as "direct", but through an address behind which the arrays of all ranks are. The
 // switch between GPUs adds what is loaded from there, in an order of its own, and copies what is stored.
-
-/// All ranks' arrays: one by one, and the address that stands for all of them, which nobody follows where `switch_total`
-/// and `switch_copy` say that there is no such way.
-template <class T, int R>
-struct Multicast {
-  T* rank[R];
-  T* all;
-};
 
 /// Elements [at, at + N) of all ranks' arrays, reduced with Op, in the computation type: by the switch, which rounds to T,
 /// where it can; else in rank order.

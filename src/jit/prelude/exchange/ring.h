@@ -1,26 +1,11 @@
-// Device prelude, topology of the algorithm "ring": a slice goes from rank to rank until it is back at its owner, and what
+// Prelude, topology of the algorithm "ring": a slice goes from rank to rank until it is back at its owner, and what
 // the owner makes of it goes around once more.
 
-struct ring {
-  static constexpr int TREES = 1;
-  template <int R>
-  DEVICE constexpr int boxes() {
-    return 2 * R;
-  }
-
+struct ring : ring_order {
   /// How far `rank` is from the owner, in the direction of the ring.
   template <int R>
   DEVICE int distance(int rank, int owner) {
     return (rank - owner + R) % R;
-  }
-
-  template <int R>
-  DEVICE int up_owner(int rank, int k, int) {
-    return (rank - 1 - k + R) % R;
-  }
-  template <int R>
-  DEVICE int down_owner(int rank, int k, int) {
-    return (rank - 1 - k + R) % R;
   }
 
   /// The rank behind the owner begins; every rank adds its own to what it gets.

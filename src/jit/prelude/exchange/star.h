@@ -1,22 +1,6 @@
-// Device prelude, topology of the algorithm "direct" over mailboxes: every rank sends to the owner, who sends to every rank.
+// Prelude, topology of the algorithm "direct" over mailboxes: every rank sends to the owner, who sends to every rank.
 
-struct star {
-  static constexpr int TREES = 1;
-  template <int R>
-  DEVICE constexpr int boxes() {
-    return 2 * R;
-  }
-
-  /// The owner whose slice `rank` sends up k-th; its own comes last, first on the way down.
-  template <int R>
-  DEVICE int up_owner(int rank, int k, int) {
-    return (rank + 1 + k) % R;
-  }
-  template <int R>
-  DEVICE int down_owner(int rank, int k, int) {
-    return (rank + 1 + k) % R;
-  }
-
+struct star : star_order {
   /// An owner adds up in the order of the ranks.
   template <int R>
   DEVICE Links<R> up(int rank, int owner, int) {

@@ -1,16 +1,5 @@
-// Device prelude, tiles: how a step takes what another makes at the same time. The maker counts, tile by tile, the elements
-// that it has made; the taker waits for a tile's count. Makers may make a tile in pieces and in any order. Counts go on
-// over all runs: nothing is reset between steps.
-
-struct Tiles {
-  u64* made;      // by tile, a cache line each: elements made in all runs
-  index_t tile;   // elements of a tile
-  index_t count;  // elements of the tensor
-  u64 run;        // this run's number, from 1
-};
-
-/// Phase number of waits for tiles, for reports; the peer is the rank itself.
-enum : u64 { WAIT_FOR_TILE = 102 };
+// Prelude, tiles: a step waits for what another makes at the same time, and signals what it has made itself. A tile may
+// be made part by part and in any order.
 
 /// One thread: waits for the tiles that hold elements [begin, end).
 template <int R>
@@ -21,7 +10,7 @@ DEVICE_CALL bool wait_for_tiles(const Sync<R>& sync, const Tiles& tiles, index_t
     const u64 due = tiles.run * u64(left < tiles.tile ? left : tiles.tile);
     const u64 found = look_until(sync, tiles.made + first / tiles.tile * FLAG_STRIDE, due);
     if (found < due) {
-      report(sync, 1, WAIT_FOR_TILE, block, int(sync.rank), due, found);
+      report(sync, RANK_LATE, WAIT_FOR_TILE, block, int(sync.rank), due, found);
       return false;
     }
   }
@@ -47,8 +36,8 @@ DEVICE bool await_tiles(const Block& block, const Sync<R>& sync, const Tiles& ti
                      element_of(slices, rank, begin + count - 1, room) + 1);
 }
 
-/// Says that elements [begin, end) are made, which a barrier of the block comes before.
-DEVICE void tell_tiles(const Block& block, const Tiles& tiles, index_t begin, index_t end) {
+/// Signals that elements [begin, end) are made, which a barrier of the block comes before.
+DEVICE void signal_tiles(const Block& block, const Tiles& tiles, index_t begin, index_t end) {
   if (!is_leader(block)) return;
   while (begin < end) {
     const index_t tile = begin / tiles.tile;
@@ -59,7 +48,7 @@ DEVICE void tell_tiles(const Block& block, const Tiles& tiles, index_t begin, in
 }
 
 /// The same for elements [begin, begin + count) of a rank's slice of the tensor.
-DEVICE void tell_tiles(const Block& block, const Tiles& tiles, const Slices& slices, int rank, index_t begin,
+DEVICE void signal_tiles(const Block& block, const Tiles& tiles, const Slices& slices, int rank, index_t begin,
                        index_t count) {
   if (!is_leader(block)) return;
   const index_t end = begin + count;
@@ -67,22 +56,22 @@ DEVICE void tell_tiles(const Block& block, const Tiles& tiles, const Slices& sli
     index_t room;
     const index_t at = element_of(slices, rank, begin, room);
     const index_t here = room < end - begin ? room : end - begin;
-    tell_tiles(block, tiles, at, at + here);
+    signal_tiles(block, tiles, at, at + here);
     begin += here;
   }
 }
 
 /// What an exchange does between its chunks where tiles arrive or depart:
 ///   await(owner, begin, count)  waits for this rank's elements of the owner's slice; false when they are late
-///   made(begin, count)          tells of what this rank computed of its own slice
-///   kept(owner, begin, count)   tells of what it has of the owner's results
+///   made(begin, count)          signals what this rank computed of its own slice
+///   kept(owner, begin, count)   signals what it has of the owner's results
 template <class Await, class Made, class Kept>
-struct Pace {
+struct TileSync {
   Await await;
   Made made;
   Kept kept;
 };
 template <class Await, class Made, class Kept>
-DEVICE Pace<Await, Made, Kept> pace(Await await, Made made, Kept kept) {
-  return Pace<Await, Made, Kept>{await, made, kept};
+DEVICE TileSync<Await, Made, Kept> make_tile_sync(Await await, Made made, Kept kept) {
+  return TileSync<Await, Made, Kept>{await, made, kept};
 }

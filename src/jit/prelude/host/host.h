@@ -1,4 +1,4 @@
-// Device prelude, host half: what kernels are written in, for the system C++ compiler. It includes nothing, so
+// Prelude, host half: what kernels are written in, for the system C++ compiler. It includes nothing, so
 // that a kernel compiles in a fraction of a second; cuda.h gives the same names for NVRTC.
 //
 // Ranks are processes or threads that share memory, and flags are atomics in it. How a block runs is a file of its
@@ -6,6 +6,7 @@
 
 #define DEVICE static inline __attribute__((always_inline))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
+#define OFFSET_OF(member, ...) __builtin_offsetof(__VA_ARGS__, member)
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("nounroll")

@@ -1,7 +1,7 @@
-// Device prelude, host half where a block runs as one lane: the fast way. Its vectors are as wide as the machine's,
+// Prelude, host half where a block runs as one lane: the fast way. Its vectors are as wide as the machine's,
 // and the blocks of a launch come one after the other.
 
-constexpr int VECTOR_BYTES = 64;
+constexpr int VECTOR_BYTES = HOST_VECTOR_BYTES;
 constexpr int TEAM = 1;  // lanes that move a line of 128 bytes together
 template <int W>
 constexpr int LINE_LANES = 30;  // of a loop over lines of the protocol ll128: a whole line

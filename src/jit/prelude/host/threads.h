@@ -1,20 +1,19 @@
-// Device prelude, host half where a block is as many threads of the machine as it has on a GPU: the way that finds
+// Prelude, host half where a block is as many threads of the machine as it has on a GPU: the way that finds
 // races. All blocks of a launch run at once, in warps of 32 threads, and every name of cuda.h does what it does there.
 // ThreadSanitizer, to which barriers are atomics as flags are, then sees a race wherever a GPU has one.
 
-constexpr int VECTOR_BYTES = 16;
 constexpr int TEAM = 8;
 constexpr int WARP = 32;
 constexpr int MOST_THREADS = 1024;
 
 /// What the threads of one block share. The launcher makes one for each block, zeroed, as large as the kernel says.
 struct BlockState {
-  struct Meeting {
+  struct Barrier {
     u32 arrived;     // threads that wait
-    u32 generation;  // meetings that all threads have left behind
+    u32 generation;  // times that all threads have come
   };
-  Meeting block, warps[MOST_THREADS / WARP], teams[MOST_THREADS / TEAM];
-  u32 refused[2];  // the last vote that a thread refused, counted as meetings are: odd and even ones
+  Barrier block, warps[MOST_THREADS / WARP], teams[MOST_THREADS / TEAM];
+  u32 refused[2];  // the last vote that a thread refused, counted as barriers are: odd and even ones
   u64 exchanged[MOST_THREADS];
   alignas(64) u64 shared[MOST_THREADS];
 };
@@ -50,23 +49,23 @@ DEVICE void wake_all(const u32* word) {
 /// Waits for all `threads`, the last of which lets the others go. The fences order what the threads write before and
 /// read after, for the machine; only the orders of atomics do so for ThreadSanitizer, which knows no fences.
 template <int COME, int LEAVE, int LET_GO>
-DEVICE void meet(BlockState::Meeting& meeting, int threads) {
-  const u32 generation = __atomic_load_n(&meeting.generation, __ATOMIC_RELAXED);
+DEVICE void wait_at(BlockState::Barrier& barrier, int threads) {
+  const u32 generation = __atomic_load_n(&barrier.generation, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  if (__atomic_add_fetch(&meeting.arrived, 1, COME) == u32(threads)) {
-    __atomic_store_n(&meeting.arrived, 0, __ATOMIC_RELAXED);
+  if (__atomic_add_fetch(&barrier.arrived, 1, COME) == u32(threads)) {
+    __atomic_store_n(&barrier.arrived, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    __atomic_store_n(&meeting.generation, generation + 1, LET_GO);
-    wake_all(&meeting.generation);
+    __atomic_store_n(&barrier.generation, generation + 1, LET_GO);
+    wake_all(&barrier.generation);
   } else {
-    while (__atomic_load_n(&meeting.generation, LEAVE) == generation) wait_while(&meeting.generation, generation);
+    while (__atomic_load_n(&barrier.generation, LEAVE) == generation) wait_while(&barrier.generation, generation);
   }
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 /// What any thread of the block wrote before is visible to all of them after.
 DEVICE void block_barrier(const Block& block) {
-  meet<__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE, __ATOMIC_RELEASE>(block.state->block, block.threads);
+  wait_at<__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE, __ATOMIC_RELEASE>(block.state->block, block.threads);
 }
 
 /// A barrier that tells all threads whether each of them was `ok`. Who is slow to read the answer cannot miss it: the
@@ -79,15 +78,15 @@ DEVICE bool all_in_block(const Block& block, bool ok) {
   return __atomic_load_n(refused, __ATOMIC_RELAXED) != vote;
 }
 
-/// `value` of thread `from`, which is one of the `threads` that meet. It orders nothing.
+/// `value` of thread `from`, which is one of the `threads` of the barrier. It orders nothing.
 template <class T>
-DEVICE T shuffle(const Block& block, BlockState::Meeting& meeting, int threads, T value, int from) {
+DEVICE T shuffle(const Block& block, BlockState::Barrier& barrier, int threads, T value, int from) {
   u64 word = 0;
   __builtin_memcpy(&word, &value, sizeof(value));
   store_relaxed(&block.state->exchanged[block.thread], word);
-  meet<__ATOMIC_RELAXED, __ATOMIC_RELAXED, __ATOMIC_RELAXED>(meeting, threads);
+  wait_at<__ATOMIC_RELAXED, __ATOMIC_RELAXED, __ATOMIC_RELAXED>(barrier, threads);
   word = load_relaxed(&block.state->exchanged[from]);
-  meet<__ATOMIC_RELAXED, __ATOMIC_RELAXED, __ATOMIC_RELAXED>(meeting, threads);
+  wait_at<__ATOMIC_RELAXED, __ATOMIC_RELAXED, __ATOMIC_RELAXED>(barrier, threads);
   __builtin_memcpy(&value, &word, sizeof(value));
   return value;
 }
@@ -100,7 +99,7 @@ DEVICE T shuffle_down(const Block& block, T value, int step) {
 }
 
 // Lines of 128 bytes, of which a team's lanes have 16 each and the last 8 are a flag. Here they are not stored at once:
-// the lanes store data, then meet, as they do on a GPU before its one store, then the last one raises the flag.
+// the lanes store data, then wait for each other, as they do on a GPU before its one store, then the last one raises the flag.
 
 /// `value` of the team's last lane. It orders nothing.
 DEVICE u64 of_last_lane(const Block& block, u64 value) {
@@ -140,7 +139,7 @@ DEVICE void store_lines(const Block& block, u8* lines, int count, u64 tag, const
     u32* const mine = lane_words(block, reinterpret_cast<u32*>(lines), line);
     for (int w = 0; w < data_words(block); ++w) mine[w] = words[4 * line + w];
   }
-  meet<__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE, __ATOMIC_RELEASE>(block.state->teams[block.thread / TEAM], TEAM);
+  wait_at<__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE, __ATOMIC_RELEASE>(block.state->teams[block.thread / TEAM], TEAM);
   for (int line = 0; line < count && block.thread % TEAM == TEAM - 1; ++line)
     signal(reinterpret_cast<u64*>(lines + 128 * line + 120), tag);
 }

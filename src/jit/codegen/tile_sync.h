@@ -9,12 +9,13 @@
 namespace coconet::jit {
 
 /// Whether anything that `phase` reads or writes is shared tile by tile with a step that runs at the same time.
-[[nodiscard]] bool is_paced(const sched::KernelStep::Phase& phase);
+[[nodiscard]] bool synchronizes_tiles(const sched::KernelStep::Phase& phase);
 /// The same of any phase of `step`.
-[[nodiscard]] bool is_paced(const sched::KernelStep& step);
+[[nodiscard]] bool synchronizes_tiles(const sched::KernelStep& step);
 
-/// Defines `paced`, the prelude's Pace for the exchange of `phase`.
-[[nodiscard]] std::string write_pace(KernelWriter& writer, const sched::KernelStep::Phase& phase);
+/// Defines `tile_sync`, the prelude's TileSync for the exchange of `phase`.
+[[nodiscard]] std::string write_tile_sync(KernelWriter& writer,
+                                          const sched::KernelStep::Phase& phase);
 
 /// Waits for elements [begin, end) of all that arrives in `phase`, where they lie as the kernel's domain does.
 [[nodiscard]] std::string await_arriving(KernelWriter& writer,
@@ -22,10 +23,10 @@ namespace coconet::jit {
                                          const std::string& begin, const std::string& end,
                                          const std::string& indent);
 
-/// Tells of elements [begin, end) of all that departs from `phase` and is not spread.
-[[nodiscard]] std::string tell_departing(KernelWriter& writer,
-                                         const sched::KernelStep::Phase& phase,
-                                         const std::string& begin, const std::string& end,
-                                         const std::string& indent);
+/// Signals elements [begin, end) of all that departs from `phase` and is not spread.
+[[nodiscard]] std::string signal_departing(KernelWriter& writer,
+                                           const sched::KernelStep::Phase& phase,
+                                           const std::string& begin, const std::string& end,
+                                           const std::string& indent);
 
 }  // namespace coconet::jit

@@ -1,5 +1,5 @@
 // Waiting for tiles and telling of them, as text.
-#include "jit/codegen/pacing.h"
+#include "jit/codegen/tile_sync.h"
 
 #include <algorithm>
 
@@ -12,23 +12,23 @@ std::string tiles_of(KernelWriter& writer, sched::BufferId buffer) {
       {KernelArgument::Kind::tiles, writer.buffer(buffer).name + "_tiles", buffer, -1, 0});
 }
 
-/// "      [&](index_t begin) {...}": a function of the prelude's Pace; it ends the line without a comma.
+/// "      [&](index_t begin) {...}": a function of the prelude's TileSync; it ends the line without a comma.
 std::string function(const std::string& parameters, const std::string& body) {
   return "      [&](" + parameters + ") {" + (body.empty() ? "}" : "\n" + body + "      }");
 }
 
 }  // namespace
 
-bool is_paced(const sched::KernelStep::Phase& phase) {
+bool synchronizes_tiles(const sched::KernelStep::Phase& phase) {
   return std::any_of(phase.loads.begin(), phase.loads.end(),
                      [](const auto& load) { return load.arriving; }) ||
          std::any_of(phase.stores.begin(), phase.stores.end(),
                      [](const auto& store) { return store.departing; });
 }
 
-bool is_paced(const sched::KernelStep& step) {
+bool synchronizes_tiles(const sched::KernelStep& step) {
   return std::any_of(step.phases.begin(), step.phases.end(),
-                     [](const auto& phase) { return is_paced(phase); });
+                     [](const auto& phase) { return synchronizes_tiles(phase); });
 }
 
 std::string await_arriving(KernelWriter& writer, const sched::KernelStep::Phase& phase,
@@ -43,19 +43,19 @@ std::string await_arriving(KernelWriter& writer, const sched::KernelStep::Phase&
   return text;
 }
 
-std::string tell_departing(KernelWriter& writer, const sched::KernelStep::Phase& phase,
-                           const std::string& begin, const std::string& end,
-                           const std::string& indent) {
+std::string signal_departing(KernelWriter& writer, const sched::KernelStep::Phase& phase,
+                             const std::string& begin, const std::string& end,
+                             const std::string& indent) {
   std::string text;
   for (const auto& store : phase.stores) {
     if (!store.departing || store.spread) continue;
-    text += indent + "tell_tiles(block, " + tiles_of(writer, store.buffer) + ", " + begin + ", " +
+    text += indent + "signal_tiles(block, " + tiles_of(writer, store.buffer) + ", " + begin + ", " +
             end + ");\n";
   }
   return text.empty() ? text : indent + "block_barrier(block);\n" + text;
 }
 
-std::string write_pace(KernelWriter& writer, const sched::KernelStep::Phase& phase) {
+std::string write_tile_sync(KernelWriter& writer, const sched::KernelStep::Phase& phase) {
   const std::string indent(8, ' ');
   std::string await;
   std::string made;
@@ -73,17 +73,17 @@ std::string write_pace(KernelWriter& writer, const sched::KernelStep::Phase& pha
     if (!store.departing) continue;
     const std::string tiles = tiles_of(writer, store.buffer);
     if (store.spread) {
-      kept += indent + "tell_tiles(block, " + tiles + ", a.slices, owner, begin, count);\n";
+      kept += indent + "signal_tiles(block, " + tiles + ", a.slices, owner, begin, count);\n";
     } else {
-      made += indent + "tell_tiles(block, " + tiles + ", begin, begin + count);\n";
+      made += indent + "signal_tiles(block, " + tiles + ", begin, begin + count);\n";
     }
   }
   const char* const slice = "int owner, index_t begin, index_t count";
   const char* const ignored = "int, index_t, index_t";
   const std::string waits =
       function(await.empty() ? ignored : slice, await + indent + "return true;\n");
-  return "  // what arrives and departs tile by tile, between chunks\n  const auto paced = "
-         "pace(\n" +
+  return "  // what arrives and departs tile by tile, between chunks\n  const auto tile_sync = "
+         "make_tile_sync(\n" +
          waits + ",\n" +
          function(made.empty() ? "index_t, index_t" : "index_t begin, index_t count", made) +
          ",\n" + function(kept.empty() ? ignored : slice, kept) + ");\n";

@@ -1,21 +1,4 @@
-// Device prelude, mailboxes: ranks send each other chunks of tensors inside a kernel. A box belongs to the rank that takes
-// from it, to a block, and to one sender; it has SLOTS slots, so that a chunk can be filled while another is read.
-
-constexpr int SLOTS = 2;
-
-/// Phase numbers of waits at mailboxes, for reports.
-enum : u64 { WAIT_FOR_ROOM = 100, WAIT_FOR_MESSAGE = 101 };
-
-/// The mailboxes of all ranks. Chunks are numbered over all launches; a launch has `chunks` numbers, a multiple of what
-/// a topology's boxes go through in turn.
-template <int R>
-struct Mail {
-  u8* memory[R];  // flags of all blocks and boxes, then slots
-  u64 first;      // number of this launch's first chunk
-  u64 chunks;     // numbers that a launch uses
-  index_t chunk;  // elements of a chunk
-  u64 slot_bytes;
-};
+// Prelude, mailboxes: ranks send each other chunks of tensors inside a kernel.
 
 /// The ranks that one takes from and passes on to. Their boxes have one number each, at the rank that takes.
 template <int R>
@@ -32,32 +15,6 @@ struct Links {
     target_box[targets++] = box;
   }
 };
-
-/// Slices of a tensor: `outer` rows of `extent` pieces of `inner` elements; rank r owns pieces [r * block, (r + 1) * block)
-/// of each row, or rank `only` all of them.
-struct Slices {
-  index_t outer, inner, extent, block, only;
-
-  DEVICE_MEMBER index_t pieces(int rank) const {
-    if (only >= 0) return rank == only ? extent : 0;
-    const index_t begin = block * rank;
-    return begin >= extent ? 0 : begin + block > extent ? extent - begin : block;
-  }
-  DEVICE_MEMBER index_t count(int rank) const { return outer * pieces(rank) * inner; }
-};
-
-/// Element `i` of a rank's slice, as an element of the whole tensor; `room` is how many follow it there without a gap.
-DEVICE index_t element_of(const Slices& slices, int rank, index_t i, index_t& room) {
-  const index_t run = slices.pieces(rank) * slices.inner;
-  const index_t first = slices.only >= 0 ? 0 : slices.block * rank * slices.inner;
-  if (slices.outer == 1) {
-    room = run - i;
-    return first + i;
-  }
-  const index_t column = i % run;
-  room = run - column;
-  return i / run * slices.extent * slices.inner + first + column;
-}
 
 template <int N, class T>
 DEVICE vec<N, T> load_slice(const T* whole, const Slices& slices, int rank, index_t i) {
@@ -103,20 +60,10 @@ DEVICE vec<N, T> in_rows(index_t columns, index_t i, const V& extra, F f) {
   }
 }
 
-/// A chunk of a rank's slice that a block moves: elements [begin, begin + count), and how many chunks the block has.
-struct Chunk {
-  index_t begin, count, of;
-};
-/// Blocks take chunks in turn, so that all of them work on the elements that come first.
+/// Chunk `number` of the block, in a slice of `elements`; see `chunk_range`.
 template <int W>
 DEVICE Chunk chunk_of(const Block& block, index_t elements, index_t chunk, index_t number) {
-  const index_t share = (elements / W + block.count) / block.count * W;  // whole vectors
-  const index_t length = share < chunk ? share : chunk;
-  const index_t chunks = elements > 0 ? (elements + length - 1) / length : 0;
-  const index_t first = (number * block.count + block.index) * length;
-  const index_t begin = first < elements ? first : elements;
-  return Chunk{begin, elements - begin < length ? elements - begin : length,
-               (chunks - block.index + block.count - 1) / block.count};
+  return chunk_range(elements, W, block.index, block.count, chunk, number);
 }
 
 // ---- protocols ----------------------------------------------------------------------------------------------
@@ -141,7 +88,7 @@ DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 
       if (started == 0) started = now();
       if (now() - started > reader.sync.timeout) {
         reader.ok = false;
-        report(reader.sync, 1, WAIT_FOR_MESSAGE, reader.block, peer, tag, found >> 32);
+        report(reader.sync, RANK_LATE, WAIT_FOR_MESSAGE, reader.block, peer, tag, found >> 32);
       }
     }
     found = load_relaxed(cell);
@@ -268,58 +215,61 @@ struct ll {
 // ---- events -------------------------------------------------------------------------------------------------
 
 template <class Topology, int R>
-DEVICE u64* filled_flag(const Block& block, const Mail<R>& mail, int rank, int box) {
-  return reinterpret_cast<u64*>(mail.memory[rank]) +
-         (block.index * Topology::template boxes<R>() + box) * FLAG_STRIDE;
+DEVICE MailboxLayout layout_of(const Block& block) {
+  static_assert(Topology::BOXES % 2 == 0);  // so that slots begin with a line
+  return MailboxLayout{Topology::BOXES * R, R, block.count};
+}
+template <class Topology, int R>
+DEVICE u64* filled_flag(const Block& block, const Mailboxes<R>& mailboxes, int rank, int box) {
+  return reinterpret_cast<u64*>(mailboxes.memory[rank]) +
+         layout_of<Topology, R>(block).filled(block.index, box);
 }
 /// At the sender: what `receiver` has taken from its box.
 template <class Topology, int R>
-DEVICE u64* emptied_flag(const Block& block, const Mail<R>& mail, int sender, int receiver,
-                         int box) {
-  constexpr index_t BOXES = Topology::template boxes<R>();
-  return reinterpret_cast<u64*>(mail.memory[sender]) +
-         (block.count * BOXES + (block.index * BOXES + box) * R + receiver) * FLAG_STRIDE;
+DEVICE u64* emptied_flag(const Block& block, const Mailboxes<R>& mailboxes, int sender,
+                         int receiver, int box) {
+  return reinterpret_cast<u64*>(mailboxes.memory[sender]) +
+         layout_of<Topology, R>(block).emptied(block.index, box, receiver);
 }
 template <class Topology, int R>
-DEVICE u8* slot_of(const Block& block, const Mail<R>& mail, int rank, int box, u64 number) {
-  constexpr index_t BOXES = Topology::template boxes<R>();
-  static_assert(BOXES % 2 == 0);  // slots begin at a multiple of 128 bytes, behind flags of 64
-  return mail.memory[rank] + block.count * BOXES * (R + 1) * FLAG_STRIDE * index_t(sizeof(u64)) +
-         ((block.index * BOXES + box) * SLOTS + index_t(number / Topology::TREES % SLOTS)) *
-             index_t(mail.slot_bytes);
+DEVICE u8* slot_of(const Block& block, const Mailboxes<R>& mailboxes, int rank, int box,
+                   u64 number) {
+  return mailboxes.memory[rank] +
+         layout_of<Topology, R>(block).slot(
+             block.index, box, index_t(number / Topology::TREES % SLOTS), mailboxes.slot_bytes);
 }
 
 /// Takes a chunk of `count` elements of C from each source and hands one of T to each target:
 /// f(width<N>, j, incoming) is elements [j, j + N) of it. `index` is the chunk's in this launch, of `of` that these links
 /// carry. False, for all threads, when a rank is late.
 template <class Topology, class P, int W, class C, class T, int R, class F>
-DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mail<R>& mail,
+DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes,
                        const Links<R>& links, index_t index, index_t of, index_t count, u64 mode,
                        F f) {
   constexpr index_t DEPTH = SLOTS * Topology::TREES;
   const int rank = int(sync.rank);
-  const u64 number = mail.first + u64(index);
+  const u64 number = mailboxes.first + u64(index);
   const u64 tag = number + 1;
   bool ok = true;
   if (is_leader(block)) {
     // The chunk that was in the slot before: of this launch, or the last one that the launch before put there.
     const index_t before =
         index >= DEPTH ? index - DEPTH : index + (of - 1 - index) / DEPTH * DEPTH;
-    const u64 taken = index >= DEPTH    ? mail.first + u64(before) + 1
-                      : mail.first == 0 ? 0
-                                        : mail.first - mail.chunks + u64(before) + 1;
+    const u64 taken = index >= DEPTH    ? mailboxes.first + u64(before) + 1
+                      : mailboxes.first == 0 ? 0
+                                        : mailboxes.first - mailboxes.chunks + u64(before) + 1;
     for (int t = 0; t < links.targets && ok; ++t) {
       const u64* const flag =
-          emptied_flag<Topology>(block, mail, rank, links.target[t], links.target_box[t]);
+          emptied_flag<Topology>(block, mailboxes, rank, links.target[t], links.target_box[t]);
       const u64 found = look_until(sync, flag, taken);
       ok = found >= taken;
-      if (!ok) report(sync, 1, WAIT_FOR_ROOM, block.index, links.target[t], taken, found);
+      if (!ok) report(sync, RANK_LATE, WAIT_FOR_ROOM, block.index, links.target[t], taken, found);
     }
     for (int s = 0; P::FLAGGED && s < links.sources && ok; ++s) {
-      const u64* const flag = filled_flag<Topology>(block, mail, rank, links.source_box[s]);
+      const u64* const flag = filled_flag<Topology>(block, mailboxes, rank, links.source_box[s]);
       const u64 found = look_until(sync, flag, tag);
       ok = found >= tag;
-      if (!ok) report(sync, 1, WAIT_FOR_MESSAGE, block.index, links.source[s], tag, found);
+      if (!ok) report(sync, RANK_LATE, WAIT_FOR_MESSAGE, block.index, links.source[s], tag, found);
     }
   }
   if (!all_in_block(block, ok)) return false;
@@ -328,28 +278,28 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mail<R>& m
   Passage<R> chunk{reader, links, count, tag, mode, {}, {}};
   ROLLED
   for (int s = 0; s < links.sources; ++s) {
-    chunk.in[s] = slot_of<Topology>(block, mail, rank, links.source_box[s], number);
+    chunk.in[s] = slot_of<Topology>(block, mailboxes, rank, links.source_box[s], number);
   }
   ROLLED
   for (int t = 0; t < links.targets; ++t) {
-    chunk.out[t] = slot_of<Topology>(block, mail, links.target[t], links.target_box[t], number);
+    chunk.out[t] = slot_of<Topology>(block, mailboxes, links.target[t], links.target_box[t], number);
   }
   P::template pass<W, C, T>(block, chunk, f);
   if (!all_in_block(block, reader.ok)) return false;
   if (is_leader(block)) {
     for (int t = 0; P::FLAGGED && t < links.targets; ++t) {
-      signal(filled_flag<Topology>(block, mail, links.target[t], links.target_box[t]), tag);
+      signal(filled_flag<Topology>(block, mailboxes, links.target[t], links.target_box[t]), tag);
     }
     ROLLED
-  for (int s = 0; s < links.sources; ++s) {
-      signal(emptied_flag<Topology>(block, mail, links.source[s], rank, links.source_box[s]), tag);
+    for (int s = 0; s < links.sources; ++s) {
+      signal(emptied_flag<Topology>(block, mailboxes, links.source[s], rank, links.source_box[s]), tag);
     }
   }
   return true;
 }
 
 /// Nothing arrives and nothing departs while an exchange runs.
-struct unpaced {
+struct no_tile_sync {
   DEVICE_MEMBER bool await(int, index_t, index_t) const { return true; }
   DEVICE_MEMBER void made(index_t, index_t) const {}
   DEVICE_MEMBER void kept(int, index_t, index_t) const {}
@@ -360,16 +310,16 @@ struct unpaced {
 ///   own(width<N>, owner, i)      this rank's elements [i, i + N) of the owner's slice, in C
 ///   make(width<N>, i, combined)  what the owner hands down of its slice, in T
 ///   keep(width<N>, owner, i, v)  stores what an owner handed down
-///   pace                         what happens between chunks; see Pace
+///   tile_sync                    what happens between chunks; see TileSync
 /// Chunk by chunk, slices are taken in an order in which whatever a rank waits for has been begun before.
 template <class Topology, class P, class Op, int W, bool UP, bool DOWN, class C, class T, int R,
-          class Own, class Make, class Keep, class Paced = unpaced>
-DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mail,
-                     const Slices& slices, u64 mode, Own own, Make make, Keep keep, Paced pace = {}) {
+          class Own, class Make, class Keep, class Tiled = no_tile_sync>
+DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes,
+                     const Slices& slices, u64 mode, Own own, Make make, Keep keep, Tiled tile_sync = {}) {
   const int rank = int(sync.rank);
   index_t chunks = 0;
   for (int owner = 0; owner < R; ++owner) {
-    const index_t of = chunk_of<W>(block, slices.count(owner), mail.chunk, 0).of;
+    const index_t of = chunk_of<W>(block, slices.count(owner), mailboxes.chunk, 0).of;
     chunks = of > chunks ? of : chunks;
   }
   const auto combine = [&]<int N>(width<N, false>, int owner, index_t i, index_t j,
@@ -389,29 +339,29 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
     const int tree = int(c % Topology::TREES);
     ROLLED
     for (int k = 0; UP && k < R - 1; ++k) if constexpr (UP) {
-      const int owner = Topology::template up_owner<R>(rank, k, tree);
-      const Chunk part = chunk_of<W>(block, slices.count(owner), mail.chunk, c);
+      const int owner = Topology::up_owner(rank, k, R, tree);
+      const Chunk part = chunk_of<W>(block, slices.count(owner), mailboxes.chunk, c);
       if (part.count == 0) continue;
-      if (!pace.await(owner, part.begin, part.count)) return false;
+      if (!tile_sync.await(owner, part.begin, part.count)) return false;
       const Links<R> links = Topology::template up<R>(rank, owner, tree);
       if (!pass_chunk<Topology, P, W, C, C>(
-              block, sync, mail, links, c, part.of, part.count, mode,
+              block, sync, mailboxes, links, c, part.of, part.count, mode,
               [&]<int N>(width<N, false>, index_t j, const auto& in) {
                 return combine(width<N, false>{}, owner, part.begin + j, j, links, in);
               })) {
         return false;
       }
     }
-    const Chunk part = chunk_of<W>(block, slices.count(rank), mail.chunk, c);
+    const Chunk part = chunk_of<W>(block, slices.count(rank), mailboxes.chunk, c);
     if (part.count > 0) {
-      if (!pace.await(rank, part.begin, part.count)) return false;
+      if (!tile_sync.await(rank, part.begin, part.count)) return false;
       Links<R> links;
       if (UP) links = Topology::template up<R>(rank, rank, tree);
       const Links<R> down = Topology::template down<R>(rank, rank, tree);
       for (int t = 0; DOWN && t < down.targets; ++t)
         links.pass_to(down.target[t], down.target_box[t]);
       if (!pass_chunk<Topology, P, W, C, T>(
-              block, sync, mail, links, c, part.of, part.count, mode,
+              block, sync, mailboxes, links, c, part.of, part.count, mode,
               [&]<int N>(width<N, false>, index_t j, const auto& in) {
                 if constexpr (UP) {
                   return make(width<N, false>{}, part.begin + j,
@@ -422,17 +372,17 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
               })) {
         return false;
       }
-      pace.made(part.begin, part.count);
-      if (DOWN) pace.kept(rank, part.begin, part.count);
+      tile_sync.made(part.begin, part.count);
+      if (DOWN) tile_sync.kept(rank, part.begin, part.count);
     }
     ROLLED
     for (int k = 0; DOWN && k < R - 1; ++k) if constexpr (DOWN) {
-      const int owner = Topology::template down_owner<R>(rank, k, tree);
-      const Chunk from = chunk_of<W>(block, slices.count(owner), mail.chunk, c);
+      const int owner = Topology::down_owner(rank, k, R, tree);
+      const Chunk from = chunk_of<W>(block, slices.count(owner), mailboxes.chunk, c);
       if (from.count == 0) continue;
       const Links<R> links = Topology::template down<R>(rank, owner, tree);
       if (!pass_chunk<Topology, P, W, T, T>(
-              block, sync, mail, links, c, from.of, from.count, mode,
+              block, sync, mailboxes, links, c, from.of, from.count, mode,
               [&]<int N>(width<N, false>, index_t j, const auto& in) {
                 const vec<N, T> value = in.template take<N>(0, j);
                 keep(width<N, false>{}, owner, from.begin + j, value);
@@ -440,38 +390,38 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mail<R>& mai
               })) {
         return false;
       }
-      pace.kept(owner, from.begin, from.count);
+      tile_sync.kept(owner, from.begin, from.count);
     }
   }
   return true;
 }
 
 /// A send: what every rank makes of its elements goes to the one `offset` further, if there is one; who is behind none
-/// keeps zeros. `make`, `keep` and `pace` are as in `exchange`.
-template <class Topology, class P, int W, class T, int R, class Make, class Keep, class Paced = unpaced>
-DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail, const Slices& slices, u64 mode,
-                    int offset, Make make, Keep keep, Paced pace = {}) {
+/// keeps zeros. `make`, `keep` and `tile_sync` are as in `exchange`.
+template <class Topology, class P, int W, class T, int R, class Make, class Keep, class Tiled = no_tile_sync>
+DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes, const Slices& slices, u64 mode,
+                    int offset, Make make, Keep keep, Tiled tile_sync = {}) {
   const int rank = int(sync.rank);
   const auto is_rank = [](int other) { return other >= 0 && other < R; };
   Links<R> to, from;
   if (is_rank(rank + offset)) to.pass_to(rank + offset, rank);
   if (is_rank(rank - offset)) from.take_from(rank - offset, rank - offset);
   const index_t elements = slices.extent;
-  const index_t chunks = chunk_of<W>(block, elements, mail.chunk, 0).of;
+  const index_t chunks = chunk_of<W>(block, elements, mailboxes.chunk, 0).of;
   ROLLED
   for (index_t c = 0; c < chunks; ++c) {
-    const Chunk part = chunk_of<W>(block, elements, mail.chunk, c);
-    if (!pace.await(rank, part.begin, part.count)) return false;
+    const Chunk part = chunk_of<W>(block, elements, mailboxes.chunk, c);
+    if (!tile_sync.await(rank, part.begin, part.count)) return false;
     if (!pass_chunk<Topology, P, W, T, T>(
-            block, sync, mail, to, c, part.of, part.count, mode,
+            block, sync, mailboxes, to, c, part.of, part.count, mode,
             [&]<int N>(width<N, false>, index_t j, const auto&) {
               return make(width<N, false>{}, part.begin + j, vec<N, f32>{});
             })) {
       return false;
     }
-    pace.made(part.begin, part.count);
+    tile_sync.made(part.begin, part.count);
     if (!pass_chunk<Topology, P, W, T, T>(
-            block, sync, mail, from, c, part.of, part.count, mode,
+            block, sync, mailboxes, from, c, part.of, part.count, mode,
             [&]<int N>(width<N, false>, index_t j, const auto& in) {
               const vec<N, T> value = from.sources > 0 ? in.template take<N>(0, j) : vec<N, T>{};
               keep(width<N, false>{}, 0, part.begin + j, value);
@@ -479,7 +429,7 @@ DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mail<R>& mail
             })) {
       return false;
     }
-    pace.kept(0, part.begin, part.count);
+    tile_sync.kept(0, part.begin, part.count);
   }
   return true;
 }

@@ -1,0 +1,76 @@
+// ABI, what every kernel is launched with: facts about the launch, and what its ranks need to wait for each other.
+
+/// Facts about a launch that choose among loops over the same body.
+enum : u64 {
+  VECTORIZE = 1,  // every vector access is aligned; matters on GPUs only, where all accesses are single otherwise
+  STREAMING = 2   // what goes to other ranks leaves the caches, and its vectors are aligned; on the host only
+};
+
+/// Bytes that a lane accesses at once at most, where blocks are threads and where a block is one lane of the host.
+constexpr int GPU_VECTOR_BYTES = 16;
+constexpr int HOST_VECTOR_BYTES = 64;
+
+/// Words from one flag to the next: each has a cache line.
+constexpr int FLAG_STRIDE = 8;
+
+/// Most blocks that a kernel with barriers may have: the flags are laid out for them.
+constexpr int MAX_BLOCKS = 1024;
+
+/// Why a kernel gave up: a rank was late, or a rank failed before the kernel and said so.
+enum : u64 { RANK_LATE = 1, RANK_FAILED = 2 };
+
+/// What was waited for: the number of a barrier in the kernel, or one of these.
+enum : u64 { WAIT_FOR_ROOM = 100, WAIT_FOR_MESSAGE = 101, WAIT_FOR_TILE = 102 };
+
+/// What the first wait that failed found, for the host to say.
+struct Fault {
+  u64 code;
+  u64 step, phase, block, peer, expected, found;
+};
+
+/// What R ranks need to wait for each other. Each rank has a flag for every block and peer, at `barrier_flag`, which
+/// holds twice the epoch that the peer has reached; the lowest bit says that the peer failed.
+struct SyncHead {
+  u64* own_flags;
+  Fault* fault;
+  u64 epoch, rank, timeout, spin_limit, step;
+};
+template <int R>
+struct Sync : SyncHead {
+  u64* flags[R];
+};
+
+/// The word of a rank's flags where `peer`, of `ranks`, says how far its block `block` is.
+DEVICE constexpr index_t barrier_flag(index_t block, index_t peer, int ranks) {
+  return (block * ranks + peer) * FLAG_STRIDE;
+}
+/// What the flag holds from `epoch` on.
+DEVICE constexpr u64 barrier_value(u64 epoch, bool failed) { return epoch * 2 + (failed ? 1 : 0); }
+
+/// Where the blocks of all ranks leave their totals for each other: at every rank, words [2][COUNT][R][blocks], of which
+/// launches use the halves in turn, so that a rank may begin the next launch while another still reads.
+template <int R, int COUNT>
+struct Totals {
+  u64 turn;
+  u64* of[R];
+};
+DEVICE constexpr index_t total_word(u64 turn, int counts, int index, int ranks, index_t rank, index_t blocks,
+                                    index_t block) {
+  return ((index_t(turn & 1) * counts + index) * ranks + rank) * blocks + block;
+}
+/// Words of all of them at one rank.
+DEVICE constexpr index_t total_words(int counts, int ranks, index_t blocks) { return 2 * counts * ranks * blocks; }
+
+/// The arrays of all ranks: one by one, and the address that stands for all of them, which nobody follows where
+/// `switch_total` and `switch_copy` say that there is no such way.
+template <class T, int R>
+struct Multicast {
+  T* all;
+  T* rank[R];
+};
+
+static_assert(sizeof(Fault) == 56 && OFFSET_OF(found, Fault) == 48);
+static_assert(sizeof(SyncHead) == 56 && OFFSET_OF(epoch, SyncHead) == 16 && OFFSET_OF(step, SyncHead) == 48);
+static_assert(sizeof(Sync<3>) == sizeof(SyncHead) + 3 * sizeof(u64*));
+static_assert(sizeof(Totals<3, 2>) == 4 * sizeof(u64) && OFFSET_OF(of, Totals<3, 2>) == 8);
+static_assert(sizeof(Multicast<u8, 3>) == 4 * sizeof(u8*) && OFFSET_OF(rank, Multicast<u8, 3>) == 8);

@@ -1,0 +1,59 @@
+// Sizes of mailboxes and totals; how they are laid out is in jit/abi.
+#include "jit/bind/exchange_memory.h"
+
+#include "jit/exchange/algorithm.h"
+#include "jit/platform/peer_memory.h"
+
+namespace coconet::jit {
+
+ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankPlan& plan,
+                               const sched::KernelStep& step, const Grid& grid)
+    : group_(plan.group(step.axis)) {
+  const bool has_mailboxes = step.is_collective && !step.in_place;
+  const auto reductions = static_cast<int>(step.reductions().size());
+  if (!has_mailboxes && reductions == 0) return;
+  const int ranks = plan.ranks(step.axis);
+  if (has_mailboxes) {
+    slices_ = plan.slices(step);
+    size_mailboxes(plan.plan(), step);
+    const abi::index_t boxes = find_algorithm(step.knobs.algorithm).boxes * ranks;
+    const abi::MailboxLayout layout{.boxes = boxes, .ranks = ranks, .blocks = grid.blocks};
+    totals_at_ = static_cast<std::size_t>(layout.bytes(mailboxes_.slot_bytes));
+  }
+  const std::size_t bytes =
+      totals_at_ +
+      static_cast<std::size_t>(abi::total_words(reductions, ranks, grid.blocks)) * sizeof(abi::u64);
+  if (comm.size() == 1) {
+    own_ = platform.allocate(bytes);
+  } else if (platform.device() == nullptr) {
+    shared_ = comm.allocate(bytes);
+  } else {
+    if (has_mailboxes && find_protocol(step.knobs.protocol).whole_lines)
+      require_nvlink(comm, group_, step.name);
+    shared_ = allocate_on_devices(comm, bytes);
+  }
+}
+
+void ExchangeMemory::size_mailboxes(const sched::Plan& plan, const sched::KernelStep& step) {
+  const std::int64_t chunk = chunk_elements(plan, step);
+  const std::int64_t turns = find_algorithm(step.knobs.algorithm).trees * abi::SLOTS;
+  const std::int64_t longest =
+      slices_.outer * slices_.block * slices_.inner;  // the first rank's slice
+  const std::int64_t numbers = (longest + chunk - 1) / chunk + 1;
+  mailboxes_.chunk = chunk;
+  mailboxes_.chunks = static_cast<abi::u64>((numbers + turns - 1) / turns * turns);
+  mailboxes_.slot_bytes = static_cast<abi::u64>(
+      find_protocol(step.knobs.protocol)
+          .slot_bytes(chunk, static_cast<std::int64_t>(mailed_size(plan, step))));
+}
+
+std::vector<std::byte*> ExchangeMemory::of_ranks(std::size_t offset) const {
+  std::vector<std::byte*> places;
+  for (const int rank : group_) {
+    std::byte* const base = own_ ? own_->data() : shared_->base(rank);
+    places.push_back(base == nullptr ? nullptr : base + offset);
+  }
+  return places;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,42 @@
+// Memory of one kernel that its ranks share: mailboxes for chunks and places for totals.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "jit/abi/abi.h"
+#include "jit/bind/rank_plan.h"
+#include "jit/comm/comm.h"
+#include "jit/platform/platform.h"
+
+namespace coconet::jit {
+
+class ExchangeMemory {
+ public:
+  /// Collective. Takes memory only if the kernel of `step` has mailboxes or reductions.
+  ExchangeMemory(Comm& comm, const Platform& platform, const RankPlan& plan,
+                 const sched::KernelStep& step, const Grid& grid);
+
+  [[nodiscard]] const abi::Slices& slices() const { return slices_; }
+  /// For the first launch.
+  [[nodiscard]] const abi::MailboxesHead& mailboxes() const { return mailboxes_; }
+  /// Where they are on each rank of the group, and where the totals are.
+  [[nodiscard]] std::vector<std::byte*> mailboxes_of_ranks() const { return of_ranks(0); }
+  [[nodiscard]] std::vector<std::byte*> totals_of_ranks() const { return of_ranks(totals_at_); }
+
+ private:
+  void size_mailboxes(const sched::Plan& plan, const sched::KernelStep& step);
+  /// Null where a rank is on another node, to which no kernel that exchanges data reaches.
+  [[nodiscard]] std::vector<std::byte*> of_ranks(std::size_t offset) const;
+
+  std::vector<int> group_;
+  abi::Slices slices_{};
+  abi::MailboxesHead mailboxes_{};
+  std::size_t totals_at_ = 0;
+  std::shared_ptr<PeerMemory> shared_;
+  std::shared_ptr<Memory> own_;  ///< instead, in a world of one rank
+};
+
+}  // namespace coconet::jit

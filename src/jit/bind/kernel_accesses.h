@@ -1,0 +1,61 @@
+// What a kernel reads and writes on this rank: how much, and whether whole vectors, or past the caches.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "jit/abi/abi.h"
+#include "jit/bind/rank_plan.h"
+#include "jit/bind/tensors.h"
+#include "jit/codegen/codegen.h"
+
+namespace coconet::jit {
+
+class KernelAccesses {
+ public:
+  /// `slices` is what the kernel exchanges, if it has mailboxes.
+  KernelAccesses(const RankPlan& plan, const sched::KernelStep& step, const KernelText& text,
+                 const abi::Slices& slices);
+
+  /// VECTORIZE and STREAMING, as the tensors' memory allows.
+  [[nodiscard]] std::uint64_t mode(const Tensors& tensors) const;
+  /// Bytes that this rank reads and writes in a run, peers' memory included.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  /// A tensor that the kernel accesses in vectors.
+  struct Vectors {
+    sched::BufferId buffer;
+    bool of_peers;
+    std::size_t alignment;  ///< bytes
+  };
+  /// A tensor that the kernel writes on all ranks, and where this rank's part of it begins.
+  struct Gathered {
+    sched::BufferId buffer;
+    std::size_t offset_bytes;
+    std::uint64_t bytes;  ///< of this rank's part
+  };
+  /// Bytes that vectors of buffer `id` have, or the widest access.
+  [[nodiscard]] std::size_t alignment_of(sched::BufferId id) const;
+  void add_vectors(sched::BufferId id, bool of_peers);
+  /// The same of the slices that `id` is exchanged in.
+  void add_slices(sched::BufferId id, const abi::Slices& slices);
+  void find_vectors(const abi::Slices& slices);
+  void count_bytes();
+  /// Bytes of what the kernel's loop accesses of buffer `id`, each element once.
+  [[nodiscard]] std::uint64_t bytes_of(sched::BufferId id) const;
+  [[nodiscard]] bool can_vectorize(const Tensors& tensors) const;
+  [[nodiscard]] bool can_stream(const Tensors& tensors) const;
+
+  const RankPlan& plan_;
+  const sched::KernelStep& step_;
+  bool in_rows_;  ///< the kernel runs over rows, which begin at any element
+  bool by_bucket_;
+  std::size_t lanes_;
+  bool aligned_in_tensors_ = true;  ///< all vectors are aligned where the tensors are
+  std::vector<Vectors> vectors_;
+  std::vector<Gathered> gathered_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace coconet::jit
