@@ -48,7 +48,7 @@ const Plant plants[] = {
     {"the flag of a line does not release it", "ll128_subject",
      "/^DEVICE void store_lines/,/^}/ s/signal(/store_relaxed(/"},
     {"the flag of a line is raised before all lanes have stored their data", "ll128_subject",
-     "/^DEVICE void store_lines/,/^}/ { /^  wait_at</d }"},
+     "/^DEVICE void store_lines/,/^}/ { /^  wait_at</,/;$/d }"},
     {"lanes read a line whose flag only the last of them has seen", "ll128_subject",
      "/^DEVICE u64 load_lines/,/^}/ { /^  look();/d; s/of_last_lane(block, "
      "look())/of_last_lane(block, "

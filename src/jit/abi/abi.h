@@ -1,6 +1,7 @@
-// What the library and the kernels that it compiles must agree on. The other headers of this folder are written once, in
-// the dialect of kernels: they are part of the prelude's text, and here they are the library's, in a namespace. They
-// include nothing and know no `#ifdef`; sizes and offsets are asserted in them, and so on both sides.
+// What the library and the kernels that it compiles must agree on. The other headers of this folder
+// are written once, in the dialect of kernels: they are part of the prelude's text, and here they
+// are the library's, in a namespace. They include nothing and know no `#ifdef`; sizes and offsets
+// are asserted in them, and so on both sides.
 #pragma once
 
 #include <cstddef>

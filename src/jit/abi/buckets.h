@@ -1,7 +1,8 @@
-// ABI, scattered tensors: each lies over many buffers, whose addresses are in an array. A loop goes bucket by bucket.
+// ABI, scattered tensors: each lies over many buffers, whose addresses are in an array. A loop goes
+// bucket by bucket.
 
-/// Elements [begin, begin + length) of what a loop runs over, which lie in one buffer of every scattered tensor: the one
-/// that begins with element `start` of the whole.
+/// Elements [begin, begin + length) of what a loop runs over, which lie in one buffer of every
+/// scattered tensor: the one that begins with element `start` of the whole.
 struct Bucket {
   index_t begin, start;
   u32 length, buffer;

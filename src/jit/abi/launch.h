@@ -1,12 +1,16 @@
-// ABI, what every kernel is launched with: facts about the launch, and what its ranks need to wait for each other.
+// ABI, what every kernel is launched with: facts about the launch, and what its ranks need to wait
+// for each other.
 
 /// Facts about a launch that choose among loops over the same body.
 enum : u64 {
-  VECTORIZE = 1,  // every vector access is aligned; matters on GPUs only, where all accesses are single otherwise
-  STREAMING = 2   // what goes to other ranks leaves the caches, and its vectors are aligned; on the host only
+  // every vector access is aligned; matters on GPUs only, where all accesses are single otherwise
+  VECTORIZE = 1,
+  // what goes to other ranks leaves the caches, and its vectors are aligned; on the host only
+  STREAMING = 2
 };
 
-/// Bytes that a lane accesses at once at most, where blocks are threads and where a block is one lane of the host.
+/// Bytes that a lane accesses at once at most, where blocks are threads and where a block is one
+/// lane of the host.
 constexpr int GPU_VECTOR_BYTES = 16;
 constexpr int HOST_VECTOR_BYTES = 64;
 
@@ -28,8 +32,9 @@ struct Fault {
   u64 step, phase, block, peer, expected, found;
 };
 
-/// What R ranks need to wait for each other. Each rank has a flag for every block and peer, at `barrier_flag`, which
-/// holds twice the epoch that the peer has reached; the lowest bit says that the peer failed.
+/// What R ranks need to wait for each other. Each rank has a flag for every block and peer, at
+/// `barrier_flag`, which holds twice the epoch that the peer has reached; the lowest bit says that
+/// the peer failed.
 struct SyncHead {
   u64* own_flags;
   Fault* fault;
@@ -45,24 +50,29 @@ DEVICE constexpr index_t barrier_flag(index_t block, index_t peer, int ranks) {
   return (block * ranks + peer) * FLAG_STRIDE;
 }
 /// What the flag holds from `epoch` on.
-DEVICE constexpr u64 barrier_value(u64 epoch, bool failed) { return epoch * 2 + (failed ? 1 : 0); }
+DEVICE constexpr u64 barrier_value(u64 epoch, bool failed) {
+  return epoch * 2 + (failed ? 1 : 0);
+}
 
-/// Where the blocks of all ranks leave their totals for each other: at every rank, words [2][COUNT][R][blocks], of which
-/// launches use the halves in turn, so that a rank may begin the next launch while another still reads.
+/// Where the blocks of all ranks leave their totals for each other: at every rank, words
+/// [2][COUNT][R][blocks], of which launches use the halves in turn, so that a rank may begin the
+/// next launch while another still reads.
 template <int R, int COUNT>
 struct Totals {
   u64 turn;
   u64* of[R];
 };
-DEVICE constexpr index_t total_word(u64 turn, int counts, int index, int ranks, index_t rank, index_t blocks,
-                                    index_t block) {
+DEVICE constexpr index_t total_word(u64 turn, int counts, int index, int ranks, index_t rank,
+                                    index_t blocks, index_t block) {
   return ((index_t(turn & 1) * counts + index) * ranks + rank) * blocks + block;
 }
 /// Words of all of them at one rank.
-DEVICE constexpr index_t total_words(int counts, int ranks, index_t blocks) { return 2 * counts * ranks * blocks; }
+DEVICE constexpr index_t total_words(int counts, int ranks, index_t blocks) {
+  return 2 * counts * ranks * blocks;
+}
 
-/// The arrays of all ranks: one by one, and the address that stands for all of them, which nobody follows where
-/// `switch_total` and `switch_copy` say that there is no such way.
+/// The arrays of all ranks: one by one, and the address that stands for all of them, which nobody
+/// follows where `switch_total` and `switch_copy` say that there is no such way.
 template <class T, int R>
 struct Multicast {
   T* all;
@@ -70,7 +80,9 @@ struct Multicast {
 };
 
 static_assert(sizeof(Fault) == 56 && OFFSET_OF(found, Fault) == 48);
-static_assert(sizeof(SyncHead) == 56 && OFFSET_OF(epoch, SyncHead) == 16 && OFFSET_OF(step, SyncHead) == 48);
+static_assert(sizeof(SyncHead) == 56 && OFFSET_OF(epoch, SyncHead) == 16 &&
+              OFFSET_OF(step, SyncHead) == 48);
 static_assert(sizeof(Sync<3>) == sizeof(SyncHead) + 3 * sizeof(u64*));
 static_assert(sizeof(Totals<3, 2>) == 4 * sizeof(u64) && OFFSET_OF(of, Totals<3, 2>) == 8);
-static_assert(sizeof(Multicast<u8, 3>) == 4 * sizeof(u8*) && OFFSET_OF(rank, Multicast<u8, 3>) == 8);
+static_assert(sizeof(Multicast<u8, 3>) == 4 * sizeof(u8*) &&
+              OFFSET_OF(rank, Multicast<u8, 3>) == 8);

@@ -18,7 +18,8 @@ namespace {
 /// Small blocks leave fewer registers of a multiprocessor unused; not measured on GPUs yet.
 constexpr int default_threads = 256;
 
-/// Blocks that have something to do, on the rank that has the most: blocks are of rank 0's size or smaller.
+/// Blocks that have something to do, on the rank that has the most: blocks are of rank 0's size or
+/// smaller.
 std::int64_t useful_blocks(const KernelText& text, const RankPlan& plan,
                            const sched::KernelStep& step, int threads) {
   const ir::Part part = plan.part_on(0, step.domain);
@@ -39,8 +40,9 @@ int least_of(Comm& comm, int count) {
   return count;
 }
 
-/// Blocks of `step` on each rank that leave the other steps of its overlap room on the GPU: multiprocessors of their own
-/// for all kernels, and most of the GPU for a product. How many links need is not measured yet.
+/// Blocks of `step` on each rank that leave the other steps of its overlap room on the GPU:
+/// multiprocessors of their own for all kernels, and most of the GPU for a product. How many links
+/// need is not measured yet.
 int blocks_beside(const Platform& platform, const sched::Plan& plan,
                   const sched::KernelStep& step) {
   constexpr int of_product = 4;  // blocks of kernels have one multiprocessor in so many
@@ -72,7 +74,8 @@ Grid host_grid(const sched::KernelStep& step) {
   return grid;
 }
 
-/// Threads of a block: what the knob says, or so few that the kernel can have them. Throws BackendError.
+/// Threads of a block: what the knob says, or so few that the kernel can have them. Throws
+/// BackendError.
 int threads_of(const Device& device, const Kernel& kernel, const sched::KernelStep& step) {
   const int most = kernel.most_threads();
   const int whole_warps = most / 32 * 32;
@@ -85,7 +88,8 @@ int threads_of(const Device& device, const Kernel& kernel, const sched::KernelSt
       step.name, threads, device.name(), whole_warps));
 }
 
-/// Throws BackendError where `wanted` blocks, which wait for each other, cannot run at once, as `resident` can.
+/// Throws BackendError where `wanted` blocks, which wait for each other, cannot run at once, as
+/// `resident` can.
 void require_resident(const Device& device, const sched::KernelStep& step, const Grid& grid,
                       int wanted, int resident) {
   const int most = std::min(resident, int{abi::MAX_BLOCKS});

@@ -10,8 +10,9 @@ namespace coconet::jit {
 /// Bytes that a lane accesses at once at most on `platform`: VECTOR_BYTES of the kernels' text.
 [[nodiscard]] int vector_bytes(const Platform& platform);
 
-/// Collective: the same grid on every rank, as ranks wait for each other block by block. Throws BackendError when knobs
-/// ask for more threads than the kernel can have, or for more blocks than can be resident where blocks wait.
+/// Collective: the same grid on every rank, as ranks wait for each other block by block. Throws
+/// BackendError when knobs ask for more threads than the kernel can have, or for more blocks than
+/// can be resident where blocks wait.
 [[nodiscard]] Grid choose_grid(const KernelContext& context, const Kernel& kernel,
                                const KernelText& text, const sched::KernelStep& step);
 

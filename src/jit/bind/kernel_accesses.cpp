@@ -10,9 +10,10 @@ namespace coconet::jit {
 
 namespace {
 
-/// From this size of a rank's slice on, stores to other ranks go past the caches: the lines are in the other rank's
-/// cache or in none, and fetching them to overwrite them costs more than it saves. Measured on 2 ranks of one socket:
-/// 10 to 40 % of a step from 512 KiB to 32 MiB, a loss below 64 KiB, mixed between.
+/// From this size of a rank's slice on, stores to other ranks go past the caches: the lines are in
+/// the other rank's cache or in none, and fetching them to overwrite them costs more than it saves.
+/// Measured on 2 ranks of one socket: 10 to 40 % of a step from 512 KiB to 32 MiB, a loss below 64
+/// KiB, mixed between.
 constexpr std::uint64_t streaming_bytes = 512 << 10;
 
 bool is_aligned(const std::byte* data, std::size_t alignment) {
@@ -118,8 +119,8 @@ bool KernelAccesses::can_vectorize(const Tensors& tensors) const {
 }
 
 bool KernelAccesses::can_stream(const Tensors& tensors) const {
-  // Rows begin anywhere, a kernel looks itself where buckets do, and instrumented kernels keep to stores that a sanitizer
-  // sees.
+  // Rows begin anywhere, a kernel looks itself where buckets do, and instrumented kernels keep to
+  // stores that a sanitizer sees.
   if (in_rows_ || gathered_.empty() || !build_info::sanitize.empty()) return false;
   return std::all_of(gathered_.begin(), gathered_.end(), [&](const Gathered& store) {
     if (store.bytes < streaming_bytes) return false;

@@ -1,4 +1,5 @@
-// What a kernel reads and writes on this rank: how much, and whether whole vectors, or past the caches.
+// What a kernel reads and writes on this rank: how much, and whether whole vectors, or past the
+// caches.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The argument block of a kernel on this rank, in which only pointers, numbers and counts of launches change from run to run.
+// The argument block of a kernel on this rank, in which only pointers, numbers and counts of
+// launches change from run to run.
 #pragma once
 
 #include <cstdint>

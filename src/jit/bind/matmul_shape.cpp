@@ -33,7 +33,8 @@ MatmulShape::Operand operand_of(const RankPlan& plan, const sched::MatmulStep& s
   operand.matrices = {0};
   const std::size_t batch_rank = result.extent.size() - 2;
   const std::size_t shift = result.extent.size() - own.extent.size();
-  // From the outermost batch dimension in: every matrix so far becomes one for each index of the next dimension.
+  // From the outermost batch dimension in: every matrix so far becomes one for each index of the
+  // next dimension.
   for (std::size_t d = 0; d < batch_rank; ++d) {
     std::int64_t first = 0;
     std::int64_t stride = 0;

@@ -6,7 +6,8 @@
 
 namespace coconet::jit {
 
-/// For this rank's part of `step`. Throws BackendError for matrices that BLAS libraries cannot count.
+/// For this rank's part of `step`. Throws BackendError for matrices that BLAS libraries cannot
+/// count.
 [[nodiscard]] MatmulShape matmul_shape(const RankPlan& plan, const sched::MatmulStep& step);
 
 }  // namespace coconet::jit

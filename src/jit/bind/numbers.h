@@ -1,5 +1,5 @@
-// The numbers of a program (scalars, constants, and arithmetic among them), evaluated on the host before each run
-// without allocating.
+// The numbers of a program (scalars, constants, and arithmetic among them), evaluated on the host
+// before each run without allocating.
 #pragma once
 
 #include <span>
@@ -18,8 +18,8 @@ class Numbers {
   /// `plan` must outlive it.
   explicit Numbers(const RankPlan& plan);
 
-  /// Takes the run's scalars and computes all numbers. Throws BackendError naming an unknown scalar, or one
-  /// that is missing or given twice, or the offset of a dropout that is none.
+  /// Takes the run's scalars and computes all numbers. Throws BackendError naming an unknown
+  /// scalar, or one that is missing or given twice, or the offset of a dropout that is none.
   void evaluate(std::span<const ScalarValue> scalars);
   /// The value of weak node `id` after `evaluate`.
   [[nodiscard]] double operator[](ir::ValueId id) const {

@@ -1,5 +1,5 @@
-// The plan of one rank: what a plan, its sizes and its lists of buffers come to on a rank, resolved once. Whoever needs an
-// extent, a part, a view or a group asks it.
+// The plan of one rank: what a plan, its sizes and its lists of buffers come to on a rank, resolved
+// once. Whoever needs an extent, a part, a view or a group asks it.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,8 @@ class RankPlan {
   [[nodiscard]] std::size_t element_size(sched::BufferId id) const {
     return size_of(buffer(id).dtype);
   }
-  /// The lengths of the buffers that make up dimension `dim`, and of those that the scattered `id` lies in.
+  /// The lengths of the buffers that make up dimension `dim`, and of those that the scattered `id`
+  /// lies in.
   [[nodiscard]] const std::vector<std::int64_t>& lengths(const std::string& dim) const {
     return lists_.at(dim);
   }
@@ -78,7 +79,8 @@ class RankPlan {
   /// What the kernel of `step`, which has mailboxes, exchanges with this rank's group.
   [[nodiscard]] abi::Slices slices(const sched::KernelStep& step) const;
 
-  /// The ranks along `axis` that this one is among, in axis order; its position there; and their number.
+  /// The ranks along `axis` that this one is among, in axis order; its position there; and their
+  /// number.
   [[nodiscard]] const std::vector<int>& group(int axis) const {
     return groups_[static_cast<std::size_t>(axis)];
   }

@@ -1,5 +1,5 @@
-// The sync: shared flags by which the ranks of an executable meet, inside kernels and on the host, and learn that
-// one of them failed or is late.
+// The sync: shared flags by which the ranks of an executable meet, inside kernels and on the host,
+// and learn that one of them failed or is late.
 #pragma once
 
 #include <atomic>
@@ -24,16 +24,17 @@ class StepSync {
   /// Collective.
   StepSync(Comm& comm, const Platform& platform, const Mesh& mesh);
 
-  /// Host side: waits for every rank of the world. `failed` tells the others that this rank cannot run the step;
-  /// returns whether any rank said so. Throws CommError naming a rank that is late.
+  /// Host side: waits for every rank of the world. `failed` tells the others that this rank cannot
+  /// run the step; returns whether any rank said so. Throws CommError naming a rank that is late.
   [[nodiscard]] bool meet(bool failed);
 
-  /// Instead of launching a kernel that begins with a barrier and has `barriers` of them: makes the others' kernels give
-  /// up before they touch anything.
+  /// Instead of launching a kernel that begins with a barrier and has `barriers` of them: makes the
+  /// others' kernels give up before they touch anything.
   void fail_kernel(int axis, int blocks, int barriers);
 
-  /// What the kernel of step `step` takes along `axis`, but for the epoch; and the flags of all ranks of the group there,
-  /// which are null where one is on another node, to which no kernel with barriers reaches.
+  /// What the kernel of step `step` takes along `axis`, but for the epoch; and the flags of all
+  /// ranks of the group there, which are null where one is on another node, to which no kernel with
+  /// barriers reaches.
   [[nodiscard]] abi::SyncHead argument(int axis, std::size_t step) const;
   [[nodiscard]] std::vector<abi::u64*> flags_of_ranks(int axis) const;
   /// From here on who waits gives the core away at once, because what it waits for may need it.
@@ -41,7 +42,8 @@ class StepSync {
   /// The epoch of the next kernel along `axis`, which uses `barriers` of them.
   [[nodiscard]] std::uint64_t next_epoch(int axis, int barriers);
 
-  /// Whether a kernel on this rank has reported something, which is all there once the kernel has ended.
+  /// Whether a kernel on this rank has reported something, which is all there once the kernel has
+  /// ended.
   [[nodiscard]] bool faulty() const;
   [[nodiscard]] abi::Fault fault() const;
   void clear_fault() { *fault_ = {}; }

@@ -16,16 +16,18 @@ std::size_t padded(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// Bytes to leave free before the tensor that follows `large` other large ones. Tensors that a kernel reads side by
-/// side must not lie at distances of large powers of two: AMD's first-level cache tells its ways apart by a hash of
-/// the virtual page, and 2^24 parameters of Adam on 2 ranks then took 10.3 instead of 6.4 ms.
+/// Bytes to leave free before the tensor that follows `large` other large ones. Tensors that a
+/// kernel reads side by side must not lie at distances of large powers of two: AMD's first-level
+/// cache tells its ways apart by a hash of the virtual page, and 2^24 parameters of Adam on 2 ranks
+/// then took 10.3 instead of 6.4 ms.
 std::size_t stagger(std::size_t large) {
   constexpr std::size_t pages = 17;
   return large % 16 * pages * 4096;
 }
 constexpr std::size_t large_tensor = std::size_t{1} << 15;
 
-/// Calls f(data, begin, length) with the memory of `tensor` and which of its bytes are there: all, or buffer by buffer.
+/// Calls f(data, begin, length) with the memory of `tensor` and which of its bytes are there: all,
+/// or buffer by buffer.
 template <class F>
 void for_each_buffer(const Tensors::Tensor& tensor, F f) {
   const std::size_t size = size_of(tensor.buffer->dtype);

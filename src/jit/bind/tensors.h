@@ -1,4 +1,5 @@
-// The memory of a plan's buffers on this rank: the library's own or the caller's, and where the peers' parts are.
+// The memory of a plan's buffers on this rank: the library's own or the caller's, and where the
+// peers' parts are.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ namespace coconet::jit {
 
 class Tensors {
  public:
-  /// Collective: reserves memory for the buffers that other ranks reach. A GPU's memory for the others is taken when it
-  /// is first used.
+  /// Collective: reserves memory for the buffers that other ranks reach. A GPU's memory for the
+  /// others is taken when it is first used.
   Tensors(Comm& comm, const Platform& platform, const RankPlan& plan);
 
   /// One of the buffers of a scattered tensor.
@@ -50,7 +51,8 @@ class Tensors {
   /// Changes whenever a pointer does.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
-  /// Throws BackendError where GPUs of several ranks have no multicast pointer, which kernel `kernel` needs. All ranks do.
+  /// Throws BackendError where GPUs of several ranks have no multicast pointer, which kernel
+  /// `kernel` needs. All ranks do.
   void require_multicast(const std::string& kernel) const;
 
   /// The buffer of an input, state or output. Throws BackendError naming the nearest known one.
@@ -69,9 +71,11 @@ class Tensors {
                       std::span<const Executable::Piece> pieces);
   void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
 
-  /// Makes sure that a step can run. Throws BackendError when an input or a state has no memory yet.
+  /// Makes sure that a step can run. Throws BackendError when an input or a state has no memory
+  /// yet.
   void complete();
-  /// Copies all of `name` in order with the rest of `queue`; into the library's own memory where none is bound.
+  /// Copies all of `name` in order with the rest of `queue`; into the library's own memory where
+  /// none is bound.
   void write(Queue& queue, std::string_view name, DType dtype, const void* from, std::size_t count);
   void read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count);
 
@@ -91,7 +95,8 @@ class Tensors {
   [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
   /// Where the library's own memory for buffer `id` starts.
   [[nodiscard]] std::byte* own_memory(std::size_t id);
-  /// Whether kernels go to `buffer` on GPUs of several ranks, so that it must have a multicast pointer.
+  /// Whether kernels go to `buffer` on GPUs of several ranks, so that it must have a multicast
+  /// pointer.
   [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
     return buffer.multicast && platform_.device() != nullptr && comm_.size() > 1;
   }

@@ -1,4 +1,5 @@
-// The counts by which a step tells another, which runs at the same time, what it has made of a tensor: one a tile.
+// The counts by which a step tells another, which runs at the same time, what it has made of a
+// tensor: one a tile.
 #pragma once
 
 #include <algorithm>

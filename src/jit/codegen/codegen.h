@@ -1,5 +1,6 @@
-// Code generation: one kernel step of a plan becomes kernel text in the dialect of the prelude, and a list of what
-// its argument block holds. Deterministic: the same program and schedule give the same bytes in any process.
+// Code generation: one kernel step of a plan becomes kernel text in the dialect of the prelude, and
+// a list of what its argument block holds. Deterministic: the same program and schedule give the
+// same bytes in any process.
 #pragma once
 
 #include <cstddef>
@@ -50,23 +51,24 @@ struct KernelText {
 /// The kernels of `plan`, in execution order.
 [[nodiscard]] std::vector<KernelText> generate(const sched::Plan& plan);
 
-/// A kernel that reduces the tensors of `ranks` ranks, element by element and in rank order, into `results` tensors. Its
-/// argument block is in[ranks], out[results], count, mode.
+/// A kernel that reduces the tensors of `ranks` ranks, element by element and in rank order, into
+/// `results` tensors. Its argument block is in[ranks], out[results], count, mode.
 [[nodiscard]] KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks,
                                                  int results);
 
-/// A kernel that signals that elements of a tensor are made, to a step that takes its tiles. Its argument block is Tiles,
-/// then the first element and the end.
+/// A kernel that signals that elements of a tensor are made, to a step that takes its tiles. Its
+/// argument block is Tiles, then the first element and the end.
 [[nodiscard]] KernelText write_tile_signal();
 
-/// Elements that a lane of the kernel of `step` moves together, the W of its text, where the prelude's VECTOR_BYTES is
-/// `vector_bytes`.
+/// Elements that a lane of the kernel of `step` moves together, the W of its text, where the
+/// prelude's VECTOR_BYTES is `vector_bytes`.
 [[nodiscard]] int lanes_of(const sched::Plan& plan, const sched::KernelStep& step,
                            int vector_bytes);
 /// Bytes of the largest element that its loops load or store.
 [[nodiscard]] int widest_element(const sched::Plan& plan, const sched::KernelStep& step);
 
-/// What every kernel of `target` ("host", "host_threads" or "cuda") is written over, and the further `headers`.
+/// What every kernel of `target` ("host", "host_threads" or "cuda") is written over, and the
+/// further `headers`.
 [[nodiscard]] std::string prelude(std::string_view target,
                                   std::span<const std::string> headers = {});
 
@@ -77,7 +79,8 @@ struct KernelText {
 /// The prelude followed by the kernel: what a compiler is given.
 [[nodiscard]] std::string complete_source(const KernelText& kernel, std::string_view target);
 
-/// The op that line `line` (from 1) of `complete_source` belongs to, by its label; empty when it is in the prelude.
+/// The op that line `line` (from 1) of `complete_source` belongs to, by its label; empty when it is
+/// in the prelude.
 [[nodiscard]] std::string op_at_line(std::string_view source, int line);
 
 }  // namespace coconet::jit

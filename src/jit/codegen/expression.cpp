@@ -31,7 +31,8 @@ bool is_literal(std::string_view text) {
          text.find_first_of(" *+/") == std::string_view::npos;
 }
 
-/// A name, an element, a literal, or a whole call or parenthesis: what needs no parentheses around it.
+/// A name, an element, a literal, or a whole call or parenthesis: what needs no parentheses around
+/// it.
 bool is_atom(std::string_view text) {
   if (is_literal(text)) return true;
   std::size_t at = 0;

@@ -18,11 +18,12 @@ namespace coconet::jit {
 /// `number` as a literal of `dtype`'s computation type.
 [[nodiscard]] std::string literal(double number, DType dtype);
 
-/// The row's device text with a, b and c replaced by the operands. Operands are parenthesised unless they are names
-/// or literals.
+/// The row's device text with a, b and c replaced by the operands. Operands are parenthesised
+/// unless they are names or literals.
 [[nodiscard]] std::string expand(std::string_view device, const std::string& a,
                                  const std::string& b, const std::string& c);
-/// Whether the text reads each operand at most once, so that an operand may itself be an expression.
+/// Whether the text reads each operand at most once, so that an operand may itself be an
+/// expression.
 [[nodiscard]] bool reads_once(std::string_view device);
 
 /// `text` made a C identifier that is no word of the dialect.

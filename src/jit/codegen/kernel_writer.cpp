@@ -363,7 +363,8 @@ std::string KernelWriter::field(const KernelArgument& argument) const {
 }
 
 KernelText KernelWriter::finish(const std::string& body, std::vector<std::string> headers) const {
-  // Only a kernel of several ranks names the mesh: others are the same text, and one binary, on all of them.
+  // Only a kernel of several ranks names the mesh: others are the same text, and one binary, on all
+  // of them.
   const std::string mesh = ranks_ > 1 ? " on " + graph().mesh.str() : "";
   std::string source =
       comment("kernel " + step_.name + " of program " + graph().name + mesh) + "\n";

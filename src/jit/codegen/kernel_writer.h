@@ -1,4 +1,5 @@
-// Writes one kernel: what all kinds of kernels share, names, arguments, operands and the computation of members.
+// Writes one kernel: what all kinds of kernels share, names, arguments, operands and the
+// computation of members.
 #pragma once
 
 #include <map>
@@ -31,8 +32,8 @@ class KernelWriter {
   std::string variable(ir::ValueId value);
   /// "a.name" of the argument, declared at its first use.
   std::string argument(KernelArgument argument);
-  /// A tensor's data on this rank, on every rank (where the step uses multicast, as a Multicast); of a scattered one where the bucket is, by a variable that
-  /// `bucket_variables` defines.
+  /// A tensor's data on this rank, on every rank (where the step uses multicast, as a Multicast);
+  /// of a scattered one where the bucket is, by a variable that `bucket_variables` defines.
   std::string pointer(sched::BufferId id);
   std::string pointers(sched::BufferId id);
 
@@ -57,15 +58,15 @@ class KernelWriter {
   void place(ir::ValueId member, std::string index) { indices_[member] = std::move(index); }
   /// The element index into the whole of `member` at linear domain index `i`.
   std::string linear_index_in_whole(ir::ValueId member);
-  /// Where the coordinates c0, c1 ... of the domain's first `dims` dimensions are in a tensor of `shape`: in `buffer`, or
-  /// where that is -1 in the whole of `value`.
+  /// Where the coordinates c0, c1 ... of the domain's first `dims` dimensions are in a tensor of
+  /// `shape`: in `buffer`, or where that is -1 in the whole of `value`.
   std::string strided_index(const Shape& shape, const std::string& name, int dims,
                             sched::BufferId buffer, ir::ValueId value);
 
   /// Says that `value` is held in `variable(value)` from here on.
   void define(ir::ValueId value) { defined_.insert(value); }
-  /// Statements that compute the elementwise ones of `members`, each line starting with `indent`; with `inlining`, the
-  /// text of those that are read once is kept for their reader instead.
+  /// Statements that compute the elementwise ones of `members`, each line starting with `indent`;
+  /// with `inlining`, the text of those that are read once is kept for their reader instead.
   std::string compute_members(const std::vector<ir::ValueId>& members, const std::string& indent,
                               bool inlining = true);
   /// Forgets the variables of the phase before but for those of `kept`.
@@ -81,7 +82,8 @@ class KernelWriter {
   /// "// op avg (all_reduce), by split ..."
   [[nodiscard]] std::string label(ir::ValueId value) const;
 
-  /// Puts together comment, argument block and body. `setup` is text before the body's loop that numbers need.
+  /// Puts together comment, argument block and body. `setup` is text before the body's loop that
+  /// numbers need.
   [[nodiscard]] KernelText finish(const std::string& body,
                                   std::vector<std::string> headers = {}) const;
   /// Statements that make variables of the numbers read so far.

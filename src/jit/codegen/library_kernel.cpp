@@ -1,5 +1,5 @@
-// Kernels beside those of a plan: for library collectives where one launch sees the tensors of all ranks, a reduction in
-// rank order; for library matmuls, what tells of their tiles.
+// Kernels beside those of a plan: for library collectives where one launch sees the tensors of all
+// ranks, a reduction in rank order; for library matmuls, what tells of their tiles.
 #include "jit/codegen/codegen.h"
 #include "jit/codegen/expression.h"
 #include "jit/exchange/algorithm.h"

@@ -1,12 +1,15 @@
-// Kernels that stream over a domain: computation, alone or inside a collective, in one phase or several.
+// Kernels that stream over a domain: computation, alone or inside a collective, in one phase or
+// several.
 //
-// When all tensors lie in memory like the domain, one loop runs over linear indices. Else (broadcasting, slices of
-// an inner dimension) a loop runs over rows, and inside a row every tensor moves by one element or none. Where tensors are
-// scattered, a loop runs over buckets, and what is inside is the loop over linear indices.
+// When all tensors lie in memory like the domain, one loop runs over linear indices. Else
+// (broadcasting, slices of an inner dimension) a loop runs over rows, and inside a row every tensor
+// moves by one element or none. Where tensors are scattered, a loop runs over buckets, and what is
+// inside is the loop over linear indices.
 //
-// A collective works in place, where each rank reads its slice from all ranks' tensors and writes results to all of them
-// between two barriers; or ranks exchange chunks through mailboxes, and the loop's body is what the owner of a slice does
-// with a chunk. Reductions inside the kernel end a phase: totals of all blocks of all ranks meet before the next begins.
+// A collective works in place, where each rank reads its slice from all ranks' tensors and writes
+// results to all of them between two barriers; or ranks exchange chunks through mailboxes, and the
+// loop's body is what the owner of a slice does with a chunk. Reductions inside the kernel end a
+// phase: totals of all blocks of all ranks meet before the next begins.
 #pragma once
 
 #include <map>
@@ -78,9 +81,11 @@ class PointwiseKernel {
 
   std::string write_phase(std::size_t p);
   std::string write_loop(const sched::KernelStep::Phase& phase);
-  /// A loop whose blocks have one share each, so that it is known which elements a block is done with.
+  /// A loop whose blocks have one share each, so that it is known which elements a block is done
+  /// with.
   std::string write_tiled_loop(const sched::KernelStep::Phase& phase, const std::string& inside);
-  /// One dimension has one row, whose start all operands but the scattered ones know before the loop.
+  /// One dimension has one row, whose start all operands but the scattered ones know before the
+  /// loop.
   std::string write_bucket_loop(const sched::KernelStep::Phase& phase);
   /// Statements that find the mode of a bucket, whose elements begin anywhere in a vector.
   std::string write_fits(const sched::KernelStep::Phase& phase, const std::string& indent);

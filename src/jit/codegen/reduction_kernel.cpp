@@ -1,4 +1,5 @@
-// Kernels that reduce over dimensions of their domain: one block computes one result, its lanes share the elements.
+// Kernels that reduce over dimensions of their domain: one block computes one result, its lanes
+// share the elements.
 #include <algorithm>
 
 #include "jit/codegen/expression.h"
@@ -80,7 +81,8 @@ class ReductionKernel {
     return true;
   }
 
-  /// Statements that take the coordinates of the reduced, or the kept, dimensions apart from `linear`.
+  /// Statements that take the coordinates of the reduced, or the kept, dimensions apart from
+  /// `linear`.
   std::string coordinates(const std::string& linear, bool of_reduced, const std::string& indent) {
     std::vector<int> dims;
     for (int d = 0; d < rank(); ++d) {

@@ -12,7 +12,8 @@ std::string tiles_of(KernelWriter& writer, sched::BufferId buffer) {
       {KernelArgument::Kind::tiles, writer.buffer(buffer).name + "_tiles", buffer, -1, 0});
 }
 
-/// "      [&](index_t begin) {...}": a function of the prelude's TileSync; it ends the line without a comma.
+/// "      [&](index_t begin) {...}": a function of the prelude's TileSync; it ends the line without
+/// a comma.
 std::string function(const std::string& parameters, const std::string& body) {
   return "      [&](" + parameters + ") {" + (body.empty() ? "}" : "\n" + body + "      }");
 }

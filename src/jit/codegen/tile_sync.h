@@ -1,5 +1,5 @@
-// Writes what a kernel does for steps that run at the same time: it waits for tiles of what they make, and tells them of
-// its own.
+// Writes what a kernel does for steps that run at the same time: it waits for tiles of what they
+// make, and tells them of its own.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace coconet::jit {
 
-/// Whether anything that `phase` reads or writes is shared tile by tile with a step that runs at the same time.
+/// Whether anything that `phase` reads or writes is shared tile by tile with a step that runs at
+/// the same time.
 [[nodiscard]] bool synchronizes_tiles(const sched::KernelStep::Phase& phase);
 /// The same of any phase of `step`.
 [[nodiscard]] bool synchronizes_tiles(const sched::KernelStep& step);
@@ -17,7 +18,8 @@ namespace coconet::jit {
 [[nodiscard]] std::string write_tile_sync(KernelWriter& writer,
                                           const sched::KernelStep::Phase& phase);
 
-/// Waits for elements [begin, end) of all that arrives in `phase`, where they lie as the kernel's domain does.
+/// Waits for elements [begin, end) of all that arrives in `phase`, where they lie as the kernel's
+/// domain does.
 [[nodiscard]] std::string await_arriving(KernelWriter& writer,
                                          const sched::KernelStep::Phase& phase,
                                          const std::string& begin, const std::string& end,

@@ -14,20 +14,23 @@ constexpr Algorithm sending(std::string_view name, std::string_view topology,
   return {name, topology, header, Order::BOXES, Order::TREES, Order::up_owner};
 }
 
-/// Every rank exchanges with all others at once. With the protocol simple, ranks read and write each other's tensors where
-/// they are, between two barriers: the fewest steps, and each byte crosses once; best where all ranks are on one switch or
-/// one memory. With other protocols they send each other chunks, and no barrier is needed.
+/// Every rank exchanges with all others at once. With the protocol simple, ranks read and write
+/// each other's tensors where they are, between two barriers: the fewest steps, and each byte
+/// crosses once; best where all ranks are on one switch or one memory. With other protocols they
+/// send each other chunks, and no barrier is needed.
 constexpr Algorithm direct_algorithm =
     sending<abi::star_order>("direct", "star", "exchange/star.h");
-/// A slice goes from rank to rank until it is back at its owner, and the result goes around once more. Every link carries
-/// the same load at all times; best for large tensors where each rank has one good link.
+/// A slice goes from rank to rank until it is back at its owner, and the result goes around once
+/// more. Every link carries the same load at all times; best for large tensors where each rank has
+/// one good link.
 constexpr Algorithm ring_algorithm = sending<abi::ring_order>("ring", "ring", "exchange/ring.h");
-/// Two binary trees below each owner of a slice, with chunks in turn: a number of steps that grows with the logarithm of the
-/// ranks; best for small tensors on many ranks.
+/// Two binary trees below each owner of a slice, with chunks in turn: a number of steps that grows
+/// with the logarithm of the ranks; best for small tensors on many ranks.
 constexpr Algorithm tree_algorithm = sending<abi::tree_order>("tree", "tree", "exchange/tree.h");
-/// As direct in place, but through an address behind which the tensors of all ranks are: the switch between GPUs adds what a
-/// rank loads from there and copies what it stores. Each byte crosses a rank's link once, however many ranks there are; best
-/// for large tensors on many GPUs of one NVLink switch. It has no mailboxes.
+/// As direct in place, but through an address behind which the tensors of all ranks are: the switch
+/// between GPUs adds what a rank loads from there and copies what it stores. Each byte crosses a
+/// rank's link once, however many ranks there are; best for large tensors on many GPUs of one
+/// NVLink switch. It has no mailboxes.
 constexpr Algorithm multimem_algorithm{"multimem", "", "exchange/multimem.h", 0, 0, nullptr};
 
 // How the protocols work is in prelude/exchange/mailboxes.h and lines.h.

@@ -1,6 +1,7 @@
-// Algorithms and protocols of the collectives inside kernels: what the prelude calls them, and what memory they need.
-// Adding an algorithm is a row in coconet/algorithms.def and one in algorithm.cpp, the order of its topology in
-// abi/topologies.h, and its header in prelude/exchange/.
+// Algorithms and protocols of the collectives inside kernels: what the prelude calls them, and what
+// memory they need. Adding an algorithm is a row in coconet/algorithms.def and one in
+// algorithm.cpp, the order of its topology in abi/topologies.h, and its header in
+// prelude/exchange/.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace coconet::jit {
 
-/// How ranks are linked when they send each other chunks. One that only works in place has a name and a header alone.
+/// How ranks are linked when they send each other chunks. One that only works in place has a name
+/// and a header alone.
 struct Algorithm {
   std::string_view name;
   std::string_view topology;  ///< the prelude's type; empty where it only works in place
@@ -31,7 +33,8 @@ struct Protocol {
   std::string_view name;
   std::string_view header;  ///< the prelude header that has it; empty where mailboxes.h does
   bool
-      whole_lines;  ///< 128 bytes that a warp stores arrive at once, which between GPUs takes NVLink
+      /// 128 bytes that a warp stores arrive at once, which between GPUs takes NVLink
+      whole_lines;
   /// Bytes of a slot for a chunk of `elements` of `size` bytes.
   std::int64_t (*slot_bytes)(std::int64_t elements, std::int64_t size);
 };

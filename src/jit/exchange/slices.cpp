@@ -7,7 +7,8 @@ namespace coconet::jit {
 
 namespace {
 
-/// Bytes of a chunk where no knob says otherwise: two of them, read and written, fit a core's first caches.
+/// Bytes of a chunk where no knob says otherwise: two of them, read and written, fit a core's first
+/// caches.
 constexpr int default_chunk_bytes = 32 << 10;
 
 std::size_t computation_size(DType dtype) {

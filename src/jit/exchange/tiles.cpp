@@ -9,15 +9,16 @@ namespace coconet::jit {
 
 namespace {
 
-// Tiles of a product are an eighth of it, so that there is something to overlap, but not so few rows that OpenBLAS gets
-// slow, and no more than where it is near to its full speed. On GPUs they are whole blocks of cuBLASLt's usual kernels, as
-// many as it takes; not measured there.
+// Tiles of a product are an eighth of it, so that there is something to overlap, but not so few
+// rows that OpenBLAS gets slow, and no more than where it is near to its full speed. On GPUs they
+// are whole blocks of cuBLASLt's usual kernels, as many as it takes; not measured there.
 constexpr std::int64_t wanted_tiles = 8;
 constexpr std::int64_t least_rows = 32;
 constexpr std::int64_t most_rows = 256;
 constexpr std::int64_t rows_of_gpu_block = 128;
 
-/// Calls visit(first, last) with the elements of the tensor that an exchange reads one chunk after the other.
+/// Calls visit(first, last) with the elements of the tensor that an exchange reads one chunk after
+/// the other.
 template <class Visit>
 void visit_chunks(const ExchangeOrder& order, const Visit& visit) {
   const auto chunk_of = [&](int owner, int block, std::int64_t number) {

@@ -1,4 +1,5 @@
-// Tiles of tensors that a step hands on while it makes them: how large they are, and in which order they are made.
+// Tiles of tensors that a step hands on while it makes them: how large they are, and in which order
+// they are made.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,15 @@
 
 namespace coconet::jit {
 
-/// Rows of the tiles in which a product of `rows` rows is made; the last one may have fewer. On the host they are the same
-/// where nothing is overlapped, because OpenBLAS adds in another order for fewer rows.
+/// Rows of the tiles in which a product of `rows` rows is made; the last one may have fewer. On the
+/// host they are the same where nothing is overlapped, because OpenBLAS adds in another order for
+/// fewer rows.
 [[nodiscard]] std::int64_t rows_of_host_tile(std::int64_t rows);
 /// The same on GPUs, where products that nothing waits for are made as a whole.
 [[nodiscard]] std::int64_t rows_of_gpu_tile(std::int64_t rows);
 
-/// In which order a rank's exchange takes the elements of its tensor: chunk by chunk, slices in the algorithm's order.
+/// In which order a rank's exchange takes the elements of its tensor: chunk by chunk, slices in the
+/// algorithm's order.
 struct ExchangeOrder {
   const Algorithm& algorithm;
   abi::Slices slices;
@@ -25,7 +28,8 @@ struct ExchangeOrder {
   int blocks;          ///< of the kernel
 };
 
-/// All tiles of a tensor of `count` elements, `tile` in each: those first that `taker` takes first, if there is one.
+/// All tiles of a tensor of `count` elements, `tile` in each: those first that `taker` takes first,
+/// if there is one.
 [[nodiscard]] std::vector<std::int64_t> tile_order(std::int64_t count, std::int64_t tile,
                                                    const ExchangeOrder* taker);
 

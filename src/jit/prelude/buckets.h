@@ -1,5 +1,5 @@
-// Prelude, scattered tensors: a loop goes bucket by bucket, and what it does inside one is what it does with
-// tensors that lie in one buffer.
+// Prelude, scattered tensors: a loop goes bucket by bucket, and what it does inside one is what it
+// does with tensors that lie in one buffer.
 
 /// The address of a buffer. Apart, because the memory of an emulated GPU is elsewhere.
 template <class T>
@@ -26,7 +26,8 @@ DEVICE InBucket<T, R> in_bucket_of_ranks(T* const* const (&buffers)[R], const Bu
   return pointers;
 }
 
-/// `mode` without the facts `needed` by vectors of N elements from `at` on, where these are not aligned.
+/// `mode` without the facts `needed` by vectors of N elements from `at` on, where these are not
+/// aligned.
 template <int N, class T>
 DEVICE u64 fit(u64 mode, u64 needed, const T* at) {
   constexpr u64 bytes = N * sizeof(T) < VECTOR_BYTES ? N * sizeof(T) : VECTOR_BYTES;

@@ -1,6 +1,7 @@
-// Prelude, the half that host and CUDA share: dtypes' computation, reductions, and the barrier of ranks.
+// Prelude, the half that host and CUDA share: dtypes' computation, reductions, and the barrier of
+// ranks.
 
-// ---- computation types: f16 and bf16 compute in f32, all others in their own type ----------------------------
+// ---- computation types: f16 and bf16 compute in f32, all others in their own type ---------------
 
 DEVICE f64 wide(f64 x) { return x; }
 DEVICE f32 wide(f32 x) { return x; }
@@ -42,8 +43,8 @@ DEVICE vec<N, typename wide_type<T>::type> widened(const vec<N, T>& stored) {
   return value;
 }
 
-/// Elements as they are stored. Widths change between loops over lanes, not in them: on the host a loop's vectors have as
-/// many lanes as its widest and its narrowest type allow.
+/// Elements as they are stored. Widths change between loops over lanes, not in them: on the host a
+/// loop's vectors have as many lanes as its widest and its narrowest type allow.
 template <class T, int N, class S>
 DEVICE vec<N, T> narrowed(const vec<N, S>& value) {
   vec<N, T> stored;
@@ -51,8 +52,8 @@ DEVICE vec<N, T> narrowed(const vec<N, S>& value) {
   return stored;
 }
 
-/// An integer as a float. Zero is chosen apart because gcc makes a truncation of a float's way to an integer and back,
-/// and that keeps a zero's sign.
+/// An integer as a float. Zero is chosen apart because gcc makes a truncation of a float's way to
+/// an integer and back, and that keeps a zero's sign.
 template <class T, class S>
 DEVICE T to_float(S x) {
   return x == 0 ? T(0) : T(x);
@@ -74,7 +75,7 @@ DEVICE f64 gelu_(f64 x) { return 0.5 * x * (1 + erf_(x * 0.70710678118654752440)
 
 constexpr f64 infinity = __builtin_bit_cast(f64, 0x7ff0000000000000ull);
 
-// ---- reductions ---------------------------------------------------------------------------------------------
+// ---- reductions ---------------------------------------------------------------------------------
 
 template <class T>
 struct limits {
@@ -162,12 +163,12 @@ DEVICE T fold(const vec<N, T>& totals) {
   return total;
 }
 
-// ---- ranks --------------------------------------------------------------------------------------------------
+// ---- ranks --------------------------------------------------------------------------------------
 
 /// Says why the kernel gives up, unless another wait has done so.
 template <int R>
-DEVICE_CALL void report(const Sync<R>& sync, u64 code, u64 phase, index_t block, int peer, u64 expected,
-                   u64 found) {
+DEVICE_CALL void report(const Sync<R>& sync, u64 code, u64 phase, index_t block, int peer,
+                        u64 expected, u64 found) {
   if (!claim(&sync.fault->code, code)) return;
   sync.fault->step = sync.step;
   sync.fault->phase = phase;
@@ -194,18 +195,20 @@ DEVICE_CALL u64 look_until(const Sync<R>& sync, const u64* word, u64 target) {
   return found;
 }
 
-/// Waits for rank `peer` to raise a flag of the barriers to `target`. False when it is late or failed.
+/// Waits for rank `peer` to raise a flag of the barriers to `target`. False when it is late or
+/// failed.
 template <int R>
 DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 target, u64 phase,
                           index_t block, int peer) {
   const u64 found = look_until(sync, flag, target);
   const bool ok = found >= target && found != target + 1;
-  if (!ok) report(sync, found < target ? RANK_LATE : RANK_FAILED, phase, block, peer, target, found);
+  if (!ok)
+    report(sync, found < target ? RANK_LATE : RANK_FAILED, phase, block, peer, target, found);
   return ok;
 }
 
-/// Waits until every rank's block of the same index is here; what they wrote before is visible after. False, for
-/// all threads of the block, when a rank is late or failed.
+/// Waits until every rank's block of the same index is here; what they wrote before is visible
+/// after. False, for all threads of the block, when a rank is late or failed.
 template <int R>
 DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
   block_barrier(block);
@@ -240,8 +243,8 @@ DEVICE bool grid_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
   bool ok = true;
   for_each_thread(block, block.count * R, [&](index_t flag) {
     if (flag == block.index * R + index_t(sync.rank)) return;
-    ok = ok && wait_for_rank(sync, sync.own_flags + barrier_flag(0, flag, R), target, phase, flag / R,
-                             int(flag % R));
+    ok = ok && wait_for_rank(sync, sync.own_flags + barrier_flag(0, flag, R), target, phase,
+                             flag / R, int(flag % R));
   });
   return all_in_block(block, ok);
 }

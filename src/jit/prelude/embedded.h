@@ -1,5 +1,5 @@
-// The prelude: the text of the other headers in this folder and of jit/abi, embedded at build time. Kernels are compiled
-// from it; the library itself never includes it.
+// The prelude: the text of the other headers in this folder and of jit/abi, embedded at build time.
+// Kernels are compiled from it; the library itself never includes it.
 #pragma once
 
 #include <string_view>

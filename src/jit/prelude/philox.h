@@ -1,7 +1,8 @@
 // Prelude, random numbers: Philox4x32-10, as the words of the elements of a tensor.
 
-/// Word index % 4 of the block with counter {index / 4, offset} and key `seed`. All words of the block are computed for
-/// each of them, without branches, so that loops over lanes become vector code wherever they begin.
+/// Word index % 4 of the block with counter {index / 4, offset} and key `seed`. All words of the
+/// block are computed for each of them, without branches, so that loops over lanes become vector
+/// code wherever they begin.
 DEVICE u32 philox(u64 index, u64 offset, u64 seed) {
   u32 c0 = u32(index >> 2), c1 = u32(index >> 34), c2 = u32(offset), c3 = u32(offset >> 32);
   u32 k0 = u32(seed), k1 = u32(seed >> 32);

@@ -1,11 +1,12 @@
-// Prelude, what the halves share whose blocks are threads: GPUs', and the host's that looks for races. Which
-// thread touches which element is the same text for both.
+// Prelude, what the halves share whose blocks are threads: GPUs', and the host's that looks for
+// races. Which thread touches which element is the same text for both.
 
 constexpr int VECTOR_BYTES = GPU_VECTOR_BYTES;
 
 DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
 
-/// A plain store: on a GPU it fetches nothing, and a race is looked for in stores that a sanitizer sees.
+/// A plain store: on a GPU it fetches nothing, and a race is looked for in stores that a sanitizer
+/// sees.
 template <int N, class T>
 DEVICE void stream(T* to, const vec<N, T>& value) {
   store<N>(to, value);
@@ -14,8 +15,8 @@ DEVICE void stream(T* to, const vec<N, T>& value) {
 /// Stores are in order as they are.
 DEVICE void order_streams(u64) {}
 
-/// Calls f(width<W>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over, strided over
-/// the grid.
+/// Calls f(width<W>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over,
+/// strided over the grid.
 template <int W, class F>
 DEVICE void for_each_of(const Block& block, index_t begin, index_t end, u64 mode, F f) {
   const index_t bulk = mode & VECTORIZE ? begin + (end - begin) / W * W : begin;
@@ -37,7 +38,8 @@ DEVICE void for_each_thread(const Block& block, index_t count, F f) {
   for (index_t i = block.thread; i < count; i += block.threads) f(i);
 }
 
-/// The lanes of a loop over lines of the protocol ll128, where other loops have W: a thread has four words of a line.
+/// The lanes of a loop over lines of the protocol ll128, where other loops have W: a thread has
+/// four words of a line.
 template <int W>
 constexpr int LINE_LANES = W < 4 ? W : 4;
 DEVICE bool loads_vectors(u64 mode) { return (mode & VECTORIZE) != 0; }
@@ -51,11 +53,13 @@ DEVICE void for_each_team(const Block& block, index_t count, F f) {
   for (index_t i = block.thread / TEAM; i < count; i += block.threads / TEAM) f(i);
 }
 
-/// The threads' totals as one, combined in an order that depends on the block alone; all threads get it.
+/// The threads' totals as one, combined in an order that depends on the block alone; all threads
+/// get it.
 template <class Op, class T>
 DEVICE T block_total(const Block& block, T total) {
   BLOCK_SHARED(block, T, of_warp, 32);
-  for (int step = 16; step > 0; step /= 2) total = Op::apply(total, shuffle_down(block, total, step));
+  for (int step = 16; step > 0; step /= 2)
+    total = Op::apply(total, shuffle_down(block, total, step));
   block_barrier(block);
   if (block.thread % 32 == 0) of_warp[block.thread / 32] = total;
   block_barrier(block);
@@ -64,11 +68,12 @@ DEVICE T block_total(const Block& block, T total) {
   return all;
 }
 
-/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` and the block alone; all threads
-/// get the result.
+/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` and the block alone;
+/// all threads get the result.
 template <class Op, class T, class F>
 DEVICE T block_reduce(const Block& block, index_t count, F f) {
   T partial = Op::template identity<T>();
-  for (index_t i = block.thread; i < count; i += block.threads) partial = Op::apply(partial, T(f(i)));
+  for (index_t i = block.thread; i < count; i += block.threads)
+    partial = Op::apply(partial, T(f(i)));
   return block_total<Op>(block, partial);
 }

@@ -19,7 +19,7 @@ struct bf16 {
   unsigned short bits;
 };
 
-/// A number of lanes as a type, so that one body serves whole vectors and the tail, and whether stores to other ranks
-/// go past the caches, which is never so on GPUs.
+/// A number of lanes as a type, so that one body serves whole vectors and the tail, and whether
+/// stores to other ranks go past the caches, which is never so on GPUs.
 template <int N, bool STREAM>
 struct width {};

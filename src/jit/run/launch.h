@@ -20,8 +20,8 @@ class KernelLaunch {
   KernelLaunch(const KernelContext& context, const sched::KernelStep& step, KernelText text,
                std::shared_ptr<const Kernel> kernel, std::size_t number);
 
-  /// Fills the argument block for a run. Where the kernel is collective, all ranks along the axis must launch it then:
-  /// check `sync.fault()` afterwards.
+  /// Fills the argument block for a run. Where the kernel is collective, all ranks along the axis
+  /// must launch it then: check `sync.fault()` afterwards.
   void prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync);
   [[nodiscard]] std::span<const std::uint64_t> words() const { return arguments_.words(); }
   [[nodiscard]] const Kernel& kernel() const { return *kernel_; }

@@ -1,5 +1,5 @@
-// Prelude, CUDA half: what kernels are written in, for NVRTC. It includes nothing; host.h gives the same
-// names for the system C++ compiler. What only needs threads in blocks is in threads.h.
+// Prelude, CUDA half: what kernels are written in, for NVRTC. It includes nothing; host.h gives the
+// same names for the system C++ compiler. What only needs threads in blocks is in threads.h.
 
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
@@ -19,7 +19,8 @@ struct Block {
 };
 DEVICE void block_barrier(const Block&) { __syncthreads(); }
 DEVICE bool all_in_block(const Block&, bool ok) { return __syncthreads_and(ok) != 0; }
-/// `value` of the thread `step` behind this one in its warp; this one's where the warp ends. It orders nothing.
+/// `value` of the thread `step` behind this one in its warp; this one's where the warp ends. It
+/// orders nothing.
 template <class T>
 DEVICE T shuffle_down(const Block&, T value, int step) {
   return T(__shfl_down_sync(0xffffffffu, value, step));
@@ -29,20 +30,22 @@ DEVICE T shuffle_down(const Block&, T value, int step) {
 /// The block as if it were the only one, to share out work among its own threads.
 DEVICE Block alone(const Block& block) { return Block{0, 1, block.thread, block.threads}; }
 
-/// The argument blocks of the ranks that one launch runs: RANKS_PER_LAUNCH is 1 unless ranks share a GPU and a process.
+/// The argument blocks of the ranks that one launch runs: RANKS_PER_LAUNCH is 1 unless ranks share
+/// a GPU and a process.
 template <class Args>
 struct Launch {
   Args rank[RANKS_PER_LAUNCH];
 };
 
 /// Defines the entry point that the launcher starts: blockIdx.y is the rank within the launch.
-#define KERNEL_ENTRY(name)                                                                           \
-  extern "C" __global__ void name(const __grid_constant__ Launch<Args> launch) {                     \
-    const Block block{blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}; \
-    name##_block(launch.rank[RANKS_PER_LAUNCH == 1 ? 0 : blockIdx.y], block);                        \
+#define KERNEL_ENTRY(name)                                                       \
+  extern "C" __global__ void name(const __grid_constant__ Launch<Args> launch) { \
+    const Block block{blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x),      \
+                      static_cast<int>(blockDim.x)};                             \
+    name##_block(launch.rank[RANKS_PER_LAUNCH == 1 ? 0 : blockIdx.y], block);    \
   }
 
-// ---- bits and math ------------------------------------------------------------------------------------------
+// ---- bits and math ------------------------------------------------------------------------------
 
 DEVICE u32 bits_of(f32 x) { return __float_as_uint(x); }
 DEVICE f32 float_of(u32 x) { return __uint_as_float(x); }
@@ -65,7 +68,7 @@ COCONET_MATH(ceil)
 DEVICE f32 pow_(f32 x, f32 y) { return powf(x, y); }
 DEVICE f64 pow_(f64 x, f64 y) { return pow(x, y); }
 
-// ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store ------------------------------
+// ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store -----------------
 
 DEVICE f32 wide(f16 x) {
   f32 value;
@@ -104,7 +107,7 @@ struct narrow_to<bf16> {
   DEVICE f32 rounded(f32 x) { return wide(from(x)); }
 };
 
-// ---- vectors ------------------------------------------------------------------------------------------------
+// ---- vectors ------------------------------------------------------------------------------------
 
 /// N elements that a lane loads, computes and stores together, in accesses of at most 16 bytes.
 template <int N, class T>
@@ -162,16 +165,17 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
-// ---- the switch between GPUs --------------------------------------------------------------------------------
-// PTX's multimem, of sm_90 and CUDA 12.1 on. What is no specialisation below is left to the ranks: products, 8 bits, max
-// and min of floats, whose NaN a switch need not keep, and accesses of less than 4 bytes.
+// ---- the switch between GPUs --------------------------------------------------------------------
+// PTX's multimem, of sm_90 and CUDA 12.1 on. What is no specialisation below is left to the ranks:
+// products, 8 bits, max and min of floats, whose NaN a switch need not keep, and accesses of less
+// than 4 bytes.
 
 struct sum_of;
 struct max_of;
 struct min_of;
 
-/// N elements from a multicast address, reduced over all ranks. `load` follows the address, which is aligned to the
-/// elements, or to min(16, N * sizeof(T)) bytes.
+/// N elements from a multicast address, reduced over all ranks. `load` follows the address, which
+/// is aligned to the elements, or to min(16, N * sizeof(T)) bytes.
 template <class Op, int N, class T>
 struct switch_total {
   static constexpr bool exists = false;
@@ -184,18 +188,19 @@ struct switch_copy {
 
 #if __CUDA_ARCH__ >= 900 && (__CUDACC_VER_MAJOR__ > 12 || __CUDACC_VER_MINOR__ >= 1)
 
-#define COCONET_LOAD_TOTAL(T, add, type)                                                                  \
-  DEVICE void load_total(const T* from, u32 (&to)[1]) {                                                   \
-    asm volatile("multimem.ld_reduce.relaxed.sys.global." add "." type " %0, [%1];"                       \
-                 : "=r"(to[0]) : "l"(from) : "memory");                                                   \
-  }                                                                                                       \
-  DEVICE void load_total(const T* from, u32 (&to)[2]) {                                                   \
-    asm volatile("multimem.ld_reduce.relaxed.sys.global." add ".v2." type " {%0, %1}, [%2];"              \
-                 : "=r"(to[0]), "=r"(to[1]) : "l"(from) : "memory");                                      \
-  }                                                                                                       \
-  DEVICE void load_total(const T* from, u32 (&to)[4]) {                                                   \
-    asm volatile("multimem.ld_reduce.relaxed.sys.global." add ".v4." type " {%0, %1, %2, %3}, [%4];"      \
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(from) : "memory");            \
+#define COCONET_LOAD_TOTAL(T, add, type)                                                       \
+  DEVICE void load_total(const T* from, u32 (&to)[1]) {                                        \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global." add "." type " %0, [%1];"            \
+                 : "=r"(to[0]) : "l"(from) : "memory");                                        \
+  }                                                                                            \
+  DEVICE void load_total(const T* from, u32 (&to)[2]) {                                        \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global." add ".v2." type " {%0, %1}, [%2];"   \
+                 : "=r"(to[0]), "=r"(to[1]) : "l"(from) : "memory");                           \
+  }                                                                                            \
+  DEVICE void load_total(const T* from, u32 (&to)[4]) {                                        \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global." add ".v4." type                      \
+                 " {%0, %1, %2, %3}, [%4];"                                                    \
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(from) : "memory"); \
   }
 COCONET_LOAD_TOTAL(f32, "add", "f32")
 COCONET_LOAD_TOTAL(f16, "add.acc::f32", "f16x2")
@@ -203,7 +208,9 @@ COCONET_LOAD_TOTAL(bf16, "add.acc::f32", "bf16x2")
 #undef COCONET_LOAD_TOTAL
 
 /// Whether `bytes` are one access of the switch, or several of 16 bytes.
-constexpr bool are_accesses(int bytes) { return bytes == 4 || bytes == 8 || (bytes > 0 && bytes % 16 == 0); }
+constexpr bool are_accesses(int bytes) {
+  return bytes == 4 || bytes == 8 || (bytes > 0 && bytes % 16 == 0);
+}
 
 /// Sums of floats that lie in words of 4 bytes.
 template <int N, class T>
@@ -227,19 +234,19 @@ struct switch_total<sum_of, N, f16> : switch_sum<N, f16> {};
 template <int N>
 struct switch_total<sum_of, N, bf16> : switch_sum<N, bf16> {};
 
-#define COCONET_SWITCH_TOTAL(Op, T, name, constraint)                                                     \
-  template <int N>                                                                                        \
-  struct switch_total<Op, N, T> {                                                                         \
-    static constexpr bool exists = true;                                                                  \
-    DEVICE vec<N, T> load(const T* from) {                                                                \
-      vec<N, T> total;                                                                                    \
-      UNROLL                                                                                              \
-      for (int l = 0; l < N; ++l) {                                                                       \
-        asm volatile("multimem.ld_reduce.relaxed.sys.global." name " %0, [%1];"                           \
-                     : constraint(total[l]) : "l"(from + l) : "memory");                                  \
-      }                                                                                                   \
-      return total;                                                                                       \
-    }                                                                                                     \
+#define COCONET_SWITCH_TOTAL(Op, T, name, constraint)                           \
+  template <int N>                                                              \
+  struct switch_total<Op, N, T> {                                               \
+    static constexpr bool exists = true;                                        \
+    DEVICE vec<N, T> load(const T* from) {                                      \
+      vec<N, T> total;                                                          \
+      UNROLL                                                                    \
+      for (int l = 0; l < N; ++l) {                                             \
+        asm volatile("multimem.ld_reduce.relaxed.sys.global." name " %0, [%1];" \
+                     : constraint(total[l]) : "l"(from + l) : "memory");        \
+      }                                                                         \
+      return total;                                                             \
+    }                                                                           \
   };
 COCONET_SWITCH_TOTAL(sum_of, f64, "add.f64", "=d")
 COCONET_SWITCH_TOTAL(sum_of, i32, "add.s32", "=r")
@@ -254,11 +261,13 @@ DEVICE void copy_to_all(void* to, const u32 (&from)[1]) {
   asm volatile("multimem.st.relaxed.sys.global.b32 [%0], %1;" ::"l"(to), "r"(from[0]) : "memory");
 }
 DEVICE void copy_to_all(void* to, const u32 (&from)[2]) {
-  asm volatile("multimem.st.relaxed.sys.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "r"(from[0]), "r"(from[1]) : "memory");
+  asm volatile("multimem.st.relaxed.sys.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "r"(from[0]),
+               "r"(from[1])
+               : "memory");
 }
 DEVICE void copy_to_all(void* to, const u32 (&from)[4]) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(from[0]), "r"(from[1]),
-               "r"(from[2]), "r"(from[3])
+  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
                : "memory");
 }
 template <int BYTES>
@@ -277,11 +286,11 @@ struct switch_copy<BYTES> {
 
 #endif
 
-/// Puts accesses of memory by its own addresses and by multicast ones in order, which barriers alone do not: to the
-/// GPU's memory model both are ways of their own to the same memory.
+/// Puts accesses of memory by its own addresses and by multicast ones in order, which barriers
+/// alone do not: to the GPU's memory model both are ways of their own to the same memory.
 DEVICE void order_multicast() { asm volatile("fence.proxy.alias;" ::: "memory"); }
 
-// ---- waiting for other ranks --------------------------------------------------------------------------------
+// ---- waiting for other ranks --------------------------------------------------------------------
 
 /// Nanoseconds of the device's clock.
 DEVICE u64 now() {
@@ -309,7 +318,8 @@ DEVICE void add_release(u64* count, u64 more) {
 /// Sets `*word` to `value` if it is zero; whether this call did so. The host sees it.
 DEVICE bool claim(u64* word, u64 value) { return atomicCAS_system(word, 0ull, value) == 0; }
 
-/// A word that another rank or thread may write at the same time, which holds its own flag. It orders nothing around it.
+/// A word that another rank or thread may write at the same time, which holds its own flag. It
+/// orders nothing around it.
 DEVICE u64 load_relaxed(const u64* from) {
   u64 value;
   asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
@@ -319,9 +329,9 @@ DEVICE void store_relaxed(u64* to, u64 value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }
 
-// ---- lines: 128 bytes that a team moves, 16 a lane, the last 8 of which are a flag ------------------------------
-// What lanes load or store by one instruction in one line is one access, in this GPU's memory and over NVLink. A team's
-// lanes must therefore be together there.
+// ---- lines: 128 bytes that a team moves, 16 a lane, the last 8 of which are a flag --------------
+// What lanes load or store by one instruction in one line is one access, in this GPU's memory and
+// over NVLink. A team's lanes must therefore be together there.
 
 DEVICE u32 team_mask(const Block& block) { return 0xffu << (block.thread % 32 / TEAM * TEAM); }
 
@@ -331,14 +341,18 @@ DEVICE u64 of_last_lane(const Block& block, u64 value) {
 }
 
 DEVICE void load_16(const u8* from, u64& low, u64& high) {
-  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(low), "=l"(high)
+               : "l"(from)
+               : "memory");
 }
 DEVICE void store_16(u8* to, u64 low, u64 high) {
-  asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high) : "memory");
+  asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high)
+               : "memory");
 }
 
-/// The lower flag of one or two lines at `lines`, for all lanes of the team, and the lane's words of both: those that
-/// belong to the flags where these are at least `tag`.
+/// The lower flag of one or two lines at `lines`, for all lanes of the team, and the lane's words
+/// of both: those that belong to the flags where these are at least `tag`.
 DEVICE u64 load_lines(const Block& block, const u8* lines, int count, u64, u32* words) {
   const u8* const mine = lines + block.thread % TEAM * 16;
   u64 first[2], second[2];

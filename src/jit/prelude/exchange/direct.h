@@ -1,6 +1,8 @@
-// Prelude, algorithm "direct": every rank reads its slice from all ranks and writes results to all ranks.
+// Prelude, algorithm "direct": every rank reads its slice from all ranks and writes results to all
+// ranks.
 
-/// Elements [at, at + N) of all ranks' arrays, reduced with Op in rank order, in the computation type.
+/// Elements [at, at + N) of all ranks' arrays, reduced with Op in rank order, in the computation
+/// type.
 template <class Op, int N, int R, class T>
 DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(T* const (&ranks)[R], index_t at) {
   vec<N, typename wide_type<T>::type> total;
@@ -14,7 +16,8 @@ DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(T* const (&ranks)[R], in
   return total;
 }
 
-/// Writes `value` to elements [at, at + N) of all ranks' arrays; STREAM sends the others' past the caches.
+/// Writes `value` to elements [at, at + N) of all ranks' arrays; STREAM sends the others' past the
+/// caches.
 template <bool STREAM, int N, int R, class T>
 DEVICE void store_ranks(T* const (&ranks)[R], index_t at, u64 own_rank, const vec<N, T>& value) {
   UNROLL
@@ -27,9 +30,11 @@ DEVICE void store_ranks(T* const (&ranks)[R], index_t at, u64 own_rank, const ve
   }
 }
 
-/// Writes `value` to elements [at, at + N) of the rank `offset` further, and zeros to this rank's where nobody sends.
+/// Writes `value` to elements [at, at + N) of the rank `offset` further, and zeros to this rank's
+/// where nobody sends.
 template <bool STREAM, int N, int R, class T>
-DEVICE void send_on(T* const (&ranks)[R], index_t at, u64 own_rank, int offset, const vec<N, T>& value) {
+DEVICE void send_on(T* const (&ranks)[R], index_t at, u64 own_rank, int offset,
+                    const vec<N, T>& value) {
   const int own = int(own_rank);
   if (own + offset >= 0 && own + offset < R) {
     if (STREAM) {

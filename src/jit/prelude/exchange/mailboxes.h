@@ -1,6 +1,7 @@
 // Prelude, mailboxes: ranks send each other chunks of tensors inside a kernel.
 
-/// The ranks that one takes from and passes on to. Their boxes have one number each, at the rank that takes.
+/// The ranks that one takes from and passes on to. Their boxes have one number each, at the rank
+/// that takes.
 template <int R>
 struct Links {
   int sources = 0, targets = 0;
@@ -45,7 +46,8 @@ DEVICE vec<1, T> lane_of(const vec<N, T>& value, int l) {
   return lane;
 }
 
-/// Calls f(width<N>, i, extra) if elements [i, i + N) are in one row of `columns` elements, and else element by element.
+/// Calls f(width<N>, i, extra) if elements [i, i + N) are in one row of `columns` elements, and
+/// else element by element.
 template <int N, class T, class V, class F>
 DEVICE vec<N, T> in_rows(index_t columns, index_t i, const V& extra, F f) {
   if constexpr (N == 1) {
@@ -66,8 +68,9 @@ DEVICE Chunk chunk_of(const Block& block, index_t elements, index_t chunk, index
   return chunk_range(elements, W, block.index, block.count, chunk, number);
 }
 
-// ---- protocols ----------------------------------------------------------------------------------------------
-// How a chunk lies in a slot, and how its reader knows that it is there. `tag` is the chunk's number plus one.
+// ---- protocols ----------------------------------------------------------------------------------
+// How a chunk lies in a slot, and how its reader knows that it is there. `tag` is the chunk's
+// number plus one.
 
 /// What a reader needs to give up waiting for words that never come.
 template <int R>
@@ -139,11 +142,13 @@ struct Incoming {
   const Passage<R>& chunk;
   template <int N>
   DEVICE_MEMBER vec<N, C> take(int source, index_t j) const {
-    return P::template take<N, C>(chunk.reader, chunk.links.source[source], chunk.in[source], j, chunk.tag);
+    return P::template take<N, C>(chunk.reader, chunk.links.source[source], chunk.in[source], j,
+                                  chunk.tag);
   }
 };
 
-/// Passes on a chunk with such a protocol: every thread takes, computes and puts elements of its own.
+/// Passes on a chunk with such a protocol: every thread takes, computes and puts elements of its
+/// own.
 template <class P, int W, class C, class T, int R, class F>
 DEVICE void pass_elements(const Block& block, const Passage<R>& chunk, F f) {
   const Incoming<P, C, R> incoming{chunk};
@@ -151,7 +156,8 @@ DEVICE void pass_elements(const Block& block, const Passage<R>& chunk, F f) {
               [&]<int N, bool STREAM>(width<N, STREAM>, index_t j) {
                 const vec<N, T> value = f(width<N, false>{}, j, incoming);
                 ROLLED
-                for (int t = 0; t < chunk.links.targets; ++t) P::template put<N, T>(chunk.out[t], j, chunk.tag, value);
+                for (int t = 0; t < chunk.links.targets; ++t)
+                  P::template put<N, T>(chunk.out[t], j, chunk.tag, value);
               });
 }
 
@@ -212,7 +218,7 @@ struct ll {
   }
 };
 
-// ---- events -------------------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 template <class Topology, int R>
 DEVICE MailboxLayout layout_of(const Block& block) {
@@ -240,8 +246,8 @@ DEVICE u8* slot_of(const Block& block, const Mailboxes<R>& mailboxes, int rank, 
 }
 
 /// Takes a chunk of `count` elements of C from each source and hands one of T to each target:
-/// f(width<N>, j, incoming) is elements [j, j + N) of it. `index` is the chunk's in this launch, of `of` that these links
-/// carry. False, for all threads, when a rank is late.
+/// f(width<N>, j, incoming) is elements [j, j + N) of it. `index` is the chunk's in this launch, of
+/// `of` that these links carry. False, for all threads, when a rank is late.
 template <class Topology, class P, int W, class C, class T, int R, class F>
 DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes,
                        const Links<R>& links, index_t index, index_t of, index_t count, u64 mode,
@@ -252,7 +258,8 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<
   const u64 tag = number + 1;
   bool ok = true;
   if (is_leader(block)) {
-    // The chunk that was in the slot before: of this launch, or the last one that the launch before put there.
+    // The chunk that was in the slot before: of this launch, or the last one that the launch before
+    // put there.
     const index_t before =
         index >= DEPTH ? index - DEPTH : index + (of - 1 - index) / DEPTH * DEPTH;
     const u64 taken = index >= DEPTH    ? mailboxes.first + u64(before) + 1
@@ -282,7 +289,8 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<
   }
   ROLLED
   for (int t = 0; t < links.targets; ++t) {
-    chunk.out[t] = slot_of<Topology>(block, mailboxes, links.target[t], links.target_box[t], number);
+    chunk.out[t] =
+        slot_of<Topology>(block, mailboxes, links.target[t], links.target_box[t], number);
   }
   P::template pass<W, C, T>(block, chunk, f);
   if (!all_in_block(block, reader.ok)) return false;
@@ -292,7 +300,8 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<
     }
     ROLLED
     for (int s = 0; s < links.sources; ++s) {
-      signal(emptied_flag<Topology>(block, mailboxes, links.source[s], rank, links.source_box[s]), tag);
+      signal(emptied_flag<Topology>(block, mailboxes, links.source[s], rank, links.source_box[s]),
+             tag);
     }
   }
   return true;
@@ -305,17 +314,19 @@ struct no_tile_sync {
   DEVICE_MEMBER void kept(int, index_t, index_t) const {}
 };
 
-/// The exchange of a collective: slices are combined on the way up to their owners, if UP, and what the owners make of
-/// them is handed down to all ranks, if DOWN.
+/// The exchange of a collective: slices are combined on the way up to their owners, if UP, and what
+/// the owners make of them is handed down to all ranks, if DOWN.
 ///   own(width<N>, owner, i)      this rank's elements [i, i + N) of the owner's slice, in C
 ///   make(width<N>, i, combined)  what the owner hands down of its slice, in T
 ///   keep(width<N>, owner, i, v)  stores what an owner handed down
 ///   tile_sync                    what happens between chunks; see TileSync
-/// Chunk by chunk, slices are taken in an order in which whatever a rank waits for has been begun before.
+/// Chunk by chunk, slices are taken in an order in which whatever a rank waits for has been begun
+/// before.
 template <class Topology, class P, class Op, int W, bool UP, bool DOWN, class C, class T, int R,
           class Own, class Make, class Keep, class Tiled = no_tile_sync>
 DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes,
-                     const Slices& slices, u64 mode, Own own, Make make, Keep keep, Tiled tile_sync = {}) {
+                     const Slices& slices, u64 mode, Own own, Make make, Keep keep,
+                     Tiled tile_sync = {}) {
   const int rank = int(sync.rank);
   index_t chunks = 0;
   for (int owner = 0; owner < R; ++owner) {
@@ -396,11 +407,13 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mailboxes<R>
   return true;
 }
 
-/// A send: what every rank makes of its elements goes to the one `offset` further, if there is one; who is behind none
-/// keeps zeros. `make`, `keep` and `tile_sync` are as in `exchange`.
-template <class Topology, class P, int W, class T, int R, class Make, class Keep, class Tiled = no_tile_sync>
-DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes, const Slices& slices, u64 mode,
-                    int offset, Make make, Keep keep, Tiled tile_sync = {}) {
+/// A send: what every rank makes of its elements goes to the one `offset` further, if there is one;
+/// who is behind none keeps zeros. `make`, `keep` and `tile_sync` are as in `exchange`.
+template <class Topology, class P, int W, class T, int R, class Make, class Keep,
+          class Tiled = no_tile_sync>
+DEVICE bool pass_on(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes,
+                    const Slices& slices, u64 mode, int offset, Make make, Keep keep,
+                    Tiled tile_sync = {}) {
   const int rank = int(sync.rank);
   const auto is_rank = [](int other) { return other >= 0 && other < R; };
   Links<R> to, from;

@@ -1,8 +1,9 @@
-// Prelude, algorithm "multimem": as "direct", but through an address behind which the arrays of all ranks are. The
-// switch between GPUs adds what is loaded from there, in an order of its own, and copies what is stored.
+// Prelude, algorithm "multimem": as "direct", but through an address behind which the arrays of all
+// ranks are. The switch between GPUs adds what is loaded from there, in an order of its own, and
+// copies what is stored.
 
-/// Elements [at, at + N) of all ranks' arrays, reduced with Op, in the computation type: by the switch, which rounds to T,
-/// where it can; else in rank order.
+/// Elements [at, at + N) of all ranks' arrays, reduced with Op, in the computation type: by the
+/// switch, which rounds to T, where it can; else in rank order.
 template <class Op, int N, int R, class T>
 DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(const Multicast<T, R>& ranks, index_t at) {
   if constexpr (R > 1 && switch_total<Op, N, T>::exists) {
@@ -14,7 +15,8 @@ DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(const Multicast<T, R>& r
 
 /// Writes `value` to elements [at, at + N) of all ranks' arrays.
 template <bool STREAM, int N, int R, class T>
-DEVICE void store_ranks(const Multicast<T, R>& ranks, index_t at, u64 own_rank, const vec<N, T>& value) {
+DEVICE void store_ranks(const Multicast<T, R>& ranks, index_t at, u64 own_rank,
+                        const vec<N, T>& value) {
   if constexpr (R > 1 && switch_copy<N * sizeof(T)>::exists) {
     switch_copy<N * sizeof(T)>::store(ranks.all + at, &value);
   } else {

@@ -1,5 +1,5 @@
-// Prelude, topology of the algorithm "ring": a slice goes from rank to rank until it is back at its owner, and what
-// the owner makes of it goes around once more.
+// Prelude, topology of the algorithm "ring": a slice goes from rank to rank until it is back at its
+// owner, and what the owner makes of it goes around once more.
 
 struct ring : ring_order {
   /// How far `rank` is from the owner, in the direction of the ring.

@@ -1,4 +1,5 @@
-// Prelude, topology of the algorithm "direct" over mailboxes: every rank sends to the owner, who sends to every rank.
+// Prelude, topology of the algorithm "direct" over mailboxes: every rank sends to the owner, who
+// sends to every rank.
 
 struct star : star_order {
   /// An owner adds up in the order of the ranks.

@@ -1,10 +1,10 @@
-// Prelude, tiles: a step waits for what another makes at the same time, and signals what it has made itself. A tile may
-// be made part by part and in any order.
+// Prelude, tiles: a step waits for what another makes at the same time, and signals what it has
+// made itself. A tile may be made part by part and in any order.
 
 /// One thread: waits for the tiles that hold elements [begin, end).
 template <int R>
-DEVICE_CALL bool wait_for_tiles(const Sync<R>& sync, const Tiles& tiles, index_t block, index_t begin,
-                                index_t end) {
+DEVICE_CALL bool wait_for_tiles(const Sync<R>& sync, const Tiles& tiles, index_t block,
+                                index_t begin, index_t end) {
   for (index_t first = begin / tiles.tile * tiles.tile; first < end; first += tiles.tile) {
     const index_t left = tiles.count - first;
     const u64 due = tiles.run * u64(left < tiles.tile ? left : tiles.tile);
@@ -28,8 +28,8 @@ DEVICE bool await_tiles(const Block& block, const Sync<R>& sync, const Tiles& ti
 
 /// The same for elements [begin, begin + count) of a rank's slice of the tensor.
 template <int R>
-DEVICE bool await_tiles(const Block& block, const Sync<R>& sync, const Tiles& tiles, const Slices& slices,
-                        int rank, index_t begin, index_t count) {
+DEVICE bool await_tiles(const Block& block, const Sync<R>& sync, const Tiles& tiles,
+                        const Slices& slices, int rank, index_t begin, index_t count) {
   index_t room;
   if (count <= 0) return true;
   return await_tiles(block, sync, tiles, element_of(slices, rank, begin, room),
@@ -48,8 +48,8 @@ DEVICE void signal_tiles(const Block& block, const Tiles& tiles, index_t begin, 
 }
 
 /// The same for elements [begin, begin + count) of a rank's slice of the tensor.
-DEVICE void signal_tiles(const Block& block, const Tiles& tiles, const Slices& slices, int rank, index_t begin,
-                       index_t count) {
+DEVICE void signal_tiles(const Block& block, const Tiles& tiles, const Slices& slices, int rank,
+                         index_t begin, index_t count) {
   if (!is_leader(block)) return;
   const index_t end = begin + count;
   while (begin < end) {
@@ -62,7 +62,8 @@ DEVICE void signal_tiles(const Block& block, const Tiles& tiles, const Slices& s
 }
 
 /// What an exchange does between its chunks where tiles arrive or depart:
-///   await(owner, begin, count)  waits for this rank's elements of the owner's slice; false when they are late
+///   await(owner, begin, count)  waits for this rank's elements of the owner's slice; false when
+///                               they are late
 ///   made(begin, count)          signals what this rank computed of its own slice
 ///   kept(owner, begin, count)   signals what it has of the owner's results
 template <class Await, class Made, class Kept>

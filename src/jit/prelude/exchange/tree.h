@@ -1,9 +1,11 @@
-// Prelude, topology of the algorithm "tree": below each owner two binary trees over the other ranks, which take
-// chunks in turn. What is a leaf of one is inside the other, so that all ranks share the work (Sanders, Speck, Traeff:
-// Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009).
+// Prelude, topology of the algorithm "tree": below each owner two binary trees over the other
+// ranks, which take chunks in turn. What is a leaf of one is inside the other, so that all ranks
+// share the work (Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast,
+// reduction and scan, 2009).
 //
-// Ranks are numbered from the owner: 0 is the owner, and node n > 0 of a tree has the height of its lowest set bit. In-order
-// numbering makes the nodes below it n - h ... n + h, for h = half of that bit.
+// Ranks are numbered from the owner: 0 is the owner, and node n > 0 of a tree has the height of its
+// lowest set bit. In-order numbering makes the nodes below it n - h ... n + h, for h = half of that
+// bit.
 
 struct tree : tree_order {
   template <int R>

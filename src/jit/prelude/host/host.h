@@ -1,8 +1,9 @@
-// Prelude, host half: what kernels are written in, for the system C++ compiler. It includes nothing, so
-// that a kernel compiles in a fraction of a second; cuda.h gives the same names for NVRTC.
+// Prelude, host half: what kernels are written in, for the system C++ compiler. It includes
+// nothing, so that a kernel compiles in a fraction of a second; cuda.h gives the same names for
+// NVRTC.
 //
-// Ranks are processes or threads that share memory, and flags are atomics in it. How a block runs is a file of its
-// own: as one lane (host_lane.h) or as many threads (host_threads.h).
+// Ranks are processes or threads that share memory, and flags are atomics in it. How a block runs
+// is a file of its own: as one lane (host_lane.h) or as many threads (host_threads.h).
 
 #define DEVICE static inline __attribute__((always_inline))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
@@ -17,7 +18,7 @@
 /// A function that is called, not copied to each of its many uses.
 #define DEVICE_CALL static __attribute__((noinline))
 
-// ---- bits and math ------------------------------------------------------------------------------------------
+// ---- bits and math ------------------------------------------------------------------------------
 
 DEVICE u32 bits_of(f32 x) { return __builtin_bit_cast(u32, x); }
 DEVICE f32 float_of(u32 x) { return __builtin_bit_cast(f32, x); }
@@ -40,14 +41,16 @@ COCONET_MATH(ceil)
 DEVICE f32 pow_(f32 x, f32 y) { return __builtin_powf(x, y); }
 DEVICE f64 pow_(f64 x, f64 y) { return __builtin_pow(x, y); }
 
-// ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store ------------------------------
-// Written without branches, so that loops over lanes become vector code; and widening without a select either, which
-// compilers make a branch of where they do not.
+// ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store -----------------
+// Written without branches, so that loops over lanes become vector code; and widening without a
+// select either, which compilers make a branch of where they do not.
 
 DEVICE f32 wide(f16 x) {
   const u32 magnitude = (u32(x.bits) & 0x7fffu) << 13;
-  const f32 scaled = float_of(magnitude) * float_of(0x77800000u);  // 2^112 moves the exponent's bias, exactly
-  const u32 special = u32(i32(magnitude + 0x70800000u) >> 31) & 0x7f800000u;  // infinity's and NaN's exponent
+  // 2^112 moves the exponent's bias, exactly
+  const f32 scaled = float_of(magnitude) * float_of(0x77800000u);
+  // infinity's and NaN's exponent
+  const u32 special = u32(i32(magnitude + 0x70800000u) >> 31) & 0x7f800000u;
   return float_of(bits_of(scaled) | special | (u32(x.bits) & 0x8000u) << 16);
 }
 DEVICE f32 wide(bf16 x) { return float_of(u32(x.bits) << 16); }
@@ -70,7 +73,8 @@ struct narrow_to<f16> {
     const u32 magnitude = bits_of(x) & 0x7fffffffu;
     const u32 odd = magnitude >> 13 & 1u;
     const u32 normal = (magnitude + 0xc8000fffu + odd) >> 13;
-    // Adding 0.5 aligns a subnormal's last bit with the float's: the addition itself rounds to nearest even.
+    // Adding 0.5 aligns a subnormal's last bit with the float's: the addition itself rounds to
+    // nearest even.
     const u32 subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
     const u32 special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
     const u32 finite = magnitude < 0x38800000u ? subnormal : normal;
@@ -93,16 +97,18 @@ struct narrow_to<bf16> {
     const u32 bits = bits_of(x);
     const u32 rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     const u32 quiet_nan = bits >> 16 | 0x40u;
-    return bf16{static_cast<unsigned short>((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded)};
+    return bf16{
+        static_cast<unsigned short>((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded)};
   }
   DEVICE f32 rounded(f32 x) {
     const u32 bits = bits_of(x);
     const u32 nearest = bits + 0x7fffu + (bits >> 16 & 1u);
-    return float_of(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : nearest) & 0xffff0000u);
+    return float_of(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : nearest) &
+                    0xffff0000u);
   }
 };
 
-// ---- vectors ------------------------------------------------------------------------------------------------
+// ---- vectors ------------------------------------------------------------------------------------
 
 /// N elements that a lane loads, computes and stores together.
 template <int N, class T>
@@ -129,7 +135,8 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
-// Whole vectors of 16-bit floats, in the vector types of gcc and clang: gcc takes loops over lanes of 16 bits apart.
+// Whole vectors of 16-bit floats, in the vector types of gcc and clang: gcc takes loops over lanes
+// of 16 bits apart.
 
 constexpr bool is_power_of_2(int n) { return n > 1 && (n & (n - 1)) == 0; }
 
@@ -217,7 +224,8 @@ DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
   if constexpr (is_power_of_2(N)) {
     typename lanes_of<N>::wide bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
-    const auto narrower = __builtin_convertvector(narrow_bits<N>(T{}, bits), typename lanes_of<N>::narrow);
+    const auto narrower =
+        __builtin_convertvector(narrow_bits<N>(T{}, bits), typename lanes_of<N>::narrow);
     __builtin_memcpy(&stored, &narrower, sizeof narrower);
   } else {
     lanes<N>([&](int l) { stored[l] = narrow_to<T>::from(value[l]); });
@@ -225,7 +233,7 @@ DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
   return stored;
 }
 
-// ---- the switch between GPUs, of which there is none here ----------------------------------------------------
+// ---- the switch between GPUs, of which there is none here ---------------------------------------
 
 template <class Op, int N, class T>
 struct switch_total {
@@ -237,7 +245,7 @@ struct switch_copy {
 };
 DEVICE void order_multicast() {}
 
-// ---- waiting for other ranks --------------------------------------------------------------------------------
+// ---- waiting for other ranks --------------------------------------------------------------------
 
 struct host_time {
   long seconds, nanoseconds;
@@ -261,9 +269,11 @@ DEVICE void add_release(u64* count, u64 more) { __atomic_fetch_add(count, more, 
 /// Sets `*word` to `value` if it is zero; whether this call did so.
 DEVICE bool claim(u64* word, u64 value) {
   u64 expected = 0;
-  return __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE);
 }
 
-/// A word that another rank or thread may write at the same time, which holds its own flag. It orders nothing around it.
+/// A word that another rank or thread may write at the same time, which holds its own flag. It
+/// orders nothing around it.
 DEVICE u64 load_relaxed(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
 DEVICE void store_relaxed(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }

@@ -1,5 +1,5 @@
-// Prelude, host half where a block runs as one lane: the fast way. Its vectors are as wide as the machine's,
-// and the blocks of a launch come one after the other.
+// Prelude, host half where a block runs as one lane: the fast way. Its vectors are as wide as the
+// machine's, and the blocks of a launch come one after the other.
 
 constexpr int VECTOR_BYTES = HOST_VECTOR_BYTES;
 constexpr int TEAM = 1;  // lanes that move a line of 128 bytes together
@@ -17,17 +17,18 @@ DEVICE bool all_in_block(const Block&, bool ok) { return ok; }
 DEVICE Block alone(const Block&) { return Block{0, 1}; }
 
 /// Defines the entry point that the launcher calls, for one block at a time.
-#define KERNEL_ENTRY(name)                                                                         \
-  extern "C" __attribute__((visibility("default"))) void name(const Args* args, index_t block_index, \
-                                                              index_t block_count) {               \
-    const Args local = *args; /* no store of the kernel can change it */                           \
-    name##_block(local, Block{block_index, block_count});                                          \
+#define KERNEL_ENTRY(name)                                               \
+  extern "C" __attribute__((visibility("default"))) void name(           \
+      const Args* args, index_t block_index, index_t block_count) {      \
+    const Args local = *args; /* no store of the kernel can change it */ \
+    name##_block(local, Block{block_index, block_count});                \
   }
 
-// ---- work --------------------------------------------------------------------------------------------------
+// ---- work ---------------------------------------------------------------------------------------
 
-/// Stores past the caches: for what this processor does not read again, so that fetching its lines first, only to
-/// overwrite them, would be waste. `to` is aligned to the vector. Plain stores where the machine has no such thing.
+/// Stores past the caches: for what this processor does not read again, so that fetching its lines
+/// first, only to overwrite them, would be waste. `to` is aligned to the vector. Plain stores where
+/// the machine has no such thing.
 template <int N, class T>
 DEVICE void stream(T* to, const vec<N, T>& value) {
 #if defined(__AVX512F__)
@@ -41,7 +42,8 @@ DEVICE void stream(T* to, const vec<N, T>& value) {
   if constexpr (sizeof(value) % sizeof(line) == 0) {
     for (int i = 0; i < int(sizeof(value) / sizeof(line)); ++i) {
       line part;
-      __builtin_memcpy(&part, reinterpret_cast<const char*>(&value) + i * sizeof(part), sizeof(part));
+      __builtin_memcpy(&part, reinterpret_cast<const char*>(&value) + i * sizeof(part),
+                       sizeof(part));
       line* const at = reinterpret_cast<line*>(to) + i;
 #if defined(__AVX__)
       asm volatile("vmovntps %1, %0" : "=m"(*at) : "v"(part));
@@ -62,8 +64,8 @@ DEVICE void order_streams(u64 mode) {
 #endif
 }
 
-/// Calls f(width<W>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over. `order_streams` must
-/// follow.
+/// Calls f(width<W>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over.
+/// `order_streams` must follow.
 template <int W, class F>
 DEVICE void for_each_of(const Block&, index_t begin, index_t end, u64 mode, F f) {
   index_t i = begin;
@@ -79,7 +81,8 @@ template <int W, class F>
 DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
   const index_t chunk = (count / W + block.count - 1) / block.count * W;
   const index_t begin = chunk * block.index < count ? chunk * block.index : count;
-  const index_t end = block.index + 1 == block.count || begin + chunk > count ? count : begin + chunk;
+  const index_t end =
+      block.index + 1 == block.count || begin + chunk > count ? count : begin + chunk;
   for_each_of<W>(block, begin, end, mode, f);
   order_streams(mode);
 }
@@ -103,7 +106,8 @@ DEVICE void for_each_team(const Block& block, index_t count, F f) {
 template <class Op, class T>
 DEVICE T block_total(const Block&, T total) { return total; }
 
-/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` alone; all lanes get the result.
+/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` alone; all lanes get
+/// the result.
 template <class Op, class T, class F>
 DEVICE T block_reduce(const Block&, index_t count, F f) {
   constexpr int W = 16;
@@ -120,9 +124,10 @@ DEVICE T block_reduce(const Block&, index_t count, F f) {
   return partial[0];
 }
 
-// ---- waiting for other ranks --------------------------------------------------------------------------------
+// ---- waiting for other ranks --------------------------------------------------------------------
 
-/// Lets others run between two looks at a flag: a pause at first, the processor after `spin_limit` looks.
+/// Lets others run between two looks at a flag: a pause at first, the processor after `spin_limit`
+/// looks.
 DEVICE void relax(u64 looks, u64 spin_limit) {
   if (looks >= spin_limit) {
     sched_yield();
@@ -135,7 +140,7 @@ DEVICE void relax(u64 looks, u64 spin_limit) {
   }
 }
 
-// ---- lines: 120 bytes of data and a flag -------------------------------------------------------------------
+// ---- lines: 120 bytes of data and a flag --------------------------------------------------------
 
 /// The lower flag of one or two lines at `lines`, and the words of both where it is at least `tag`.
 DEVICE u64 load_lines(const Block&, const u8* lines, int count, u64 tag, u32* words) {
@@ -143,7 +148,8 @@ DEVICE u64 load_lines(const Block&, const u8* lines, int count, u64 tag, u32* wo
   const u64 other = observe(reinterpret_cast<const u64*>(lines + 128 * count - 8));
   const u64 found = flag < other ? flag : other;
   if (found < tag) return found;
-  for (int line = 0; line < count; ++line) __builtin_memcpy(words + 32 * line, lines + 128 * line, 120);
+  for (int line = 0; line < count; ++line)
+    __builtin_memcpy(words + 32 * line, lines + 128 * line, 120);
   return found;
 }
 
