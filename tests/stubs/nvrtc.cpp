@@ -88,9 +88,9 @@ std::string with(std::string source, std::string_view from, std::string_view to)
 
 // Addresses that kernels find in memory are device addresses, of which cuda/kernels.h knows the aliases.
 std::string with_aliases(const std::string& source) {
-  const std::string other = with(source, "  return list[buffer];\n",
-                                 "  return static_cast<T*>(stub_alias(list[buffer]));\n");
-  return other.empty() ? source : other;  // only some have lists
+  const std::string other = with(source, "  return buffers[buffer];\n",
+                                 "  return static_cast<T*>(stub_alias(buffers[buffer]));\n");
+  return other.empty() ? source : other;  // only some have scattered tensors
 }
 
 // Blocks that wait take turns on a thread: cuda/turns.h.
@@ -101,13 +101,17 @@ std::string with_turns(const std::string& source) {
 
 // The source with the host half of the prelude for CUDA's; empty when it has none, or blocks would not take turns.
 std::string for_host(const std::string& source) {
-  const std::size_t begin = line_that_starts(source, "// Device prelude, CUDA half");
-  const std::size_t end =
-      line_that_starts(source, "// Device prelude, the half that host and CUDA share");
-  if (begin == std::string::npos || end == std::string::npos) return {};
+  const std::size_t begin = line_that_starts(source, "// Prelude, CUDA half");
+  const std::size_t abi = line_that_starts(source, "// ABI, ");
+  const std::size_t threads = line_that_starts(source, "// Prelude, what the halves share");
+  const std::size_t end = line_that_starts(source, "// Prelude, the half that host and CUDA share");
+  for (const std::size_t place : {begin, abi, threads, end}) {
+    if (place == std::string::npos) return {};
+  }
   const fs::path prelude = COCONET_SOURCE_DIR "/src/jit/prelude";
-  const std::string halves = with_turns(read_file(prelude / "host/host.h") + "\n" +
-                                        read_file(prelude / "host/lane.h") + "\n");
+  const std::string halves =
+      with_turns(read_file(prelude / "host/host.h") + "\n" + source.substr(abi, threads - abi) +
+                 read_file(prelude / "host/lane.h") + "\n");
   if (halves.empty()) return {};
   return std::string(declarations) + source.substr(0, begin) + halves +
          with_aliases(source.substr(end));

@@ -1,4 +1,4 @@
-// The host half of the device prelude, compiled as kernels are: 16-bit floats against the library's
+// The host half of the prelude, compiled as kernels are: 16-bit floats against the library's
 // own, for all values, and reductions inside a block.
 #include <catch2/catch.hpp>
 
