@@ -57,8 +57,9 @@ class MatmulStep : public Contestant {
 /// The same by the library alone.
 class BareMatmul : public Contestant {
  public:
-  BareMatmul(const coconet::jit::Platform& backend, Stopwatch& watch, std::int64_t n, DType dtype)
-      : device_(*backend.device()), watch_(watch) {
+  BareMatmul(const coconet::World& world, Stopwatch& watch, std::int64_t n, DType dtype)
+      : device_(device_of(*world.comm())), watch_(watch) {
+    const coconet::jit::Platform& backend = backend_of(world);
     const coconet::jit::OnDevice current(device_);
     const auto side = static_cast<std::uint64_t>(n);
     for (auto& matrix : matrices_) matrix = backend.allocate(side * side * size_of(dtype));
@@ -126,7 +127,7 @@ void measure_matmul(bool small, Table& table) {
          small ? std::vector<std::int64_t>{16} : std::vector<std::int64_t>{1024, 4096, 8192}) {
       Stopwatch watch(*world.comm(), backend_of(world));
       MatmulStep ours(world, watch, n, dtype);
-      BareMatmul bare(backend_of(world), watch, n, dtype);
+      BareMatmul bare(world, watch, n, dtype);
       watch.measure({&ours, &bare}, small ? 1 : 10);
       const double ratio = bare.ms / ours.ms;
       const std::string name(to_string(dtype));

@@ -13,8 +13,7 @@
 namespace bench {
 
 inline const coconet::jit::Platform& backend_of(const coconet::World& world) {
-  coconet::jit::Comm& comm = *world.comm();
-  return coconet::jit::cuda_platform(device_of(comm), ranks_on_device(comm));
+  return coconet::jit::cuda_platform_of(*world.comm());
 }
 
 /// Numbers like those of gradients and weights: a GPU takes less power, and runs faster, on memory full of zeros.

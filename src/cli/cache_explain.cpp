@@ -1,7 +1,6 @@
 // `coconet cache explain`: where a program's kernels are in the cache, or why they are not.
 #include <cstdio>
 #include <deque>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -53,9 +52,11 @@ void print_nearest(const jit::CacheKey& key, const std::optional<jit::Nearest>& 
   if (!further.empty()) std::printf("  and in %s\n", further.c_str());
 }
 
-void explain_for(const std::string& arch, std::span<const jit::KernelText> kernels,
+void explain_for(const CompileOptions& options, const std::string& arch,
                  const Directories& directories) {
-  const auto compiler = compiler_for(arch);
+  const std::vector<jit::KernelText> kernels = kernels_of(options, arch);
+  if (kernels.empty()) std::printf("no kernel: every step is a collective of the library\n");
+  const auto compiler = compiler_for(options, arch);
   std::vector<jit::CacheKey> keys;
   for (const jit::KernelText& text : kernels)
     keys.push_back(jit::BinaryRequest(*compiler, text).key());
@@ -69,7 +70,6 @@ void explain_for(const std::string& arch, std::span<const jit::KernelText> kerne
 }  // namespace
 
 int cache_explain(const CompileOptions& options) {
-  const std::vector<jit::KernelText> kernels = kernels_of(options);
   Directories directories;
   int code = exit_ok;
   std::fputs(mode_note().c_str(), stdout);
@@ -79,8 +79,7 @@ int cache_explain(const CompileOptions& options) {
     complain(layer.problem);
     code = exit_failure;
   }
-  if (kernels.empty()) std::printf("no kernel: every step is a collective of the library\n");
-  for (const std::string& arch : archs_of(options)) explain_for(arch, kernels, directories);
+  for (const std::string& arch : archs_of(options)) explain_for(options, arch, directories);
   return code;
 }
 

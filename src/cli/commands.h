@@ -58,6 +58,7 @@ struct CompileOptions {
   ProgramSpec spec;
   std::optional<int> ranks;        ///< default: the program file's mesh, or 2
   std::vector<std::string> archs;  ///< "host" and "sm_90"; default COCONET_ARCH, or "host"
+  bool share_gpu = false;          ///< all ranks are threads of a process and share a GPU
 };
 
 struct CacheListOptions {

@@ -66,12 +66,11 @@ int compile(const CompileOptions& options) {
                           : "COCONET_CACHE is '" + config().cache +
                                 "', so the cache cannot be filled; unset it");
   }
-  const std::vector<jit::KernelText> kernels = kernels_of(options);
-
   int compiled = 0;
   int present = 0;
   for (const std::string& arch : archs_of(options)) {
-    const auto compiler = compiler_for(arch);
+    const std::vector<jit::KernelText> kernels = kernels_of(options, arch);
+    const auto compiler = compiler_for(options, arch);
     std::deque<Row> rows;
     for (const jit::KernelText& text : kernels) rows.emplace_back(*compiler, text);
     obtain_all(rows);

@@ -141,13 +141,15 @@ void add_ranks(CLI::App& command, std::optional<int>& ranks) {
       ->check(CLI::Range(1, 65536));
 }
 
-void add_archs(CLI::App& command, std::vector<std::string>& archs) {
+void add_targets(CLI::App& command, CompileOptions& options) {
   command
-      .add_option("--arch", archs,
+      .add_option("--arch", options.archs,
                   "host, or a GPU architecture such as sm_90; may be repeated; default "
                   "COCONET_ARCH, or host")
       ->type_name("ARCH")
       ->allow_extra_args(false);
+  command.add_flag("--share-gpu", options.share_gpu,
+                   "For ranks that are threads of one process and share a GPU");
 }
 
 void read_spec(const Raw& raw, ProgramSpec& spec) {
@@ -186,7 +188,7 @@ struct Cache {
     list.add_flag("--json", list_options.json, "As JSON");
     add_spec(explain, explain_options.spec, raw);
     add_ranks(explain, explain_options.ranks);
-    add_archs(explain, explain_options.archs);
+    add_targets(explain, explain_options);
     prune
         .add_option("--max-size", raw.max_size,
                     "Bytes to keep at most, such as 500M or 2G; 0: any number; default "
@@ -308,7 +310,7 @@ int command(int argc, char** argv) {
   compile_command.footer(compile_examples);
   add_spec(compile_command, compile_options.spec, raw);
   add_ranks(compile_command, compile_options.ranks);
-  add_archs(compile_command, compile_options.archs);
+  add_targets(compile_command, compile_options);
 
   Cache cache(app, raw);
 

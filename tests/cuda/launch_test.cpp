@@ -10,7 +10,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
-#include "jit/platform/device.h"
+#include "jit/platform/cuda/device.h"
 #include "refusal.h"
 
 using namespace coconet;

@@ -2,7 +2,6 @@
 #include "jit/bind/exchange_memory.h"
 
 #include "jit/exchange/algorithm.h"
-#include "jit/platform/peer_memory.h"
 
 namespace coconet::jit {
 
@@ -25,12 +24,10 @@ ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankP
       static_cast<std::size_t>(abi::total_words(reductions, ranks, grid.blocks)) * sizeof(abi::u64);
   if (comm.size() == 1) {
     own_ = platform.allocate(bytes);
-  } else if (platform.device() == nullptr) {
-    shared_ = comm.allocate(bytes);
   } else {
     if (has_mailboxes && find_protocol(step.knobs.protocol).whole_lines)
-      require_nvlink(comm, group_, step.name);
-    shared_ = allocate_on_devices(comm, bytes);
+      platform.require_whole_lines(comm, group_, step.name);
+    shared_ = platform.allocate_peer(comm, bytes);
   }
 }
 

@@ -59,14 +59,15 @@ int blocks_beside(const Platform& platform, const sched::Plan& plan,
     if (!is_one) continue;
     const int parts = static_cast<int>(kernels) * platform.ranks_per_launch() *
                       (kernels < overlap.count ? of_product : 1);
-    return std::max(1, platform.device()->multiprocessors() / parts);
+    return std::max(1, platform.traits().processors / parts);
   }
   return abi::MAX_BLOCKS;
 }
 
-Grid host_grid(const sched::KernelStep& step) {
+/// Where blocks have `threads` threads, and run one after the other if that is 1.
+Grid fixed_grid(const sched::KernelStep& step, int threads) {
   Grid grid;
-  grid.threads = config().host_threads;
+  grid.threads = threads;
   // Blocks that run at once may race with each other, too: that takes two of them.
   grid.blocks = step.knobs.channels > 0 ? step.knobs.channels : grid.threads > 1 ? 2 : 1;
   // Else they run one after the other, and none can wait for another one of its rank.
@@ -76,7 +77,7 @@ Grid host_grid(const sched::KernelStep& step) {
 
 /// Threads of a block: what the knob says, or so few that the kernel can have them. Throws
 /// BackendError.
-int threads_of(const Device& device, const Kernel& kernel, const sched::KernelStep& step) {
+int threads_of(const Platform& platform, const Kernel& kernel, const sched::KernelStep& step) {
   const int most = kernel.most_threads();
   const int whole_warps = most / 32 * 32;
   const int threads =
@@ -85,12 +86,12 @@ int threads_of(const Device& device, const Kernel& kernel, const sched::KernelSt
   throw BackendError(fmt::format(
       "kernel '{}' has the knob threads={}, but with the registers that it needs {} runs blocks of "
       "at most {} threads",
-      step.name, threads, device.name(), whole_warps));
+      step.name, threads, platform.processor(), whole_warps));
 }
 
 /// Throws BackendError where `wanted` blocks, which wait for each other, cannot run at once, as
 /// `resident` can.
-void require_resident(const Device& device, const sched::KernelStep& step, const Grid& grid,
+void require_resident(const Platform& platform, const sched::KernelStep& step, const Grid& grid,
                       int wanted, int resident) {
   const int most = std::min(resident, int{abi::MAX_BLOCKS});
   if (!grid.resident || (wanted <= most && most > 0)) return;
@@ -100,28 +101,27 @@ void require_resident(const Device& device, const sched::KernelStep& step, const
       "each of {} {} on a GPU) are more than the {} that {} runs at once; lower the knob channels "
       "or threads, or run fewer ranks on a GPU",
       step.name, blocks * grid.ranks, grid.threads, blocks, grid.ranks,
-      grid.ranks == 1 ? "rank" : "ranks", resident * grid.ranks, device.name()));
+      grid.ranks == 1 ? "rank" : "ranks", resident * grid.ranks, platform.processor()));
 }
 
 }  // namespace
 
 int vector_bytes(const Platform& platform) {
-  return platform.device() != nullptr || config().host_threads > 1 ? abi::GPU_VECTOR_BYTES
-                                                                   : abi::HOST_VECTOR_BYTES;
+  return platform.traits().fixed_threads == 1 ? abi::HOST_VECTOR_BYTES : abi::GPU_VECTOR_BYTES;
 }
 
 Grid choose_grid(const KernelContext& context, const Kernel& kernel, const KernelText& text,
                  const sched::KernelStep& step) {
   const auto& [comm, platform, plan, sync, tables, tiles] = context;
-  if (platform.device() == nullptr) return host_grid(step);
-  const Device& device = *platform.device();
+  if (const int threads = platform.traits().fixed_threads; threads > 0)
+    return fixed_grid(step, threads);
   Grid grid;
   grid.ranks = platform.ranks_per_launch();
   grid.resident = synchronizes_tiles(step) ||
                   (step.is_collective && (comm.size() > 1 || step.phases.size() > 1));
   int resident = 0;
   together(comm, [&] {
-    grid.threads = threads_of(device, kernel, step);
+    grid.threads = threads_of(platform, kernel, step);
     resident = kernel.resident_blocks(grid.threads) / grid.ranks;
   });
   resident = least_of(comm, resident);
@@ -134,7 +134,7 @@ Grid choose_grid(const KernelContext& context, const Kernel& kernel, const Kerne
                                   : abi::MAX_BLOCKS;
   const int wanted = step.knobs.channels > 0 ? step.knobs.channels
                                              : static_cast<int>(std::min({most, beside, useful}));
-  require_resident(device, step, grid, wanted, resident);
+  require_resident(platform, step, grid, wanted, resident);
   grid.blocks = std::max(1, wanted);
   return grid;
 }

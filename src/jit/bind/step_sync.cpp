@@ -5,7 +5,6 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/platform/peer_memory.h"
 
 namespace coconet::jit {
 
@@ -40,8 +39,7 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const Mesh& mesh)
   if (comm.size() == 1) {
     own_flags_ = platform.allocate(bytes);
   } else {
-    kernel_flags_ =
-        platform.device() == nullptr ? comm.allocate(bytes) : allocate_on_devices(comm, bytes);
+    kernel_flags_ = platform.allocate_peer(comm, bytes);
   }
   spin_limit_ = comm.ranks_per_core() > 1 ? 0 : looks_before_yield;
 }

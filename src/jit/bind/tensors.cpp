@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "coconet/error.h"
-#include "jit/platform/peer_memory.h"
 
 namespace coconet::jit {
 
@@ -64,14 +63,12 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
     total += tensor.bytes;
     tensors_.push_back(std::move(tensor));
   }
-  if (platform.device() == nullptr) {
-    shared_ = comm.allocate(std::max(shared, alignment));
-    private_ = platform.allocate(own);
-  } else if (shared > 0) {
+  if (platform.traits().pages_on_demand) private_ = platform.allocate(own);
+  if (shared > 0) {
     const bool multicast =
         std::any_of(plan.plan().buffers.begin(), plan.plan().buffers.end(),
                     [&](const sched::PlanBuffer& buffer) { return needs_multicast(buffer); });
-    shared_ = allocate_on_devices(comm, shared, multicast);
+    shared_ = platform.allocate_peer(comm, shared, multicast);
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     Tensor& tensor = tensors_[i];
@@ -87,7 +84,7 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
 }
 
 void Tensors::require_multicast(const std::string& kernel) const {
-  if (platform_.device() == nullptr || comm_.size() == 1) return;
+  if (!platform_.traits().needs_multicast || comm_.size() == 1) return;
   const std::string why = shared_ ? shared_->no_multicast() : "no tensor is reached by other ranks";
   if (why.empty()) return;
   throw BackendError("kernel '" + kernel +
@@ -111,10 +108,9 @@ void Tensors::cut(Tensor& tensor, const std::vector<std::int64_t>& lengths) cons
   }
 }
 
-// The host's library collectives are quicker on memory that all ranks reach; those of GPUs are not.
 bool Tensors::is_shared(const sched::PlanBuffer& buffer) const {
-  if (platform_.device() != nullptr) return buffer.peer_access && comm_.size() > 1;
-  return buffer.peer_access || buffer.in_collective;
+  if (platform_.traits().shares_for_collectives) return buffer.peer_access || buffer.in_collective;
+  return buffer.peer_access && comm_.size() > 1;
 }
 
 std::byte* Tensors::own_memory(std::size_t id) {

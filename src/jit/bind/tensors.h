@@ -98,7 +98,7 @@ class Tensors {
   /// Whether kernels go to `buffer` on GPUs of several ranks, so that it must have a multicast
   /// pointer.
   [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
-    return buffer.multicast && platform_.device() != nullptr && comm_.size() > 1;
+    return buffer.multicast && platform_.traits().needs_multicast && comm_.size() > 1;
   }
   /// `offset` bytes into the shared memory of `rank`; null where that rank is on another node.
   [[nodiscard]] std::byte* of_peer(int rank, std::size_t offset) const;

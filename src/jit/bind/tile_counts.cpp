@@ -16,8 +16,7 @@ constexpr std::size_t count_bytes = abi::FLAG_STRIDE * sizeof(abi::u64);
 std::int64_t tile_of_product(const Platform& platform, const ir::Part& part) {
   const std::int64_t columns = std::max<std::int64_t>(part.extent.back(), 1);
   const std::int64_t rows = part.count() / columns;
-  return columns *
-         (platform.device() == nullptr ? rows_of_host_tile(rows) : rows_of_gpu_tile(rows));
+  return columns * platform.rows_of_tile(rows);
 }
 
 }  // namespace

@@ -59,6 +59,8 @@ struct KernelText {
 /// A kernel that signals that elements of a tensor are made, to a step that takes its tiles. Its
 /// argument block is Tiles, then the first element and the end.
 [[nodiscard]] KernelText write_tile_signal();
+/// Its name.
+inline constexpr std::string_view tile_signal_name = "signal_tiles";
 
 /// Elements that a lane of the kernel of `step` moves together, the W of its text, where the
 /// prelude's VECTOR_BYTES is `vector_bytes`.

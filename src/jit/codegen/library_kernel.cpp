@@ -56,7 +56,7 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
 
 KernelText write_tile_signal() {
   KernelText text;
-  text.name = "signal_tiles";
+  text.name = tile_signal_name;
   text.entry = text.name + "_kernel";
   text.headers = {"exchange/mailboxes.h", "exchange/tiles.h"};
   text.source =

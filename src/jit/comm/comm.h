@@ -1,5 +1,5 @@
-// What the runtime needs of a world: control messages between ranks, memory that all of them reach, and the
-// library's collectives. One implementation per kind of world: self, local, mpi.
+// What the runtime needs of a world: control messages between ranks, memory that all of them reach,
+// and the library's collectives. One implementation per kind of world: self, local, mpi.
 #pragma once
 
 #include <chrono>
@@ -17,9 +17,9 @@ namespace coconet::jit {
 class Collectives;
 class Nodes;
 
-/// One collective allocation: a block of the same size on every rank, those of one node mapped here. Zeroed, aligned
-/// to 4096 bytes. Pages that nobody touches take no memory. Freed when the last handle on the last rank goes;
-/// freeing is not collective.
+/// One collective allocation: a block of the same size on every rank, those of one node mapped
+/// here. Zeroed, aligned to 4096 bytes. Pages that nobody touches take no memory. Freed when the
+/// last handle on the last rank goes; freeing is not collective.
 class PeerMemory {
  public:
   virtual ~PeerMemory() = default;
@@ -31,8 +31,8 @@ class PeerMemory {
   [[nodiscard]] virtual int ranks() const = 0;
   /// Bytes per rank, as asked.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
-  /// An address behind which the blocks of all ranks are, for a GPU's multimem instructions only: its loads reduce over
-  /// the ranks, its stores go to all of them. Null where there is none.
+  /// An address behind which the blocks of all ranks are, for a GPU's multimem instructions only:
+  /// its loads reduce over the ranks, its stores go to all of them. Null where there is none.
   [[nodiscard]] virtual std::byte* multicast() const { return nullptr; }
   /// Why there is none, the same on all ranks; empty where there is one.
   [[nodiscard]] virtual std::string no_multicast() const { return "only GPUs have one"; }
@@ -48,7 +48,8 @@ class Comm {
 
   /// Waits for every rank; throws CommError naming the missing ranks after `config().timeout`.
   void barrier() { barrier({}); }
-  /// The same after a time that is `longer`: where a rank may have work to do before it comes, such as a compilation.
+  /// The same after a time that is `longer`: where a rank may have work to do before it comes, such
+  /// as a compilation.
   virtual void barrier(std::chrono::milliseconds longer) = 0;
   /// Every rank's bytes, by rank; lengths may differ.
   [[nodiscard]] virtual std::vector<std::string> all_gather(std::string_view mine) = 0;
@@ -56,24 +57,26 @@ class Comm {
   [[nodiscard]] virtual std::string broadcast(std::string_view mine, int root) = 0;
   /// Collective over the world.
   [[nodiscard]] virtual std::shared_ptr<PeerMemory> allocate(std::size_t bytes) = 0;
-  /// The host's collectives of a group. Collective over the world: each rank passes the group it is in, in group order.
-  /// Groups are disjoint.
+  /// The host's collectives of a group. Collective over the world: each rank passes the group it is
+  /// in, in group order. Groups are disjoint.
   [[nodiscard]] virtual std::unique_ptr<Collectives> collectives(const std::vector<int>& ranks) = 0;
   /// Collective, before a step: whether any rank says that it cannot run it.
   [[nodiscard]] virtual bool any_failed(bool failed) = 0;
 
   /// Which ranks share memory with which.
   [[nodiscard]] virtual const Nodes& nodes() const = 0;
-  /// The world of the ranks on this one's node, in their order, where they count from 0: this one itself in a world of
-  /// one node.
+  /// The world of the ranks on this one's node, in their order, where they count from 0: this one
+  /// itself in a world of one node.
   [[nodiscard]] virtual Comm& node() { return *this; }
   /// What `rank` is called in messages: its number in the whole world, of which this may be a node.
   [[nodiscard]] virtual int number_of(int rank) const { return rank; }
 
-  /// Ranks of this world on this node over cores available to them, rounded up: above 1 waiting ranks yield.
+  /// Ranks of this world on this node over cores available to them, rounded up: above 1 waiting
+  /// ranks yield.
   [[nodiscard]] virtual int ranks_per_core() const = 0;
 
-  /// Throws PeerFailure when a rank has told that it failed; for those who wait by other means than this class.
+  /// Throws PeerFailure when a rank has told that it failed; for those who wait by other means than
+  /// this class.
   virtual void require_nobody_failed() const = 0;
 
   /// Whether all ranks are threads of this process.
@@ -101,8 +104,8 @@ struct MpiFacts {
 };
 [[nodiscard]] MpiFacts mpi_facts();
 
-/// Runs `body` on every rank; when it throws on some, throws on all of them: the own error on those, elsewhere a
-/// CommError "rank 1: ...". Collective.
+/// Runs `body` on every rank; when it throws on some, throws on all of them: the own error on
+/// those, elsewhere a CommError "rank 1: ...". Collective.
 void together(Comm& comm, const std::function<void()>& body);
 
 }  // namespace coconet::jit

@@ -1,4 +1,4 @@
-// Sizes and orders of tiles.
+// Orders of tiles.
 #include "jit/exchange/tiles.h"
 
 #include <algorithm>
@@ -8,14 +8,6 @@
 namespace coconet::jit {
 
 namespace {
-
-// Tiles of a product are an eighth of it, so that there is something to overlap, but not so few
-// rows that OpenBLAS gets slow, and no more than where it is near to its full speed. On GPUs they
-// are whole blocks of cuBLASLt's usual kernels, as many as it takes; not measured there.
-constexpr std::int64_t wanted_tiles = 8;
-constexpr std::int64_t least_rows = 32;
-constexpr std::int64_t most_rows = 256;
-constexpr std::int64_t rows_of_gpu_block = 128;
 
 /// Calls visit(first, last) with the elements of the tensor that an exchange reads one chunk after
 /// the other.
@@ -46,16 +38,6 @@ void visit_chunks(const ExchangeOrder& order, const Visit& visit) {
 }
 
 }  // namespace
-
-std::int64_t rows_of_host_tile(std::int64_t rows) {
-  return std::clamp((rows + wanted_tiles - 1) / wanted_tiles, least_rows, most_rows);
-}
-
-std::int64_t rows_of_gpu_tile(std::int64_t rows) {
-  const std::int64_t wanted = (rows + wanted_tiles - 1) / wanted_tiles;
-  return std::max((wanted + rows_of_gpu_block - 1) / rows_of_gpu_block, std::int64_t{1}) *
-         rows_of_gpu_block;
-}
 
 std::vector<std::int64_t> tile_order(std::int64_t count, std::int64_t tile,
                                      const ExchangeOrder* taker) {

@@ -1,5 +1,4 @@
-// Tiles of tensors that a step hands on while it makes them: how large they are, and in which order
-// they are made.
+// Tiles of tensors that a step hands on while it makes them: in which order they are made.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +8,6 @@
 #include "jit/exchange/algorithm.h"
 
 namespace coconet::jit {
-
-/// Rows of the tiles in which a product of `rows` rows is made; the last one may have fewer. On the
-/// host they are the same where nothing is overlapped, because OpenBLAS adds in another order for
-/// fewer rows.
-[[nodiscard]] std::int64_t rows_of_host_tile(std::int64_t rows);
-/// The same on GPUs, where products that nothing waits for are made as a whole.
-[[nodiscard]] std::int64_t rows_of_gpu_tile(std::int64_t rows);
 
 /// In which order a rank's exchange takes the elements of its tensor: chunk by chunk, slices in the
 /// algorithm's order.

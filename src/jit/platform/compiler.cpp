@@ -1,5 +1,5 @@
-// Keys of kernels. The fields that tell most about a miss come first: the first that differs is what `coconet cache
-// explain` names.
+// Keys of kernels. The fields that tell most about a miss come first: the first that differs is
+// what `coconet cache explain` names.
 #include "jit/platform/compiler.h"
 
 namespace coconet::jit {
@@ -8,7 +8,8 @@ namespace {
 // The fields below and what they mean. Whoever changes that counts up.
 constexpr std::string_view key_format = "1";
 
-// An option that leaves the machine to the compiler says nothing to other machines: the field `arch` does.
+// An option that leaves the machine to the compiler says nothing to other machines: the field
+// `arch` does.
 std::string resolved(const std::string& option) {
   constexpr std::string_view native = "=native";
   if (!option.ends_with(native)) return option;

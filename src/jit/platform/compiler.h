@@ -1,4 +1,5 @@
-// Compilers: how a kernel's text becomes a binary, and what that binary depends on. One class for each kind.
+// Compilers: how a kernel's text becomes a binary, and what that binary depends on. One class for
+// each kind.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What there is of CUDA on this machine, told without throwing: for `coconet doctor` and for messages. Needs no header
-// of CUDA.
+// What there is of CUDA on this machine, told without throwing: for `coconet doctor` and for
+// messages. Needs no header of CUDA.
 #pragma once
 
 #include <cstddef>

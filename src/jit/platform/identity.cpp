@@ -1,5 +1,5 @@
-// Asking takes 2 to 100 ms, and a process that finds all its kernels in the cache has less than 20 ms to its first
-// step.
+// Asking takes 2 to 100 ms, and a process that finds all its kernels in the cache has less than 20
+// ms to its first step.
 #include "jit/platform/identity.h"
 
 #include <sys/stat.h>

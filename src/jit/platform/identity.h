@@ -1,4 +1,5 @@
-// Who a compiler is: asked once, and remembered in the kernel cache as long as its file stays the same.
+// Who a compiler is: asked once, and remembered in the kernel cache as long as its file stays the
+// same.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +9,8 @@
 
 namespace coconet::jit {
 
-/// What `ask` answers about the program or library `file`; remembered until its path, size, inode or times change.
-/// `what` is what is asked: "C++ compiler".
+/// What `ask` answers about the program or library `file`; remembered until its path, size, inode
+/// or times change. `what` is what is asked: "C++ compiler".
 [[nodiscard]] std::string remembered_of(const std::filesystem::path& file, std::string_view what,
                                         const std::function<std::string()>& ask);
 

@@ -11,7 +11,8 @@
 
 namespace coconet::jit {
 
-/// Products of `rows` x `terms` and `terms` x `columns` matrices, row-major, one below the other in the result.
+/// Products of `rows` x `terms` and `terms` x `columns` matrices, row-major, one below the other in
+/// the result.
 struct MatmulShape {
   /// One side of the products.
   struct Operand {
@@ -38,8 +39,8 @@ struct MatmulShape {
   }
   /// This rank has no element of the result.
   [[nodiscard]] bool is_empty() const { return all_rows() == 0 || columns == 0; }
-  /// Calls multiply(matrix, first, count, row) for the parts of rows [begin, end) of all: `count` rows from `first` on
-  /// of a matrix, which are row `row` and those below of all.
+  /// Calls multiply(matrix, first, count, row) for the parts of rows [begin, end) of all: `count`
+  /// rows from `first` on of a matrix, which are row `row` and those below of all.
   template <class Multiply>
   void for_each_matrix(std::int64_t begin, std::int64_t end, const Multiply& multiply) const {
     for (std::int64_t row = begin; row < end;) {

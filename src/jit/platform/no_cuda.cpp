@@ -1,10 +1,8 @@
-// What builds without CUDA have in place of the folder cuda: there is no GPU, and who asks for one is told why.
+// What builds without CUDA have in place of the folder cuda: who asks for a GPU is told why there
+// is none.
 #include "coconet/error.h"
-#include "jit/platform/device.h"
-#include "jit/platform/device_group.h"
 #include "jit/platform/facts.h"
 #include "jit/platform/nvrtc.h"
-#include "jit/platform/peer_memory.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
@@ -17,30 +15,11 @@ constexpr const char* without_cuda =
 
 }  // namespace
 
-const Device& Device::at(int) {
-  throw BackendError(without_cuda);
-}
-int Device::count() {
-  throw BackendError(without_cuda);
-}
-int Device::current() {
-  return -1;
-}
-bool Device::multicasts() const {
-  throw BackendError(without_cuda);
-}
-
-OnDevice::OnDevice(const Device&) noexcept {}
-OnDevice::~OnDevice() = default;
-
 DriverFacts driver_facts() {
   return {{}, 0, "this library was built without CUDA (no cuda.h)", {}, {}};
 }
 
-const Device& device_of(Comm&) {
-  throw BackendError(without_cuda);
-}
-int ranks_on_device(Comm&) {
+const Platform& cuda_platform_of(Comm&) {
   throw BackendError(without_cuda);
 }
 
@@ -50,18 +29,6 @@ NcclFacts nccl_facts() {
 
 CublasFacts cublas_facts() {
   return {{}, "this library was built without cublasLt.h"};
-}
-
-const Platform& cuda_platform(const Device&, int) {
-  throw InternalError("a build without CUDA has come by a GPU");
-}
-
-std::shared_ptr<PeerMemory> allocate_on_devices(Comm&, std::size_t, bool) {
-  throw InternalError("a build without CUDA was asked for memory of a GPU");
-}
-
-void require_nvlink(Comm&, std::span<const int>, std::string_view) {
-  throw InternalError("a build without CUDA was asked what connects GPUs");
 }
 
 bool nvrtc::is_available() {
@@ -91,11 +58,6 @@ NvrtcCompiler::NvrtcCompiler(std::string_view, bool, int) {
 // No object exists to call it.
 CompileResult NvrtcCompiler::compile(std::string_view) const {
   return {};
-}
-
-std::unique_ptr<Collectives> make_nccl_group(Comm&, std::vector<int>, const std::string& step) {
-  throw CommError("library collective '" + step + "' needs NCCL, and there is none to use: " +
-                  nccl_facts().problem + "; build where nccl.h is, or fuse the collective");
 }
 
 }  // namespace coconet::jit

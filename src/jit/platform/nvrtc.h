@@ -1,4 +1,5 @@
-// NVRTC, loaded at run time: compiles kernel text to a cubin for a real architecture; needs no GPU and no driver.
+// NVRTC, loaded at run time: compiles kernel text to a cubin for a real architecture; needs no GPU
+// and no driver.
 #pragma once
 
 #include <string>
@@ -15,8 +16,9 @@ namespace nvrtc {
 [[nodiscard]] bool is_available();
 /// "13.0", or why it is not available.
 [[nodiscard]] std::string version();
-/// Version and build, the same on all machines that have this NVRTC; asked of the library only when the kernel cache
-/// does not remember what the file said. Throws CompileError when it is not available.
+/// Version and build, the same on all machines that have this NVRTC; asked of the library only when
+/// the kernel cache does not remember what the file said. Throws CompileError when it is not
+/// available.
 [[nodiscard]] const std::string& identity();
 /// The architectures that it compiles for, "sm_75", "sm_80", ...; none when it is not available.
 [[nodiscard]] std::vector<std::string> architectures();
@@ -27,8 +29,9 @@ namespace nvrtc {
 
 class NvrtcCompiler final : public Compiler {
  public:
-  /// For `arch`, "sm_90" or "sm_90a", with line numbers for profilers if `line_info`; a launch runs `ranks` ranks.
-  /// Does not load NVRTC where its identity is remembered. Throws CompileError when it is not available.
+  /// For `arch`, "sm_90" or "sm_90a", with line numbers for profilers if `line_info`; a launch runs
+  /// `ranks` ranks. Does not load NVRTC where its identity is remembered. Throws CompileError when
+  /// it is not available.
   explicit NvrtcCompiler(std::string_view arch, bool line_info = false, int ranks = 1);
 
   [[nodiscard]] std::string_view target() const override { return "cuda"; }

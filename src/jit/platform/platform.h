@@ -1,17 +1,21 @@
-// Backends: how kernel text becomes something that runs, where tensors are, and in what order work is done on them.
+// Platforms: how kernel text becomes something that runs, where tensors are, in what order work is
+// done on them, and by which libraries. The folders host and cuda are what is behind it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "jit/comm/collectives/collectives.h"
+#include "jit/comm/comm.h"
 #include "jit/platform/compiler.h"
-#include "jit/platform/device.h"
+#include "jit/platform/matmul_shape.h"
 
 namespace coconet::jit {
 
@@ -64,11 +68,13 @@ class Graph {
   virtual void launch(Queue& queue) = 0;
 };
 
-/// Work on memory, done in order. What is put into it may be done later, except on the host, which does it at once.
+/// Work on memory, done in order. What is put into it may be done later, except on the host, which
+/// does it at once.
 class Queue {
  public:
   virtual ~Queue() = default;
-  /// Runs `kernel` on the argument blocks `words`, one of the same length for each rank of the grid.
+  /// Runs `kernel` on the argument blocks `words`, one of the same length for each rank of the
+  /// grid.
   virtual void launch(const Kernel& kernel, const Grid& grid,
                       std::span<const std::uint64_t> words) = 0;
   /// Between any two places: this platform's memory or the host's.
@@ -87,47 +93,140 @@ class Queue {
   [[nodiscard]] virtual void* handle() const = 0;
   /// Whether the application is recording what is put into it.
   [[nodiscard]] virtual bool being_recorded() const = 0;
-  /// A queue for work that runs beside this one's, and is recorded where this one's is. Events order the two.
-  [[nodiscard]] virtual std::unique_ptr<Queue> make_beside() const = 0;
+};
+
+/// Work that runs at once with other work.
+class Fork {
+ public:
+  virtual ~Fork() = default;
+  /// Calls put(queue, i) for i from 0 to `count` - 1. What it puts into the queues that it is given
+  /// runs at once, behind all that is in `queue` now; what is put into `queue` from here on begins
+  /// behind all of it.
+  virtual void run(Queue& queue, std::size_t count,
+                   const std::function<void(Queue&, std::size_t)>& put) = 0;
+  /// Waits until all that is beside the queue is done.
+  virtual void finish() = 0;
+};
+
+/// A matmul by the platform's library.
+class LibraryMatmul {
+ public:
+  virtual ~LibraryMatmul() = default;
+  /// Before the first rows of a run: the operands may have changed.
+  virtual void begin_run() {}
+  /// Puts rows [begin, end) of the products, which lie one below the other, into `queue`; there is
+  /// at least one element.
+  virtual void enqueue(Queue& queue, const MatmulTensors& tensors, std::int64_t begin,
+                       std::int64_t end) = 0;
+};
+
+/// Steps that are to run at once.
+struct Simultaneous {
+  int steps = 0;
+  int blocks = 0;           ///< of their kernels, of all ranks of a launch
+  bool multiplies = false;  ///< one of them is a matmul
+};
+/// What there is for them.
+struct Room {
+  bool enough = false;
+  bool shared = false;  ///< they run at once, but whoever waits must give way to the others
+  std::string problem;  ///< why there is not enough, for people; may be empty
+};
+
+/// Kernels by the names of their texts.
+using NamedKernels = std::map<std::string, std::shared_ptr<const Kernel>, std::less<>>;
+
+/// What planning for a platform must know of it.
+struct Traits {
+  /// Queues do what is put into them before they return: a fault is known behind the step that met
+  /// it.
+  bool immediate = false;
+  /// Pages of memory come when they are touched, so that what may never be used is allocated with
+  /// the rest.
+  bool pages_on_demand = false;
+  /// Library collectives are quicker on memory that all ranks reach.
+  bool shares_for_collectives = false;
+  /// Kernels with the algorithm multimem need a multicast pointer.
+  bool needs_multicast = false;
+  /// Threads of every block, and blocks that run one after the other when it is 1; 0: kernels and
+  /// knobs decide.
+  int fixed_threads = 0;
+  /// Blocks that each have a processor of their own; not meant where `fixed_threads` is set.
+  int processors = 1;
 };
 
 class Platform {
  public:
   virtual ~Platform() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// The GPU; null on the host.
-  [[nodiscard]] virtual const Device* device() const = 0;
+  /// What runs kernels, for messages: "the host", "NVIDIA H100, GPU 0".
+  [[nodiscard]] virtual const std::string& processor() const = 0;
+  [[nodiscard]] virtual const Traits& traits() const = 0;
   /// Ranks whose kernels one launch runs; those of this process on the same GPU.
   [[nodiscard]] virtual int ranks_per_launch() const = 0;
-  /// Makes the binaries that `load` takes; found at the first call, as only the rank that compiles needs it.
+  /// Makes the binaries that `load` takes; found at the first call, as only the rank that compiles
+  /// needs it.
   [[nodiscard]] virtual const Compiler& compiler() const = 0;
   /// Throws BackendError when the binary cannot be loaded or lacks `entry`.
   [[nodiscard]] virtual std::shared_ptr<const Kernel> load(std::string_view binary,
                                                            const std::string& entry) const = 0;
-  /// Zeroed memory. Throws BackendError with what was asked and what is free when there is not enough.
+  /// Zeroed memory. Throws BackendError with what was asked and what is free when there is not
+  /// enough.
   [[nodiscard]] virtual std::shared_ptr<Memory> allocate(std::size_t bytes) const = 0;
   /// Zeroed memory of the host that kernels can write to.
   [[nodiscard]] virtual std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const = 0;
+  /// Collective: zeroed memory on every rank that kernels of the ranks of its node reach. Throws
+  /// CommError naming ranks that cannot reach each other, BackendError when there is not enough.
+  /// With `multicast` there is a multicast pointer, too, or the memory says why not.
+  [[nodiscard]] virtual std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
+                                                                  bool multicast = false) const = 0;
   /// Throws BackendError, which begins with `what`, unless kernels can use `data`.
   virtual void require_reachable(const void* data, const std::string& what) const = 0;
   /// A queue of its own, or one that puts its work into the application's `handle`.
   [[nodiscard]] virtual std::unique_ptr<Queue> make_queue() const = 0;
   [[nodiscard]] virtual std::unique_ptr<Queue> wrap_queue(void* handle) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Event> make_event() const = 0;
+  /// For up to `count` pieces of work at once, one of them in `queue`; recorded where that is.
+  [[nodiscard]] virtual std::unique_ptr<Fork> make_fork(const Queue& queue,
+                                                        std::size_t count) const = 0;
   /// What `body` puts into the queue that it is given. Null when this platform has no such thing.
   [[nodiscard]] virtual std::unique_ptr<Graph> record(
       const std::function<void(Queue&)>& body) const = 0;
+
+  /// The library's collectives among `ranks`, for those of them that one queue drives: the calling
+  /// rank, or all of a launch. Collective over the world where a launch runs one rank; each passes
+  /// the group that it is in. `step` names what needs them; `kernels` holds those of
+  /// `kernel_texts`. Throws CommError when there is no library.
+  [[nodiscard]] virtual std::unique_ptr<Collectives> make_collectives(
+      Comm& comm, const std::vector<int>& ranks, const std::string& step,
+      const NamedKernels& kernels) const = 0;
+  /// Throws BackendError when there is no library.
+  [[nodiscard]] virtual std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const = 0;
+  /// Rows of the tiles in which a product of `rows` rows is made where a step takes it tile by
+  /// tile; the last one may have fewer.
+  [[nodiscard]] virtual std::int64_t rows_of_tile(std::int64_t rows) const = 0;
+  /// Collective: whether steps can run at once.
+  [[nodiscard]] virtual Room room_for(Comm& comm, const Simultaneous& steps) const = 0;
+  /// Collective: throws BackendError on every rank unless a line of 128 bytes that one of `group`
+  /// writes is seen whole by the others. `kernel` is what needs that: it has the protocol ll128.
+  virtual void require_whole_lines(Comm& comm, std::span<const int> group,
+                                   std::string_view kernel) const = 0;
 };
 
-/// The host platform of this process: kernels are shared objects. Its compiler throws CompileError when there is none.
+/// What COCONET_BACKEND says, for this rank. Throws BackendError.
+[[nodiscard]] const Platform& platform_of(Comm& comm);
+
+/// The host platform of this process: kernels are shared objects. Its compiler throws CompileError
+/// when there is none.
 [[nodiscard]] const Platform& host_platform();
 
-/// The host's kernels `entries`, all of one binary, which is loaded once. Throws BackendError as `Platform::load` does.
+/// The host's kernels `entries`, all of one binary, which is loaded once. Throws BackendError as
+/// `Platform::load` does.
 [[nodiscard]] std::vector<std::shared_ptr<const Kernel>> load_host_kernels(
     std::string_view binary, std::span<const std::string> entries);
 
-/// The platform of `device` for launches of `ranks` ranks, made at the first call. Its compiler throws CompileError when
-/// there is no NVRTC or it does not know the device.
-[[nodiscard]] const Platform& cuda_platform(const Device& device, int ranks);
+/// The platform of this rank's GPU; ranks of one process that share one are run by one launch. Its
+/// compiler throws CompileError when there is no NVRTC or it does not know the GPU.
+[[nodiscard]] const Platform& cuda_platform_of(Comm& comm);
 
 }  // namespace coconet::jit

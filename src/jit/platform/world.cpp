@@ -4,12 +4,11 @@
 #include <limits>
 #include <string>
 
-#include "coconet/config.h"
 #include "coconet/mesh.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/local.h"
 #include "jit/comm/worlds/nodes.h"
-#include "jit/platform/peer_memory.h"
+#include "jit/platform/platform.h"
 
 namespace coconet {
 
@@ -76,10 +75,9 @@ Buffer World::allocate(DType dtype, std::size_t count) const {
     throw CommError("cannot allocate " + std::to_string(count) + " elements of " +
                     std::string(to_string(dtype)) + ": their size in bytes does not fit 64 bits");
   }
-  const std::size_t bytes = count * size_of(dtype);
-  return {config().backend == "cuda" ? jit::allocate_on_devices(*comm_, bytes, true)
-                                     : comm_->allocate(bytes),
-          dtype, count};
+  const jit::Platform* platform = nullptr;
+  jit::together(*comm_, [&] { platform = &jit::platform_of(*comm_); });
+  return {platform->allocate_peer(*comm_, count * size_of(dtype), true), dtype, count};
 }
 
 // Here rather than beside the rest of Mesh: the program's layer knows no worlds.

@@ -5,10 +5,8 @@
 #include "coconet/error.h"
 #include "ir/lists.h"
 #include "jit/cache/digest.h"
-#include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/config/log.h"
-#include "jit/kernels/kernel_store.h"
 #include "jit/run/executable_state.h"
 #include "sched/knobs.h"
 #include "sched/schedule.h"
@@ -16,12 +14,6 @@
 namespace coconet {
 
 namespace {
-
-/// What COCONET_BACKEND says, for this rank.
-const jit::Platform& platform_of(jit::Comm& comm) {
-  if (config().backend == "host") return jit::host_platform();
-  return jit::cuda_platform(device_of(comm), ranks_on_device(comm));
-}
 
 void check_mesh(const Program& program, const World& world) {
   if (program.mesh().size() == world.size()) return;
@@ -59,7 +51,8 @@ std::string text_of(const Knobs& knobs) {
   return text.empty() ? "none set" : text;
 }
 
-/// Collective: throws on every rank when the ranks compile different things, naming those that differ from rank 0.
+/// Collective: throws on every rank when the ranks compile different things, naming those that
+/// differ from rank 0.
 void check_agreement(jit::Comm& comm, const Program& program, const Schedule& schedule,
                      const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists) {
   if (comm.size() == 1) return;
@@ -97,7 +90,8 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
   }
 }
 
-/// Throws ScheduleError when ranks would reach into the memory of another node from inside a kernel.
+/// Throws ScheduleError when ranks would reach into the memory of another node from inside a
+/// kernel.
 void check_nodes(const sched::Plan& plan, const jit::Nodes& nodes) {
   const Mesh& mesh = plan.graph.mesh;
   for (const sched::PlanStep& step : plan.steps) {
@@ -132,65 +126,6 @@ void log_lowering(const Schedule& schedule, const std::vector<Program>& programs
 
 }  // namespace
 
-Executable::State::State(World world_, const jit::Platform& platform_, Program program_,
-                         sched::Plan plan_, std::map<std::string, std::int64_t> sizes_,
-                         ir::Lists lists_)
-    : world(std::move(world_)),
-      platform(platform_),
-      program(std::move(program_)),
-      plan(std::move(plan_), std::move(sizes_), std::move(lists_), world.rank()),
-      sync(*world.comm(), platform, plan.mesh()),
-      tensors(*world.comm(), platform, plan),
-      tables(platform, plan),
-      numbers(plan),
-      tiles(jit::make_tile_counts(platform, plan)),
-      host_queue_(jit::host_platform().make_queue()) {
-  jit::Comm& comm = *world.comm();
-  const bool on_host = platform.device() == nullptr;
-  if (on_host) decide_overlap();
-  // All at once, so that several compilers can run.
-  std::vector<jit::KernelText> texts = jit::generate(plan.plan());
-  const auto kernels = jit::obtain_kernels(comm, platform, texts);
-  std::size_t next = 0;
-  for (const sched::PlanStep& planned : plan.plan().steps) {
-    if (const auto* library = std::get_if<sched::LibraryStep>(&planned)) {
-      steps.push_back(
-          {library->name, "library", jit::LibraryCollective(platform, plan, *library), {}});
-      if (!on_host) continue;
-      auto& group = groups_[std::get<jit::LibraryCollective>(steps.back().work).axis()];
-      const int axis = plan.graph().at(library->value).attributes.axis;
-      if (!group) group = comm.collectives(sync.group(axis));
-      continue;
-    }
-    if (const auto* matmul = std::get_if<sched::MatmulStep>(&planned)) {
-      steps.push_back({matmul->name, "matmul", jit::Matmul(platform, plan, *matmul), {}});
-      continue;
-    }
-    const auto& kernel = std::get<sched::KernelStep>(planned);
-    if (kernel.multicast) tensors.require_multicast(kernel.name);
-    jit::KernelText& text = texts[next];
-    const auto& loaded = kernels[next++];
-    steps.push_back({kernel.name,
-                     kernel.kind,
-                     jit::KernelLaunch({comm, platform, plan, sync, tables, tiles}, kernel,
-                                       std::move(text), loaded, steps.size()),
-                     {}});
-  }
-  if (!on_host) {
-    device =
-        std::make_unique<jit::DeviceRun>(comm, platform, plan.plan(), steps, tensors, tiles, sync);
-  }
-}
-
-void Executable::State::decide_overlap() {
-  std::size_t most = 1;
-  for (const sched::Overlap& overlap : plan.plan().overlaps) most = std::max(most, overlap.count);
-  if (most == 1 || config().overlap == "off") return;
-  const bool fits = jit::have_cores(*world.comm(), static_cast<int>(most));
-  at_once_ = fits || config().overlap == "on";
-  if (at_once_ && !fits) sync.share_cores();
-}
-
 Executable compile(const Program& program, const Schedule& schedule, const World& world,
                    const Sizes& sizes, const ParameterLists& lists) {
   jit::Comm& comm = *world.comm();
@@ -200,7 +135,7 @@ Executable compile(const Program& program, const Schedule& schedule, const World
   sched::Plan plan;
   const jit::Platform* platform = nullptr;
   jit::together(comm, [&] {
-    platform = &platform_of(comm);
+    platform = &jit::platform_of(comm);
     check_mesh(program, world);
     resolved = ir::resolve_sizes(*program.graph(), sizes, lists);
     resolved_lists = ir::resolve_lists(*program.graph(), resolved, lists);

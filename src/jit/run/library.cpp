@@ -174,10 +174,6 @@ void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Me
   for (const Member& member : members) member.collective->unpack(queue, *member.tensors);
 }
 
-bool LibraryCollective::reduces() const {
-  return ir::reduces_over_ranks(op_);
-}
-
 std::uint64_t LibraryCollective::bytes(const Tensors& tensors) const {
   return (tensors[in_].count + tensors[out_].count) * size_of(dtype_);
 }

@@ -29,11 +29,6 @@ class LibraryCollective {
   static void run(Collectives& group, Queue& queue, std::span<const Member> members);
 
   [[nodiscard]] int axis() const { return axis_; }
-  /// Whether it adds up or compares values of several ranks.
-  [[nodiscard]] bool reduces() const;
-  [[nodiscard]] DType dtype() const { return dtype_; }
-  [[nodiscard]] Reduction reduction() const { return attributes_.reduction; }
-  [[nodiscard]] const std::string& name() const { return name_; }
   /// Bytes that this rank reads and writes, counting each buffer once.
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
 

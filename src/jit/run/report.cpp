@@ -21,31 +21,29 @@ std::string format(const char* pattern, Args... args) {
 
 Report Executable::State::report() {
   Report report;
-  if (device) {
-    finish();
-    device->collect_times();
-  }
-  report.runs = runs_;
-  report.ms = device ? device->run_ms() : times_.median_ms();
-  report.table_bytes = tables.bytes();
+  runner.collect_times();
+  report.runs = runner.runs();
+  report.ms = runner.run_ms();
+  report.table_bytes = bound.tables.bytes();
   report.cache = jit::cache_counters();
-  for (std::size_t index = 0; index < steps.size(); ++index) {
-    const jit::Step& step = steps[index];
+  for (std::size_t index = 0; index < bound.steps.size(); ++index) {
+    const jit::Step& step = bound.steps[index];
     KernelReport row;
     row.name = step.name;
     row.kind = step.kind;
-    row.ms = device ? device->step_ms(index) : step.times.median_ms();
+    row.ms = runner.step_ms(index);
     row.bytes = std::visit(
         [&](const auto& work) {
           if constexpr (std::is_same_v<std::decay_t<decltype(work)>, jit::KernelLaunch>) {
             return work.bytes();
           } else {
-            return work.bytes(tensors);
+            return work.bytes(bound.tensors);
           }
         },
         step.work);
-    row.roofline_share =
-        row.ms > 0 ? roofline_.copy_ms(*world.comm(), platform, row.bytes) / row.ms : 0;
+    const double copy_ms =
+        row.ms > 0 ? roofline.copy_ms(bound.comm(), bound.platform, row.bytes) : 0;
+    row.roofline_share = row.ms > 0 ? copy_ms / row.ms : 0;
     report.kernels.push_back(std::move(row));
   }
   return report;

@@ -34,7 +34,7 @@ double Roofline::copy_ms(Comm& comm, const Platform& platform, std::uint64_t byt
     queue->finish();
   });
   // Some milliseconds a pass, or one copy; a GPU's copies each take microseconds to begin.
-  const std::size_t most = platform.device() == nullptr ? std::size_t{1} << 13 : 32;
+  const std::size_t most = platform.traits().immediate ? std::size_t{1} << 13 : 32;
   const std::size_t copies = std::clamp<std::size_t>((std::size_t{1} << 22) / half, 1, most);
   double best = 0;
   for (int pass = 0; pass < 7; ++pass) {

@@ -11,8 +11,9 @@ namespace coconet::jit {
 
 class Roofline {
  public:
-  /// Collective: milliseconds that copying takes when it moves `bytes` (half read, half written) on all ranks at
-  /// once; best of several passes over a working set of that size. Measured once per power of two.
+  /// Collective: milliseconds that copying takes when it moves `bytes` (half read, half written) on
+  /// all ranks at once; best of several passes over a working set of that size. Measured once per
+  /// power of two.
   double copy_ms(Comm& comm, const Platform& platform, std::uint64_t bytes);
 
  private:

@@ -12,7 +12,7 @@
 #include "cli/check.h"
 #include "coconet/coconet.h"
 #include "ir/graph.h"
-#include "jit/platform/device.h"
+#include "jit/platform/facts.h"
 #include "sample.h"
 #include "sched/knobs.h"
 
@@ -80,7 +80,8 @@ inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, 
 /// rank has one of its own.
 [[nodiscard]] inline bool runs_here(const Knobs& knobs, int ranks) {
   if (config().backend == "host" || ranks == 1 || !sched::uses_multicast(knobs)) return true;
-  return jit::Device::count() >= ranks && jit::Device::at(0).multicasts();
+  const std::vector<jit::GpuFacts> gpus = jit::driver_facts().gpus;
+  return std::ssize(gpus) >= ranks && gpus.front().multicasts;
 }
 
 /// One rank's part of `run_checks`: what was asked, and what was found.

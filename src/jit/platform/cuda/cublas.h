@@ -1,4 +1,5 @@
-// cuBLASLt as a table of functions, found at run time. For .cpp files of builds with cublasLt.h only.
+// cuBLASLt as a table of functions, found at run time. For .cpp files of builds with cublasLt.h
+// only.
 #pragma once
 
 #include <cublasLt.h>

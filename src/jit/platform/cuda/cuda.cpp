@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "coconet/error.h"
+#include "jit/platform/cuda/device.h"
 #include "jit/platform/cuda/driver.h"
-#include "jit/platform/device.h"
 #include "jit/platform/facts.h"
 
 namespace coconet::jit {

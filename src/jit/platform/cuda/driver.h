@@ -1,5 +1,5 @@
-// CUDA's driver as a table of functions, found at run time: the library links nothing of CUDA. For .cpp files of
-// builds with CUDA only, as cuda.h is large.
+// CUDA's driver as a table of functions, found at run time: the library links nothing of CUDA. For
+// .cpp files of builds with CUDA only, as cuda.h is large.
 #pragma once
 
 #include <cuda.h>
@@ -9,8 +9,8 @@
 
 namespace coconet::jit {
 
-// member, function of cuda.h. The symbol is the function's versioned name, which cuda.h makes of it: cuMemAlloc is
-// looked up as cuMemAlloc_v2, with that one's type.
+// member, function of cuda.h. The symbol is the function's versioned name, which cuda.h makes of
+// it: cuMemAlloc is looked up as cuMemAlloc_v2, with that one's type.
 #define COCONET_DRIVER_FUNCTIONS(FUNCTION)                         \
   FUNCTION(init, cuInit)                                           \
   FUNCTION(version, cuDriverGetVersion)                            \
@@ -88,7 +88,8 @@ struct Driver {
 #undef COCONET_MEMBER
   /// Whether it has all functions of multicast objects.
   [[nodiscard]] bool knows_multicast() const;
-  // These two have another version in newer headers than the drivers that this library supports have.
+  // These two have another version in newer headers than the drivers that this library supports
+  // have.
   CUresult(CUDAAPI* event_elapsed)(float* ms, CUevent start, CUevent end) = nullptr;
   CUresult(CUDAAPI* stream_capture_info)(CUstream stream, CUstreamCaptureStatus* status,
                                          cuuint64_t* id, CUgraph* graph,

@@ -1,5 +1,5 @@
-// The directories of LD_LIBRARY_PATH, of /etc/ld.so.conf and of CUDA. The loader knows further ones; what is only
-// there is loaded to be known.
+// The directories of LD_LIBRARY_PATH, of /etc/ld.so.conf and of CUDA. The loader knows further
+// ones; what is only there is loaded to be known.
 #include "jit/platform/cuda/library_path.h"
 
 #include <glob.h>

@@ -1,5 +1,5 @@
-// Making multicast pointers, step by step on all ranks: every GPU is added before any memory is bound, and all memory is
-// bound before anyone uses the address.
+// Making multicast pointers, step by step on all ranks: every GPU is added before any memory is
+// bound, and all memory is bound before anyone uses the address.
 #include "jit/platform/cuda/multicast.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@ std::unique_ptr<const MemoryHandle> create(int gpus, std::size_t bytes) {
   return std::make_unique<const MemoryHandle>(object);
 }
 
-/// Runs `body` on every rank; what the first rank says that it failed on, on all ranks. Empty when it did not.
+/// Runs `body` on every rank; what the first rank says that it failed on, on all ranks. Empty when
+/// it did not.
 std::string first_failure(Comm& comm, const std::function<void()>& body) {
   std::string mine;
   try {
@@ -97,7 +98,8 @@ MulticastSupport multicast_support(Comm& comm, const Device& device,
     if (const std::string problem = problem_of(device); !problem.empty())
       throw BackendError(problem);
     const CUmulticastObjectProp properties = properties_of(comm.size(), 1);
-    // The least there is: a recommended one may be hundreds of MiB, and every Buffer is memory of its own.
+    // The least there is: a recommended one may be hundreds of MiB, and every Buffer is memory of
+    // its own.
     check(
         driver().multicast_granularity(&granularity, &properties, CU_MULTICAST_GRANULARITY_MINIMUM),
         "asking for the granularity of multicast objects");

@@ -1,5 +1,5 @@
-// Multicast pointers: an address behind which blocks of all ranks' GPUs are, made of CUDA's multicast objects. For .cpp
-// files of builds with CUDA only.
+// Multicast pointers: an address behind which blocks of all ranks' GPUs are, made of CUDA's
+// multicast objects. For .cpp files of builds with CUDA only.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@
 
 namespace coconet::jit {
 
-/// This process's hold on a multicast object: what it bound and mapped is given back at the end, in the driver's order.
+/// This process's hold on a multicast object: what it bound and mapped is given back at the end, in
+/// the driver's order.
 class Multicast {
  public:
   /// An object for `bytes` on each of `gpus`. Throws BackendError, as all calls here do.
@@ -41,7 +42,8 @@ class Multicast {
   std::optional<Mapped> mapped_;
 };
 
-/// Collective: whether the ranks can have a multicast pointer, and the bytes that the memory behind it then comes in.
+/// Collective: whether the ranks can have a multicast pointer, and the bytes that the memory behind
+/// it then comes in.
 struct MulticastSupport {
   std::string problem;  ///< why they cannot, the same on all ranks; empty where they can
   std::size_t granularity = 1;
@@ -49,8 +51,9 @@ struct MulticastSupport {
 [[nodiscard]] MulticastSupport multicast_support(Comm& comm, const Device& device,
                                                  const std::vector<std::string>& uuids);
 
-/// Collective: the multicast pointer to `bytes` of every rank's `memory`, for kernels on `devices` of this process. Where
-/// the machine refuses, `problem` says why, the same on all ranks, and nothing is left over. Throws CommError only.
+/// Collective: the multicast pointer to `bytes` of every rank's `memory`, for kernels on `devices`
+/// of this process. Where the machine refuses, `problem` says why, the same on all ranks, and
+/// nothing is left over. Throws CommError only.
 [[nodiscard]] std::shared_ptr<const Multicast> make_multicast(Comm& comm, const Device& device,
                                                               const MemoryHandle& memory,
                                                               std::size_t bytes,

@@ -9,8 +9,9 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/collectives/groups.h"
+#include "jit/platform/cuda/collectives.h"
+#include "jit/platform/cuda/device.h"
 #include "jit/platform/cuda/nccl.h"
-#include "jit/platform/device_group.h"
 
 namespace coconet::jit {
 

@@ -1,6 +1,6 @@
 // NCCL in a build that found no nccl.h.
 #include "coconet/error.h"
-#include "jit/platform/device_group.h"
+#include "jit/platform/cuda/collectives.h"
 #include "jit/platform/facts.h"
 
 namespace coconet::jit {

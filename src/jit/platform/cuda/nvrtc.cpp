@@ -1,4 +1,5 @@
-// NVRTC behind a table of functions, found at run time: the library links nothing of CUDA and runs without it.
+// NVRTC behind a table of functions, found at run time: the library links nothing of CUDA and runs
+// without it.
 #include "jit/platform/nvrtc.h"
 
 #include <dlfcn.h>
@@ -49,8 +50,8 @@ std::filesystem::path file_of(const void* symbol) {
 
 constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 
-// The file that is loaded, and by whose state NVRTC's identity is remembered; empty when only the system's loader
-// knows.
+// The file that is loaded, and by whose state NVRTC's identity is remembered; empty when only the
+// system's loader knows.
 const std::filesystem::path& located() {
   static const std::filesystem::path file = [] {
     std::error_code error;
@@ -129,7 +130,8 @@ class CudaProgram {
   nvrtcProgram program_ = nullptr;
 };
 
-// The number that ends right before `unit`, as in "96 bytes stack frame"; 0 when `line` has no such thing.
+// The number that ends right before `unit`, as in "96 bytes stack frame"; 0 when `line` has no such
+// thing.
 int number_before(std::string_view line, std::string_view unit) {
   const std::size_t at = line.find(unit);
   if (at == std::string_view::npos || at == 0) return 0;
@@ -171,7 +173,8 @@ std::vector<KernelResources> read_resources(std::string_view log) {
   return kernels;
 }
 
-// NVRTC tells its version, but its build only in what it writes: the comments at the start of every PTX.
+// NVRTC tells its version, but its build only in what it writes: the comments at the start of every
+// PTX.
 std::string build_of(const Library& nvrtc) {
   if (nvrtc.ptx_size == nullptr || nvrtc.ptx == nullptr) return {};
   const CudaProgram program(nvrtc, "extern \"C\" __global__ void empty() {}");
@@ -250,8 +253,9 @@ std::vector<std::string> nvrtc::architectures() {
 }
 
 NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) : arch_(arch) {
-  // No contraction: every schedule and every target must give the same bits. Lambdas with template parameters, which
-  // the dialect has, are functions of the host unless functions are the device's by default.
+  // No contraction: every schedule and every target must give the same bits. Lambdas with template
+  // parameters, which the dialect has, are functions of the host unless functions are the device's
+  // by default.
   facts_.options = {"--gpu-architecture=" + arch_,
                     "--std=c++20",
                     "--device-as-default-execution-space",

@@ -1,5 +1,5 @@
-// Memory of GPUs by CUDA's virtual memory management: handles, and addresses that they are mapped at. For .cpp files of
-// builds with CUDA only.
+// Memory of GPUs by CUDA's virtual memory management: handles, and addresses that they are mapped
+// at. For .cpp files of builds with CUDA only.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "jit/comm/memory/descriptors.h"
-#include "jit/platform/device.h"
+#include "jit/platform/cuda/device.h"
 
 namespace coconet::jit {
 
-/// A handle of physical memory, or of a multicast object; released at the end. Mappings keep what is behind it.
+/// A handle of physical memory, or of a multicast object; released at the end. Mappings keep what
+/// is behind it.
 class MemoryHandle {
  public:
   /// A CUmemGenericAllocationHandle.
@@ -28,7 +29,8 @@ class MemoryHandle {
   unsigned long long handle_;
 };
 
-/// `bytes` of physical memory, a multiple of `granularity_of`. Throws BackendError with what is free when it does not fit.
+/// `bytes` of physical memory, a multiple of `granularity_of`. Throws BackendError with what is
+/// free when it does not fit.
 [[nodiscard]] std::unique_ptr<const MemoryHandle> allocate_physical(const Device& device,
                                                                     std::size_t bytes);
 /// What another process handed over as `descriptor`. Throws BackendError.

@@ -1,6 +1,7 @@
-// Peer memory on GPUs by CUDA's virtual memory management: physical memory with a handle, mapped at addresses of each
-// process. A mapping keeps the physical memory, so that ranks may end in any order.
-#include "jit/platform/peer_memory.h"
+// Peer memory on GPUs by CUDA's virtual memory management: physical memory with a handle, mapped at
+// addresses of each process. A mapping keeps the physical memory, so that ranks may end in any
+// order.
+#include "jit/platform/cuda/peer_memory.h"
 
 #include <algorithm>
 #include <memory>
@@ -11,16 +12,17 @@
 #include "jit/comm/memory/descriptors.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/platform/cuda/device.h"
 #include "jit/platform/cuda/driver.h"
 #include "jit/platform/cuda/multicast.h"
 #include "jit/platform/cuda/peer_blocks.h"
-#include "jit/platform/device.h"
 
 namespace coconet::jit {
 
 namespace {
 
-/// All ranks' blocks as one process addresses them. The physical handles may go once the memory is mapped.
+/// All ranks' blocks as one process addresses them. The physical handles may go once the memory is
+/// mapped.
 using Blocks = std::vector<std::unique_ptr<const Mapped>>;
 
 /// What a rank holds of a collective allocation.

@@ -7,7 +7,11 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/config/log.h"
+#include "jit/platform/cuda/collectives.h"
+#include "jit/platform/cuda/cublas_matmul.h"
+#include "jit/platform/cuda/device.h"
 #include "jit/platform/cuda/driver.h"
+#include "jit/platform/cuda/peer_memory.h"
 #include "jit/platform/cuda/queue.h"
 #include "jit/platform/nvrtc.h"
 #include "jit/platform/platform.h"
@@ -88,10 +92,14 @@ class PinnedMemory final : public Memory {
 class CudaPlatform final : public Platform {
  public:
   CudaPlatform(const Device& device, int ranks)
-      : device_(device), ranks_(ranks), own_queue_(device, CudaQueue::Order::with_default) {}
+      : device_(device),
+        ranks_(ranks),
+        traits_{.needs_multicast = true, .processors = device.multiprocessors()},
+        own_queue_(device, CudaQueue::Order::with_default) {}
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
-  [[nodiscard]] const Device* device() const override { return &device_; }
+  [[nodiscard]] const std::string& processor() const override { return device_.name(); }
+  [[nodiscard]] const Traits& traits() const override { return traits_; }
   [[nodiscard]] int ranks_per_launch() const override { return ranks_; }
 
   [[nodiscard]] const Compiler& compiler() const override {
@@ -115,6 +123,14 @@ class CudaPlatform final : public Platform {
     return std::make_shared<PinnedMemory>(device_, bytes);
   }
 
+  [[nodiscard]] std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
+                                                          bool multicast) const override {
+    return allocate_on_devices(comm, bytes, multicast);
+  }
+  void require_whole_lines(Comm& comm, std::span<const int> group,
+                           std::string_view kernel) const override {
+    require_nvlink(comm, group, kernel);
+  }
   void require_reachable(const void* data, const std::string& what) const override {
     const OnDevice current(device_);
     const Driver& cuda = driver();
@@ -145,14 +161,44 @@ class CudaPlatform final : public Platform {
   [[nodiscard]] std::unique_ptr<Event> make_event() const override {
     return make_cuda_event(device_);
   }
+  [[nodiscard]] std::unique_ptr<Fork> make_fork(const Queue& queue,
+                                                std::size_t count) const override {
+    return make_cuda_fork(device_, static_cast<const CudaQueue&>(queue), count);
+  }
   [[nodiscard]] std::unique_ptr<Graph> record(
       const std::function<void(Queue&)>& body) const override {
     return record_cuda_graph(device_, body);
   }
 
+  [[nodiscard]] std::unique_ptr<Collectives> make_collectives(
+      Comm& comm, const std::vector<int>& ranks, const std::string& step,
+      const NamedKernels& kernels) const override {
+    if (ranks_ == 1 && ranks.size() > 1) return make_nccl_group(comm, ranks, step);
+    return make_launch_collectives(static_cast<int>(ranks.size()), kernels);
+  }
+  [[nodiscard]] std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
+    return make_cublas_matmul(*this, device_, std::move(shape));
+  }
+  // Whole blocks of cuBLASLt's usual kernels, an eighth of the product or more; not measured.
+  [[nodiscard]] std::int64_t rows_of_tile(std::int64_t rows) const override {
+    constexpr std::int64_t wanted_tiles = 8, of_block = 128;
+    const std::int64_t wanted = (rows + wanted_tiles - 1) / wanted_tiles;
+    return std::max((wanted + of_block - 1) / of_block, std::int64_t{1}) * of_block;
+  }
+  [[nodiscard]] Room room_for(Comm&, const Simultaneous& steps) const override {
+    // Every block finds a multiprocessor without another of them, and a product half of the GPU.
+    const int room = device_.multiprocessors() / (steps.multiplies ? 2 : 1);
+    if (steps.blocks <= room) return {.enough = true, .problem = {}};
+    return {.enough = false,
+            .problem = std::to_string(steps.blocks) +
+                       " blocks of their kernels wait for each other, and " + device_.name() +
+                       " has room for " + std::to_string(room) + "; lower the knob channels"};
+  }
+
  private:
   const Device& device_;
   int ranks_;
+  Traits traits_;
   CudaQueue own_queue_;  ///< of allocations
   mutable std::mutex mutex_;
   mutable std::unique_ptr<NvrtcCompiler> compiler_;
@@ -160,7 +206,9 @@ class CudaPlatform final : public Platform {
 
 }  // namespace
 
-const Platform& cuda_platform(const Device& device, int ranks) {
+const Platform& cuda_platform_of(Comm& comm) {
+  const Device& device = device_of(comm);
+  const int ranks = ranks_on_device(comm);
   // Never destroyed: the driver may be gone before this process's static objects.
   static std::mutex mutex;
   static auto* const backends =

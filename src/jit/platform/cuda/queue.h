@@ -1,4 +1,5 @@
-// Streams, kernels, events and graphs of the CUDA platform. For .cpp files of builds with CUDA only.
+// Streams, kernels, events and graphs of the CUDA platform. For .cpp files of builds with CUDA
+// only.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/platform/cuda/device.h"
 #include "jit/platform/cuda/driver.h"
 #include "jit/platform/platform.h"
 
@@ -48,8 +50,9 @@ class CudaQueue final : public Queue {
   };
   /// Whether the legacy default stream waits for a stream and is waited for by it.
   enum class Order { with_default, alone };
-  /// A stream of its own. Ordered with the default stream, so that an application that knows only that one needs no
-  /// further order. `recorded` collects the launches of a stream that is being captured, which must be alone.
+  /// A stream of its own. Ordered with the default stream, so that an application that knows only
+  /// that one needs no further order. `recorded` collects the launches of a stream that is being
+  /// captured, which must be alone.
   CudaQueue(const Device& device, Order order, std::vector<RecordedLaunch>* recorded = nullptr);
   CudaQueue(const Device& device, Application application);
   CudaQueue(const CudaQueue&) = delete;
@@ -70,7 +73,9 @@ class CudaQueue final : public Queue {
   void finish() override;
   [[nodiscard]] void* handle() const override { return stream_; }
   [[nodiscard]] bool being_recorded() const override;
-  [[nodiscard]] std::unique_ptr<Queue> make_beside() const override {
+  /// A stream for work that runs beside this one's, and is recorded where this one's is. Events
+  /// order the two.
+  [[nodiscard]] std::unique_ptr<CudaQueue> make_beside() const {
     return std::make_unique<CudaQueue>(device_, Order::alone, recorded_);
   }
 
@@ -85,6 +90,9 @@ class CudaQueue final : public Queue {
 [[nodiscard]] std::shared_ptr<const Kernel> load_cuda_kernel(const Device& device,
                                                              std::string_view binary,
                                                              const std::string& entry, int ranks);
+/// Streams beside `queue`, whose work is ordered by events.
+[[nodiscard]] std::unique_ptr<Fork> make_cuda_fork(const Device& device, const CudaQueue& queue,
+                                                   std::size_t count);
 [[nodiscard]] std::unique_ptr<Event> make_cuda_event(const Device& device);
 [[nodiscard]] std::unique_ptr<Graph> record_cuda_graph(const Device& device,
                                                        const std::function<void(Queue&)>& body);

@@ -1,6 +1,6 @@
 // Which GPU a rank uses.
 #include "jit/comm/comm.h"
-#include "jit/platform/device.h"
+#include "jit/platform/cuda/device.h"
 
 namespace coconet::jit {
 

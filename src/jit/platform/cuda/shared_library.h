@@ -1,4 +1,5 @@
-// Libraries of CUDA that are loaded while the process runs: this library links none of them and works without.
+// Libraries of CUDA that are loaded while the process runs: this library links none of them and
+// works without.
 #pragma once
 
 #include <initializer_list>
@@ -9,9 +10,9 @@ namespace coconet::jit {
 
 class SharedLibrary {
  public:
-  /// Opens the first of `names` that is found: in a directory of COCONET_CUDA_PATH, where the system finds libraries,
-  /// in $CUDA_HOME/lib64, or in /usr/local/cuda/lib64. It stays open until the process ends: these libraries keep
-  /// threads and tables.
+  /// Opens the first of `names` that is found: in a directory of COCONET_CUDA_PATH, where the
+  /// system finds libraries, in $CUDA_HOME/lib64, or in /usr/local/cuda/lib64. It stays open until
+  /// the process ends: these libraries keep threads and tables.
   explicit SharedLibrary(std::initializer_list<const char*> names);
 
   [[nodiscard]] bool is_open() const { return handle_ != nullptr; }

@@ -1,4 +1,5 @@
-// Finding the C++ compiler, choosing its options, and turning kernel text into the bytes of a shared object.
+// Finding the C++ compiler, choosing its options, and turning kernel text into the bytes of a
+// shared object.
 #include "jit/platform/host/compiler.h"
 
 #include <fcntl.h>
@@ -27,10 +28,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Why each: vectors as wide as the machine has them; no errno from sqrt and no trapping comparisons, which would
-// both keep loops scalar and change no value; no contraction and no fast-math, because every schedule and every
-// compiler must give the same bits; signed overflow wraps, as the program's integers do; and no warnings, because
-// the log is for errors in generated text.
+// Why each: vectors as wide as the machine has them; no errno from sqrt and no trapping
+// comparisons, which would both keep loops scalar and change no value; no contraction and no
+// fast-math, because every schedule and every compiler must give the same bits; signed overflow
+// wraps, as the program's integers do; and no warnings, because the log is for errors in generated
+// text.
 constexpr auto base_options = std::to_array<std::string_view>({
   "-std=c++20", "-O3", "-march=native",
 #if defined(__x86_64__)
@@ -77,8 +79,8 @@ std::string read_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// A script, or a launcher such as ccache that goes by the compiler's name: its own file says nothing about the
-// compiler that it starts.
+// A script, or a launcher such as ccache that goes by the compiler's name: its own file says
+// nothing about the compiler that it starts.
 bool stands_for_another(const fs::path& program) {
   constexpr auto launchers =
       std::to_array<std::string_view>({"ccache", "sccache", "distcc", "icecc"});
@@ -94,8 +96,8 @@ std::vector<std::string> split_at_blanks(const std::string& text) {
   return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
 }
 
-// What gcc, clang and their linkers read beside their command line. Kernels include nothing, but a compiler has a
-// file of its own that comes first, and parts that it looks for.
+// What gcc, clang and their linkers read beside their command line. Kernels include nothing, but a
+// compiler has a file of its own that comes first, and parts that it looks for.
 std::string environment() {
   constexpr auto names =
       std::to_array<const char*>({"CCC_OVERRIDE_OPTIONS", "COMPILER_PATH", "CPATH",
@@ -131,8 +133,8 @@ std::string digest_of(const fs::path& file) {
   return remembered_of(file, "SHA-256", [&] { return sha256_of_file(file); });
 }
 
-// Version and target do not tell two builds of a version apart; the driver and, where that is another program, the
-// compiler proper do.
+// Version and target do not tell two builds of a version apart; the driver and, where that is
+// another program, the compiler proper do.
 std::string identify(const Witness& compiler) {
   std::error_code error;
   const fs::path driver = fs::canonical(compiler.path, error);
@@ -207,8 +209,8 @@ void erase_all(std::string& text, const std::string& part) {
     text.erase(at, part.size());
 }
 
-// The first processor's lines of /proc/cpuinfo. Read in one go and no further: the kernel writes the text as it is
-// read, and a large machine has hundreds of processors.
+// The first processor's lines of /proc/cpuinfo. Read in one go and no further: the kernel writes
+// the text as it is read, and a large machine has hundreds of processors.
 std::string first_processor() {
   std::string text(16384, '\0');
   const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
@@ -232,7 +234,8 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
   if (path_.empty()) no_compiler(compiler);
   std::vector<std::string> options(base_options.begin(), base_options.end());
   if constexpr (!build_info::sanitize.empty()) {
-    // Kernels are checked as the library is, and end the process at the first finding with a usable stack.
+    // Kernels are checked as the library is, and end the process at the first finding with a usable
+    // stack.
     options.push_back("-fsanitize=" + std::string(build_info::sanitize));
     options.insert(options.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
   }
@@ -243,8 +246,9 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
 }
 
 std::string HostCompiler::resolved_isa() {
-  // Everything that -march=native looks at: the model for tuning, the flags for instructions. All flags count, as
-  // a list of those that matter to code would miss the next machine's; their order does not.
+  // Everything that -march=native looks at: the model for tuning, the flags for instructions. All
+  // flags count, as a list of those that matter to code would miss the next machine's; their order
+  // does not.
   utsname machine{};
   std::string name = uname(&machine) == 0 ? machine.machine : "unknown";
   std::string flags;
@@ -289,8 +293,8 @@ CompileResult HostCompiler::compile(std::string_view source) const {
   arguments.insert(arguments.end(), options().begin(), options().end());
   CompileResult result;
   result.command = typed(arguments) + " -o kernel.so kernel.cpp";
-  // The private directory differs from run to run and is gone afterwards: neither debug information nor the log
-  // mentions it.
+  // The private directory differs from run to run and is gone afterwards: neither debug information
+  // nor the log mentions it.
   arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o", object, text});
   const Outcome outcome = run_program(arguments, log, directory.path(), timeout_);
   result.log = read_file(log);

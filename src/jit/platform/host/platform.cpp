@@ -1,4 +1,5 @@
-// The host platform: kernels are shared objects made by the system C++ compiler and loaded from memory.
+// The host platform: kernels are shared objects made by the system C++ compiler and loaded from
+// memory.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,22 +10,25 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/comm/worlds/cores.h"
 #include "jit/platform/host/at_once.h"
 #include "jit/platform/host/compiler.h"
+#include "jit/platform/host/matmul.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
 
 namespace {
 
-/// A file in memory with the shared object's bytes. It stays open as long as the object is loaded: the loader knows
-/// objects by path, and /proc/self/fd/N must not come to name another one.
+/// A file in memory with the shared object's bytes. It stays open as long as the object is loaded:
+/// the loader knows objects by path, and /proc/self/fd/N must not come to name another one.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes, const std::string& name)
@@ -75,7 +79,8 @@ class SharedObject {
   void* handle_;
 };
 
-/// Whether a block is one lane or many threads shows in the binary: the latter says how large a block's state is.
+/// Whether a block is one lane or many threads shows in the binary: the latter says how large a
+/// block's state is.
 class HostKernel final : public Kernel {
  public:
   HostKernel(std::shared_ptr<const SharedObject> object, const std::string& entry)
@@ -86,7 +91,8 @@ class HostKernel final : public Kernel {
       state_bytes_ = *static_cast<const std::uint64_t*>(bytes);
   }
 
-  // Blocks that wait for others do so for the same block of other ranks, which runs at the same time.
+  // Blocks that wait for others do so for the same block of other ranks, which runs at the same
+  // time.
   [[nodiscard]] int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
   [[nodiscard]] int most_threads() const override { return state_bytes_ > 0 ? 1024 : 1; }
 
@@ -154,7 +160,8 @@ class HostMemory final : public Memory {
   std::size_t bytes_;
 };
 
-/// Does everything when it is put in; steps that run at once put in their kernels from several threads.
+/// Does everything when it is put in; steps that run at once put in their kernels from several
+/// threads.
 class HostQueue final : public Queue {
  public:
   void launch(const Kernel& kernel, const Grid& grid,
@@ -180,9 +187,6 @@ class HostQueue final : public Queue {
   [[nodiscard]] void* handle() const override { return nullptr; }
   [[nodiscard]] bool being_recorded() const override { return false; }
   [[nodiscard]] std::size_t launches() const override { return launches_; }
-  [[nodiscard]] std::unique_ptr<Queue> make_beside() const override {
-    return std::make_unique<HostQueue>();
-  }
 
  private:
   std::atomic<std::size_t> launches_ = 0;
@@ -203,10 +207,46 @@ class HostEvent final : public Event {
   std::chrono::steady_clock::time_point time_;
 };
 
+/// A thread for each piece of work, which wait for each other; where the system has no more
+/// threads, one after the other, in an order in which none waits in vain.
+class HostFork final : public Fork {
+ public:
+  void run(Queue& queue, std::size_t count,
+           const std::function<void(Queue&, std::size_t)>& put) override {
+    std::vector<std::exception_ptr> failures(count);
+    const auto put_one = [&](int number) {
+      const auto place = static_cast<std::size_t>(number);
+      try {
+        put(queue, place);
+      } catch (...) {
+        failures[place] = std::current_exception();
+      }
+    };
+    const int threads = static_cast<int>(count);
+    if (run_at_once(threads, put_one) < threads) {
+      for (int number = 0; number < threads; ++number) put_one(number);
+    }
+    for (const std::exception_ptr& failure : failures) {
+      if (failure != nullptr) std::rethrow_exception(failure);
+    }
+  }
+  void finish() override {}
+};
+
 class HostPlatform final : public Platform {
  public:
   [[nodiscard]] std::string_view name() const override { return "host"; }
-  [[nodiscard]] const Device* device() const override { return nullptr; }
+  [[nodiscard]] const std::string& processor() const override {
+    static const std::string name = "the host";
+    return name;
+  }
+  [[nodiscard]] const Traits& traits() const override {
+    static const Traits traits{.immediate = true,
+                               .pages_on_demand = true,
+                               .shares_for_collectives = true,
+                               .fixed_threads = config().host_threads};
+    return traits;
+  }
   [[nodiscard]] int ranks_per_launch() const override { return 1; }
   [[nodiscard]] const Compiler& compiler() const override {
     static const HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout,
@@ -223,6 +263,10 @@ class HostPlatform final : public Platform {
   [[nodiscard]] std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
     return allocate(bytes);
   }
+  [[nodiscard]] std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
+                                                          bool) const override {
+    return comm.allocate(bytes);
+  }
   void require_reachable(const void*, const std::string&) const override {}
   [[nodiscard]] std::unique_ptr<Queue> make_queue() const override {
     return std::make_unique<HostQueue>();
@@ -231,9 +275,30 @@ class HostPlatform final : public Platform {
   [[nodiscard]] std::unique_ptr<Event> make_event() const override {
     return std::make_unique<HostEvent>();
   }
+  [[nodiscard]] std::unique_ptr<Fork> make_fork(const Queue&, std::size_t) const override {
+    return std::make_unique<HostFork>();
+  }
   [[nodiscard]] std::unique_ptr<Graph> record(const std::function<void(Queue&)>&) const override {
     return nullptr;
   }
+
+  [[nodiscard]] std::unique_ptr<Collectives> make_collectives(Comm& comm,
+                                                              const std::vector<int>& ranks,
+                                                              const std::string&,
+                                                              const NamedKernels&) const override {
+    return comm.collectives(ranks);
+  }
+  [[nodiscard]] std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
+    return make_host_matmul(std::move(shape));
+  }
+  [[nodiscard]] std::int64_t rows_of_tile(std::int64_t rows) const override {
+    return rows_of_host_tile(rows);
+  }
+  [[nodiscard]] Room room_for(Comm& comm, const Simultaneous& steps) const override {
+    const bool fits = have_cores(comm, steps.steps);
+    return {.enough = fits || config().overlap == "on", .shared = !fits, .problem = {}};
+  }
+  void require_whole_lines(Comm&, std::span<const int>, std::string_view) const override {}
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ class FileActions {
   explicit FileActions(const std::filesystem::path& log) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    // A file and not a pipe: a server that a compiler launcher leaves behind would hold a pipe open for ever.
+    // A file and not a pipe: a server that a compiler launcher leaves behind would hold a pipe open
+    // for ever.
     posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, log.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
@@ -36,8 +37,8 @@ class FileActions {
   posix_spawn_file_actions_t actions_{};
 };
 
-// A process group of its own, so that a timeout reaches what the compiler driver started; and signals as a program
-// expects to find them, whatever the application has blocked or ignored.
+// A process group of its own, so that a timeout reaches what the compiler driver started; and
+// signals as a program expects to find them, whatever the application has blocked or ignored.
 class Attributes {
  public:
   Attributes() {
@@ -65,8 +66,8 @@ class Attributes {
   posix_spawnattr_t attributes_{};
 };
 
-// This process's environment with temporary files inside `scratch`, so that a killed compiler leaves nothing
-// behind, and with messages in plain English, so that logs are the same everywhere.
+// This process's environment with temporary files inside `scratch`, so that a killed compiler
+// leaves nothing behind, and with messages in plain English, so that logs are the same everywhere.
 std::vector<std::string> child_environment(const std::filesystem::path& scratch) {
   std::vector<std::string> result;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -134,8 +135,8 @@ Outcome run_program(const std::vector<std::string>& arguments, const std::filesy
   if (error != 0)
     return {false, std::string("It cannot be started: ") + std::strerror(error) + "."};
 
-  // Asking now and then works everywhere, threads and foreign SIGCHLD handlers included, and a compilation takes
-  // hundreds of these naps.
+  // Asking now and then works everywhere, threads and foreign SIGCHLD handlers included, and a
+  // compilation takes hundreds of these naps.
   constexpr std::chrono::microseconds longest_nap{1000};
   std::chrono::microseconds nap{50};
   while (true) {

@@ -8,7 +8,8 @@
 
 namespace coconet::jit {
 
-/// A new directory that only the owner can open, under $TMPDIR or /tmp; removed with its content by the destructor.
+/// A new directory that only the owner can open, under $TMPDIR or /tmp; removed with its content by
+/// the destructor.
 class TemporaryDirectory {
  public:
   /// Throws CompileError when none can be made.
@@ -29,8 +30,8 @@ struct Outcome {
   std::string failure;  ///< else how it ended, a sentence about "it"
 };
 
-/// Runs `arguments[0]`, a path, with `arguments`; what it prints goes to the file `log`, its own temporary files
-/// to `scratch`. After `timeout` it is killed with all that it started.
+/// Runs `arguments[0]`, a path, with `arguments`; what it prints goes to the file `log`, its own
+/// temporary files to `scratch`. After `timeout` it is killed with all that it started.
 [[nodiscard]] Outcome run_program(const std::vector<std::string>& arguments,
                                   const std::filesystem::path& log,
                                   const std::filesystem::path& scratch,

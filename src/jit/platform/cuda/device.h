@@ -1,4 +1,5 @@
-// A GPU of this process: its primary context, which it shares with CUDA's runtime and all libraries in the process.
+// A GPU of this process: its primary context, which it shares with CUDA's runtime and all libraries
+// in the process.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@ namespace coconet::jit {
 
 class Device {
  public:
-  /// The GPU `ordinal`, made at its first use and kept to the end of the process. Throws BackendError when there is no
-  /// driver or no such GPU.
+  /// The GPU `ordinal`, made at its first use and kept to the end of the process. Throws
+  /// BackendError when there is no driver or no such GPU.
   [[nodiscard]] static const Device& at(int ordinal);
   /// How many GPUs the driver shows to this process. Throws BackendError when there is no driver.
   [[nodiscard]] static int count();
@@ -26,7 +27,8 @@ class Device {
   [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
   /// Whether the memory of this GPU can be mapped by other processes and GPUs.
   [[nodiscard]] bool shares_memory() const { return shares_memory_; }
-  /// Whether this GPU can be one of several behind a multicast address, and the driver knows such. Throws BackendError.
+  /// Whether this GPU can be one of several behind a multicast address, and the driver knows such.
+  /// Throws BackendError.
   [[nodiscard]] bool multicasts() const;
   /// CUcontext.
   [[nodiscard]] void* context() const { return context_; }
@@ -43,15 +45,15 @@ class Device {
 
 class Comm;
 
-/// The GPU of this rank, chosen at the first call: the one whose context is current on the thread, else the ranks
-/// of a node take its GPUs in turn; threads of one process take GPU 0 together when there are fewer GPUs than ranks. Throws
-/// BackendError when there is none.
+/// The GPU of this rank, chosen at the first call: the one whose context is current on the thread,
+/// else the ranks of a node take its GPUs in turn; threads of one process take GPU 0 together when
+/// there are fewer GPUs than ranks. Throws BackendError when there is none.
 [[nodiscard]] const Device& device_of(Comm& comm);
 /// Ranks of this process on the same GPU, which one launch runs.
 [[nodiscard]] int ranks_on_device(Comm& comm);
 
-/// Makes a device's context current on this thread for as long as it lives. Where that fails, as at the end of the
-/// process, the calls that follow fail, too, and say so.
+/// Makes a device's context current on this thread for as long as it lives. Where that fails, as at
+/// the end of the process, the calls that follow fail, too, and say so.
 class OnDevice {
  public:
   explicit OnDevice(const Device& device) noexcept;

@@ -2,14 +2,13 @@
 // tensors.
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
 #include "jit/comm/collectives/groups.h"
-#include "jit/kernels/kernel_store.h"
-#include "jit/platform/device_group.h"
+#include "jit/platform/cuda/collectives.h"
 
 namespace coconet::jit {
 
@@ -26,20 +25,9 @@ std::byte* plus(void* data, std::size_t bytes) {
   return static_cast<std::byte*>(data) + bytes;
 }
 
-class LaunchGroup final : public Collectives {
+class LaunchCollectives final : public Collectives {
  public:
-  LaunchGroup(Comm& comm, const Platform& platform, std::vector<int> ranks,
-              const std::vector<WantedReduction>& wanted)
-      : ranks_(std::move(ranks)) {
-    if (ranks_.size() == 1) return;  // what one rank reduces is its own
-    const int size = static_cast<int>(ranks_.size());
-    for (const WantedReduction& want : wanted) {
-      for (const int results : {1, size}) {
-        kernels_[{want.dtype, want.reduction, results}] = obtain_kernel(
-            comm, platform, write_library_reduction(want.dtype, want.reduction, size, results));
-      }
-    }
-  }
+  LaunchCollectives(int ranks, const NamedKernels& kernels) : ranks_(ranks), kernels_(kernels) {}
 
   void run(Queue& queue, const CollectiveCall& call) override {
     const auto members = call.operands;
@@ -124,7 +112,7 @@ class LaunchGroup final : public Collectives {
     for (const auto& result : results) add(result.out);
     words.push_back(count);
     words.push_back(aligned ? 1 : 0);  // the prelude's VECTORIZE
-    const Kernel& kernel = *kernels_.at({dtype, call.reduction, static_cast<int>(results.size())});
+    const Kernel& kernel = kernel_for({dtype, call.reduction, results.size()});
     const std::size_t of_block = threads * std::max<std::size_t>(1, vector_bytes / size_of(dtype));
     Grid grid;
     grid.threads = threads;
@@ -134,22 +122,27 @@ class LaunchGroup final : public Collectives {
     queue.launch(kernel, grid, words);
   }
 
-  struct Key {
-    DType dtype;
-    Reduction reduction;
-    int results;
-    auto operator<=>(const Key&) const = default;
-  };
-  std::vector<int> ranks_;
-  std::map<Key, std::shared_ptr<const Kernel>> kernels_;
+  using Key = std::tuple<DType, Reduction, std::size_t>;
+  const Kernel& kernel_for(const Key& key) {
+    auto& found = by_use_[key];
+    if (found == nullptr) {
+      const auto [dtype, reduction, results] = key;
+      const std::string name =
+          write_library_reduction(dtype, reduction, ranks_, static_cast<int>(results)).name;
+      found = kernels_.at(name);
+    }
+    return *found;
+  }
+
+  int ranks_;
+  NamedKernels kernels_;
+  std::map<Key, std::shared_ptr<const Kernel>> by_use_;
 };
 
 }  // namespace
 
-std::unique_ptr<Collectives> make_launch_group(Comm& comm, const Platform& platform,
-                                               std::vector<int> ranks,
-                                               const std::vector<WantedReduction>& wanted) {
-  return std::make_unique<LaunchGroup>(comm, platform, std::move(ranks), wanted);
+std::unique_ptr<Collectives> make_launch_collectives(int ranks, const NamedKernels& kernels) {
+  return std::make_unique<LaunchCollectives>(ranks, kernels);
 }
 
 }  // namespace coconet::jit

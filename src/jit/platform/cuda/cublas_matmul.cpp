@@ -1,5 +1,5 @@
-// Matmuls on GPUs by cuBLASLt. Its matrices are column by column; ours, row by row, are the same as theirs transposed, so that
-// it is asked for b' a' = (a b)'.
+// Matmuls on GPUs by cuBLASLt. Its matrices are column by column; ours, row by row, are the same as
+// theirs transposed, so that it is asked for b' a' = (a b)'.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -8,13 +8,14 @@
 
 #include "coconet/error.h"
 #include "jit/platform/cuda/cublas.h"
-#include "jit/run/gpu_matmul.h"
+#include "jit/platform/cuda/cublas_matmul.h"
 
 namespace coconet::jit {
 
 namespace {
 
-/// Memory that an algorithm may use beside its matrices: what NVIDIA recommends for its newest GPUs.
+/// Memory that an algorithm may use beside its matrices: what NVIDIA recommends for its newest
+/// GPUs.
 constexpr std::size_t most_workspace = 32 << 20;
 
 /// Alignments that are told apart.
@@ -77,15 +78,16 @@ std::int64_t stride_of(const std::vector<std::int64_t>& matrices) {
   return stride;
 }
 
-class CublasMatmul final : public GpuMatmul {
+class CublasMatmul final : public LibraryMatmul {
  public:
-  CublasMatmul(const Platform& platform, const MatmulShape& matmul)
+  CublasMatmul(const Platform& platform, const Device& device, MatmulShape matmul)
       : platform_(platform),
-        matmul_(matmul),
-        types_(types_of(matmul.dtype)),
-        handle_(handle_on(*platform.device(), matmul.name)),
-        even_(stride_of(matmul.a.matrices) >= 0 && stride_of(matmul.b.matrices) >= 0) {
-    if (!matmul.is_empty()) descriptor_ = make_descriptor();
+        device_(device),
+        matmul_(std::move(matmul)),
+        types_(types_of(matmul_.dtype)),
+        handle_(handle_on(device_, matmul_.name)),
+        even_(stride_of(matmul_.a.matrices) >= 0 && stride_of(matmul_.b.matrices) >= 0) {
+    if (!matmul_.is_empty()) descriptor_ = make_descriptor();
   }
 
   void enqueue(Queue& queue, const MatmulTensors& tensors, std::int64_t begin,
@@ -102,7 +104,7 @@ class CublasMatmul final : public GpuMatmul {
         queue.copy(at(tensors.out, row * p.columns), at(tensors.bias, p.first_of_bias), row_bytes);
       return;
     }
-    const OnDevice on(*platform_.device());
+    const OnDevice on(device_);
     if (p.has_bias) set_bias(at(tensors.bias, p.first_of_bias));
     if (end - begin == p.all_rows() && even_) {
       multiply(queue, shape_for(p.rows, static_cast<int>(p.a.matrices.size())),
@@ -134,7 +136,7 @@ class CublasMatmul final : public GpuMatmul {
 
   void check(cublasStatus_t status, const char* what) const {
     if (status == CUBLAS_STATUS_SUCCESS) return;
-    throw BackendError("matmul '" + matmul_.name + "' cannot run on " + platform_.device()->name() +
+    throw BackendError("matmul '" + matmul_.name + "' cannot run on " + device_.name() +
                        ": cuBLASLt " + what + ": " + cublas_.status_string(status));
   }
 
@@ -243,6 +245,7 @@ class CublasMatmul final : public GpuMatmul {
 
   const Cublas& cublas_ = loaded_cublas();
   const Platform& platform_;
+  const Device& device_;
   const MatmulShape matmul_;
   const Types types_;
   cublasLtHandle_t handle_;
@@ -254,14 +257,15 @@ class CublasMatmul final : public GpuMatmul {
 
 }  // namespace
 
-std::unique_ptr<GpuMatmul> make_gpu_matmul(const Platform& platform, const MatmulShape& matmul) {
+std::unique_ptr<LibraryMatmul> make_cublas_matmul(const Platform& platform, const Device& device,
+                                                  MatmulShape matmul) {
   if (const std::string& problem = loaded_cublas().unavailable; !problem.empty()) {
     throw BackendError("matmul '" + matmul.name +
                        "' cannot run on GPUs without cuBLASLt: " + problem +
                        "; install it, name its directory with COCONET_CUDA_PATH, or use "
                        "COCONET_BACKEND=host");
   }
-  return std::make_unique<CublasMatmul>(platform, matmul);
+  return std::make_unique<CublasMatmul>(platform, device, std::move(matmul));
 }
 
 }  // namespace coconet::jit

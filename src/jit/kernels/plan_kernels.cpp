@@ -1,0 +1,52 @@
+// Which kernels library steps need beside those of the plan.
+#include "jit/kernels/plan_kernels.h"
+
+#include <algorithm>
+
+namespace coconet::jit {
+
+namespace {
+
+/// Whether a kernel takes the product of a matmul tile by tile.
+bool needs_tile_signal(const sched::Plan& plan) {
+  return std::ranges::any_of(plan.overlaps, [&](const sched::Overlap& overlap) {
+    for (std::size_t maker = overlap.first; maker + 1 < overlap.first + overlap.count; ++maker) {
+      const auto* matmul = std::get_if<sched::MatmulStep>(&plan.steps[maker]);
+      const auto* taker = std::get_if<sched::KernelStep>(&plan.steps[maker + 1]);
+      if (matmul == nullptr || taker == nullptr) continue;
+      const std::vector<sched::KernelStep::Load> loads = taker->loads();
+      if (std::ranges::any_of(loads, [&](const sched::KernelStep::Load& load) {
+            return load.arriving && load.buffer == matmul->out;
+          }))
+        return true;
+    }
+    return false;
+  });
+}
+
+/// The reduction that `step` needs where one launch sees the tensors of all ranks; its name is
+/// empty where it needs none.
+KernelText library_reduction(const sched::Plan& plan, const sched::LibraryStep& step) {
+  const ir::Node& node = plan.graph.at(step.value);
+  const int ranks = plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
+  if (ranks == 1 || !ir::reduces_over_ranks(node.op)) return {};
+  const int results = node.op == ir::Op::all_reduce ? ranks : 1;
+  return write_library_reduction(node.dtype, node.attributes.reduction, ranks, results);
+}
+
+}  // namespace
+
+std::vector<KernelText> kernel_texts(const sched::Plan& plan, const Launching& launching) {
+  std::vector<KernelText> texts = generate(plan);
+  if (!launching.immediate && needs_tile_signal(plan)) texts.push_back(write_tile_signal());
+  for (const sched::PlanStep& step : plan.steps) {
+    const auto* library = std::get_if<sched::LibraryStep>(&step);
+    if (library == nullptr || launching.ranks == 1) continue;
+    KernelText text = library_reduction(plan, *library);
+    if (!text.name.empty() && std::ranges::find(texts, text.name, &KernelText::name) == texts.end())
+      texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,50 @@
+// A plan bound to a rank: its memory, its numbers, and its steps ready to run.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coconet/world.h"
+#include "jit/bind/bucket_table.h"
+#include "jit/bind/numbers.h"
+#include "jit/bind/rank_plan.h"
+#include "jit/bind/step_sync.h"
+#include "jit/bind/tensors.h"
+#include "jit/bind/tile_counts.h"
+#include "jit/platform/platform.h"
+#include "jit/run/step.h"
+
+namespace coconet::jit {
+
+struct Bound {
+  /// Collective: compiles, loads and allocates.
+  Bound(World world, const Platform& platform, sched::Plan plan,
+        std::map<std::string, std::int64_t> sizes, ir::Lists lists);
+  Bound(const Bound&) = delete;  // its parts refer to each other
+  Bound& operator=(const Bound&) = delete;
+
+  [[nodiscard]] Comm& comm() const { return *world.comm(); }
+
+  World world;
+  const Platform& platform;
+  RankPlan plan;
+  StepSync sync;
+  Tensors tensors;
+  BucketTables tables;
+  Numbers numbers;
+  AllTileCounts tiles;
+  std::vector<sched::Overlap> at_once;  ///< the overlaps whose steps do run at once
+  std::vector<Step> steps;
+  NamedKernels library_kernels;  ///< that library steps launch
+
+ private:
+  /// Whether the steps of `overlap` can run at once; before there are steps, whatever their grids.
+  [[nodiscard]] Room room_for(const sched::Overlap& overlap) const;
+  /// Those whose steps there is room for, before kernels are told how to wait; later, without those
+  /// whose grids are too large.
+  void choose_overlaps();
+  void drop_crowded_overlaps();
+};
+
+}  // namespace coconet::jit

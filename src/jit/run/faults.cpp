@@ -1,0 +1,95 @@
+// What goes wrong in runs: how ranks hear that one of them cannot run a step, and what the report
+// of a kernel that waited in vain means.
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/run/runner.h"
+
+namespace coconet::jit {
+
+namespace {
+
+/// Where in a kernel with `barriers` a wait of `phase` is: "at its first barrier".
+std::string place_of(std::uint64_t phase, int barriers) {
+  if (phase == abi::WAIT_FOR_ROOM) return "for room in its mailbox";
+  if (phase == abi::WAIT_FOR_MESSAGE) return "for a chunk from it";
+  if (phase == abi::WAIT_FOR_TILE) return "for tiles that it makes";
+  if (phase == 0) return "at its first barrier";
+  if (static_cast<int>(phase) == barriers - 1) return "at its last barrier";
+  return "at the barrier after its pass " + std::to_string(phase);
+}
+
+}  // namespace
+
+void Runner::enter(const std::string& failure) {
+  if (bound_.comm().size() == 1) {
+    if (!failure.empty()) throw BackendError(failure);
+    return;
+  }
+  if (first_step_tells()) {
+    if (failure.empty()) return;
+    refuse_first_step();
+    throw_together(failure);
+  }
+  if (bound_.sync.meet(!failure.empty())) throw_together(failure);
+}
+
+bool Runner::first_step_tells() const {
+  // What all ranks enter first tells them of a failure, where it is a collective of the whole
+  // world.
+  if (!immediate_ || bound_.steps.empty() || bound_.plan.mesh().axes().size() != 1) return false;
+  const auto& work = bound_.steps.front().work;
+  const auto* kernel = std::get_if<KernelLaunch>(&work);
+  return std::holds_alternative<LibraryCollective>(work) ||
+         (kernel != nullptr && kernel->begins_with_barrier());
+}
+
+void Runner::refuse_first_step() {
+  if (auto* kernel = std::get_if<KernelLaunch>(&bound_.steps.front().work)) {
+    kernel->refuse(bound_.sync);
+  } else {
+    library_calls_.front().front().collectives->refuse();
+  }
+}
+
+void Runner::check_fault(bool ended) {
+  if (!bound_.sync.faulty()) return;
+  // The report is whole when its kernel has ended, which it does now that it has given up.
+  if (!ended) wait();
+  const abi::Fault fault = bound_.sync.fault();
+  bound_.sync.clear_fault();
+  if (fault.code == abi::RANK_FAILED) throw_together("");
+  break_down(fault);
+}
+
+void Runner::break_down(const abi::Fault& fault) {
+  const auto index = static_cast<std::size_t>(fault.step);
+  const std::vector<Step>& steps = bound_.steps;
+  const auto& kernel = std::get<KernelLaunch>(steps[index].work);
+  const bool for_step = fault.phase == abi::WAIT_FOR_TILE;
+  const int peer = bound_.plan.group(kernel.axis())[static_cast<std::size_t>(fault.peer)];
+  broken_ =
+      "rank " + std::to_string(bound_.comm().rank()) + " waited " + seconds(config().timeout) +
+      " s for " +
+      (for_step ? "its own step '" + steps[index - 1].name + "'" : "rank " + std::to_string(peer)) +
+      " in kernel '" + steps[index].name + "' (step " + std::to_string(index + 1) + " of " +
+      std::to_string(steps.size()) + "), " + place_of(fault.phase, kernel.barriers()) + ", block " +
+      std::to_string(fault.block) + ": expected flag " + std::to_string(fault.expected) +
+      ", found " + std::to_string(fault.found) + "; " +
+      (for_step ? "that step is slow, stuck or failed" : "that rank is late, stuck or gone") +
+      " (COCONET_TIMEOUT_S sets the limit)";
+  throw CommError(broken_);
+}
+
+void Runner::throw_together(const std::string& failure) {
+  const std::vector<std::string> failures = bound_.comm().all_gather(failure);
+  if (!failure.empty()) throw BackendError(failure);
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (!failures[rank].empty()) {
+      throw CommError("rank " + std::to_string(rank) +
+                      " could not run the step, no rank did: " + failures[rank]);
+    }
+  }
+  throw InternalError("a rank reported a failure without saying which");
+}
+
+}  // namespace coconet::jit

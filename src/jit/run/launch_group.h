@@ -1,0 +1,63 @@
+// Ranks of one process that share a GPU: each prepares its argument blocks, and one of them, the
+// driver, puts every step of the plan into its queue as one launch for all. Where a launch runs one
+// rank, that is a group by itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "jit/run/bound.h"
+#include "jit/run/sampler.h"
+
+namespace coconet::jit {
+
+class LaunchGroup {
+ public:
+  /// Collective. `bound` and `sampler` outlive it.
+  LaunchGroup(Bound& bound, const Sampler& sampler);
+
+  [[nodiscard]] bool alone() const { return shared_->members.size() == 1; }
+  [[nodiscard]] bool drives() const { return position_ == 0; }
+  /// What each rank has bound, the driver's first.
+  [[nodiscard]] std::span<Bound* const> members() const { return shared_->members; }
+  /// What `rank`, a member, has bound.
+  [[nodiscard]] Bound& member(int rank) const {
+    return *shared_->members[alone() ? 0 : static_cast<std::size_t>(rank)];
+  }
+  /// The driver's, which times runs.
+  [[nodiscard]] const Sampler& sampler() const { return *shared_->sampler; }
+
+  /// The argument blocks of all ranks for a kernel, valid until the next call.
+  [[nodiscard]] std::span<const std::uint64_t> words_of(std::size_t step);
+  /// Grows with that of any rank's tensors.
+  [[nodiscard]] std::uint64_t tensors_version() const;
+
+  /// Collective among the group: when all ranks' blocks are ready and their `queue` has come so
+  /// far, the driver calls `drive`; the others' queues go on behind what that puts into the
+  /// driver's.
+  void run(Queue& queue, const std::function<void()>& drive);
+  /// Whether the driver's queue is past the newest run.
+  [[nodiscard]] bool done() const;
+
+ private:
+  struct Shared {
+    std::vector<Bound*> members;
+    std::vector<Queue*> queues;
+    std::vector<const Event*> arrived;
+    std::unique_ptr<Event> done;  ///< behind the newest run
+    const Sampler* sampler = nullptr;
+  };
+  /// Throws on every rank of the group when one of them has a `failure`.
+  void agree(const std::string& failure);
+
+  Bound& bound_;
+  std::size_t position_ = 0;
+  std::unique_ptr<Event> arrived_;
+  std::shared_ptr<Shared> shared_;
+  std::vector<std::uint64_t> words_;
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,257 @@
+// Putting steps into queues.
+#include "jit/run/runner.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/comm/barrier/barrier.h"
+#include "jit/run/watchdog.h"
+
+namespace coconet::jit {
+
+Runner::Runner(Bound& bound)
+    : bound_(bound),
+      immediate_(bound.platform.traits().immediate),
+      sampler_(bound.platform, bound.steps.size()),
+      group_(bound, sampler_),
+      replay_(bound.platform, group_, bound.steps.size()) {
+  together(bound_.comm(), [&] {
+    own_queue_ = bound_.platform.make_queue();
+    fork_ = bound_.platform.make_fork(*own_queue_, widest());
+    queue_ = own_queue_.get();
+  });
+  make_collectives();
+  const auto signal = bound_.library_kernels.find(tile_signal_name);
+  if (signal != bound_.library_kernels.end()) tile_signal_ = signal->second.get();
+}
+
+Runner::~Runner() {
+  if (queue_ == nullptr) return;
+  try {
+    wait();
+    fork_->finish();
+    // The driver's queue works on this rank's tensors.
+    while (!group_.done()) std::this_thread::yield();
+  } catch (const Error&) {
+    // What failed was told to whoever waited for it, or nobody cares.
+  }
+}
+
+void Runner::make_collectives() {
+  const Comm& comm = bound_.comm();
+  library_calls_.resize(bound_.steps.size());
+  std::map<int, std::vector<std::pair<std::vector<int>, Collectives*>>> by_axis;
+  for (std::size_t index = 0; index < bound_.steps.size(); ++index) {
+    const Step& step = bound_.steps[index];
+    const auto* collective = std::get_if<LibraryCollective>(&step.work);
+    if (collective == nullptr) continue;
+    const int axis = collective->axis();
+    const auto [place, is_new] = by_axis.try_emplace(axis);
+    // A launch for several ranks has the groups of all of them, also of those that are a group by
+    // themselves.
+    for (int rank = 0; is_new && rank < comm.size(); ++rank) {
+      std::vector<int> ranks = bound_.plan.mesh().group(rank, axis);
+      if (rank != (group_.alone() ? comm.rank() : ranks.front())) continue;
+      collectives_.push_back(bound_.platform.make_collectives(bound_.comm(), ranks, step.name,
+                                                              bound_.library_kernels));
+      place->second.emplace_back(std::move(ranks), collectives_.back().get());
+      if (collectives_.back()->needs_watching()) watched_.push_back(collectives_.back().get());
+    }
+    for (const auto& [ranks, collectives] : place->second) {
+      LibraryCall call{collectives, {}};
+      for (const int rank : ranks) {
+        if (group_.alone() && rank != comm.rank()) continue;
+        Bound& member = group_.member(rank);
+        call.members.push_back(
+            {&std::get<LibraryCollective>(member.steps[index].work), &member.tensors});
+      }
+      library_calls_[index].push_back(std::move(call));
+    }
+  }
+}
+
+std::size_t Runner::widest() const {
+  std::size_t most = 1;
+  for (const sched::Overlap& overlap : bound_.at_once) most = std::max(most, overlap.count);
+  return most;
+}
+
+void Runner::use_stream(void* handle) {
+  if (immediate_ || (application_queue_ && application_queue_->handle() == handle)) return;
+  std::unique_ptr<Queue> next = bound_.platform.wrap_queue(handle);
+  if (next->being_recorded()) {  // which must not depend on work outside the recording
+    wait();
+  } else {
+    const std::unique_ptr<Event> queued = bound_.platform.make_event();
+    queued->record(*queue_);
+    queued->hold(*next);
+  }
+  application_queue_ = std::move(next);
+  queue_ = application_queue_.get();
+}
+
+void Runner::require_ready() const {
+  if (!queue_->being_recorded()) return;
+  const bool waits = std::ranges::any_of(bound_.steps, [](const Step& step) {
+    const auto* kernel = std::get_if<KernelLaunch>(&step.work);
+    return kernel != nullptr && kernel->grid().resident;
+  });
+  if (waits || !group_.alone()) {
+    throw BackendError(
+        "the application's stream is being captured, but a step whose ranks or kernels wait for "
+        "each other cannot be replayed as it is; run it outside the capture, coconet-jit makes "
+        "graphs of its own (COCONET_GRAPH)");
+  }
+}
+
+void Runner::run(std::span<const ScalarValue> scalars) {
+  if (!broken_.empty())
+    throw CommError("this executable cannot run any more, because in an earlier step " + broken_);
+  if (!immediate_) check_fault(false);
+  std::string failure;
+  try {
+    bound_.tensors.complete();
+    bound_.numbers.evaluate(scalars);
+    require_ready();
+  } catch (const BackendError& error) {
+    failure = error.what();
+  }
+  enter(failure);
+  bound_.tables.refresh(bound_.tensors, *queue_);
+  if (!immediate_) prepare(0, bound_.steps.size());
+  if (group_.alone()) {
+    drive();
+  } else {
+    group_.run(*queue_, [&] { drive(); });
+  }
+  ++runs_;
+}
+
+void Runner::prepare(std::size_t first, std::size_t count) {
+  for (std::size_t index = first; index < first + count; ++index) {
+    if (auto* kernel = std::get_if<KernelLaunch>(&bound_.steps[index].work))
+      kernel->prepare(bound_.tensors, bound_.numbers, bound_.sync);
+  }
+}
+
+void Runner::drive() {
+  sampler_.harvest();
+  const auto put = [&](Queue& queue, Fork& fork, StepObserver* observer) {
+    enqueue(queue, fork, observer);
+  };
+  try {
+    if (!queue_->being_recorded() && sampler_.starts(runs_)) {
+      enqueue(*queue_, *fork_, &sampler_);
+      sampler_.finish_run();
+    } else if (!replay_.wants(runs_, *queue_) || !replay_.launch(*queue_, widest(), put)) {
+      enqueue(*queue_, *fork_, nullptr);
+    }
+  } catch (const Error&) {
+    fork_->finish();  // nothing that the failed run left there may run beside the next one
+    throw;
+  }
+}
+
+void Runner::enqueue(Queue& queue, Fork& fork, StepObserver* observer) {
+  auto overlap = bound_.at_once.begin();
+  for (std::size_t first = 0; first < bound_.steps.size();) {
+    const bool at_once = overlap != bound_.at_once.end() && overlap->first == first;
+    const std::size_t count = at_once ? overlap->count : 1;
+    // Where a step may be refused as it is put in, those behind it must not count as begun.
+    if (immediate_) prepare(first, count);
+    if (at_once) {
+      enqueue_beside(queue, fork, *overlap++, observer);
+    } else {
+      if (observer != nullptr) observer->begins(queue, first, false);
+      enqueue_step(queue, first);
+      if (observer != nullptr) observer->ended(queue, first, false);
+    }
+    if (immediate_) check_fault(true);
+    first += count;
+  }
+}
+
+void Runner::enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap,
+                            StepObserver* observer) {
+  if (observer != nullptr) observer->forks(queue);
+  try {
+    fork.run(queue, overlap.count, [&](Queue& own, std::size_t place) {
+      const std::size_t index = overlap.first + place;
+      if (observer != nullptr) observer->begins(own, index, true);
+      enqueue_step(own, index);
+      if (observer != nullptr) observer->ended(own, index, true);
+    });
+  } catch (...) {
+    if (immediate_) broken_ = "a step that others wait for failed";
+    throw;
+  }
+  if (observer != nullptr) observer->joined(queue);
+}
+
+void Runner::enqueue_step(Queue& queue, std::size_t index) {
+  const Step& step = bound_.steps[index];
+  if (const auto* kernel = std::get_if<KernelLaunch>(&step.work)) {
+    queue.launch(kernel->kernel(), kernel->grid(), group_.words_of(index));
+  } else if (std::holds_alternative<Matmul>(step.work)) {
+    enqueue_matmul(queue, index);
+  } else {
+    enqueue_collective(queue, index);
+  }
+}
+
+void Runner::enqueue_matmul(Queue& queue, std::size_t index) {
+  for (Bound* const member : group_.members()) {
+    auto& matmul = std::get<Matmul>(member->steps[index].work);
+    const auto departing = member->tiles.find(matmul.out());
+    matmul.enqueue(queue, member->tensors,
+                   departing == member->tiles.end() ? nullptr : &departing->second, tile_signal_);
+  }
+}
+
+void Runner::enqueue_collective(Queue& queue, std::size_t index) {
+  try {
+    for (const LibraryCall& call : library_calls_[index])
+      LibraryCollective::run(*call.collectives, queue, call.members);
+  } catch (const Refused&) {
+    throw_together("");
+  } catch (const PeerFailure&) {
+    throw;
+  } catch (const CommError& error) {
+    if (!immediate_) throw;
+    broken_ = std::string(error.what()) + "; this was library collective '" +
+              bound_.steps[index].name + "' (step " + std::to_string(index + 1) + " of " +
+              std::to_string(bound_.steps.size()) + ")";
+    throw CommError(broken_);
+  }
+}
+
+void Runner::wait() {
+  // Kernels end by themselves, a library's collectives only with the other ranks'.
+  if (!watched_.empty()) {
+    finish_watching(bound_.comm(), *queue_, watched_);
+  } else {
+    queue_->finish();
+  }
+  sampler_.harvest();
+}
+
+void Runner::finish() {
+  if (immediate_) return;
+  try {
+    wait();
+  } catch (const CommError& error) {
+    broken_ = error.what();
+    throw;
+  }
+  check_fault(true);
+}
+
+void Runner::collect_times() {
+  finish();
+  sampler_.harvest();
+  if (!group_.alone()) bound_.comm().barrier();  // the driver's times are read from here on
+}
+
+}  // namespace coconet::jit

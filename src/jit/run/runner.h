@@ -1,0 +1,108 @@
+// Runs of an executable: what its steps do is put into queues, in their order or beside each other.
+// On the host that is also when it is done; on GPUs it goes on while the application does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "coconet/executable.h"
+#include "jit/run/bound.h"
+#include "jit/run/graph_replay.h"
+#include "jit/run/launch_group.h"
+#include "jit/run/sampler.h"
+
+namespace coconet::jit {
+
+class Runner {
+ public:
+  /// Collective. `bound` outlives it.
+  explicit Runner(Bound& bound);
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+  /// Waits for what is queued.
+  ~Runner();
+
+  /// Where this rank's work goes.
+  [[nodiscard]] Queue& queue() const { return *queue_; }
+  /// Puts it into the application's stream from now on, behind what is queued; null: the legacy
+  /// default stream.
+  void use_stream(void* handle);
+
+  /// Collective. Throws on all ranks when one of them cannot run the step.
+  void run(std::span<const ScalarValue> scalars);
+  /// Waits for the runs so far; throws what went wrong in them.
+  void finish();
+
+  [[nodiscard]] std::uint64_t runs() const { return runs_; }
+  /// Collective: waits, and takes the times of steps to where all ranks read them.
+  void collect_times();
+  /// Median milliseconds of step `index`, or of whole runs.
+  [[nodiscard]] double step_ms(std::size_t index) const { return group_.sampler().step_ms(index); }
+  [[nodiscard]] double run_ms() const { return group_.sampler().run_ms(); }
+
+ private:
+  /// A call of a library step: by whom, for which ranks.
+  struct LibraryCall {
+    Collectives* collectives;
+    std::vector<LibraryCollective::Member> members;
+  };
+
+  void make_collectives();
+  /// Most steps that run at once.
+  [[nodiscard]] std::size_t widest() const;
+
+  /// Throws BackendError when the step cannot be put into the stream now.
+  void require_ready() const;
+  /// Fills the argument blocks of `count` steps from `first` on.
+  void prepare(std::size_t first, std::size_t count);
+  void drive();
+  /// Puts all steps into `queue`, and into those of `fork` what runs beside it.
+  void enqueue(Queue& queue, Fork& fork, StepObserver* observer);
+  void enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap,
+                      StepObserver* observer);
+  void enqueue_step(Queue& queue, std::size_t index);
+  void enqueue_matmul(Queue& queue, std::size_t index);
+  void enqueue_collective(Queue& queue, std::size_t index);
+  /// Waits for the queue, watching over the libraries' collectives.
+  void wait();
+
+  // What goes wrong (faults.cpp).
+
+  /// Collective: returns when the step may begin; throws on all ranks when one of them has a
+  /// `failure`.
+  void enter(const std::string& failure);
+  /// Has the first step tell the other ranks that this one cannot run it; false where it is none
+  /// that can.
+  [[nodiscard]] bool first_step_tells() const;
+  void refuse_first_step();
+  /// Throws what a kernel reported, if one did; `ended` is whether nothing runs any more.
+  void check_fault(bool ended);
+  /// Throws what `fault` says of its kernel; no step can run afterwards.
+  [[noreturn]] void break_down(const abi::Fault& fault);
+  [[noreturn]] void throw_together(const std::string& failure);
+
+  Bound& bound_;
+  const bool immediate_;
+  std::unique_ptr<Queue> own_queue_;
+  std::unique_ptr<Queue> application_queue_;
+  Queue* queue_ = nullptr;
+  std::unique_ptr<Fork> fork_;  ///< beside the queue of this rank
+  Sampler sampler_;
+  LaunchGroup group_;
+  GraphReplay replay_;
+
+  std::vector<std::unique_ptr<Collectives>> collectives_;
+  std::vector<std::vector<LibraryCall>> library_calls_;  ///< by step
+  std::vector<Collectives*> watched_;                    ///< those that need watching
+  const Kernel* tile_signal_ =
+      nullptr;  ///< null where no step waits for tiles of a product, or the host tells
+
+  std::uint64_t runs_ = 0;
+  std::string broken_;  ///< why no step can run any more; empty while all is well
+};
+
+}  // namespace coconet::jit

@@ -1,0 +1,102 @@
+// Recording and reading events.
+#include "jit/run/sampler.h"
+
+#include <algorithm>
+
+namespace coconet::jit {
+
+namespace {
+
+/// Runs that are timed where events cost time, one before and one behind each launch: the second to
+/// the ninth, as the first is slower than all others, then every 64th.
+bool is_sampled(std::uint64_t run) {
+  return (run >= 1 && run <= 8) || run % 64 == 63;
+}
+constexpr std::size_t most_pending = 16;
+
+}  // namespace
+
+void Times::add(std::chrono::nanoseconds time) {
+  if (recorded_.size() < capacity) {
+    recorded_.push_back(time);
+  } else {
+    recorded_[next_++ % capacity] = time;
+  }
+}
+
+double Times::median_ms() const {
+  if (recorded_.empty()) return 0;
+  std::vector<std::chrono::nanoseconds> sorted = recorded_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return std::chrono::duration<double, std::milli>(*middle).count();
+}
+
+Sampler::Sampler(const Platform& platform, std::size_t steps)
+    : platform_(platform), steps_(steps), times_(steps + 1) {}
+
+bool Sampler::starts(std::uint64_t run) {
+  if (!platform_.traits().immediate && (!is_sampled(run) || pending_.size() >= most_pending))
+    return false;
+  if (current_.spans.empty() && !spare_.empty()) {
+    current_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  current_.events.resize(3 * steps_ + 1);
+  current_.spans.assign(steps_, {});
+  current_.first = current_.last = nullptr;
+  current_.joins = 0;
+  return true;
+}
+
+const Event* Sampler::mark(Queue& queue, std::size_t number) {
+  std::unique_ptr<Event>& event = current_.events[number];
+  if (!event) event = platform_.make_event();
+  event->record(queue);
+  return event.get();
+}
+
+void Sampler::forks(Queue& queue) {
+  if (current_.last == nullptr) current_.first = current_.last = mark(queue, 0);
+}
+
+void Sampler::begins(Queue& queue, std::size_t step, bool beside) {
+  if (beside) {
+    current_.spans[step].begun = mark(queue, 2 * step + 1);
+    return;
+  }
+  if (current_.last == nullptr) forks(queue);
+  current_.spans[step].begun = current_.last;
+}
+
+void Sampler::ended(Queue& queue, std::size_t step, bool beside) {
+  current_.spans[step].ended = mark(queue, 2 * step + 2);
+  if (!beside) current_.last = current_.spans[step].ended;
+}
+
+void Sampler::joined(Queue& queue) {
+  current_.last = mark(queue, 2 * steps_ + 1 + current_.joins++);
+}
+
+void Sampler::finish_run() {
+  if (steps_ == 0) return;
+  pending_.push_back(std::move(current_));
+  current_ = {};
+}
+
+void Sampler::harvest() {
+  const auto whole = [](float ms) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(ms) * 1e6));
+  };
+  while (!pending_.empty() && pending_.front().last->reached()) {
+    const Sample& sample = pending_.front();
+    for (std::size_t i = 0; i < sample.spans.size(); ++i)
+      times_[i].add(whole(sample.spans[i].ended->ms_since(*sample.spans[i].begun)));
+    times_.back().add(whole(sample.last->ms_since(*sample.first)));
+    // A GPU's events are made anew for each run, so that how many does not depend on its pace.
+    if (platform_.traits().immediate) spare_.push_back(std::move(pending_.front()));
+    pending_.erase(pending_.begin());
+  }
+}
+
+}  // namespace coconet::jit

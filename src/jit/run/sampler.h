@@ -1,0 +1,71 @@
+// When steps began and ended: events in their queues, read once they are reached. On the host every
+// run is timed, as an event is a reading of the clock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "jit/platform/platform.h"
+#include "jit/run/step.h"
+
+namespace coconet::jit {
+
+/// The last times of something, for a median.
+class Times {
+ public:
+  void add(std::chrono::nanoseconds time);
+  [[nodiscard]] double median_ms() const;
+
+ private:
+  static constexpr std::size_t capacity = 1024;
+  std::vector<std::chrono::nanoseconds> recorded_;
+  std::size_t next_ = 0;
+};
+
+class Sampler final : public StepObserver {
+ public:
+  Sampler(const Platform& platform, std::size_t steps);
+
+  /// Begins to time run `run`, if it is one that is timed.
+  [[nodiscard]] bool starts(std::uint64_t run);
+  void forks(Queue& queue) override;
+  void begins(Queue& queue, std::size_t step, bool beside) override;
+  void ended(Queue& queue, std::size_t step, bool beside) override;
+  void joined(Queue& queue) override;
+  /// The run that began is in its queue as a whole.
+  void finish_run();
+  /// Takes the times of runs that are over.
+  void harvest();
+  /// Median milliseconds of a step, or of whole runs.
+  [[nodiscard]] double step_ms(std::size_t step) const { return times_[step].median_ms(); }
+  [[nodiscard]] double run_ms() const { return times_.back().median_ms(); }
+
+ private:
+  /// The events of one run; those of steps that ran at once are the steps' own, else a step begins
+  /// where the one before ended.
+  struct Sample {
+    struct Span {
+      const Event* begun = nullptr;
+      const Event* ended = nullptr;
+    };
+    std::vector<std::unique_ptr<Event>> events;
+    std::vector<Span> spans;
+    const Event* first = nullptr;
+    const Event* last = nullptr;
+    std::size_t joins = 0;
+  };
+  /// The event number `number` of the current run, recorded in `queue`. The first is before all
+  /// steps, then each step has two, and then come those behind steps that ran at once.
+  const Event* mark(Queue& queue, std::size_t number);
+
+  const Platform& platform_;
+  std::size_t steps_;
+  Sample current_;
+  std::vector<Sample> pending_;
+  std::vector<Sample> spare_;
+  std::vector<Times> times_;  ///< by step, then of the whole run
+};
+
+}  // namespace coconet::jit
