@@ -13,6 +13,7 @@
 #include "jit/comm/collectives/direct_group.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
+#include "jit/comm/worlds/mpi_threads.h"
 #include "sample.h"
 
 using namespace coconet;
@@ -97,6 +98,35 @@ TEST_CASE("a world that the application started MPI for is the application's to 
   int initialised = 0;
   MPI_Initialized(&initialised);
   CHECK(initialised == 1);
+  MPI_Finalize();
+}
+
+constexpr const char* only_first_thread =
+    "MPI provides MPI_THREAD_FUNNELED, and calls from a thread other than the one that initialised "
+    "it need MPI_THREAD_SERIALIZED; initialise MPI by MPI_Init_thread with that level, or use "
+    "coconet-jit from that thread only";
+
+TEST_CASE("MPI for one thread serves that thread, and refuses others", "[funneled]") {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  REQUIRE(provided == MPI_THREAD_FUNNELED);
+  const World world = World::mpi();
+  world.barrier();
+  std::thread([&] { CHECK_THROWS_WITH(world.barrier(), only_first_thread); }).join();
+  std::thread([] { CHECK_THROWS_WITH(World::mpi(), only_first_thread); }).join();
+  world.barrier();  // nobody has come to the one that was refused
+  MPI_Finalize();
+}
+
+TEST_CASE("MPI for one thread makes no world on another one", "[funneled-late]") {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  std::thread([] { CHECK_THROWS_WITH(World::mpi(), only_first_thread); }).join();
+  CHECK(jit::mpi_thread_problem(MPI_THREAD_SINGLE, true).empty());
+  CHECK_THAT(jit::mpi_thread_problem(MPI_THREAD_SINGLE, false),
+             Contains("MPI provides MPI_THREAD_SINGLE, and calls"));
+  CHECK(jit::mpi_thread_problem(MPI_THREAD_SERIALIZED, false).empty());
+  CHECK(jit::mpi_thread_problem(MPI_THREAD_MULTIPLE, false).empty());
   MPI_Finalize();
 }
 

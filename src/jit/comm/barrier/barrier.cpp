@@ -153,6 +153,7 @@ void Barrier::arrive(std::uint64_t call) {
 }
 
 void Barrier::wait(std::string_view call, std::chrono::milliseconds longer) {
+  if (membership_->waiting().require_thread) membership_->waiting().require_thread();
   membership_->require_present();
   const std::uint64_t code = code_of(call);
   arrive(code);

@@ -40,6 +40,8 @@ struct Waiting {
   std::chrono::milliseconds timeout;
   bool crowded = false;            ///< more ranks than cores: give way at once
   std::function<void()> progress;  ///< called now and then while waiting; may be empty
+  /// Throws CommError when the calling thread may not wait; empty: any may.
+  std::function<void()> require_thread = {};
 };
 
 /// Which ranks of a world are present, have failed, or have left.

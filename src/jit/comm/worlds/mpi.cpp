@@ -15,6 +15,7 @@
 #include "jit/comm/worlds/mpi_comm.h"
 #include "jit/comm/worlds/mpi_link.h"
 #include "jit/comm/worlds/mpi_nodes.h"
+#include "jit/comm/worlds/mpi_threads.h"
 #include "jit/comm/worlds/nodes.h"
 
 namespace coconet::jit {
@@ -138,8 +139,9 @@ Connected connect() {
     };
     const auto poll = [link = made.link] { link->poll(); };
     const auto tell = [link = made.link](const RankStatus& status) { link->tell_state(status); };
-    const Waiting waiting{config().timeout, crowd > 1,
-                          made.link ? std::function<void()>(poll) : std::function<void()>(probe)};
+    Waiting waiting{config().timeout, crowd > 1,
+                    made.link ? std::function<void()>(poll) : std::function<void()>(probe)};
+    if (mpi_thread_level() < MPI_THREAD_SERIALIZED) waiting.require_thread = require_mpi_thread;
     made.membership = std::make_shared<Membership>(
         rank, statuses_of(nodes, rank, ranks, *board, made.link.get()), waiting,
         made.link ? std::function<void(const RankStatus&)>(tell) : nullptr);
@@ -175,8 +177,11 @@ void start_mpi() {
     throw CommError("World::mpi was called after MPI_Finalize; MPI cannot be started again");
   int initialized = 0;
   MPI_Initialized(&initialized);
-  if (initialized != 0) return;
-  int provided = 0;
+  if (initialized != 0) {
+    require_mpi_thread();
+    return;
+  }
+  int provided = 0;  // less is served from this thread only
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (code != MPI_SUCCESS)
     throw CommError("MPI_Init_thread failed with code " + std::to_string(code));

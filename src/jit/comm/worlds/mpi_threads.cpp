@@ -1,0 +1,34 @@
+// Thread levels, by their names.
+#include "jit/comm/worlds/mpi_threads.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include "coconet/error.h"
+
+namespace coconet::jit {
+
+std::string mpi_thread_problem(int provided, bool on_main_thread) {
+  if (provided >= MPI_THREAD_SERIALIZED || on_main_thread) return {};
+  return fmt::format(
+      "MPI provides {}, and calls from a thread other than the one that initialised it need "
+      "MPI_THREAD_SERIALIZED; initialise MPI by MPI_Init_thread with that level, or use "
+      "coconet-jit "
+      "from that thread only",
+      provided == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE");
+}
+
+int mpi_thread_level() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  return provided;
+}
+
+void require_mpi_thread() {
+  int is_main = 0;
+  MPI_Is_thread_main(&is_main);
+  const std::string problem = mpi_thread_problem(mpi_thread_level(), is_main != 0);
+  if (!problem.empty()) throw CommError(problem);
+}
+
+}  // namespace coconet::jit
