@@ -42,6 +42,25 @@ constexpr auto base_options = std::to_array<std::string_view>({
       "-w",
 });
 
+// Kernels call the C library only. To link libstdc++ as well takes a tenth of a small kernel's compilation.
+constexpr auto lean_link =
+    std::to_array<std::string_view>({"-nodefaultlibs", "-Wl,--no-as-needed", "-lm", "-lc"});
+
+// Elsewhere than with GCC on x86-64 code may call the compiler's own library, and options such as these add theirs.
+bool links_lean(const std::string& identity, const std::vector<std::string>& extra) {
+#if !defined(__x86_64__)
+  return false;
+#endif
+  constexpr auto with_libraries = std::to_array<std::string_view>(
+      {"-fopenmp", "-fopenacc", "-fsanitize", "-fprofile", "--coverage", "-pg"});
+  const bool is_gcc = identity.find("\ncc1plus ") != std::string::npos;
+  return is_gcc && build_info::sanitize.empty() &&
+         std::ranges::none_of(extra, [&](const std::string& flag) {
+           return std::ranges::any_of(
+               with_libraries, [&](std::string_view start) { return flag.starts_with(start); });
+         });
+}
+
 bool is_program(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
@@ -240,8 +259,11 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
     options.insert(options.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
   }
   const std::vector<std::string> extra = split_at_blanks(extra_flags);
+  std::string identity = identify({compiler, path_, timeout_});
+  if (links_lean(identity, extra))
+    options.insert(options.end(), lean_link.begin(), lean_link.end());
   options.insert(options.end(), extra.begin(), extra.end());
-  facts_ = {identify({compiler, path_, timeout_}), resolved_isa(), abi(), std::move(options),
+  facts_ = {std::move(identity), resolved_isa(), abi(), std::move(options),
             environment() + named_files(extra)};
 }
 
