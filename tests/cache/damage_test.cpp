@@ -23,11 +23,11 @@ struct Spoiled : Place {
   }
   void require_made_once() {
     int made = 0;
-    const KernelCache::Recipe recipe = recipe_of(binary, made);
-    const auto first = cache.obtain(key, recipe, 10s);
+    const OneRecipe recipe = recipe_of(binary, made);
+    const auto first = obtain_one(cache, key, recipe, 10s);
     REQUIRE(first.was_made);
     REQUIRE(first.binary == binary);
-    const auto second = cache.obtain(key, recipe, 10s);
+    const auto second = obtain_one(cache, key, recipe, 10s);
     REQUIRE_FALSE(second.was_made);
     REQUIRE(second.binary == binary);
     REQUIRE(made == 1);
@@ -118,7 +118,7 @@ TEST_CASE_METHOD(Spoiled, "a damaged entry stays where it is only read, and is t
   KernelCache reader(settings);
   int made = 0;
   const CapturedStderr printed;
-  CHECK(reader.obtain(key, recipe_of(binary, made), 10s).binary == binary);
+  CHECK(obtain_one(reader, key, recipe_of(binary, made), 10s).binary == binary);
   CHECK(made == 1);
   CHECK(reader.events().corrupt == 1);
   CHECK(printed.count("It is ignored, and the kernel is compiled again.") == 1);
@@ -126,7 +126,7 @@ TEST_CASE_METHOD(Spoiled, "a damaged entry stays where it is only read, and is t
 }
 
 TEST_CASE_METHOD(Spoiled, "an entry that is of no use is made again, and replaced by what is") {
-  KernelCache::Recipe recipe;
+  OneRecipe recipe;
   int made = 0;
   recipe.make = [&] {
     ++made;
@@ -136,10 +136,10 @@ TEST_CASE_METHOD(Spoiled, "an entry that is of no use is made again, and replace
     return found.payload == "useful" ? "" : "it cannot be loaded";
   };
   const CapturedStderr printed;
-  CHECK(cache.obtain(key, recipe, 10s).binary.payload == "useful");
+  CHECK(obtain_one(cache, key, recipe, 10s).binary.payload == "useful");
   CHECK(printed.count("The cached kernel '" + path.string() +
                       "' is of no use here: it cannot be loaded. It is compiled again.") == 1);
-  CHECK_FALSE(cache.obtain(key, recipe, 10s).was_made);
+  CHECK_FALSE(obtain_one(cache, key, recipe, 10s).was_made);
   CHECK(made == 1);
   CHECK(cache.events().corrupt == 1);
 }
@@ -148,13 +148,13 @@ TEST_CASE_METHOD(Spoiled, "what is of no use here, and is made again byte by byt
   const std::string before = read_file(path);
   int made = 0;
   int looked = 0;
-  KernelCache::Recipe recipe = recipe_of(binary, made);
+  OneRecipe recipe = recipe_of(binary, made);
   recipe.problem = [&](const CachedBinary&) {
     ++looked;
     return "there is no memory to load it";
   };
   const CapturedStderr printed;
-  CHECK(cache.obtain(key, recipe, 10s).was_made);
+  CHECK(obtain_one(cache, key, recipe, 10s).was_made);
   CHECK(made == 1);
   CHECK(looked == 1);
   CHECK(read_file(path) == before);
@@ -163,7 +163,7 @@ TEST_CASE_METHOD(Spoiled, "what is of no use here, and is made again byte by byt
   CHECK(printed.count("\n") == 1);
   // Where it cannot be made either, that is told, and the entry stays.
   recipe.make = []() -> CachedBinary { throw std::runtime_error("no compiler"); };
-  CHECK_THROWS_WITH(cache.obtain(key, recipe, 10s), "no compiler");
+  CHECK_THROWS_WITH(obtain_one(cache, key, recipe, 10s), "no compiler");
   CHECK(read_file(path) == before);
 }
 
@@ -178,7 +178,7 @@ TEST_CASE_METHOD(Spoiled, "an I/O error says nothing about content: one warning,
   int made = 0;
   const CapturedStderr printed;
   for (int i = 0; i < 3; ++i)
-    CHECK(cache.obtain(key, recipe_of(binary, made), 10s).binary == binary);
+    CHECK(obtain_one(cache, key, recipe_of(binary, made), 10s).binary == binary);
   CHECK(made == 3);
   CHECK(fs::exists(path));
   CHECK(cache.events().corrupt == 0);

@@ -34,7 +34,7 @@ struct Refused : Place {
       KernelCache cache(in_directory(where));
       for (int i = 0; i < 2 * count; ++i) {
         const CacheKey own = key_of("kernel " + std::to_string(i / 2));
-        right = right && cache.obtain(own, recipe_of(binary, made), 10s).binary == binary;
+        right = right && obtain_one(cache, own, recipe_of(binary, made), 10s).binary == binary;
       }
       right = right && cache.events().corrupt == 0;
     }
@@ -145,7 +145,7 @@ TEST_CASE_METHOD(Refused, "a small file system that is full is survived with one
     const CapturedStderr printed;
     KernelCache cache(in_directory(directory));
     for (int i = 0; i < 8; ++i)
-      (void)cache.obtain(key_of("kernel " + std::to_string(i)), recipe_of(binary, made), 10s);
+      (void)obtain_one(cache, key_of("kernel " + std::to_string(i)), recipe_of(binary, made), 10s);
     if (made != 8 - static_cast<int>(entries)) said += "what is there is not found\n";
     return said;
   });
@@ -174,9 +174,10 @@ TEST_CASE_METHOD(Refused, "a read-only file system is read: hits, one warning, n
     KernelCache cache(in_directory(directory));
     std::string said;
     for (int i = 0; i < 2; ++i) {
-      if (cache.obtain(old, recipe_of(binary, made), 10s).was_made) said += "no hit\n";
-      if (cache.obtain(damaged, recipe_of(binary, made), 10s).binary != binary) said += "wrong\n";
-      if (cache.obtain(key, recipe_of(binary, made), 10s).binary != binary) said += "wrong\n";
+      if (obtain_one(cache, old, recipe_of(binary, made), 10s).was_made) said += "no hit\n";
+      if (obtain_one(cache, damaged, recipe_of(binary, made), 10s).binary != binary)
+        said += "wrong\n";
+      if (obtain_one(cache, key, recipe_of(binary, made), 10s).binary != binary) said += "wrong\n";
     }
     return said + "made " + std::to_string(made) + "\n" + printed.text();
   });
@@ -315,7 +316,7 @@ TEST_CASE_METHOD(Refused, "without locks the bounds are kept all the same") {
     KernelCache cache(settings);
     int made = 0;
     for (int i = 0; i < 100; ++i)
-      (void)cache.obtain(key_of(std::to_string(i)), recipe_of(binary, made), 10s);
+      (void)obtain_one(cache, key_of(std::to_string(i)), recipe_of(binary, made), 10s);
   }
   CHECK(entries_under(directory) <= 10);
   CHECK(printed.count("\n") == 1);

@@ -180,7 +180,7 @@ TEST_CASE_METHOD(Place,
     KernelCache cache(in_directory(path));
     made = 0;
     for (int i = 0; i < 3; ++i)
-      CHECK(cache.obtain(key, recipe_of(binary, made), 10s).binary == binary);
+      CHECK(obtain_one(cache, key, recipe_of(binary, made), 10s).binary == binary);
     CHECK(made == 3);
     CHECK(cache.id().empty());
     CHECK(printed.count("\n") == 1);
@@ -215,10 +215,10 @@ TEST_CASE_METHOD(Place, "a directory of COCONET_CACHE_PATH that is not trusted i
   KernelCache cache(settings);
   int made = 0;
   const CapturedStderr printed;
-  CHECK(cache.obtain(key, recipe_of(binary, made), 10s).was_made);
+  CHECK(obtain_one(cache, key, recipe_of(binary, made), 10s).was_made);
   CHECK(printed.count("A directory of COCONET_CACHE_PATH is not used: other users may write in '" +
                       site.string() + "' (its mode is 0777), and so put code there; chmod go-w '" +
                       site.string() + "'.\n") == 1);
-  CHECK_FALSE(cache.obtain(key, recipe_of(binary, made), 10s).was_made);
+  CHECK_FALSE(obtain_one(cache, key, recipe_of(binary, made), 10s).was_made);
   CHECK(made == 1);
 }

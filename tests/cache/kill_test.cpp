@@ -38,7 +38,7 @@ int populate(const fs::path& directory, int round) {
   int made = 0;
   for (std::size_t i = 0; i < std::size(sizes); ++i) {
     const CachedBinary binary = binary_at(round, i);
-    if (cache.obtain(key_at(round, i), recipe_of(binary, made), 60s).binary != binary)
+    if (obtain_one(cache, key_at(round, i), recipe_of(binary, made), 60s).binary != binary)
       throw std::runtime_error("wrong bytes");
   }
   if (cache.events().corrupt != 0) throw std::runtime_error("a bad entry");

@@ -32,12 +32,12 @@ TEST_CASE_METHOD(Place, "what is made is stored, and then found") {
   KernelCache cache(in_directory(directory));
   int made = 0;
   CHECK_FALSE(cache.contains(key));
-  const auto first = cache.obtain(key, recipe_of(binary, made), 10s);
+  const auto first = obtain_one(cache, key, recipe_of(binary, made), 10s);
   CHECK(first.was_made);
   CHECK(first.binary == binary);
   CHECK(cache.contains(key));
   CHECK(cache.find(key) == binary);
-  const auto second = cache.obtain(key, recipe_of(binary, made), 10s);
+  const auto second = obtain_one(cache, key, recipe_of(binary, made), 10s);
   CHECK_FALSE(second.was_made);
   CHECK(second.binary == binary);
   CHECK(made == 1);
@@ -45,11 +45,12 @@ TEST_CASE_METHOD(Place, "what is made is stored, and then found") {
 
 TEST_CASE_METHOD(Place, "what cannot be made is not stored, and tried again by the next") {
   KernelCache cache(in_directory(directory, 1));
-  KernelCache::Recipe recipe;
+  OneRecipe recipe;
   recipe.make = []() -> CachedBinary { throw std::runtime_error("line 1: error"); };
-  for (int i = 0; i < 3; ++i) CHECK_THROWS_WITH(cache.obtain(key, recipe, 10s), "line 1: error");
+  for (int i = 0; i < 3; ++i)
+    CHECK_THROWS_WITH(obtain_one(cache, key, recipe, 10s), "line 1: error");
   int made = 0;
-  CHECK(cache.obtain(key, recipe_of(binary, made), 10s).was_made);
+  CHECK(obtain_one(cache, key, recipe_of(binary, made), 10s).was_made);
   CHECK(made == 1);
 }
 
@@ -63,13 +64,13 @@ TEST_CASE_METHOD(Site, "a site's directory is looked into after one's own, and n
   const CapturedStderr printed;
   int made = 0;
   CHECK(cache.contains(key));
-  CHECK(cache.obtain(key, recipe_of(binary, made), 10s).binary.payload == "the site's");
+  CHECK(obtain_one(cache, key, recipe_of(binary, made), 10s).binary.payload == "the site's");
   CHECK(made == 0);
   CHECK_FALSE(fs::exists(path_of(key)));
   cache.publish(key, {"my own", ""});
-  CHECK(cache.obtain(key, recipe_of(binary, made), 10s).binary.payload == "my own");
+  CHECK(obtain_one(cache, key, recipe_of(binary, made), 10s).binary.payload == "my own");
   const std::size_t before = files_under(site);
-  CHECK(cache.obtain(key_of("new"), recipe_of(binary, made), 10s).was_made);
+  CHECK(obtain_one(cache, key_of("new"), recipe_of(binary, made), 10s).was_made);
   CHECK(files_under(site) == before);
   CHECK(printed.text().empty());
 }
@@ -83,21 +84,21 @@ TEST_CASE_METHOD(Site,
   settings.read_only = {site};
   KernelCache cache(settings);
   int made = 0;
-  KernelCache::Recipe recipe = recipe_of(binary, made);
+  OneRecipe recipe = recipe_of(binary, made);
   const CapturedStderr printed;
   SECTION("damaged") {
     write_file(path, "damaged");
-    CHECK(cache.obtain(key, recipe, 10s).binary == binary);
+    CHECK(obtain_one(cache, key, recipe, 10s).binary == binary);
     CHECK(read_file(path) == "damaged");
   }
   SECTION("of no use") {
     recipe.problem = [](const CachedBinary& found) {
       return found.payload == "the site's" ? "it is too old" : "";
     };
-    CHECK(cache.obtain(key, recipe, 10s).binary == binary);
+    CHECK(obtain_one(cache, key, recipe, 10s).binary == binary);
     CHECK(fs::exists(path));
   }
-  CHECK_FALSE(cache.obtain(key, recipe, 10s).was_made);
+  CHECK_FALSE(obtain_one(cache, key, recipe, 10s).was_made);
   CHECK(made == 1);
   CHECK(cache.events().corrupt == 1);
 }

@@ -32,8 +32,8 @@ struct Counts {
 
 struct Race : Place {
   /// A compiler that takes `time` and writes one line into a log at its start.
-  [[nodiscard]] KernelCache::Recipe compiler(const CachedBinary& product,
-                                             std::chrono::milliseconds time) const {
+  [[nodiscard]] OneRecipe compiler(const CachedBinary& product,
+                                   std::chrono::milliseconds time) const {
     return {[&product, time, this] {
               const int now = ++counts->running;
               int most = counts->most;
@@ -50,7 +50,7 @@ struct Race : Place {
   /// Throws when the bytes are wrong.
   void obtain(KernelCache& cache, const CacheKey& of, const CachedBinary& product,
               std::chrono::milliseconds time, std::chrono::milliseconds patience = 60s) const {
-    const auto got = cache.obtain(of, compiler(product, time), patience);
+    const auto got = obtain_one(cache, of, compiler(product, time), patience);
     if (got.binary != product) throw std::runtime_error("wrong bytes");
     ++(got.was_made ? counts->made : counts->hits);
   }
@@ -277,14 +277,14 @@ TEST_CASE_METHOD(Race, "a lock that is given back is free, though a forked proce
 TEST_CASE_METHOD(Race, "a compiler that fails leaves the kernel to the next process") {
   const int failures = failures_of(8, [&](int) {
     KernelCache cache(in_directory(directory));
-    KernelCache::Recipe recipe = compiler(binary, 5ms);
+    OneRecipe recipe = compiler(binary, 5ms);
     recipe.make = [&, make = recipe.make] {
       CachedBinary made = make();
       if (starts() == 1) throw std::runtime_error("the first one fails");
       return made;
     };
     try {
-      if (!cache.obtain(key, recipe, 60s).was_made) ++counts->hits;
+      if (!obtain_one(cache, key, recipe, 60s).was_made) ++counts->hits;
     } catch (const std::runtime_error&) {
       ++counts->lost;
     }

@@ -71,8 +71,36 @@ inline CacheSettings in_directory(const std::filesystem::path& directory, int jo
   return settings;
 }
 
+/// How to make one binary, and why a stored one is of no use.
+struct OneRecipe {
+  std::function<CachedBinary()> make;
+  std::function<std::string(const CachedBinary&)> problem;
+};
+struct Obtained {
+  CachedBinary binary;
+  bool was_made = false;
+};
+/// `cache.obtain` for one key.
+inline Obtained obtain_one(KernelCache& cache, const CacheKey& key, const OneRecipe& recipe,
+                           std::chrono::milliseconds patience) {
+  Obtained obtained;
+  KernelCache::Recipe recipes;
+  recipes.make = [&](std::span<const std::size_t>) {
+    obtained.was_made = true;
+    return recipe.make();
+  };
+  if (recipe.problem) {
+    recipes.problem = [&](std::size_t, const CachedBinary& binary) {
+      return recipe.problem(binary);
+    };
+  }
+  const CacheKey* const keys[] = {&key};
+  obtained.binary = cache.obtain(keys, recipes, patience).front();
+  return obtained;
+}
+
 /// How to make `binary`, counting in `made`.
-inline KernelCache::Recipe recipe_of(const CachedBinary& binary, int& made) {
+inline OneRecipe recipe_of(const CachedBinary& binary, int& made) {
   return {[&binary, &made] {
             ++made;
             return binary;

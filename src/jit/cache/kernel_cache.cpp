@@ -1,6 +1,8 @@
 // From layer to layer.
 #include "jit/cache/kernel_cache.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "jit/config/log.h"
@@ -24,16 +26,16 @@ std::optional<CachedBinary> KernelCache::find(const CacheKey& key) {
   return find_useful(key, {}, rejected);
 }
 
-std::optional<CachedBinary> KernelCache::find_useful(const CacheKey& key, const Recipe& recipe,
+std::optional<CachedBinary> KernelCache::find_useful(const CacheKey& key, const Problem& problem,
                                                      std::optional<CachedBinary>& rejected) {
   const auto look = [&](DiskCache& directory) -> std::optional<CachedBinary> {
     std::optional<CachedBinary> found = directory.find(key);
-    if (!found || !recipe.problem) return found;
+    if (!found || !problem) return found;
     if (rejected && rejected->payload == found->payload) return std::nullopt;
-    const std::string problem = recipe.problem(*found);
-    if (problem.empty()) return found;
+    const std::string wrong = problem(*found);
+    if (wrong.empty()) return found;
     log_warn("The cached kernel '" + directory.path_of(key).string() +
-             "' is of no use here: " + problem + ". It is compiled again.");
+             "' is of no use here: " + wrong + ". It is compiled again.");
     rejected = std::move(found);
     return std::nullopt;
   };
@@ -52,36 +54,57 @@ bool KernelCache::contains(const CacheKey& key) {
   return false;
 }
 
-std::optional<CachedBinary> KernelCache::find_or_lock(const CacheKey& key, const Recipe& recipe,
+std::optional<CachedBinary> KernelCache::find_or_lock(const CacheKey& key, const Problem& problem,
                                                       Deadline deadline, Attempt& attempt) {
   // An entry that appears while one waits for its lock may be damaged, and then the wait goes on, but not for ever.
   for (int tries = 0; tries < 3 && !attempt.lock; ++tries) {
-    if (auto found = find_useful(key, recipe, attempt.rejected)) return found;
+    if (auto found = find_useful(key, problem, attempt.rejected)) return found;
     attempt.lock = written_.lock(key, deadline);
     if (!attempt.lock && !(written_.has_locks() && written_.contains(key))) return std::nullopt;
   }
   // Whoever had the lock before may have stored it.
   if (!attempt.lock || !written_.contains(key)) return std::nullopt;
-  return find_useful(key, recipe, attempt.rejected);
+  return find_useful(key, problem, attempt.rejected);
 }
 
-KernelCache::Obtained KernelCache::obtain(const CacheKey& key, const Recipe& recipe,
-                                          std::chrono::milliseconds patience) {
+std::vector<CachedBinary> KernelCache::obtain(std::span<const CacheKey* const> keys,
+                                              const Recipe& recipe,
+                                              std::chrono::milliseconds patience) {
   const Deadline deadline = std::chrono::steady_clock::now() + patience;
-  Attempt attempt;
-  if (auto found = find_or_lock(key, recipe, deadline, attempt)) return {std::move(*found), false};
-  Obtained made;
+  // All processes lock keys in this order, so that no two wait for each other.
+  std::vector<std::size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return keys[i]->digest(); });
+  std::vector<CachedBinary> binaries(keys.size());
+  std::vector<Attempt> attempts(keys.size());
+  std::vector<std::size_t> missing;
+  for (const std::size_t i : order) {
+    const auto problem = [&](const CachedBinary& binary) { return recipe.problem(i, binary); };
+    auto found = find_or_lock(*keys[i], recipe.problem ? Problem(problem) : Problem(), deadline,
+                              attempts[i]);
+    if (found) {
+      binaries[i] = std::move(*found);
+    } else {
+      missing.push_back(i);
+    }
+  }
+  if (missing.empty()) return binaries;
+  CachedBinary made;
   {
     const CompileSlots::Slot slot = slots_.take(written_, deadline);
-    made = {recipe.make(), true};
+    made = recipe.make(missing);
   }
-  // What is made again byte by byte was not at fault: there may have been no memory to load it, or an old driver.
-  if (attempt.rejected && attempt.rejected->payload != made.binary.payload) {
-    ++wrong_;
-    written_.discard(key, *attempt.rejected);
+  for (const std::size_t i : missing) {
+    const std::optional<CachedBinary>& rejected = attempts[i].rejected;
+    // What is made again byte by byte was not at fault: there may have been no memory to load it, or an old driver.
+    if (rejected && rejected->payload != made.payload) {
+      ++wrong_;
+      written_.discard(*keys[i], *rejected);
+    }
+    publish(*keys[i], made, !rejected);
+    binaries[i] = made;
   }
-  publish(key, made.binary, !attempt.rejected);
-  return made;
+  return binaries;
 }
 
 void KernelCache::publish(const CacheKey& key, const CachedBinary& binary, bool is_new) {

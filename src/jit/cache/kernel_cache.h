@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,30 +33,29 @@ class KernelCache {
  public:
   explicit KernelCache(const CacheSettings& settings);
 
-  /// From a directory, the first that has it.
+  /// From the first directory that has it.
   [[nodiscard]] std::optional<CachedBinary> find(const CacheKey& key);
   [[nodiscard]] bool contains(const CacheKey& key);
 
-  /// How to come by a binary, and whether one that was stored is of any use: an empty text, or why it is not.
+  /// How to make binaries. Keys are told by their indices.
   struct Recipe {
-    std::function<CachedBinary()> make;
-    std::function<std::string(const CachedBinary&)> problem;
+    /// One binary for all keys that are `missing`.
+    std::function<CachedBinary(std::span<const std::size_t> missing)> make;
+    /// Why the stored binary of a key is of no use; empty: it is. May be left out.
+    std::function<std::string(std::size_t key, const CachedBinary&)> problem;
   };
-  struct Obtained {
-    CachedBinary binary;
-    bool was_made = false;
-  };
-  /// The binary of `key`, found or else made and stored. Of all processes that share the directory one makes it and
-  /// the others wait for that, `patience` at the longest; then they make their own. No more compilers than `slots`
-  /// allows run at once, but for who has waited that long. Throws what `recipe.make` throws.
-  [[nodiscard]] Obtained obtain(const CacheKey& key, const Recipe& recipe,
-                                std::chrono::milliseconds patience);
+  /// The binaries of `keys`, found or else made and stored. Of all processes that share the directory one makes a binary
+  /// and the others wait for it, up to `patience`; then they make their own. No more compilers than `slots` allows run at
+  /// once, but for those that have waited that long. Throws what `recipe.make` throws.
+  [[nodiscard]] std::vector<CachedBinary> obtain(std::span<const CacheKey* const> keys,
+                                                 const Recipe& recipe,
+                                                 std::chrono::milliseconds patience);
 
   /// Stores what came from elsewhere, unless there is one, which counts as a loss if it `is_new`.
   void publish(const CacheKey& key, const CachedBinary& binary, bool is_new = true);
 
-  /// What `ask` answers, kept under `question`: for what is dear to find out and changes with the question only. One
-  /// process asks, as for `obtain`, and the others wait for 10 s at the longest.
+  /// What `ask` answers, kept under `question`: for what takes long to find out and depends on the question only. One
+  /// process asks, as for `obtain`, and the others wait, 10 s at most.
   [[nodiscard]] std::string remember(const CacheKey& question,
                                      const std::function<std::string()>& ask);
 
@@ -65,9 +65,11 @@ class KernelCache {
   [[nodiscard]] CacheEvents events() const;
 
  private:
-  /// The binary of `key` that a directory has and that is of use.
-  /// What is of none is put into `rejected`, and not asked about again.
-  [[nodiscard]] std::optional<CachedBinary> find_useful(const CacheKey& key, const Recipe& recipe,
+  /// Why a stored binary is of no use; empty: it is.
+  using Problem = std::function<std::string(const CachedBinary&)>;
+  /// The binary of `key` that a directory has and that has no problem. One that has is put into `rejected`, and not
+  /// asked about again.
+  [[nodiscard]] std::optional<CachedBinary> find_useful(const CacheKey& key, const Problem& problem,
                                                         std::optional<CachedBinary>& rejected);
   /// What an attempt to find a binary leaves.
   struct Attempt {
@@ -75,14 +77,15 @@ class KernelCache {
     std::optional<CachedBinary> rejected;  ///< that is stored, and of no use here
   };
   /// The same, after a wait for whoever makes it; else, if it is to be had, the lock to make it.
-  [[nodiscard]] std::optional<CachedBinary> find_or_lock(const CacheKey& key, const Recipe& recipe,
-                                                         Deadline deadline, Attempt& attempt);
+  [[nodiscard]] std::optional<CachedBinary> find_or_lock(const CacheKey& key,
+                                                         const Problem& problem, Deadline deadline,
+                                                         Attempt& attempt);
 
   DiskCache written_;
   std::deque<DiskCache> read_only_;  ///< which cannot be moved
   CompileSlots slots_;
-  std::atomic<std::uint64_t> wrong_ =
-      0;  ///< sound entries whose content was of no use, and is another now
+  /// Sound entries whose content was of no use, and is another now.
+  std::atomic<std::uint64_t> wrong_ = 0;
   std::atomic<std::uint64_t> publish_lost_ = 0;
 };
 

@@ -107,5 +107,8 @@ struct MpiFacts {
 /// Runs `body` on every rank; when it throws on some, throws on all of them: the own error on
 /// those, elsewhere a CommError "rank 1: ...". Collective.
 void together(Comm& comm, const std::function<void()>& body);
+/// The same, and what `body` returned on every rank.
+[[nodiscard]] std::vector<std::string> gather_together(Comm& comm,
+                                                       const std::function<std::string()>& body);
 
 }  // namespace coconet::jit

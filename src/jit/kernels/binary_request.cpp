@@ -1,4 +1,4 @@
-// Finding, compiling, publishing and dumping.
+// Compiling, publishing and dumping.
 #include "jit/kernels/binary_request.h"
 
 #include <fcntl.h>
@@ -48,31 +48,8 @@ void write_file(const fs::path& path, const std::string& bytes) {
 BinaryRequest::BinaryRequest(const Compiler& compiler, const KernelText& text)
     : compiler_(compiler), text_(text), key_(key_of(compiler, text)) {}
 
-std::optional<CachedBinary> BinaryRequest::find() const {
-  return process_cache().find(key_);
-}
-
 bool BinaryRequest::is_stored() const {
   return process_cache().contains(key_);
-}
-
-BinaryRequest::Obtained BinaryRequest::obtain(
-    const std::function<std::string(const CachedBinary&)>& problem) const {
-  Obtained result;
-  const KernelCache::Recipe recipe{
-      [&] {
-        const auto start = std::chrono::steady_clock::now();
-        result.compiled = compile();
-        result.compile_time = std::chrono::steady_clock::now() - start;
-        CachedBinary binary{std::move(result.compiled->binary), result.compiled->log};
-        const std::string wrong = problem ? problem(binary) : std::string();
-        if (!wrong.empty())
-          throw BackendError("kernel '" + text_.name + "' was compiled, but " + wrong);
-        return binary;
-      },
-      problem};
-  result.binary = process_cache().obtain(key_, recipe, config().compile_timeout).binary;
-  return result;
 }
 
 CompileResult BinaryRequest::compile() const {

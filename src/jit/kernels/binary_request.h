@@ -1,10 +1,8 @@
-// A kernel's binary, to be had from the cache or from the compiler, whether or not it can be loaded here.
+// What is needed to find or compile a kernel's binary, whether or not it can be loaded here.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <optional>
 #include <string>
+#include <string_view>
 
 #include "jit/cache/kernel_cache.h"
 #include "jit/codegen/codegen.h"
@@ -20,23 +18,10 @@ class BinaryRequest {
   /// All that the binary depends on; its digest names the binary.
   [[nodiscard]] const CacheKey& key() const { return key_; }
   [[nodiscard]] const KernelText& text() const { return text_; }
+  [[nodiscard]] const Compiler& compiler() const { return compiler_; }
 
-  /// From the cache on disk.
-  [[nodiscard]] std::optional<CachedBinary> find() const;
-  /// Whether a file is there for it.
+  /// Whether the cache on disk has a file for it, good or bad.
   [[nodiscard]] bool is_stored() const;
-
-  struct Obtained {
-    CachedBinary binary;
-    std::optional<CompileResult> compiled;    ///< when it was not found
-    std::chrono::nanoseconds compile_time{};  ///< of the compiler alone
-  };
-  /// From the cache on disk, or else compiled, by one of the processes that share the cache, and stored. What
-  /// `problem` finds wrong with a stored binary (empty: nothing) has it compiled again. Throws CompileError as
-  /// `compile` does, and BackendError when something is wrong with the compiled one, too.
-  [[nodiscard]] Obtained obtain(
-      const std::function<std::string(const CachedBinary&)>& problem = {}) const;
-
   /// Always by the compiler. Throws CompileError with the command, the compiler's words, the op behind the first line
   /// that is wrong, and the path of the source, which it dumps.
   [[nodiscard]] CompileResult compile() const;

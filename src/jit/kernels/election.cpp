@@ -5,6 +5,8 @@
 #include <array>
 #include <map>
 
+#include "ir/indexed.h"
+
 namespace coconet::jit {
 
 std::vector<Task> elect(const std::vector<std::vector<Need>>& needs) {
@@ -26,13 +28,12 @@ std::vector<Task> elect(const std::vector<std::vector<Need>>& needs) {
       if (need.reach == task.reach) ranks.push_back(static_cast<int>(rank));
     }
   }
-  std::vector<std::array<int, 3>> load(needs.size());
+  Indexed<std::array<int, 3>> load(needs.size());
   for (Task& task : tasks) {
     const auto kind = static_cast<std::size_t>(task.reach);
     const std::vector<int>& ranks = candidates[task.digest];
-    task.leader = *std::ranges::min_element(
-        ranks, {}, [&](int rank) { return load[static_cast<std::size_t>(rank)][kind]; });
-    ++load[static_cast<std::size_t>(task.leader)][kind];
+    task.leader = *std::ranges::min_element(ranks, {}, [&](int rank) { return load[rank][kind]; });
+    ++load[task.leader][kind];
   }
   return tasks;
 }

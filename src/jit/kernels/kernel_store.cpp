@@ -4,12 +4,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
+#include <map>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "ir/indexed.h"
 #include "jit/cache/process_cache.h"
 #include "jit/comm/worlds/cores.h"
+#include "jit/comm/worlds/nodes.h"
 #include "jit/kernels/binary_request.h"
 #include "jit/kernels/election.h"
 #include "jit/kernels/process_kernels.h"
@@ -21,15 +27,40 @@ namespace {
 /// What a rank tells the others before anything is compiled.
 struct Offer {
   std::string directory;  ///< names the cache directory that it writes; empty: none
+  std::string cores;      ///< that it may run on
+  int jobs = 0;           ///< COCONET_JIT_JOBS
   std::vector<Need> needs;
 };
 
-constexpr std::size_t directory_bytes = 32;
 constexpr std::size_t need_bytes = sizeof(Digest) + 1;
+/// What the message of a rank that failed begins with. Other messages begin with a digest or a length.
+constexpr std::string_view failed = "failed: ";
+
+void append(std::string& bytes, std::string_view part) {
+  const std::uint64_t size = part.size();
+  bytes.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  bytes += part;
+}
+
+std::string_view take(std::string_view& bytes) {
+  std::uint64_t size = 0;
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  const std::string_view part = bytes.substr(sizeof(size), size);
+  bytes.remove_prefix(sizeof(size) + size);
+  return part;
+}
+
+Digest digest_at(std::string_view bytes) {
+  Digest digest{};
+  std::memcpy(digest.data(), bytes.data(), sizeof(digest));
+  return digest;
+}
 
 std::string encode(const Offer& offer) {
-  std::string bytes = offer.directory;
-  bytes.resize(directory_bytes);
+  std::string bytes;
+  append(bytes, offer.directory);
+  append(bytes, offer.cores);
+  append(bytes, std::to_string(offer.jobs));
   for (const Need& need : offer.needs) {
     bytes += bytes_of(need.digest);
     bytes += static_cast<char>(need.reach);
@@ -37,49 +68,37 @@ std::string encode(const Offer& offer) {
   return bytes;
 }
 
-Offer decode_offer(std::string_view bytes) {
+Offer decode(std::string_view bytes) {
   Offer offer;
-  offer.directory = bytes.substr(0, directory_bytes);
-  offer.directory.resize(std::strlen(offer.directory.c_str()));
-  bytes.remove_prefix(directory_bytes);
-  for (; bytes.size() >= need_bytes; bytes.remove_prefix(need_bytes)) {
-    Need& need = offer.needs.emplace_back();
-    std::memcpy(need.digest.data(), bytes.data(), sizeof(Digest));
-    need.reach = static_cast<Reach>(bytes[sizeof(Digest)]);
-  }
+  offer.directory = take(bytes);
+  offer.cores = take(bytes);
+  offer.jobs = std::stoi(std::string(take(bytes)));
+  for (; bytes.size() >= need_bytes; bytes.remove_prefix(need_bytes))
+    offer.needs.push_back({digest_at(bytes), static_cast<Reach>(bytes[sizeof(Digest)])});
   return offer;
 }
 
-/// What a leader sends: its tasks' binaries, in order.
-void append(std::string& bytes, std::string_view part) {
-  const std::uint64_t size = part.size();
-  bytes.append(reinterpret_cast<const char*>(&size), sizeof(size));
-  bytes += part;
-}
-
-std::string take(std::string_view& bytes) {
-  std::uint64_t size = 0;
-  std::memcpy(&size, bytes.data(), sizeof(size));
-  std::string part(bytes.substr(sizeof(size), size));
-  bytes.remove_prefix(sizeof(size) + size);
-  return part;
-}
-
 /// One collective search for the kernels of some texts.
-class Search {
+class CollectiveSearch {
  public:
-  Search(Comm& comm, const Platform& platform, std::span<const KernelText> texts)
-      : comm_(comm), platform_(platform) {
-    together(comm_, [&] {
-      requests_.reserve(texts.size());
-      for (const KernelText& text : texts) requests_.emplace_back(platform_.compiler(), text);
-    });
-  }
+  CollectiveSearch(Comm& comm, const Platform& platform) : comm_(comm), platform_(platform) {}
 
-  std::vector<std::shared_ptr<const Kernel>> run() {
-    gather_needs();
-    lead();
-    receive(exchange_missing());
+  std::vector<std::shared_ptr<const Kernel>> run(std::span<const KernelText> texts) {
+    std::vector<std::vector<Need>> needs;
+    for (const std::string& bytes :
+         gather_together(comm_, [&] { return encode(make_offer(texts)); })) {
+      offers_.push_back(decode(bytes));
+      needs.push_back(offers_.back().needs);
+    }
+    tasks_ = elect(needs);
+    const bool all_loaded = std::ranges::all_of(
+        offers_, [](const Offer& offer) { return std::ranges::all_of(offer.needs, is_loaded); });
+    if (all_loaded) {
+      take_from_memory();
+    } else {
+      const std::string failure = lead();
+      receive(exchange(failure));
+    }
     std::vector<std::shared_ptr<const Kernel>> kernels;
     for (const BinaryRequest& request : requests_)
       kernels.push_back(find_loaded(platform_, request.key().digest())->kernel);
@@ -87,138 +106,133 @@ class Search {
   }
 
  private:
-  void gather_needs() {
-    Offer mine;
-    bool is_complete = true;
-    for (const BinaryRequest& request : requests_) {
+  static bool is_loaded(const Need& need) { return need.reach == Reach::in_memory; }
+
+  Offer make_offer(std::span<const KernelText> texts) {
+    Offer offer{{}, available_cores().to_string(), config().jit_jobs, {}};
+    requests_.reserve(texts.size());
+    for (const KernelText& text : texts) {
+      const BinaryRequest& request = requests_.emplace_back(platform_.compiler(), text);
       const bool has = find_loaded(platform_, request.key().digest()) != nullptr;
-      is_complete = is_complete && has;
-      mine.needs.push_back({request.key().digest(), has                   ? Reach::in_memory
-                                                    : request.is_stored() ? Reach::on_disk
-                                                                          : Reach::absent});
+      offer.needs.push_back({request.key().digest(), has                   ? Reach::in_memory
+                                                     : request.is_stored() ? Reach::on_disk
+                                                                           : Reach::absent});
     }
-    if (!is_complete) mine.directory = process_cache().id();
-    std::vector<std::vector<Need>> needs;
-    for (const std::string& bytes : comm_.all_gather(encode(mine))) {
-      offers_.push_back(decode_offer(bytes));
-      needs.push_back(offers_.back().needs);
-    }
-    tasks_ = elect(needs);
-    for (const Task& task : tasks_) {
-      if (task.leader == comm_.rank()) led_.push_back(request_of(task.digest));
+    if (!std::ranges::all_of(offer.needs, is_loaded)) offer.directory = process_cache().id();
+    return offer;
+  }
+
+  void take_from_memory() {
+    for (const BinaryRequest& request : requests_) {
+      count_kernel(Origin::memory);
+      if (comm_.in_one_process() && comm_.rank() > 0) continue;
+      request.dump(find_loaded(platform_, request.key().digest())->binary);
     }
   }
 
-  /// Collective: finds or compiles what this rank leads.
-  void lead() {
-    const bool all_loaded = std::ranges::all_of(
-        tasks_, [](const Task& task) { return task.reach == Reach::in_memory; });
-    const int jobs = all_loaded ? 1 : share_cores();
-    const std::vector<std::string> failures = find_or_compile(platform_, led_);
-    // The others wait for compilers. A leader may wait for other jobs as long as a compilation may take.
+  /// Collective: finds or compiles what this rank leads; why that failed, if it did.
+  std::string lead() {
+    int fewest = std::numeric_limits<int>::max();
+    for (int rank = 0; rank < comm_.size(); ++rank) fewest = std::min(fewest, jobs_of(rank));
+    const int jobs = jobs_of(comm_.rank());
+    process_cache().slots().set(jobs, jobs * processes_beside(comm_.rank()));
+    if (comm_.in_one_process()) fewest = std::max(1, fewest / comm_.size());  // threads share slots
+
+    std::vector<const BinaryRequest*> led;
+    Indexed<int> tasks(comm_.size());
+    for (const Task& task : tasks_) {
+      ++tasks[task.leader];
+      if (task.leader == comm_.rank()) led.push_back(request_of(task.digest));
+    }
+    const std::string failure = find_or_compile(platform_, led);
+    // The others wait for compilers. A leader may wait for other jobs as long as a compilation may take, and the kernels of
+    // a batch that fails are compiled again one by one.
     constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
-    const int rounds = (most_tasks() + jobs - 1) / jobs;
+    const int most = std::ranges::max(tasks);
+    const int rounds = (most + fewest - 1) / fewest + (most > fewest ? 1 : 0);
     comm_.barrier(std::min(longest, 2 * rounds * std::min(longest, config().compile_timeout)));
-    std::string failure;
-    for (const std::string& text : failures) {
-      if (failure.empty()) failure = text;
-    }
-    for (const std::string& text : comm_.all_gather(failure)) {
-      if (!text.empty()) throw CompileError(text);
-    }
+    return failure;
   }
 
-  /// Collective: lets as many compilers run at once as the cores of each node are enough for. How many that are for a
-  /// process, where they are the fewest.
-  int share_cores() {
-    Comm& node = comm_.node();
+  /// Processes of this job on the node of `rank`.
+  [[nodiscard]] int processes_beside(int rank) const {
+    return comm_.in_one_process() ? 1 : static_cast<int>(comm_.nodes().beside(rank).size());
+  }
+
+  /// How many compilers `rank` may run at once, so that the cores of its node are enough for all ranks there.
+  [[nodiscard]] int jobs_of(int rank) const {
+    if (offers_[rank].jobs > 0) return offers_[rank].jobs;
     Cores all;
-    for (const std::string& text : node.all_gather(available_cores().to_string()))
-      all |= Cores(text);
-    const int processes = comm_.in_one_process() ? 1 : node.size();
-    const int jobs = config().jit_jobs > 0 ? config().jit_jobs
-                                           : std::max(1, static_cast<int>(all.count()) / processes);
-    process_cache().slots().set(jobs, jobs * processes);
-    int fewest = jobs;
-    for (const std::string& text : comm_.all_gather(std::to_string(jobs)))
-      fewest = std::min(fewest, std::stoi(text));
-    // Threads of one process share its slots.
-    return comm_.in_one_process() ? std::max(1, fewest / comm_.size()) : fewest;
+    for (const int other : comm_.nodes().beside(rank)) all |= Cores(offers_[other].cores);
+    return std::max(1, static_cast<int>(all.count()) / processes_beside(rank));
   }
 
-  /// Of the busiest leader.
-  [[nodiscard]] int most_tasks() const {
-    std::vector<int> tasks(offers_.size());
-    for (const Task& task : tasks_) ++tasks[static_cast<std::size_t>(task.leader)];
-    return *std::ranges::max_element(tasks);
-  }
-
-  /// Collective: for every task an empty binary, or one that some rank lacks.
-  std::vector<CachedBinary> exchange_missing() {
-    std::string lacks;
+  /// Collective: the binaries that some rank lacks. Throws CompileError when a rank failed.
+  std::map<Digest, CachedBinary> exchange(const std::string& failure) {
+    std::string mine = failure.empty() ? "" : std::string(failed) + failure;
     for (const BinaryRequest& request : requests_) {
-      const bool has = find_loaded(platform_, request.key().digest()) != nullptr;
-      if (!has) lacks += bytes_of(request.key().digest());
+      const Digest& digest = request.key().digest();
+      if (failure.empty() && find_loaded(platform_, digest) == nullptr) mine += bytes_of(digest);
     }
-    std::string all;
-    for (const std::string& text : comm_.all_gather(lacks)) all += text;
-    std::vector<CachedBinary> binaries(tasks_.size());
-    if (all.empty()) return binaries;
-    const auto is_lacked = [&](const Digest& digest) {
-      for (std::size_t at = 0; at < all.size(); at += sizeof(Digest)) {
-        if (all.compare(at, sizeof(Digest), bytes_of(digest)) == 0) return true;
-      }
-      return false;
-    };
-    std::string mine;
+    std::set<Digest> lacked;
+    for (std::string_view bytes : comm_.all_gather(mine)) {
+      if (bytes.starts_with(failed)) throw CompileError(std::string(bytes.substr(failed.size())));
+      for (; !bytes.empty(); bytes.remove_prefix(sizeof(Digest))) lacked.insert(digest_at(bytes));
+    }
+    std::map<Digest, CachedBinary> binaries;
+    if (lacked.empty()) return binaries;
+    std::string led;
     for (const Task& task : tasks_) {
-      if (task.leader != comm_.rank() || !is_lacked(task.digest)) continue;
+      if (task.leader != comm_.rank() || !lacked.contains(task.digest)) continue;
       const auto stored = find_loaded(platform_, task.digest);
-      append(mine, stored->binary.payload);
-      append(mine, stored->binary.log);
+      append(led, stored->binary.payload);
+      append(led, stored->binary.log);
     }
-    const std::vector<std::string> sent = comm_.all_gather(mine);
-    std::vector<std::string_view> left(sent.begin(), sent.end());
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      if (!is_lacked(tasks_[i].digest)) continue;
-      std::string_view& from = left[static_cast<std::size_t>(tasks_[i].leader)];
-      binaries[i].payload = take(from);
-      binaries[i].log = take(from);
+    const std::vector<std::string> sent = comm_.all_gather(led);
+    Indexed<std::string_view> left(std::vector<std::string_view>(sent.begin(), sent.end()));
+    for (const Task& task : tasks_) {
+      if (!lacked.contains(task.digest)) continue;
+      const std::string_view payload = take(left[task.leader]);
+      const std::string_view log = take(left[task.leader]);
+      binaries[task.digest] = {std::string(payload), std::string(log)};
     }
     return binaries;
   }
 
-  /// Collective: loads what was sent and this rank needs; keeps it on disk where nobody else does.
-  void receive(const std::vector<CachedBinary>& binaries) {
-    together(comm_, [&] {
-      for (std::size_t i = 0; i < requests_.size(); ++i) {
-        const BinaryRequest& request = requests_[i];
-        const std::size_t task = task_of(request.key().digest());
-        if (tasks_[task].leader == comm_.rank()) continue;
-        if (const auto stored = find_loaded(platform_, request.key().digest())) {
+  /// Loads what others lead and this rank needs; keeps it on disk where nobody else does. Collective if there is anything
+  /// to load on any rank.
+  void receive(const std::map<Digest, CachedBinary>& binaries) {
+    const auto load = [&] {
+      for (const BinaryRequest& request : requests_) {
+        const Task& task = *std::ranges::find(tasks_, request.key().digest(), &Task::digest);
+        if (task.leader == comm_.rank()) continue;
+        if (const auto stored = find_loaded(platform_, task.digest)) {
           count_kernel(Origin::memory);
           if (!comm_.in_one_process()) request.dump(stored->binary);
           continue;
         }
-        (void)load_and_keep(platform_, request.key().digest(), binaries[task],
-                            request.text().entry);
+        const CachedBinary& binary = binaries.at(task.digest);
+        load_and_keep(platform_, request, binary);
         count_kernel(Origin::peer);
-        request.dump(binaries[task]);
-        if (stores(tasks_[task])) request.publish(binaries[task]);
+        request.dump(binary);
+        if (stores(task)) request.publish(binary);
       }
-    });
+    };
+    if (binaries.empty()) {
+      load();
+    } else {
+      together(comm_, load);
+    }
   }
 
   /// Whether this rank is the one that stores what it got from `task` in its directory: the first of those that share
   /// the directory, if none of them has it.
   [[nodiscard]] bool stores(const Task& task) const {
-    const std::string& directory = offers_[static_cast<std::size_t>(comm_.rank())].directory;
-    if (directory.empty() || directory == offers_[static_cast<std::size_t>(task.leader)].directory)
-      return false;
+    const std::string& directory = offers_[comm_.rank()].directory;
+    if (directory.empty() || directory == offers_[task.leader].directory) return false;
     for (int rank = 0; rank < comm_.size(); ++rank) {
-      const Offer& offer = offers_[static_cast<std::size_t>(rank)];
-      if (offer.directory != directory) continue;
-      for (const Need& need : offer.needs) {
+      if (offers_[rank].directory != directory) continue;
+      for (const Need& need : offers_[rank].needs) {
         if (need.digest != task.digest) continue;
         if (need.reach == Reach::on_disk) return false;
         if (rank != comm_.rank() && need.reach == Reach::absent) return false;
@@ -228,10 +242,6 @@ class Search {
     return false;
   }
 
-  [[nodiscard]] std::size_t task_of(const Digest& digest) const {
-    return static_cast<std::size_t>(std::ranges::find(tasks_, digest, &Task::digest) -
-                                    tasks_.begin());
-  }
   [[nodiscard]] const BinaryRequest* request_of(const Digest& digest) const {
     return &*std::ranges::find_if(
         requests_, [&](const BinaryRequest& request) { return request.key().digest() == digest; });
@@ -240,9 +250,8 @@ class Search {
   Comm& comm_;
   const Platform& platform_;
   std::vector<BinaryRequest> requests_;
-  std::vector<Offer> offers_;  ///< by rank
+  Indexed<Offer> offers_;  ///< by rank
   std::vector<Task> tasks_;
-  std::vector<const BinaryRequest*> led_;
 };
 
 }  // namespace
@@ -250,7 +259,7 @@ class Search {
 std::vector<std::shared_ptr<const Kernel>> obtain_kernels(Comm& comm, const Platform& platform,
                                                           std::span<const KernelText> texts) {
   if (texts.empty()) return {};
-  return Search(comm, platform, texts).run();
+  return CollectiveSearch(comm, platform).run(texts);
 }
 
 std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Platform& platform,

@@ -1,17 +1,17 @@
-// Memory, disk, compiler; and the counters.
+// Memory, then disk or compiler; and the counters.
 #include "jit/kernels/process_kernels.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <atomic>
 #include <exception>
-#include <system_error>
-#include <thread>
 
 #include "coconet/error.h"
 #include "jit/cache/memory_cache.h"
 #include "jit/cache/process_cache.h"
 #include "jit/config/log.h"
 #include "jit/kernels/kernel_store.h"
+#include "jit/kernels/obtain_binaries.h"
 
 namespace coconet::jit {
 
@@ -33,7 +33,7 @@ struct ExitSummary {
 };
 
 void count(std::atomic<std::uint64_t>& counter) {
-  (void)process_cache();  // outlives the exit summary
+  (void)process_cache();  // outlives the summary
   static const ExitSummary at_exit;
   ++counter;
 }
@@ -44,44 +44,19 @@ MemoryCache<StoredKernel>& loaded() {
   return *only;
 }
 
-void obtain(const Platform& platform, const BinaryRequest& request) {
-  const Digest& digest = request.key().digest();
+void count_and_log(const BinaryRequest& request, const ObtainedBinary& obtained) {
   const std::string& name = request.text().name;
-  if (const auto found = find_loaded(platform, digest)) {
-    count(counters.hit_memory);
-    log_debug("kernel '" + name + "' found in memory: " + hex(digest));
-    request.dump(found->binary);
+  if (!obtained.was_compiled()) {
+    count(counters.hit_disk);
+    log_info(fmt::format("kernel '{}' found in the cache on disk: {}", name,
+                         hex(request.key().digest())));
     return;
   }
-  const auto load_problem = [&](const CachedBinary& binary) -> std::string {
-    try {
-      (void)load_and_keep(platform, digest, binary, request.text().entry);
-      return {};
-    } catch (const BackendError& error) {
-      return std::string("it does not load: ") + error.what();
-    }
-  };
-  const BinaryRequest::Obtained obtained = request.obtain(load_problem);
-  if (obtained.compiled) {
-    const auto time = std::chrono::duration_cast<std::chrono::microseconds>(obtained.compile_time);
-    counters.compile_us += static_cast<std::uint64_t>(time.count());
-    count(counters.miss);
-    log_info("kernel '" + name + "' compiled in " + std::to_string((time.count() + 500) / 1000) +
-             " ms: " + obtained.compiled->command);
-  } else {
-    count(counters.hit_disk);
-    log_info("kernel '" + name + "' found in the cache on disk: " + hex(digest));
-  }
-  request.dump(obtained.binary);
-}
-
-std::string failure_of(const Platform& platform, const BinaryRequest& request) {
-  try {
-    obtain(platform, request);
-    return {};
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(obtained.compile_time);
+  counters.compile_us += static_cast<std::uint64_t>(time.count());
+  count(counters.miss);
+  log_info(fmt::format("kernel '{}' compiled in {} ms: {}", name, (time.count() + 500) / 1000,
+                       obtained.command));
 }
 
 }  // namespace
@@ -90,44 +65,50 @@ std::shared_ptr<const StoredKernel> find_loaded(const Platform& platform, const 
   return loaded().find(&platform, digest);
 }
 
-std::shared_ptr<const StoredKernel> load_and_keep(const Platform& platform, const Digest& digest,
-                                                  CachedBinary binary, const std::string& entry) {
-  auto stored = std::make_shared<StoredKernel>();
-  stored->kernel = platform.load(binary.payload, entry);
-  stored->binary = std::move(binary);
-  return loaded().keep(&platform, digest, std::move(stored));
+void load_and_keep(const Platform& platform, const BinaryRequest& request, CachedBinary binary) {
+  auto kernel = platform.load(binary.payload, request.text().entry);
+  keep_loaded(platform, request.key().digest(), {std::move(binary), std::move(kernel)});
 }
 
 void keep_loaded(const Platform& platform, const Digest& digest, StoredKernel kernel) {
   (void)loaded().keep(&platform, digest, std::make_shared<StoredKernel>(std::move(kernel)));
 }
 
-std::vector<std::string> find_or_compile(const Platform& platform,
-                                         const std::vector<const BinaryRequest*>& requests) {
-  std::vector<std::string> failures(requests.size());
-  std::vector<std::size_t> missing;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (find_loaded(platform, requests[i]->key().digest()) != nullptr) {
-      failures[i] = failure_of(platform, *requests[i]);
-    } else {  // also when it is stored, as it may be damaged
-      missing.push_back(i);
+std::string find_or_compile(const Platform& platform,
+                            std::span<const BinaryRequest* const> requests) {
+  std::vector<const BinaryRequest*> missing;
+  for (const BinaryRequest* request : requests) {
+    const auto found = find_loaded(platform, request->key().digest());
+    if (found == nullptr) {
+      missing.push_back(request);
+      continue;
+    }
+    count(counters.hit_memory);
+    log_debug(fmt::format("kernel '{}' found in memory: {}", request->text().name,
+                          hex(request->key().digest())));
+    request->dump(found->binary);
+  }
+  const auto load_problem = [&](const BinaryRequest& request,
+                                const CachedBinary& binary) -> std::string {
+    try {
+      load_and_keep(platform, request, binary);
+      return {};
+    } catch (const BackendError& error) {
+      return std::string("it does not load: ") + error.what();
+    }
+  };
+  const std::vector<ObtainedBinary> obtained = obtain_binaries(missing, load_problem);
+  std::string failure;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    try {
+      if (obtained[i].failure) std::rethrow_exception(obtained[i].failure);
+      count_and_log(*missing[i], obtained[i]);
+      missing[i]->dump(obtained[i].binary);
+    } catch (const std::exception& error) {
+      if (failure.empty()) failure = error.what();
     }
   }
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < missing.size(); i = next++)
-      failures[missing[i]] = failure_of(platform, *requests[missing[i]]);
-  };
-  const std::size_t jobs =
-      std::min(missing.size(), static_cast<std::size_t>(process_cache().slots().in_process()));
-  std::vector<std::thread> helpers;
-  try {
-    while (helpers.size() + 1 < jobs) helpers.emplace_back(work);
-  } catch (const std::system_error&) {  // no more threads: fewer compilers at once
-  }
-  work();
-  for (std::thread& helper : helpers) helper.join();
-  return failures;
+  return failure;
 }
 
 void count_kernel(Origin origin) {
@@ -135,14 +116,14 @@ void count_kernel(Origin origin) {
 }
 
 std::string describe(const CacheCounters& cache) {
-  const auto text = [](std::uint64_t number) { return std::to_string(number); };
-  std::string line = "kernel cache: " + text(cache.hit_memory) + " in memory, " +
-                     text(cache.hit_disk) + " on disk, " + text(cache.hit_peer) + " from a peer, " +
-                     text(cache.miss) + " compiled";
+  std::string line =
+      fmt::format("kernel cache: {} in memory, {} on disk, {} from a peer, {} compiled",
+                  cache.hit_memory, cache.hit_disk, cache.hit_peer, cache.miss);
   if (cache.miss > 0)
-    line += " in " + text(static_cast<std::uint64_t>(cache.compile_ms + 0.5)) + " ms";
-  if (cache.corrupt > 0) line += ", " + text(cache.corrupt) + " damaged";
-  if (cache.publish_lost > 0) line += ", " + text(cache.publish_lost) + " stored by others first";
+    line += fmt::format(" in {} ms", static_cast<std::uint64_t>(cache.compile_ms + 0.5));
+  if (cache.corrupt > 0) line += fmt::format(", {} damaged", cache.corrupt);
+  if (cache.publish_lost > 0)
+    line += fmt::format(", {} stored by others first", cache.publish_lost);
   return line;
 }
 

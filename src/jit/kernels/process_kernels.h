@@ -1,7 +1,8 @@
-// The kernels of this process: those that it has loaded, and how it comes by others without other ranks.
+// The kernels that this process has loaded, and where they came from.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,17 +21,15 @@ struct StoredKernel {
 /// What this process has under `digest`; null when it has nothing.
 [[nodiscard]] std::shared_ptr<const StoredKernel> find_loaded(const Platform& platform,
                                                               const Digest& digest);
-/// Loads `binary` and keeps it; returns what is kept, which another thread may have loaded. Throws BackendError when it
-/// cannot be loaded.
-std::shared_ptr<const StoredKernel> load_and_keep(const Platform& platform, const Digest& digest,
-                                                  CachedBinary binary, const std::string& entry);
+/// Loads `binary` and keeps it. Throws BackendError when it cannot be loaded.
+void load_and_keep(const Platform& platform, const BinaryRequest& request, CachedBinary binary);
 /// Keeps one that is loaded.
 void keep_loaded(const Platform& platform, const Digest& digest, StoredKernel kernel);
 
-/// Finds each of `requests` in memory or on disk, or compiles it, several at once as far as slots allow, and keeps
-/// it. For each an empty text, or why there is no kernel.
-[[nodiscard]] std::vector<std::string> find_or_compile(
-    const Platform& platform, const std::vector<const BinaryRequest*>& requests);
+/// Finds each of `requests` in memory or on disk, or compiles it, and keeps it. The first failure's text; empty when all
+/// are there.
+[[nodiscard]] std::string find_or_compile(const Platform& platform,
+                                          std::span<const BinaryRequest* const> requests);
 
 /// Where kernels came from. Threads may count at once.
 enum class Origin : std::uint8_t { memory, peer };

@@ -43,6 +43,8 @@ class Compiler {
   [[nodiscard]] virtual std::string_view target() const = 0;
   /// What it compiles for: "host", or a GPU's architecture, "sm_90".
   [[nodiscard]] virtual std::string_view arch() const = 0;
+  /// Whether several kernels in one text, and one binary, take it less time than apart.
+  [[nodiscard]] virtual bool has_batches() const { return false; }
   /// `source` with its prelude.
   [[nodiscard]] virtual CompileResult compile(std::string_view source) const = 0;
 

@@ -8,7 +8,7 @@
 
 #include "jit/codegen/op_variations.h"
 #include "jit/codegen/table.h"
-#include "jit/kernel_batch.h"
+#include "jit/kernels/compile_ahead.h"
 #include "sample.h"
 #include "sched/knobs.h"
 #include "sched/schedule.h"
@@ -107,7 +107,7 @@ std::vector<TableRun> drawn_runs(Rows& rows) {
 TEST_CASE("every row of every table equals the reference") {
   Rows rows = all_rows();
   const std::vector<TableRun> runs = drawn_runs(rows);
-  KernelBatch kernels;
+  CompileAhead kernels;
   int cases = 0;
   for (const TableRun& run : runs) {
     kernels.add(run.program, run.schedule);

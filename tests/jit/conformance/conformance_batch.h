@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "jit/conformance/conformance.h"
-#include "jit/kernel_batch.h"
+#include "jit/kernels/compile_ahead.h"
 
 namespace coconet::test {
 
@@ -36,7 +36,7 @@ class ConformanceBatch {
     std::vector<Checked> cases;
   };
 
-  KernelBatch kernels_;
+  CompileAhead kernels_;
   std::vector<Subject> subjects_;
 };
 

@@ -1,9 +1,9 @@
-// Random programs under random legal schedules equal the reference: bit for bit where arithmetic is exact, whatever the
-// order of additions.
+// Random programs under random legal schedules equal the reference: bit for bit where arithmetic is
+// exact, whatever the order of additions.
 //
-// A case is two lists of numbers, the genes: from one the mesh, the sizes and the program are read, from the other the
-// schedule. All cases are written first and their kernels compiled together; those that rapidcheck shrinks after a failure
-// are compiled one by one.
+// A case is two lists of numbers, the genes: from one the mesh, the sizes and the program are read,
+// from the other the schedule. All cases are written first and their kernels compiled together;
+// those that rapidcheck shrinks after a failure are compiled one by one.
 #include <rapidcheck.h>
 #include <catch2/catch.hpp>
 
@@ -18,7 +18,7 @@
 #include "jit/conformance/conformance.h"
 #include "jit/conformance/random_program.h"
 #include "jit/conformance/random_schedule.h"
-#include "jit/kernel_batch.h"
+#include "jit/kernels/compile_ahead.h"
 #include "sample.h"
 
 using namespace coconet;
@@ -124,7 +124,7 @@ TEST_CASE("random programs under random legal schedules equal the reference") {
   rc::Random random(seed);
   std::vector<rc::Shrinkable<GenePair>> drawn;
   std::vector<Case> made;
-  KernelBatch kernels;
+  CompileAhead kernels;
   Tally tally;
   for (int i = 0; i < cases; ++i) {
     drawn.push_back(gen(random.split(), rc::kNominalSize));

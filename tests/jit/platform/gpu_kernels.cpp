@@ -56,7 +56,7 @@ std::string without_comments(const std::string& text) {
 const std::set<std::string, std::less<>>& words_of_prelude() {
   static const std::set<std::string, std::less<>> words = [] {
     std::set<std::string, std::less<>> found;
-    split(without_comments(KernelUnit("cuda").source()),
+    split(without_comments(unit_with_all_headers("cuda").source()),
           [&](std::string_view piece) { found.emplace(piece); });
     return found;
   }();
@@ -71,7 +71,7 @@ std::string name_of(const std::string& code) {
 }
 
 struct Unit {
-  KernelUnit kernels{"cuda"};
+  jit::KernelBatch kernels = unit_with_all_headers("cuda");
   std::map<std::string, std::string> from;  ///< by entry point
 };
 

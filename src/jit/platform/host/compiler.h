@@ -23,6 +23,8 @@ class HostCompiler final : public Compiler {
     return threads_ > 1 ? "host_threads" : "host";
   }
   [[nodiscard]] std::string_view arch() const override { return "host"; }
+  /// Its start, the prelude and the linker take as long as a kernel.
+  [[nodiscard]] bool has_batches() const override { return true; }
   /// A death by signal or a timeout is a failure with a log that says so.
   [[nodiscard]] CompileResult compile(std::string_view source) const override;
 

@@ -1,5 +1,5 @@
 // Compiling many kernels at a time.
-#include "jit/kernel_batch.h"
+#include "jit/kernels/compile_ahead.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "jit/kernels/kernel_batch.h"
 #include "jit/kernels/kernel_store.h"
-#include "jit/kernels/kernel_unit.h"
 #include "jit/platform/platform.h"
 #include "sched/plan.h"
 
@@ -21,8 +21,8 @@ constexpr std::size_t kernels_in_a_unit = 32;
 
 void compile_unit(std::span<const jit::KernelText* const> kernels) {
   const jit::Platform& backend = jit::host_platform();
-  KernelUnit unit(backend.compiler().target());
-  for (const jit::KernelText* kernel : kernels) unit.add(kernel->source, kernel->entry);
+  jit::KernelBatch unit(backend.compiler().target());
+  for (const jit::KernelText* kernel : kernels) unit.add(*kernel);
   const jit::CompileResult result = backend.compiler().compile(unit.source());
   if (!result.ok) return;
   const auto loaded = jit::load_host_kernels(result.binary, unit.entries());
@@ -32,13 +32,13 @@ void compile_unit(std::span<const jit::KernelText* const> kernels) {
 
 }  // namespace
 
-void KernelBatch::add(const Program& program, const Schedule& schedule) {
+void CompileAhead::add(const Program& program, const Schedule& schedule) {
   const std::vector<Program> steps = schedule.apply(program);
   for (jit::KernelText& text : jit::generate(sched::lower(*steps.back().graph())))
     kernels_.try_emplace(text.source, std::move(text));
 }
 
-void KernelBatch::compile() const {
+void CompileAhead::compile() const {
   if (config().backend != "host") return;
   std::vector<const jit::KernelText*> kernels;
   for (const auto& [source, text] : kernels_) kernels.push_back(&text);

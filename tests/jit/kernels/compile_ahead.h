@@ -11,7 +11,7 @@
 
 namespace coconet::test {
 
-class KernelBatch {
+class CompileAhead {
  public:
   /// Adds the kernels of `program` under `schedule`, which must be legal.
   void add(const Program& program, const Schedule& schedule);
