@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/platform/cuda/shared_library.h"
 #include "jit/platform/nvrtc.h"
+#include "jit/platform/shared_library.h"
 
 namespace coconet::test {
 

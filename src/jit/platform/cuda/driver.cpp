@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "coconet/error.h"
-#include "jit/platform/cuda/shared_library.h"
+#include "jit/platform/shared_library.h"
 
 namespace coconet::jit {
 

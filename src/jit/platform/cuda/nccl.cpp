@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "jit/platform/cuda/shared_library.h"
+#include "jit/platform/shared_library.h"
 
 namespace coconet::jit {
 

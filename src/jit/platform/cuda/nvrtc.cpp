@@ -12,8 +12,8 @@
 
 #include "coconet/error.h"
 #include "jit/platform/cuda/library_path.h"
-#include "jit/platform/cuda/shared_library.h"
 #include "jit/platform/identity.h"
+#include "jit/platform/shared_library.h"
 
 namespace coconet::jit {
 namespace {

@@ -1,5 +1,5 @@
 // Where CUDA's libraries are looked for.
-#include "jit/platform/cuda/shared_library.h"
+#include "jit/platform/shared_library.h"
 
 #include <dlfcn.h>
 
