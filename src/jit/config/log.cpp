@@ -1,4 +1,5 @@
-// The log on top of spdlog: one logger of our own, outside spdlog's registry, which belongs to the application.
+// The log on top of spdlog: one logger of our own, outside spdlog's registry, which belongs to the
+// application.
 #include "jit/config/log.h"
 
 #include <spdlog/logger.h>
@@ -15,14 +16,10 @@ namespace {
 constexpr std::array<std::string_view, 6> level_names{"trace", "debug", "info",
                                                       "warn",  "error", "off"};
 
-constexpr std::array<spdlog::level::level_enum, 6> spdlog_levels{
-    spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
-    spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
-
 std::atomic<LogLevel> least{LogLevel::warn};
 
-// Made at the first line that is printed, so that a quiet process does not pay for it. Never destroyed: there are lines
-// to print while the process ends.
+// Made at the first line that is printed, so that a quiet process does not pay for it. Never
+// destroyed: there are lines to print while the process ends.
 spdlog::logger& logger() {
   static spdlog::logger* const made = [] {
     auto* const log = new spdlog::logger(  // NOLINT: see above
@@ -38,7 +35,7 @@ spdlog::logger& logger() {
 }  // namespace
 
 bool set_log_level(std::string_view level) {
-  const auto* found = std::find(level_names.begin(), level_names.end(), level);
+  const auto* found = std::ranges::find(level_names, level);
   if (found == level_names.end()) return false;
   least = static_cast<LogLevel>(found - level_names.begin());
   return true;
@@ -51,7 +48,7 @@ bool log_enabled(LogLevel level) {
 void log(LogLevel level, std::string_view message) {
   if (!log_enabled(level)) return;
   // The text is an argument, not a format: a brace in a message means a brace.
-  logger().log(spdlog_levels[static_cast<std::size_t>(level)],
+  logger().log(static_cast<spdlog::level::level_enum>(level),  // whose first five are LogLevel's
                spdlog::string_view_t(message.data(), message.size()));
 }
 

@@ -1,4 +1,5 @@
-// The library's log: lines on standard error, filtered by COCONET_LOG. Hides the logging library behind functions.
+// The library's log: lines on standard error, filtered by COCONET_LOG. Hides the logging library
+// behind functions.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@ namespace coconet::jit {
 
 enum class LogLevel : std::uint8_t { trace, debug, info, warn, error, off };
 
-/// Sets the least level that is printed: "trace", "debug", "info", "warn", "error" or "off", false for any other
-/// text. `config()` does this when it reads COCONET_LOG; until then it is "warn".
+/// Sets the least level that is printed: "trace", "debug", "info", "warn", "error" or "off", false
+/// for any other text. `config()` does this when it reads COCONET_LOG; until then it is "warn".
 bool set_log_level(std::string_view level);
 
 /// Whether a line of `level` would be printed, for messages that are dear to compose.

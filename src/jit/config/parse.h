@@ -1,4 +1,5 @@
-// Reading COCONET_* variables as a function of an environment, so that it can be tested without changing one.
+// Reading COCONET_* variables as a function of an environment, so that it can be tested without
+// changing one.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace coconet::jit {
 
-/// (name, value) pairs in the order of the process's environment; of a repeated name the first counts.
+/// (name, value) pairs in the order of the process's environment; of a repeated name the first
+/// counts.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 /// What the build says about defaults.
@@ -27,13 +29,13 @@ struct ParsedConfig {
   std::vector<std::string> warnings;  ///< one sentence per unknown COCONET_* name
 };
 
-/// The configuration that `environment` asks for. A variable that is set to nothing counts as not set. Throws
-/// ConfigError naming the variable, its value and what it takes.
+/// The configuration that `environment` asks for. A variable that is set to nothing counts as not
+/// set. Throws ConfigError naming the variable, its value and what it takes.
 [[nodiscard]] ParsedConfig parse_config(const Environment& environment,
                                         const BuildDefaults& defaults);
 
-/// A number of bytes, with K, M, G or T behind it for powers of 1024, as COCONET_CACHE_MAX_SIZE takes it; nothing when
-/// `text` is none, or more than 64 bits hold.
+/// A number of bytes, with K, M, G or T behind it for powers of 1024, as COCONET_CACHE_MAX_SIZE
+/// takes it; nothing when `text` is none, or more than 64 bits hold.
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 /// This process's environment.
