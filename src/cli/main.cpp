@@ -249,6 +249,72 @@ int complain_of(const CLI::App& app, const CLI::ParseError& error, int argc, cha
       exit_usage);
 }
 
+CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
+  CLI::App& command =
+      *app.add_subcommand("run", "Run a program on the ranks of mpirun, time it, check it");
+  command.footer(run_examples);
+  add_spec(command, options.spec, raw);
+  command.add_option("--iters", options.iterations, "Steps to time; default 20, with --check 3")
+      ->type_name("K")
+      ->check(CLI::Range(1, 1'000'000'000));
+  command.add_option("--warmup", options.warmup, "Steps before those; default 3, with --check 0")
+      ->type_name("W")
+      ->check(CLI::Range(0, 1'000'000'000));
+  command.add_flag("--check", options.check,
+                   "Compare with the reference, and the ranks with each other");
+  command.add_option("--json", options.json, "Write the result to FILE")->type_name("FILE");
+  command
+      .add_option("--world", options.world,
+                  "mpi; self: one rank; local:N: N threads of this process. Default: mpi under "
+                  "mpirun, else self")
+      ->type_name("WORLD");
+  repeated(command, "--scalar", raw.scalars,
+           "Value of a run-time scalar; default lr=0.01, t=the step number, others 0.5; may be "
+           "repeated");
+  repeated(command, "--list", raw.lists,
+           "Lengths of the buffers of a dimension, such as n=768,1,2^20; may be repeated; default: "
+           "uneven ones");
+  return command;
+}
+
+CLI::App& add_explain(CLI::App& app, ExplainOptions& options, Raw& raw) {
+  CLI::App& command = *app.add_subcommand("explain", "Show what a schedule makes of a program");
+  command.footer(explain_examples);
+  add_spec(command, options.spec, raw);
+  add_ranks(command, options.ranks);
+  command
+      .add_option(
+          "--show", options.show,
+          "ir (default): the program after each step; plan; source; kernels: what they take of a "
+          "GPU; dot: a Graphviz picture")
+      ->type_name("WHAT")
+      ->check(CLI::IsMember({"ir", "plan", "source", "kernels", "dot"}));
+  command
+      .add_option("--arch", options.arch,
+                  "GPU architecture of --show kernels; default COCONET_ARCH, or sm_90")
+      ->type_name("ARCH");
+  return command;
+}
+
+CLI::App& add_compile(CLI::App& app, CompileOptions& options, Raw& raw) {
+  CLI::App& command = *app.add_subcommand("compile", "Fill the cache with a program's kernels");
+  command.footer(compile_examples);
+  add_spec(command, options.spec, raw);
+  add_ranks(command, options.ranks);
+  add_targets(command, options);
+  return command;
+}
+
+void read_run(const Raw& raw, RunOptions& options) {
+  read_spec(raw, options.spec);
+  for (const std::string& text : raw.scalars) options.scalars.insert(parse_scalar(text));
+  for (const std::string& text : raw.lists) {
+    const auto [name, lengths] = parse_list(text);
+    if (!options.lists.emplace(name, lengths).second)
+      throw UsageError("--list gives the dimension '" + name + "' twice.");
+  }
+}
+
 int command(int argc, char** argv) {
   CLI::App app(
       "coconet: distributed steps whose computation and communication are compiled together");
@@ -258,68 +324,17 @@ int command(int argc, char** argv) {
 
   Raw raw;
   RunOptions run_options;
-  CLI::App& run_command =
-      *app.add_subcommand("run", "Run a program on the ranks of mpirun, time it, check it");
-  run_command.footer(run_examples);
-  add_spec(run_command, run_options.spec, raw);
-  run_command
-      .add_option("--iters", run_options.iterations, "Steps to time; default 20, with --check 3")
-      ->type_name("K")
-      ->check(CLI::Range(1, 1'000'000'000));
-  run_command
-      .add_option("--warmup", run_options.warmup, "Steps before those; default 3, with --check 0")
-      ->type_name("W")
-      ->check(CLI::Range(0, 1'000'000'000));
-  run_command.add_flag("--check", run_options.check,
-                       "Compare with the reference, and the ranks with each other");
-  run_command.add_option("--json", run_options.json, "Write the result to FILE")->type_name("FILE");
-  run_command
-      .add_option("--world", run_options.world,
-                  "mpi; self: one rank; local:N: N threads of this process. Default: mpi under "
-                  "mpirun, else self")
-      ->type_name("WORLD");
-  repeated(run_command, "--scalar", raw.scalars,
-           "Value of a run-time scalar; default lr=0.01, t=the step number, others 0.5; may be "
-           "repeated");
-
-  repeated(run_command, "--list", raw.lists,
-           "Lengths of the buffers of a dimension, such as n=768,1,2^20; may be repeated; default: "
-           "uneven ones");
-
   ExplainOptions explain_options;
-  CLI::App& explain_command =
-      *app.add_subcommand("explain", "Show what a schedule makes of a program");
-  explain_command.footer(explain_examples);
-  add_spec(explain_command, explain_options.spec, raw);
-  add_ranks(explain_command, explain_options.ranks);
-  explain_command
-      .add_option(
-          "--show", explain_options.show,
-          "ir (default): the program after each step; plan; source; kernels: what they take of a "
-          "GPU; dot: a Graphviz picture")
-      ->type_name("WHAT")
-      ->check(CLI::IsMember({"ir", "plan", "source", "kernels", "dot"}));
-  explain_command
-      .add_option("--arch", explain_options.arch,
-                  "GPU architecture of --show kernels; default COCONET_ARCH, or sm_90")
-      ->type_name("ARCH");
-
   CompileOptions compile_options;
-  CLI::App& compile_command =
-      *app.add_subcommand("compile", "Fill the cache with a program's kernels");
-  compile_command.footer(compile_examples);
-  add_spec(compile_command, compile_options.spec, raw);
-  add_ranks(compile_command, compile_options.ranks);
-  add_targets(compile_command, compile_options);
-
-  Cache cache(app, raw);
-
   ProgramsOptions programs_options;
+  const CLI::App& run_command = add_run(app, run_options, raw);
+  const CLI::App& explain_command = add_explain(app, explain_options, raw);
+  const CLI::App& compile_command = add_compile(app, compile_options, raw);
+  Cache cache(app, raw);
   CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");
   programs_command.add_flag("--schedules", programs_options.schedules,
                             "List PROGRAM SCHEDULE pairs, one a line");
-
-  CLI::App& doctor_command =
+  const CLI::App& doctor_command =
       *app.add_subcommand("doctor", "Say what is here, what is missing, and what that turns off");
 
   try {
@@ -331,13 +346,7 @@ int command(int argc, char** argv) {
   }
 
   if (run_command) {
-    read_spec(raw, run_options.spec);
-    for (const std::string& text : raw.scalars) run_options.scalars.insert(parse_scalar(text));
-    for (const std::string& text : raw.lists) {
-      const auto [name, lengths] = parse_list(text);
-      if (!run_options.lists.emplace(name, lengths).second)
-        throw UsageError("--list gives the dimension '" + name + "' twice.");
-    }
+    read_run(raw, run_options);
     return run(run_options);
   }
   if (explain_command) {
