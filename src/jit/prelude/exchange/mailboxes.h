@@ -320,21 +320,27 @@ struct no_tile_sync {
 ///   make(width<N>, i, combined)  what the owner hands down of its slice, in T
 ///   keep(width<N>, owner, i, v)  stores what an owner handed down
 ///   tile_sync                    what happens between chunks; see TileSync
-/// Chunk by chunk, slices are taken in an order in which whatever a rank waits for has been begun
-/// before.
 template <class Topology, class P, class Op, int W, bool UP, bool DOWN, class C, class T, int R,
-          class Own, class Make, class Keep, class Tiled = no_tile_sync>
-DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes,
-                     const Slices& slices, u64 mode, Own own, Make make, Keep keep,
-                     Tiled tile_sync = {}) {
-  const int rank = int(sync.rank);
-  index_t chunks = 0;
-  for (int owner = 0; owner < R; ++owner) {
-    const index_t of = chunk_of<W>(block, slices.count(owner), mailboxes.chunk, 0).of;
-    chunks = of > chunks ? of : chunks;
+          class Own, class Make, class Keep, class Tiled>
+struct Exchange {
+  const Block& block;
+  const Sync<R>& sync;
+  const Mailboxes<R>& mailboxes;
+  const Slices& slices;
+  u64 mode;
+  Own own;
+  Make make;
+  Keep keep;
+  Tiled tile_sync;
+
+  DEVICE_MEMBER Chunk chunk(int owner, index_t c) const {
+    return chunk_of<W>(block, slices.count(owner), mailboxes.chunk, c);
   }
-  const auto combine = [&]<int N>(width<N, false>, int owner, index_t i, index_t j,
-                                  const Links<R>& links, const auto& in) {
+  /// Element j of a chunk, which is element i of the owner's slice, over the sources and this rank
+  /// in the order that `links` gives.
+  template <int N, class In>
+  DEVICE_MEMBER vec<N, C> combine(int owner, index_t i, index_t j, const Links<R>& links,
+                                  const In& in) const {
     vec<N, C> total =
         links.before > 0 ? in.template take<N>(0, j) : own(width<N, false>{}, owner, i);
     ROLLED
@@ -344,67 +350,94 @@ DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mailboxes<R>
       lanes<N>([&](int l) { total[l] = Op::apply(total[l], next[l]); });
     }
     return total;
-  };
-  ROLLED
-  for (index_t c = 0; c < chunks; ++c) {
-    const int tree = int(c % Topology::TREES);
-    ROLLED
-    for (int k = 0; UP && k < R - 1; ++k) if constexpr (UP) {
-      const int owner = Topology::up_owner(rank, k, R, tree);
-      const Chunk part = chunk_of<W>(block, slices.count(owner), mailboxes.chunk, c);
-      if (part.count == 0) continue;
-      if (!tile_sync.await(owner, part.begin, part.count)) return false;
-      const Links<R> links = Topology::template up<R>(rank, owner, tree);
-      if (!pass_chunk<Topology, P, W, C, C>(
-              block, sync, mailboxes, links, c, part.of, part.count, mode,
-              [&]<int N>(width<N, false>, index_t j, const auto& in) {
-                return combine(width<N, false>{}, owner, part.begin + j, j, links, in);
-              })) {
-        return false;
-      }
-    }
-    const Chunk part = chunk_of<W>(block, slices.count(rank), mailboxes.chunk, c);
-    if (part.count > 0) {
-      if (!tile_sync.await(rank, part.begin, part.count)) return false;
-      Links<R> links;
-      if (UP) links = Topology::template up<R>(rank, rank, tree);
-      const Links<R> down = Topology::template down<R>(rank, rank, tree);
-      for (int t = 0; DOWN && t < down.targets; ++t)
-        links.pass_to(down.target[t], down.target_box[t]);
-      if (!pass_chunk<Topology, P, W, C, T>(
-              block, sync, mailboxes, links, c, part.of, part.count, mode,
-              [&]<int N>(width<N, false>, index_t j, const auto& in) {
-                if constexpr (UP) {
-                  return make(width<N, false>{}, part.begin + j,
-                              combine(width<N, false>{}, rank, part.begin + j, j, links, in));
-                } else {
-                  return make(width<N, false>{}, part.begin + j, vec<N, C>{});
-                }
-              })) {
-        return false;
-      }
-      tile_sync.made(part.begin, part.count);
-      if (DOWN) tile_sync.kept(rank, part.begin, part.count);
-    }
-    ROLLED
-    for (int k = 0; DOWN && k < R - 1; ++k) if constexpr (DOWN) {
-      const int owner = Topology::down_owner(rank, k, R, tree);
-      const Chunk from = chunk_of<W>(block, slices.count(owner), mailboxes.chunk, c);
-      if (from.count == 0) continue;
-      const Links<R> links = Topology::template down<R>(rank, owner, tree);
-      if (!pass_chunk<Topology, P, W, T, T>(
-              block, sync, mailboxes, links, c, from.of, from.count, mode,
-              [&]<int N>(width<N, false>, index_t j, const auto& in) {
-                const vec<N, T> value = in.template take<N>(0, j);
-                keep(width<N, false>{}, owner, from.begin + j, value);
-                return value;
-              })) {
-        return false;
-      }
-      tile_sync.kept(owner, from.begin, from.count);
-    }
   }
-  return true;
+  /// Chunk c of a slice of another rank, on its way up to it.
+  DEVICE_MEMBER bool pass_up(int owner, index_t c, int tree) const {
+    const Chunk part = chunk(owner, c);
+    if (part.count == 0) return true;
+    if (!tile_sync.await(owner, part.begin, part.count)) return false;
+    const Links<R> links = Topology::template up<R>(int(sync.rank), owner, tree);
+    return pass_chunk<Topology, P, W, C, C>(
+        block, sync, mailboxes, links, c, part.of, part.count, mode,
+        [&]<int N>(width<N, false>, index_t j, const auto& in) {
+          return combine<N>(owner, part.begin + j, j, links, in);
+        });
+  }
+  /// Chunk c of this rank's own slice: from those below it, through `make`, to those below it.
+  DEVICE_MEMBER bool turn(index_t c, int tree) const {
+    const int rank = int(sync.rank);
+    const Chunk part = chunk(rank, c);
+    if (part.count == 0) return true;
+    if (!tile_sync.await(rank, part.begin, part.count)) return false;
+    Links<R> links;
+    if (UP) links = Topology::template up<R>(rank, rank, tree);
+    const Links<R> down = Topology::template down<R>(rank, rank, tree);
+    for (int t = 0; DOWN && t < down.targets; ++t)
+      links.pass_to(down.target[t], down.target_box[t]);
+    const bool ok = pass_chunk<Topology, P, W, C, T>(
+        block, sync, mailboxes, links, c, part.of, part.count, mode,
+        [&]<int N>(width<N, false>, index_t j, const auto& in) {
+          if constexpr (UP) {
+            return make(width<N, false>{}, part.begin + j,
+                        combine<N>(rank, part.begin + j, j, links, in));
+          } else {
+            return make(width<N, false>{}, part.begin + j, vec<N, C>{});
+          }
+        });
+    if (!ok) return false;
+    tile_sync.made(part.begin, part.count);
+    if (DOWN) tile_sync.kept(rank, part.begin, part.count);
+    return true;
+  }
+  /// Chunk c of what another rank made, on its way down.
+  DEVICE_MEMBER bool pass_down(int owner, index_t c, int tree) const {
+    const Chunk part = chunk(owner, c);
+    if (part.count == 0) return true;
+    const Links<R> links = Topology::template down<R>(int(sync.rank), owner, tree);
+    const bool ok = pass_chunk<Topology, P, W, T, T>(
+        block, sync, mailboxes, links, c, part.of, part.count, mode,
+        [&]<int N>(width<N, false>, index_t j, const auto& in) {
+          const vec<N, T> value = in.template take<N>(0, j);
+          keep(width<N, false>{}, owner, part.begin + j, value);
+          return value;
+        });
+    if (ok) tile_sync.kept(owner, part.begin, part.count);
+    return ok;
+  }
+  /// Chunk by chunk, slices are taken in an order in which whatever a rank waits for has been begun
+  /// before.
+  DEVICE_MEMBER bool run() const {
+    index_t chunks = 0;
+    for (int owner = 0; owner < R; ++owner) {
+      const index_t of = chunk(owner, 0).of;
+      chunks = of > chunks ? of : chunks;
+    }
+    const int rank = int(sync.rank);
+    ROLLED
+    for (index_t c = 0; c < chunks; ++c) {
+      const int tree = int(c % Topology::TREES);
+      ROLLED
+      for (int k = 0; UP && k < R - 1; ++k) if constexpr (UP) {
+        if (!pass_up(Topology::up_owner(rank, k, R, tree), c, tree)) return false;
+      }
+      if (!turn(c, tree)) return false;
+      ROLLED
+      for (int k = 0; DOWN && k < R - 1; ++k) if constexpr (DOWN) {
+        if (!pass_down(Topology::down_owner(rank, k, R, tree), c, tree)) return false;
+      }
+    }
+    return true;
+  }
+};
+
+template <class Topology, class P, class Op, int W, bool UP, bool DOWN, class C, class T, int R,
+          class Own, class Make, class Keep, class Tiled = no_tile_sync>
+DEVICE bool exchange(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes,
+                     const Slices& slices, u64 mode, Own own, Make make, Keep keep,
+                     Tiled tile_sync = {}) {
+  return Exchange<Topology, P, Op, W, UP, DOWN, C, T, R, Own, Make, Keep, Tiled>{
+      block, sync, mailboxes, slices, mode, own, make, keep, tile_sync}
+      .run();
 }
 
 /// A send: what every rank makes of its elements goes to the one `offset` further, if there is one;
