@@ -70,9 +70,9 @@ std::string KernelWriter::argument(KernelArgument wanted) {
 
 std::string KernelWriter::pointer(BufferId id) {
   const std::string data = buffer(id).name + "_data";
-  if (!buffer(id).scattered) return argument({KernelArgument::Kind::pointer, data, id, -1, 0});
+  if (!buffer(id).scattered) return argument({KernelArgument::Kind::pointer, data, id});
   const std::string all =
-      argument({KernelArgument::Kind::pointer, buffer(id).name + "_buffers", id, -1, 0});
+      argument({KernelArgument::Kind::pointer, buffer(id).name + "_buffers", id});
   std::string& variable = in_bucket_[{id, false}];
   if (variable.empty()) variable = unique(data);
   bucket_variables_[variable] = "const auto " + variable + " = in_bucket(" + all + ", bucket);";
@@ -229,8 +229,7 @@ std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
 }
 
 std::string KernelWriter::stored(const std::string& text, DType dtype) const {
-  return is_widened(dtype) ? "narrow<" + std::string(storage_type(dtype)) + ">(" + text + ")"
-                           : text;
+  return is_16_bit(dtype) ? "narrow<" + std::string(storage_type(dtype)) + ">(" + text + ")" : text;
 }
 
 std::string KernelWriter::dropout(ValueId value) {

@@ -40,7 +40,7 @@ class KernelWriter {
   /// Whether some tensor of the kernel is scattered.
   [[nodiscard]] bool by_bucket() const { return by_bucket_; }
   /// "a.buckets"
-  std::string buckets() { return argument({KernelArgument::Kind::buckets, "buckets", -1, -1, 0}); }
+  std::string buckets() { return argument({KernelArgument::Kind::buckets, "buckets"}); }
   /// Definitions of the variables asked for since the last call, each line starting with `indent`.
   std::string bucket_variables(const std::string& indent);
 

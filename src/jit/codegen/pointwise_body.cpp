@@ -1,4 +1,6 @@
 // The body of a loop: what lanes load, compute and store.
+#include <fmt/format.h>
+
 #include "jit/codegen/pointwise_kernel.h"
 
 namespace coconet::jit {
@@ -23,8 +25,8 @@ std::string PointwiseKernel::index(BufferId buffer) {
   if (row.empty()) {
     const std::string& name = writer_.buffer(buffer).name;
     row = writer_.unique(name + "_row");
-    row_starts_ += "    const index_t " + row + " = " +
-                   writer_.strided_index(shape, name, rank() - 1, buffer, -1) + ";\n";
+    row_starts_ += fmt::format("    const index_t {} = {};\n", row,
+                               writer_.strided_index(shape, name, rank() - 1, buffer, -1));
   }
   return repeats(shape) ? row : row + " + i";
 }
@@ -38,20 +40,21 @@ void PointwiseKernel::place_members(const sched::KernelStep::Phase& phase) {
       continue;
     }
     const std::string row = writer_.unique(node.name + "_row");
-    row_starts_ += "    const index_t " + row + " = " +
-                   writer_.strided_index(node.shape, node.name, rank() - 1, -1, member) + ";\n";
+    row_starts_ +=
+        fmt::format("    const index_t {} = {};\n", row,
+                    writer_.strided_index(node.shape, node.name, rank() - 1, -1, member));
     writer_.place(member, repeats(node.shape) ? row : row + " + i + l");
   }
 }
 
 std::string PointwiseKernel::combined_vector(const sched::KernelStep::Load& load) {
   if (!step_.in_place) return "combined";
-  const std::string all = "reduce_ranks<" +
-                          std::string(operator_name(at(step_.combine).attributes.reduction)) +
-                          ", N>(" + writer_.pointers(load.buffer) + ", " + index(load.buffer) + ")";
+  const std::string at_lane = index(load.buffer);
+  const std::string all = fmt::format("reduce_ranks<{}, N>({}, {})", operator_of(step_.combine),
+                                      writer_.pointers(load.buffer), at_lane);
   if (root() < 0) return all;
-  return "a.sync.rank == " + std::to_string(root()) + " ? " + all + " : no_totals<sum_of, N, " +
-         std::string(compute_type(at(step_.combine).dtype)) + ">()";
+  return fmt::format("a.sync.rank == {} ? {} : no_totals<sum_of, N, {}>()", root(), all,
+                     compute_type(at(step_.combine).dtype));
 }
 
 std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
@@ -62,8 +65,8 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
     if (load.combined) {
       const Node& combine = at(step_.combine);
       const std::string all = writer_.unique(node.name + "_all");
-      text += indent + writer_.label(step_.combine) + "\n";
-      text += indent + "const auto " + all + " = " + combined_vector(load) + ";\n";
+      text += fmt::format("{0}{1}\n{0}const auto {2} = {3};\n", indent,
+                          writer_.label(step_.combine), all, combined_vector(load));
       std::string total = all + "[l]";
       if (combine.attributes.reduction == Reduction::mean)
         total += " / " + literal(writer_.ranks(), combine.dtype);
@@ -73,15 +76,16 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
     const std::string at = index(load.buffer);
     const std::string pointer = writer_.pointer(load.buffer);
     if (!linear_ && repeats(writer_.buffer(load.buffer).shape)) {
-      text += indent + "const " + std::string(compute_type(node.dtype)) + " " +
-              writer_.variable(load.value) + " = wide(" + pointer + "[" + at + "]);\n";
+      text += fmt::format("{}const {} {} = wide({}[{}]);\n", indent, compute_type(node.dtype),
+                          writer_.variable(load.value), pointer, at);
       writer_.define(load.value);
       continue;
     }
     const std::string vector = writer_.unique(node.name + "_in");
-    const std::string loaded = "load<N>(" + pointer + " + " + at + ")";
-    text += indent + "const auto " + vector + " = " +
-            (is_widened(node.dtype) ? "widened(" + loaded + ")" : loaded) + ";\n";
+    const char* const loaded = is_16_bit(node.dtype)
+                                   ? "{}const auto {} = widened(load<N>({} + {}));\n"
+                                   : "{}const auto {} = load<N>({} + {});\n";
+    text += fmt::format(fmt::runtime(loaded), indent, vector, pointer, at);
     from_vectors_.push_back({load.value, vector + "[l]"});
   }
   return text;
@@ -92,8 +96,8 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
   std::string declarations, narrowings;
   std::string text = indent + "lanes<N>([&](int l) {\n";
   for (const auto& [value, element] : from_vectors_) {
-    text += indent + "  const " + std::string(compute_type(at(value).dtype)) + " " +
-            writer_.variable(value) + " = " + element + ";\n";
+    text += fmt::format("{}  const {} {} = {};\n", indent, compute_type(at(value).dtype),
+                        writer_.variable(value), element);
     writer_.define(value);
   }
   place_members(phase);
@@ -111,15 +115,14 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
     const std::string out = writer_.unique(writer_.buffer(store.buffer).name + "_out");
     outs_.push_back(out);
     if (store.spread) spread = out;
-    const bool narrows = is_widened(dtype);
+    const bool narrows = is_16_bit(dtype);
     const std::string computed = narrows ? writer_.unique(out + "_wide") : out;
-    declarations += indent + "vec<N, " +
-                    std::string(narrows ? compute_type(dtype) : storage_type(dtype)) + "> " +
-                    computed + ";\n";
-    text += indent + "  " + computed + "[l] = " + writer_.read(store.value, dtype) + ";\n";
+    declarations += fmt::format("{}vec<N, {}> {};\n", indent,
+                                narrows ? compute_type(dtype) : storage_type(dtype), computed);
+    text += fmt::format("{}  {}[l] = {};\n", indent, computed, writer_.read(store.value, dtype));
     if (narrows) {
-      narrowings += indent + "const auto " + out + " = narrowed<" +
-                    std::string(storage_type(dtype)) + ">(" + computed + ");\n";
+      narrowings += fmt::format("{}const auto {} = narrowed<{}>({});\n", indent, out,
+                                storage_type(dtype), computed);
     }
   }
   return declarations + text + indent + "});\n" + narrowings;
@@ -130,30 +133,26 @@ void PointwiseKernel::write_stores(const sched::KernelStep::Phase& phase, const 
   for (std::size_t s = 0; s < phase.stores.size(); ++s) {
     const auto& store = phase.stores[s];
     if (!store.spread) {
-      body.stores += indent + "store<N>(" + writer_.pointer(store.buffer) + " + " +
-                     index(store.buffer) + ", " + outs_[s] + ");\n";
+      const std::string at_lane = index(store.buffer);
+      body.stores += fmt::format("{}store<N>({} + {}, {});\n", indent,
+                                 writer_.pointer(store.buffer), at_lane, outs_[s]);
       continue;
     }
     body.spread = outs_[s];
-    if (sends()) {
-      if (step_.in_place) {
-        body.stores += indent + "send_on<STREAM>(" + writer_.pointers(store.buffer) + ", " +
-                       index(store.buffer) + ", a.sync.rank, " +
-                       std::to_string(at(step_.spread).attributes.offset) + ", " + outs_[s] +
-                       ");\n";
-      }
+    if (sends() && !step_.in_place) continue;
+    const std::string guard = root() < 0 ? "" : fmt::format("if (a.sync.rank == {}) ", root());
+    if (!step_.in_place) {
+      body.stores +=
+          fmt::format("{}{}store_slice<N>({}, a.slices, int(a.sync.rank), {}, {});\n", indent,
+                      guard, writer_.pointer(store.buffer), linear_ ? "i" : "at", outs_[s]);
       continue;
     }
-    const std::string owner = root() < 0 ? "" : std::to_string(root());
-    const std::string guard = owner.empty() ? "" : "if (a.sync.rank == " + owner + ") ";
-    if (step_.in_place) {
-      body.stores += indent + guard + "store_ranks<STREAM>(" + writer_.pointers(store.buffer) +
-                     ", " + index(store.buffer) + ", a.sync.rank, " + outs_[s] + ");\n";
-    } else {
-      body.stores += indent + guard + "store_slice<N>(" + writer_.pointer(store.buffer) +
-                     ", a.slices, int(a.sync.rank), " + (linear_ ? "i" : "at") + ", " + outs_[s] +
-                     ");\n";
-    }
+    const std::string at_lane = index(store.buffer);
+    const std::string to = writer_.pointers(store.buffer) + ", " + at_lane + ", a.sync.rank, ";
+    body.stores +=
+        sends() ? fmt::format("{}send_on<STREAM>({}{}, {});\n", indent, to,
+                              at(step_.spread).attributes.offset, outs_[s])
+                : fmt::format("{}{}store_ranks<STREAM>({}{});\n", indent, guard, to, outs_[s]);
   }
 }
 

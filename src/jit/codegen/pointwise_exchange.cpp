@@ -1,90 +1,97 @@
 // What a kernel does whose ranks exchange chunks through mailboxes.
-#include "jit/codegen/pointwise_kernel.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "jit/codegen/pointwise_kernel.h"
 #include "jit/codegen/tile_sync.h"
 
 namespace coconet::jit {
 
 using Kind = KernelArgument::Kind;
 
-std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phase,
-                                            const sched::KernelStep::Load* combined, bool spreads) {
-  (void)writer_.argument({Kind::mailboxes, "mailboxes", -1, -1, 0});
-  (void)writer_.argument({Kind::slices, "slices", -1, -1, 0});
+std::string PointwiseKernel::write_make(const sched::KernelStep::Phase& phase,
+                                        const ExchangeTypes& types, bool spreads) {
   const Body body = write_body(phase, "    ");
-  const std::string wide = combined != nullptr ? std::string(compute_type(at(step_.combine).dtype))
-                                               : std::string("f32");  // of what is not there
-  const std::string made = spreads ? std::string(storage_type(at(step_.spread).dtype)) : wide;
-  std::string text = step_.phases.size() > 1 ? "  {\n" : "";  // a scope for every pass
-  text += "  // what the owner of a chunk does\n";
-  text += std::string("  const auto make = [&]<int N>(width<N, false>, index_t ") +
-          (linear_ ? "i" : "at") + ", const vec<N, " + wide + ">& combined) {\n";
+  std::string text = fmt::format(
+      "  // what the owner of a chunk does\n"
+      "  const auto make = [&]<int N>(width<N, false>, index_t {}, const vec<N, {}>& combined) "
+      "{{\n",
+      linear_ ? "i" : "at", types.combined);
   if (!linear_) {
-    text += "    const index_t row = at / " + count_ + ", i = at % " + count_ + ";\n";
+    text += fmt::format("    const index_t row = at / {0}, i = at % {0};\n", count_);
     text += coordinates() + row_starts_;
   }
   text += body.loads + body.lanes + body.stores;
-  text += "    return " + (spreads ? body.spread : std::string("combined")) + ";\n  };\n";
-  std::string call = "make";
-  if (!linear_) {
-    call = "make_in_rows";
-    text += "  const auto make_in_rows = [&]<int N>(width<N, false>, index_t at, const vec<N, " +
-            wide + ">& combined) {\n    return in_rows<N, " + made + ">(" + count_ +
-            ", at, combined, make);\n  };\n";
-  }
-  text += "  const auto own = [&]<int N>(width<N, false>, int owner, index_t i) {\n";
-  if (combined != nullptr) {
-    text += "    return widened(load_slice<N>(" + writer_.pointer(combined->buffer) +
-            ", a.slices, owner, i));\n";
-  }
-  text += "  };\n";
-  text += "  const auto keep = [&]<int N>(width<N, false>, int owner, index_t i, const vec<N, " +
-          made + ">& value) {\n";
-  for (const auto& store : phase.stores) {
-    if (!store.spread) continue;
-    text +=
-        "    store_slice<N>(" + writer_.pointer(store.buffer) + ", a.slices, owner, i, value);\n";
-  }
-  text += "  };\n";
-  const std::string tile_sync = synchronizes_tiles(phase) ? ", tile_sync" : "";
-  if (!tile_sync.empty()) text += write_tile_sync(writer_, phase);
-  if (sends()) {
-    text += write_passing(call, made, tile_sync);
-    if (step_.phases.size() > 1) text += "  }\n";
-    return text;
-  }
-  const std::string op = combined != nullptr
-                             ? std::string(operator_name(at(step_.combine).attributes.reduction))
-                             : std::string("sum_of");
-  text += "  if (!exchange<" + std::string(algorithm_.topology) + ", " +
-          std::string(protocol_.name) + ", " + op + ", W, " +
-          (combined != nullptr ? "true" : "false") + ", " + (spreads ? "true" : "false") + ", " +
-          wide + ", " + made + ">(\n          block, a.sync, a.mailboxes, a.slices, " + mode_ +
-          ", own, " + call + ", keep" + tile_sync + ")) {\n    return;\n  }\n";
-  const bool others_store = std::any_of(phase.stores.begin(), phase.stores.end(),
-                                        [](const auto& store) { return !store.spread; });
-  if (root() >= 0 && others_store) {
-    const std::string count = writer_.argument({Kind::count, "count", -1, -1, 0});
-    text += "  // the computation of ranks that own nothing\n";
-    text += "  if (index_t(a.sync.rank) != a.slices.only) {\n";
-    text += await_arriving(writer_, phase, "0", count, "    ");
-    text += "    for_each<W>(block, " + count + ", " + mode_ +
-            ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
-    text += "      " + call + "(width<N, false>{}, i, no_totals<sum_of, N, " + wide +
-            ">());\n    });\n  }\n";
-  }
-  if (step_.phases.size() > 1) text += "  }\n";
-  return text;
+  text += fmt::format("    return {};\n  }};\n", spreads ? body.spread : "combined");
+  if (linear_) return text;
+  return text + fmt::format(
+                    "  const auto make_in_rows = [&]<int N>(width<N, false>, index_t at, "
+                    "const vec<N, {}>& combined) {{\n"
+                    "    return in_rows<N, {}>({}, at, combined, make);\n  }};\n",
+                    types.combined, types.made, count_);
 }
 
-std::string PointwiseKernel::write_passing(const std::string& call, const std::string& made,
-                                           const std::string& tile_sync) {
-  return "  if (!pass_on<" + std::string(algorithm_.topology) + ", " + std::string(protocol_.name) +
-         ", W, " + made + ">(\n          block, a.sync, a.mailboxes, a.slices, " + mode_ + ", " +
-         std::to_string(at(step_.spread).attributes.offset) + ", " + call + ", keep" + tile_sync +
-         ")) {\n    return;\n  }\n";
+std::string PointwiseKernel::write_own_and_keep(const sched::KernelStep::Phase& phase,
+                                                const sched::KernelStep::Load* combined,
+                                                const ExchangeTypes& types) {
+  std::string text = "  const auto own = [&]<int N>(width<N, false>, int owner, index_t i) {\n";
+  if (combined != nullptr) {
+    text += fmt::format("    return widened(load_slice<N>({}, a.slices, owner, i));\n",
+                        writer_.pointer(combined->buffer));
+  }
+  text += fmt::format(
+      "  }};\n  const auto keep = [&]<int N>(width<N, false>, int owner, index_t i, "
+      "const vec<N, {}>& value) {{\n",
+      types.made);
+  for (const auto& store : phase.stores) {
+    if (!store.spread) continue;
+    text += fmt::format("    store_slice<N>({}, a.slices, owner, i, value);\n",
+                        writer_.pointer(store.buffer));
+  }
+  return text + "  };\n";
+}
+
+std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phase,
+                                            const sched::KernelStep::Load* combined, bool spreads) {
+  (void)writer_.argument({Kind::mailboxes, "mailboxes"});
+  (void)writer_.argument({Kind::slices, "slices"});
+  ExchangeTypes types;
+  if (combined != nullptr) types.combined = compute_type(at(step_.combine).dtype);
+  types.made = spreads ? storage_type(at(step_.spread).dtype) : types.combined;
+  const std::string make = linear_ ? "make" : "make_in_rows";
+  std::string text = write_make(phase, types, spreads);
+  text += write_own_and_keep(phase, combined, types);
+  const bool tiled = synchronizes_tiles(phase);
+  if (tiled) text += write_tile_sync(writer_, phase);
+  const std::string functions = make + ", keep" + (tiled ? ", tile_sync" : "");
+  if (sends()) {
+    return text + fmt::format(
+                      "  if (!pass_on<{}, {}, W, {}>(\n"
+                      "          block, a.sync, a.mailboxes, a.slices, {}, {}, {})) {{\n"
+                      "    return;\n  }}\n",
+                      algorithm_.topology, protocol_.name, types.made, mode_,
+                      at(step_.spread).attributes.offset, functions);
+  }
+  text += fmt::format(
+      "  if (!exchange<{}, {}, {}, W, {}, {}, {}, {}>(\n"
+      "          block, a.sync, a.mailboxes, a.slices, {}, own, {})) {{\n    return;\n  }}\n",
+      algorithm_.topology, protocol_.name,
+      combined != nullptr ? operator_of(step_.combine) : "sum_of", combined != nullptr, spreads,
+      types.combined, types.made, mode_, functions);
+  const bool others_store = std::any_of(phase.stores.begin(), phase.stores.end(),
+                                        [](const auto& store) { return !store.spread; });
+  if (root() < 0 || !others_store) return text;
+  const std::string count = writer_.argument({Kind::count, "count"});
+  return text +
+         fmt::format(
+             "  // the computation of ranks that own nothing\n"
+             "  if (index_t(a.sync.rank) != a.slices.only) {{\n"
+             "{}    for_each<W>(block, {}, {}, "
+             "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n"
+             "      {}(width<N, false>{{}}, i, no_totals<sum_of, N, {}>());\n    }});\n  }}\n",
+             await_arriving(writer_, phase, "0", count, "    "), count, mode_, make,
+             types.combined);
 }
 
 }  // namespace coconet::jit

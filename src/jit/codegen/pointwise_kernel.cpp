@@ -1,6 +1,8 @@
 // A kernel as a whole: its phases with their scalars, reductions and loops.
 #include "jit/codegen/pointwise_kernel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "jit/codegen/tile_sync.h"
@@ -12,29 +14,29 @@ using sched::BufferId;
 using Kind = KernelArgument::Kind;
 
 KernelText PointwiseKernel::write() {
-  if (step_.is_collective) sync_ = writer_.argument({Kind::sync, "sync", -1, -1, 0});
+  if (step_.is_collective) sync_ = writer_.argument({Kind::sync, "sync"});
   if (!writer_.by_bucket())
-    count_ = linear_ ? writer_.argument({Kind::count, "count", -1, -1, 0}) : last_extent();
-  mode_ = writer_.argument({Kind::mode, "mode", -1, -1, 0});
-  if (!step_.reductions().empty()) totals_ = writer_.argument({Kind::totals, "totals", -1, -1, 0});
+    count_ = linear_ ? writer_.argument({Kind::count, "count"}) : last_extent();
+  mode_ = writer_.argument({Kind::mode, "mode"});
+  if (!step_.reductions().empty()) totals_ = writer_.argument({Kind::totals, "totals"});
 
   std::string text = load_scalars();
   for (std::size_t p = 0; p < step_.phases.size(); ++p) text += write_phase(p);
   text += store_scalars();
 
-  std::string body = "constexpr int W = " + lanes_per_access() + ";\n\n";
-  body += "DEVICE void " + writer_.entry() + "_block(const Args& a, const Block& block) {\n";
+  std::string body = fmt::format(
+      "constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& block) {{\n",
+      lanes_per_access(), writer_.entry());
   body += writer_.number_variables();
+  const std::string order = step_.multicast ? "  order_multicast();\n" : "";
   if (step_.in_place) {
     body += "  // every rank's operand is written, and its results may be\n";
-    body += "  if (!rank_barrier(block, a.sync, 0)) return;\n";
-    if (step_.multicast) body += "  order_multicast();\n";
+    body += "  if (!rank_barrier(block, a.sync, 0)) return;\n" + order;
   }
   body += text;
   if (step_.in_place) {
-    if (step_.multicast) body += "  order_multicast();\n";
-    body += "  // every rank's result is written, and no operand is read any more\n";
-    body += "  rank_barrier(block, a.sync, " + std::to_string(step_.phases.size()) + ");\n";
+    body += order + "  // every rank's result is written, and no operand is read any more\n";
+    body += fmt::format("  rank_barrier(block, a.sync, {});\n", step_.phases.size());
   }
   body += "}\n";
   return writer_.finish(body, headers());
@@ -53,14 +55,14 @@ std::vector<std::string> PointwiseKernel::headers() const {
 
 std::string PointwiseKernel::lanes_per_access() const {
   if (step_.knobs.vector_bytes != 0) return std::to_string(lanes_of(writer_.plan(), step_, 0));
-  return "VECTOR_BYTES / " + std::to_string(widest_element(writer_.plan(), step_));
+  return fmt::format("VECTOR_BYTES / {}", widest_element(writer_.plan(), step_));
 }
 
 std::string PointwiseKernel::load_scalars() {
   std::string text;
   for (const auto& load : step_.scalar_loads) {
-    text += "  const " + std::string(compute_type(at(load.value).dtype)) + " " +
-            writer_.variable(load.value) + " = wide(*" + writer_.pointer(load.buffer) + ");\n";
+    text += fmt::format("  const {} {} = wide(*{});\n", compute_type(at(load.value).dtype),
+                        writer_.variable(load.value), writer_.pointer(load.buffer));
     scalars_.insert(load.value);
   }
   return text;
@@ -79,18 +81,23 @@ std::string PointwiseKernel::store_scalars() {
   std::string text = "  if (block.index == 0 && is_leader(block)) {\n";
   for (const auto& store : step_.scalar_stores) {
     const DType dtype = writer_.buffer(store.buffer).dtype;
-    text += "    *" + writer_.pointer(store.buffer) + " = " +
-            writer_.stored(writer_.read(store.value, dtype), dtype) + ";\n";
+    const std::string value = writer_.stored(writer_.read(store.value, dtype), dtype);
+    text += fmt::format("    *{} = {};\n", writer_.pointer(store.buffer), value);
   }
   return text + "  }\n";
+}
+
+std::string PointwiseKernel::total_type(ValueId reduction) const {
+  return fmt::format("total_type<{}, {}>::type", operator_of(reduction),
+                     compute_type(at(reduction).dtype));
 }
 
 std::string PointwiseKernel::declare_totals(const sched::KernelStep::Phase& phase) {
   std::string text;
   for (const ValueId id : phase.reductions) {
     lane_totals_[id] = writer_.unique(at(id).name + "_lanes");
-    text += "  auto " + lane_totals_[id] + " = no_totals<" + operator_of(id) + ", W, " +
-            total_type(id) + ">();\n";
+    text += fmt::format("  auto {} = no_totals<{}, W, {}>();\n", lane_totals_[id], operator_of(id),
+                        total_type(id));
   }
   return text;
 }
@@ -100,9 +107,9 @@ std::string PointwiseKernel::add_to_totals(const sched::KernelStep::Phase& phase
   std::string text;
   for (const ValueId id : phase.reductions) {
     const std::string lane = lane_totals_[id] + "[N > W ? l % W : l]";
-    text += indent + writer_.label(id) + "\n" + indent + lane + " = " + operator_of(id) +
-            "::apply(" + lane + ", " + total_type(id) + "(" +
-            writer_.read(at(id).operands.front(), at(id).dtype) + "));\n";
+    text += fmt::format("{0}{1}\n{0}{2} = {3}::apply({2}, {4}({5}));\n", indent, writer_.label(id),
+                        lane, operator_of(id), total_type(id),
+                        writer_.read(at(id).operands.front(), at(id).dtype));
   }
   return text;
 }
@@ -112,18 +119,23 @@ std::string PointwiseKernel::combine_totals(const sched::KernelStep::Phase& phas
   std::string puts;
   std::string gets;
   for (const ValueId id : phase.reductions) {
-    const std::string index = std::to_string(reductions_++);
-    puts += "  put_total(block, a.sync, a.totals, " + index + ", block_total<" + operator_of(id) +
-            ">(block, fold<" + operator_of(id) + ">(" + lane_totals_[id] + ")));\n";
-    const std::string total = std::string(compute_type(at(id).dtype)) + "(all_totals<" +
-                              operator_of(id) + ", " + total_type(id) +
-                              ">(block, a.sync, a.totals, " + index + "))";
-    gets += "  " + writer_.label(id) + "\n  const " + std::string(compute_type(at(id).dtype)) +
-            " " + writer_.variable(id) + " = " + writer_.rounded(total, at(id).dtype) + ";\n";
+    const int index = reductions_++;
+    puts += fmt::format(
+        "  put_total(block, a.sync, a.totals, {0}, block_total<{1}>(block, fold<{1}>({2})));\n",
+        index, operator_of(id), lane_totals_[id]);
+    const std::string_view type = compute_type(at(id).dtype);
+    const std::string total = fmt::format("{}(all_totals<{}, {}>(block, a.sync, a.totals, {}))",
+                                          type, operator_of(id), total_type(id), index);
+    gets += fmt::format("  {}\n  const {} {} = {};\n", writer_.label(id), type,
+                        writer_.variable(id), writer_.rounded(total, at(id).dtype));
     scalars_.insert(id);
   }
-  return puts + "  // every block of every rank has left its totals\n" +
-         "  if (!grid_barrier(block, a.sync, " + std::to_string(p + 1) + ")) return;\n" + gets;
+  return puts +
+         fmt::format(
+             "  // every block of every rank has left its totals\n"
+             "  if (!grid_barrier(block, a.sync, {})) return;\n",
+             p + 1) +
+         gets;
 }
 
 std::string PointwiseKernel::write_phase(std::size_t p) {
@@ -142,7 +154,10 @@ std::string PointwiseKernel::write_phase(std::size_t p) {
   if (!step_.is_collective || step_.in_place || (combined == phase.loads.end() && !spreads)) {
     text += write_loop(phase);
   } else {
-    text += write_exchange(phase, combined == phase.loads.end() ? nullptr : &*combined, spreads);
+    const std::string exchange =
+        write_exchange(phase, combined == phase.loads.end() ? nullptr : &*combined, spreads);
+    // A scope for the functions of every pass.
+    text += step_.phases.size() > 1 ? "  {\n" + exchange + "  }\n" : exchange;
   }
   return text + combine_totals(phase, p);
 }
@@ -154,52 +169,59 @@ std::string PointwiseKernel::write_loop(const sched::KernelStep::Phase& phase) {
   const std::string inside = body.loads + body.lanes + body.stores;
   if (linear_ && synchronizes_tiles(phase)) return write_tiled_loop(phase, inside);
   if (linear_) {
-    return "  for_each<W>(block, " + count_ + ", " + mode_ +
-           ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + inside + "  });\n";
+    return fmt::format(
+        "  for_each<W>(block, {}, {}, [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n"
+        "{}  }});\n",
+        count_, mode_, inside);
   }
   const std::string begin = "row * " + count_;
   const std::string end = begin + " + " + count_;
   return write_row_loop() + await_arriving(writer_, phase, begin, end, "    ") +
-         "    for_each<W>(alone(block), " + count_ + ", " + mode_ +
-         ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + inside + "    });\n" +
+         fmt::format(
+             "    for_each<W>(alone(block), {}, {}, "
+             "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n{}    }});\n",
+             count_, mode_, inside) +
          signal_departing(writer_, phase, begin, end, "    ") + "  }\n";
 }
 
 std::string PointwiseKernel::write_tiled_loop(const sched::KernelStep::Phase& phase,
                                               const std::string& inside) {
-  return "  {\n  const Chunk share = chunk_of<W>(block, " + count_ + ", " + count_ + ", 0);\n" +
-         await_arriving(writer_, phase, "share.begin", "share.begin + share.count", "  ") +
-         "  for_each<W>(alone(block), share.count, " + mode_ +
-         ", [&]<int N, bool STREAM>(width<N, STREAM>, index_t of_share) {\n" +
-         "    const index_t i = share.begin + of_share;\n" + inside + "  });\n" +
-         signal_departing(writer_, phase, "share.begin", "share.begin + share.count", "  ") +
-         "  }\n";
+  const std::string end = "share.begin + share.count";
+  const std::string await = await_arriving(writer_, phase, "share.begin", end, "  ");
+  return fmt::format(
+      "  {{\n  const Chunk share = chunk_of<W>(block, {0}, {0}, 0);\n{1}"
+      "  for_each<W>(alone(block), share.count, {2}, "
+      "[&]<int N, bool STREAM>(width<N, STREAM>, index_t of_share) {{\n"
+      "    const index_t i = share.begin + of_share;\n{3}  }});\n{4}  }}\n",
+      count_, await, mode_, inside, signal_departing(writer_, phase, "share.begin", end, "  "));
 }
 
 std::string PointwiseKernel::write_bucket_loop(const sched::KernelStep::Phase& phase) {
   const Body body = write_body(phase, "      ");
   const std::string fits = write_fits(phase, "    ");
   const std::string variables = writer_.bucket_variables("    ");
-  return row_starts_ + "  for_each_bucket(block, " + writer_.buckets() +
-         ", [&](const Bucket& bucket) {\n" + variables + fits +
-         "    for_each_of<W>(alone(block), i, i + bucket.length, bucket_mode,\n" +
-         "        [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n" + body.loads +
-         body.lanes + body.stores + "    });\n  });\n  order_streams(" + mode_ + ");\n";
+  return row_starts_ + fmt::format(
+                           "  for_each_bucket(block, {}, [&](const Bucket& bucket) {{\n{}{}"
+                           "    for_each_of<W>(alone(block), i, i + bucket.length, bucket_mode,\n"
+                           "        [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n{}{}{}"
+                           "    }});\n  }});\n  order_streams({});\n",
+                           writer_.buckets(), variables, fits, body.loads, body.lanes, body.stores,
+                           mode_);
 }
 
 std::string PointwiseKernel::write_fits(const sched::KernelStep::Phase& phase,
                                         const std::string& indent) {
   std::string text =
-      indent + "const index_t i = bucket.begin;\n" + indent + "u64 bucket_mode = " + mode_ + ";\n";
+      fmt::format("{0}const index_t i = bucket.begin;\n{0}u64 bucket_mode = {1};\n", indent, mode_);
   std::set<std::pair<BufferId, bool>> looked_at;
   const auto fit = [&](BufferId buffer, bool of_ranks) {
     if (!linear_ && repeats(writer_.buffer(buffer).shape)) return;
     if (!looked_at.emplace(buffer, of_ranks).second) return;
     const std::string data = of_ranks ? "data" : writer_.pointer(buffer);
-    text += indent;
-    if (of_ranks) text += "for (const auto* data : " + writer_.pointers(buffer) + ") ";
-    text += std::string("bucket_mode = fit<W>(bucket_mode, VECTORIZE") +
-            (of_ranks ? " | STREAMING" : "") + ", " + data + " + " + index(buffer) + ");\n";
+    const std::string loop =
+        of_ranks ? fmt::format("for (const auto* data : {}) ", writer_.pointers(buffer)) : "";
+    text += fmt::format("{}{}bucket_mode = fit<W>(bucket_mode, VECTORIZE{}, {} + {});\n", indent,
+                        loop, of_ranks ? " | STREAMING" : "", data, index(buffer));
   };
   for (const auto& load : phase.loads) fit(load.buffer, load.combined && step_.in_place);
   for (const auto& store : phase.stores) fit(store.buffer, store.spread && step_.in_place);
@@ -210,18 +232,19 @@ std::string PointwiseKernel::coordinates() {
   std::string text;
   std::string rest = "row";
   for (int d = rank() - 2; d > 0; --d) {
-    const std::string extent = writer_.argument({Kind::extent, "e" + std::to_string(d), -1, -1, d});
-    text += "    const index_t c" + std::to_string(d) + " = " + rest + " % " + extent + ";\n";
-    text += "    const index_t r" + std::to_string(d) + " = " + rest + " / " + extent + ";\n";
-    rest = "r" + std::to_string(d);
+    const std::string extent = writer_.argument({Kind::extent, fmt::format("e{}", d), -1, -1, d});
+    text +=
+        fmt::format("    const index_t c{0} = {1} % {2};\n    const index_t r{0} = {1} / {2};\n", d,
+                    rest, extent);
+    rest = fmt::format("r{}", d);
   }
   if (rank() > 1) text += "    const index_t c0 = " + rest + ";\n";
   return text;
 }
 
 std::string PointwiseKernel::write_row_loop() {
-  const std::string rows = writer_.argument({Kind::rows, "rows", -1, -1, 0});
-  return "  for (index_t row = block.index; row < " + rows + "; row += block.count) {\n" +
+  const std::string rows = writer_.argument({Kind::rows, "rows"});
+  return fmt::format("  for (index_t row = block.index; row < {}; row += block.count) {{\n", rows) +
          coordinates() + row_starts_;
 }
 

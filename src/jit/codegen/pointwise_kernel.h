@@ -60,13 +60,10 @@ class PointwiseKernel {
   std::string compute_scalars(const std::vector<ir::ValueId>& values);
   std::string store_scalars();
 
-  [[nodiscard]] std::string operator_of(ir::ValueId reduction) const {
-    return std::string(operator_name(at(reduction).attributes.reduction));
+  [[nodiscard]] std::string_view operator_of(ir::ValueId reduction) const {
+    return operator_name(at(reduction).attributes.reduction);
   }
-  [[nodiscard]] std::string total_type(ir::ValueId reduction) const {
-    return "total_type<" + operator_of(reduction) + ", " +
-           std::string(compute_type(at(reduction).dtype)) + ">::type";
-  }
+  [[nodiscard]] std::string total_type(ir::ValueId reduction) const;
   std::string declare_totals(const sched::KernelStep::Phase& phase);
   /// Inside the loop over lanes.
   std::string add_to_totals(const sched::KernelStep::Phase& phase, const std::string& indent);
@@ -90,11 +87,18 @@ class PointwiseKernel {
   /// Statements that find the mode of a bucket, whose elements begin anywhere in a vector.
   std::string write_fits(const sched::KernelStep::Phase& phase, const std::string& indent);
 
+  /// The types of what an exchange combines, f32 where it combines nothing, and hands down.
+  struct ExchangeTypes {
+    std::string_view combined = "f32", made;
+  };
   std::string write_exchange(const sched::KernelStep::Phase& phase,
                              const sched::KernelStep::Load* combined, bool spreads);
-  /// The exchange of a send: from each group to the one `offset` further.
-  std::string write_passing(const std::string& call, const std::string& made,
-                            const std::string& tile_sync);
+  /// The functions `make`, and `own` and `keep`, of the prelude's Exchange.
+  std::string write_make(const sched::KernelStep::Phase& phase, const ExchangeTypes& types,
+                         bool spreads);
+  std::string write_own_and_keep(const sched::KernelStep::Phase& phase,
+                                 const sched::KernelStep::Load* combined,
+                                 const ExchangeTypes& types);
 
   Body write_body(const sched::KernelStep::Phase& phase, const std::string& indent);
   /// Whether a tensor repeats one element along a row.

@@ -24,9 +24,8 @@ class ReductionKernel {
         contiguous_(loads_linear() && reduces_trailing_dims()) {}
 
   KernelText write() {
-    const std::string outputs =
-        writer_.argument({KernelArgument::Kind::outputs, "outputs", -1, -1, 0});
-    const std::string inner = writer_.argument({KernelArgument::Kind::inner, "inner", -1, -1, 0});
+    const std::string outputs = writer_.argument({KernelArgument::Kind::outputs, "outputs"});
+    const std::string inner = writer_.argument({KernelArgument::Kind::inner, "inner"});
     const std::string type(compute_type(reduction_.dtype));
     const std::string combined(operator_name(reduction_.attributes.reduction));
     const std::string accumulated = "total_type<" + combined + ", " + type + ">::type";

@@ -9,7 +9,7 @@ namespace {
 
 std::string tiles_of(KernelWriter& writer, sched::BufferId buffer) {
   return writer.argument(
-      {KernelArgument::Kind::tiles, writer.buffer(buffer).name + "_tiles", buffer, -1, 0});
+      {KernelArgument::Kind::tiles, writer.buffer(buffer).name + "_tiles", buffer});
 }
 
 /// "      [&](index_t begin) {...}": a function of the prelude's TileSync; it ends the line without
