@@ -188,7 +188,7 @@ dtypes=(f32 f16 bf16 f64) counts=(1 2 4 8) sizes=(4099 1048583 17 1000 1)
 suite_names=(property_test conformance_collective_test conformance_reduction_test conformance_pointwise_test
   conformance_layout_test conformance_matmul_test conformance_overlap_test)
 if ((small)); then
-  dtypes=(f32 bf16) counts=(1 2) sizes=(17 1000) suite_names=(conformance_layout_test)
+  dtypes=(f32 bf16) counts=(2) sizes=(1000) suite_names=(conformance_layout_test)
 fi
 schedules=$("$bin/coconet" programs --schedules | grep -v _block) # the optimizers, whose one dimension is n
 
