@@ -16,7 +16,7 @@
 #include "jit/cache/entry.h"
 #include "jit/cache/inspect.h"
 #include "jit/cache/locks.h"
-#include "jit/cache/process_cache.h"
+#include "jit/cache/kernel_cache.h"
 
 namespace coconet::cli {
 namespace {

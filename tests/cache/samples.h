@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "child_process.h"
-#include "jit/cache/atomic_file.h"
+#include "jit/cache/file.h"
 #include "jit/cache/kernel_cache.h"
 
 namespace coconet::jit {

@@ -2,17 +2,14 @@
 #include "jit/cache/directory.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <system_error>
 #include <utility>
 
-#include "jit/cache/atomic_file.h"
 #include "jit/cache/entry.h"
 
 namespace coconet::jit {
@@ -21,16 +18,14 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_hexadecimal(std::string_view text) {
-  return std::ranges::all_of(
-      text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-bool is_entry_name(const std::string& name) {
+bool is_entry_name(std::string_view name) {
   constexpr std::size_t digits = 2 * sizeof(Digest) - 2;
-  if (name.size() < digits + 3 || name.compare(digits, 2, ".v") != 0) return false;
-  return is_hexadecimal(std::string_view(name).substr(0, digits)) &&
-         std::ranges::all_of(std::string_view(name).substr(digits + 2),
-                             [](char c) { return c >= '0' && c <= '9'; });
+  return name.size() >= digits + 3 && is_hexadecimal(name.substr(0, digits)) &&
+         name.substr(digits, 2) == ".v" &&
+         name.find_first_not_of("0123456789", digits + 2) == std::string_view::npos;
 }
 
 std::string user(uid_t id) {
@@ -38,14 +33,8 @@ std::string user(uid_t id) {
   passwd entry{};
   passwd* found = nullptr;
   if (getpwuid_r(id, &entry, room.data(), room.size(), &found) == 0 && found != nullptr)
-    return "user " + std::string(found->pw_name);
-  return "user " + std::to_string(id);
-}
-
-std::string octal(mode_t mode) {
-  std::array<char, 8> text{};
-  std::snprintf(text.data(), text.size(), "0%o", static_cast<unsigned>(mode & 07777));
-  return text.data();
+    return fmt::format("user {}", found->pw_name);
+  return fmt::format("user {}", id);
 }
 
 constexpr mode_t others_write = S_IWGRP | S_IWOTH;
@@ -53,25 +42,31 @@ constexpr mode_t others_write = S_IWGRP | S_IWOTH;
 // Kernels are code, and run with the rights of the effective user.
 void require_trusted(const fs::path& path, const struct stat& status, Ownership ownership) {
   const std::string it = "'" + path.string() + "'";
+  const std::string me = user(geteuid());
+  const std::string mode = fmt::format("0{:o}", status.st_mode & 07777);
   const bool of_root = ownership == Ownership::vetted && status.st_uid == 0;
   if (status.st_uid != geteuid() && !of_root) {
-    throw Distrust(it + " belongs to " + user(status.st_uid) +
-                   ", and kernels found there would run as " + user(geteuid()) +
-                   "; it must belong to " + user(geteuid()) +
-                   (ownership == Ownership::vetted ? " or to root" : ""));
+    throw Distrust(fmt::format(
+        "{} belongs to {}, and kernels found there would run as {}; it must "
+        "belong to {}{}",
+        it, user(status.st_uid), me, me, ownership == Ownership::vetted ? " or to root" : ""));
   }
   if (ownership == Ownership::mine && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw Distrust(it + " is open to other users (its mode is " + octal(status.st_mode) +
-                   "), and what runs as code must be in a directory of one's own; chmod 700 " + it);
+    throw Distrust(
+        fmt::format("{0} is open to other users (its mode is {1}), and what runs as "
+                    "code must be in a directory of one's own; chmod 700 {0}",
+                    it, mode));
   }
   if ((status.st_mode & others_write) != 0) {
-    throw Distrust("other users may write in " + it + " (its mode is " + octal(status.st_mode) +
-                   "), and so put code there; chmod go-w " + it);
+    throw Distrust(
+        fmt::format("other users may write in {0} (its mode is {1}), and so put code "
+                    "there; chmod go-w {0}",
+                    it, mode));
   }
 }
 
-// Open to the owner only. From the leaf up, so that an ancestor that exists is never asked about: it may be read-only
-// or hidden.
+// Open to the owner only. From the leaf up, so that an ancestor that exists is never asked about:
+// it may be read-only or hidden.
 void make_directories(const fs::path& directory) {
   if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
   const fs::path parent = directory.parent_path();
@@ -89,7 +84,7 @@ std::string folder_of(const Digest& digest) {
 }
 
 std::string name_of(const Digest& digest) {
-  return hex(bytes_of(digest).substr(1)) + ".v" + std::to_string(entry_format);
+  return fmt::format("{}.v{}", hex(bytes_of(digest).substr(1)), entry_format);
 }
 
 bool is_folder_name(std::string_view name) {

@@ -1,24 +1,18 @@
 // The directory of a cache: who may have written in it, and what lies there.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 
 #include "jit/cache/file.h"
 #include "jit/cache/key.h"
 
 namespace coconet::jit {
 
-/// A cached kernel is code that this process will run. The directory is not used when somebody else may have put it
-/// there; the message says why, and what would help.
+/// A cached kernel is code that this process will run. The directory is not used when somebody else
+/// may have put it there; the message says why, and what would help.
 class Distrust : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,8 +20,9 @@ class Distrust : public std::runtime_error {
 
 /// Whose a directory must be.
 enum class Ownership : std::uint8_t {
-  mine,  ///< the effective user's, with mode 0700: the one that is written
-  vetted  ///< the effective user's or root's, and nobody else can write in it: those that are only read
+  mine,   ///< the effective user's, with mode 0700: the one that is written
+  vetted  ///< the effective user's or root's, and nobody else can write in it: those that are only
+          ///< read
 };
 
 /// A file that may be an entry, by its name.
@@ -37,6 +32,7 @@ struct EntryFile {
   struct stat status {};
   /// The 64 digits of the key's digest.
   [[nodiscard]] std::string digits() const { return folder + name.substr(0, 62); }
+  [[nodiscard]] auto bytes() const { return static_cast<std::uint64_t>(status.st_size); }
 };
 
 /// The names in a cache directory.
@@ -47,8 +43,8 @@ struct EntryFile {
 
 class CacheDirectory {
  public:
-  /// Opens `path`; null when there is none. Throws Distrust, and std::system_error when it is there and cannot be
-  /// opened or is no directory.
+  /// Opens `path`; null when there is none. Throws Distrust, and std::system_error when it is there
+  /// and cannot be opened or is no directory.
   [[nodiscard]] static std::shared_ptr<const CacheDirectory> open(const std::filesystem::path& path,
                                                                   Ownership ownership);
   /// The same, and makes it when there is none, with what is missing above it.
@@ -61,15 +57,15 @@ class CacheDirectory {
   /// Whether somebody removed it while it was open here.
   [[nodiscard]] bool is_gone() const;
 
-  /// The folder `digits`, without following a symbolic link; not open when there is none, or, with EPERM, when it is
-  /// not to be trusted.
+  /// The folder `digits`, without following a symbolic link; not open when there is none, or, with
+  /// EPERM, when it is not to be trusted.
   [[nodiscard]] OpenFile folder(const std::string& digits) const;
   /// The same, made when there is none. Throws std::system_error.
   [[nodiscard]] OpenFile make_folder(const std::string& digits) const;
 
-  /// Calls `visit` with every file that is named as an entry, of any version, and `visit_temporary` with those that are
-  /// being written, or were when their writer was killed. `folder` is open during the call. Files that vanish meanwhile
-  /// are left out.
+  /// Calls `visit` with every file that is named as an entry, of any version, and `visit_temporary`
+  /// with those that are being written, or were when their writer was killed. `folder` is open
+  /// during the call. Files that vanish meanwhile are left out.
   using Visit = std::function<void(int folder, const EntryFile& file)>;
   void for_each(const Visit& visit, const Visit& visit_temporary = {}) const;
 

@@ -2,6 +2,7 @@
 #include "jit/cache/disk_cache.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "jit/cache/atomic_file.h"
 #include "jit/config/log.h"
 
 namespace coconet::jit {
 namespace {
 
 [[noreturn]] void cannot_read(int error, const std::filesystem::path& path) {
-  throw std::system_error(error, std::generic_category(), "cannot read '" + path.string() + "'");
+  errno = error;
+  throw_errno("cannot read", path.string());
 }
 
 bool refuses_writes(const std::error_code& error) {
@@ -31,9 +32,6 @@ bool is_about_locks(const std::error_code& error) {
          error == std::errc::operation_not_supported || error == std::errc::invalid_argument ||
          error == std::errc::function_not_supported;
 }
-
-constexpr const char* instead =
-    ". Kernels are compiled again in every process; COCONET_CACHE_DIR names another directory.";
 
 std::int64_t seconds_of(FileTime time) {
   return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
@@ -72,17 +70,25 @@ std::shared_ptr<const CacheDirectory> DiskCache::made() {
   return directory_;
 }
 
-std::optional<CachedBinary> DiskCache::find(const CacheKey& key) {
+template <class Body, class OnError>
+auto DiskCache::guarded(const Body& body, const OnError& on_error) -> decltype(body()) {
   try {
-    const auto directory = opened();
-    if (directory) return read(*directory, key);
+    return body();
   } catch (const std::system_error& error) {
-    // Says nothing about the content, so the entry stays.
-    warn_once(error.what());
+    on_error(error);
   } catch (const Distrust& reason) {
     distrust(reason);
   }
-  return std::nullopt;
+  return {};
+}
+
+std::optional<CachedBinary> DiskCache::find(const CacheKey& key) {
+  const auto body = [&]() -> std::optional<CachedBinary> {
+    const auto directory = opened();
+    return directory ? read(*directory, key) : std::nullopt;
+  };
+  // An error says nothing about the content, so the entry stays.
+  return guarded(body, [&](const std::system_error& error) { warn_once(error.what()); });
 }
 
 std::optional<CachedBinary> DiskCache::read(const CacheDirectory& directory, const CacheKey& key) {
@@ -134,35 +140,33 @@ void DiskCache::damaged(int folder, const std::string& name, const struct stat& 
                         const std::filesystem::path& path, const char* wrong) {
   ++corrupt_;
   bool removed = false;
-  // Another process may have put a good entry there since ours was opened: only the file that was read is removed.
+  // Another process may have put a good entry there since ours was opened: only the file that was
+  // read is removed.
   if (mode_ == CacheMode::read_write) {
     struct stat now {};
     const bool there = fstatat(folder, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 &&
                        now.st_dev == status.st_dev && now.st_ino == status.st_ino;
     removed = !there || unlinkat(folder, name.c_str(), 0) == 0;
   }
-  log_warn("The cached kernel '" + path.string() + "' is damaged: " + wrong + ". It is " +
-           (removed ? "removed" : "ignored") + ", and the kernel is compiled again.");
+  log_warn(fmt::format(
+      "The cached kernel '{}' is damaged: {}. It is {}, and the kernel is compiled again.",
+      path.string(), wrong, removed ? "removed" : "ignored"));
 }
 
 bool DiskCache::contains(const CacheKey& key) {
-  try {
+  const auto body = [&] {
     const auto directory = opened();
     if (!directory) return false;
     const std::string name = folder_of(key.digest()) + "/" + name_of(key.digest());
     struct stat status {};
     return fstatat(directory->descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
-  } catch (const std::system_error& error) {
-    warn_once(error.what());
-  } catch (const Distrust& reason) {
-    distrust(reason);
-  }
-  return false;
+  };
+  return guarded(body, [&](const std::system_error& error) { warn_once(error.what()); });
 }
 
 bool DiskCache::publish(const CacheKey& key, const CachedBinary& binary) {
   if (mode_ != CacheMode::read_write) return true;
-  try {
+  const auto loses = [&] {
     const std::string bytes = encode_entry(key, binary);
     if (bytes.size() > most_entry_bytes) {
       throw std::system_error(std::make_error_code(std::errc::file_too_large),
@@ -172,24 +176,22 @@ bool DiskCache::publish(const CacheKey& key, const CachedBinary& binary) {
     const OpenFile folder = directory->make_folder(folder_of(key.digest()));
     AtomicFile file(folder.number(), name_of(key.digest()));
     file.write(bytes);
-    if (!file.commit()) return false;
+    if (!file.commit()) return true;
     // Not before it has its name: a temporary file that looks a day old is evicted.
     (void)set_time(folder.number(), name_of(key.digest()), time_now() - day);
     account(directory, bytes.size());
-  } catch (const std::system_error& error) {
+    return false;
+  };
+  return !guarded(loses, [&](const std::system_error& error) {
     // A refusal holds for every later entry too: do not try again and again.
     if (refuses_writes(error.code())) mode_ = CacheMode::read_only;
     warn_once(error.what());
-  } catch (const Distrust& reason) {
-    distrust(reason);
-  }
-  return true;
+  });
 }
 
 void DiskCache::discard(const CacheKey& key, const CachedBinary& binary) {
   const std::optional<CachedBinary> found = find(key);
-  if (!found || found->payload != binary.payload) return;
-  if (mode_ != CacheMode::read_write) return;
+  if (!found || found->payload != binary.payload || mode_ != CacheMode::read_write) return;
   const OpenFile folder = opened()->folder(folder_of(key.digest()));
   unlinkat(folder.number(), name_of(key.digest()).c_str(), 0);
 }
@@ -197,7 +199,7 @@ void DiskCache::discard(const CacheKey& key, const CachedBinary& binary) {
 template <class Take>
 std::optional<Lock> DiskCache::wait_for(Deadline deadline, const Take& take) {
   if (!has_locks()) return std::nullopt;
-  try {
+  const auto body = [&]() -> std::optional<Lock> {
     const auto directory = made();
     Backoff backoff(deadline);
     do {
@@ -205,17 +207,18 @@ std::optional<Lock> DiskCache::wait_for(Deadline deadline, const Take& take) {
       std::optional<Lock> lock = take(*directory, enough);
       if (lock || enough) return lock;
     } while (backoff.wait());
-  } catch (const std::system_error& error) {
+    return std::nullopt;
+  };
+  return guarded(body, [&](const std::system_error& error) {
     // Whoever writes says what is wrong with the directory, if anything but its locks is.
     const bool none = is_about_locks(error.code());
     if ((none || refuses_writes(error.code())) && locks_.exchange(false) && none) {
-      log_warn("The kernel cache in '" + path_.string() + "' has no locks (" + error.what() +
-               "), so that several processes may compile the same kernel.");
+      log_warn(
+          fmt::format("The kernel cache in '{}' has no locks ({}), so that several processes "
+                      "may compile the same kernel.",
+                      path_.string(), error.what()));
     }
-  } catch (const Distrust& reason) {
-    distrust(reason);
-  }
-  return std::nullopt;
+  });
 }
 
 std::optional<Lock> DiskCache::lock(const CacheKey& key, Deadline deadline) {
@@ -241,26 +244,20 @@ std::optional<Lock> DiskCache::lock_compiler(int slots, Deadline deadline) {
 
 std::string DiskCache::id() {
   if (mode_ != CacheMode::read_write) return {};
-  try {
+  const auto body = [&] {
     const auto directory = made();
     // Without a lock, as it never changes, and all ranks of a job ask at once.
     const std::optional<CacheStats> stats = read_stats(*directory);
     return stats ? stats->id : update_stats(*directory).id;
-  } catch (const std::system_error&) {
-    return {};  // whoever writes or locks says why
-  } catch (const Distrust& reason) {
-    distrust(reason);
-    return {};
-  }
+  };
+  return guarded(body, [](const std::system_error&) {});  // whoever writes or locks says why
 }
 
 void DiskCache::account(const std::shared_ptr<const CacheDirectory>& directory, std::size_t bytes) {
   bool due = true;  // without counts, every entry is a reason
   try {
-    const CacheStats stats = update_stats(*directory, [&](CacheStats& changed) {
-      changed.totals.bytes += bytes;
-      ++changed.totals.files;
-    });
+    const CacheStats stats =
+        update_stats(*directory, [&](CacheStats& changed) { changed.totals.add(bytes); });
     due = limits_.exceeded_by(stats.totals) ||
           seconds_of(time_now()) - stats.evicted > std::chrono::seconds(day).count();
   } catch (const std::system_error&) {
@@ -270,19 +267,24 @@ void DiskCache::account(const std::shared_ptr<const CacheDirectory>& directory, 
 
 void DiskCache::distrust(const Distrust& reason) {
   mode_ = CacheMode::off;
-  if (warned_.exchange(true)) return;
-  log_warn(role_ == CacheRole::cache_path
-               ? std::string("A directory of COCONET_CACHE_PATH is not used: ") + reason.what() +
-                     "."
-               : std::string("The kernel cache is not used: ") + reason.what() + instead);
+  warn(role_ == CacheRole::cache_dir ? "The kernel cache is not used"
+                                     : "A directory of COCONET_CACHE_PATH is not used",
+       reason.what());
 }
 
 void DiskCache::warn_once(const std::string& message) {
+  warn(fmt::format("The kernel cache in '{}'{} does not work", path_.string(),
+                   role_ == CacheRole::cache_dir ? "" : ", which COCONET_CACHE_PATH names,"),
+       message);
+}
+
+void DiskCache::warn(const std::string& what, const std::string& why) {
   if (warned_.exchange(true)) return;
-  const std::string it = "The kernel cache in '" + path_.string() + "'";
-  log_warn(role_ == CacheRole::cache_path
-               ? it + ", which COCONET_CACHE_PATH names, does not work: " + message + "."
-               : it + " does not work: " + message + instead);
+  log_warn(fmt::format("{}: {}.{}", what, why,
+                       role_ == CacheRole::cache_path
+                           ? ""
+                           : " Kernels are compiled again in every process; COCONET_CACHE_DIR "
+                             "names another directory."));
 }
 
 }  // namespace coconet::jit

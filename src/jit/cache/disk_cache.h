@@ -2,16 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 
-#include "jit/cache/directory.h"
 #include "jit/cache/entry.h"
-#include "jit/cache/evictor.h"
+#include "jit/cache/evict.h"
 #include "jit/cache/locks.h"
 
 namespace coconet::jit {
@@ -21,8 +16,9 @@ enum class CacheMode : std::uint8_t { read_write, read_only, off };
 /// Which variable names a directory, for warnings.
 enum class CacheRole : std::uint8_t { cache_dir, cache_path };
 
-/// A cache directory; an empty path is no cache. Destruction waits for an eviction that is under way. Failures to read
-/// or write cost one warning for each object and nothing else. Threads may share an object.
+/// A cache directory; an empty path is no cache. Destruction waits for an eviction that is under
+/// way. Failures to read or write cost one warning for each object and nothing else. Threads may
+/// share an object.
 class DiskCache {
  public:
   DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits = {},
@@ -30,20 +26,21 @@ class DiskCache {
   DiskCache(const DiskCache&) = delete;
   DiskCache& operator=(const DiskCache&) = delete;
 
-  /// What is stored under `key`; nothing when there is none or the entry is damaged (warned, and removed when the
-  /// mode allows).
+  /// What is stored under `key`; nothing when there is none or the entry is damaged (warned, and
+  /// removed when the mode allows).
   [[nodiscard]] std::optional<CachedBinary> find(const CacheKey& key);
   /// Whether there is a file for `key`, good or bad.
   [[nodiscard]] bool contains(const CacheKey& key);
-  /// Stores `binary`: written to a temporary file, synced, renamed. Readers see all of it or nothing; what is there
-  /// already stays. Evicts in the background when the directory has become too large. False when another
-  /// process had stored an entry first.
+  /// Stores `binary`: readers see all of it or nothing, and what is there already stays. Evicts in
+  /// the background when the directory has become too large. False when another process had stored
+  /// an entry first.
   bool publish(const CacheKey& key, const CachedBinary& binary);
-  /// Removes the entry of `key` if it is `binary`: the content of a sound entry that is wrong all the same.
+  /// Removes the entry of `key` if it is `binary`: the content of a sound entry that is wrong all
+  /// the same.
   void discard(const CacheKey& key, const CachedBinary& binary);
 
-  /// The lock for making the binary of `key`; waits until `deadline`, or until there is an entry. Nothing when the deadline
-  /// has come, there is an entry, or this directory has no locks.
+  /// The lock for making the binary of `key`; waits until `deadline`, or until there is an entry.
+  /// Nothing when the deadline has come, there is an entry, or this directory has no locks.
   [[nodiscard]] std::optional<Lock> lock(const CacheKey& key, Deadline deadline);
   /// Whether locks can be had here, as far as is known.
   [[nodiscard]] bool has_locks() const { return mode_ == CacheMode::read_write && locks_; }
@@ -55,7 +52,6 @@ class DiskCache {
 
   /// Where the entry of `key` is or would be.
   [[nodiscard]] std::filesystem::path path_of(const CacheKey& key) const;
-  [[nodiscard]] const std::filesystem::path& directory() const { return path_; }
   /// Entries so far whose content was wrong.
   [[nodiscard]] std::uint64_t corrupt() const { return corrupt_; }
 
@@ -64,6 +60,10 @@ class DiskCache {
   [[nodiscard]] std::shared_ptr<const CacheDirectory> opened();
   /// The same, made when it is to be written and there is none. Throws std::system_error.
   [[nodiscard]] std::shared_ptr<const CacheDirectory> made();
+  /// What `body` returns, or its default where the file system refuses or the directory is not
+  /// trusted.
+  template <class Body, class OnError>
+  auto guarded(const Body& body, const OnError& on_error) -> decltype(body());
   [[nodiscard]] std::optional<CachedBinary> read(const CacheDirectory& directory,
                                                  const CacheKey& key);
   void damaged(int folder, const std::string& name, const struct stat& status,
@@ -74,6 +74,7 @@ class DiskCache {
 
   void warn_once(const std::string& message);
   void distrust(const Distrust& reason);
+  void warn(const std::string& what, const std::string& why);
 
   std::filesystem::path path_;
   Limits limits_;

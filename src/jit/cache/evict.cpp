@@ -1,44 +1,51 @@
 // One walk over the directory, then removal from the least recently used on.
 #include "jit/cache/evict.h"
 
-#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
-#include <tuple>
 #include <vector>
 
 #include "jit/cache/locks.h"
+#include "jit/config/log.h"
 
 namespace coconet::jit {
 namespace {
-
-struct Candidate {
-  FileTime used;
-  std::string folder;
-  std::string name;
-  std::uint64_t bytes;
-  [[nodiscard]] auto order() const { return std::tie(used, folder, name); }
-};
 
 // Room for the next entries, or each of them would cause an eviction.
 std::uint64_t target_of(std::uint64_t limit, std::uint64_t used) {
   return used > limit ? limit - limit / 5 : limit;
 }
 
+// The application's signal handlers run on its own threads.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 }  // namespace
 
 Eviction evict(const CacheDirectory& directory, const Limits& limits, FileTime now) {
   Eviction result;
-  std::vector<Candidate> candidates;
+  std::vector<EntryFile> entries;
   directory.for_each(
       [&](int, const EntryFile& file) {
-        const auto bytes = static_cast<std::uint64_t>(file.status.st_size);
-        candidates.push_back({time_of(file.status), file.folder, file.name, bytes});
-        result.left.bytes += bytes;
-        ++result.left.files;
+        entries.push_back(file);
+        result.left.add(file.bytes());
       },
       [&](int folder, const EntryFile& file) {
         if (now - time_of(file.status) > std::chrono::hours(1) &&
@@ -50,16 +57,18 @@ Eviction evict(const CacheDirectory& directory, const Limits& limits, FileTime n
 
   const Limits target{target_of(limits.bytes, result.left.bytes),
                       target_of(limits.files, result.left.files)};
-  std::ranges::sort(candidates, {}, [](const Candidate& one) { return one.order(); });
-  for (const Candidate& candidate : candidates) {
+  std::ranges::sort(entries, {}, [](const EntryFile& file) {
+    return std::tuple(time_of(file.status), std::string_view(file.folder),
+                      std::string_view(file.name));
+  });
+  for (const EntryFile& file : entries) {
     if (!target.exceeded_by(result.left)) break;
-    const OpenFile folder = directory.folder(candidate.folder);
+    const OpenFile folder = directory.folder(file.folder);
     // One that somebody else has removed is gone as well.
-    if (unlinkat(folder.number(), candidate.name.c_str(), 0) == -1 && errno != ENOENT) continue;
-    result.left.bytes -= candidate.bytes;
+    if (unlinkat(folder.number(), file.name.c_str(), 0) == -1 && errno != ENOENT) continue;
+    result.left.bytes -= file.bytes();
     --result.left.files;
-    result.removed.bytes += candidate.bytes;
-    ++result.removed.files;
+    result.removed.add(file.bytes());
   }
   return result;
 }
@@ -77,13 +86,73 @@ std::optional<Eviction> evict_alone(const CacheDirectory& directory, const Limit
   (void)update_stats(directory, [&](CacheStats& stats) {
     // What was published meanwhile may be counted twice: at worst the next eviction comes early.
     const auto since = [](std::uint64_t now, std::uint64_t then) {
-      return now > then ? now - then : 0;
+      return std::max(now, then) - then;
     };
     stats.totals = {done.left.bytes + since(stats.totals.bytes, before.bytes),
                     done.left.files + since(stats.totals.files, before.files)};
     stats.evicted = std::chrono::floor<std::chrono::seconds>(time_now()).time_since_epoch().count();
   });
   return done;
+}
+
+// A forked process has the object, and not the thread.
+void Evictor::part_with_thread() {
+  if (!thread_.joinable()) return;
+  if (process_ == getpid()) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void Evictor::start(std::shared_ptr<const CacheDirectory> directory) {
+  const std::lock_guard lock(mutex_);
+  wanted_ = true;
+  if (evicting_ && process_ == getpid()) return;
+  part_with_thread();
+  evicting_ = true;
+  const BlockedSignals inherited;
+  try {
+    process_ = getpid();
+    thread_ = std::thread([this, evicted = std::move(directory)] { evict_while_wanted(*evicted); });
+  } catch (const std::system_error&) {  // no more threads: the next entry tries again
+    evicting_ = false;
+  }
+}
+
+void Evictor::evict_while_wanted(const CacheDirectory& directory) {
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      evicting_ = std::exchange(wanted_, false);
+      if (!evicting_) return;
+    }
+    try {
+      evict_if_elected(directory);
+    } catch (const std::system_error& error) {
+      complain_(error.what());
+    }
+  }
+}
+
+// A process that finds the directory too large during another one's eviction leaves it to that one,
+// which looks again after it has released the lock: one of the two sees what the other did.
+void Evictor::evict_if_elected(const CacheDirectory& directory) {
+  bool again = true;
+  while (again) {
+    const std::optional<Eviction> done = evict_alone(directory, limits_);
+    if (!done) return;
+    if (done->removed.files > 0) {
+      log_info(fmt::format("the kernel cache in '{}' was too large: {} entries removed, {} left",
+                           directory.path().string(), done->removed.files, done->left.files));
+    }
+    if (limits_.exceeded_by(done->left)) return;  // by what the file system does not let go
+    try {
+      again = limits_.exceeded_by(update_stats(directory).totals);
+    } catch (const std::system_error&) {  // no locks
+      return;
+    }
+  }
 }
 
 }  // namespace coconet::jit

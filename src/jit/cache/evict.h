@@ -1,9 +1,13 @@
 // Keeps a cache directory within its bounds.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <thread>
 
 #include "jit/cache/directory.h"
 #include "jit/cache/stats.h"
@@ -19,24 +23,54 @@ struct Limits {
   }
 };
 
-/// What an eviction left and did.
 struct Eviction {
   Totals left;
   Totals removed;
   std::uint64_t temporaries = 0;  ///< removed files that a killed writer left
 };
 
-/// An entry that was never asked for counts as used a day before it was written. So its first hit makes it a day younger,
-/// later hits move its time at most once a day, and what is asked for again outlives what was compiled once.
+/// An entry that was never asked for counts as used a day before it was written. So its first hit
+/// makes it a day younger, later hits move its time at most once a day, and what is asked for again
+/// outlives what was compiled once.
 inline constexpr std::chrono::hours day{24};
 
-/// Removes the least recently used entries until a fifth of each exceeded limit is free, and temporary files older than an
-/// hour. Throws std::system_error when the directory cannot be listed.
+/// Removes the least recently used entries until a fifth of each exceeded limit is free, and
+/// temporary files older than an hour. Throws std::system_error when the directory cannot be
+/// listed.
 [[nodiscard]] Eviction evict(const CacheDirectory& directory, const Limits& limits, FileTime now);
 
-/// The same now, under a lock, and updates the stats; nothing when another process holds the lock. Where there are no
-/// locks, several processes may evict at once, which does no harm.
+/// The same now, under a lock, and updates the stats; nothing when another process holds the lock.
+/// Where there are no locks, several processes may evict at once, which does no harm.
 [[nodiscard]] std::optional<Eviction> evict_alone(const CacheDirectory& directory,
                                                   const Limits& limits);
+
+/// Evicts in the background: in a thread, and in one process at a time.
+class Evictor {
+ public:
+  /// The thread calls `complain` with what the file system refuses.
+  Evictor(Limits limits, std::function<void(const std::string& problem)> complain)
+      : limits_(limits), complain_(std::move(complain)) {}
+  /// Waits for an eviction that is under way.
+  ~Evictor() { part_with_thread(); }
+  Evictor(const Evictor&) = delete;
+  Evictor& operator=(const Evictor&) = delete;
+
+  /// Brings `directory` within its limits, without waiting: by this process, or by one that is at
+  /// it already.
+  void start(std::shared_ptr<const CacheDirectory> directory);
+
+ private:
+  void part_with_thread();
+  void evict_while_wanted(const CacheDirectory& directory);
+  void evict_if_elected(const CacheDirectory& directory);
+
+  Limits limits_;
+  std::function<void(const std::string& problem)> complain_;
+  std::mutex mutex_;
+  std::thread thread_;
+  pid_t process_ = 0;  ///< that has the thread
+  bool wanted_ = false;
+  bool evicting_ = false;
+};
 
 }  // namespace coconet::jit

@@ -1,4 +1,5 @@
-// Files and folders by descriptor, so that nothing can be put under a name between a check and its use.
+// Files and folders by descriptor, so that nothing can be put under a name between a check and its
+// use.
 #pragma once
 
 #include <sys/stat.h>
@@ -34,27 +35,59 @@ class OpenFile {
   int number_ = -1;
 };
 
-/// When a file was changed, as far as anybody asks: what `set_time` said last.
 using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
-[[nodiscard]] FileTime time_of(const struct stat& status);
+[[nodiscard]] FileTime time_of(const timespec& time);
+/// When a file was changed, or what `set_time` said last.
+[[nodiscard]] inline FileTime time_of(const struct stat& status) {
+  return time_of(status.st_mtim);
+}
 [[nodiscard]] FileTime time_now();
-/// Sets the time of an open file, or of the file `name` of a folder. False when that is refused, or the file gone.
+/// Sets the time of an open file, or of the file `name` of a folder. False when that is refused, or
+/// the file gone.
 [[nodiscard]] bool set_time(int descriptor, FileTime time);
 [[nodiscard]] bool set_time(int folder, const std::string& name, FileTime time);
 
-/// open(2) in the folder `at` (AT_FDCWD for paths), made again when a signal interrupts it. O_CLOEXEC is added: a
-/// compiler must not inherit it.
+/// open(2) in the folder `at` (AT_FDCWD for paths), made again when a signal interrupts it.
+/// O_CLOEXEC is added: a compiler must not inherit it.
 [[nodiscard]] OpenFile open_at(int at, const std::string& name, int flags, unsigned mode = 0);
 
-/// Up to `size` bytes from the start of the file; fewer when it ends before. Throws std::system_error.
+/// Up to `size` bytes from the start of the file; fewer when it ends before. Throws
+/// std::system_error.
 [[nodiscard]] std::string read_bytes(int descriptor, std::size_t size);
 /// All of `bytes`, at the file's position. Throws std::system_error.
 void write_bytes(int descriptor, std::string_view bytes);
 
-/// Calls `visit` with every name in the folder but "." and "..", in any order. Throws std::system_error.
+/// Calls `visit` with every name in the folder but "." and "..", in any order. Throws
+/// std::system_error.
 void for_each_name(int folder, const std::function<void(const std::string&)>& visit);
 
 /// Throws std::system_error with errno and "WHAT 'NAME'".
 [[noreturn]] void throw_errno(const char* what, const std::string& name);
+
+/// What the names of files that are being written begin with.
+inline constexpr std::string_view temporary_prefix = ".tmp-";
+
+/// A file that appears under its name whole or not at all: bytes are collected in a temporary file
+/// beside it, which `commit` renames and the destructor removes. Every member throws
+/// std::system_error when the file system refuses.
+class AtomicFile {
+ public:
+  /// For the file `name` in the open folder `folder`, which must outlive it. The temporary file's
+  /// name holds host, process and a random number: writers on a shared file system never meet.
+  AtomicFile(int folder, std::string name);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::string_view bytes) { write_bytes(file_.number(), bytes); }
+  /// Syncs the content, then renames. False when the target is there already, which stays as it is.
+  [[nodiscard]] bool commit();
+
+ private:
+  int folder_;
+  std::string name_;
+  std::string temporary_;  ///< empty once it is gone
+  OpenFile file_;
+};
 
 }  // namespace coconet::jit

@@ -2,6 +2,7 @@
 #include "jit/cache/inspect.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ std::string read_all(int file, const EntryFile& of, std::string& key_text) {
 }
 
 bool is_ours(const EntryFile& file) {
-  return file.name.ends_with(".v" + std::to_string(entry_format));
+  return file.name.ends_with(fmt::format(".v{}", entry_format));
 }
 
 auto rank(const Nearest& candidate) {
@@ -62,12 +63,8 @@ auto rank(const Nearest& candidate) {
 }
 
 std::size_t common_prefix(const std::vector<KeyField>& wanted, const std::vector<KeyField>& found) {
-  std::size_t same = 0;
-  while (same < wanted.size() && same < found.size() && wanted[same].tag == found[same].tag &&
-         wanted[same].value == found[same].value) {
-    ++same;
-  }
-  return same;
+  const auto [end, other] = std::ranges::mismatch(wanted, found);
+  return static_cast<std::size_t>(end - wanted.begin());
 }
 
 }  // namespace
@@ -144,11 +141,10 @@ std::vector<std::pair<std::filesystem::path, std::string>> unusable_folders(
   return unusable;
 }
 
-// The time of an entry that was never asked for is set a day back as soon as it has its name, which changes its status.
+// The time of an entry that was never asked for is set a day back as soon as it has its name, which
+// changes its status.
 std::optional<FileTime> last_use(const struct stat& status) {
-  const FileTime changed{std::chrono::seconds(status.st_ctim.tv_sec) +
-                         std::chrono::nanoseconds(status.st_ctim.tv_nsec)};
-  const auto age = changed - time_of(status);
+  const auto age = time_of(status.st_ctim) - time_of(status);
   constexpr std::chrono::minutes slack{1};
   if (age >= day - slack && age <= day + slack) return std::nullopt;
   return time_of(status);
@@ -182,8 +178,7 @@ std::vector<std::optional<Nearest>> find_nearest(
 
 Cleared clear(const CacheDirectory& directory) {
   Cleared result;
-  std::vector<EntryFile> entries;
-  std::vector<EntryFile> temporaries;
+  std::vector<EntryFile> entries, temporaries;
   directory.for_each([&](int, const EntryFile& file) { entries.push_back(file); },
                      [&](int, const EntryFile& file) { temporaries.push_back(file); });
   // Whether it is gone by this process's hand.
@@ -194,9 +189,7 @@ Cleared clear(const CacheDirectory& directory) {
     return false;
   };
   for (const EntryFile& file : entries) {
-    if (!remove(file)) continue;
-    result.removed.bytes += static_cast<std::uint64_t>(file.status.st_size);
-    ++result.removed.files;
+    if (remove(file)) result.removed.add(file.bytes());
   }
   for (const EntryFile& file : temporaries) {
     if (remove(file)) ++result.temporaries;

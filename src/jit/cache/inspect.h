@@ -1,15 +1,11 @@
-// What lies in a cache directory, for its administration: reads, checks and removes, and marks nothing as used.
+// What lies in a cache directory, for its administration: reads, checks and removes, and marks
+// nothing as used.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "jit/cache/directory.h"
 #include "jit/cache/evict.h"
 #include "jit/cache/key.h"
 #include "jit/cache/stats.h"
@@ -37,7 +33,8 @@ struct InspectedEntry {
 [[nodiscard]] std::optional<InspectedEntry> inspect(const CacheDirectory& directory,
                                                     const CacheKey& key, InspectDepth depth);
 
-/// Calls `visit` with every entry, in any order. Throws std::system_error when the directory cannot be listed.
+/// Calls `visit` with every entry, in any order. Throws std::system_error when the directory cannot
+/// be listed.
 void inspect_all(const CacheDirectory& directory, InspectDepth depth,
                  const std::function<void(const InspectedEntry& entry)>& visit);
 
@@ -58,8 +55,9 @@ struct Nearest {
   FileTime time;           ///< that it counts as used at
 };
 
-/// For each of `wanted`, the entry with the most fields that are equal; of those the one whose first difference comes
-/// last, and then the one used last. The first field is equal: an entry of another kind says nothing.
+/// For each of `wanted`, the entry with the most fields that are equal; of those the one whose
+/// first difference comes last, and then the one used last. The first field is equal: an entry of
+/// another kind says nothing.
 [[nodiscard]] std::vector<std::optional<Nearest>> find_nearest(
     std::span<const std::shared_ptr<const CacheDirectory>> directories,
     std::span<const CacheKey> wanted);
@@ -71,8 +69,9 @@ struct Cleared {
   std::uint64_t refused = 0;  ///< that the file system did not let go
 };
 
-/// Removes every entry, of any version, and every temporary file, also those of writers at work. Links are removed, not
-/// followed; other files stay. Throws std::system_error when the directory cannot be listed.
+/// Removes every entry, of any version, and every temporary file, also those of writers at work.
+/// Links are removed, not followed; other files stay. Throws std::system_error when the directory
+/// cannot be listed.
 [[nodiscard]] Cleared clear(const CacheDirectory& directory);
 
 }  // namespace coconet::jit

@@ -1,16 +1,55 @@
 // From layer to layer.
 #include "jit/cache/kernel_cache.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+#include <thread>
 #include <utility>
 
+#include "coconet/config.h"
 #include "jit/config/log.h"
 
 namespace coconet::jit {
 
+CompileSlots::Slot::~Slot() {
+  lock_.reset();
+  {
+    const std::lock_guard lock(slots_.mutex_);
+    --slots_.taken_;
+  }
+  slots_.freed_.notify_one();
+}
+
+void CompileSlots::set(int in_process, int on_machine) {
+  {
+    const std::lock_guard lock(mutex_);
+    in_process_ = std::max(1, in_process);
+    on_machine_ = std::max(in_process_, on_machine);
+  }
+  freed_.notify_all();
+}
+
+int CompileSlots::in_process() const {
+  const std::lock_guard lock(mutex_);
+  return in_process_;
+}
+
+CompileSlots::Slot CompileSlots::take(DiskCache& disk, Deadline deadline) {
+  int on_machine = 0;
+  {
+    std::unique_lock lock(mutex_);
+    (void)freed_.wait_until(lock, deadline, [&] { return taken_ < in_process_; });
+    ++taken_;
+    on_machine = on_machine_;
+  }
+  return Slot(*this, disk.lock_compiler(on_machine, deadline));
+}
+
 KernelCache::KernelCache(const CacheSettings& settings)
-    : written_(settings.directory, settings.mode, settings.limits), slots_(settings.jobs) {
+    : written_(directories_.emplace_back(settings.directory, settings.mode, settings.limits)),
+      slots_(settings.jobs) {
   if (settings.mode == CacheMode::off) return;
   if (settings.directory.empty()) {
     log_warn(
@@ -18,7 +57,7 @@ KernelCache::KernelCache(const CacheSettings& settings)
         "HOME names one. Kernels are compiled again in every process.");
   }
   for (const std::filesystem::path& path : settings.read_only)
-    read_only_.emplace_back(path, CacheMode::read_only, Limits{}, CacheRole::cache_path);
+    directories_.emplace_back(path, CacheMode::read_only, Limits{}, CacheRole::cache_path);
 }
 
 std::optional<CachedBinary> KernelCache::find(const CacheKey& key) {
@@ -28,35 +67,28 @@ std::optional<CachedBinary> KernelCache::find(const CacheKey& key) {
 
 std::optional<CachedBinary> KernelCache::find_useful(const CacheKey& key, const Problem& problem,
                                                      std::optional<CachedBinary>& rejected) {
-  const auto look = [&](DiskCache& directory) -> std::optional<CachedBinary> {
+  for (DiskCache& directory : directories_) {
     std::optional<CachedBinary> found = directory.find(key);
-    if (!found || !problem) return found;
-    if (rejected && rejected->payload == found->payload) return std::nullopt;
+    if (found && !problem) return found;
+    if (!found || (rejected && rejected->payload == found->payload)) continue;
     const std::string wrong = problem(*found);
     if (wrong.empty()) return found;
-    log_warn("The cached kernel '" + directory.path_of(key).string() +
-             "' is of no use here: " + wrong + ". It is compiled again.");
+    log_warn(fmt::format("The cached kernel '{}' is of no use here: {}. It is compiled again.",
+                         directory.path_of(key).string(), wrong));
     rejected = std::move(found);
-    return std::nullopt;
-  };
-  if (auto found = look(written_)) return found;
-  for (DiskCache& directory : read_only_) {
-    if (auto found = look(directory)) return found;
   }
   return std::nullopt;
 }
 
 bool KernelCache::contains(const CacheKey& key) {
-  if (written_.contains(key)) return true;
-  for (DiskCache& directory : read_only_) {
-    if (directory.contains(key)) return true;
-  }
-  return false;
+  return std::ranges::any_of(directories_,
+                             [&](DiskCache& directory) { return directory.contains(key); });
 }
 
 std::optional<CachedBinary> KernelCache::find_or_lock(const CacheKey& key, const Problem& problem,
                                                       Deadline deadline, Attempt& attempt) {
-  // An entry that appears while one waits for its lock may be damaged, and then the wait goes on, but not for ever.
+  // An entry that appears while one waits for its lock may be damaged, and then the wait goes on,
+  // but not for ever.
   for (int tries = 0; tries < 3 && !attempt.lock; ++tries) {
     if (auto found = find_useful(key, problem, attempt.rejected)) return found;
     attempt.lock = written_.lock(key, deadline);
@@ -96,7 +128,8 @@ std::vector<CachedBinary> KernelCache::obtain(std::span<const CacheKey* const> k
   }
   for (const std::size_t i : missing) {
     const std::optional<CachedBinary>& rejected = attempts[i].rejected;
-    // What is made again byte by byte was not at fault: there may have been no memory to load it, or an old driver.
+    // What is made again byte by byte was not at fault: there may have been no memory to load it,
+    // or an old driver.
     if (rejected && rejected->payload != made.payload) {
       ++wrong_;
       written_.discard(*keys[i], *rejected);
@@ -122,9 +155,29 @@ std::string KernelCache::remember(const CacheKey& question,
 }
 
 CacheEvents KernelCache::events() const {
-  CacheEvents all{written_.corrupt() + wrong_, publish_lost_};
-  for (const DiskCache& directory : read_only_) all.corrupt += directory.corrupt();
+  CacheEvents all{wrong_, publish_lost_};
+  for (const DiskCache& directory : directories_) all.corrupt += directory.corrupt();
   return all;
+}
+
+CacheSettings configured_cache() {
+  const Config& config = coconet::config();
+  CacheSettings settings;
+  settings.directory = config.cache_dir;
+  settings.mode = config.cache == "off"  ? CacheMode::off
+                  : config.cache == "ro" ? CacheMode::read_only
+                                         : CacheMode::read_write;
+  settings.read_only = config.cache_path;
+  settings.limits = {config.cache_max_size, config.cache_max_files};
+  settings.jobs = config.jit_jobs > 0
+                      ? config.jit_jobs
+                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return settings;
+}
+
+KernelCache& process_cache() {
+  static KernelCache cache(configured_cache());
+  return cache;
 }
 
 }  // namespace coconet::jit

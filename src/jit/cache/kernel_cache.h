@@ -1,16 +1,17 @@
-// The layers of the cache on disk: a directory that is written, others that are only read, and last whoever makes the
-// binary, one process at a time for each key.
+// The layers of the cache on disk: a directory that is written, others that are only read, and last
+// whoever makes the binary, one process at a time for each key.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "jit/cache/compile_slots.h"
 #include "jit/cache/disk_cache.h"
 
 namespace coconet::jit {
@@ -26,7 +27,39 @@ struct CacheSettings {
 /// What happened in a cache.
 struct CacheEvents {
   std::uint64_t corrupt = 0;       ///< entries whose content was wrong
-  std::uint64_t publish_lost = 0;  ///< binaries that were made, and stored by somebody else first
+  std::uint64_t publish_lost = 0;  ///< binaries that somebody else stored first
+};
+
+/// How many compilers may run at once: in this process, and on this machine among those who share a
+/// cache directory.
+class CompileSlots {
+ public:
+  /// A compiler may run as long as it lives.
+  class Slot {
+   public:
+    Slot(CompileSlots& slots, std::optional<Lock> lock) : slots_(slots), lock_(std::move(lock)) {}
+    ~Slot();
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
+
+   private:
+    CompileSlots& slots_;
+    std::optional<Lock> lock_;
+  };
+
+  explicit CompileSlots(int process) : in_process_(process), on_machine_(process) {}
+  void set(int in_process, int on_machine);
+  [[nodiscard]] int in_process() const;
+  /// Waits for a slot until `deadline` at the longest: who waits for ever has no kernel at all. The
+  /// slots of the machine are kept in `disk`, if it is one that is written.
+  [[nodiscard]] Slot take(DiskCache& disk, Deadline deadline);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable freed_;
+  int in_process_;
+  int on_machine_;
+  int taken_ = 0;
 };
 
 class KernelCache {
@@ -44,9 +77,10 @@ class KernelCache {
     /// Why the stored binary of a key is of no use; empty: it is. May be left out.
     std::function<std::string(std::size_t key, const CachedBinary&)> problem;
   };
-  /// The binaries of `keys`, found or else made and stored. Of all processes that share the directory one makes a binary
-  /// and the others wait for it, up to `patience`; then they make their own. No more compilers than `slots` allows run at
-  /// once, but for those that have waited that long. Throws what `recipe.make` throws.
+  /// The binaries of `keys`, found or else made and stored. Of all processes that share the
+  /// directory one makes a binary and the others wait for it, up to `patience`; then they make
+  /// their own. No more compilers than `slots` allows run at once, but for those that have waited
+  /// that long. Throws what `recipe.make` throws.
   [[nodiscard]] std::vector<CachedBinary> obtain(std::span<const CacheKey* const> keys,
                                                  const Recipe& recipe,
                                                  std::chrono::milliseconds patience);
@@ -54,39 +88,46 @@ class KernelCache {
   /// Stores what came from elsewhere, unless there is one, which counts as a loss if it `is_new`.
   void publish(const CacheKey& key, const CachedBinary& binary, bool is_new = true);
 
-  /// What `ask` answers, kept under `question`: for what takes long to find out and depends on the question only. One
-  /// process asks, as for `obtain`, and the others wait, 10 s at most.
+  /// What `ask` answers, kept under `question`, on which alone it depends. One process asks, as for
+  /// `obtain`, and the others wait, 10 s at most.
   [[nodiscard]] std::string remember(const CacheKey& question,
                                      const std::function<std::string()>& ask);
 
   [[nodiscard]] CompileSlots& slots() { return slots_; }
-  /// Names the directory that is written, the same on all machines that share it; empty where there is none.
+  /// Names the directory that is written, the same on all machines that share it; empty where there
+  /// is none.
   [[nodiscard]] std::string id() { return written_.id(); }
   [[nodiscard]] CacheEvents events() const;
 
  private:
   /// Why a stored binary is of no use; empty: it is.
   using Problem = std::function<std::string(const CachedBinary&)>;
-  /// The binary of `key` that a directory has and that has no problem. One that has is put into `rejected`, and not
-  /// asked about again.
-  [[nodiscard]] std::optional<CachedBinary> find_useful(const CacheKey& key, const Problem& problem,
-                                                        std::optional<CachedBinary>& rejected);
   /// What an attempt to find a binary leaves.
   struct Attempt {
     std::optional<Lock> lock;              ///< to make it
     std::optional<CachedBinary> rejected;  ///< that is stored, and of no use here
   };
+  /// The binary of `key` that a directory has and that has no problem. One that has is put into
+  /// `rejected`, and not asked about again.
+  [[nodiscard]] std::optional<CachedBinary> find_useful(const CacheKey& key, const Problem& problem,
+                                                        std::optional<CachedBinary>& rejected);
   /// The same, after a wait for whoever makes it; else, if it is to be had, the lock to make it.
   [[nodiscard]] std::optional<CachedBinary> find_or_lock(const CacheKey& key,
                                                          const Problem& problem, Deadline deadline,
                                                          Attempt& attempt);
 
-  DiskCache written_;
-  std::deque<DiskCache> read_only_;  ///< which cannot be moved
+  std::deque<DiskCache> directories_;  ///< the first is the one that is written
+  DiskCache& written_;
   CompileSlots slots_;
   /// Sound entries whose content was of no use, and is another now.
   std::atomic<std::uint64_t> wrong_ = 0;
   std::atomic<std::uint64_t> publish_lost_ = 0;
 };
+
+/// The settings in COCONET_CACHE, _CACHE_DIR, _CACHE_PATH, _CACHE_MAX_SIZE, _CACHE_MAX_FILES and
+/// _JIT_JOBS. Throws ConfigError for a malformed variable.
+[[nodiscard]] CacheSettings configured_cache();
+/// This process's cache, opened with those settings at the first call.
+[[nodiscard]] KernelCache& process_cache();
 
 }  // namespace coconet::jit

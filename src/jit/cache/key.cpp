@@ -1,27 +1,26 @@
 // Writing, reading and comparing keys.
 #include "jit/cache/key.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <charconv>
+#include <iterator>
 
 #include "coconet/error.h"
 
 namespace coconet::jit {
 namespace {
 
-bool is_tag_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 bool is_tag(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, is_tag_character);
+  constexpr const char* allowed = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
 // Takes the first field off `text`; nothing when there is none.
 std::optional<KeyField> take_field(std::string_view& text) {
   const std::size_t blank = text.find(' ');
   if (blank == std::string_view::npos || !is_tag(text.substr(0, blank))) return std::nullopt;
-  const KeyField field{text.substr(0, blank), {}};
+  const std::string_view tag = text.substr(0, blank);
   text.remove_prefix(blank + 1);
   std::size_t length = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
@@ -31,25 +30,19 @@ std::optional<KeyField> take_field(std::string_view& text) {
   if (text[digits] != '\n' || text[digits + 1 + length] != '\n') return std::nullopt;
   const std::string_view value = text.substr(digits + 1, length);
   text.remove_prefix(digits + length + 2);
-  return KeyField{field.tag, value};
+  return KeyField{tag, value};
 }
 
 }  // namespace
 
 void CacheKey::add(std::string_view tag, std::string_view value) {
   if (!is_tag(tag)) {
-    throw InternalError("The cache key tag '" + std::string(tag) +
-                        "' is not made of a-z, 0-9 and _.");
+    throw InternalError(fmt::format("The cache key tag '{}' is not made of a-z, 0-9 and _.", tag));
   }
   if (field_of(text_, tag))
-    throw InternalError("The cache key has the tag '" + std::string(tag) + "' twice.");
+    throw InternalError(fmt::format("The cache key has the tag '{}' twice.", tag));
   digest_.reset();
-  text_ += tag;
-  text_ += ' ';
-  text_ += std::to_string(value.size());
-  text_ += '\n';
-  text_ += value;
-  text_ += '\n';
+  fmt::format_to(std::back_inserter(text_), "{} {}\n{}\n", tag, value.size(), value);
 }
 
 const Digest& CacheKey::digest() const {

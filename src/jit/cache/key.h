@@ -13,8 +13,8 @@ namespace coconet::jit {
 /// Tagged fields, as text. Two keys are equal when their texts are.
 class CacheKey {
  public:
-  /// Appends a field. `tag` is of a-z, 0-9 and _ and new in this key, else InternalError; `value` is any bytes.
-  /// The order of calls is part of the key.
+  /// Appends a field. `tag` is of a-z, 0-9 and _ and new in this key, else InternalError; `value`
+  /// is any bytes. The order of calls is part of the key.
   void add(std::string_view tag, std::string_view value);
   /// All fields, each as tag, length and value: what is hashed, and stored in the entry.
   [[nodiscard]] const std::string& text() const { return text_; }
@@ -29,6 +29,7 @@ class CacheKey {
 struct KeyField {
   std::string_view tag;
   std::string_view value;
+  bool operator==(const KeyField&) const = default;
 };
 
 /// The fields of a key's text, in order; none when it is not a key's text.

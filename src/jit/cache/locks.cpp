@@ -19,7 +19,7 @@ struct flock range_of(LockPlace place, short type) {
   struct flock range {};
   range.l_type = type;
   range.l_whence = SEEK_SET;
-  range.l_start = place.offset();
+  range.l_start = place.offset;
   range.l_len = 1;
   return range;
 }
@@ -50,15 +50,15 @@ LockPlace LockPlace::compiler(int slot) {
   constexpr std::int64_t first = std::int64_t{1} << 40;
   constexpr std::int64_t most_slots = std::int64_t{1} << 16;
   constexpr std::uint64_t machines = std::uint64_t{1} << 20;
-  return LockPlace(first + static_cast<std::int64_t>(fnv1a(host.data()) % machines) * most_slots +
-                   slot % most_slots);
+  return {first + static_cast<std::int64_t>(fnv1a(host.data()) % machines) * most_slots +
+          slot % most_slots};
 }
 
 // Two keys with the same 61 bits of SHA-256 would only wait for each other.
 LockPlace LockPlace::key(const Digest& digest) {
   constexpr std::uint64_t first = std::uint64_t{1} << 62;
   const auto bits = little_endian<std::uint64_t>(bytes_of(digest), 0);
-  return LockPlace(static_cast<std::int64_t>(first | (bits >> 3)));
+  return {static_cast<std::int64_t>(first | (bits >> 3))};
 }
 
 // Closing is not enough: a process that was forked meanwhile has the file open, too.

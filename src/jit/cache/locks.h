@@ -1,12 +1,10 @@
-// Locks that the kernel keeps on single bytes of a directory's stats file, far behind its end: a process that dies gives
-// them back, so nothing has to be cleaned up, and a lock takes no file of its own.
+// Locks that the kernel keeps on single bytes of a directory's stats file, far behind its end: a
+// process that dies gives them back, so nothing has to be cleaned up, and a lock takes no file of
+// its own.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "jit/cache/directory.h"
 
@@ -14,22 +12,14 @@ namespace coconet::jit {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// What can be locked.
-class LockPlace {
- public:
-  [[nodiscard]] static LockPlace stats() { return LockPlace(stats_at); }
-  [[nodiscard]] static LockPlace eviction() { return LockPlace(eviction_at); }
+/// What can be locked: a byte of the stats file.
+struct LockPlace {
+  std::int64_t offset;
+  [[nodiscard]] static LockPlace stats() { return {std::int64_t{1} << 20}; }
+  [[nodiscard]] static LockPlace eviction() { return {stats().offset + 1}; }
   /// The `slot`-th of the compilers that may run on this machine at once.
   [[nodiscard]] static LockPlace compiler(int slot);
   [[nodiscard]] static LockPlace key(const Digest& digest);
-  [[nodiscard]] std::int64_t offset() const { return offset_; }
-
- private:
-  static constexpr std::int64_t stats_at = std::int64_t{1} << 20;
-  static constexpr std::int64_t eviction_at = stats_at + 1;
-
-  explicit LockPlace(std::int64_t offset) : offset_(offset) {}
-  std::int64_t offset_;
 };
 
 /// A lock, held until the object or the process ends.
@@ -54,8 +44,8 @@ class Lock {
   LockPlace place_;
 };
 
-/// Takes the lock of the first of `places` that nobody holds. Throws std::system_error when the file system has no
-/// locks.
+/// Takes the lock of the first of `places` that nobody holds. Throws std::system_error when the
+/// file system has no locks.
 [[nodiscard]] std::optional<Lock> lock_if_free(const CacheDirectory& directory,
                                                std::span<const LockPlace> places);
 [[nodiscard]] inline std::optional<Lock> lock_if_free(const CacheDirectory& directory,

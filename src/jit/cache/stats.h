@@ -1,10 +1,8 @@
-// The one file of a cache directory that is no entry: the directory's identity and how much lies in it.
+// The one file of a cache directory that is no entry: the directory's identity and how much lies in
+// it.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <optional>
-#include <string>
 
 #include "jit/cache/directory.h"
 
@@ -16,10 +14,14 @@ inline constexpr const char* stats_file = "ledger";
 struct Totals {
   std::uint64_t bytes = 0;
   std::uint64_t files = 0;
+  void add(std::uint64_t file_bytes) {
+    bytes += file_bytes;
+    ++files;
+  }
 };
 
-/// What the file says. All but `id` are hints: a process that was killed may have left them out of date, and an eviction
-/// counts anew.
+/// What the file says. All but `id` are hints: a process that was killed may have left them out of
+/// date, and an eviction counts anew.
 struct CacheStats {
   /// 32 hexadecimal digits, drawn when the directory was first used; the same through every mount.
   std::string id;
@@ -30,8 +32,9 @@ struct CacheStats {
 /// Without a lock; nothing when there is none or it is damaged.
 [[nodiscard]] std::optional<CacheStats> read_stats(const CacheDirectory& directory);
 
-/// Reads the stats, changes them with `change` and writes them under a lock; makes them where there are none, or damaged
-/// ones. Throws std::system_error, also when the lock is not free within a second.
+/// Reads the stats, changes them with `change` and writes them under a lock; makes them where there
+/// are none, or damaged ones. Throws std::system_error, also when the lock is not free within a
+/// second.
 CacheStats update_stats(const CacheDirectory& directory,
                         const std::function<void(CacheStats&)>& change = {});
 

@@ -12,7 +12,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/cache/process_cache.h"
+#include "jit/cache/kernel_cache.h"
 #include "jit/config/log.h"
 
 namespace coconet::jit {

@@ -22,8 +22,8 @@ class BinaryRequest {
 
   /// Whether the cache on disk has a file for it, good or bad.
   [[nodiscard]] bool is_stored() const;
-  /// Always by the compiler. Throws CompileError with the command, the compiler's words, the op behind the first line
-  /// that is wrong, and the path of the source, which it dumps.
+  /// Always by the compiler. Throws CompileError with the command, the compiler's words, the op
+  /// behind the first line that is wrong, and the path of the source, which it dumps.
   [[nodiscard]] CompileResult compile() const;
 
   /// Stores what came from elsewhere.
@@ -35,7 +35,8 @@ class BinaryRequest {
   /// The path of the dumped file that ends in `extension`, without a directory.
   [[nodiscard]] std::string file_name(std::string_view extension) const;
   [[nodiscard]] std::string source() const;
-  /// Writes the source where a person can read it and returns its path; empty when that is not possible.
+  /// Writes the source where a person can read it and returns its path; empty when that is not
+  /// possible.
   [[nodiscard]] std::string dump_failed() const;
 
   const Compiler& compiler_;

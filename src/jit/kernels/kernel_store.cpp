@@ -1,4 +1,5 @@
-// Each binary once for all ranks: keys are gathered, leaders find or compile, bytes are sent to those that lack them.
+// Each binary once for all ranks: keys are gathered, leaders find or compile, bytes are sent to
+// those that lack them.
 #include "jit/kernels/kernel_store.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/indexed.h"
-#include "jit/cache/process_cache.h"
+#include "jit/cache/kernel_cache.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/kernels/binary_request.h"
@@ -33,7 +34,8 @@ struct Offer {
 };
 
 constexpr std::size_t need_bytes = sizeof(Digest) + 1;
-/// What the message of a rank that failed begins with. Other messages begin with a digest or a length.
+/// What the message of a rank that failed begins with. Other messages begin with a digest or a
+/// length.
 constexpr std::string_view failed = "failed: ";
 
 void append(std::string& bytes, std::string_view part) {
@@ -145,8 +147,8 @@ class CollectiveSearch {
       if (task.leader == comm_.rank()) led.push_back(request_of(task.digest));
     }
     const std::string failure = find_or_compile(platform_, led);
-    // The others wait for compilers. A leader may wait for other jobs as long as a compilation may take, and the kernels of
-    // a batch that fails are compiled again one by one.
+    // The others wait for compilers. A leader may wait for other jobs as long as a compilation may
+    // take, and the kernels of a batch that fails are compiled again one by one.
     constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
     const int most = std::ranges::max(tasks);
     const int rounds = (most + fewest - 1) / fewest + (most > fewest ? 1 : 0);
@@ -159,7 +161,8 @@ class CollectiveSearch {
     return comm_.in_one_process() ? 1 : static_cast<int>(comm_.nodes().beside(rank).size());
   }
 
-  /// How many compilers `rank` may run at once, so that the cores of its node are enough for all ranks there.
+  /// How many compilers `rank` may run at once, so that the cores of its node are enough for all
+  /// ranks there.
   [[nodiscard]] int jobs_of(int rank) const {
     if (offers_[rank].jobs > 0) return offers_[rank].jobs;
     Cores all;
@@ -199,8 +202,8 @@ class CollectiveSearch {
     return binaries;
   }
 
-  /// Loads what others lead and this rank needs; keeps it on disk where nobody else does. Collective if there is anything
-  /// to load on any rank.
+  /// Loads what others lead and this rank needs; keeps it on disk where nobody else does.
+  /// Collective if there is anything to load on any rank.
   void receive(const std::map<Digest, CachedBinary>& binaries) {
     const auto load = [&] {
       for (const BinaryRequest& request : requests_) {
@@ -225,8 +228,8 @@ class CollectiveSearch {
     }
   }
 
-  /// Whether this rank is the one that stores what it got from `task` in its directory: the first of those that share
-  /// the directory, if none of them has it.
+  /// Whether this rank is the one that stores what it got from `task` in its directory: the first
+  /// of those that share the directory, if none of them has it.
   [[nodiscard]] bool stores(const Task& task) const {
     const std::string& directory = offers_[comm_.rank()].directory;
     if (directory.empty() || directory == offers_[task.leader].directory) return false;

@@ -10,7 +10,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/cache/process_cache.h"
+#include "jit/cache/kernel_cache.h"
 #include "jit/kernels/kernel_batch.h"
 
 namespace coconet::jit {
@@ -35,7 +35,8 @@ struct Bin {
   }
 };
 
-/// `missing` in at least `count` batches of about the same length: the longest kernels first, each into the shortest.
+/// `missing` in at least `count` batches of about the same length: the longest kernels first, each
+/// into the shortest.
 std::vector<Batch> divide(Requests requests, Batch missing, std::size_t count) {
   const auto bytes = [&](std::size_t i) { return requests[i]->text().source.size(); };
   std::ranges::stable_sort(missing, std::greater(), bytes);

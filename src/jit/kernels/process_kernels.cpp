@@ -7,8 +7,8 @@
 #include <exception>
 
 #include "coconet/error.h"
+#include "jit/cache/kernel_cache.h"
 #include "jit/cache/memory_cache.h"
-#include "jit/cache/process_cache.h"
 #include "jit/config/log.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/obtain_binaries.h"

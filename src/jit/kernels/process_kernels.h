@@ -26,8 +26,8 @@ void load_and_keep(const Platform& platform, const BinaryRequest& request, Cache
 /// Keeps one that is loaded.
 void keep_loaded(const Platform& platform, const Digest& digest, StoredKernel kernel);
 
-/// Finds each of `requests` in memory or on disk, or compiles it, and keeps it. The first failure's text; empty when all
-/// are there.
+/// Finds each of `requests` in memory or on disk, or compiles it, and keeps it. The first failure's
+/// text; empty when all are there.
 [[nodiscard]] std::string find_or_compile(const Platform& platform,
                                           std::span<const BinaryRequest* const> requests);
 

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "coconet/error.h"
-#include "jit/cache/process_cache.h"
+#include "jit/cache/kernel_cache.h"
 
 namespace coconet::jit {
 namespace {
