@@ -1,6 +1,26 @@
 // Prelude, the half that host and CUDA share: dtypes' computation, reductions, and the barrier of
 // ranks.
 
+// ---- math ---------------------------------------------------------------------------------------
+
+#define COCONET_MATH(name)                                  \
+  DEVICE f32 name##_(f32 x) { return LIBRARY(name##f)(x); } \
+  DEVICE f64 name##_(f64 x) { return LIBRARY(name)(x); }
+COCONET_MATH(sqrt)
+COCONET_MATH(exp)
+COCONET_MATH(expm1)
+COCONET_MATH(log)
+COCONET_MATH(log1p)
+COCONET_MATH(sin)
+COCONET_MATH(cos)
+COCONET_MATH(tanh)
+COCONET_MATH(erf)
+COCONET_MATH(floor)
+COCONET_MATH(ceil)
+#undef COCONET_MATH
+DEVICE f32 pow_(f32 x, f32 y) { return LIBRARY(powf)(x, y); }
+DEVICE f64 pow_(f64 x, f64 y) { return LIBRARY(pow)(x, y); }
+
 // ---- computation types: f16 and bf16 compute in f32, all others in their own type ---------------
 
 DEVICE f64 wide(f64 x) { return x; }
@@ -21,6 +41,19 @@ struct wide_type<f16> {
 template <>
 struct wide_type<bf16> {
   typedef f32 type;
+};
+
+/// f16 and bf16 are in host.h and cuda.h.
+template <class T>
+struct narrow_to {
+  template <class S>
+  DEVICE T from(S x) {
+    return T(x);
+  }
+  template <class S>
+  DEVICE S rounded(S x) {
+    return S(T(x));
+  }
 };
 
 /// `x` as a stored T: rounded to nearest even, wrapped, or unchanged.

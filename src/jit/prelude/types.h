@@ -23,3 +23,7 @@ struct bf16 {
 /// stores to other ranks go past the caches, which is never so on GPUs.
 template <int N, bool STREAM>
 struct width {};
+
+/// How a computed value becomes a stored T; see common.h.
+template <class T>
+struct narrow_to;

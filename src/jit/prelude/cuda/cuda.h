@@ -50,23 +50,8 @@ struct Launch {
 DEVICE u32 bits_of(f32 x) { return __float_as_uint(x); }
 DEVICE f32 float_of(u32 x) { return __uint_as_float(x); }
 
-#define COCONET_MATH(name)                        \
-  DEVICE f32 name##_(f32 x) { return name##f(x); } \
-  DEVICE f64 name##_(f64 x) { return name(x); }
-COCONET_MATH(sqrt)
-COCONET_MATH(exp)
-COCONET_MATH(expm1)
-COCONET_MATH(log)
-COCONET_MATH(log1p)
-COCONET_MATH(sin)
-COCONET_MATH(cos)
-COCONET_MATH(tanh)
-COCONET_MATH(erf)
-COCONET_MATH(floor)
-COCONET_MATH(ceil)
-#undef COCONET_MATH
-DEVICE f32 pow_(f32 x, f32 y) { return powf(x, y); }
-DEVICE f64 pow_(f64 x, f64 y) { return pow(x, y); }
+/// A function of the C library; see common.h.
+#define LIBRARY(name) name
 
 // ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store -----------------
 
@@ -77,17 +62,6 @@ DEVICE f32 wide(f16 x) {
 }
 DEVICE f32 wide(bf16 x) { return float_of(u32(x.bits) << 16); }
 
-template <class T>
-struct narrow_to {
-  template <class S>
-  DEVICE T from(S x) {
-    return T(x);
-  }
-  template <class S>
-  DEVICE S rounded(S x) {
-    return S(T(x));
-  }
-};
 template <>
 struct narrow_to<f16> {
   DEVICE f16 from(f32 x) {

@@ -23,23 +23,8 @@
 DEVICE u32 bits_of(f32 x) { return __builtin_bit_cast(u32, x); }
 DEVICE f32 float_of(u32 x) { return __builtin_bit_cast(f32, x); }
 
-#define COCONET_MATH(name)                                    \
-  DEVICE f32 name##_(f32 x) { return __builtin_##name##f(x); } \
-  DEVICE f64 name##_(f64 x) { return __builtin_##name(x); }
-COCONET_MATH(sqrt)
-COCONET_MATH(exp)
-COCONET_MATH(expm1)
-COCONET_MATH(log)
-COCONET_MATH(log1p)
-COCONET_MATH(sin)
-COCONET_MATH(cos)
-COCONET_MATH(tanh)
-COCONET_MATH(erf)
-COCONET_MATH(floor)
-COCONET_MATH(ceil)
-#undef COCONET_MATH
-DEVICE f32 pow_(f32 x, f32 y) { return __builtin_powf(x, y); }
-DEVICE f64 pow_(f64 x, f64 y) { return __builtin_pow(x, y); }
+/// A function of the C library; see common.h.
+#define LIBRARY(name) __builtin_##name
 
 // ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store -----------------
 // Written without branches, so that loops over lanes become vector code; and widening without a
@@ -55,17 +40,6 @@ DEVICE f32 wide(f16 x) {
 }
 DEVICE f32 wide(bf16 x) { return float_of(u32(x.bits) << 16); }
 
-template <class T>
-struct narrow_to {
-  template <class S>
-  DEVICE T from(S x) {
-    return T(x);
-  }
-  template <class S>
-  DEVICE S rounded(S x) {
-    return S(T(x));
-  }
-};
 template <>
 struct narrow_to<f16> {
   DEVICE f16 from(f32 x) {
