@@ -11,7 +11,8 @@ using namespace coconet::test;
 
 namespace {
 
-constexpr int races_found = 66;  // ThreadSanitizer's exit code
+constexpr int races_found = 66;   // ThreadSanitizer's exit code
+constexpr int wrong_numbers = 1;  // Catch's, where one test case failed
 
 struct Plant {
   const char* what;
@@ -113,7 +114,10 @@ TEST_CASE("kernels with nothing planted run clean") {
 
 TEST_CASE("a race that is planted in a kernel is found") {
   for (const Plant& plant : plants) {
-    const ChildOutput child = run_planted(plant.subject, plant.edit);
+    ChildOutput child = run_planted(plant.subject, plant.edit);
+    // A rank that runs far ahead may signal what a peer reads too late, which is then wrong and no race: once more.
+    for (int again = 0; again < 4 && child.code == wrong_numbers; ++again)
+      child = run_planted(plant.subject, plant.edit);
     INFO(plant.what);
     INFO(child.text);
     CHECK(child.code == races_found);
