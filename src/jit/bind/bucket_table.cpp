@@ -25,14 +25,12 @@ std::vector<abi::Bucket> make_buckets(std::span<const std::int64_t> lengths, std
 
 BucketTables::BucketTables(const Platform& platform, const RankPlan& plan)
     : platform_(platform), plan_(plan) {
-  const auto ranks = static_cast<std::size_t>(plan.mesh().size());
-  for (std::size_t i = 0; i < plan.plan().buffers.size(); ++i) {
-    const auto id = static_cast<sched::BufferId>(i);
+  for (sched::BufferId id = 0; id < plan.plan().buffers.count(); ++id) {
     const sched::PlanBuffer& buffer = plan.buffer(id);
     if (!buffer.scattered) continue;
     const std::size_t length = plan.lengths(id).size();
     places_[id] = {addresses_.size(), length, buffer.peer_access};
-    addresses_.resize(addresses_.size() + length * (buffer.peer_access ? ranks : 1));
+    addresses_.resize(addresses_.size() + length * (buffer.peer_access ? plan.mesh().size() : 1));
   }
   if (!addresses_.empty()) memory_ = platform.allocate(addresses_.size() * sizeof(std::byte*));
 }
@@ -54,20 +52,19 @@ abi::Buckets BucketTables::buckets(const std::string& dim, std::int64_t begin, s
 
 std::byte* BucketTables::addresses(sched::BufferId id, int rank) const {
   const Places& places = places_.at(id);
-  const std::size_t before = places.of_ranks ? static_cast<std::size_t>(rank) : 0;
+  const std::size_t before = places.of_ranks ? rank : 0;
   return memory_->data() + (places.first + before * places.length) * sizeof(std::byte*);
 }
 
 void BucketTables::refresh(const Tensors& tensors, Queue& queue) {
   if (addresses_.empty() || version_ == tensors.version()) return;
   for (const auto& [id, places] : places_) {
-    const Tensors::Tensor& tensor = tensors[id];
     for (std::size_t i = 0; i < places.length; ++i) {
-      const Tensors::ScatteredBuffer& buffer = tensor.buffers[i];
+      const Tensors::Piece& piece = tensors[id].pieces[i];
       std::byte** const of_first = &addresses_[places.first + i];
-      if (!places.of_ranks) *of_first = buffer.data;
-      for (std::size_t rank = 0; rank < buffer.peers.size(); ++rank)
-        of_first[rank * places.length] = buffer.peers[rank];
+      if (!places.of_ranks) *of_first = piece.data;
+      for (std::size_t rank = 0; rank < piece.peers.size(); ++rank)
+        of_first[rank * places.length] = piece.peers[rank];
     }
   }
   queue.copy(memory_->data(), addresses_.data(), addresses_.size() * sizeof(std::byte*));

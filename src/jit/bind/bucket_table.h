@@ -7,7 +7,6 @@
 // memory is bound.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,9 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "jit/abi/abi.h"
 #include "jit/bind/tensors.h"
-#include "jit/platform/platform.h"
 
 namespace coconet::jit {
 

@@ -17,11 +17,10 @@ ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankP
     size_mailboxes(plan.plan(), step);
     const abi::index_t boxes = find_algorithm(step.knobs.algorithm).boxes * ranks;
     const abi::MailboxLayout layout{.boxes = boxes, .ranks = ranks, .blocks = grid.blocks};
-    totals_at_ = static_cast<std::size_t>(layout.bytes(mailboxes_.slot_bytes));
+    totals_at_ = layout.bytes(mailboxes_.slot_bytes);
   }
   const std::size_t bytes =
-      totals_at_ +
-      static_cast<std::size_t>(abi::total_words(reductions, ranks, grid.blocks)) * sizeof(abi::u64);
+      totals_at_ + abi::total_words(reductions, ranks, grid.blocks) * sizeof(abi::u64);
   if (comm.size() == 1) {
     own_ = platform.allocate(bytes);
   } else {
@@ -34,14 +33,13 @@ ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankP
 void ExchangeMemory::size_mailboxes(const sched::Plan& plan, const sched::KernelStep& step) {
   const std::int64_t chunk = chunk_elements(plan, step);
   const std::int64_t turns = find_algorithm(step.knobs.algorithm).trees * abi::SLOTS;
-  const std::int64_t longest =
-      slices_.outer * slices_.block * slices_.inner;  // the first rank's slice
+  // The first rank's slice is the longest.
+  const std::int64_t longest = slices_.outer * slices_.block * slices_.inner;
   const std::int64_t numbers = (longest + chunk - 1) / chunk + 1;
   mailboxes_.chunk = chunk;
-  mailboxes_.chunks = static_cast<abi::u64>((numbers + turns - 1) / turns * turns);
-  mailboxes_.slot_bytes = static_cast<abi::u64>(
-      find_protocol(step.knobs.protocol)
-          .slot_bytes(chunk, static_cast<std::int64_t>(mailed_size(plan, step))));
+  mailboxes_.chunks = (numbers + turns - 1) / turns * turns;
+  mailboxes_.slot_bytes =
+      find_protocol(step.knobs.protocol).slot_bytes(chunk, mailed_size(plan, step));
 }
 
 std::vector<std::byte*> ExchangeMemory::of_ranks(std::size_t offset) const {

@@ -1,12 +1,9 @@
 // Memory of one kernel that its ranks share: mailboxes for chunks and places for totals.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "jit/abi/abi.h"
 #include "jit/bind/rank_plan.h"
 #include "jit/comm/comm.h"
 #include "jit/platform/platform.h"

@@ -7,8 +7,6 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/bind/bucket_table.h"
-#include "jit/bind/step_sync.h"
 #include "jit/codegen/tile_sync.h"
 
 namespace coconet::jit {
@@ -66,13 +64,11 @@ int blocks_beside(const Platform& platform, const sched::Plan& plan,
 
 /// Where blocks have `threads` threads, and run one after the other if that is 1.
 Grid fixed_grid(const sched::KernelStep& step, int threads) {
-  Grid grid;
-  grid.threads = threads;
   // Blocks that run at once may race with each other, too: that takes two of them.
-  grid.blocks = step.knobs.channels > 0 ? step.knobs.channels : grid.threads > 1 ? 2 : 1;
+  int blocks = step.knobs.channels > 0 ? step.knobs.channels : threads > 1 ? 2 : 1;
   // Else they run one after the other, and none can wait for another one of its rank.
-  if (grid.threads == 1 && step.is_collective && step.phases.size() > 1) grid.blocks = 1;
-  return grid;
+  if (threads == 1 && step.is_collective && step.phases.size() > 1) blocks = 1;
+  return {.blocks = blocks, .threads = threads};
 }
 
 /// Threads of a block: what the knob says, or so few that the kernel can have them. Throws

@@ -1,11 +1,22 @@
 // How many blocks and threads a kernel is launched with.
 #pragma once
 
-#include "jit/bind/kernel_context.h"
+#include "jit/bind/bucket_table.h"
+#include "jit/bind/step_sync.h"
+#include "jit/bind/tile_counts.h"
 #include "jit/codegen/codegen.h"
-#include "jit/platform/platform.h"
 
 namespace coconet::jit {
+
+/// What all kernels of an executable are bound to.
+struct KernelContext {
+  Comm& comm;
+  const Platform& platform;
+  const RankPlan& plan;
+  StepSync& sync;
+  BucketTables& tables;
+  const AllTileCounts& tiles;
+};
 
 /// Bytes that a lane accesses at once at most on `platform`: VECTOR_BYTES of the kernels' text.
 [[nodiscard]] int vector_bytes(const Platform& platform);

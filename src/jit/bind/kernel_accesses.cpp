@@ -28,7 +28,7 @@ KernelAccesses::KernelAccesses(const RankPlan& plan, const sched::KernelStep& st
       step_(step),
       in_rows_(!text.linear),
       by_bucket_(text.by_bucket),
-      lanes_(static_cast<std::size_t>(lanes_of(plan.plan(), step, abi::GPU_VECTOR_BYTES))) {
+      lanes_(lanes_of(plan.plan(), step, abi::GPU_VECTOR_BYTES)) {
   if (!step.is_reduction()) find_vectors(slices);
   count_bytes();
 }
@@ -43,9 +43,9 @@ void KernelAccesses::add_vectors(sched::BufferId id, bool of_peers) {
   const std::size_t alignment = alignment_of(id);
   if (repeats || alignment == 0 || by_bucket_) return;
   vectors_.push_back({id, of_peers, alignment});
-  auto offsets = static_cast<std::uint64_t>(seen.offset);
+  std::uint64_t offsets = seen.offset;
   for (std::size_t d = 0; in_rows_ && d + 1 < seen.strides.size(); ++d) {
-    if (plan_.domain(step_).extent[d] > 1) offsets |= static_cast<std::uint64_t>(seen.strides[d]);
+    if (plan_.domain(step_).extent[d] > 1) offsets |= seen.strides[d];
   }
   // The lowest set bit of all offsets divides each of them.
   if (offsets * plan_.element_size(id) % alignment != 0) aligned_in_tensors_ = false;
@@ -55,7 +55,7 @@ void KernelAccesses::add_slices(sched::BufferId id, const abi::Slices& slices) {
   // Slices of other ranks begin elsewhere; where rows matter, vectors begin at any element.
   const std::int64_t of_slices = slices.only >= 0 ? 0 : slices.block * slices.inner;
   const std::int64_t of_rows = slices.outer > 1 ? slices.extent * slices.inner : 0;
-  const auto strides = static_cast<std::uint64_t>(of_slices | of_rows);
+  const std::uint64_t strides = of_slices | of_rows;
   if (in_rows_ || strides * plan_.element_size(id) % alignment_of(id) != 0)
     aligned_in_tensors_ = false;
 }
@@ -78,26 +78,24 @@ std::uint64_t KernelAccesses::bytes_of(sched::BufferId id) const {
   const View seen = plan_.view(step_, id);
   std::uint64_t bytes = plan_.element_size(id);
   for (std::size_t d = 0; d < seen.strides.size(); ++d) {
-    if (seen.strides[d] != 0) bytes *= static_cast<std::uint64_t>(plan_.domain(step_).extent[d]);
+    if (seen.strides[d] != 0) bytes *= plan_.domain(step_).extent[d];
   }
   return bytes;
 }
 
 void KernelAccesses::count_bytes() {
-  const auto ranks = static_cast<std::uint64_t>(plan_.ranks(step_.axis));
+  const std::uint64_t ranks = plan_.ranks(step_.axis);
   for (const auto& load : step_.loads())
     bytes_ += bytes_of(load.buffer) * (load.combined ? ranks : 1);
   for (const auto& store : step_.stores()) {
     const std::size_t size = plan_.element_size(store.buffer);
     if (step_.is_reduction()) {
-      bytes_ +=
-          static_cast<std::uint64_t>(results_of(plan_.graph(), step_, plan_.domain(step_)).count) *
-          size;
+      bytes_ += results_of(plan_.graph(), step_, plan_.domain(step_)).count * size;
       continue;
     }
     bytes_ += bytes_of(store.buffer) * (store.spread ? ranks : 1);
     if (!store.spread || !step_.in_place) continue;
-    const auto offset = static_cast<std::size_t>(plan_.view(step_, store.buffer).offset);
+    const std::size_t offset = plan_.view(step_, store.buffer).offset;
     gathered_.push_back({store.buffer, offset * size, bytes_of(store.buffer)});
   }
 }
@@ -108,11 +106,10 @@ std::uint64_t KernelAccesses::mode(const Tensors& tensors) const {
 }
 
 bool KernelAccesses::can_vectorize(const Tensors& tensors) const {
-  return aligned_in_tensors_ &&
-         std::all_of(vectors_.begin(), vectors_.end(), [&](const Vectors& access) {
+  return aligned_in_tensors_ && std::ranges::all_of(vectors_, [&](const Vectors& access) {
            const Tensors::Tensor& tensor = tensors[access.buffer];
-           if (!access.of_peers) return is_aligned(tensor.data, access.alignment);
-           return std::all_of(tensor.peers.begin(), tensor.peers.end(), [&](const std::byte* peer) {
+           if (!access.of_peers) return is_aligned(tensor.data(), access.alignment);
+           return std::ranges::all_of(tensor.peers(), [&](const std::byte* peer) {
              return is_aligned(peer, access.alignment);
            });
          });
@@ -122,13 +119,12 @@ bool KernelAccesses::can_stream(const Tensors& tensors) const {
   // Rows begin anywhere, a kernel looks itself where buckets do, and instrumented kernels keep to
   // stores that a sanitizer sees.
   if (in_rows_ || gathered_.empty() || !build_info::sanitize.empty()) return false;
-  return std::all_of(gathered_.begin(), gathered_.end(), [&](const Gathered& store) {
+  return std::ranges::all_of(gathered_, [&](const Gathered& store) {
     if (store.bytes < streaming_bytes) return false;
-    if (by_bucket_) return true;
-    const std::vector<std::byte*>& peers = tensors[store.buffer].peers;
-    return std::all_of(peers.begin(), peers.end(), [&](const std::byte* peer) {
-      return is_aligned(peer + store.offset_bytes, abi::HOST_VECTOR_BYTES);
-    });
+    return by_bucket_ ||
+           std::ranges::all_of(tensors[store.buffer].peers(), [&](const std::byte* peer) {
+             return is_aligned(peer + store.offset_bytes, abi::HOST_VECTOR_BYTES);
+           });
   });
 }
 

@@ -2,11 +2,8 @@
 // caches.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
-#include "jit/abi/abi.h"
-#include "jit/bind/rank_plan.h"
 #include "jit/bind/tensors.h"
 #include "jit/codegen/codegen.h"
 

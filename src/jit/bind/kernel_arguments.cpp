@@ -1,34 +1,20 @@
 // Filling argument blocks.
 #include "jit/bind/kernel_arguments.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "coconet/error.h"
 
 namespace coconet::jit {
 
 /// Puts the fields of a block one behind the other: a function for each kind of argument.
-class KernelArguments::Writer {
+class ArgumentWriter {
  public:
-  Writer(KernelArguments& block, const KernelContext& context, const sched::KernelStep& step,
-         const ExchangeMemory& memory, std::size_t number)
+  ArgumentWriter(KernelArguments& block, const KernelContext& context,
+                 const sched::KernelStep& step, const ExchangeMemory& memory, std::size_t number)
       : block_(block), context_(context), step_(step), memory_(memory), number_(number) {}
 
-  void put(const KernelArgument& argument) {
-    const std::size_t begin = block_.words_.size();
-    switch (argument.kind) {
-#define COCONET_ARGUMENT(kind, field, head, by_rank) \
-  case KernelArgument::Kind::kind:                   \
-    put_##kind(argument);                            \
-    break;
-#include "jit/codegen/arguments.def"
-#undef COCONET_ARGUMENT
-    }
-    const std::size_t bytes = (block_.words_.size() - begin) * sizeof(std::uint64_t);
-    if (bytes != bytes_of(argument.kind, block_.group_.size()))
-      throw InternalError("argument '" + argument.name + "' of kernel '" + step_.name +
-                          "' has another size in the kernel's text");
-  }
+  void put(const KernelArgument& argument);
 
  private:
   using Argument = const KernelArgument&;
@@ -47,12 +33,10 @@ class KernelArguments::Writer {
   }
   /// Appends a field that changes.
   template <class T>
-  Field<T> changing(const T& value) {
+  KernelArguments::Field<T> changing(const T& value) {
     return {append(value), value};
   }
-  [[nodiscard]] const ir::Part& domain() const {
-    return context_.plan.domain(step_);
-  }
+  [[nodiscard]] const ir::Part& domain() const { return context_.plan.domain(step_); }
   [[nodiscard]] bool is_scattered(Argument argument) const {
     return context_.plan.buffer(argument.buffer).scattered;
   }
@@ -80,33 +64,17 @@ class KernelArguments::Writer {
     block_.multicast_.push_back({append(abi::u64{0}), argument.buffer});
     put_pointers(argument);
   }
-  void put_offset(Argument argument) {
-    append(view(argument).offset);
-  }
-  void put_stride(Argument argument) {
-    append(view(argument).strides[static_cast<std::size_t>(argument.dim)]);
-  }
-  void put_extent(Argument argument) {
-    append(domain().extent[static_cast<std::size_t>(argument.dim)]);
-  }
-  void put_count(Argument) {
-    append(domain().count());
-  }
-  void put_rows(Argument) {
-    append(rows_of(domain()));
-  }
-  void put_outputs(Argument) {
-    append(results_of(context_.plan.graph(), step_, domain()).count);
-  }
-  void put_inner(Argument) {
-    append(results_of(context_.plan.graph(), step_, domain()).elements);
-  }
+  void put_offset(Argument argument) { append(view(argument).offset); }
+  void put_stride(Argument argument) { append(view(argument).strides[argument.dim]); }
+  void put_extent(Argument argument) { append(domain().extent[argument.dim]); }
+  void put_count(Argument) { append(domain().count()); }
+  void put_rows(Argument) { append(rows_of(domain())); }
+  void put_outputs(Argument) { append(results_of(context_.plan.graph(), step_, domain()).count); }
+  void put_inner(Argument) { append(results_of(context_.plan.graph(), step_, domain()).elements); }
   void put_number(Argument argument) {
     block_.numbers_.push_back({append(abi::f64{0}), argument.value});
   }
-  void put_mode(Argument) {
-    block_.mode_ = append(abi::u64{abi::VECTORIZE});
-  }
+  void put_mode(Argument) { block_.mode_ = append(abi::u64{abi::VECTORIZE}); }
   void put_sync(Argument) {
     block_.sync_ = changing(context_.sync.argument(step_.axis, number_));
     append_all(context_.sync.flags_of_ranks(step_.axis));
@@ -115,9 +83,7 @@ class KernelArguments::Writer {
     block_.turn_ = append(abi::u64{0});
     append_all(memory_.totals_of_ranks());
   }
-  void put_slices(Argument) {
-    append(memory_.slices());
-  }
+  void put_slices(Argument) { append(memory_.slices()); }
   void put_mailboxes(Argument) {
     block_.mailboxes_ = changing(memory_.mailboxes());
     append_all(memory_.mailboxes_of_ranks());
@@ -137,21 +103,39 @@ class KernelArguments::Writer {
   const std::size_t number_;
 };
 
+void ArgumentWriter::put(const KernelArgument& argument) {
+  const std::size_t begin = block_.words_.size();
+  switch (argument.kind) {
+#define COCONET_ARGUMENT(kind, field, head, by_rank) \
+  case KernelArgument::Kind::kind:                   \
+    put_##kind(argument);                            \
+    break;
+#include "jit/codegen/arguments.def"
+#undef COCONET_ARGUMENT
+  }
+  const std::size_t bytes = (block_.words_.size() - begin) * sizeof(std::uint64_t);
+  if (bytes != bytes_of(argument.kind, block_.group_.size())) {
+    throw InternalError(
+        fmt::format("argument '{}' of kernel '{}' has another size in the kernel's text",
+                    argument.name, step_.name));
+  }
+}
+
 KernelArguments::KernelArguments(const KernelContext& context, const sched::KernelStep& step,
                                  const KernelText& text, const ExchangeMemory& memory,
                                  std::size_t number)
     : group_(context.plan.group(step.axis)) {
-  Writer writer(*this, context, step, memory, number);
+  ArgumentWriter writer(*this, context, step, memory, number);
   for (const KernelArgument& argument : text.arguments) writer.put(argument);
 }
 
 void KernelArguments::refresh(const Tensors& tensors, std::uint64_t mode) {
   if (mode_) set(*mode_, mode);
-  for (const auto& [word, buffer] : pointers_) set(word, tensors[buffer].data);
+  for (const auto& [word, buffer] : pointers_) set(word, tensors[buffer].data());
   for (const auto& [word, buffer] : multicast_) set(word, tensors[buffer].multicast);
   for (const auto& [word, buffer] : pointers_of_ranks_) {
     for (std::size_t i = 0; i < group_.size(); ++i)
-      set(word + i, tensors[buffer].peers[static_cast<std::size_t>(group_[i])]);
+      set(word + i, tensors[buffer].peers()[group_[i]]);
   }
 }
 

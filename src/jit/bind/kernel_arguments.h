@@ -2,19 +2,15 @@
 // launches change from run to run.
 #pragma once
 
-#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
 
-#include "jit/abi/abi.h"
 #include "jit/bind/exchange_memory.h"
-#include "jit/bind/kernel_context.h"
+#include "jit/bind/grid.h"
 #include "jit/bind/numbers.h"
-#include "jit/bind/tensors.h"
-#include "jit/codegen/codegen.h"
 
 namespace coconet::jit {
 
@@ -39,7 +35,7 @@ class KernelArguments {
     std::size_t word;
     T value;
   };
-  class Writer;
+  friend class ArgumentWriter;
   template <class T>
   void set(std::size_t word, const T& value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::uint64_t) == 0);

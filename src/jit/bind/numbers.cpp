@@ -1,6 +1,8 @@
 // Evaluation of a program's numbers.
 #include "jit/bind/numbers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -17,7 +19,7 @@ Numbers::Numbers(const RankPlan& plan) : graph_(plan.graph()), values_(graph_.no
     const Node& node = graph_.at(id);
     if (node.op == Op::dropout) dropouts_.push_back(id);
     if (!node.weak) continue;
-    double& value = values_[static_cast<std::size_t>(id)];
+    double& value = values_[id];
     switch (node.op) {
       case Op::constant:
         value = node.attributes.number;
@@ -40,30 +42,28 @@ Numbers::Numbers(const RankPlan& plan) : graph_(plan.graph()), values_(graph_.no
 }
 
 void Numbers::evaluate(std::span<const ScalarValue> scalars) {
-  for (const ScalarValue& given : scalars) {
-    const auto& [name, value] = given;
-    const auto found = std::find_if(scalars_.begin(), scalars_.end(),
-                                    [&](const Scalar& s) { return s.name == given.first; });
+  for (const auto& [name, value] : scalars) {
+    const auto found = std::ranges::find(scalars_, name, &Scalar::name);
     if (found == scalars_.end()) {
-      std::string known;
-      for (const Scalar& scalar : scalars_) known += (known.empty() ? "" : ", ") + scalar.name;
-      throw BackendError("there is no scalar '" + std::string(name) + "'; the program " +
-                         (known.empty() ? "has none" : "takes " + known));
+      std::vector<std::string> known;
+      for (const Scalar& scalar : scalars_) known.push_back(scalar.name);
+      throw BackendError(fmt::format(
+          "there is no scalar '{}'; the program {}", name,
+          known.empty() ? "has none" : fmt::format("takes {}", fmt::join(known, ", "))));
     }
-    values_[static_cast<std::size_t>(found->id)] = value;
+    values_[found->id] = value;
   }
   for (const Scalar& scalar : scalars_) {
-    const auto given = std::count_if(scalars.begin(), scalars.end(),
-                                     [&](const auto& s) { return s.first == scalar.name; });
+    const auto given = std::ranges::count(scalars, scalar.name, &ScalarValue::first);
     if (given == 0) {
-      throw BackendError("scalar '" + scalar.name + "' is missing; give it to run, {{\"" +
-                         scalar.name + "\", value}}");
+      throw BackendError(fmt::format(
+          "scalar '{0}' is missing; give it to run, {{{{\"{0}\", value}}}}", scalar.name));
     }
-    if (given > 1) throw BackendError("scalar '" + scalar.name + "' is given twice; give it once");
+    if (given > 1)
+      throw BackendError(fmt::format("scalar '{}' is given twice; give it once", scalar.name));
   }
   for (const Instruction& step : program_) {
-    values_[static_cast<std::size_t>(step.result)] =
-        step.function((*this)[step.a], (*this)[step.b], (*this)[step.c]);
+    values_[step.result] = step.function((*this)[step.a], (*this)[step.b], (*this)[step.c]);
   }
   for (const ValueId id : dropouts_) {
     const Node& node = graph_.at(id);

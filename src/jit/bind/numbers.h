@@ -4,8 +4,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "coconet/executable.h"
@@ -22,9 +20,7 @@ class Numbers {
   /// scalar, or one that is missing or given twice, or the offset of a dropout that is none.
   void evaluate(std::span<const ScalarValue> scalars);
   /// The value of weak node `id` after `evaluate`.
-  [[nodiscard]] double operator[](ir::ValueId id) const {
-    return values_[static_cast<std::size_t>(id)];
-  }
+  [[nodiscard]] double operator[](ir::ValueId id) const { return values_[id]; }
 
  private:
   struct Instruction {
@@ -36,7 +32,7 @@ class Numbers {
     ir::ValueId id;
   };
   const ir::Graph& graph_;
-  std::vector<double> values_;  ///< by value id
+  Indexed<double> values_;  ///< by value id
   std::vector<Scalar> scalars_;
   std::vector<Instruction> program_;
   std::vector<ir::ValueId> dropouts_;  ///< whose offsets are checked

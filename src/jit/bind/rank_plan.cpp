@@ -37,7 +37,7 @@ Results results_of(const ir::Graph& graph, const sched::KernelStep& step, const 
   const std::vector<int>& reduced = graph.at(step.reductions().front()).attributes.dims;
   Results results;
   for (std::size_t d = 0; d < part.extent.size(); ++d) {
-    const bool is_reduced = std::binary_search(reduced.begin(), reduced.end(), static_cast<int>(d));
+    const bool is_reduced = std::ranges::binary_search(reduced, static_cast<int>(d));
     (is_reduced ? results.elements : results.count) *= part.extent[d];
   }
   return results;
@@ -64,7 +64,7 @@ ir::Part RankPlan::part_on(int rank, ir::ValueId id) const {
 }
 
 std::int64_t RankPlan::block_count(sched::BufferId id) const {
-  return ir::block_count(mesh(), buffer(id).layout, at(buffers_, id).extents);
+  return ir::block_count(mesh(), buffer(id).layout, buffers_[id].extents);
 }
 
 View RankPlan::view(const sched::KernelStep& step, sched::BufferId id) const {
@@ -87,7 +87,7 @@ abi::Slices RankPlan::slices(const sched::KernelStep& step) const {
                          collective.op == ir::Op::send ? 0 : collective.attributes.root);
   }
   const ir::Node& slice = scatters ? collective : graph().at(operand);
-  const int dim = slice.layout[static_cast<std::size_t>(step.axis)].dim;
+  const int dim = slice.layout[step.axis].dim;
   return slices_along(part(scatters ? operand : id).extent, dim, ranks(step.axis));
 }
 

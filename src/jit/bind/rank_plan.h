@@ -2,12 +2,10 @@
 // once. Whoever needs an extent, a part, a view or a group asks it.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "ir/extents.h"
 #include "ir/lists.h"
 #include "jit/exchange/slices.h"
 #include "sched/plan.h"
@@ -43,17 +41,15 @@ class RankPlan {
   [[nodiscard]] std::int64_t extent(const Dim& dim) const { return ir::extent_of(dim, sizes_); }
 
   /// Of a value as a whole.
-  [[nodiscard]] const ir::Extents& extents(ir::ValueId id) const { return at(values_, id).extents; }
+  [[nodiscard]] const ir::Extents& extents(ir::ValueId id) const { return values_[id].extents; }
   /// What this rank holds of it, and what another one does.
-  [[nodiscard]] const ir::Part& part(ir::ValueId id) const { return at(values_, id).part; }
+  [[nodiscard]] const ir::Part& part(ir::ValueId id) const { return values_[id].part; }
   [[nodiscard]] ir::Part part_on(int rank, ir::ValueId id) const;
 
   [[nodiscard]] const sched::PlanBuffer& buffer(sched::BufferId id) const {
-    return plan_.buffers[static_cast<std::size_t>(id)];
+    return plan_.buffers[id];
   }
-  [[nodiscard]] const ir::Part& buffer_part(sched::BufferId id) const {
-    return at(buffers_, id).part;
-  }
+  [[nodiscard]] const ir::Part& buffer_part(sched::BufferId id) const { return buffers_[id].part; }
   /// Elements of the largest part of any rank, for which all ranks have room.
   [[nodiscard]] std::int64_t block_count(sched::BufferId id) const;
   /// Bytes of an element.
@@ -81,9 +77,7 @@ class RankPlan {
 
   /// The ranks along `axis` that this one is among, in axis order; its position there; and their
   /// number.
-  [[nodiscard]] const std::vector<int>& group(int axis) const {
-    return groups_[static_cast<std::size_t>(axis)];
-  }
+  [[nodiscard]] const std::vector<int>& group(int axis) const { return groups_[axis]; }
   [[nodiscard]] int position(int axis) const { return mesh().coordinate(rank_, axis); }
   [[nodiscard]] int ranks(int axis) const { return static_cast<int>(group(axis).size()); }
 
@@ -93,16 +87,13 @@ class RankPlan {
     ir::Part part;
   };
   [[nodiscard]] Placed place(const Shape& shape, const ir::Placements& layout) const;
-  [[nodiscard]] static const Placed& at(const std::vector<Placed>& all, int id) {
-    return all[static_cast<std::size_t>(id)];
-  }
 
   sched::Plan plan_;
   std::map<std::string, std::int64_t> sizes_;
   ir::Lists lists_;
   int rank_;
-  std::vector<Placed> values_, buffers_;
-  std::vector<std::vector<int>> groups_;  ///< by axis
+  Indexed<Placed> values_, buffers_;
+  Indexed<std::vector<int>> groups_;  ///< by axis
 };
 
 }  // namespace coconet::jit

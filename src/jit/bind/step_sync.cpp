@@ -1,7 +1,10 @@
 // Flags in shared memory; what kernels raise is laid out as jit/abi says.
 #include "jit/bind/step_sync.h"
 
+#include <fmt/format.h>
 #include <sched.h>
+
+#include <utility>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -16,26 +19,22 @@ constexpr std::uint64_t looks_before_yield = 2000;  // some 40 us of pauses
 }  // namespace
 
 std::string seconds(std::chrono::milliseconds time) {
-  std::string text = std::to_string(time.count() / 1000);
-  if (time.count() % 1000 != 0) text += "." + std::to_string(1000 + time.count() % 1000).substr(1);
-  return text;
+  const auto whole = time.count() / 1000;
+  const auto rest = time.count() % 1000;
+  return rest == 0 ? fmt::format("{}", whole) : fmt::format("{}.{:03}", whole, rest);
 }
 
-StepSync::StepSync(Comm& comm, const Platform& platform, const Mesh& mesh)
+StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan)
     : comm_(comm),
+      plan_(plan),
       fault_memory_(platform.allocate_on_host(sizeof(abi::Fault))),
       fault_(reinterpret_cast<abi::Fault*>(fault_memory_->data())) {
   std::size_t bytes = 0;
-  for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) {
-    Axis entry;
-    entry.ranks = mesh.group(comm.rank(), axis);
-    entry.position = mesh.coordinate(comm.rank(), axis);
-    entry.flags = bytes;
-    bytes += entry.ranks.size() * abi::MAX_BLOCKS * flag_bytes;
-    axes_.push_back(std::move(entry));
+  for (const Mesh::Axis& axis : plan.mesh().axes()) {
+    axes_.push_back({.flags = bytes});
+    bytes += axis.size * abi::MAX_BLOCKS * flag_bytes;
   }
-  if (&comm.node() == &comm)
-    host_flags_ = comm.allocate(static_cast<std::size_t>(comm.size()) * flag_bytes);
+  if (&comm.node() == &comm) host_flags_ = comm.allocate(comm.size() * flag_bytes);
   if (comm.size() == 1) {
     own_flags_ = platform.allocate(bytes);
   } else {
@@ -44,21 +43,17 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const Mesh& mesh)
   spin_limit_ = comm.ranks_per_core() > 1 ? 0 : looks_before_yield;
 }
 
-abi::Fault StepSync::fault() const {
-  return *fault_;
-}
-
 bool StepSync::faulty() const {
   return std::atomic_ref(fault_->code).load(std::memory_order_relaxed) != 0;
 }
 
-abi::u64* StepSync::kernel_flags(const Axis& axis, int rank) const {
+abi::u64* StepSync::kernel_flags(int axis, int rank) const {
   std::byte* const base = own_flags_ ? own_flags_->data() : kernel_flags_->base(rank);
-  return base == nullptr ? nullptr : reinterpret_cast<abi::u64*>(base + axis.flags);
+  return base == nullptr ? nullptr : reinterpret_cast<abi::u64*>(base + axes_[axis].flags);
 }
 
 std::atomic_ref<abi::u64> StepSync::host_flag(int rank, int of) const {
-  std::byte* const base = host_flags_->base(rank) + static_cast<std::size_t>(of) * flag_bytes;
+  std::byte* const base = host_flags_->base(rank) + of * flag_bytes;
   return std::atomic_ref(*reinterpret_cast<abi::u64*>(base));
 }
 
@@ -81,10 +76,10 @@ bool StepSync::meet(bool failed) {
         comm_.require_nobody_failed();
         if (started == clock::time_point{}) started = clock::now();
         if (clock::now() - started > config().timeout) {
-          throw CommError(
-              "rank " + std::to_string(comm_.rank()) + " waited " + seconds(config().timeout) +
-              " s for rank " + std::to_string(rank) +
-              " to enter the step; it is late, stuck or gone (COCONET_TIMEOUT_S sets the limit)");
+          throw CommError(fmt::format(
+              "rank {} waited {} s for rank {} to enter the step; it is late, stuck or gone "
+              "(COCONET_TIMEOUT_S sets the limit)",
+              comm_.rank(), seconds(config().timeout), rank));
         }
       }
       found = flag.load(std::memory_order_acquire);
@@ -95,41 +90,34 @@ bool StepSync::meet(bool failed) {
 }
 
 void StepSync::fail_kernel(int axis, int blocks, int barriers) {
-  const Axis& entry = axes_[static_cast<std::size_t>(axis)];
-  const auto ranks = static_cast<int>(entry.ranks.size());
   const abi::u64 value = abi::barrier_value(next_epoch(axis, barriers), true);
-  for (const int rank : entry.ranks) {
+  for (const int rank : plan_.group(axis)) {
     if (rank == comm_.rank()) continue;
     for (int block = 0; block < blocks; ++block) {
-      const abi::index_t flag = abi::barrier_flag(block, entry.position, ranks);
-      std::atomic_ref(kernel_flags(entry, rank)[flag]).store(value, std::memory_order_release);
+      const abi::index_t flag = abi::barrier_flag(block, plan_.position(axis), plan_.ranks(axis));
+      std::atomic_ref(kernel_flags(axis, rank)[flag]).store(value, std::memory_order_release);
     }
   }
 }
 
 abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
-  const Axis& entry = axes_[static_cast<std::size_t>(axis)];
-  return {.own_flags = kernel_flags(entry, comm_.rank()),
+  return {.own_flags = kernel_flags(axis, comm_.rank()),
           .fault = fault_,
           .epoch = 0,
-          .rank = static_cast<abi::u64>(entry.position),
+          .rank = static_cast<abi::u64>(plan_.position(axis)),
           .timeout = static_cast<abi::u64>(std::chrono::nanoseconds(config().timeout).count()),
           .spin_limit = spin_limit_,
           .step = step};
 }
 
 std::vector<abi::u64*> StepSync::flags_of_ranks(int axis) const {
-  const Axis& entry = axes_[static_cast<std::size_t>(axis)];
   std::vector<abi::u64*> flags;
-  for (const int rank : entry.ranks) flags.push_back(kernel_flags(entry, rank));
+  for (const int rank : plan_.group(axis)) flags.push_back(kernel_flags(axis, rank));
   return flags;
 }
 
 std::uint64_t StepSync::next_epoch(int axis, int barriers) {
-  Axis& entry = axes_[static_cast<std::size_t>(axis)];
-  const std::uint64_t epoch = entry.epoch;
-  entry.epoch += static_cast<std::uint64_t>(barriers);
-  return epoch;
+  return std::exchange(axes_[axis].epoch, axes_[axis].epoch + barriers);
 }
 
 }  // namespace coconet::jit

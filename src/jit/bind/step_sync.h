@@ -4,13 +4,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "coconet/mesh.h"
-#include "jit/abi/abi.h"
+#include "jit/bind/rank_plan.h"
 #include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
 
@@ -22,7 +20,7 @@ namespace coconet::jit {
 class StepSync {
  public:
   /// Collective.
-  StepSync(Comm& comm, const Platform& platform, const Mesh& mesh);
+  StepSync(Comm& comm, const Platform& platform, const RankPlan& plan);
 
   /// Host side: waits for every rank of the world. `failed` tells the others that this rank cannot
   /// run the step; returns whether any rank said so. Throws CommError naming a rank that is late.
@@ -45,27 +43,22 @@ class StepSync {
   /// Whether a kernel on this rank has reported something, which is all there once the kernel has
   /// ended.
   [[nodiscard]] bool faulty() const;
-  [[nodiscard]] abi::Fault fault() const;
-  void clear_fault() { *fault_ = {}; }
-  /// Ranks along `axis`, this one's group, in axis order.
-  [[nodiscard]] const std::vector<int>& group(int axis) const {
-    return axes_[static_cast<std::size_t>(axis)].ranks;
-  }
+  /// Takes that report.
+  [[nodiscard]] abi::Fault take_fault() { return std::exchange(*fault_, {}); }
 
  private:
   struct Axis {
-    std::vector<int> ranks;
-    int position = 0;
-    std::uint64_t epoch = 1;
     std::size_t flags = 0;  ///< offset into every rank's block of `kernel_flags_`
+    std::uint64_t epoch = 1;
   };
-  /// The flags that kernels raise on `rank` along an axis; null where it is on another node.
-  [[nodiscard]] abi::u64* kernel_flags(const Axis& axis, int rank) const;
+  /// The flags that kernels raise on `rank` along `axis`; null where it is on another node.
+  [[nodiscard]] abi::u64* kernel_flags(int axis, int rank) const;
   /// The flag that `of` raises on `rank` where the ranks meet on the host.
   [[nodiscard]] std::atomic_ref<abi::u64> host_flag(int rank, int of) const;
 
   Comm& comm_;
-  std::vector<Axis> axes_;
+  const RankPlan& plan_;
+  Indexed<Axis> axes_;
   std::uint64_t host_epoch_ = 0;
   std::uint64_t spin_limit_ = 0;
   std::shared_ptr<PeerMemory> host_flags_;    ///< of `meet` in a world of one node

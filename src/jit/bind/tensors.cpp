@@ -1,6 +1,8 @@
 // Placement and binding of tensors.
 #include "jit/bind/tensors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/error.h"
@@ -25,210 +27,251 @@ std::size_t stagger(std::size_t large) {
 }
 constexpr std::size_t large_tensor = std::size_t{1} << 15;
 
-/// Calls f(data, begin, length) with the memory of `tensor` and which of its bytes are there: all,
-/// or buffer by buffer.
-template <class F>
-void for_each_buffer(const Tensors::Tensor& tensor, F f) {
-  const std::size_t size = size_of(tensor.buffer->dtype);
-  if (!tensor.buffer->scattered) f(tensor.data, std::size_t{0}, tensor.count * size);
-  for (const Tensors::ScatteredBuffer& buffer : tensor.buffers)
-    f(buffer.data, buffer.begin * size, buffer.count * size);
+std::size_t size_of(const Tensors::Tensor& tensor) {
+  return size_of(tensor.buffer->dtype);
+}
+
+/// What to call for the library's own memory of `tensor`.
+const char* own_call(const Tensors::Tensor& tensor) {
+  return tensor.buffer->scattered ? "buffers" : "buffer";
+}
+
+/// `tensor` is what Tensors::describe says.
+template <class... Args>
+[[noreturn]] void refuse(const std::string& tensor, fmt::format_string<Args...> pattern,
+                         Args&&... args) {
+  throw BackendError(tensor + ", " + fmt::format(pattern, std::forward<Args>(args)...));
 }
 
 }  // namespace
 
 Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
-    : comm_(comm), platform_(platform), plan_(plan), of_tensors_(plan.plan().buffers.size()) {
-  std::size_t shared = 0;
-  std::size_t own = 0;
-  std::size_t large = 0;
-  for (std::size_t i = 0; i < plan.plan().buffers.size(); ++i) {
-    const auto id = static_cast<sched::BufferId>(i);
-    const sched::PlanBuffer& buffer = plan.buffer(id);
-    Tensor tensor;
-    tensor.buffer = &buffer;
-    tensor.count = static_cast<std::size_t>(plan.buffer_part(id).count());
-    const auto block = static_cast<std::size_t>(plan.block_count(id));
-    // A process addresses 2^47 bytes; that many tensors of that many do not overflow a sum.
-    if (block > (std::size_t{1} << 47) / size_of(buffer.dtype)) {
-      throw BackendError("'" + buffer.name + "' has " + std::to_string(block) + " elements of " +
-                         std::string(to_string(buffer.dtype)) +
-                         " on a rank, more than memory can hold; make its dimensions smaller");
-    }
-    tensor.bytes = padded(block * size_of(buffer.dtype));
-    if (buffer.scattered) cut(tensor, plan.lengths(id));
-    std::size_t& total = is_shared(buffer) ? shared : own;
+    : comm_(comm), platform_(platform), plan_(plan) {
+  const Indexed<sched::PlanBuffer>& buffers = plan.plan().buffers;
+  std::size_t shared = 0, own = 0, large = 0;
+  for (sched::BufferId id = 0; id < buffers.count(); ++id) {
+    Tensor tensor = make(id);
+    std::size_t& total = is_shared(tensor) ? shared : own;
     if (tensor.bytes >= large_tensor) total += stagger(large++);
-    offsets_.push_back(total);
+    tensor.offset = total;
     total += tensor.bytes;
     tensors_.push_back(std::move(tensor));
   }
   if (platform.traits().pages_on_demand) private_ = platform.allocate(own);
   if (shared > 0) {
-    const bool multicast =
-        std::any_of(plan.plan().buffers.begin(), plan.plan().buffers.end(),
-                    [&](const sched::PlanBuffer& buffer) { return needs_multicast(buffer); });
+    const bool multicast = std::ranges::any_of(
+        buffers, [&](const sched::PlanBuffer& buffer) { return needs_multicast(buffer); });
     shared_ = platform.allocate_peer(comm, shared, multicast);
   }
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    Tensor& tensor = tensors_[i];
-    if (tensor.buffer->scattered) continue;  // which the application always binds
-    if (private_ || is_shared(*tensor.buffer)) tensor.data = own_memory(i);
-    if (!tensor.buffer->peer_access) continue;
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      tensor.peers.push_back(shared_ ? of_peer(rank, offsets_[i]) : nullptr);
-    }
-    if (needs_multicast(*tensor.buffer) && shared_->multicast() != nullptr)
-      tensor.multicast = shared_->multicast() + offsets_[i];
+  for (Tensor& tensor : tensors_) {
+    // The application always binds what is scattered.
+    if (!tensor.buffer->scattered && (private_ || is_shared(tensor))) use_own(tensor);
   }
+}
+
+Tensors::Tensor Tensors::make(sched::BufferId id) const {
+  const sched::PlanBuffer& buffer = plan_.buffer(id);
+  Tensor tensor;
+  tensor.buffer = &buffer;
+  tensor.count = plan_.buffer_part(id).count();
+  const std::size_t block = plan_.block_count(id);
+  // A process addresses 2^47 bytes; that many tensors of that many do not overflow a sum.
+  if (block > (std::size_t{1} << 47) / size_of(tensor)) {
+    throw BackendError(fmt::format(
+        "'{}' has {} elements of {} on a rank, more than memory can hold; make its dimensions "
+        "smaller",
+        buffer.name, block, to_string(buffer.dtype)));
+  }
+  std::vector<std::int64_t> lengths{plan_.buffer_part(id).count()};
+  if (buffer.scattered) lengths = plan_.lengths(id);
+  std::size_t begin = 0;
+  for (const std::size_t length : lengths) {
+    const std::size_t peers = buffer.peer_access ? comm_.size() : 0;
+    tensor.pieces.push_back({begin, length, tensor.bytes, nullptr, std::vector<std::byte*>(peers)});
+    begin += length;
+    tensor.bytes += padded(length * size_of(tensor));
+  }
+  if (!buffer.scattered) tensor.bytes = padded(block * size_of(tensor));
+  return tensor;
 }
 
 void Tensors::require_multicast(const std::string& kernel) const {
   if (!platform_.traits().needs_multicast || comm_.size() == 1) return;
   const std::string why = shared_ ? shared_->no_multicast() : "no tensor is reached by other ranks";
   if (why.empty()) return;
-  throw BackendError("kernel '" + kernel +
-                     "' has the algorithm 'multimem', and there is no multicast pointer to the "
-                     "memory of all ranks: " +
-                     why + "; use the algorithm 'direct'");
+  throw BackendError(fmt::format(
+      "kernel '{}' has the algorithm 'multimem', and there is no multicast pointer to the memory "
+      "of all ranks: {}; use the algorithm 'direct'",
+      kernel, why));
 }
 
-void Tensors::cut(Tensor& tensor, const std::vector<std::int64_t>& lengths) const {
-  std::size_t begin = 0;
-  tensor.bytes = 0;
-  for (const std::int64_t length : lengths) {
-    ScatteredBuffer buffer;
-    buffer.begin = begin;
-    buffer.count = static_cast<std::size_t>(length);
-    buffer.offset = tensor.bytes;
-    if (tensor.buffer->peer_access) buffer.peers.resize(static_cast<std::size_t>(comm_.size()));
-    begin += buffer.count;
-    tensor.bytes += padded(buffer.count * size_of(tensor.buffer->dtype));
-    tensor.buffers.push_back(std::move(buffer));
-  }
-}
-
-bool Tensors::is_shared(const sched::PlanBuffer& buffer) const {
+bool Tensors::is_shared(const Tensor& tensor) const {
+  const sched::PlanBuffer& buffer = *tensor.buffer;
   if (platform_.traits().shares_for_collectives) return buffer.peer_access || buffer.in_collective;
   return buffer.peer_access && comm_.size() > 1;
 }
 
-std::byte* Tensors::own_memory(std::size_t id) {
-  if (is_shared(*tensors_[id].buffer)) return shared_->base(comm_.rank()) + offsets_[id];
-  if (private_) return private_->data() + offsets_[id];
-  if (!of_tensors_[id]) of_tensors_[id] = platform_.allocate(tensors_[id].bytes);
-  return of_tensors_[id]->data();
+void Tensors::use_own(Tensor& tensor) {
+  const bool shared = is_shared(tensor);
+  if (!shared && !private_ && !tensor.own) tensor.own = platform_.allocate(tensor.bytes);
+  const auto place = [&](int rank, std::size_t offset) -> std::byte* {
+    if (tensor.own) return tensor.own->data() + offset;
+    std::byte* const base = shared ? shared_->base(rank) : private_->data();
+    return base == nullptr ? nullptr : base + tensor.offset + offset;
+  };
+  for (Piece& piece : tensor.pieces) {
+    piece.data = place(comm_.rank(), piece.offset);
+    for (std::size_t rank = 0; rank < piece.peers.size(); ++rank)
+      piece.peers[rank] = place(static_cast<int>(rank), piece.offset);
+  }
+  if (needs_multicast(*tensor.buffer) && shared_->multicast() != nullptr)
+    tensor.multicast = shared_->multicast() + tensor.offset;
+  ++version_;
 }
 
-std::byte* Tensors::of_peer(int rank, std::size_t offset) const {
-  std::byte* const block = shared_->base(rank);
-  return block == nullptr ? nullptr : block + offset;
+void Tensors::bind_own(Tensor& tensor) {
+  use_own(tensor);
+  mark_bound(tensor);
+}
+
+void Tensors::mark_bound(Tensor& tensor) {
+  tensor.kept.clear();
+  tensor.bound = true;
+  tensor.read_only = false;
+  ++version_;
 }
 
 std::string Tensors::describe(const Tensor& tensor) const {
-  return "'" + tensor.buffer->name + "', " + std::to_string(tensor.count) + " x " +
-         std::string(to_string(tensor.buffer->dtype)) + " on rank " + std::to_string(comm_.rank());
+  return fmt::format("'{}', {} x {} on rank {}", tensor.buffer->name, tensor.count,
+                     to_string(tensor.buffer->dtype), comm_.rank());
 }
 
 sched::BufferId Tensors::find(std::string_view name) const {
-  const auto found = plan_.plan().named.find(name);
-  if (found != plan_.plan().named.end()) return found->second;
+  const auto& named = plan_.plan().named;
+  if (const auto found = named.find(name); found != named.end()) return found->second;
   std::vector<std::string> known;
-  std::string all;
-  for (const auto& [candidate, id] : plan_.plan().named) {
-    known.push_back(candidate);
-    all += (all.empty() ? "" : ", ") + candidate;
-  }
+  for (const auto& [candidate, id] : named) known.push_back(candidate);
   const std::string near = ir::nearest(name, known);
-  throw BackendError("program '" + plan_.graph().name + "' has no input, state or output '" +
-                     std::string(name) + "'; " +
-                     (near.empty() ? "it has " + all : "did you mean '" + near + "'?"));
+  throw BackendError(fmt::format("program '{}' has no input, state or output '{}'; {}",
+                                 plan_.graph().name, name,
+                                 near.empty() ? fmt::format("it has {}", fmt::join(known, ", "))
+                                              : fmt::format("did you mean '{}'?", near)));
 }
 
 void Tensors::require_dtype(const Tensor& tensor, DType dtype) const {
   if (dtype == tensor.buffer->dtype) return;
-  throw BackendError(describe(tensor) + ", is bound to " + std::string(to_string(dtype)) +
-                     " data; give " + std::string(to_string(tensor.buffer->dtype)));
+  refuse(describe(tensor), "is bound to {} data; give {}", to_string(dtype),
+         to_string(tensor.buffer->dtype));
 }
 
 void Tensors::require_whole(const Tensor& tensor, const char* instead) const {
   if (!tensor.buffer->scattered) return;
-  throw BackendError(describe(tensor) + ", is scattered over " +
-                     std::to_string(tensor.buffers.size()) +
-                     " buffers, not one; use Executable::" + instead);
+  refuse(describe(tensor), "is scattered over {} buffers, not one; use Executable::{}",
+         tensor.pieces.size(), instead);
+}
+
+void Tensors::require_scattered(const Tensor& tensor, const char* instead) const {
+  if (tensor.buffer->scattered) return;
+  refuse(describe(tensor), "is one buffer; use Executable::{}", instead);
 }
 
 void Tensors::require_memory(const Tensor& tensor, const void* data, std::size_t count) const {
-  const std::size_t size = size_of(tensor.buffer->dtype);
-  if (reinterpret_cast<std::uintptr_t>(data) % size != 0) {
-    throw BackendError(describe(tensor) + ", is bound to memory that is not aligned to its " +
-                       std::to_string(size) + "-byte elements");
+  if (reinterpret_cast<std::uintptr_t>(data) % size_of(tensor) != 0) {
+    refuse(describe(tensor), "is bound to memory that is not aligned to its {}-byte elements",
+           size_of(tensor));
   }
-  if (data == nullptr && count > 0)
-    throw BackendError(describe(tensor) + ", is bound to a null pointer");
+  if (data == nullptr && count > 0) refuse(describe(tensor), "is bound to a null pointer");
   if (count > 0) platform_.require_reachable(data, describe(tensor));
 }
 
 void Tensors::require_unreached(const Tensor& tensor) const {
   if (!tensor.buffer->peer_access || comm_.size() == 1) return;
-  throw BackendError(describe(tensor) +
-                     ", is reached by other ranks from inside a kernel, which the memory given " +
-                     "is not open to; bind a Buffer of World::allocate, or use Executable::" +
-                     (tensor.buffer->scattered ? "buffers" : "buffer"));
+  refuse(describe(tensor),
+         "is reached by other ranks from inside a kernel, which the memory given is not open to; "
+         "bind a Buffer of World::allocate, or use Executable::{}",
+         own_call(tensor));
 }
 
 Tensors::Tensor& Tensors::checked(std::string_view name, DType dtype, std::size_t count) {
-  Tensor& tensor = tensors_[static_cast<std::size_t>(find(name))];
+  Tensor& tensor = tensors_[find(name)];
   require_dtype(tensor, dtype);
   if (count != tensor.count) {
-    throw BackendError(describe(tensor) + ", is bound to " + std::to_string(count) +
-                       " elements; its layout is " +
-                       ir::to_string(tensor.buffer->layout, plan_.mesh()) + ", so give " +
-                       std::to_string(tensor.count));
+    refuse(describe(tensor), "is bound to {} elements; its layout is {}, so give {}", count,
+           ir::to_string(tensor.buffer->layout, plan_.mesh()), tensor.count);
+  }
+  return tensor;
+}
+
+Tensors::Tensor& Tensors::checked_scattered(std::string_view name, DType dtype,
+                                            std::span<const std::size_t> counts) {
+  Tensor& tensor = tensors_[find(name)];
+  require_scattered(tensor, "bind");
+  require_dtype(tensor, dtype);
+  if (counts.size() != tensor.pieces.size()) {
+    refuse(describe(tensor), "is bound to {} buffers; its list has {}", counts.size(),
+           tensor.pieces.size());
+  }
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == tensor.pieces[i].count) continue;
+    refuse(describe(tensor), "is bound to {} elements as buffer {}; its list has {} there",
+           counts[i], i, tensor.pieces[i].count);
   }
   return tensor;
 }
 
 void* Tensors::own(std::string_view name, DType dtype) {
-  const auto id = static_cast<std::size_t>(find(name));
-  if (dtype != tensors_[id].buffer->dtype) {
-    throw BackendError(describe(tensors_[id]) + ", is asked for as " +
-                       std::string(to_string(dtype)) + "; ask for " +
-                       std::string(to_string(tensors_[id].buffer->dtype)));
+  Tensor& tensor = tensors_[find(name)];
+  if (dtype != tensor.buffer->dtype) {
+    refuse(describe(tensor), "is asked for as {}; ask for {}", to_string(dtype),
+           to_string(tensor.buffer->dtype));
   }
-  Tensor& tensor = tensors_[id];
   require_whole(tensor, "buffers");
-  tensor.data = own_memory(id);
-  for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
-    tensor.peers[rank] = shared_ ? of_peer(static_cast<int>(rank), offsets_[id]) : tensor.data;
-  }
-  if (needs_multicast(*tensor.buffer)) tensor.multicast = shared_->multicast() + offsets_[id];
-  buffers_.erase(static_cast<sched::BufferId>(id));
-  tensor.bound = true;
-  tensor.read_only = false;
-  ++version_;
-  return tensor.data;
+  bind_own(tensor);
+  return tensor.data();
+}
+
+std::vector<Executable::Piece> Tensors::own_scattered(std::string_view name, DType dtype) {
+  Tensor& tensor = tensors_[find(name)];
+  require_scattered(tensor, "buffer");
+  require_dtype(tensor, dtype);
+  bind_own(tensor);
+  std::vector<Executable::Piece> pieces;
+  for (const Piece& piece : tensor.pieces) pieces.push_back({piece.data, piece.count});
+  return pieces;
 }
 
 void Tensors::bind(std::string_view name, DType dtype, void* data, std::size_t count) {
   Tensor& tensor = checked(name, dtype, count);
   require_whole(tensor, "bind_scattered");
+  const Executable::Piece whole{data, count};
+  use(tensor, {&whole, 1});
+}
+
+void Tensors::bind_scattered(std::string_view name, DType dtype,
+                             std::span<const Executable::Piece> pieces) {
+  std::vector<std::size_t> counts;
+  for (const Executable::Piece& piece : pieces) counts.push_back(piece.count);
+  use(checked_scattered(name, dtype, counts), pieces);
+}
+
+void Tensors::use(Tensor& tensor, std::span<const Executable::Piece> pieces) {
   require_unreached(tensor);
-  require_memory(tensor, data, count);
-  tensor.data = static_cast<std::byte*>(data);
-  for (std::byte*& peer : tensor.peers) peer = tensor.data;
-  tensor.bound = true;
-  tensor.read_only = false;
-  ++version_;
+  for (const Executable::Piece& piece : pieces) require_memory(tensor, piece.data, piece.count);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    tensor.pieces[i].data = static_cast<std::byte*>(pieces[i].data);
+    std::ranges::fill(tensor.pieces[i].peers, tensor.pieces[i].data);
+  }
+  mark_bound(tensor);
 }
 
 void Tensors::bind_read_only(std::string_view name, DType dtype, const void* data,
                              std::size_t count) {
-  Tensor& tensor = tensors_[static_cast<std::size_t>(find(name))];
+  Tensor& tensor = tensors_[find(name)];
   if (tensor.buffer->role != sched::PlanBuffer::Role::input) {
-    throw BackendError("'" + std::string(name) +
-                       "' is written by the step, but bound to constant memory; bind memory that "
-                       "may be written");
+    throw BackendError(fmt::format(
+        "'{}' is written by the step, but bound to constant memory; bind memory that may be "
+        "written",
+        name));
   }
   bind(name, dtype, const_cast<void*>(data), count);
   tensor.read_only = true;
@@ -236,70 +279,81 @@ void Tensors::bind_read_only(std::string_view name, DType dtype, const void* dat
 
 void Tensors::bind(std::string_view name, const Buffer& buffer) {
   if (!buffer.memory())
-    throw BackendError("'" + std::string(name) + "' is bound to an empty Buffer; allocate one");
+    throw BackendError(fmt::format("'{}' is bound to an empty Buffer; allocate one", name));
   Tensor& tensor = checked(name, buffer.dtype(), buffer.count());
   require_whole(tensor, "bind_scattered");
   if (needs_multicast(*tensor.buffer)) {
-    tensor.multicast = buffer.memory()->multicast();
-    if (tensor.multicast == nullptr) {
-      throw BackendError(
-          describe(tensor) + ", is reached through a multicast pointer, and the Buffer has none: " +
-          buffer.memory()->no_multicast() + "; use Executable::buffer, or the algorithm 'direct'");
+    if (buffer.memory()->multicast() == nullptr) {
+      refuse(describe(tensor),
+             "is reached through a multicast pointer, and the Buffer has none: {}; use "
+             "Executable::buffer, or the algorithm 'direct'",
+             buffer.memory()->no_multicast());
     }
+    tensor.multicast = buffer.memory()->multicast();
   }
-  tensor.data = static_cast<std::byte*>(buffer.data());
-  for (std::size_t rank = 0; rank < tensor.peers.size(); ++rank) {
-    tensor.peers[rank] = buffer.memory()->base(static_cast<int>(rank));
+  use(tensor, {&buffer, 1});
+}
+
+void Tensors::bind_scattered(std::string_view name, std::span<const Buffer> buffers) {
+  std::vector<std::size_t> counts;
+  for (const Buffer& buffer : buffers) {
+    if (!buffer.memory()) {
+      throw BackendError(fmt::format("'{}' is bound to an empty Buffer as buffer {}; allocate one",
+                                     name, counts.size()));
+    }
+    counts.push_back(buffer.count());
   }
-  buffers_[find(name)] = {buffer};
-  tensor.bound = true;
-  tensor.read_only = false;
-  ++version_;
+  const Tensor& named = tensors_[find(name)];
+  for (const Buffer& buffer : buffers) require_dtype(named, buffer.dtype());
+  use(checked_scattered(name, named.buffer->dtype, counts), buffers);
+}
+
+void Tensors::use(Tensor& tensor, std::span<const Buffer> buffers) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    Piece& piece = tensor.pieces[i];
+    piece.data = static_cast<std::byte*>(buffers[i].data());
+    for (std::size_t rank = 0; rank < piece.peers.size(); ++rank)
+      piece.peers[rank] = buffers[i].memory()->base(static_cast<int>(rank));
+  }
+  mark_bound(tensor);
+  tensor.kept.assign(buffers.begin(), buffers.end());
 }
 
 void Tensors::complete() {
-  for (std::size_t id = 0; id < tensors_.size(); ++id) {
-    Tensor& tensor = tensors_[id];
-    const bool needed = tensor.buffer->role == sched::PlanBuffer::Role::input ||
-                        tensor.buffer->role == sched::PlanBuffer::Role::state;
+  if (completed_ == version_) return;
+  for (Tensor& tensor : tensors_) {
+    const sched::PlanBuffer& buffer = *tensor.buffer;
+    const bool needed = buffer.role == sched::PlanBuffer::Role::input ||
+                        buffer.role == sched::PlanBuffer::Role::state;
     if (needed && !tensor.bound) {
-      throw BackendError(
-          describe(tensor) + ", has no memory; bind data to it, or fill Executable::" +
-          (tensor.buffer->scattered ? "buffers" : "buffer") + "(\"" + tensor.buffer->name + "\")");
+      refuse(describe(tensor), "has no memory; bind data to it, or fill Executable::{}(\"{}\")",
+             own_call(tensor), buffer.name);
     }
-    if (tensor.data != nullptr || tensor.buffer->scattered) continue;
-    tensor.data = own_memory(id);
-    std::fill(tensor.peers.begin(), tensor.peers.end(), tensor.data);
-    ++version_;
+    if (!tensor.bound && !buffer.scattered && tensor.data() == nullptr) use_own(tensor);
   }
+  completed_ = version_;
 }
 
 void Tensors::write(Queue& queue, std::string_view name, DType dtype, const void* from,
                     std::size_t count) {
-  const Tensor& tensor = checked(name, dtype, count);
-  if (tensor.read_only) {
-    throw BackendError(describe(tensor) + ", is bound to constant memory, which cannot be written");
+  Tensor& tensor = checked(name, dtype, count);
+  if (tensor.read_only)
+    refuse(describe(tensor), "is bound to constant memory, which cannot be written");
+  if (!tensor.bound) bind_own(tensor);
+  const std::size_t size = size_of(dtype);
+  for (const Piece& piece : tensor.pieces) {
+    queue.copy(piece.data, static_cast<const std::byte*>(from) + piece.begin * size,
+               piece.count * size);
   }
-  if (tensor.buffer->scattered) {
-    if (!tensor.bound) (void)own_scattered(name, dtype);
-  } else if (!tensor.bound) {
-    (void)own(name, dtype);
-  }
-  for_each_buffer(tensor, [&](std::byte* data, std::size_t begin, std::size_t length) {
-    queue.copy(data, static_cast<const std::byte*>(from) + begin, length);
-  });
 }
 
 void Tensors::read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count) {
-  const Tensor& tensor = checked(name, dtype, count);
-  if (tensor.buffer->scattered) {
-    if (!tensor.bound) (void)own_scattered(name, dtype);
-  } else if (tensor.data == nullptr) {
-    (void)own(name, dtype);
+  Tensor& tensor = checked(name, dtype, count);
+  if (!tensor.bound && tensor.data() == nullptr) bind_own(tensor);
+  const std::size_t size = size_of(dtype);
+  for (const Piece& piece : tensor.pieces) {
+    queue.copy(static_cast<std::byte*>(to) + piece.begin * size, piece.data, piece.count * size);
   }
-  for_each_buffer(tensor, [&](std::byte* data, std::size_t begin, std::size_t length) {
-    queue.copy(static_cast<std::byte*>(to) + begin, data, length);
-  });
 }
 
 }  // namespace coconet::jit

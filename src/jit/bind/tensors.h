@@ -2,8 +2,6 @@
 // peers' parts are.
 #pragma once
 
-#include <cstddef>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,7 +9,6 @@
 #include <vector>
 
 #include "coconet/executable.h"
-#include "coconet/world.h"
 #include "jit/bind/rank_plan.h"
 #include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
@@ -24,30 +21,30 @@ class Tensors {
   /// others is taken when it is first used.
   Tensors(Comm& comm, const Platform& platform, const RankPlan& plan);
 
-  /// One of the buffers of a scattered tensor.
-  struct ScatteredBuffer {
+  /// One of the buffers of a scattered tensor, or all of another tensor.
+  struct Piece {
     std::size_t begin = 0;          ///< its first element in the whole tensor
     std::size_t count = 0;          ///< its elements
     std::size_t offset = 0;         ///< bytes from the start of the tensor's own memory
     std::byte* data = nullptr;      ///< in use: own or bound
-    std::vector<std::byte*> peers;  ///< as in Tensor
+    std::vector<std::byte*> peers;  ///< by rank, when others reach it; null on other nodes
   };
   struct Tensor {
     const sched::PlanBuffer* buffer = nullptr;
-    std::size_t count = 0;      ///< elements on this rank
-    std::size_t bytes = 0;      ///< allocated, padding included
-    std::byte* data = nullptr;  ///< in use: own or bound; null where the tensor is scattered
-    std::vector<std::byte*>
-        peers;  ///< by rank of the world, when others reach it; null on other nodes
-    std::byte* multicast = nullptr;  ///< what stands for all of `peers`; null where nothing does
-    std::vector<ScatteredBuffer>
-        buffers;             ///< of a scattered tensor, which then has no `data` and `peers`
-    bool bound = false;      ///< the application chose the memory
-    bool read_only = false;  ///< it may not be written
+    std::size_t count = 0;           ///< elements on this rank
+    std::size_t bytes = 0;           ///< allocated, padding included
+    std::vector<Piece> pieces;       ///< at least one
+    std::byte* multicast = nullptr;  ///< stands for all peers; null where nothing does
+    bool bound = false;              ///< the application chose the memory
+    bool read_only = false;          ///< it may not be written
+    std::size_t offset = 0;          ///< of its own memory in that of all tensors,
+    std::shared_ptr<Memory> own;     ///< which it has for itself on GPUs, unless ranks share it
+    std::vector<Buffer> kept;        ///< what is bound, kept alive
+    /// Of a tensor that is not scattered.
+    [[nodiscard]] std::byte* data() const { return pieces.front().data; }
+    [[nodiscard]] const std::vector<std::byte*>& peers() const { return pieces.front().peers; }
   };
-  [[nodiscard]] const Tensor& operator[](sched::BufferId id) const {
-    return tensors_[static_cast<std::size_t>(id)];
-  }
+  [[nodiscard]] const Tensor& operator[](sched::BufferId id) const { return tensors_[id]; }
   /// Changes whenever a pointer does.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
@@ -60,13 +57,11 @@ class Tensors {
 
   /// Uses the library's own memory.
   void* own(std::string_view name, DType dtype);
+  std::vector<Executable::Piece> own_scattered(std::string_view name, DType dtype);
   void bind(std::string_view name, DType dtype, void* data, std::size_t count);
   /// The same with memory that may not be written; throws BackendError for what the step writes.
   void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
   void bind(std::string_view name, const Buffer& buffer);
-
-  // The same for scattered tensors, buffer by buffer (scattered_tensors.cpp).
-  std::vector<void*> own_scattered(std::string_view name, DType dtype);
   void bind_scattered(std::string_view name, DType dtype,
                       std::span<const Executable::Piece> pieces);
   void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
@@ -80,40 +75,43 @@ class Tensors {
   void read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count);
 
  private:
+  [[nodiscard]] Tensor make(sched::BufferId id) const;
+  /// Points `tensor` at the library's own memory.
+  void use_own(Tensor& tensor);
+  /// The same because the application asks for it.
+  void bind_own(Tensor& tensor);
+  void use(Tensor& tensor, std::span<const Executable::Piece> pieces);
+  void use(Tensor& tensor, std::span<const Buffer> buffers);
+  void mark_bound(Tensor& tensor);
+
+  /// The tensor `name`. Throws BackendError unless it has `dtype` and `count` elements.
   Tensor& checked(std::string_view name, DType dtype, std::size_t count);
-  void require_dtype(const Tensor& tensor, DType dtype) const;
   /// A scattered tensor, of which `counts` elements are given for each of its buffers.
   Tensor& checked_scattered(std::string_view name, DType dtype,
                             std::span<const std::size_t> counts);
+  void require_dtype(const Tensor& tensor, DType dtype) const;
   /// Throws BackendError where `tensor` is scattered; `instead` is what to call for such.
   void require_whole(const Tensor& tensor, const char* instead) const;
   void require_scattered(const Tensor& tensor, const char* instead) const;
   void require_memory(const Tensor& tensor, const void* data, std::size_t count) const;
   void require_unreached(const Tensor& tensor) const;
-  void cut(Tensor& tensor, const std::vector<std::int64_t>& lengths) const;
-  /// Whether the library's own memory for `buffer` is where other ranks reach it.
-  [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
-  /// Where the library's own memory for buffer `id` starts.
-  [[nodiscard]] std::byte* own_memory(std::size_t id);
+  /// Whether the library's own memory for `tensor` is where other ranks reach it.
+  [[nodiscard]] bool is_shared(const Tensor& tensor) const;
   /// Whether kernels go to `buffer` on GPUs of several ranks, so that it must have a multicast
   /// pointer.
   [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
     return buffer.multicast && platform_.traits().needs_multicast && comm_.size() > 1;
   }
-  /// `offset` bytes into the shared memory of `rank`; null where that rank is on another node.
-  [[nodiscard]] std::byte* of_peer(int rank, std::size_t offset) const;
   [[nodiscard]] std::string describe(const Tensor& tensor) const;
 
   Comm& comm_;
   const Platform& platform_;
   const RankPlan& plan_;
-  std::vector<Tensor> tensors_;
-  std::vector<std::size_t> offsets_;  ///< into shared_ or private_
+  Indexed<Tensor> tensors_;
   std::shared_ptr<PeerMemory> shared_;
   std::shared_ptr<Memory> private_;  ///< of the host, whose pages come when they are touched
-  std::vector<std::shared_ptr<Memory>> of_tensors_;         ///< of a GPU, by buffer
-  std::map<sched::BufferId, std::vector<Buffer>> buffers_;  ///< keeps bound memory alive
   std::uint64_t version_ = 1;
+  std::uint64_t completed_ = 0;  ///< the version at the last `complete`
 };
 
 }  // namespace coconet::jit

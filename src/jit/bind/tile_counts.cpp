@@ -30,13 +30,11 @@ TileCounts::TileCounts(const Platform& platform, const RankPlan& plan, std::size
   const std::int64_t chunk = chunk_elements(plan.plan(), taker);
   count_ = part.count();
   tile_ = product ? tile_of_product(platform, part) : chunk;
-  made_ =
-      platform.allocate(std::max<std::size_t>(static_cast<std::size_t>(tiles()), 1) * count_bytes);
+  made_ = platform.allocate(std::max<std::size_t>(tiles(), 1) * count_bytes);
 
   const std::vector<sched::KernelStep::Load> loads = taker.loads();
-  const bool combined = std::any_of(loads.begin(), loads.end(), [&](const auto& load) {
-    return load.buffer == id && load.combined;
-  });
+  const bool combined = std::ranges::any_of(
+      loads, [&](const auto& load) { return load.buffer == id && load.combined; });
   if (!combined) {
     order_ = tile_order(count_, tile_, nullptr);
     return;

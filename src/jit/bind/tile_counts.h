@@ -3,12 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
 
-#include "jit/abi/abi.h"
 #include "jit/bind/rank_plan.h"
 #include "jit/platform/platform.h"
 

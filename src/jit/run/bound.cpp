@@ -1,8 +1,9 @@
 // Binding a plan: texts, kernels, grids, then steps.
 #include "jit/run/bound.h"
 
+#include <fmt/format.h>
+
 #include "coconet/config.h"
-#include "jit/bind/kernel_context.h"
 #include "jit/config/log.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/plan_kernels.h"
@@ -14,7 +15,7 @@ Bound::Bound(World world_, const Platform& platform_, sched::Plan plan_,
     : world(std::move(world_)),
       platform(platform_),
       plan(std::move(plan_), std::move(sizes), std::move(lists), world.rank()),
-      sync(comm(), platform, plan.mesh()),
+      sync(comm(), platform, plan),
       tensors(comm(), platform, plan),
       tables(platform, plan),
       numbers(plan),
@@ -70,9 +71,9 @@ void Bound::drop_crowded_overlaps() {
   std::erase_if(at_once, [&](const sched::Overlap& overlap) {
     const Room room = room_for(overlap);
     if (!room.enough) {
-      log_info("steps '" + steps[overlap.first].name + "' to '" +
-               steps[overlap.first + overlap.count - 1].name +
-               "' run one after the other: " + room.problem);
+      log_info(fmt::format("steps '{}' to '{}' run one after the other: {}",
+                           steps[overlap.first].name, steps[overlap.first + overlap.count - 1].name,
+                           room.problem));
     }
     return !room.enough;
   });

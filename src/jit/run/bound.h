@@ -3,19 +3,21 @@
 
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "coconet/world.h"
-#include "jit/bind/bucket_table.h"
-#include "jit/bind/numbers.h"
-#include "jit/bind/rank_plan.h"
-#include "jit/bind/step_sync.h"
-#include "jit/bind/tensors.h"
-#include "jit/bind/tile_counts.h"
-#include "jit/platform/platform.h"
-#include "jit/run/step.h"
+#include "jit/run/launch.h"
+#include "jit/run/library.h"
+#include "jit/run/matmul.h"
 
 namespace coconet::jit {
+
+struct Step {
+  std::string name;
+  std::string kind;
+  std::variant<KernelLaunch, LibraryCollective, Matmul> work;
+};
 
 struct Bound {
   /// Collective: compiles, loads and allocates.

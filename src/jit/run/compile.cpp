@@ -1,5 +1,5 @@
 // compile(): schedule, lower, agree, generate, compile, load, allocate.
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -17,38 +17,33 @@ namespace {
 
 void check_mesh(const Program& program, const World& world) {
   if (program.mesh().size() == world.size()) return;
-  throw ProgramError("program '" + program.name() + "' is written for " +
-                     std::to_string(program.mesh().size()) + " ranks, mesh " +
-                     program.mesh().str() + ", but the world has " + std::to_string(world.size()) +
-                     "; use Mesh::over(world), or start that many ranks");
+  throw ProgramError(fmt::format(
+      "program '{}' is written for {} ranks, mesh {}, but the world has {}; use Mesh::over(world), "
+      "or start that many ranks",
+      program.name(), program.mesh().size(), program.mesh().str(), world.size()));
 }
 
 std::string text_of(const std::map<std::string, std::int64_t>& sizes) {
-  std::string text;
-  for (const auto& [name, extent] : sizes)
-    text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(extent);
-  return text;
+  std::vector<std::string> text;
+  for (const auto& [name, extent] : sizes) text.push_back(fmt::format("{}={}", name, extent));
+  return fmt::format("{}", fmt::join(text, ", "));
 }
 
 /// The lengths of all buffers.
 std::string text_of(const ir::Lists& lists) {
-  std::string text;
-  for (const auto& [name, lengths] : lists) {
-    text += (text.empty() ? "" : ", ") + name + ":";
-    for (const std::int64_t length : lengths) text += " " + std::to_string(length);
-  }
-  return text;
+  std::vector<std::string> text;
+  for (const auto& [name, lengths] : lists)
+    text.push_back(fmt::format("{}: {}", name, fmt::join(lengths, " ")));
+  return fmt::format("{}", fmt::join(text, ", "));
 }
 
 /// Knobs as text: those that are set, by their variables.
 std::string text_of(const Knobs& knobs) {
-  std::string text;
+  std::vector<std::string> text;
   for (const ir::KnobRow& row : ir::knob_table()) {
-    if (!row.is_set(knobs)) continue;
-    text += text.empty() ? "" : ", ";
-    text += std::string(row.variable) + "=" + row.value(knobs);
+    if (row.is_set(knobs)) text.push_back(fmt::format("{}={}", row.variable, row.value(knobs)));
   }
-  return text.empty() ? "none set" : text;
+  return text.empty() ? "none set" : fmt::format("{}", fmt::join(text, ", "));
 }
 
 /// Collective: throws on every rank when the ranks compile different things, naming those that
@@ -56,37 +51,35 @@ std::string text_of(const Knobs& knobs) {
 void check_agreement(jit::Comm& comm, const Program& program, const Schedule& schedule,
                      const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists) {
   if (comm.size() == 1) return;
-  const std::string knobs = text_of(config().knobs);
-  const std::string buffers = text_of(lists);
-  const std::string all[] = {program.json(), schedule.json(), text_of(sizes), buffers, knobs};
-  const char* const names[] = {"another program", "another schedule", "other sizes",
-                               "other lists of buffers", "other knobs in its environment"};
   std::string steps;
   for (std::size_t step = 0; step < schedule.size(); ++step)
     steps += (step == 0 ? ": " : "; ") + schedule.step(step);
-  const std::string shown[] = {"program '" + program.name() + "'",
-                               "schedule '" + schedule.name() + "'" + steps,
-                               "sizes " + text_of(sizes), "lists of " + buffers, knobs};
+  const std::string knobs = text_of(config().knobs);
+  const struct {
+    const char* difference;
+    std::string text;
+    std::string shown;
+  } parts[] = {
+      {"another program", program.json(), fmt::format("program '{}'", program.name())},
+      {"another schedule", schedule.json(), fmt::format("schedule '{}'{}", schedule.name(), steps)},
+      {"other sizes", text_of(sizes), "sizes " + text_of(sizes)},
+      {"other lists of buffers", text_of(lists), "lists of " + text_of(lists)},
+      {"other knobs in its environment", knobs, knobs}};
   std::string digests;
-  for (const std::string& part : all) digests += jit::sha256_hex(part);
+  for (const auto& part : parts) digests += jit::sha256_hex(part.text);
   const std::vector<std::string> others = comm.all_gather(digests);
-  const std::size_t length = digests.size() / std::size(all);
-  for (std::size_t part = 0; part < std::size(all); ++part) {
-    const auto digest = [&](std::size_t rank) {
-      return others[rank].substr(part * length, length);
-    };
-    std::string ranks;
-    int count = 0;
+  const std::size_t length = digests.size() / std::size(parts);
+  for (std::size_t part = 0; part < std::size(parts); ++part) {
+    std::vector<std::size_t> ranks;
     for (std::size_t rank = 1; rank < others.size(); ++rank) {
-      if (digest(rank) == digest(0)) continue;
-      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-      ++count;
+      if (others[rank].compare(part * length, length, others[0], part * length, length) != 0)
+        ranks.push_back(rank);
     }
-    if (count == 0) continue;
-    throw CommError("all ranks must compile the same, but rank" +
-                    (count > 1 ? std::string("s ") : std::string(" ")) + ranks +
-                    (count > 1 ? " have " : " has ") + names[part] + " than rank 0; rank " +
-                    std::to_string(comm.rank()) + " has " + shown[part]);
+    if (ranks.empty()) continue;
+    throw CommError(fmt::format(
+        "all ranks must compile the same, but rank{} {} {} {} than rank 0; rank {} has {}",
+        ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), ranks.size() > 1 ? "have" : "has",
+        parts[part].difference, comm.rank(), parts[part].shown));
   }
 }
 
@@ -100,14 +93,13 @@ void check_nodes(const sched::Plan& plan, const jit::Nodes& nodes) {
     for (int rank = 0; rank < mesh.size(); ++rank) {
       const std::vector<int> group = mesh.group(rank, kernel->axis);
       if (nodes.share(group)) continue;
-      throw ScheduleError(
-          "kernel '" + kernel->name + "' exchanges data along the mesh axis '" +
-          mesh.axes()[static_cast<std::size_t>(kernel->axis)].name +
-          "', whose ranks are on several nodes (" + nodes.places(group) +
-          "), and only ranks that share memory exchange data inside a kernel; leave the collective "
-          "to "
-          "the library, or write the program for a mesh with an axis inside the nodes, such as "
-          "{node, gpu}, split its all_reduce into hierarchical, and fuse along that axis");
+      throw ScheduleError(fmt::format(
+          "kernel '{}' exchanges data along the mesh axis '{}', whose ranks are on several nodes "
+          "({}), and only ranks that share memory exchange data inside a kernel; leave the "
+          "collective to the library, or write the program for a mesh with an axis inside the "
+          "nodes, such as {{node, gpu}}, split its all_reduce into hierarchical, and fuse along "
+          "that axis",
+          kernel->name, mesh.axes()[kernel->axis].name, nodes.places(group)));
     }
   }
 }

@@ -30,11 +30,7 @@ void Executable::bind(std::string_view name, const Buffer& buffer) {
   state_->bound.tensors.bind(name, buffer);
 }
 std::vector<Executable::Piece> Executable::own_scattered(std::string_view name, DType dtype) {
-  const std::vector<void*> places = state_->bound.tensors.own_scattered(name, dtype);
-  const auto& pieces = state_->bound.tensors[state_->bound.tensors.find(name)].buffers;
-  std::vector<Piece> own;
-  for (std::size_t i = 0; i < places.size(); ++i) own.push_back({places[i], pieces[i].count});
-  return own;
+  return state_->bound.tensors.own_scattered(name, dtype);
 }
 void Executable::bind_scattered(std::string_view name, DType dtype, std::span<const Piece> pieces) {
   state_->bound.tensors.bind_scattered(name, dtype, pieces);
@@ -72,9 +68,8 @@ std::string Executable::plan() const {
 std::vector<std::pair<std::string, std::string>> Executable::sources() const {
   std::vector<std::pair<std::string, std::string>> sources;
   for (const jit::Step& step : state_->bound.steps) {
-    if (const auto* kernel = std::get_if<jit::KernelLaunch>(&step.work)) {
+    if (const auto* kernel = std::get_if<jit::KernelLaunch>(&step.work))
       sources.emplace_back(kernel->text().name, kernel->text().source);
-    }
   }
   return sources;
 }

@@ -1,5 +1,7 @@
 // What goes wrong in runs: how ranks hear that one of them cannot run a step, and what the report
 // of a kernel that waited in vain means.
+#include <fmt/format.h>
+
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/run/runner.h"
@@ -15,7 +17,7 @@ std::string place_of(std::uint64_t phase, int barriers) {
   if (phase == abi::WAIT_FOR_TILE) return "for tiles that it makes";
   if (phase == 0) return "at its first barrier";
   if (static_cast<int>(phase) == barriers - 1) return "at its last barrier";
-  return "at the barrier after its pass " + std::to_string(phase);
+  return fmt::format("at the barrier after its pass {}", phase);
 }
 
 }  // namespace
@@ -55,28 +57,24 @@ void Runner::check_fault(bool ended) {
   if (!bound_.sync.faulty()) return;
   // The report is whole when its kernel has ended, which it does now that it has given up.
   if (!ended) wait();
-  const abi::Fault fault = bound_.sync.fault();
-  bound_.sync.clear_fault();
+  const abi::Fault fault = bound_.sync.take_fault();
   if (fault.code == abi::RANK_FAILED) throw_together("");
   break_down(fault);
 }
 
 void Runner::break_down(const abi::Fault& fault) {
-  const auto index = static_cast<std::size_t>(fault.step);
   const std::vector<Step>& steps = bound_.steps;
-  const auto& kernel = std::get<KernelLaunch>(steps[index].work);
+  const auto& kernel = std::get<KernelLaunch>(steps[fault.step].work);
   const bool for_step = fault.phase == abi::WAIT_FOR_TILE;
-  const int peer = bound_.plan.group(kernel.axis())[static_cast<std::size_t>(fault.peer)];
-  broken_ =
-      "rank " + std::to_string(bound_.comm().rank()) + " waited " + seconds(config().timeout) +
-      " s for " +
-      (for_step ? "its own step '" + steps[index - 1].name + "'" : "rank " + std::to_string(peer)) +
-      " in kernel '" + steps[index].name + "' (step " + std::to_string(index + 1) + " of " +
-      std::to_string(steps.size()) + "), " + place_of(fault.phase, kernel.barriers()) + ", block " +
-      std::to_string(fault.block) + ": expected flag " + std::to_string(fault.expected) +
-      ", found " + std::to_string(fault.found) + "; " +
-      (for_step ? "that step is slow, stuck or failed" : "that rank is late, stuck or gone") +
-      " (COCONET_TIMEOUT_S sets the limit)";
+  broken_ = fmt::format(
+      "rank {} waited {} s for {} in kernel '{}' (step {} of {}), {}, block {}: expected flag {}, "
+      "found {}; {} (COCONET_TIMEOUT_S sets the limit)",
+      bound_.comm().rank(), seconds(config().timeout),
+      for_step ? fmt::format("its own step '{}'", steps[fault.step - 1].name)
+               : fmt::format("rank {}", bound_.plan.group(kernel.axis())[fault.peer]),
+      steps[fault.step].name, fault.step + 1, steps.size(),
+      place_of(fault.phase, kernel.barriers()), fault.block, fault.expected, fault.found,
+      for_step ? "that step is slow, stuck or failed" : "that rank is late, stuck or gone");
   throw CommError(broken_);
 }
 
@@ -85,8 +83,8 @@ void Runner::throw_together(const std::string& failure) {
   if (!failure.empty()) throw BackendError(failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (!failures[rank].empty()) {
-      throw CommError("rank " + std::to_string(rank) +
-                      " could not run the step, no rank did: " + failures[rank]);
+      throw CommError(
+          fmt::format("rank {} could not run the step, no rank did: {}", rank, failures[rank]));
     }
   }
   throw InternalError("a rank reported a failure without saying which");

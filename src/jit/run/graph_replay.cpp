@@ -1,6 +1,8 @@
 // Recording and replaying.
 #include "jit/run/graph_replay.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "coconet/config.h"
@@ -26,27 +28,26 @@ bool GraphReplay::launch(Queue& queue, std::size_t widest, const Put& put) {
   return true;
 }
 
-void GraphReplay::begins(Queue& queue, std::size_t step, bool) {
-  launches_[step] = queue.launches();
-}
-
 bool GraphReplay::record(std::size_t widest, const Put& put) {
   graph_.reset();
   launches_.assign(steps_, 0);
   words_.assign(steps_, {});
   std::unique_ptr<Fork> fork;  // whose queues are recorded until the recording ends
+  recording_ = true;
   try {
     graph_ = platform_.record([&](Queue& queue) {
       fork = platform_.make_fork(queue, widest);
-      put(queue, *fork, this);
+      put(queue, *fork);
     });
   } catch (const Error& error) {
+    recording_ = false;
     if (config().graph == "on") throw;
     refused_ = true;
-    log_warn(std::string("steps are launched one by one, as they cannot be made a graph: ") +
-             error.what());
+    log_warn(fmt::format("steps are launched one by one, as they cannot be made a graph: {}",
+                         error.what()));
     return false;
   }
+  recording_ = false;
   version_ = group_.tensors_version();
   const std::vector<Step>& steps = group_.members().front()->steps;
   for (std::size_t step = 0; step < steps_; ++step) {

@@ -1,20 +1,18 @@
 // Runs as graphs: recorded once, replayed with new argument blocks.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "jit/run/launch_group.h"
-#include "jit/run/step.h"
 
 namespace coconet::jit {
 
-class GraphReplay final : public StepObserver {
+class GraphReplay {
  public:
-  /// Puts all steps of a run into a queue, telling the observer.
-  using Put = std::function<void(Queue& queue, Fork& fork, StepObserver* observer)>;
+  /// Puts all steps of a run into a queue, and calls `begins` before each.
+  using Put = std::function<void(Queue& queue, Fork& fork)>;
 
   GraphReplay(const Platform& platform, LaunchGroup& group, std::size_t steps)
       : platform_(platform), group_(group), steps_(steps) {}
@@ -25,10 +23,10 @@ class GraphReplay final : public StepObserver {
   /// cannot be made a graph and need not. `widest` is how many steps run at once.
   [[nodiscard]] bool launch(Queue& queue, std::size_t widest, const Put& put);
 
-  void forks(Queue&) override {}
-  void begins(Queue& queue, std::size_t step, bool beside) override;
-  void ended(Queue&, std::size_t, bool) override {}
-  void joined(Queue&) override {}
+  /// Step `step` is put into `queue` next.
+  void begins(const Queue& queue, std::size_t step) {
+    if (recording_) launches_[step] = queue.launches();
+  }
 
  private:
   [[nodiscard]] bool record(std::size_t widest, const Put& put);
@@ -41,7 +39,8 @@ class GraphReplay final : public StepObserver {
   std::uint64_t version_ = 0;                      ///< of the tensors whose places it holds
   std::vector<std::size_t> launches_;              ///< by step: which launch of the graph
   std::vector<std::vector<std::uint64_t>> words_;  ///< by step: what it holds now
-  bool refused_ = false;                           ///< it could not be made
+  bool recording_ = false;
+  bool refused_ = false;  ///< it could not be made
 };
 
 }  // namespace coconet::jit

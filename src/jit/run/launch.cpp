@@ -1,8 +1,6 @@
 // Launches of kernels.
 #include "jit/run/launch.h"
 
-#include "jit/bind/grid.h"
-
 namespace coconet::jit {
 
 KernelLaunch::KernelLaunch(const KernelContext& context, const sched::KernelStep& step,
@@ -19,7 +17,7 @@ KernelLaunch::KernelLaunch(const KernelContext& context, const sched::KernelStep
 void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync) {
   if (tensors_version_ != tensors.version()) arguments_.refresh(tensors, accesses_.mode(tensors));
   tensors_version_ = tensors.version();
-  arguments_.begin_launch(numbers, collective() ? sync.next_epoch(axis(), barriers()) : 0);
+  arguments_.begin_launch(numbers, step_.is_collective ? sync.next_epoch(axis(), barriers()) : 0);
 }
 
 void KernelLaunch::refuse(StepSync& sync) {

@@ -1,16 +1,11 @@
 // A kernel ready to launch on this rank: its code, and its argument block.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 
-#include "jit/bind/exchange_memory.h"
 #include "jit/bind/kernel_accesses.h"
 #include "jit/bind/kernel_arguments.h"
-#include "jit/bind/kernel_context.h"
-#include "jit/codegen/codegen.h"
-#include "jit/platform/platform.h"
 
 namespace coconet::jit {
 
@@ -28,7 +23,6 @@ class KernelLaunch {
   [[nodiscard]] const Grid& grid() const { return grid_; }
 
   [[nodiscard]] const KernelText& text() const { return text_; }
-  [[nodiscard]] bool collective() const { return step_.is_collective; }
   /// Whether its ranks meet before they touch anything, so that `refuse` tells all of them.
   [[nodiscard]] bool begins_with_barrier() const { return step_.in_place; }
   /// Instead of a launch: makes the other ranks' kernels give up before they touch anything.
@@ -37,7 +31,7 @@ class KernelLaunch {
   [[nodiscard]] int barriers() const { return text_.barriers; }
   [[nodiscard]] int axis() const { return step_.axis; }
   /// Bytes that this rank reads and writes in a run, peers' memory included.
-  [[nodiscard]] std::uint64_t bytes() const { return accesses_.bytes(); }
+  [[nodiscard]] std::uint64_t bytes(const Tensors&) const { return accesses_.bytes(); }
 
  private:
   const sched::KernelStep& step_;

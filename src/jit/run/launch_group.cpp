@@ -1,20 +1,22 @@
 // How the ranks of a launch wait for each other on the host.
 #include "jit/run/launch_group.h"
 
+#include <fmt/format.h>
+
 #include "coconet/error.h"
 
 namespace coconet::jit {
 
 LaunchGroup::LaunchGroup(Bound& bound, const Sampler& sampler) : bound_(bound) {
   Comm& comm = bound.comm();
-  const auto ranks = static_cast<std::size_t>(bound.platform.ranks_per_launch());
+  const int ranks = bound.platform.ranks_per_launch();
   auto shared = std::make_shared<Shared>();
   shared->members.resize(ranks);
   shared->queues.resize(ranks);
   shared->arrived.resize(ranks);
   if (ranks > 1) {
     shared = std::static_pointer_cast<Shared>(comm.share(shared));
-    position_ = static_cast<std::size_t>(comm.rank());
+    position_ = comm.rank();
   }
   shared_ = std::move(shared);
   together(comm, [&] {
@@ -48,8 +50,7 @@ void LaunchGroup::agree(const std::string& failure) {
   const std::vector<std::string> failures = bound_.comm().all_gather(failure);
   if (!failure.empty()) throw BackendError(failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
-    if (!failures[rank].empty())
-      throw CommError("rank " + std::to_string(rank) + ": " + failures[rank]);
+    if (!failures[rank].empty()) throw CommError(fmt::format("rank {}: {}", rank, failures[rank]));
   }
 }
 

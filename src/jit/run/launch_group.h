@@ -3,11 +3,7 @@
 // rank, that is a group by itself.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <span>
-#include <vector>
 
 #include "jit/run/bound.h"
 #include "jit/run/sampler.h"
@@ -24,9 +20,7 @@ class LaunchGroup {
   /// What each rank has bound, the driver's first.
   [[nodiscard]] std::span<Bound* const> members() const { return shared_->members; }
   /// What `rank`, a member, has bound.
-  [[nodiscard]] Bound& member(int rank) const {
-    return *shared_->members[alone() ? 0 : static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] Bound& member(int rank) const { return *shared_->members[alone() ? 0 : rank]; }
   /// The driver's, which times runs.
   [[nodiscard]] const Sampler& sampler() const { return *shared_->sampler; }
 

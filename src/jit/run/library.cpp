@@ -29,7 +29,7 @@ LibraryCollective::LibraryCollective(const Platform& platform, const RankPlan& p
   from_ = divide(platform, plan, in, out, axis_);
   to_ = divide(platform, plan, out, in, axis_);
   const ir::ValueId whole = from_.blocks.empty() ? out : in;
-  find_calls(plan, counts_of(plan, in, out), static_cast<std::size_t>(plan.part(whole).count()));
+  find_calls(plan, counts_of(plan, in, out), plan.part(whole).count());
 }
 
 /// How the slices of `sliced` along `axis`, if it has any, divide what this rank holds of `tensor`.
@@ -55,8 +55,7 @@ LibraryCollective::Side LibraryCollective::divide(const Platform& platform, cons
     side.blocks.push_back(block);
   }
   if (shape.rows > 1) {
-    side.packed = platform.allocate(static_cast<std::size_t>(all.count()) *
-                                    size_of(plan.graph().at(tensor).dtype));
+    side.packed = platform.allocate(all.count() * size_of(plan.graph().at(tensor).dtype));
   }
   return side;
 }
@@ -86,7 +85,7 @@ void LibraryCollective::find_calls(const RankPlan& plan, std::vector<std::size_t
   const sched::PlanBuffer& in = plan.buffer(in_);
   const sched::PlanBuffer& out = plan.buffer(out_);
   if (!in.scattered && !out.scattered) {
-    calls_.push_back({0, 0, 0, 0, count, std::move(counts)});
+    calls_.push_back({{}, {}, count, std::move(counts)});
     return;
   }
   // Only a whole is scattered: slices, and what has another shape, are single buffers.
@@ -96,7 +95,7 @@ void LibraryCollective::find_calls(const RankPlan& plan, std::vector<std::size_t
   std::size_t begin = 0;
   for (std::size_t piece = 0; piece < lengths.size(); ++piece) {
     Call call;
-    call.count = static_cast<std::size_t>(lengths[piece]);
+    call.count = lengths[piece];
     const std::size_t end = begin + call.count;
     std::size_t in_slice = 0;  // where this rank's share of the buffer is in its slice
     for (std::size_t member = 0; member < blocks.size(); ++member) {
@@ -106,12 +105,11 @@ void LibraryCollective::find_calls(const RankPlan& plan, std::vector<std::size_t
       call.counts.push_back(std::clamp(end, first, last) - from);
       if (static_cast<int>(member) == position) in_slice = from - first;
     }
-    const auto place = [&](bool scattered, bool slice, std::size_t& of_piece, std::size_t& first) {
-      of_piece = scattered ? piece : 0;
-      first = scattered ? 0 : slice ? in_slice : begin;
+    const auto place = [&](bool scattered, bool slice) {
+      return scattered ? Place{piece, 0} : Place{0, slice ? in_slice : begin};
     };
-    place(in.scattered, !to_.blocks.empty(), call.in_piece, call.in_first);
-    place(out.scattered, !from_.blocks.empty(), call.out_piece, call.out_first);
+    call.in = place(in.scattered, !to_.blocks.empty());
+    call.out = place(out.scattered, !from_.blocks.empty());
     calls_.push_back(std::move(call));
     begin = end;
   }
@@ -119,13 +117,10 @@ void LibraryCollective::find_calls(const RankPlan& plan, std::vector<std::size_t
 
 CollectiveCall::Operands LibraryCollective::operands(const Tensors& tensors,
                                                      const Call& call) const {
-  const auto place = [&](sched::BufferId id, std::size_t piece, std::size_t first) {
-    const Tensors::Tensor& tensor = tensors[id];
-    std::byte* const data = tensor.buffer->scattered ? tensor.buffers[piece].data : tensor.data;
-    return data + first * size_of(dtype_);
+  const auto at = [&](sched::BufferId id, const Place& place) {
+    return tensors[id].pieces[place.piece].data + place.first * size_of(dtype_);
   };
-  CollectiveCall::Operands operands{place(in_, call.in_piece, call.in_first),
-                                    place(out_, call.out_piece, call.out_first)};
+  CollectiveCall::Operands operands{at(in_, call.in), at(out_, call.out)};
   if (from_.packed) operands.in = from_.packed->data();
   if (to_.packed) operands.out = to_.packed->data();
   return operands;
@@ -136,14 +131,13 @@ void LibraryCollective::pack(Queue& queue, const Tensors& tensors) {
   const std::size_t size = size_of(dtype_);
   std::byte* to = from_.packed->data();
   for (const Block& block : from_.blocks) {
-    queue.copy_rows(to, block.run * size, tensors[in_].data + block.first * size,
+    queue.copy_rows(to, block.run * size, tensors[in_].data() + block.first * size,
                     block.stride * size, block.run * size, block.rows);
     to += block.count() * size;
   }
 }
 
 void LibraryCollective::unpack(Queue& queue, const Tensors& tensors) {
-  const Tensors::Tensor& out = tensors[out_];
   const std::size_t size = size_of(dtype_);
   for (const Call& call : calls_) {
     if (!written_) queue.zero(operands(tensors, call).out, call.count * size);
@@ -151,8 +145,8 @@ void LibraryCollective::unpack(Queue& queue, const Tensors& tensors) {
   if (!to_.packed) return;
   const std::byte* from = to_.packed->data();
   for (const Block& block : to_.blocks) {
-    queue.copy_rows(out.data + block.first * size, block.stride * size, from, block.run * size,
-                    block.run * size, block.rows);
+    queue.copy_rows(tensors[out_].data() + block.first * size, block.stride * size, from,
+                    block.run * size, block.run * size, block.rows);
     from += block.count() * size;
   }
 }

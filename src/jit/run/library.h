@@ -2,16 +2,12 @@
 // of an inner dimension need. Of a scattered tensor it is one call for each buffer.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "jit/bind/tensors.h"
-#include "jit/comm/collectives/collectives.h"
-#include "jit/platform/platform.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 
@@ -42,21 +38,23 @@ class LibraryCollective {
   /// where the result is sliced, the result into a block from each where what is read is sliced.
   struct Side {
     std::vector<Block> blocks;  ///< by position in the group
-    std::shared_ptr<Memory>
-        packed;  ///< the blocks one after the other; null where they lie so in the tensor
+    /// The blocks one after the other; null where they lie so in the tensor.
+    std::shared_ptr<Memory> packed;
   };
   [[nodiscard]] static Side divide(const Platform& platform, const RankPlan& plan,
                                    ir::ValueId tensor, ir::ValueId sliced, int axis);
   /// `CollectiveCall::counts` of the whole tensors.
   [[nodiscard]] std::vector<std::size_t> counts_of(const RankPlan& plan, ir::ValueId in,
                                                    ir::ValueId out) const;
+  /// Where a call begins: which piece of a tensor, and its element.
+  struct Place {
+    std::size_t piece = 0, first = 0;
+  };
   /// What one call does: elements of one buffer on either side.
   struct Call {
-    std::size_t in_piece = 0,
-                in_first = 0;  ///< which buffer of a scattered tensor, and its element
-    std::size_t out_piece = 0, out_first = 0;  ///< the same of the result
-    std::size_t count = 0;                     ///< elements, for the ops that slice nothing
-    std::vector<std::size_t> counts;           ///< of blocks, for those that do
+    Place in, out;
+    std::size_t count = 0;            ///< elements, for the ops that slice nothing
+    std::vector<std::size_t> counts;  ///< of blocks, for those that do
   };
   void find_calls(const RankPlan& plan, std::vector<std::size_t> counts, std::size_t count);
   /// What a call reads and writes: the tensors, or packed copies.

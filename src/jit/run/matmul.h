@@ -1,14 +1,10 @@
 // Matmuls of a plan, by a library of the platform: OpenBLAS on the host, cuBLASLt on GPUs.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
-#include "jit/bind/rank_plan.h"
 #include "jit/bind/tensors.h"
 #include "jit/bind/tile_counts.h"
-#include "jit/platform/platform.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 

@@ -8,21 +8,18 @@
 namespace coconet::jit {
 
 double Roofline::copy_ms(Comm& comm, const Platform& platform, std::uint64_t bytes) {
-  std::uint64_t largest =
-      bytes;  // slices differ by rank; all ranks must measure the same size together
-  for (const std::string& other : comm.all_gather(std::to_string(bytes))) {
+  // Slices differ by rank; all ranks must measure the same size together.
+  std::uint64_t largest = bytes;
+  for (const std::string& other : comm.all_gather(std::to_string(bytes)))
     largest = std::max<std::uint64_t>(largest, std::stoull(other));
-  }
   const int exponent = std::clamp(static_cast<int>(std::bit_width(largest)) - 1, 10, 28);
   const auto known = ms_per_byte_.find(exponent);
   if (known != ms_per_byte_.end()) return known->second * static_cast<double>(bytes);
 
   const std::size_t half = std::size_t{1} << (exponent - 1);
-  std::shared_ptr<Memory> from;
-  std::shared_ptr<Memory> to;
+  std::shared_ptr<Memory> from, to;
   std::unique_ptr<Queue> queue;
-  std::unique_ptr<Event> begin;
-  std::unique_ptr<Event> end;
+  std::unique_ptr<Event> begin, end;
   together(comm, [&] {
     from = platform.allocate(half);
     to = platform.allocate(half);

@@ -1,15 +1,42 @@
 // Putting steps into queues.
 #include "jit/run/runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/barrier/barrier.h"
-#include "jit/run/watchdog.h"
 
 namespace coconet::jit {
+
+namespace {
+
+/// Waits until `queue` is idle. Throws CommError, and aborts `collectives`, when a rank or one of
+/// them has failed or COCONET_TIMEOUT_S is over.
+void finish_watching(Comm& comm, const Queue& queue, std::span<Collectives* const> collectives) {
+  constexpr unsigned looks_before_sleep = 1000;
+  const auto deadline = std::chrono::steady_clock::now() + config().timeout;
+  try {
+    for (unsigned looks = 1; !queue.idle(); ++looks) {
+      if (looks > looks_before_sleep) std::this_thread::sleep_for(std::chrono::microseconds(20));
+      comm.require_nobody_failed();
+      for (Collectives* const one : collectives) one->check();
+      if (std::chrono::steady_clock::now() < deadline) continue;
+      throw CommError(fmt::format(
+          "rank {} waited {} s for its library collectives; another rank is late, stuck or gone "
+          "(COCONET_TIMEOUT_S sets the limit)",
+          comm.rank(), seconds(config().timeout)));
+    }
+  } catch (const CommError&) {
+    for (Collectives* const one : collectives) one->abort();
+    throw;
+  }
+}
+
+}  // namespace
 
 Runner::Runner(Bound& bound)
     : bound_(bound),
@@ -138,9 +165,7 @@ void Runner::prepare(std::size_t first, std::size_t count) {
 
 void Runner::drive() {
   sampler_.harvest();
-  const auto put = [&](Queue& queue, Fork& fork, StepObserver* observer) {
-    enqueue(queue, fork, observer);
-  };
+  const auto put = [&](Queue& queue, Fork& fork) { enqueue(queue, fork, nullptr); };
   try {
     if (!queue_->being_recorded() && sampler_.starts(runs_)) {
       enqueue(*queue_, *fork_, &sampler_);
@@ -154,7 +179,7 @@ void Runner::drive() {
   }
 }
 
-void Runner::enqueue(Queue& queue, Fork& fork, StepObserver* observer) {
+void Runner::enqueue(Queue& queue, Fork& fork, Sampler* sampler) {
   auto overlap = bound_.at_once.begin();
   for (std::size_t first = 0; first < bound_.steps.size();) {
     const bool at_once = overlap != bound_.at_once.end() && overlap->first == first;
@@ -162,11 +187,11 @@ void Runner::enqueue(Queue& queue, Fork& fork, StepObserver* observer) {
     // Where a step may be refused as it is put in, those behind it must not count as begun.
     if (immediate_) prepare(first, count);
     if (at_once) {
-      enqueue_beside(queue, fork, *overlap++, observer);
+      enqueue_beside(queue, fork, *overlap++, sampler);
     } else {
-      if (observer != nullptr) observer->begins(queue, first, false);
+      if (sampler != nullptr) sampler->begins(queue, first, false);
       enqueue_step(queue, first);
-      if (observer != nullptr) observer->ended(queue, first, false);
+      if (sampler != nullptr) sampler->ended(queue, first, false);
     }
     if (immediate_) check_fault(true);
     first += count;
@@ -174,23 +199,24 @@ void Runner::enqueue(Queue& queue, Fork& fork, StepObserver* observer) {
 }
 
 void Runner::enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap,
-                            StepObserver* observer) {
-  if (observer != nullptr) observer->forks(queue);
+                            Sampler* sampler) {
+  if (sampler != nullptr) sampler->forks(queue);
   try {
     fork.run(queue, overlap.count, [&](Queue& own, std::size_t place) {
       const std::size_t index = overlap.first + place;
-      if (observer != nullptr) observer->begins(own, index, true);
+      if (sampler != nullptr) sampler->begins(own, index, true);
       enqueue_step(own, index);
-      if (observer != nullptr) observer->ended(own, index, true);
+      if (sampler != nullptr) sampler->ended(own, index, true);
     });
   } catch (...) {
     if (immediate_) broken_ = "a step that others wait for failed";
     throw;
   }
-  if (observer != nullptr) observer->joined(queue);
+  if (sampler != nullptr) sampler->joined(queue);
 }
 
 void Runner::enqueue_step(Queue& queue, std::size_t index) {
+  replay_.begins(queue, index);
   const Step& step = bound_.steps[index];
   if (const auto* kernel = std::get_if<KernelLaunch>(&step.work)) {
     queue.launch(kernel->kernel(), kernel->grid(), group_.words_of(index));
@@ -220,9 +246,8 @@ void Runner::enqueue_collective(Queue& queue, std::size_t index) {
     throw;
   } catch (const CommError& error) {
     if (!immediate_) throw;
-    broken_ = std::string(error.what()) + "; this was library collective '" +
-              bound_.steps[index].name + "' (step " + std::to_string(index + 1) + " of " +
-              std::to_string(bound_.steps.size()) + ")";
+    broken_ = fmt::format("{}; this was library collective '{}' (step {} of {})", error.what(),
+                          bound_.steps[index].name, index + 1, bound_.steps.size());
     throw CommError(broken_);
   }
 }

@@ -2,18 +2,13 @@
 // On the host that is also when it is done; on GPUs it goes on while the application does.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "coconet/executable.h"
-#include "jit/run/bound.h"
 #include "jit/run/graph_replay.h"
-#include "jit/run/launch_group.h"
-#include "jit/run/sampler.h"
 
 namespace coconet::jit {
 
@@ -60,10 +55,10 @@ class Runner {
   /// Fills the argument blocks of `count` steps from `first` on.
   void prepare(std::size_t first, std::size_t count);
   void drive();
-  /// Puts all steps into `queue`, and into those of `fork` what runs beside it.
-  void enqueue(Queue& queue, Fork& fork, StepObserver* observer);
-  void enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap,
-                      StepObserver* observer);
+  /// Puts all steps into `queue`, and into those of `fork` what runs beside it; `sampler` is told
+  /// of each, unless it is null.
+  void enqueue(Queue& queue, Fork& fork, Sampler* sampler);
+  void enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap, Sampler* sampler);
   void enqueue_step(Queue& queue, std::size_t index);
   void enqueue_matmul(Queue& queue, std::size_t index);
   void enqueue_collective(Queue& queue, std::size_t index);
@@ -98,8 +93,8 @@ class Runner {
   std::vector<std::unique_ptr<Collectives>> collectives_;
   std::vector<std::vector<LibraryCall>> library_calls_;  ///< by step
   std::vector<Collectives*> watched_;                    ///< those that need watching
-  const Kernel* tile_signal_ =
-      nullptr;  ///< null where no step waits for tiles of a product, or the host tells
+  /// Null where no step waits for tiles of a product, or the host tells.
+  const Kernel* tile_signal_ = nullptr;
 
   std::uint64_t runs_ = 0;
   std::string broken_;  ///< why no step can run any more; empty while all is well

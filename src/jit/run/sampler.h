@@ -3,12 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "jit/platform/platform.h"
-#include "jit/run/step.h"
 
 namespace coconet::jit {
 
@@ -24,16 +22,19 @@ class Times {
   std::size_t next_ = 0;
 };
 
-class Sampler final : public StepObserver {
+class Sampler {
  public:
   Sampler(const Platform& platform, std::size_t steps);
 
   /// Begins to time run `run`, if it is one that is timed.
   [[nodiscard]] bool starts(std::uint64_t run);
-  void forks(Queue& queue) override;
-  void begins(Queue& queue, std::size_t step, bool beside) override;
-  void ended(Queue& queue, std::size_t step, bool beside) override;
-  void joined(Queue& queue) override;
+  /// Before steps that run at once.
+  void forks(Queue& queue);
+  /// Before step `step`, which runs beside others or not, and behind it.
+  void begins(Queue& queue, std::size_t step, bool beside);
+  void ended(Queue& queue, std::size_t step, bool beside);
+  /// Behind steps that ran at once.
+  void joined(Queue& queue);
   /// The run that began is in its queue as a whole.
   void finish_run();
   /// Takes the times of runs that are over.
