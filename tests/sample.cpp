@@ -39,7 +39,7 @@ class Listener : public Catch::TestEventListenerBase {
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
     if (stats.totals.assertions.failed > 0 && one_in() > 1)
       std::cout << "cases were drawn with TESTS_SEED=" << seed() << ", one in " << one_in()
-                << "; TESTS_ALL=1 runs all\n";
+                << "; tests/sample.h says how to run all\n";
   }
 };
 CATCH_REGISTER_LISTENER(Listener)
@@ -55,7 +55,8 @@ std::uint64_t seed() {
 }
 
 std::uint64_t one_in() {
-  return runs_all() ? 1 : std::max<std::uint64_t>(1, number_in_environment("TESTS_ONE_IN", 1));
+  const char* const variable = runs_all() ? "TESTS_ALL_ONE_IN" : "TESTS_ONE_IN";
+  return std::max<std::uint64_t>(1, number_in_environment(variable, 1));
 }
 
 bool draw() {
