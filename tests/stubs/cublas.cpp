@@ -269,9 +269,11 @@ STUB_CUBLAS cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   if (const int status = ordered_failure.exchange(0); status != 0)
     return static_cast<cublasStatus_t>(status);
   constexpr std::size_t workspace = 1024;
-  *returned = std::min(requested, 1);
-  results[0] = {};
-  results[0].workspaceSize = workspace;
+  *returned = requested;  // which the caller has room for
+  for (int i = 0; i < requested; ++i) {
+    results[i] = {};
+    results[i].workspaceSize = workspace;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 

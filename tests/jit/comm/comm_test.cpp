@@ -321,6 +321,17 @@ TEST_CASE("a barrier of ranks that share no memory ends when its messages are on
   CHECK(told_of_failure);
 }
 
+TEST_CASE("who waits for messages to be taken hears of a rank that fails meanwhile", "[comm]") {
+  Stage stage(2);
+  jit::Membership other(1, stage.status_of, jit::Waiting{1s, false, {}});
+  const auto membership = std::make_shared<jit::Membership>(
+      0, stage.status_of, jit::Waiting{1s, false, [&] { other.fail("for this test"); }});
+  const jit::RemoteNotifier notifier{[](std::uint64_t) {}, [] { return false; }};
+  jit::Barrier barrier(membership, stage.all, stage.arrival_of, {}, notifier);
+  stage.arrivals[1] = 1 << 4 | 1;
+  CHECK_THROWS_WITH(barrier.wait("barrier"), "rank 1 failed: for this test");
+}
+
 TEST_CASE("shared memory that does not fit /dev/shm is refused with its free space", "[comm]") {
   const jit::Exchange alone = [](std::string_view mine) {
     return std::vector<std::string>{std::string(mine)};
