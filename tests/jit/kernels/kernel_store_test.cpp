@@ -1,0 +1,134 @@
+// Finding kernels together: how often ranks meet for it, and what a batch costs in which one kernel
+// does not compile.
+#include "jit/kernels/kernel_store.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+
+#include "coconet/coconet.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/kernels/obtain_binaries.h"
+#include "sched/plan.h"
+
+using namespace coconet;
+
+namespace {
+
+/// A rank that counts how often it meets the others.
+class CountingComm final : public jit::Comm {
+ public:
+  explicit CountingComm(jit::Comm& comm) : comm_(comm) {}
+  [[nodiscard]] int meetings() const { return meetings_; }
+
+  void barrier(std::chrono::milliseconds longer) override { met().barrier(longer); }
+  std::vector<std::string> all_gather(std::string_view mine) override {
+    return met().all_gather(mine);
+  }
+  std::string broadcast(std::string_view mine, int root) override {
+    return met().broadcast(mine, root);
+  }
+  std::shared_ptr<jit::PeerMemory> allocate(std::size_t bytes) override {
+    return met().allocate(bytes);
+  }
+  std::unique_ptr<jit::Collectives> collectives(const std::vector<int>& ranks) override {
+    return met().collectives(ranks);
+  }
+  bool any_failed(bool failed) override { return met().any_failed(failed); }
+  std::shared_ptr<void> share(std::shared_ptr<void> object) override {
+    return met().share(std::move(object));
+  }
+  [[nodiscard]] int rank() const override { return comm_.rank(); }
+  [[nodiscard]] int size() const override { return comm_.size(); }
+  [[nodiscard]] std::string_view kind() const override { return comm_.kind(); }
+  [[nodiscard]] const jit::Nodes& nodes() const override { return comm_.nodes(); }
+  [[nodiscard]] int ranks_per_core() const override { return comm_.ranks_per_core(); }
+  void require_nobody_failed() const override { comm_.require_nobody_failed(); }
+  [[nodiscard]] bool in_one_process() const override { return comm_.in_one_process(); }
+
+ private:
+  jit::Comm& met() {
+    ++meetings_;
+    return comm_;
+  }
+
+  jit::Comm& comm_;
+  int meetings_ = 0;
+};
+
+/// Takes every text that has no "mistake" in it, and keeps what it was given.
+class PickyCompiler final : public jit::Compiler {
+ public:
+  PickyCompiler() {
+    // Of another identity in every run, so that nothing is in the cache.
+    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+    facts_.identity = "picky " + std::to_string(now);
+  }
+  [[nodiscard]] std::string_view target() const override { return "host"; }
+  [[nodiscard]] std::string_view arch() const override { return "host"; }
+  [[nodiscard]] bool has_batches() const override { return true; }
+  [[nodiscard]] jit::CompileResult compile(std::string_view source) const override {
+    const std::lock_guard lock(mutex_);
+    sources_.emplace_back(source);
+    if (source.find("mistake") == std::string_view::npos) return {true, "binary", "", "picky", {}};
+    return {false, "", "there is a mistake", "picky", {}};
+  }
+  [[nodiscard]] const std::vector<std::string>& sources() const { return sources_; }
+
+ private:
+  [[nodiscard]] const Facts& facts() const override { return facts_; }
+
+  Facts facts_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::string> sources_;
+};
+
+}  // namespace
+
+TEST_CASE("ranks that have loaded all kernels meet once to find them") {
+  const Program program = programs::adam(Mesh({{"world", 2}}));
+  const auto scheduled = Schedule::load("adam-fused.json").apply(program);
+  const auto texts = jit::generate(sched::lower(*scheduled.back().graph()));
+  std::vector<int> meetings(2);
+  World::local(2, [&](World& world) {
+    const jit::Platform& platform = jit::host_platform();
+    (void)jit::obtain_kernels(*world.comm(), platform, texts);
+    CountingComm comm(*world.comm());
+    (void)jit::obtain_kernels(comm, platform, texts);
+    meetings[world.rank()] = comm.meetings();
+  });
+  CHECK(meetings == std::vector{1, 1});
+}
+
+TEST_CASE("a batch of which one kernel does not compile is compiled kernel by kernel") {
+  const PickyCompiler compiler;
+  std::deque<jit::KernelText> texts;
+  std::deque<jit::BinaryRequest> requests;
+  std::vector<const jit::BinaryRequest*> wanted;
+  for (const std::string name : {"first", "broken", "last"}) {
+    jit::KernelText& text = texts.emplace_back();
+    text.name = text.entry = name;
+    text.source = "// " + name + (name == "broken" ? ", a mistake\n" : "\n");
+    wanted.push_back(&requests.emplace_back(compiler, text));
+  }
+  jit::CompileSlots& slots = jit::process_cache().slots();
+  const int before = slots.in_process();
+  slots.set(1, 1);  // one batch
+  const std::vector<jit::ObtainedBinary> obtained = jit::obtain_binaries(wanted);
+  slots.set(before, before);
+
+  REQUIRE(compiler.sources().size() == 4);
+  for (const jit::KernelText& text : texts)
+    CHECK(compiler.sources().front().find(text.source) != std::string::npos);
+  for (const std::size_t good : {0, 2}) {
+    CHECK(obtained[good].failure == nullptr);
+    CHECK(obtained[good].was_compiled());
+    CHECK(obtained[good].binary.payload == "binary");
+  }
+  REQUIRE(obtained[1].failure != nullptr);
+  CHECK_THROWS_WITH(std::rethrow_exception(obtained[1].failure),
+                    Catch::StartsWith("kernel 'broken' does not compile.\ncommand: picky\n") &&
+                        Catch::EndsWith("\nthe compiler says:\nthere is a mistake"));
+}
