@@ -1,9 +1,6 @@
 // What is needed to find or compile a kernel's binary, whether or not it can be loaded here.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "jit/cache/kernel_cache.h"
 #include "jit/codegen/codegen.h"
 #include "jit/platform/compiler.h"
@@ -21,22 +18,23 @@ class BinaryRequest {
   [[nodiscard]] const Compiler& compiler() const { return compiler_; }
 
   /// Whether the cache on disk has a file for it, good or bad.
-  [[nodiscard]] bool is_stored() const;
+  [[nodiscard]] bool is_stored() const { return process_cache().contains(key_); }
   /// Always by the compiler. Throws CompileError with the command, the compiler's words, the op
   /// behind the first line that is wrong, and the path of the source, which it dumps.
   [[nodiscard]] CompileResult compile() const;
 
   /// Stores what came from elsewhere.
-  void publish(const CachedBinary& binary) const;
+  void publish(const CachedBinary& binary) const { process_cache().publish(key_, binary); }
   /// Writes source, binary and log into COCONET_DUMP_DIR, if that is set.
   void dump(const CachedBinary& binary) const;
 
  private:
   /// The path of the dumped file that ends in `extension`, without a directory.
   [[nodiscard]] std::string file_name(std::string_view extension) const;
-  [[nodiscard]] std::string source() const;
-  /// Writes the source where a person can read it and returns its path; empty when that is not
-  /// possible.
+  [[nodiscard]] std::string source_name() const { return file_name(is_cuda() ? ".cu" : ".cpp"); }
+  [[nodiscard]] std::string source() const { return complete_source(text_, compiler_.target()); }
+  [[nodiscard]] bool is_cuda() const { return compiler_.target() == "cuda"; }
+  /// Writes the source where a person can read it; its path, or empty when that is not possible.
   [[nodiscard]] std::string dump_failed() const;
 
   const Compiler& compiler_;

@@ -24,10 +24,9 @@ struct Task {
   Reach reach = Reach::absent;  ///< where the leader has it
 };
 
-/// The tasks of ranks that need `needs[rank]`, in the order in which they are needed first: each
-/// digest once. The leader is among those that need it and have it the nearest; of these the one
-/// with the fewest tasks so far of that kind, so that compilations spread over the ranks. All ranks
-/// compute the same.
+/// The tasks of ranks that need `needs[rank]`, in the order in which they are first needed. A
+/// digest's leader needs it and has it the nearest; of these it is the one with the fewest tasks of
+/// that kind, so that compilations spread over the ranks. All ranks compute the same.
 [[nodiscard]] std::vector<Task> elect(const std::vector<std::vector<Need>>& needs);
 
 }  // namespace coconet::jit

@@ -9,8 +9,7 @@ namespace coconet::jit {
 
 void KernelBatch::add(std::string_view text, const std::string& entry,
                       std::span<const std::string> headers) {
-  // A kernel's list has what a header is written over before that header, and so has the merged
-  // one.
+  // Every list, and so the merged one, has what a header is written over before it.
   for (const std::string& header : headers) {
     if (std::ranges::find(headers_, header) == headers_.end()) headers_.push_back(header);
   }
@@ -20,8 +19,7 @@ void KernelBatch::add(std::string_view text, const std::string& entry,
     entries_.push_back(entry);
     return;
   }
-  // Entry points are C functions, outside all namespaces; threads' kernels have a C variable beside
-  // them.
+  // Entry points are C functions, outside all namespaces; threads' kernels add a C variable.
   entries_.push_back(scope + "_" + entry);
   kernels_ += fmt::format(
       "#define {1} {2}\n#define {1}_state_bytes {2}_state_bytes\n"

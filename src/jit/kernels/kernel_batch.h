@@ -1,5 +1,4 @@
-// Several kernels in one translation unit: a compiler starts, reads the prelude and links once for
-// all of them.
+// Several kernels in one translation unit: one start of the compiler, one prelude, one link.
 #pragma once
 
 #include <span>
@@ -13,8 +12,7 @@ namespace coconet::jit {
 
 class KernelBatch {
  public:
-  /// For kernels over the prelude of `target` with the further `headers`; those that kernels need
-  /// are added.
+  /// For kernels over the prelude of `target` with `headers`, and those that kernels need.
   explicit KernelBatch(std::string_view target, std::vector<std::string> headers = {})
       : target_(target), headers_(std::move(headers)) {}
 
@@ -25,8 +23,8 @@ class KernelBatch {
 
   /// What a compiler is given.
   [[nodiscard]] std::string source() const { return prelude(target_, headers_) + kernels_; }
-  /// The symbols of the entry points, in the order of the kernels. A kernel keeps its own, unless
-  /// an earlier one has the same.
+  /// The symbols of the entry points, in order. A kernel keeps its own unless an earlier one has
+  /// it.
   [[nodiscard]] const std::vector<std::string>& entries() const { return entries_; }
 
  private:

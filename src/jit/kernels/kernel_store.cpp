@@ -1,29 +1,129 @@
-// Each binary once for all ranks: keys are gathered, leaders find or compile, bytes are sent to
-// those that lack them.
+// Each binary once for all ranks: keys are gathered, leaders find or compile, bytes are sent.
 #include "jit/kernels/kernel_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <chrono>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <map>
 #include <set>
-#include <string>
-#include <string_view>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/indexed.h"
-#include "jit/cache/kernel_cache.h"
+#include "jit/cache/memory_cache.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
-#include "jit/kernels/binary_request.h"
+#include "jit/config/log.h"
 #include "jit/kernels/election.h"
-#include "jit/kernels/process_kernels.h"
+#include "jit/kernels/obtain_binaries.h"
 
 namespace coconet::jit {
-
 namespace {
+
+/// A loaded kernel, with its bytes for ranks that lack them.
+struct StoredKernel {
+  CachedBinary binary;
+  std::shared_ptr<const Kernel> kernel;
+};
+
+/// Where kernels came from, in all threads.
+struct Counters {
+  std::atomic<std::uint64_t> hit_memory{0}, hit_disk{0}, hit_peer{0}, miss{0}, compile_us{0};
+};
+Counters counters;
+
+/// Says at the end of the process where its kernels came from.
+struct ExitSummary {
+  ExitSummary() = default;
+  ExitSummary(const ExitSummary&) = delete;
+  ExitSummary& operator=(const ExitSummary&) = delete;
+  ~ExitSummary() {
+    if (log_enabled(LogLevel::info)) log_info(describe(cache_counters()));
+  }
+};
+
+void count(std::atomic<std::uint64_t>& counter) {
+  (void)process_cache();  // outlives the summary
+  static const ExitSummary at_exit;
+  ++counter;
+}
+
+/// Never destroyed: a driver may be gone before this process's static objects.
+MemoryCache<StoredKernel>& loaded() {
+  static auto* const only = new MemoryCache<StoredKernel>;  // NOLINT: see above
+  return *only;
+}
+
+void count_and_log(const BinaryRequest& request, const ObtainedBinary& obtained) {
+  const std::string& name = request.text().name;
+  if (!obtained.was_compiled()) {
+    count(counters.hit_disk);
+    log_info(fmt::format("kernel '{}' found in the cache on disk: {}", name,
+                         hex(request.key().digest())));
+    return;
+  }
+  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(obtained.compile_time);
+  counters.compile_us += static_cast<std::uint64_t>(time.count());
+  count(counters.miss);
+  log_info(fmt::format("kernel '{}' compiled in {} ms: {}", name, (time.count() + 500) / 1000,
+                       obtained.command));
+}
+
+/// What this process has under `digest`; null when it has nothing.
+std::shared_ptr<const StoredKernel> find_loaded(const Platform& platform, const Digest& digest) {
+  return loaded().find(&platform, digest);
+}
+
+void keep_loaded(const Platform& platform, const Digest& digest, StoredKernel kernel) {
+  (void)loaded().keep(&platform, digest, std::make_shared<StoredKernel>(std::move(kernel)));
+}
+
+/// Throws BackendError when `binary` cannot be loaded.
+void load_and_keep(const Platform& platform, const BinaryRequest& request, CachedBinary binary) {
+  auto kernel = platform.load(binary.payload, request.text().entry);
+  keep_loaded(platform, request.key().digest(), {std::move(binary), std::move(kernel)});
+}
+
+/// Finds or compiles, and keeps, each of `requests`. The first failure's text; empty: none.
+std::string find_or_compile(const Platform& platform,
+                            std::span<const BinaryRequest* const> requests) {
+  std::vector<const BinaryRequest*> missing;
+  for (const BinaryRequest* request : requests) {
+    const auto found = find_loaded(platform, request->key().digest());
+    if (found == nullptr) {
+      missing.push_back(request);
+      continue;
+    }
+    count(counters.hit_memory);
+    log_debug(fmt::format("kernel '{}' found in memory: {}", request->text().name,
+                          hex(request->key().digest())));
+    request->dump(found->binary);
+  }
+  const auto load_problem = [&](const BinaryRequest& request,
+                                const CachedBinary& binary) -> std::string {
+    try {
+      load_and_keep(platform, request, binary);
+      return {};
+    } catch (const BackendError& error) {
+      return fmt::format("it does not load: {}", error.what());
+    }
+  };
+  const std::vector<ObtainedBinary> obtained = obtain_binaries(missing, load_problem);
+  std::string failure;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    try {
+      if (obtained[i].failure) std::rethrow_exception(obtained[i].failure);
+      count_and_log(*missing[i], obtained[i]);
+      missing[i]->dump(obtained[i].binary);
+    } catch (const std::exception& error) {
+      if (failure.empty()) failure = error.what();
+    }
+  }
+  return failure;
+}
 
 /// What a rank tells the others before anything is compiled.
 struct Offer {
@@ -34,8 +134,7 @@ struct Offer {
 };
 
 constexpr std::size_t need_bytes = sizeof(Digest) + 1;
-/// What the message of a rank that failed begins with. Other messages begin with a digest or a
-/// length.
+/// How the message of a rank that failed begins; others begin with a digest or a length.
 constexpr std::string_view failed = "failed: ";
 
 void append(std::string& bytes, std::string_view part) {
@@ -86,18 +185,16 @@ class CollectiveSearch {
   CollectiveSearch(Comm& comm, const Platform& platform) : comm_(comm), platform_(platform) {}
 
   std::vector<std::shared_ptr<const Kernel>> run(std::span<const KernelText> texts) {
+    const auto offer = [&] { return encode(make_offer(texts)); };
     std::vector<std::vector<Need>> needs;
-    for (const std::string& bytes :
-         gather_together(comm_, [&] { return encode(make_offer(texts)); })) {
+    for (const std::string& bytes : gather_together(comm_, offer)) {
       offers_.push_back(decode(bytes));
       needs.push_back(offers_.back().needs);
     }
-    tasks_ = elect(needs);
-    const bool all_loaded = std::ranges::all_of(
-        offers_, [](const Offer& offer) { return std::ranges::all_of(offer.needs, is_loaded); });
-    if (all_loaded) {
+    if (std::ranges::all_of(needs, all_loaded)) {
       take_from_memory();
     } else {
+      tasks_ = elect(needs);
       const std::string failure = lead();
       receive(exchange(failure));
     }
@@ -108,7 +205,10 @@ class CollectiveSearch {
   }
 
  private:
-  static bool is_loaded(const Need& need) { return need.reach == Reach::in_memory; }
+  static bool all_loaded(const std::vector<Need>& needs) {
+    return std::ranges::all_of(
+        needs, [](Reach reach) { return reach == Reach::in_memory; }, &Need::reach);
+  }
 
   Offer make_offer(std::span<const KernelText> texts) {
     Offer offer{{}, available_cores().to_string(), config().jit_jobs, {}};
@@ -120,13 +220,13 @@ class CollectiveSearch {
                                                      : request.is_stored() ? Reach::on_disk
                                                                            : Reach::absent});
     }
-    if (!std::ranges::all_of(offer.needs, is_loaded)) offer.directory = process_cache().id();
+    if (!all_loaded(offer.needs)) offer.directory = process_cache().id();
     return offer;
   }
 
   void take_from_memory() {
     for (const BinaryRequest& request : requests_) {
-      count_kernel(Origin::memory);
+      count(counters.hit_memory);
       if (comm_.in_one_process() && comm_.rank() > 0) continue;
       request.dump(find_loaded(platform_, request.key().digest())->binary);
     }
@@ -161,8 +261,7 @@ class CollectiveSearch {
     return comm_.in_one_process() ? 1 : static_cast<int>(comm_.nodes().beside(rank).size());
   }
 
-  /// How many compilers `rank` may run at once, so that the cores of its node are enough for all
-  /// ranks there.
+  /// Compilers that `rank` may run at once, so that the cores of its node are enough for all.
   [[nodiscard]] int jobs_of(int rank) const {
     if (offers_[rank].jobs > 0) return offers_[rank].jobs;
     Cores all;
@@ -202,21 +301,21 @@ class CollectiveSearch {
     return binaries;
   }
 
-  /// Loads what others lead and this rank needs; keeps it on disk where nobody else does.
-  /// Collective if there is anything to load on any rank.
+  /// Loads what others lead, and keeps it on disk where nobody else does. Collective if any rank
+  /// loads.
   void receive(const std::map<Digest, CachedBinary>& binaries) {
     const auto load = [&] {
       for (const BinaryRequest& request : requests_) {
         const Task& task = *std::ranges::find(tasks_, request.key().digest(), &Task::digest);
         if (task.leader == comm_.rank()) continue;
         if (const auto stored = find_loaded(platform_, task.digest)) {
-          count_kernel(Origin::memory);
+          count(counters.hit_memory);
           if (!comm_.in_one_process()) request.dump(stored->binary);
           continue;
         }
         const CachedBinary& binary = binaries.at(task.digest);
         load_and_keep(platform_, request, binary);
-        count_kernel(Origin::peer);
+        count(counters.hit_peer);
         request.dump(binary);
         if (stores(task)) request.publish(binary);
       }
@@ -228,8 +327,8 @@ class CollectiveSearch {
     }
   }
 
-  /// Whether this rank is the one that stores what it got from `task` in its directory: the first
-  /// of those that share the directory, if none of them has it.
+  /// Whether this rank stores what it got from `task`: the first of those that share a directory,
+  /// if none of them has it.
   [[nodiscard]] bool stores(const Task& task) const {
     const std::string& directory = offers_[comm_.rank()].directory;
     if (directory.empty() || directory == offers_[task.leader].directory) return false;
@@ -265,15 +364,33 @@ std::vector<std::shared_ptr<const Kernel>> obtain_kernels(Comm& comm, const Plat
   return CollectiveSearch(comm, platform).run(texts);
 }
 
-std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Platform& platform,
-                                            const KernelText& text) {
-  return obtain_kernels(comm, platform, {&text, 1}).front();
-}
-
 void keep_kernel(const Platform& platform, const KernelText& text,
                  std::shared_ptr<const Kernel> kernel) {
   const BinaryRequest request(platform.compiler(), text);
   keep_loaded(platform, request.key().digest(), {{}, std::move(kernel)});
+}
+
+std::string describe(const CacheCounters& cache) {
+  std::string line =
+      fmt::format("kernel cache: {} in memory, {} on disk, {} from a peer, {} compiled",
+                  cache.hit_memory, cache.hit_disk, cache.hit_peer, cache.miss);
+  if (cache.miss > 0)
+    line += fmt::format(" in {} ms", static_cast<std::uint64_t>(cache.compile_ms + 0.5));
+  if (cache.corrupt > 0) line += fmt::format(", {} damaged", cache.corrupt);
+  if (cache.publish_lost > 0)
+    line += fmt::format(", {} stored by others first", cache.publish_lost);
+  return line;
+}
+
+CacheCounters cache_counters() {
+  const CacheEvents events = process_cache().events();
+  return {counters.hit_memory,
+          counters.hit_disk,
+          counters.hit_peer,
+          counters.miss,
+          static_cast<double>(counters.compile_us) / 1e3,
+          events.corrupt,
+          events.publish_lost};
 }
 
 }  // namespace coconet::jit

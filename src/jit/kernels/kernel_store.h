@@ -1,5 +1,4 @@
-// Where loaded kernels come from: this process's memory, the cache on disk, another rank, or the
-// compiler.
+// Finding kernels: in this process's memory, on disk, on another rank, or by the compiler.
 #pragma once
 
 #include <memory>
@@ -14,20 +13,14 @@
 
 namespace coconet::jit {
 
-/// Collective: the kernels of `texts`, loaded on every rank. Each binary is found or compiled by
-/// one rank and sent to those that lack it; compilations are spread over the ranks. Ranks whose
-/// processors, GPUs or compilers differ need different binaries. Throws CompileError on every rank
-/// when one does not compile: with the command, the compiler's words, the op behind the first line
-/// that is wrong, and the path of the dumped source.
+/// Collective: the kernels of `texts`, loaded on every rank. One rank finds or compiles a binary
+/// for all that need the same; compilations are spread over the ranks. Throws CompileError on every
+/// rank when one does not compile, as `BinaryRequest::compile` does.
 [[nodiscard]] std::vector<std::shared_ptr<const Kernel>> obtain_kernels(
     Comm& comm, const Platform& platform, std::span<const KernelText> texts);
-/// The same for one.
-[[nodiscard]] std::shared_ptr<const Kernel> obtain_kernel(Comm& comm, const Platform& platform,
-                                                          const KernelText& text);
 
-/// Makes `kernel` what `obtain_kernel` finds in memory for `text`, unless it has one already: for
-/// kernels that were compiled otherwise, such as many in one binary. For worlds of this process
-/// only, as there are no bytes to send.
+/// Makes `kernel`, which was compiled otherwise, what `obtain_kernels` finds in memory for `text`.
+/// For worlds of this process only, as there are no bytes to send.
 void keep_kernel(const Platform& platform, const KernelText& text,
                  std::shared_ptr<const Kernel> kernel);
 

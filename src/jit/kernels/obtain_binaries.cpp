@@ -1,25 +1,28 @@
 // Batches, and the threads that obtain them.
 #include "jit/kernels/obtain_binaries.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
-#include <numeric>
+#include <iterator>
 #include <set>
 #include <system_error>
 #include <thread>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/cache/kernel_cache.h"
 #include "jit/kernels/kernel_batch.h"
 
 namespace coconet::jit {
-
 namespace {
 
-using Requests = std::span<const BinaryRequest* const>;
-/// Indices of requests.
-using Batch = std::vector<std::size_t>;
+/// A request, and what comes of it.
+struct Item {
+  const BinaryRequest* request;
+  ObtainedBinary* result;
+};
+using Batch = std::vector<Item>;
 
 /// Larger translation units make the compiler slower than linear.
 constexpr std::size_t most_in_batch = 32;
@@ -35,20 +38,20 @@ struct Bin {
   }
 };
 
-/// `missing` in at least `count` batches of about the same length: the longest kernels first, each
-/// into the shortest.
-std::vector<Batch> divide(Requests requests, Batch missing, std::size_t count) {
-  const auto bytes = [&](std::size_t i) { return requests[i]->text().source.size(); };
+/// At least `count` batches of about the same length: longest kernels first, each into the
+/// shortest.
+std::vector<Batch> divide(Batch missing, std::size_t count) {
+  const auto bytes = [](const Item& item) { return item.request->text().source.size(); };
   std::ranges::stable_sort(missing, std::greater(), bytes);
   std::vector<Bin> bins(count);
-  for (const std::size_t i : missing) {
+  for (const Item& item : missing) {
+    const KernelText& text = item.request->text();
     std::ranges::stable_sort(bins, {}, &Bin::bytes);
-    auto bin = std::ranges::find_if(
-        bins, [&](const Bin& candidate) { return candidate.takes(requests[i]->text()); });
+    auto bin = std::ranges::find_if(bins, [&](const Bin& one) { return one.takes(text); });
     if (bin == bins.end()) bin = bins.emplace(bins.end());
-    bin->batch.push_back(i);
-    bin->bytes += bytes(i);
-    bin->entries.insert(requests[i]->text().entry);
+    bin->batch.push_back(item);
+    bin->bytes += bytes(item);
+    bin->entries.insert(text.entry);
   }
   std::vector<Batch> batches;
   for (Bin& bin : bins) batches.push_back(std::move(bin.batch));
@@ -56,107 +59,99 @@ std::vector<Batch> divide(Requests requests, Batch missing, std::size_t count) {
 }
 
 /// What is stored is only read, each by itself.
-std::vector<Batch> make_batches(Requests requests, std::size_t jobs) {
+std::vector<Batch> make_batches(const Batch& all, std::size_t jobs) {
   std::vector<Batch> batches;
   Batch missing;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const bool shares = requests[i]->compiler().has_batches() && !requests[i]->is_stored();
-    if (shares) {
-      missing.push_back(i);
+  for (const Item& item : all) {
+    if (item.request->compiler().has_batches() && !item.request->is_stored()) {
+      missing.push_back(item);
     } else {
-      batches.push_back({i});
+      batches.push_back({item});
     }
   }
   if (missing.empty()) return batches;
-  std::vector<Batch> divided = divide(requests, missing, std::min(jobs, missing.size()));
-  batches.insert(batches.end(), divided.begin(), divided.end());
+  std::ranges::move(divide(missing, std::min(jobs, missing.size())), std::back_inserter(batches));
   return batches;
 }
 
 /// Throws CompileError; of one kernel with words for people.
-CompileResult compile(Requests batch) {
-  if (batch.size() == 1) return batch.front()->compile();
-  KernelBatch texts(batch.front()->compiler().target());
-  for (const BinaryRequest* request : batch) texts.add(request->text());
-  CompileResult compiled = batch.front()->compiler().compile(texts.source());
+CompileResult compile(const Batch& batch) {
+  const BinaryRequest& first = *batch.front().request;
+  if (batch.size() == 1) return first.compile();
+  KernelBatch texts(first.compiler().target());
+  for (const Item& item : batch) texts.add(item.request->text());
+  CompileResult compiled = first.compiler().compile(texts.source());
   if (!compiled.ok) throw CompileError(compiled.log);
   return compiled;
 }
 
 /// From disk, or compiled together.
-void obtain_batch(Requests batch, const BinaryCheck& check, std::span<ObtainedBinary*> results) {
+void obtain_together(const Batch& batch, const BinaryCheck& check) {
   std::vector<const CacheKey*> keys;
-  for (const BinaryRequest* request : batch) keys.push_back(&request->key());
+  for (const Item& item : batch) keys.push_back(&item.request->key());
   KernelCache::Recipe recipe;
   if (check) {
     recipe.problem = [&](std::size_t i, const CachedBinary& binary) {
-      return check(*batch[i], binary);
+      return check(*batch[i].request, binary);
     };
   }
-  recipe.make = [&](std::span<const std::size_t> missing) {
-    std::vector<const BinaryRequest*> requests;
-    for (const std::size_t i : missing) requests.push_back(batch[i]);
+  recipe.make = [&](std::span<const std::size_t> indices) {
+    Batch missing;
+    for (const std::size_t i : indices) missing.push_back(batch[i]);
     const auto start = std::chrono::steady_clock::now();
-    CompileResult compiled = compile(requests);
-    const auto time = (std::chrono::steady_clock::now() - start) / requests.size();
+    CompileResult compiled = compile(missing);
+    const auto time = (std::chrono::steady_clock::now() - start) / missing.size();
     CachedBinary binary{std::move(compiled.binary), std::move(compiled.log)};
-    for (const std::size_t i : missing) {
-      const std::string wrong = check ? check(*batch[i], binary) : std::string();
-      if (!wrong.empty())
-        throw BackendError("kernel '" + batch[i]->text().name + "' was compiled, but " + wrong);
-      results[i]->command = compiled.command;
-      results[i]->compile_time = time;
+    for (const auto& [request, result] : missing) {
+      const std::string wrong = check ? check(*request, binary) : std::string();
+      if (!wrong.empty()) {
+        throw BackendError(
+            fmt::format("kernel '{}' was compiled, but {}", request->text().name, wrong));
+      }
+      result->command = compiled.command;
+      result->compile_time = time;
     }
     return binary;
   };
-  const std::vector<CachedBinary> binaries =
-      process_cache().obtain(keys, recipe, config().compile_timeout);
-  for (std::size_t i = 0; i < binaries.size(); ++i) results[i]->binary = binaries[i];
+  const auto binaries = process_cache().obtain(keys, recipe, config().compile_timeout);
+  for (std::size_t i = 0; i < batch.size(); ++i) batch[i].result->binary = binaries[i];
+}
+
+/// One by one where that fails together, so that the failure is the kernel's that it is about.
+void obtain(const Batch& batch, const BinaryCheck& check) {
+  try {
+    obtain_together(batch, check);
+  } catch (...) {
+    for (const Item& item : batch) *item.result = {};
+    if (batch.size() == 1) {
+      batch.front().result->failure = std::current_exception();
+    } else {
+      for (const Item& item : batch) obtain({item}, check);
+    }
+  }
 }
 
 }  // namespace
 
-std::vector<ObtainedBinary> obtain_binaries(Requests requests, const BinaryCheck& check) {
-  const auto slots = static_cast<std::size_t>(process_cache().slots().in_process());
-  const std::vector<Batch> batches = make_batches(requests, slots);
+std::vector<ObtainedBinary> obtain_binaries(std::span<const BinaryRequest* const> requests,
+                                            const BinaryCheck& check) {
   std::vector<ObtainedBinary> results(requests.size());
-  const auto obtain = [&](const Batch& indices) {
-    std::vector<const BinaryRequest*> batch;
-    std::vector<ObtainedBinary*> into;
-    for (const std::size_t i : indices) {
-      batch.push_back(requests[i]);
-      into.push_back(&results[i]);
-    }
-    obtain_batch(batch, check, into);
-  };
-  const auto obtain_alone = [&](std::size_t i) {
-    try {
-      results[i] = {};
-      obtain({i});
-    } catch (...) {
-      results[i].failure = std::current_exception();
-    }
-  };
+  Batch all;
+  for (std::size_t i = 0; i < requests.size(); ++i) all.push_back({requests[i], &results[i]});
+  const std::size_t slots = process_cache().slots().in_process();
+  const std::vector<Batch> batches = make_batches(all, slots);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < batches.size(); i = next++) {
-      try {
-        if (batches[i].size() > 1) {
-          obtain(batches[i]);
-          continue;
-        }
-      } catch (...) {  // the kernel that it is about says it below
-      }
-      for (const std::size_t alone : batches[i]) obtain_alone(alone);
-    }
+    for (std::size_t i = next++; i < batches.size(); i = next++) obtain(batches[i], check);
   };
-  std::vector<std::jthread> helpers;
-  try {
-    while (helpers.size() + 1 < std::min(slots, batches.size())) helpers.emplace_back(work);
-  } catch (const std::system_error&) {  // no more threads: fewer compilers at once
+  {
+    std::vector<std::jthread> helpers;
+    try {
+      while (helpers.size() + 1 < std::min(slots, batches.size())) helpers.emplace_back(work);
+    } catch (const std::system_error&) {  // no more threads: fewer compilers at once
+    }
+    work();
   }
-  work();
-  helpers.clear();  // joins them
   return results;
 }
 

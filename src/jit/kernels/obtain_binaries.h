@@ -1,13 +1,8 @@
-// Finds kernels' binaries in the cache on disk or compiles them, as many at once as compile slots
-// allow.
+// Finds kernels' binaries in the cache on disk, or compiles them in batches.
 #pragma once
 
-#include <chrono>
 #include <exception>
 #include <functional>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "jit/kernels/binary_request.h"
 
@@ -27,13 +22,13 @@ struct ObtainedBinary {
 /// What is wrong with a binary; empty: nothing.
 using BinaryCheck = std::function<std::string(const BinaryRequest&, const CachedBinary&)>;
 
-/// The binaries of `requests`, all for one compiler: from the cache on disk, or compiled, by one of
-/// the processes that share the cache, and stored. A stored binary that `check` finds something
-/// wrong with is compiled again. Failures are CompileError as `BinaryRequest::compile` throws it,
-/// and BackendError when a compiled binary does not pass `check`.
+/// The binaries of `requests`, all for one compiler: from the cache on disk, or compiled and stored
+/// by one of the processes that share it. A stored binary that `check` objects to is compiled
+/// again. Failures are CompileError as of `BinaryRequest::compile`, and BackendError where `check`
+/// objects.
 ///
-/// Kernels that are missing are compiled in batches, one for each compile slot of this process. The
-/// binary of a batch is stored under the key of each of its kernels.
+/// Missing kernels are compiled in batches, one for each compile slot of this process, whose binary
+/// is stored under the key of each of its kernels.
 [[nodiscard]] std::vector<ObtainedBinary> obtain_binaries(
     std::span<const BinaryRequest* const> requests, const BinaryCheck& check = {});
 

@@ -4,31 +4,27 @@
 #include <algorithm>
 
 namespace coconet::jit {
-
 namespace {
 
 /// Whether a kernel takes the product of a matmul tile by tile.
 bool needs_tile_signal(const sched::Plan& plan) {
-  return std::ranges::any_of(plan.overlaps, [&](const sched::Overlap& overlap) {
+  for (const sched::Overlap& overlap : plan.overlaps) {
     for (std::size_t maker = overlap.first; maker + 1 < overlap.first + overlap.count; ++maker) {
       const auto* matmul = std::get_if<sched::MatmulStep>(&plan.steps[maker]);
       const auto* taker = std::get_if<sched::KernelStep>(&plan.steps[maker + 1]);
       if (matmul == nullptr || taker == nullptr) continue;
-      const std::vector<sched::KernelStep::Load> loads = taker->loads();
-      if (std::ranges::any_of(loads, [&](const sched::KernelStep::Load& load) {
-            return load.arriving && load.buffer == matmul->out;
-          }))
-        return true;
+      for (const auto& load : taker->loads()) {
+        if (load.arriving && load.buffer == matmul->out) return true;
+      }
     }
-    return false;
-  });
+  }
+  return false;
 }
 
-/// The reduction that `step` needs where one launch sees the tensors of all ranks; its name is
-/// empty where it needs none.
+/// What `step` needs where one launch sees the tensors of all ranks; without a name: nothing.
 KernelText library_reduction(const sched::Plan& plan, const sched::LibraryStep& step) {
   const ir::Node& node = plan.graph.at(step.value);
-  const int ranks = plan.graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size;
+  const int ranks = plan.graph.mesh.axes()[node.attributes.axis].size;
   if (ranks == 1 || !ir::reduces_over_ranks(node.op)) return {};
   const int results = node.op == ir::Op::all_reduce ? ranks : 1;
   return write_library_reduction(node.dtype, node.attributes.reduction, ranks, results);

@@ -10,14 +10,12 @@ namespace coconet::jit {
 
 /// How a platform launches kernels.
 struct Launching {
-  bool immediate =
-      false;      ///< its queues do what is put into them before they return: `Traits::immediate`
-  int ranks = 1;  ///< of a launch
+  bool immediate = false;  ///< `Traits::immediate`
+  int ranks = 1;           ///< of a launch
 };
 
-/// The texts of all kernels that an executable of `plan` needs: those of its kernel steps, in
-/// execution order, then those that its library steps need: what tells of a product's tiles, and
-/// the reductions of ranks that one launch runs.
+/// The texts of all kernels of an executable: of the kernel steps of `plan`, in order, then of its
+/// library steps: what signals a product's tiles, and reductions of ranks that one launch runs.
 [[nodiscard]] std::vector<KernelText> kernel_texts(const sched::Plan& plan,
                                                    const Launching& launching);
 
