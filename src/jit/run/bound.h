@@ -43,8 +43,7 @@ struct Bound {
  private:
   /// Whether the steps of `overlap` can run at once; before there are steps, whatever their grids.
   [[nodiscard]] Room room_for(const sched::Overlap& overlap) const;
-  /// Those whose steps there is room for, before kernels are told how to wait; later, without those
-  /// whose grids are too large.
+  /// Those that there is room for; later, without those whose grids are too large.
   void choose_overlaps();
   void drop_crowded_overlaps();
 };

@@ -12,7 +12,6 @@
 #include "sched/schedule.h"
 
 namespace coconet {
-
 namespace {
 
 void check_mesh(const Program& program, const World& world) {
@@ -46,8 +45,7 @@ std::string text_of(const Knobs& knobs) {
   return text.empty() ? "none set" : fmt::format("{}", fmt::join(text, ", "));
 }
 
-/// Collective: throws on every rank when the ranks compile different things, naming those that
-/// differ from rank 0.
+/// Collective: throws on every rank when ranks compile other things than rank 0, naming them.
 void check_agreement(jit::Comm& comm, const Program& program, const Schedule& schedule,
                      const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists) {
   if (comm.size() == 1) return;
@@ -83,8 +81,7 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
   }
 }
 
-/// Throws ScheduleError when ranks would reach into the memory of another node from inside a
-/// kernel.
+/// Throws ScheduleError when kernels would reach into the memory of another node.
 void check_nodes(const sched::Plan& plan, const jit::Nodes& nodes) {
   const Mesh& mesh = plan.graph.mesh;
   for (const sched::PlanStep& step : plan.steps) {

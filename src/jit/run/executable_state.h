@@ -1,12 +1,6 @@
 // The inside of coconet::Executable.
 #pragma once
 
-#include <map>
-#include <string>
-
-#include "coconet/executable.h"
-#include "jit/run/bound.h"
-#include "jit/run/roofline.h"
 #include "jit/run/runner.h"
 
 namespace coconet {
@@ -25,7 +19,11 @@ class Executable::State {
   Program program;  ///< after its schedule
   jit::Bound bound;
   jit::Runner runner;
-  jit::Roofline roofline;
+
+ private:
+  double copy_ms(std::uint64_t bytes);
+
+  std::map<int, double> ms_per_byte_;  ///< of copies, by their size's binary logarithm
 };
 
 }  // namespace coconet

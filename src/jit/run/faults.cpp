@@ -1,5 +1,4 @@
-// What goes wrong in runs: how ranks hear that one of them cannot run a step, and what the report
-// of a kernel that waited in vain means.
+// How ranks hear that one cannot run a step, and what a kernel's report of a vain wait means.
 #include <fmt/format.h>
 
 #include "coconet/config.h"
@@ -7,7 +6,6 @@
 #include "jit/run/runner.h"
 
 namespace coconet::jit {
-
 namespace {
 
 /// Where in a kernel with `barriers` a wait of `phase` is: "at its first barrier".
@@ -36,8 +34,7 @@ void Runner::enter(const std::string& failure) {
 }
 
 bool Runner::first_step_tells() const {
-  // What all ranks enter first tells them of a failure, where it is a collective of the whole
-  // world.
+  // Where all ranks enter a collective of the whole world first, it tells them of a failure.
   if (!immediate_ || bound_.steps.empty() || bound_.plan.mesh().axes().size() != 1) return false;
   const auto& work = bound_.steps.front().work;
   const auto* kernel = std::get_if<KernelLaunch>(&work);

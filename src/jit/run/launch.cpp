@@ -20,9 +20,4 @@ void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, StepS
   arguments_.begin_launch(numbers, step_.is_collective ? sync.next_epoch(axis(), barriers()) : 0);
 }
 
-void KernelLaunch::refuse(StepSync& sync) {
-  sync.fail_kernel(axis(), grid_.blocks, barriers());
-  arguments_.skip_launch();
-}
-
 }  // namespace coconet::jit

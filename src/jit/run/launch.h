@@ -15,8 +15,7 @@ class KernelLaunch {
   KernelLaunch(const KernelContext& context, const sched::KernelStep& step, KernelText text,
                std::shared_ptr<const Kernel> kernel, std::size_t number);
 
-  /// Fills the argument block for a run. Where the kernel is collective, all ranks along the axis
-  /// must launch it then: check `sync.fault()` afterwards.
+  /// Fills the argument block for a run, which all ranks along the axis then launch.
   void prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync);
   [[nodiscard]] std::span<const std::uint64_t> words() const { return arguments_.words(); }
   [[nodiscard]] const Kernel& kernel() const { return *kernel_; }
@@ -26,7 +25,10 @@ class KernelLaunch {
   /// Whether its ranks meet before they touch anything, so that `refuse` tells all of them.
   [[nodiscard]] bool begins_with_barrier() const { return step_.in_place; }
   /// Instead of a launch: makes the other ranks' kernels give up before they touch anything.
-  void refuse(StepSync& sync);
+  void refuse(StepSync& sync) {
+    sync.fail_kernel(axis(), grid_.blocks, barriers());
+    arguments_.skip_launch();
+  }
   /// Barriers among ranks, the first and the last of a kernel in place included.
   [[nodiscard]] int barriers() const { return text_.barriers; }
   [[nodiscard]] int axis() const { return step_.axis; }

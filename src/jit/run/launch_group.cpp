@@ -84,8 +84,4 @@ void LaunchGroup::run(Queue& queue, const std::function<void()>& drive) {
   if (!drives()) shared_->done->hold(queue);
 }
 
-bool LaunchGroup::done() const {
-  return !shared_->done || shared_->done->reached();
-}
-
 }  // namespace coconet::jit

@@ -29,12 +29,12 @@ class LaunchGroup {
   /// Grows with that of any rank's tensors.
   [[nodiscard]] std::uint64_t tensors_version() const;
 
-  /// Collective among the group: when all ranks' blocks are ready and their `queue` has come so
+  /// Collective among the group: when all ranks' blocks are ready and their queues have come so
   /// far, the driver calls `drive`; the others' queues go on behind what that puts into the
   /// driver's.
   void run(Queue& queue, const std::function<void()>& drive);
   /// Whether the driver's queue is past the newest run.
-  [[nodiscard]] bool done() const;
+  [[nodiscard]] bool done() const { return !shared_->done || shared_->done->reached(); }
 
  private:
   struct Shared {

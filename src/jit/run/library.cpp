@@ -168,8 +168,4 @@ void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Me
   for (const Member& member : members) member.collective->unpack(queue, *member.tensors);
 }
 
-std::uint64_t LibraryCollective::bytes(const Tensors& tensors) const {
-  return (tensors[in_].count + tensors[out_].count) * size_of(dtype_);
-}
-
 }  // namespace coconet::jit

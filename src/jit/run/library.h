@@ -20,13 +20,14 @@ class LibraryCollective {
     LibraryCollective* collective;
     const Tensors* tensors;
   };
-  /// Collective over the group along `axis()`: the calls of those of its ranks that `queue` works
-  /// for.
+  /// Collective over the group along `axis()`: calls of its ranks that `queue` works for.
   static void run(Collectives& group, Queue& queue, std::span<const Member> members);
 
   [[nodiscard]] int axis() const { return axis_; }
   /// Bytes that this rank reads and writes, counting each buffer once.
-  [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
+  [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const {
+    return (tensors[in_].count + tensors[out_].count) * size_of(dtype_);
+  }
 
  private:
   /// The block of one rank of the group inside a tensor: rows of `run` elements, `stride` apart.

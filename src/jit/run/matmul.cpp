@@ -12,7 +12,6 @@
 #include "ir/matmul.h"
 
 namespace coconet::jit {
-
 namespace {
 
 // What BLAS libraries count with.
@@ -32,8 +31,7 @@ MatmulShape::Operand operand_of(const RankPlan& plan, const sched::MatmulStep& s
   operand.matrices = {0};
   const std::size_t batch_rank = result.extent.size() - 2;
   const std::size_t shift = result.extent.size() - own.extent.size();
-  // From the outermost batch dimension in: every matrix so far becomes one for each index of the
-  // next dimension.
+  // Every matrix so far becomes one for each index of the next inner dimension.
   for (std::size_t d = 0; d < batch_rank; ++d) {
     std::int64_t first = 0;
     std::int64_t stride = 0;
@@ -68,8 +66,7 @@ void fold_batch(MatmulShape& shape) {
   b.resize(1);
 }
 
-/// For this rank's part of `step`. Throws BackendError for matrices that BLAS libraries cannot
-/// count.
+/// On this rank. Throws BackendError for matrices that BLAS libraries cannot count.
 MatmulShape matmul_shape(const RankPlan& plan, const sched::MatmulStep& step) {
   const ir::Node& node = plan.graph().at(step.value);
   const ir::Part& part = plan.part(step.value);

@@ -10,8 +10,7 @@ namespace coconet::jit {
 
 class Matmul {
  public:
-  /// Throws BackendError where the platform's library is not there, and for matrices that it cannot
-  /// count.
+  /// Throws BackendError without the library, and for matrices that it cannot count.
   Matmul(const Platform& platform, const RankPlan& plan, const sched::MatmulStep& step);
 
   /// Puts it into `queue`. With `tiles`, the product is made tile by tile in their order, each told

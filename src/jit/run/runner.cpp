@@ -11,11 +11,10 @@
 #include "jit/comm/barrier/barrier.h"
 
 namespace coconet::jit {
-
 namespace {
 
-/// Waits until `queue` is idle. Throws CommError, and aborts `collectives`, when a rank or one of
-/// them has failed or COCONET_TIMEOUT_S is over.
+/// Waits for `queue`. Throws CommError, and aborts `collectives`, on a failure or after
+/// COCONET_TIMEOUT_S.
 void finish_watching(Comm& comm, const Queue& queue, std::span<Collectives* const> collectives) {
   constexpr unsigned looks_before_sleep = 1000;
   const auto deadline = std::chrono::steady_clock::now() + config().timeout;
@@ -76,8 +75,7 @@ void Runner::make_collectives() {
     if (collective == nullptr) continue;
     const int axis = collective->axis();
     const auto [place, is_new] = by_axis.try_emplace(axis);
-    // A launch for several ranks has the groups of all of them, also of those that are a group by
-    // themselves.
+    // A launch for several ranks has the groups of all of them.
     for (int rank = 0; is_new && rank < comm.size(); ++rank) {
       std::vector<int> ranks = bound_.plan.mesh().group(rank, axis);
       if (rank != (group_.alone() ? comm.rank() : ranks.front())) continue;

@@ -23,8 +23,7 @@ class Runner {
 
   /// Where this rank's work goes.
   [[nodiscard]] Queue& queue() const { return *queue_; }
-  /// Puts it into the application's stream from now on, behind what is queued; null: the legacy
-  /// default stream.
+  /// Uses the application's stream from now on; null: the legacy default stream.
   void use_stream(void* handle);
 
   /// Collective. Throws on all ranks when one of them cannot run the step.
@@ -55,8 +54,7 @@ class Runner {
   /// Fills the argument blocks of `count` steps from `first` on.
   void prepare(std::size_t first, std::size_t count);
   void drive();
-  /// Puts all steps into `queue`, and into those of `fork` what runs beside it; `sampler` is told
-  /// of each, unless it is null.
+  /// Puts all steps into `queue` and, where they run at once, `fork`; `sampler` may be null.
   void enqueue(Queue& queue, Fork& fork, Sampler* sampler);
   void enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap, Sampler* sampler);
   void enqueue_step(Queue& queue, std::size_t index);
@@ -67,11 +65,9 @@ class Runner {
 
   // What goes wrong (faults.cpp).
 
-  /// Collective: returns when the step may begin; throws on all ranks when one of them has a
-  /// `failure`.
+  /// Collective: the step may begin; throws on all ranks when one of them has a `failure`.
   void enter(const std::string& failure);
-  /// Has the first step tell the other ranks that this one cannot run it; false where it is none
-  /// that can.
+  /// Whether the first step can tell the other ranks that this one cannot run it; and makes it.
   [[nodiscard]] bool first_step_tells() const;
   void refuse_first_step();
   /// Throws what a kernel reported, if one did; `ended` is whether nothing runs any more.

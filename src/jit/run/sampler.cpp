@@ -4,11 +4,10 @@
 #include <algorithm>
 
 namespace coconet::jit {
-
 namespace {
 
-/// Runs that are timed where events cost time, one before and one behind each launch: the second to
-/// the ninth, as the first is slower than all others, then every 64th.
+/// Runs that are timed where events cost time: the second to the ninth, as the first is slower than
+/// all others, then every 64th.
 bool is_sampled(std::uint64_t run) {
   return (run >= 1 && run <= 8) || run % 64 == 63;
 }

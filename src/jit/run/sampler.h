@@ -1,5 +1,4 @@
-// When steps began and ended: events in their queues, read once they are reached. On the host every
-// run is timed, as an event is a reading of the clock.
+// Times of steps: events in their queues, read once they are reached. The host times every run.
 #pragma once
 
 #include <chrono>
@@ -44,8 +43,7 @@ class Sampler {
   [[nodiscard]] double run_ms() const { return times_.back().median_ms(); }
 
  private:
-  /// The events of one run; those of steps that ran at once are the steps' own, else a step begins
-  /// where the one before ended.
+  /// The events of one run. A step begins where the one before ended, unless they run at once.
   struct Sample {
     struct Span {
       const Event* begun = nullptr;
