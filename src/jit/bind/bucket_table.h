@@ -1,10 +1,8 @@
-// The tables through which kernels find scattered tensors: buckets, which cut what a kernel runs
-// over where buffers end, and for each tensor the addresses of its buffers, on this rank and on
-// those that it reaches.
+// Lookup tables for scattered tensors: buckets, which cut what a kernel runs over where buffers
+// end, and the addresses of the buffers, on this rank and on those that it reaches.
 //
-// A bucket takes 24 bytes and stands for up to `bucket_elements`; an address takes 8. Buckets are
-// the same for all tensors of the same lengths, and do not change; addresses are copied again when
-// memory is bound.
+// A bucket takes 24 bytes and stands for up to `bucket_elements`, an address 8. Tensors of the same
+// lengths share buckets; addresses are copied again when memory is bound.
 #pragma once
 
 #include <map>
@@ -18,8 +16,7 @@
 
 namespace coconet::jit {
 
-/// Of f16, 8 KiB: a row is then 0.3 % of what it stands for, and what a loop costs to begin is less
-/// than 1 % of it.
+/// Of f16, 8 KiB: a row is 0.3 % of it, and beginning a loop costs less than 1 %.
 inline constexpr std::int64_t bucket_elements = 4096;
 
 /// The buckets of elements [begin, begin + count) of buffers of `lengths`, one after the other.
@@ -35,8 +32,7 @@ class BucketTables {
   /// The buckets of elements [begin, begin + count) along `dim`.
   [[nodiscard]] abi::Buckets buckets(const std::string& dim, std::int64_t begin,
                                      std::int64_t count);
-  /// Where the addresses of the scattered tensor `id` on `rank` are, which must be this rank where
-  /// others do not reach it.
+  /// The addresses of the scattered tensor `id` on `rank`, this one if no other reaches it.
   [[nodiscard]] std::byte* addresses(sched::BufferId id, int rank) const;
   /// Puts copies of the addresses into `queue` if tensors have moved since the last call.
   void refresh(const Tensors& tensors, Queue& queue);
@@ -51,8 +47,7 @@ class BucketTables {
   const Platform& platform_;
   const RankPlan& plan_;
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, Rows> rows_;
-  /// Of a scattered tensor: for each rank that kernels reach, or this one alone, the address of
-  /// each of its buffers.
+  /// The addresses of a scattered tensor's buffers, on each rank or on this one alone.
   struct Places {
     std::size_t first = 0;  ///< in `addresses_`
     std::size_t length = 0;

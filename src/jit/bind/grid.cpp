@@ -10,14 +10,12 @@
 #include "jit/codegen/tile_sync.h"
 
 namespace coconet::jit {
-
 namespace {
 
 /// Small blocks leave fewer registers of a multiprocessor unused; not measured on GPUs yet.
 constexpr int default_threads = 256;
 
-/// Blocks that have something to do, on the rank that has the most: blocks are of rank 0's size or
-/// smaller.
+/// Blocks that have something to do, on rank 0, which has the most.
 std::int64_t useful_blocks(const KernelText& text, const RankPlan& plan,
                            const sched::KernelStep& step, int threads) {
   const ir::Part part = plan.part_on(0, step.domain);
@@ -71,8 +69,7 @@ Grid fixed_grid(const sched::KernelStep& step, int threads) {
   return {.blocks = blocks, .threads = threads};
 }
 
-/// Threads of a block: what the knob says, or so few that the kernel can have them. Throws
-/// BackendError.
+/// The knob, or as many threads as the kernel can have. Throws BackendError.
 int threads_of(const Platform& platform, const Kernel& kernel, const sched::KernelStep& step) {
   const int most = kernel.most_threads();
   const int whole_warps = most / 32 * 32;
@@ -85,8 +82,7 @@ int threads_of(const Platform& platform, const Kernel& kernel, const sched::Kern
       step.name, threads, platform.processor(), whole_warps));
 }
 
-/// Throws BackendError where `wanted` blocks, which wait for each other, cannot run at once, as
-/// `resident` can.
+/// Throws BackendError where `wanted` blocks that wait for each other cannot run at once.
 void require_resident(const Platform& platform, const sched::KernelStep& step, const Grid& grid,
                       int wanted, int resident) {
   const int most = std::min(resident, int{abi::MAX_BLOCKS});

@@ -22,8 +22,7 @@ struct KernelContext {
 [[nodiscard]] int vector_bytes(const Platform& platform);
 
 /// Collective: the same grid on every rank, as ranks wait for each other block by block. Throws
-/// BackendError when knobs ask for more threads than the kernel can have, or for more blocks than
-/// can be resident where blocks wait.
+/// BackendError when knobs ask for more threads or resident blocks than there can be.
 [[nodiscard]] Grid choose_grid(const KernelContext& context, const Kernel& kernel,
                                const KernelText& text, const sched::KernelStep& step);
 

@@ -7,7 +7,6 @@
 #include "jit/config/build_info.h"
 
 namespace coconet::jit {
-
 namespace {
 
 /// From this size of a rank's slice on, stores to other ranks go past the caches: the lines are in
@@ -116,8 +115,7 @@ bool KernelAccesses::can_vectorize(const Tensors& tensors) const {
 }
 
 bool KernelAccesses::can_stream(const Tensors& tensors) const {
-  // Rows begin anywhere, a kernel looks itself where buckets do, and instrumented kernels keep to
-  // stores that a sanitizer sees.
+  // Rows begin anywhere, kernels check buckets themselves, and sanitizers see no streaming stores.
   if (in_rows_ || gathered_.empty() || !build_info::sanitize.empty()) return false;
   return std::ranges::all_of(gathered_, [&](const Gathered& store) {
     if (store.bytes < streaming_bytes) return false;

@@ -1,5 +1,4 @@
-// What a kernel reads and writes on this rank: how much, and whether whole vectors, or past the
-// caches.
+// What a kernel accesses on this rank: how much, and whether in vectors, or past the caches.
 #pragma once
 
 #include <vector>

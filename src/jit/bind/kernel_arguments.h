@@ -1,5 +1,5 @@
-// The argument block of a kernel on this rank, in which only pointers, numbers and counts of
-// launches change from run to run.
+// A kernel's argument block on this rank: from run to run, only pointers, numbers and counts
+// change.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,4 @@
-// The numbers of a program (scalars, constants, and arithmetic among them), evaluated on the host
-// before each run without allocating.
+// A program's numbers (scalars, constants, their arithmetic), evaluated on the host before a run.
 #pragma once
 
 #include <span>

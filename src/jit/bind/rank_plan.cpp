@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace coconet::jit {
-
 namespace {
 
 /// The view of a tensor of `shape`, of which `part` is in memory.
@@ -57,14 +56,6 @@ RankPlan::Placed RankPlan::place(const Shape& shape, const ir::Placements& layou
   ir::Extents extents = ir::global_extents(shape, sizes_);
   ir::Part part = ir::part_of(mesh(), layout, extents, rank_);
   return {std::move(extents), std::move(part)};
-}
-
-ir::Part RankPlan::part_on(int rank, ir::ValueId id) const {
-  return ir::part_of(mesh(), graph().at(id).layout, extents(id), rank);
-}
-
-std::int64_t RankPlan::block_count(sched::BufferId id) const {
-  return ir::block_count(mesh(), buffer(id).layout, buffers_[id].extents);
 }
 
 View RankPlan::view(const sched::KernelStep& step, sched::BufferId id) const {

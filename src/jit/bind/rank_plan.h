@@ -1,5 +1,4 @@
-// The plan of one rank: what a plan, its sizes and its lists of buffers come to on a rank, resolved
-// once. Whoever needs an extent, a part, a view or a group asks it.
+// The plan of one rank: its extents, parts, views and groups, resolved once.
 #pragma once
 
 #include <map>
@@ -44,20 +43,23 @@ class RankPlan {
   [[nodiscard]] const ir::Extents& extents(ir::ValueId id) const { return values_[id].extents; }
   /// What this rank holds of it, and what another one does.
   [[nodiscard]] const ir::Part& part(ir::ValueId id) const { return values_[id].part; }
-  [[nodiscard]] ir::Part part_on(int rank, ir::ValueId id) const;
+  [[nodiscard]] ir::Part part_on(int rank, ir::ValueId id) const {
+    return ir::part_of(mesh(), graph().at(id).layout, extents(id), rank);
+  }
 
   [[nodiscard]] const sched::PlanBuffer& buffer(sched::BufferId id) const {
     return plan_.buffers[id];
   }
   [[nodiscard]] const ir::Part& buffer_part(sched::BufferId id) const { return buffers_[id].part; }
   /// Elements of the largest part of any rank, for which all ranks have room.
-  [[nodiscard]] std::int64_t block_count(sched::BufferId id) const;
+  [[nodiscard]] std::int64_t block_count(sched::BufferId id) const {
+    return ir::block_count(mesh(), buffer(id).layout, buffers_[id].extents);
+  }
   /// Bytes of an element.
   [[nodiscard]] std::size_t element_size(sched::BufferId id) const {
     return size_of(buffer(id).dtype);
   }
-  /// The lengths of the buffers that make up dimension `dim`, and of those that the scattered `id`
-  /// lies in.
+  /// Lengths of the buffers that make up dimension `dim`, or in which the scattered `id` lies.
   [[nodiscard]] const std::vector<std::int64_t>& lengths(const std::string& dim) const {
     return lists_.at(dim);
   }
@@ -75,8 +77,7 @@ class RankPlan {
   /// What the kernel of `step`, which has mailboxes, exchanges with this rank's group.
   [[nodiscard]] abi::Slices slices(const sched::KernelStep& step) const;
 
-  /// The ranks along `axis` that this one is among, in axis order; its position there; and their
-  /// number.
+  /// This rank's group along `axis`, in axis order; its position there; and their number.
   [[nodiscard]] const std::vector<int>& group(int axis) const { return groups_[axis]; }
   [[nodiscard]] int position(int axis) const { return mesh().coordinate(rank_, axis); }
   [[nodiscard]] int ranks(int axis) const { return static_cast<int>(group(axis).size()); }

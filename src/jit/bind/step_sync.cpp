@@ -10,7 +10,6 @@
 #include "coconet/error.h"
 
 namespace coconet::jit {
-
 namespace {
 
 constexpr std::size_t flag_bytes = abi::FLAG_STRIDE * sizeof(abi::u64);
@@ -41,10 +40,6 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan)
     kernel_flags_ = platform.allocate_peer(comm, bytes);
   }
   spin_limit_ = comm.ranks_per_core() > 1 ? 0 : looks_before_yield;
-}
-
-bool StepSync::faulty() const {
-  return std::atomic_ref(fault_->code).load(std::memory_order_relaxed) != 0;
 }
 
 abi::u64* StepSync::kernel_flags(int axis, int rank) const {
@@ -114,10 +109,6 @@ std::vector<abi::u64*> StepSync::flags_of_ranks(int axis) const {
   std::vector<abi::u64*> flags;
   for (const int rank : plan_.group(axis)) flags.push_back(kernel_flags(axis, rank));
   return flags;
-}
-
-std::uint64_t StepSync::next_epoch(int axis, int barriers) {
-  return std::exchange(axes_[axis].epoch, axes_[axis].epoch + barriers);
 }
 
 }  // namespace coconet::jit

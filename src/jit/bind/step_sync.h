@@ -1,5 +1,5 @@
-// The sync: shared flags by which the ranks of an executable meet, inside kernels and on the host,
-// and learn that one of them failed or is late.
+// Shared flags by which the ranks of an executable meet, inside kernels and on the host, and learn
+// that one of them failed or is late.
 #pragma once
 
 #include <atomic>
@@ -26,23 +26,25 @@ class StepSync {
   /// run the step; returns whether any rank said so. Throws CommError naming a rank that is late.
   [[nodiscard]] bool meet(bool failed);
 
-  /// Instead of launching a kernel that begins with a barrier and has `barriers` of them: makes the
-  /// others' kernels give up before they touch anything.
+  /// Instead of launching a kernel that begins with the first of `barriers`: makes the others' give
+  /// up.
   void fail_kernel(int axis, int blocks, int barriers);
 
   /// What the kernel of step `step` takes along `axis`, but for the epoch; and the flags of all
-  /// ranks of the group there, which are null where one is on another node, to which no kernel with
-  /// barriers reaches.
+  /// ranks of the group, null on other nodes, to which no kernel with barriers reaches.
   [[nodiscard]] abi::SyncHead argument(int axis, std::size_t step) const;
   [[nodiscard]] std::vector<abi::u64*> flags_of_ranks(int axis) const;
   /// From here on who waits gives the core away at once, because what it waits for may need it.
   void share_cores() { spin_limit_ = 0; }
   /// The epoch of the next kernel along `axis`, which uses `barriers` of them.
-  [[nodiscard]] std::uint64_t next_epoch(int axis, int barriers);
+  [[nodiscard]] std::uint64_t next_epoch(int axis, int barriers) {
+    return std::exchange(axes_[axis].epoch, axes_[axis].epoch + barriers);
+  }
 
-  /// Whether a kernel on this rank has reported something, which is all there once the kernel has
-  /// ended.
-  [[nodiscard]] bool faulty() const;
+  /// Whether a kernel has reported a fault; the report is whole once the kernel has ended.
+  [[nodiscard]] bool faulty() const {
+    return std::atomic_ref(fault_->code).load(std::memory_order_relaxed) != 0;
+  }
   /// Takes that report.
   [[nodiscard]] abi::Fault take_fault() { return std::exchange(*fault_, {}); }
 

@@ -8,7 +8,6 @@
 #include "coconet/error.h"
 
 namespace coconet::jit {
-
 namespace {
 
 constexpr std::size_t alignment = 64;  // a cache line, and the widest vector

@@ -1,5 +1,4 @@
-// The memory of a plan's buffers on this rank: the library's own or the caller's, and where the
-// peers' parts are.
+// The memory of a plan's buffers on this rank, the library's own or the caller's, and the peers'.
 #pragma once
 
 #include <memory>
@@ -17,8 +16,8 @@ namespace coconet::jit {
 
 class Tensors {
  public:
-  /// Collective: reserves memory for the buffers that other ranks reach. A GPU's memory for the
-  /// others is taken when it is first used.
+  /// Collective: reserves what other ranks reach; a GPU's own memory is taken when it is first
+  /// used.
   Tensors(Comm& comm, const Platform& platform, const RankPlan& plan);
 
   /// One of the buffers of a scattered tensor, or all of another tensor.
@@ -48,8 +47,7 @@ class Tensors {
   /// Changes whenever a pointer does.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
-  /// Throws BackendError where GPUs of several ranks have no multicast pointer, which kernel
-  /// `kernel` needs. All ranks do.
+  /// Throws BackendError on all ranks where `kernel` needs a multicast pointer and there is none.
   void require_multicast(const std::string& kernel) const;
 
   /// The buffer of an input, state or output. Throws BackendError naming the nearest known one.
@@ -66,11 +64,9 @@ class Tensors {
                       std::span<const Executable::Piece> pieces);
   void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
 
-  /// Makes sure that a step can run. Throws BackendError when an input or a state has no memory
-  /// yet.
+  /// Throws BackendError when an input or a state has no memory yet.
   void complete();
-  /// Copies all of `name` in order with the rest of `queue`; into the library's own memory where
-  /// none is bound.
+  /// Copies all of `name` in order with the rest of `queue`; binds own memory where none is bound.
   void write(Queue& queue, std::string_view name, DType dtype, const void* from, std::size_t count);
   void read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count);
 
@@ -97,8 +93,7 @@ class Tensors {
   void require_unreached(const Tensor& tensor) const;
   /// Whether the library's own memory for `tensor` is where other ranks reach it.
   [[nodiscard]] bool is_shared(const Tensor& tensor) const;
-  /// Whether kernels go to `buffer` on GPUs of several ranks, so that it must have a multicast
-  /// pointer.
+  /// Whether `buffer` must have a multicast pointer: kernels on GPUs of several ranks go to it.
   [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
     return buffer.multicast && platform_.traits().needs_multicast && comm_.size() > 1;
   }

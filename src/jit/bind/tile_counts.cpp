@@ -7,7 +7,6 @@
 #include "jit/exchange/tiles.h"
 
 namespace coconet::jit {
-
 namespace {
 
 constexpr std::size_t count_bytes = abi::FLAG_STRIDE * sizeof(abi::u64);

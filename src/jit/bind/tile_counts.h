@@ -1,5 +1,4 @@
-// The counts by which a step tells another, which runs at the same time, what it has made of a
-// tensor: one a tile.
+// Counts, one a tile, that tell the next step of an overlap what has been made of a tensor.
 #pragma once
 
 #include <algorithm>

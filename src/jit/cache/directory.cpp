@@ -65,8 +65,7 @@ void require_trusted(const fs::path& path, const struct stat& status, Ownership 
   }
 }
 
-// Open to the owner only. From the leaf up, so that an ancestor that exists is never asked about:
-// it may be read-only or hidden.
+// Open to the owner only. An ancestor that exists is never asked: it may be read-only or hidden.
 void make_directories(const fs::path& directory) {
   if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
   const fs::path parent = directory.parent_path();

@@ -11,8 +11,8 @@
 
 namespace coconet::jit {
 
-/// A cached kernel is code that this process will run. The directory is not used when somebody else
-/// may have put it there; the message says why, and what would help.
+/// A cached kernel is code that this process will run: somebody else may have put it there. The
+/// message says why, and what would help.
 class Distrust : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -43,8 +43,7 @@ struct EntryFile {
 
 class CacheDirectory {
  public:
-  /// Opens `path`; null when there is none. Throws Distrust, and std::system_error when it is there
-  /// and cannot be opened or is no directory.
+  /// Opens `path`; null when there is none. Throws Distrust, and std::system_error.
   [[nodiscard]] static std::shared_ptr<const CacheDirectory> open(const std::filesystem::path& path,
                                                                   Ownership ownership);
   /// The same, and makes it when there is none, with what is missing above it.
@@ -57,15 +56,14 @@ class CacheDirectory {
   /// Whether somebody removed it while it was open here.
   [[nodiscard]] bool is_gone() const;
 
-  /// The folder `digits`, without following a symbolic link; not open when there is none, or, with
-  /// EPERM, when it is not to be trusted.
+  /// The folder `digits`; not open when there is none, or, with EPERM, when it is not to be
+  /// trusted.
   [[nodiscard]] OpenFile folder(const std::string& digits) const;
   /// The same, made when there is none. Throws std::system_error.
   [[nodiscard]] OpenFile make_folder(const std::string& digits) const;
 
-  /// Calls `visit` with every file that is named as an entry, of any version, and `visit_temporary`
-  /// with those that are being written, or were when their writer was killed. `folder` is open
-  /// during the call. Files that vanish meanwhile are left out.
+  /// Calls `visit` with every entry, of any version, and `visit_temporary` with files that are
+  /// being written, or were when their writer was killed. Files that vanish meanwhile are left out.
   using Visit = std::function<void(int folder, const EntryFile& file)>;
   void for_each(const Visit& visit, const Visit& visit_temporary = {}) const;
 

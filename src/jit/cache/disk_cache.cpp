@@ -50,10 +50,6 @@ DiskCache::DiskCache(std::filesystem::path directory, CacheMode mode, Limits lim
       mode_(path_.empty() ? CacheMode::off : mode),
       evictor_(limits, [this](const std::string& problem) { warn_once(problem); }) {}
 
-std::filesystem::path DiskCache::path_of(const CacheKey& key) const {
-  return path_ / folder_of(key.digest()) / name_of(key.digest());
-}
-
 std::shared_ptr<const CacheDirectory> DiskCache::opened() {
   const CacheMode mode = mode_;
   if (mode == CacheMode::off) return nullptr;
@@ -140,8 +136,7 @@ void DiskCache::damaged(int folder, const std::string& name, const struct stat& 
                         const std::filesystem::path& path, const char* wrong) {
   ++corrupt_;
   bool removed = false;
-  // Another process may have put a good entry there since ours was opened: only the file that was
-  // read is removed.
+  // Only the file that was read: another process may have put a good entry there since.
   if (mode_ == CacheMode::read_write) {
     struct stat now {};
     const bool there = fstatat(folder, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 &&

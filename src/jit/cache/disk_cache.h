@@ -16,9 +16,8 @@ enum class CacheMode : std::uint8_t { read_write, read_only, off };
 /// Which variable names a directory, for warnings.
 enum class CacheRole : std::uint8_t { cache_dir, cache_path };
 
-/// A cache directory; an empty path is no cache. Destruction waits for an eviction that is under
-/// way. Failures to read or write cost one warning for each object and nothing else. Threads may
-/// share an object.
+/// A cache directory; an empty path is no cache. Destruction waits for an eviction. Failures to
+/// read or write cost one warning for each object and nothing else. Threads may share an object.
 class DiskCache {
  public:
   DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits = {},
@@ -26,17 +25,14 @@ class DiskCache {
   DiskCache(const DiskCache&) = delete;
   DiskCache& operator=(const DiskCache&) = delete;
 
-  /// What is stored under `key`; nothing when there is none or the entry is damaged (warned, and
-  /// removed when the mode allows).
+  /// What is stored under `key`. A damaged entry is warned of, and removed when the mode allows.
   [[nodiscard]] std::optional<CachedBinary> find(const CacheKey& key);
   /// Whether there is a file for `key`, good or bad.
   [[nodiscard]] bool contains(const CacheKey& key);
-  /// Stores `binary`: readers see all of it or nothing, and what is there already stays. Evicts in
-  /// the background when the directory has become too large. False when another process had stored
-  /// an entry first.
+  /// Stores `binary` unless there is an entry; may evict in the background. False when another
+  /// process had stored one first.
   bool publish(const CacheKey& key, const CachedBinary& binary);
-  /// Removes the entry of `key` if it is `binary`: the content of a sound entry that is wrong all
-  /// the same.
+  /// Removes the entry of `key` if it is `binary`, which is sound but wrong.
   void discard(const CacheKey& key, const CachedBinary& binary);
 
   /// The lock for making the binary of `key`; waits until `deadline`, or until there is an entry.
@@ -51,7 +47,9 @@ class DiskCache {
   [[nodiscard]] std::string id();
 
   /// Where the entry of `key` is or would be.
-  [[nodiscard]] std::filesystem::path path_of(const CacheKey& key) const;
+  [[nodiscard]] std::filesystem::path path_of(const CacheKey& key) const {
+    return path_ / folder_of(key.digest()) / name_of(key.digest());
+  }
   /// Entries so far whose content was wrong.
   [[nodiscard]] std::uint64_t corrupt() const { return corrupt_; }
 
@@ -60,8 +58,7 @@ class DiskCache {
   [[nodiscard]] std::shared_ptr<const CacheDirectory> opened();
   /// The same, made when it is to be written and there is none. Throws std::system_error.
   [[nodiscard]] std::shared_ptr<const CacheDirectory> made();
-  /// What `body` returns, or its default where the file system refuses or the directory is not
-  /// trusted.
+  /// What `body` returns; its default on a system_error, which `on_error` takes, or on distrust.
   template <class Body, class OnError>
   auto guarded(const Body& body, const OnError& on_error) -> decltype(body());
   [[nodiscard]] std::optional<CachedBinary> read(const CacheDirectory& directory,

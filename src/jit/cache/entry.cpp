@@ -19,8 +19,7 @@ using Checksum = std::array<char, 16>;
 static_assert(lengths_at + 3 * 8 == entry_header_bytes);
 static_assert(entry_header_bytes + sizeof(Checksum) == least_entry_bytes);
 
-// Finds damage, not malice: who can write here can write a right checksum, too. It has to be quick,
-// because a cached kernel is checked every time that it is read.
+// A checksum detects damage, not tampering; it is checked at every hit, so it has to be quick.
 Checksum checksum(std::string_view bytes) {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));

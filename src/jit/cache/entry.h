@@ -16,8 +16,7 @@ struct CachedBinary {
   std::string log;      ///< what the compiler said
 };
 
-/// The version of the format below, which file names end in: libraries with different formats share
-/// a directory.
+/// The version of the format, which file names end in: libraries with others share a directory.
 inline constexpr std::uint32_t entry_format = 2;
 /// Bytes of an entry whose key, log and payload are empty.
 inline constexpr std::size_t least_entry_bytes = 8 + 4 + 32 + 3 * 8 + 16;
@@ -43,14 +42,12 @@ struct EntryLengths {
   std::size_t payload = 0;
 };
 
-/// Reads the header at the start of an entry of `size` bytes. Returns what is wrong with it, or
-/// null.
+/// Reads the header of an entry of `size` bytes. Returns what is wrong with it, or null.
 [[nodiscard]] const char* decode_header(std::string_view start, std::size_t size,
                                         EntryLengths& into);
 
-/// Finds the parts of an entry. Returns what is wrong with it, or null. No length is trusted: each
-/// is compared with the bytes that are there before it is used. Whether the key is the one looked
-/// for, and its digest right, is left to the caller.
+/// Finds the parts of an entry. Returns what is wrong with it, or null. No length is trusted.
+/// Whether the key is the one looked for, and its digest right, is left to the caller.
 [[nodiscard]] const char* decode_entry(std::string_view bytes, EntryView& into);
 
 }  // namespace coconet::jit

@@ -29,14 +29,12 @@ struct Eviction {
   std::uint64_t temporaries = 0;  ///< removed files that a killed writer left
 };
 
-/// An entry that was never asked for counts as used a day before it was written. So its first hit
-/// makes it a day younger, later hits move its time at most once a day, and what is asked for again
-/// outlives what was compiled once.
+/// An entry that was never asked for counts as used a day before it was written: what is asked for
+/// again outlives what was compiled once, though times move at most once a day.
 inline constexpr std::chrono::hours day{24};
 
 /// Removes the least recently used entries until a fifth of each exceeded limit is free, and
-/// temporary files older than an hour. Throws std::system_error when the directory cannot be
-/// listed.
+/// temporary files older than an hour. Throws std::system_error.
 [[nodiscard]] Eviction evict(const CacheDirectory& directory, const Limits& limits, FileTime now);
 
 /// The same now, under a lock, and updates the stats; nothing when another process holds the lock.
@@ -55,8 +53,7 @@ class Evictor {
   Evictor(const Evictor&) = delete;
   Evictor& operator=(const Evictor&) = delete;
 
-  /// Brings `directory` within its limits, without waiting: by this process, or by one that is at
-  /// it already.
+  /// Brings `directory` within its limits, by this process or one at it already; does not wait.
   void start(std::shared_ptr<const CacheDirectory> directory);
 
  private:

@@ -44,8 +44,7 @@ std::string temporary_name() {
   return fmt::format("{}{:.64}-{}-{}", temporary_prefix, host, getpid(), std::random_device()());
 }
 
-// Not every file system can rename without replacing; where it cannot, two writers may both believe
-// that they were first.
+// Where a file system cannot rename without replacing, two writers may both be first.
 bool rename_unless_there(int folder, const std::string& from, const std::string& to) {
   if (renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;
@@ -65,10 +64,6 @@ OpenFile::~OpenFile() {
 
 FileTime time_of(const timespec& time) {
   return FileTime(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
-}
-
-FileTime time_now() {
-  return std::chrono::system_clock::now();
 }
 
 bool set_time(int descriptor, FileTime time) {
@@ -149,8 +144,7 @@ AtomicFile::~AtomicFile() {
 
 bool AtomicFile::commit() {
   if (uninterrupted([&] { return fsync(file_.number()); }) == -1) throw_errno("cannot sync", name_);
-  // Network file systems report late write errors at close. After EINTR the descriptor is gone on
-  // Linux.
+  // Network file systems report late write errors here. EINTR: Linux has closed it all the same.
   if (close(file_.release()) == -1 && errno != EINTR) throw_errno("cannot close", name_);
   if (!rename_unless_there(folder_, temporary_, name_)) return false;
   temporary_.clear();

@@ -1,5 +1,4 @@
-// Files and folders by descriptor, so that nothing can be put under a name between a check and its
-// use.
+// Files and folders by descriptor: nothing can be put under a name between a check and its use.
 #pragma once
 
 #include <sys/stat.h>
@@ -41,24 +40,22 @@ using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 [[nodiscard]] inline FileTime time_of(const struct stat& status) {
   return time_of(status.st_mtim);
 }
-[[nodiscard]] FileTime time_now();
-/// Sets the time of an open file, or of the file `name` of a folder. False when that is refused, or
-/// the file gone.
+[[nodiscard]] inline FileTime time_now() {
+  return std::chrono::system_clock::now();
+}
+/// Sets the time of an open file, or of `name` in a folder. False when refused, or the file gone.
 [[nodiscard]] bool set_time(int descriptor, FileTime time);
 [[nodiscard]] bool set_time(int folder, const std::string& name, FileTime time);
 
-/// open(2) in the folder `at` (AT_FDCWD for paths), made again when a signal interrupts it.
-/// O_CLOEXEC is added: a compiler must not inherit it.
+/// open(2) in the folder `at` (AT_FDCWD for paths). Adds O_CLOEXEC, for compilers; retries EINTR.
 [[nodiscard]] OpenFile open_at(int at, const std::string& name, int flags, unsigned mode = 0);
 
-/// Up to `size` bytes from the start of the file; fewer when it ends before. Throws
-/// std::system_error.
+/// The first `size` bytes, or all of a shorter file. Throws std::system_error.
 [[nodiscard]] std::string read_bytes(int descriptor, std::size_t size);
 /// All of `bytes`, at the file's position. Throws std::system_error.
 void write_bytes(int descriptor, std::string_view bytes);
 
-/// Calls `visit` with every name in the folder but "." and "..", in any order. Throws
-/// std::system_error.
+/// Calls `visit` with every name but "." and "..", in any order. Throws std::system_error.
 void for_each_name(int folder, const std::function<void(const std::string&)>& visit);
 
 /// Throws std::system_error with errno and "WHAT 'NAME'".
@@ -67,9 +64,8 @@ void for_each_name(int folder, const std::function<void(const std::string&)>& vi
 /// What the names of files that are being written begin with.
 inline constexpr std::string_view temporary_prefix = ".tmp-";
 
-/// A file that appears under its name whole or not at all: bytes are collected in a temporary file
-/// beside it, which `commit` renames and the destructor removes. Every member throws
-/// std::system_error when the file system refuses.
+/// A file that appears under its name whole or not at all: `commit` renames a temporary file beside
+/// it, which the destructor removes. Every member throws std::system_error.
 class AtomicFile {
  public:
   /// For the file `name` in the open folder `folder`, which must outlive it. The temporary file's

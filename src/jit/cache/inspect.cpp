@@ -141,8 +141,7 @@ std::vector<std::pair<std::filesystem::path, std::string>> unusable_folders(
   return unusable;
 }
 
-// The time of an entry that was never asked for is set a day back as soon as it has its name, which
-// changes its status.
+// An entry's time is set a day back as soon as it has its name, which changes its status.
 std::optional<FileTime> last_use(const struct stat& status) {
   const auto age = time_of(status.st_ctim) - time_of(status);
   constexpr std::chrono::minutes slack{1};

@@ -1,5 +1,4 @@
-// What lies in a cache directory, for its administration: reads, checks and removes, and marks
-// nothing as used.
+// Administration of a cache directory: reads, checks and removes, and marks nothing as used.
 #pragma once
 
 #include <optional>
@@ -33,8 +32,7 @@ struct InspectedEntry {
 [[nodiscard]] std::optional<InspectedEntry> inspect(const CacheDirectory& directory,
                                                     const CacheKey& key, InspectDepth depth);
 
-/// Calls `visit` with every entry, in any order. Throws std::system_error when the directory cannot
-/// be listed.
+/// Calls `visit` with every entry, in any order. Throws std::system_error.
 void inspect_all(const CacheDirectory& directory, InspectDepth depth,
                  const std::function<void(const InspectedEntry& entry)>& visit);
 
@@ -69,9 +67,8 @@ struct Cleared {
   std::uint64_t refused = 0;  ///< that the file system did not let go
 };
 
-/// Removes every entry, of any version, and every temporary file, also those of writers at work.
-/// Links are removed, not followed; other files stay. Throws std::system_error when the directory
-/// cannot be listed.
+/// Removes every entry and temporary file, also those of writers at work. Links are removed, not
+/// followed; other files stay. Throws std::system_error when the directory cannot be listed.
 [[nodiscard]] Cleared clear(const CacheDirectory& directory);
 
 }  // namespace coconet::jit

@@ -60,11 +60,6 @@ KernelCache::KernelCache(const CacheSettings& settings)
     directories_.emplace_back(path, CacheMode::read_only, Limits{}, CacheRole::cache_path);
 }
 
-std::optional<CachedBinary> KernelCache::find(const CacheKey& key) {
-  std::optional<CachedBinary> rejected;
-  return find_useful(key, {}, rejected);
-}
-
 std::optional<CachedBinary> KernelCache::find_useful(const CacheKey& key, const Problem& problem,
                                                      std::optional<CachedBinary>& rejected) {
   for (DiskCache& directory : directories_) {
@@ -87,8 +82,7 @@ bool KernelCache::contains(const CacheKey& key) {
 
 std::optional<CachedBinary> KernelCache::find_or_lock(const CacheKey& key, const Problem& problem,
                                                       Deadline deadline, Attempt& attempt) {
-  // An entry that appears while one waits for its lock may be damaged, and then the wait goes on,
-  // but not for ever.
+  // An entry that appears during the wait may be damaged; the wait goes on, but not for ever.
   for (int tries = 0; tries < 3 && !attempt.lock; ++tries) {
     if (auto found = find_useful(key, problem, attempt.rejected)) return found;
     attempt.lock = written_.lock(key, deadline);
@@ -128,8 +122,7 @@ std::vector<CachedBinary> KernelCache::obtain(std::span<const CacheKey* const> k
   }
   for (const std::size_t i : missing) {
     const std::optional<CachedBinary>& rejected = attempts[i].rejected;
-    // What is made again byte by byte was not at fault: there may have been no memory to load it,
-    // or an old driver.
+    // Bytes made a second time were not at fault: memory was short, or a driver old.
     if (rejected && rejected->payload != made.payload) {
       ++wrong_;
       written_.discard(*keys[i], *rejected);
@@ -138,10 +131,6 @@ std::vector<CachedBinary> KernelCache::obtain(std::span<const CacheKey* const> k
     binaries[i] = made;
   }
   return binaries;
-}
-
-void KernelCache::publish(const CacheKey& key, const CachedBinary& binary, bool is_new) {
-  if (!written_.publish(key, binary) && is_new) ++publish_lost_;
 }
 
 std::string KernelCache::remember(const CacheKey& question,

@@ -30,8 +30,7 @@ struct CacheEvents {
   std::uint64_t publish_lost = 0;  ///< binaries that somebody else stored first
 };
 
-/// How many compilers may run at once: in this process, and on this machine among those who share a
-/// cache directory.
+/// Compilers that may run at once, in this process and in all of a machine that share a directory.
 class CompileSlots {
  public:
   /// A compiler may run as long as it lives.
@@ -50,8 +49,8 @@ class CompileSlots {
   explicit CompileSlots(int process) : in_process_(process), on_machine_(process) {}
   void set(int in_process, int on_machine);
   [[nodiscard]] int in_process() const;
-  /// Waits for a slot until `deadline` at the longest: who waits for ever has no kernel at all. The
-  /// slots of the machine are kept in `disk`, if it is one that is written.
+  /// Waits until `deadline`, and then goes on without a slot: who waits for ever has no kernel. The
+  /// slots of the machine are kept in `disk`, if it is written.
   [[nodiscard]] Slot take(DiskCache& disk, Deadline deadline);
 
  private:
@@ -67,7 +66,10 @@ class KernelCache {
   explicit KernelCache(const CacheSettings& settings);
 
   /// From the first directory that has it.
-  [[nodiscard]] std::optional<CachedBinary> find(const CacheKey& key);
+  [[nodiscard]] std::optional<CachedBinary> find(const CacheKey& key) {
+    std::optional<CachedBinary> rejected;
+    return find_useful(key, {}, rejected);
+  }
   [[nodiscard]] bool contains(const CacheKey& key);
 
   /// How to make binaries. Keys are told by their indices.
@@ -77,25 +79,24 @@ class KernelCache {
     /// Why the stored binary of a key is of no use; empty: it is. May be left out.
     std::function<std::string(std::size_t key, const CachedBinary&)> problem;
   };
-  /// The binaries of `keys`, found or else made and stored. Of all processes that share the
-  /// directory one makes a binary and the others wait for it, up to `patience`; then they make
-  /// their own. No more compilers than `slots` allows run at once, but for those that have waited
-  /// that long. Throws what `recipe.make` throws.
+  /// The binaries of `keys`, found or else made and stored. One of the processes that share the
+  /// directory makes a binary; the others wait up to `patience` and then make their own. `slots`
+  /// limits the compilers, but for those that waited so long. Throws what `recipe.make` throws.
   [[nodiscard]] std::vector<CachedBinary> obtain(std::span<const CacheKey* const> keys,
                                                  const Recipe& recipe,
                                                  std::chrono::milliseconds patience);
 
   /// Stores what came from elsewhere, unless there is one, which counts as a loss if it `is_new`.
-  void publish(const CacheKey& key, const CachedBinary& binary, bool is_new = true);
+  void publish(const CacheKey& key, const CachedBinary& binary, bool is_new = true) {
+    if (!written_.publish(key, binary) && is_new) ++publish_lost_;
+  }
 
-  /// What `ask` answers, kept under `question`, on which alone it depends. One process asks, as for
-  /// `obtain`, and the others wait, 10 s at most.
+  /// What `ask` answers, kept under `question`. One process asks, the others wait, 10 s at most.
   [[nodiscard]] std::string remember(const CacheKey& question,
                                      const std::function<std::string()>& ask);
 
   [[nodiscard]] CompileSlots& slots() { return slots_; }
-  /// Names the directory that is written, the same on all machines that share it; empty where there
-  /// is none.
+  /// Names the directory that is written, the same on all machines; empty where there is none.
   [[nodiscard]] std::string id() { return written_.id(); }
   [[nodiscard]] CacheEvents events() const;
 
@@ -107,8 +108,7 @@ class KernelCache {
     std::optional<Lock> lock;              ///< to make it
     std::optional<CachedBinary> rejected;  ///< that is stored, and of no use here
   };
-  /// The binary of `key` that a directory has and that has no problem. One that has is put into
-  /// `rejected`, and not asked about again.
+  /// The first stored binary of `key` without a problem; one with a problem becomes `rejected`.
   [[nodiscard]] std::optional<CachedBinary> find_useful(const CacheKey& key, const Problem& problem,
                                                         std::optional<CachedBinary>& rejected);
   /// The same, after a wait for whoever makes it; else, if it is to be had, the lock to make it.

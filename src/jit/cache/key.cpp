@@ -45,11 +45,6 @@ void CacheKey::add(std::string_view tag, std::string_view value) {
   fmt::format_to(std::back_inserter(text_), "{} {}\n{}\n", tag, value.size(), value);
 }
 
-const Digest& CacheKey::digest() const {
-  if (!digest_) digest_ = sha256(text_);
-  return *digest_;
-}
-
 std::vector<KeyField> fields_of(std::string_view key_text) {
   std::vector<KeyField> fields;
   while (!key_text.empty()) {

@@ -13,13 +13,16 @@ namespace coconet::jit {
 /// Tagged fields, as text. Two keys are equal when their texts are.
 class CacheKey {
  public:
-  /// Appends a field. `tag` is of a-z, 0-9 and _ and new in this key, else InternalError; `value`
-  /// is any bytes. The order of calls is part of the key.
+  /// Appends a field, any bytes. `tag` is of a-z, 0-9 and _, and new in this key, else
+  /// InternalError.
   void add(std::string_view tag, std::string_view value);
   /// All fields, each as tag, length and value: what is hashed, and stored in the entry.
   [[nodiscard]] const std::string& text() const { return text_; }
   /// SHA-256 of the text, computed at the first call after `add`: threads share a key from then on.
-  [[nodiscard]] const Digest& digest() const;
+  [[nodiscard]] const Digest& digest() const {
+    if (!digest_) digest_ = sha256(text_);
+    return *digest_;
+  }
 
  private:
   std::string text_;

@@ -1,6 +1,5 @@
-// Locks that the kernel keeps on single bytes of a directory's stats file, far behind its end: a
-// process that dies gives them back, so nothing has to be cleaned up, and a lock takes no file of
-// its own.
+// Locks on single bytes of a directory's stats file, far behind its end: the operating system frees
+// those of a process that dies, and a lock takes no file of its own.
 #pragma once
 
 #include <optional>
@@ -44,8 +43,7 @@ class Lock {
   LockPlace place_;
 };
 
-/// Takes the lock of the first of `places` that nobody holds. Throws std::system_error when the
-/// file system has no locks.
+/// Takes the first of `places` that is free. Throws std::system_error where there are no locks.
 [[nodiscard]] std::optional<Lock> lock_if_free(const CacheDirectory& directory,
                                                std::span<const LockPlace> places);
 [[nodiscard]] inline std::optional<Lock> lock_if_free(const CacheDirectory& directory,

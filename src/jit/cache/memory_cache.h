@@ -15,8 +15,7 @@ namespace coconet::jit {
 template <class Value>
 class MemoryCache {
  public:
-  /// The value of `owner` under `digest`; null when there is none. `owner` is compared by address
-  /// only.
+  /// The value of `owner`, an address, under `digest`; null when there is none.
   [[nodiscard]] std::shared_ptr<const Value> find(const void* owner, const Digest& digest) const {
     const std::lock_guard lock(mutex_);
     const auto found = values_.find(Place{owner, digest});

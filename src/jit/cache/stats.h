@@ -1,5 +1,4 @@
-// The one file of a cache directory that is no entry: the directory's identity and how much lies in
-// it.
+// The one file of a cache directory that is no entry: its identity and how much lies in it.
 #pragma once
 
 #include <optional>
@@ -20,8 +19,7 @@ struct Totals {
   }
 };
 
-/// What the file says. All but `id` are hints: a process that was killed may have left them out of
-/// date, and an eviction counts anew.
+/// All but `id` are hints, which a killed process leaves out of date and evictions correct.
 struct CacheStats {
   /// 32 hexadecimal digits, drawn when the directory was first used; the same through every mount.
   std::string id;
@@ -32,9 +30,8 @@ struct CacheStats {
 /// Without a lock; nothing when there is none or it is damaged.
 [[nodiscard]] std::optional<CacheStats> read_stats(const CacheDirectory& directory);
 
-/// Reads the stats, changes them with `change` and writes them under a lock; makes them where there
-/// are none, or damaged ones. Throws std::system_error, also when the lock is not free within a
-/// second.
+/// Reads the stats, changes and writes them under a lock; makes them where there are none, or
+/// damaged ones. Throws std::system_error, also when the lock is not free within a second.
 CacheStats update_stats(const CacheDirectory& directory,
                         const std::function<void(CacheStats&)>& change = {});
 
