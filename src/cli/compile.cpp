@@ -13,7 +13,7 @@
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
 #include "jit/kernels/obtain_binaries.h"
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/nvrtc.h"
 
 namespace coconet::cli {
 namespace {

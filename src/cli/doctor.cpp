@@ -22,11 +22,11 @@
 #include "coconet/error.h"
 #include "jit/comm/comm.h"
 #include "jit/config/build_info.h"
-#include "jit/platform/facts.h"
-#include "jit/platform/host/blas.h"
+#include "jit/platform/cuda/facts.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/host/compiler.h"
+#include "jit/platform/host/matmul.h"
 #include "jit/platform/host/process.h"
-#include "jit/platform/nvrtc.h"
 
 namespace coconet::cli {
 namespace {
@@ -144,7 +144,7 @@ void examine_mpi(Findings& findings) {
 }
 
 void examine_blas(Findings& findings) {
-  const jit::BlasFacts blas = jit::blas_facts();
+  const jit::LibraryFacts blas = jit::blas_facts();
   if (blas.problem.empty()) {
     findings.here("OpenBLAS", blas.version);
     return;
@@ -244,7 +244,7 @@ bool examine_gpus(Findings& findings) {
 }
 
 void examine_cublas(Findings& findings) {
-  const jit::CublasFacts cublas = jit::cublas_facts();
+  const jit::LibraryFacts cublas = jit::cublas_facts();
   if (cublas.problem.empty()) {
     findings.here("cuBLASLt", cublas.version);
     return;
@@ -256,7 +256,7 @@ void examine_cublas(Findings& findings) {
 }
 
 void examine_nccl(Findings& findings) {
-  const jit::NcclFacts nccl = jit::nccl_facts();
+  const jit::LibraryFacts nccl = jit::nccl_facts();
   if (nccl.problem.empty()) {
     findings.here("NCCL", nccl.version);
     return;

@@ -17,7 +17,7 @@
 #include "ir/graph.h"
 #include "jit/codegen/codegen.h"
 #include "jit/kernels/binary_request.h"
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
 

@@ -5,8 +5,8 @@
 #include "coconet/config.h"
 #include "coconet/program.h"
 #include "jit/kernels/plan_kernels.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/host/compiler.h"
-#include "jit/platform/nvrtc.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
 

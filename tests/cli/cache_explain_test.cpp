@@ -1,4 +1,5 @@
-// `coconet cache explain`: where kernels are, why they are not there, and kernels that were built elsewhere.
+// `coconet cache explain`: where kernels are, why they are not there, and kernels that were built
+// elsewhere.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -12,7 +13,7 @@
 #include "cli/kernel_directory.h"
 #include "cli/key_difference.h"
 #include "jit/cache/inspect.h"
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/nvrtc.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;

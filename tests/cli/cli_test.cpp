@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/kernel_directory.h"
 #include "coconet/programs.h"
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/nvrtc.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -180,7 +180,8 @@ TEST_CASE("the environment chooses algorithm and protocol of kernels that are sh
   CHECK_THAT(coconet_command(source).out,
              Contains("common.h, exchange/direct.h\n") && !Contains("exchange<"));
   const Said ring = coconet_command(source, "COCONET_ALGORITHM=ring COCONET_PROTOCOL=ll128");
-  CHECK_THAT(ring.out, Contains("exchange/mailboxes.h, exchange/lines.h, exchange/ring.h\n") && Contains("exchange<ring, ll128, "));
+  CHECK_THAT(ring.out, Contains("exchange/mailboxes.h, exchange/lines.h, exchange/ring.h\n") &&
+                           Contains("exchange<ring, ll128, "));
   const Said star = coconet_command(source, "COCONET_PROTOCOL=ll");
   CHECK_THAT(star.out, Contains("exchange<star, ll, "));
   const Said plan =

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/nvrtc.h"
 
 using Catch::Matchers::Contains;
 using coconet::test::coconet_command;

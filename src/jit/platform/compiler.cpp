@@ -19,19 +19,18 @@ std::string resolved(const std::string& option) {
 }  // namespace
 
 CacheKey Compiler::key(const KernelSource& source) const {
-  const Facts& compiler = facts();
   std::string options;
-  for (const std::string& option : compiler.options) options += resolved(option) + "\n";
+  for (const std::string& option : facts_.options) options += resolved(option) + "\n";
   CacheKey key;
   key.add("kind", "kernel");
   key.add("format", key_format);
   key.add("target", target());
   key.add("entry", source.entry);
-  key.add("arch", compiler.arch);
-  key.add("compiler", compiler.identity);
+  key.add("arch", facts_.arch);
+  key.add("compiler", facts_.identity);
   key.add("options", options);
-  key.add("environment", compiler.environment);
-  key.add("abi", compiler.abi);
+  key.add("environment", facts_.environment);
+  key.add("abi", facts_.abi);
   key.add("prelude", source.prelude);
   key.add("source", source.text);
   return key;

@@ -1,5 +1,4 @@
-// Compilers: how a kernel's text becomes a binary, and what that binary depends on. One class for
-// each kind.
+// Compilers: how a kernel's text becomes a binary, and what that binary depends on.
 #pragma once
 
 #include <string>
@@ -60,7 +59,7 @@ class Compiler {
     std::vector<std::string> options;  ///< in order
     std::string environment;  ///< variables and files that the compiler reads: a line for each
   };
-  [[nodiscard]] virtual const Facts& facts() const = 0;
+  Facts facts_;
 };
 
 }  // namespace coconet::jit

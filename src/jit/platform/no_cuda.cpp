@@ -1,33 +1,27 @@
 // What builds without CUDA have in place of the folder cuda: who asks for a GPU is told why there
 // is none.
 #include "coconet/error.h"
-#include "jit/platform/facts.h"
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/facts.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
 
-namespace {
-
-constexpr const char* without_cuda =
-    "this library was built without CUDA; build it where cuda.h and nvrtc.h are, with "
-    "-DCOCONET_CUDA=ON, or set COCONET_BACKEND=host";
-
-}  // namespace
-
 DriverFacts driver_facts() {
-  return {{}, 0, "this library was built without CUDA (no cuda.h)", {}, {}};
+  return {{{}, "this library was built without CUDA (no cuda.h)"}, 0, {}, {}};
 }
 
 const Platform& cuda_platform_of(Comm&) {
-  throw BackendError(without_cuda);
+  throw BackendError(
+      "this library was built without CUDA; build it where cuda.h and nvrtc.h are, with "
+      "-DCOCONET_CUDA=ON, or set COCONET_BACKEND=host");
 }
 
-NcclFacts nccl_facts() {
+LibraryFacts nccl_facts() {
   return {{}, "this library was built without nccl.h"};
 }
 
-CublasFacts cublas_facts() {
+LibraryFacts cublas_facts() {
   return {{}, "this library was built without cublasLt.h"};
 }
 
@@ -41,10 +35,6 @@ std::string nvrtc::version() {
 
 std::vector<std::string> nvrtc::architectures() {
   return {};
-}
-
-const std::string& nvrtc::identity() {
-  throw CompileError("NVRTC is not available: " + version() + ".");
 }
 
 std::vector<KernelResources> nvrtc::resources(std::string_view) {

@@ -1,5 +1,5 @@
 // Platforms: how kernel text becomes something that runs, where tensors are, in what order work is
-// done on them, and by which libraries. The folders host and cuda are what is behind it.
+// done on them, and by which libraries. The folders host and cuda implement it.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,15 @@
 
 namespace coconet::jit {
 
+/// What is owned through a pointer and never copied.
+class Interface {
+ public:
+  Interface() = default;
+  Interface(const Interface&) = delete;
+  Interface& operator=(const Interface&) = delete;
+  virtual ~Interface() = default;
+};
+
 /// The shape of a launch.
 struct Grid {
   int blocks = 1;         ///< of every rank
@@ -28,9 +37,8 @@ struct Grid {
 };
 
 /// A loaded kernel. Launches from several threads at once are fine.
-class Kernel {
+class Kernel : public Interface {
  public:
-  virtual ~Kernel() = default;
   /// Most blocks of `threads` that can run at once, of all ranks of a launch together.
   [[nodiscard]] virtual int resident_blocks(int threads) const = 0;
   /// Most threads of a block.
@@ -40,16 +48,22 @@ class Kernel {
 /// Memory of a platform, freed with the last handle, after the work that was queued before.
 class Memory {
  public:
-  virtual ~Memory() = default;
-  [[nodiscard]] virtual std::byte* data() const = 0;
+  Memory(std::byte* data, std::function<void()> free) : data_(data), free_(std::move(free)) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { free_(); }
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_;
+  std::function<void()> free_;
 };
 
 class Queue;
 
 /// A point in the work of a queue.
-class Event {
+class Event : public Interface {
  public:
-  virtual ~Event() = default;
   /// Moves it behind all work that is in `queue` now.
   virtual void record(Queue& queue) = 0;
   /// What is put into `queue` from here on begins after the event.
@@ -60,9 +74,8 @@ class Event {
 };
 
 /// Work that was recorded once, to be put into a queue as a whole.
-class Graph {
+class Graph : public Interface {
  public:
-  virtual ~Graph() = default;
   /// Replaces the argument blocks of launch `index`, in the order of recording.
   virtual void set_launch(std::size_t index, std::span<const std::uint64_t> words) = 0;
   virtual void launch(Queue& queue) = 0;
@@ -70,9 +83,8 @@ class Graph {
 
 /// Work on memory, done in order. What is put into it may be done later, except on the host, which
 /// does it at once.
-class Queue {
+class Queue : public Interface {
  public:
-  virtual ~Queue() = default;
   /// Runs `kernel` on the argument blocks `words`, one of the same length for each rank of the
   /// grid.
   virtual void launch(const Kernel& kernel, const Grid& grid,
@@ -96,9 +108,8 @@ class Queue {
 };
 
 /// Work that runs at once with other work.
-class Fork {
+class Fork : public Interface {
  public:
-  virtual ~Fork() = default;
   /// Calls put(queue, i) for i from 0 to `count` - 1. What it puts into the queues that it is given
   /// runs at once, behind all that is in `queue` now; what is put into `queue` from here on begins
   /// behind all of it.
@@ -109,9 +120,8 @@ class Fork {
 };
 
 /// A matmul by the platform's library.
-class LibraryMatmul {
+class LibraryMatmul : public Interface {
  public:
-  virtual ~LibraryMatmul() = default;
   /// Before the first rows of a run: the operands may have changed.
   virtual void begin_run() {}
   /// Puts rows [begin, end) of the products, which lie one below the other, into `queue`; there is
@@ -155,9 +165,8 @@ struct Traits {
   int processors = 1;
 };
 
-class Platform {
+class Platform : public Interface {
  public:
-  virtual ~Platform() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// What runs kernels, for messages: "the host", "NVIDIA H100, GPU 0".
   [[nodiscard]] virtual const std::string& processor() const = 0;

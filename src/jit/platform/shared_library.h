@@ -1,33 +1,45 @@
-// Libraries of CUDA that are loaded while the process runs: this library links none of them and
-// works without.
+// Libraries that are loaded while the process runs: this library links none of them and works
+// without.
 #pragma once
 
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
 namespace coconet::jit {
 
+/// What there is of a library on this machine, told without throwing.
+struct LibraryFacts {
+  std::string version;  ///< "13.0.2"; empty when there is none
+  std::string problem;  ///< why it cannot be used; empty when it can
+};
+
+using Directories = std::vector<std::filesystem::path>;
+
+/// Where CUDA's libraries are looked for: COCONET_CUDA_PATH, where the system finds libraries,
+/// which is the empty path, $CUDA_HOME/lib64, and /usr/local/cuda/lib64.
+[[nodiscard]] Directories cuda_directories();
+
+/// The file that `SharedLibrary` would open, found without loading it; empty when none is. The
+/// system's directories are those of LD_LIBRARY_PATH and of its loader.
+[[nodiscard]] std::filesystem::path locate_library(std::initializer_list<const char*> names);
+
 class SharedLibrary {
  public:
-  /// Opens the first of `names` that is found: in a directory of COCONET_CUDA_PATH, where the
-  /// system finds libraries, in $CUDA_HOME/lib64, or in /usr/local/cuda/lib64. It stays open until
-  /// the process ends: these libraries keep threads and tables.
-  explicit SharedLibrary(std::initializer_list<const char*> names);
+  /// Opens the first of `names` in the first directory that has one. It stays open until the
+  /// process ends: these libraries keep threads and tables.
+  explicit SharedLibrary(std::initializer_list<const char*> names,
+                         const Directories& directories = cuda_directories());
 
   [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
   /// Why it is not open, as the system's loader puts it.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// Looks up the function `name`; null when the library has none.
-  template <class Function>
-  void find(const char* name, Function*& into) const {
-    into = reinterpret_cast<Function*>(symbol(name));
-  }
-  /// The same, and adds `name` to `missing` when there is none.
+  /// Looks up the function `name`; null, and added to `missing`, when the library has none.
   template <class Function>
   void find(const char* name, Function*& into, std::vector<std::string>& missing) const {
-    find(name, into);
+    into = reinterpret_cast<Function*>(symbol(name));
     if (into == nullptr) missing.emplace_back(name);
   }
 
@@ -39,3 +51,18 @@ class SharedLibrary {
 };
 
 }  // namespace coconet::jit
+
+// A struct of pointers to a library's functions. FUNCTIONS(ROW) has a ROW(member, function) for
+// each function of the library's header. Where that is a macro for a versioned name, as cuMemAlloc
+// is for cuMemAlloc_v2, the symbol and the type are those of the version.
+#define COCONET_FUNCTION_TABLE(Name, FUNCTIONS)                                  \
+  struct Name {                                                                  \
+    FUNCTIONS(COCONET_TABLE_MEMBER)                                              \
+    void find_in(const SharedLibrary& file, std::vector<std::string>& missing) { \
+      FUNCTIONS(COCONET_TABLE_FIND)                                              \
+    }                                                                            \
+  }
+#define COCONET_TABLE_MEMBER(member, function) decltype(&::function) member = nullptr;
+#define COCONET_TABLE_FIND(member, function) file.find(COCONET_SYMBOL(function), member, missing);
+#define COCONET_SYMBOL(function) COCONET_STRING_OF(function)
+#define COCONET_STRING_OF(text) #text

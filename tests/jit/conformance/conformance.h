@@ -12,7 +12,7 @@
 #include "cli/check.h"
 #include "coconet/coconet.h"
 #include "ir/graph.h"
-#include "jit/platform/facts.h"
+#include "jit/platform/cuda/facts.h"
 #include "sample.h"
 #include "sched/knobs.h"
 
@@ -60,9 +60,9 @@ inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, 
   }
 }
 
-/// An operand of one of three kinds, which the scalar `domain` chooses: 0 of both signs and with integers that wrap,
-/// 1 positive, 2 whole numbers with zeros and with operands that are equal. It is made of an input and a state, which are
-/// called "g" and "s" with `suffix`.
+/// An operand of one of three kinds, which the scalar `domain` chooses: 0 of both signs and with
+/// integers that wrap, 1 positive, 2 whole numbers with zeros and with operands that are equal. It
+/// is made of an input and a state, which are called "g" and "s" with `suffix`.
 [[nodiscard]] inline Value operand_of_domain(Program& program, const std::string& suffix,
                                              DType dtype, const Shape& shape,
                                              const Layout& layout) {
@@ -76,8 +76,8 @@ inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, 
   return select(equal(domain, 0), scaled, select(equal(domain, 1), positive, whole));
 }
 
-/// Whether the backend has what kernels with `knobs` need on `ranks` ranks: GPUs have a multicast pointer only where each
-/// rank has one of its own.
+/// Whether the backend has what kernels with `knobs` need on `ranks` ranks: GPUs have a multicast
+/// pointer only where each rank has one of its own.
 [[nodiscard]] inline bool runs_here(const Knobs& knobs, int ranks) {
   if (config().backend == "host" || ranks == 1 || !sched::uses_multicast(knobs)) return true;
   const std::vector<jit::GpuFacts> gpus = jit::driver_facts().gpus;

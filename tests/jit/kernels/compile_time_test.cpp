@@ -8,7 +8,7 @@
 #include "coconet/coconet.h"
 #include "jit/kernels/obtain_binaries.h"
 #include "jit/platform/bare_nvrtc.h"
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "sample.h"
 #include "sched/plan.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/shared_library.h"
 
 namespace coconet::test {

@@ -13,8 +13,8 @@
 #include "coconet/coconet.h"
 #include "jit/codegen/codegen.h"
 #include "jit/kernels/kernel_unit.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/forked_jobs.h"
-#include "jit/platform/nvrtc.h"
 #include "sample.h"
 #include "sched/plan.h"
 

@@ -1,10 +1,11 @@
-// Every kernel of the shipped programs compiles under NVRTC for the architectures we support, and spills nothing.
+// Every kernel of the shipped programs compiles under NVRTC for the architectures we support, and
+// spills nothing.
 #include <catch2/catch.hpp>
 
 #include <iostream>
 
+#include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/gpu_kernels.h"
-#include "jit/platform/nvrtc.h"
 #include "sample.h"
 
 using namespace coconet;

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "jit/codegen/table.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/gpu_kernels.h"
-#include "jit/platform/nvrtc.h"
 #include "sample.h"
 
 using namespace coconet;

@@ -4,7 +4,7 @@
 #include "coconet/coconet.h"
 #include "jit/codegen/codegen.h"
 #include "jit/platform/bare_nvrtc.h"
-#include "jit/platform/nvrtc.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "sched/plan.h"
 
 using namespace coconet::jit;
@@ -37,7 +37,8 @@ std::string exchange_in_lines() {
   return complete_source(generate(sched::lower(*scheduled.back().graph())).front(), "cuda");
 }
 
-/// What NVRTC makes of `source` before it is a binary, which the library has no use for; empty without NVRTC.
+/// What NVRTC makes of `source` before it is a binary, which the library has no use for; empty
+/// without NVRTC.
 std::string ptx_of(const std::string& source) {
   const coconet::test::BareNvrtc nvrtc;
   if (!nvrtc.is_here()) return {};
@@ -220,7 +221,8 @@ TEST_CASE("launches of several ranks need no memory for their arguments") {
 
 namespace {
 
-/// Kernels that sum, or take the largest, of `dtype` over 8 ranks with a multicast pointer, and write it to all.
+/// Kernels that sum, or take the largest, of `dtype` over 8 ranks with a multicast pointer, and
+/// write it to all.
 KernelText with_multicast(coconet::DType dtype, coconet::Reduction reduction) {
   using namespace coconet;
   Program program("total", Mesh({{"world", 8}}));
@@ -232,7 +234,8 @@ KernelText with_multicast(coconet::DType dtype, coconet::Reduction reduction) {
   return generate(sched::lower(*scheduled.back().graph())).front();
 }
 
-/// Whether the assembler gets to see `instruction` of the kernel on `arch`: it does not know one of another name.
+/// Whether the assembler gets to see `instruction` of the kernel on `arch`: it does not know one of
+/// another name.
 bool uses(const KernelText& kernel, const std::string& instruction, const char* arch) {
   std::string source = complete_source(kernel, "cuda");
   for (std::size_t at = 0; (at = source.find(instruction, at)) != std::string::npos;)

@@ -1,12 +1,12 @@
-// A GPU of this process: its primary context, which it shares with CUDA's runtime and all libraries
-// in the process.
+// GPUs of this process, and which of them a rank uses.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 namespace coconet::jit {
 
+/// A GPU and its primary context, which this library shares with CUDA's runtime and all libraries
+/// in the process.
 class Device {
  public:
   /// The GPU `ordinal`, made at its first use and kept to the end of the process. Throws
@@ -14,13 +14,11 @@ class Device {
   [[nodiscard]] static const Device& at(int ordinal);
   /// How many GPUs the driver shows to this process. Throws BackendError when there is no driver.
   [[nodiscard]] static int count();
-  /// The GPU whose context is current on this thread, or -1.
-  [[nodiscard]] static int current();
 
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  [[nodiscard]] int ordinal() const { return ordinal_; }
+  [[nodiscard]] int ordinal() const { return ordinal_; }           ///< which a CUdevice is
   [[nodiscard]] const std::string& name() const { return name_; }  ///< "NVIDIA H100, GPU 0"
   [[nodiscard]] const std::string& arch() const { return arch_; }  ///< "sm_90"
   [[nodiscard]] const std::string& uuid() const { return uuid_; }  ///< 16 bytes

@@ -1,10 +1,9 @@
 // Loading the driver.
 #include "jit/platform/cuda/driver.h"
 
-#include <vector>
+#include <fmt/format.h>
 
 #include "coconet/error.h"
-#include "jit/platform/shared_library.h"
 
 namespace coconet::jit {
 
@@ -13,56 +12,40 @@ namespace {
 // cuLibraryLoadData came with CUDA 12.0.
 constexpr int least_version = 12000;
 
-#define COCONET_STRING_OF(text) #text
-#define COCONET_SYMBOL(function) COCONET_STRING_OF(function)
-
-std::string version_text(int number) {
-  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
-}
-
 Driver load() {
   Driver driver;
   const SharedLibrary file({"libcuda.so.1"});
-  if (!file.is_open()) {
-    driver.unavailable = file.problem();
-    return driver;
-  }
   std::vector<std::string> missing;
-  file.find("cuDriverGetVersion", driver.version, missing);
-  if (!missing.empty() || driver.version(&driver.number) != CUDA_SUCCESS) {
-    driver.unavailable = "libcuda.so.1 is there and does not tell its version";
-    return driver;
-  }
-#define COCONET_FIND(member, function) file.find(COCONET_SYMBOL(function), driver.member, missing);
-  COCONET_DRIVER_FUNCTIONS(COCONET_FIND)
-#undef COCONET_FIND
-#define COCONET_FIND(member, function) file.find(COCONET_SYMBOL(function), driver.member);
-  COCONET_MULTICAST_FUNCTIONS(COCONET_FIND)
-#undef COCONET_FIND
+  std::vector<std::string> missing_multicast;
+  driver.DriverFunctions::find_in(file, missing);
+  driver.MulticastFunctions::find_in(file, missing_multicast);
   file.find("cuEventElapsedTime", driver.event_elapsed, missing);
   file.find("cuStreamGetCaptureInfo_v2", driver.stream_capture_info, missing);
-  if (driver.number < least_version) {
-    driver.unavailable =
-        "it is for CUDA " + version_text(driver.number) + ", and 12.0 or later is needed";
+  driver.knows_multicast = missing_multicast.empty();
+  if (!file.is_open()) {
+    driver.unavailable = file.problem();
+  } else if (driver.get_version == nullptr || driver.get_version(&driver.number) != CUDA_SUCCESS) {
+    driver.unavailable = "libcuda.so.1 is there and does not tell its version";
+  } else if (driver.number < least_version) {
+    driver.unavailable = "it is for CUDA " + driver.version() + ", and 12.0 or later is needed";
   } else if (!missing.empty()) {
     driver.unavailable = "libcuda.so.1 is there and has no function " + missing.front();
   } else if (const CUresult result = driver.init(0); result != CUDA_SUCCESS) {
-    const char* name = nullptr;
-    const bool known = driver.error_name(result, &name) == CUDA_SUCCESS && name != nullptr;
-    driver.no_device =
-        "the driver reports " + (known ? std::string(name) : "error " + std::to_string(result));
+    driver.no_device = "the driver reports " + driver.name_of(result);
   }
   return driver;
 }
 
 }  // namespace
 
-bool Driver::knows_multicast() const {
-  bool knows = true;
-#define COCONET_KNOWS(member, function) knows = knows && (member) != nullptr;
-  COCONET_MULTICAST_FUNCTIONS(COCONET_KNOWS)
-#undef COCONET_KNOWS
-  return knows;
+std::string Driver::version() const {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+std::string Driver::name_of(CUresult result) const {
+  const char* name = nullptr;
+  const bool known = error_name != nullptr && error_name(result, &name) == CUDA_SUCCESS;
+  return known && name != nullptr ? name : fmt::format("error {}", static_cast<int>(result));
 }
 
 const Driver& loaded_driver() {
@@ -86,20 +69,16 @@ const Driver& driver() {
 
 std::string describe(CUresult result) {
   const Driver& loaded = loaded_driver();
-  const char* name = nullptr;
   const char* text = nullptr;
-  if (loaded.error_name == nullptr || loaded.error_name(result, &name) != CUDA_SUCCESS ||
-      name == nullptr) {
-    return "error " + std::to_string(result);
-  }
-  const bool explained =
-      loaded.error_string(result, &text) == CUDA_SUCCESS && text != nullptr && *text != '\0';
-  return explained ? std::string(name) + " (" + text + ")" : std::string(name);
+  const bool explained = loaded.error_string != nullptr &&
+                         loaded.error_string(result, &text) == CUDA_SUCCESS && text != nullptr &&
+                         *text != '\0';
+  return loaded.name_of(result) + (explained ? fmt::format(" ({})", text) : "");
 }
 
 void check(CUresult result, std::string_view what) {
   if (result == CUDA_SUCCESS) return;
-  throw BackendError(std::string(what) + ": the driver reports " + describe(result));
+  throw BackendError(fmt::format("{}: the driver reports {}", what, describe(result)));
 }
 
 }  // namespace coconet::jit

@@ -1,19 +1,21 @@
-// CUDA's driver as a table of functions, found at run time: the library links nothing of CUDA. For
-// .cpp files of builds with CUDA only, as cuda.h is large.
+// CUDA's driver as a table of functions, found at run time. For .cpp files of builds with CUDA
+// only, as cuda.h is large.
 #pragma once
 
 #include <cuda.h>
 
 #include <string>
 #include <string_view>
+#include <type_traits>
+
+#include "jit/platform/cuda/device.h"
+#include "jit/platform/shared_library.h"
 
 namespace coconet::jit {
 
-// member, function of cuda.h. The symbol is the function's versioned name, which cuda.h makes of
-// it: cuMemAlloc is looked up as cuMemAlloc_v2, with that one's type.
 #define COCONET_DRIVER_FUNCTIONS(FUNCTION)                         \
   FUNCTION(init, cuInit)                                           \
-  FUNCTION(version, cuDriverGetVersion)                            \
+  FUNCTION(get_version, cuDriverGetVersion)                        \
   FUNCTION(error_name, cuGetErrorName)                             \
   FUNCTION(error_string, cuGetErrorString)                         \
   FUNCTION(device_count, cuDeviceGetCount)                         \
@@ -73,7 +75,7 @@ namespace coconet::jit {
   FUNCTION(unmap, cuMemUnmap)                                      \
   FUNCTION(set_access, cuMemSetAccess)
 
-// The same for what came with CUDA 12.1, and is null in older drivers.
+// What came with CUDA 12.1, and is null in older drivers.
 #define COCONET_MULTICAST_FUNCTIONS(FUNCTION)          \
   FUNCTION(multicast_create, cuMulticastCreate)        \
   FUNCTION(multicast_add_device, cuMulticastAddDevice) \
@@ -81,25 +83,24 @@ namespace coconet::jit {
   FUNCTION(multicast_unbind, cuMulticastUnbind)        \
   FUNCTION(multicast_granularity, cuMulticastGetGranularity)
 
-struct Driver {
-#define COCONET_MEMBER(member, function) decltype(&::function) member = nullptr;
-  COCONET_DRIVER_FUNCTIONS(COCONET_MEMBER)
-  COCONET_MULTICAST_FUNCTIONS(COCONET_MEMBER)
-#undef COCONET_MEMBER
-  /// Whether it has all functions of multicast objects.
-  [[nodiscard]] bool knows_multicast() const;
-  // These two have another version in newer headers than the drivers that this library supports
-  // have.
+COCONET_FUNCTION_TABLE(DriverFunctions, COCONET_DRIVER_FUNCTIONS);
+COCONET_FUNCTION_TABLE(MulticastFunctions, COCONET_MULTICAST_FUNCTIONS);
+
+struct Driver : DriverFunctions, MulticastFunctions {
+  // Newer headers have another version of these two than the drivers that this library supports.
   CUresult(CUDAAPI* event_elapsed)(float* ms, CUevent start, CUevent end) = nullptr;
   CUresult(CUDAAPI* stream_capture_info)(CUstream stream, CUstreamCaptureStatus* status,
                                          cuuint64_t* id, CUgraph* graph,
                                          const CUgraphNode** dependencies,
                                          std::size_t* count) = nullptr;
 
-  int number = 0;  ///< 13000 for CUDA 13.0
-  std::string
-      unavailable;  ///< why the table is not whole, or the driver too old; empty when all is well
-  std::string no_device;  ///< why cuInit failed; empty when it did not
+  int number = 0;                ///< 13000 for CUDA 13.0
+  bool knows_multicast = false;  ///< it has all functions of multicast objects
+  std::string unavailable;       ///< why the table is not whole, or the driver too old; or empty
+  std::string no_device;         ///< why cuInit failed; empty when it did not
+
+  [[nodiscard]] std::string version() const;                 ///< "13.0"
+  [[nodiscard]] std::string name_of(CUresult result) const;  ///< "CUDA_ERROR_OUT_OF_MEMORY"
 };
 
 /// The process's driver, loaded and initialised at the first call. Does not throw.
@@ -113,5 +114,13 @@ struct Driver {
 
 /// Throws BackendError "<what>: the driver reports <result>" unless `result` is success.
 void check(CUresult result, std::string_view what);
+
+/// Calls a function of the driver with `device` current.
+template <class... Parameters>
+CUresult call_on(const Device& device, CUresult(CUDAAPI* function)(Parameters...),
+                 std::type_identity_t<Parameters>... arguments) {
+  const OnDevice current(device);
+  return function(arguments...);
+}
 
 }  // namespace coconet::jit

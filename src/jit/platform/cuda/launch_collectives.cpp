@@ -8,7 +8,7 @@
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
 #include "jit/comm/collectives/groups.h"
-#include "jit/platform/cuda/collectives.h"
+#include "jit/platform/cuda/libraries.h"
 
 namespace coconet::jit {
 
@@ -36,8 +36,7 @@ class LaunchCollectives final : public Collectives {
       case ir::Op::all_reduce:
         return combine(queue, call, 0, call.count, members);
       case ir::Op::reduce:
-        return combine(queue, call, 0, call.count,
-                       members.subspan(static_cast<std::size_t>(call.root), 1));
+        return combine(queue, call, 0, call.count, members.subspan(call.root, 1));
       case ir::Op::reduce_scatter:
         for (std::size_t i = 0, start = 0; i < members.size(); start += call.counts[i++])
           combine(queue, call, start, call.counts[i], members.subspan(i, 1));
@@ -47,16 +46,13 @@ class LaunchCollectives final : public Collectives {
       case ir::Op::all_to_all:
         return exchange_blocks(queue, call);
       case ir::Op::broadcast:
-        for (const auto& to : members)
-          queue.copy(to.out, members[static_cast<std::size_t>(call.root)].in, bytes);
+        for (const auto& to : members) queue.copy(to.out, members[call.root].in, bytes);
         return;
       case ir::Op::send: {
         const int size = static_cast<int>(members.size());
         const int last = std::min(size, size - call.offset);
-        for (int from = std::max(0, -call.offset); from < last; ++from) {
-          queue.copy(members[static_cast<std::size_t>(from + call.offset)].out,
-                     members[static_cast<std::size_t>(from)].in, bytes);
-        }
+        for (int from = std::max(0, -call.offset); from < last; ++from)
+          queue.copy(members[from + call.offset].out, members[from].in, bytes);
         return;
       }
       default:

@@ -2,6 +2,8 @@
 // bound, and all memory is bound before anyone uses the address.
 #include "jit/platform/cuda/multicast.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -21,13 +23,6 @@ CUmulticastObjectProp properties_of(int gpus, std::size_t bytes) {
   return properties;
 }
 
-std::unique_ptr<const MemoryHandle> create(int gpus, std::size_t bytes) {
-  const CUmulticastObjectProp properties = properties_of(gpus, bytes);
-  CUmemGenericAllocationHandle object = 0;
-  check(driver().multicast_create(&object, &properties), "making a multicast object");
-  return std::make_unique<const MemoryHandle>(object);
-}
-
 /// Runs `body` on every rank; what the first rank says that it failed on, on all ranks. Empty when
 /// it did not.
 std::string first_failure(Comm& comm, const std::function<void()>& body) {
@@ -39,13 +34,13 @@ std::string first_failure(Comm& comm, const std::function<void()>& body) {
   }
   const std::vector<std::string> all = comm.all_gather(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (!all[rank].empty()) return "rank " + std::to_string(rank) + ": " + all[rank];
+    if (!all[rank].empty()) return fmt::format("rank {}: {}", rank, all[rank]);
   }
   return {};
 }
 
 std::string problem_of(const Device& device) {
-  if (!driver().knows_multicast()) return "its driver is older than CUDA 12.1";
+  if (!driver().knows_multicast) return "its driver is older than CUDA 12.1";
   if (!device.multicasts())
     return device.name() + " has none, which takes NVSwitches and sm_90 or later";
   return {};
@@ -53,7 +48,12 @@ std::string problem_of(const Device& device) {
 
 }  // namespace
 
-Multicast::Multicast(int gpus, std::size_t bytes) : object_(create(gpus, bytes)), bytes_(bytes) {}
+Multicast::Multicast(int gpus, std::size_t bytes) : bytes_(bytes) {
+  const CUmulticastObjectProp properties = properties_of(gpus, bytes);
+  CUmemGenericAllocationHandle object = 0;
+  check(driver().multicast_create(&object, &properties), "making a multicast object");
+  object_ = std::make_unique<const MemoryHandle>(object);
+}
 
 Multicast::Multicast(std::size_t bytes, const Descriptor& descriptor)
     : object_(import_memory(descriptor.get())), bytes_(bytes) {}
@@ -83,29 +83,26 @@ void Multicast::map(const std::vector<int>& devices) {
 MulticastSupport multicast_support(Comm& comm, const Device& device,
                                    const std::vector<std::string>& uuids) {
   MulticastSupport support;
-  for (std::size_t rank = 0; rank < uuids.size(); ++rank) {
-    const auto other =
-        std::find(uuids.begin(), uuids.begin() + static_cast<std::ptrdiff_t>(rank), uuids[rank]) -
-        uuids.begin();
-    if (other == static_cast<std::ptrdiff_t>(rank)) continue;
-    support.problem = "ranks " + std::to_string(other) + " and " + std::to_string(rank) +
-                      " share " + comm.all_gather(device.name())[rank] +
-                      ", and each needs a GPU of its own";
+  for (auto uuid = uuids.begin(); uuid != uuids.end(); ++uuid) {
+    const auto other = std::find(uuids.begin(), uuid, *uuid);
+    if (other == uuid) continue;
+    const auto rank = uuid - uuids.begin();
+    support.problem =
+        fmt::format("ranks {} and {} share {}, and each needs a GPU of its own",
+                    other - uuids.begin(), rank, comm.all_gather(device.name())[rank]);
     return support;
   }
-  std::size_t granularity = 1;
   support.problem = first_failure(comm, [&] {
     if (const std::string problem = problem_of(device); !problem.empty())
       throw BackendError(problem);
     const CUmulticastObjectProp properties = properties_of(comm.size(), 1);
     // The least there is: a recommended one may be hundreds of MiB, and every Buffer is memory of
     // its own.
-    check(
-        driver().multicast_granularity(&granularity, &properties, CU_MULTICAST_GRANULARITY_MINIMUM),
-        "asking for the granularity of multicast objects");
+    check(driver().multicast_granularity(&support.granularity, &properties,
+                                         CU_MULTICAST_GRANULARITY_MINIMUM),
+          "asking for the granularity of multicast objects");
   });
-  for (const std::string& other : comm.all_gather(std::to_string(granularity)))
-    support.granularity = std::max<std::size_t>(support.granularity, std::stoull(other));
+  support.granularity = greatest_of_all(comm, support.granularity);
   return support;
 }
 

@@ -1,57 +1,373 @@
-// Loading NCCL.
-#include "jit/platform/cuda/nccl.h"
+// Library collectives by NCCL, found at run time: one communicator along each mesh axis, one GPU
+// for each rank.
+#include <fmt/format.h>
+#include <nccl.h>
 
-#include <vector>
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
 
-#include "jit/platform/shared_library.h"
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "jit/comm/collectives/groups.h"
+#include "jit/platform/cuda/device.h"
+#include "jit/platform/cuda/facts.h"
+#include "jit/platform/cuda/libraries.h"
 
 namespace coconet::jit {
 
 namespace {
 
+using clock = std::chrono::steady_clock;
+
+/// How long a communicator that goes waits for the other ranks' to go.
+constexpr std::chrono::seconds patience{5};
+
 // ncclCommInitRankConfig and communicators that do not block came with 2.14.
 constexpr int least_version = 21400;
+
+#define COCONET_NCCL_FUNCTIONS(FUNCTION)       \
+  FUNCTION(get_version, ncclGetVersion)        \
+  FUNCTION(error_string, ncclGetErrorString)   \
+  FUNCTION(last_error, ncclGetLastError)       \
+  FUNCTION(unique_id, ncclGetUniqueId)         \
+  FUNCTION(init_rank, ncclCommInitRankConfig)  \
+  FUNCTION(async_error, ncclCommGetAsyncError) \
+  FUNCTION(finalize, ncclCommFinalize)         \
+  FUNCTION(destroy, ncclCommDestroy)           \
+  FUNCTION(abort, ncclCommAbort)               \
+  FUNCTION(group_start, ncclGroupStart)        \
+  FUNCTION(group_end, ncclGroupEnd)            \
+  FUNCTION(all_reduce, ncclAllReduce)          \
+  FUNCTION(reduce_scatter, ncclReduceScatter)  \
+  FUNCTION(all_gather, ncclAllGather)          \
+  FUNCTION(reduce, ncclReduce)                 \
+  FUNCTION(broadcast, ncclBroadcast)           \
+  FUNCTION(send, ncclSend)                     \
+  FUNCTION(receive, ncclRecv)
+
+COCONET_FUNCTION_TABLE(NcclFunctions, COCONET_NCCL_FUNCTIONS);
+
+struct Nccl : NcclFunctions, LibraryFacts {};
 
 // major * 10000 + minor * 100 + patch since 2.9; before, major * 1000.
 std::string version_text(int number) {
   const int unit = number < 10000 ? 1000 : 10000;
-  return std::to_string(number / unit) + "." + std::to_string(number % unit / 100) + "." +
-         std::to_string(number % 100);
+  return fmt::format("{}.{}.{}", number / unit, number % unit / 100, number % 100);
 }
 
 Nccl load() {
   Nccl nccl;
   const SharedLibrary file({"libnccl.so.2"});
+  std::vector<std::string> missing;
+  nccl.find_in(file, missing);
+  int number = 0;
   if (!file.is_open()) {
-    nccl.unavailable = file.problem();
+    nccl.problem = file.problem();
     return nccl;
   }
-  std::vector<std::string> missing;
-#define COCONET_FIND(member, function) file.find(#function, nccl.member, missing);
-  COCONET_NCCL_FUNCTIONS(COCONET_FIND)
-#undef COCONET_FIND
-  if (nccl.get_version == nullptr || nccl.get_version(&nccl.number) != ncclSuccess) {
-    nccl.number = 0;
-    nccl.unavailable = "libnccl.so.2 is there and does not tell its version";
-  } else if (nccl.number < least_version) {
-    nccl.unavailable =
-        "libnccl.so.2 is " + version_text(nccl.number) + ", and 2.14 or later is needed";
+  if (nccl.get_version == nullptr || nccl.get_version(&number) != ncclSuccess) {
+    nccl.problem = "libnccl.so.2 is there and does not tell its version";
+    return nccl;
+  }
+  nccl.version = version_text(number);
+  if (number < least_version) {
+    nccl.problem = "libnccl.so.2 is " + nccl.version + ", and 2.14 or later is needed";
   } else if (!missing.empty()) {
-    nccl.unavailable = "libnccl.so.2 is there and has no function " + missing.front();
+    nccl.problem = "libnccl.so.2 is there and has no function " + missing.front();
   }
   return nccl;
 }
 
-}  // namespace
-
-const Nccl& loaded_nccl() {
+/// The process's NCCL, loaded at the first call.
+const Nccl& nccl() {
   static const Nccl loaded = load();
   return loaded;
 }
 
-NcclFacts nccl_facts() {
-  const Nccl& nccl = loaded_nccl();
-  return {nccl.number > 0 ? version_text(nccl.number) : std::string(), nccl.unavailable};
+/// By DType; booleans are moved, never reduced.
+constexpr ncclDataType_t types[] = {ncclFloat64, ncclFloat32, ncclFloat16, ncclBfloat16, ncclInt64,
+                                    ncclInt32,   ncclInt8,    ncclUint8,   ncclUint8};
+static_assert(std::size(types) == std::size(all_dtypes));
+
+/// By Reduction.
+constexpr ncclRedOp_t operators[] = {ncclSum, ncclAvg, ncclMax, ncclMin, ncclProd};
+
+ncclDataType_t type_of(DType dtype) {
+  return types[static_cast<std::size_t>(dtype)];
+}
+
+bool is_fine(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
+void require(ncclResult_t result, std::string_view call) {
+  if (is_fine(result)) return;
+  const char* const last = nccl().last_error(nullptr);
+  const bool explained = last != nullptr && *last != '\0';
+  throw CommError(fmt::format("{} failed: {}{}", call, nccl().error_string(result),
+                              explained ? fmt::format(" ({})", last) : ""));
+}
+
+class NcclGroup final : public Collectives {
+ public:
+  NcclGroup(const Device& device, std::vector<int> ranks, int position, const ncclUniqueId& id)
+      : device_(device), ranks_(std::move(ranks)), position_(position) {
+    const OnDevice current(device_);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;  // so that a rank that does not come is an error here, not a wait in NCCL
+    const ncclResult_t begun =
+        nccl().init_rank(&comm_, static_cast<int>(ranks_.size()), id, position_, &config);
+    if (!is_fine(begun)) abort();
+    require(begun, "ncclCommInitRankConfig");
+  }
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+  // Whoever queued the work has waited for it. The other ranks may still read from this one, until
+  // all have finalized; one that is gone does not.
+  ~NcclGroup() override {
+    if (comm_ == nullptr) return;
+    const OnDevice current(device_);
+    const clock::time_point deadline = clock::now() + patience;
+    ncclResult_t state = nccl().finalize(comm_);
+    while (state == ncclInProgress && clock::now() < deadline) {
+      std::this_thread::yield();
+      if (nccl().async_error(comm_, &state) != ncclSuccess) state = ncclSystemError;
+    }
+    if (state == ncclSuccess) {
+      (void)nccl().destroy(comm_);
+    } else {
+      abort();
+    }
+  }
+
+  /// The constructor begins what this ends: all ranks have begun by then, or none waits.
+  void connect() { settle("making NCCL's communicator"); }
+
+  void run(Queue& queue, const CollectiveCall& call) override {
+    const auto& [in, out] = call.operands.front();
+    const ncclDataType_t type = type_of(call.dtype);
+    const ncclRedOp_t operation = operators[static_cast<std::size_t>(call.reduction)];
+    const auto stream = static_cast<cudaStream_t>(queue.handle());
+    switch (call.op) {
+      case ir::Op::all_reduce:
+        return queue_one("ncclAllReduce", nccl().all_reduce, in, out, call.count, type, operation,
+                         comm_, stream);
+      case ir::Op::reduce_scatter:
+        if (same(call.counts)) {
+          return queue_one("ncclReduceScatter", nccl().reduce_scatter, in, out, call.counts.front(),
+                           type, operation, comm_, stream);
+        }
+        return queue_by_root("ncclReduce", call, [&](std::size_t start, int root) {
+          return nccl().reduce(static_cast<const std::byte*>(in) + start, out, call.counts[root],
+                               type, operation, root, comm_, stream);
+        });
+      case ir::Op::all_gather:
+        if (same(call.counts)) {
+          return queue_one("ncclAllGather", nccl().all_gather, in, out, call.counts.front(), type,
+                           comm_, stream);
+        }
+        return queue_by_root("ncclBroadcast", call, [&](std::size_t start, int root) {
+          return nccl().broadcast(in, static_cast<std::byte*>(out) + start, call.counts[root], type,
+                                  root, comm_, stream);
+        });
+      case ir::Op::all_to_all:
+        return all_to_all(call, stream);
+      case ir::Op::reduce:
+        return queue_one("ncclReduce", nccl().reduce, in, out, call.count, type, operation,
+                         call.root, comm_, stream);
+      case ir::Op::broadcast:
+        return queue_one("ncclBroadcast", nccl().broadcast, in, out, call.count, type, call.root,
+                         comm_, stream);
+      case ir::Op::send:
+        return send(call, stream);
+      default:
+        throw_unknown(call);
+    }
+  }
+
+  [[nodiscard]] bool needs_watching() const override { return true; }
+
+  void check() override {
+    if (comm_ == nullptr) throw CommError("NCCL's communicator was given up after an error");
+    ncclResult_t state = ncclSuccess;
+    require(nccl().async_error(comm_, &state), "ncclCommGetAsyncError");
+    require(state, "a collective of NCCL");
+  }
+
+  void abort() noexcept override {
+    const OnDevice current(device_);
+    if (comm_ != nullptr) (void)nccl().abort(comm_);
+    comm_ = nullptr;
+  }
+
+ private:
+  static bool same(std::span<const std::size_t> counts) {
+    return std::all_of(counts.begin(), counts.end(),
+                       [&](std::size_t count) { return count == counts.front(); });
+  }
+
+  [[nodiscard]] bool has_position(int position) const {
+    return position >= 0 && position < static_cast<int>(ranks_.size());
+  }
+
+  template <class Body>
+  void call(std::string_view name, const Body& body) {
+    check();
+    const OnDevice current(device_);
+    require(body(), name);
+    settle(name);
+  }
+
+  /// Queues one call of `function`, which is NCCL's `name`.
+  template <class Function, class... Arguments>
+  void queue_one(std::string_view name, Function function, Arguments... arguments) {
+    call(name, [&] { return function(arguments...); });
+  }
+
+  /// Queues all calls of `body` as one group of calls.
+  template <class Body>
+  void queue_group(std::string_view name, const Body& body) {
+    call(name, [&] {
+      require(nccl().group_start(), "ncclGroupStart");
+      const ncclResult_t result = body();
+      const ncclResult_t ended = nccl().group_end();
+      return result == ncclSuccess ? ended : result;
+    });
+  }
+
+  /// A group of calls `queue(start, root)` for the blocks that are not empty, which start after so
+  /// many bytes.
+  template <class Body>
+  void queue_by_root(std::string_view name, const CollectiveCall& call, const Body& queue) {
+    queue_group(name, [&] {
+      ncclResult_t result = ncclSuccess;
+      std::size_t start = 0;
+      for (int root = 0; root < static_cast<int>(call.counts.size()) && is_fine(result); ++root) {
+        if (call.counts[root] > 0) result = queue(start, root);
+        start += call.counts[root] * size_of(call.dtype);
+      }
+      return result;
+    });
+  }
+
+  void all_to_all(const CollectiveCall& call, cudaStream_t stream) {
+    const std::size_t ranks = ranks_.size();
+    const std::size_t size = size_of(call.dtype);
+    const ncclDataType_t type = type_of(call.dtype);
+    queue_group("ncclSend or ncclRecv", [&] {
+      const auto* in = static_cast<const std::byte*>(call.operands.front().in);
+      auto* out = static_cast<std::byte*>(call.operands.front().out);
+      ncclResult_t result = ncclSuccess;
+      for (std::size_t other = 0; other < ranks && is_fine(result); ++other) {
+        const std::size_t sent = call.counts[position_ * ranks + other];
+        const std::size_t received = call.counts[other * ranks + position_];
+        const int peer = static_cast<int>(other);
+        if (sent > 0) result = nccl().send(in, sent, type, peer, comm_, stream);
+        if (received > 0 && is_fine(result))
+          result = nccl().receive(out, received, type, peer, comm_, stream);
+        in += sent * size;
+        out += received * size;
+      }
+      return result;
+    });
+  }
+
+  void send(const CollectiveCall& call, cudaStream_t stream) {
+    const auto& [in, out] = call.operands.front();
+    const int to = position_ + call.offset;
+    const int from = position_ - call.offset;
+    const ncclDataType_t type = type_of(call.dtype);
+    queue_group("ncclSend or ncclRecv", [&, in = in, out = out] {
+      ncclResult_t result = ncclSuccess;
+      if (has_position(to)) result = nccl().send(in, call.count, type, to, comm_, stream);
+      if (has_position(from) && is_fine(result))
+        result = nccl().receive(out, call.count, type, from, comm_, stream);
+      return result;
+    });
+  }
+
+  /// Waits until NCCL has taken what it was given.
+  void settle(std::string_view what) {
+    const clock::time_point deadline = clock::now() + config().timeout;
+    for (;;) {
+      ncclResult_t state = ncclInProgress;
+      if (comm_ != nullptr) require(nccl().async_error(comm_, &state), "ncclCommGetAsyncError");
+      require(state, what);
+      if (state == ncclSuccess) return;
+      if (clock::now() > deadline) {
+        throw CommError(
+            fmt::format("{} did not end in time; another rank is late, stuck or gone "
+                        "(COCONET_TIMEOUT_S sets the limit)",
+                        what));
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  const Device& device_;
+  std::vector<int> ranks_;
+  int position_;
+  ncclComm_t comm_ = nullptr;
+};
+
+/// Throws on every rank when two of `ranks` have the same GPU, which NCCL refuses in less clear
+/// words.
+void require_own_gpus(Comm& comm, const std::vector<int>& ranks, const std::string& step) {
+  const std::vector<std::string> uuids = comm.all_gather(device_of(comm).uuid());
+  together(comm, [&] {
+    for (std::size_t a = 0; a < ranks.size(); ++a) {
+      for (std::size_t b = a + 1; b < ranks.size(); ++b) {
+        if (uuids[ranks[a]] != uuids[ranks[b]]) continue;
+        throw CommError(fmt::format(
+            "library collective '{}' is NCCL's, which needs a GPU for each rank, and ranks {} and "
+            "{} share {}; start no more ranks than GPUs, make them threads with World::local, or "
+            "fuse the collective",
+            step, ranks[a], ranks[b], device_of(comm).name()));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+LibraryFacts nccl_facts() {
+  return nccl();
+}
+
+std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
+                                             const std::string& step) {
+  together(comm, [&] {
+    if (nccl().problem.empty()) return;
+    throw CommError(
+        fmt::format("library collective '{}' needs NCCL, and there is none to use: {}; install "
+                    "libnccl2, or pip "
+                    "install nvidia-nccl-cu13 and name the directory of libnccl.so.2 with "
+                    "COCONET_CUDA_PATH, or "
+                    "fuse the collective",
+                    step, nccl().problem));
+  });
+  require_own_gpus(comm, ranks, step);
+  const auto own = std::find(ranks.begin(), ranks.end(), comm.rank());
+  const int position = static_cast<int>(own - ranks.begin());
+  std::string mine;
+  together(comm, [&] {
+    if (position != 0) return;
+    ncclUniqueId id{};
+    require(nccl().unique_id(&id), "ncclGetUniqueId");
+    mine.assign(id.internal, sizeof id.internal);
+  });
+  const std::string first = comm.all_gather(mine)[ranks.front()];
+  std::unique_ptr<NcclGroup> group;
+  together(comm, [&] {
+    ncclUniqueId id{};
+    std::memcpy(id.internal, first.data(), std::min(first.size(), sizeof id.internal));
+    group = std::make_unique<NcclGroup>(device_of(comm), std::move(ranks), position, id);
+  });
+  together(comm, [&] { group->connect(); });
+  return group;
 }
 
 }  // namespace coconet::jit

@@ -1,11 +1,11 @@
 // cuBLASLt in a build that found no cublasLt.h.
 #include "coconet/error.h"
-#include "jit/platform/cuda/cublas_matmul.h"
-#include "jit/platform/facts.h"
+#include "jit/platform/cuda/facts.h"
+#include "jit/platform/cuda/libraries.h"
 
 namespace coconet::jit {
 
-CublasFacts cublas_facts() {
+LibraryFacts cublas_facts() {
   return {{}, "this library was built without cublasLt.h"};
 }
 

@@ -1,11 +1,11 @@
 // NCCL in a build that found no nccl.h.
 #include "coconet/error.h"
-#include "jit/platform/cuda/collectives.h"
-#include "jit/platform/facts.h"
+#include "jit/platform/cuda/facts.h"
+#include "jit/platform/cuda/libraries.h"
 
 namespace coconet::jit {
 
-NcclFacts nccl_facts() {
+LibraryFacts nccl_facts() {
   return {{}, "this library was built without nccl.h"};
 }
 

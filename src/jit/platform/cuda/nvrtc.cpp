@@ -1,17 +1,17 @@
-// NVRTC behind a table of functions, found at run time: the library links nothing of CUDA and runs
-// without it.
-#include "jit/platform/nvrtc.h"
+// NVRTC behind a table of functions, found at run time.
+#include "jit/platform/cuda/nvrtc.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <nvrtc.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "coconet/error.h"
-#include "jit/platform/cuda/library_path.h"
 #include "jit/platform/identity.h"
 #include "jit/platform/shared_library.h"
 
@@ -21,24 +21,33 @@ namespace {
 // The prelude is C++20, which NVRTC takes from 12.0 on.
 constexpr int least_major = 12;
 
-struct Library {
-  decltype(&nvrtcVersion) version = nullptr;
-  decltype(&nvrtcGetErrorString) error_string = nullptr;
-  decltype(&nvrtcCreateProgram) create_program = nullptr;
-  decltype(&nvrtcDestroyProgram) destroy_program = nullptr;
-  decltype(&nvrtcCompileProgram) compile_program = nullptr;
-  decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
-  decltype(&nvrtcGetProgramLog) log = nullptr;
-  decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
-  decltype(&nvrtcGetCUBIN) cubin = nullptr;
-  decltype(&nvrtcGetPTXSize) ptx_size = nullptr;  ///< null in a stand-in that makes none
-  decltype(&nvrtcGetPTX) ptx = nullptr;
-  decltype(&nvrtcGetNumSupportedArchs) architecture_count = nullptr;
-  decltype(&nvrtcGetSupportedArchs) architectures = nullptr;
+#define COCONET_NVRTC_FUNCTIONS(FUNCTION)                 \
+  FUNCTION(get_version, nvrtcVersion)                     \
+  FUNCTION(error_string, nvrtcGetErrorString)             \
+  FUNCTION(create_program, nvrtcCreateProgram)            \
+  FUNCTION(destroy_program, nvrtcDestroyProgram)          \
+  FUNCTION(compile_program, nvrtcCompileProgram)          \
+  FUNCTION(log_size, nvrtcGetProgramLogSize)              \
+  FUNCTION(log, nvrtcGetProgramLog)                       \
+  FUNCTION(cubin_size, nvrtcGetCUBINSize)                 \
+  FUNCTION(cubin, nvrtcGetCUBIN)                          \
+  FUNCTION(architecture_count, nvrtcGetNumSupportedArchs) \
+  FUNCTION(architectures, nvrtcGetSupportedArchs)
+
+// Null in a stand-in that makes no PTX.
+#define COCONET_PTX_FUNCTIONS(FUNCTION) \
+  FUNCTION(ptx_size, nvrtcGetPTXSize)   \
+  FUNCTION(ptx, nvrtcGetPTX)
+
+COCONET_FUNCTION_TABLE(NvrtcFunctions, COCONET_NVRTC_FUNCTIONS);
+COCONET_FUNCTION_TABLE(PtxFunctions, COCONET_PTX_FUNCTIONS);
+
+struct Library : NvrtcFunctions, PtxFunctions {
   int major = 0;
   int minor = 0;
   std::filesystem::path file;  ///< that it was loaded from
-  std::string unavailable;     ///< why nothing above is set; empty when all is
+  std::string unavailable;     ///< why the table is not whole, or NVRTC too old; or empty
+  [[nodiscard]] std::string version() const { return fmt::format("{}.{}", major, minor); }
 };
 
 std::filesystem::path file_of(const void* symbol) {
@@ -70,27 +79,16 @@ Library load() {
     return nvrtc;
   }
   std::vector<std::string> missing;
-  file.find("nvrtcVersion", nvrtc.version, missing);
-  file.find("nvrtcGetErrorString", nvrtc.error_string, missing);
-  file.find("nvrtcCreateProgram", nvrtc.create_program, missing);
-  file.find("nvrtcDestroyProgram", nvrtc.destroy_program, missing);
-  file.find("nvrtcCompileProgram", nvrtc.compile_program, missing);
-  file.find("nvrtcGetProgramLogSize", nvrtc.log_size, missing);
-  file.find("nvrtcGetProgramLog", nvrtc.log, missing);
-  file.find("nvrtcGetCUBINSize", nvrtc.cubin_size, missing);
-  file.find("nvrtcGetCUBIN", nvrtc.cubin, missing);
-  file.find("nvrtcGetPTXSize", nvrtc.ptx_size);
-  file.find("nvrtcGetPTX", nvrtc.ptx);
-  file.find("nvrtcGetNumSupportedArchs", nvrtc.architecture_count, missing);
-  file.find("nvrtcGetSupportedArchs", nvrtc.architectures, missing);
+  std::vector<std::string> missing_ptx;
+  nvrtc.NvrtcFunctions::find_in(file, missing);
+  nvrtc.PtxFunctions::find_in(file, missing_ptx);
   if (!missing.empty()) {
     nvrtc.unavailable = "libnvrtc has no function " + missing.front();
-  } else if (nvrtc.version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS ||
+  } else if (nvrtc.get_version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS ||
              nvrtc.major < least_major) {
-    nvrtc.unavailable = "libnvrtc is " + std::to_string(nvrtc.major) + "." +
-                        std::to_string(nvrtc.minor) + ", and 12.0 or later is needed";
+    nvrtc.unavailable = "libnvrtc is " + nvrtc.version() + ", and 12.0 or later is needed";
   }
-  nvrtc.file = file_of(reinterpret_cast<const void*>(nvrtc.version));
+  nvrtc.file = file_of(reinterpret_cast<const void*>(nvrtc.get_version));
   return nvrtc;
 }
 
@@ -99,35 +97,39 @@ const Library& library() {
   return loaded;
 }
 
-class CudaProgram {
- public:
-  CudaProgram(const Library& nvrtc, const std::string& source) : nvrtc_(nvrtc) {
-    const nvrtcResult result =
-        nvrtc.create_program(&program_, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
-    if (result != NVRTC_SUCCESS) {
-      throw CompileError(std::string("NVRTC cannot start on a program: ") +
-                         nvrtc.error_string(result) + ".");
-    }
-  }
-  ~CudaProgram() { nvrtc_.destroy_program(&program_); }
-  CudaProgram(const CudaProgram&) = delete;
-  CudaProgram& operator=(const CudaProgram&) = delete;
+const Library& require_library() {
+  if (const std::string& problem = library().unavailable; !problem.empty())
+    throw CompileError("NVRTC is not available: " + problem + ".");
+  return library();
+}
 
-  [[nodiscard]] nvrtcProgram get() const { return program_; }
+class Program {
+ public:
+  Program(const Library& nvrtc, const std::string& source) {
+    nvrtcProgram made = nullptr;
+    const nvrtcResult result =
+        nvrtc.create_program(&made, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
+    if (result != NVRTC_SUCCESS) {
+      throw CompileError(
+          fmt::format("NVRTC cannot start on a program: {}.", nvrtc.error_string(result)));
+    }
+    program_ = {made, [&nvrtc](nvrtcProgram program) { nvrtc.destroy_program(&program); }};
+  }
+
+  [[nodiscard]] nvrtcProgram get() const { return program_.get(); }
 
   /// What a pair of NVRTC functions for a size and for that many bytes gives; empty when they fail.
   template <class Size, class Bytes>
   [[nodiscard]] std::string fetch(Size size_of, Bytes bytes_of) const {
     std::size_t size = 0;
-    if (size_of(program_, &size) != NVRTC_SUCCESS) return {};
+    if (size_of(get(), &size) != NVRTC_SUCCESS) return {};
     std::string bytes(size, '\0');
-    if (bytes_of(program_, bytes.data()) != NVRTC_SUCCESS) return {};
+    if (bytes_of(get(), bytes.data()) != NVRTC_SUCCESS) return {};
     return bytes;
   }
 
  private:
-  const Library& nvrtc_;
-  nvrtcProgram program_ = nullptr;
+  std::shared_ptr<_nvrtcProgram> program_;
 };
 
 // The number that ends right before `unit`, as in "96 bytes stack frame"; 0 when `line` has no such
@@ -148,13 +150,65 @@ std::string_view quoted(std::string_view line) {
   return line.substr(open + 1, line.find('\'', open + 1) - open - 1);
 }
 
+// NVRTC tells its version, but its build only in what it writes: the comments at the start of every
+// PTX.
+std::string build_of(const Library& nvrtc) {
+  if (nvrtc.ptx_size == nullptr || nvrtc.ptx == nullptr) return {};
+  const Program program(nvrtc, "extern \"C\" __global__ void empty() {}");
+  if (nvrtc.compile_program(program.get(), 0, nullptr) != NVRTC_SUCCESS) return {};
+  std::istringstream ptx(program.fetch(nvrtc.ptx_size, nvrtc.ptx));
+  std::string build;
+  for (std::string line; std::getline(ptx, line) && line.starts_with("//");) {
+    if (const std::size_t text = line.find_first_not_of("/ "); text != std::string::npos)
+      build += line.substr(text) + "\n";
+  }
+  return build;
+}
+
+std::string identify() {
+  const Library& nvrtc = require_library();
+  std::string build = build_of(nvrtc);
+  if (build.empty()) build = "file " + sha256_of_file(nvrtc.file) + "\n";
+  return fmt::format("NVRTC {}\n{}", nvrtc.version(), build);
+}
+
+// Version and build, the same on all machines that have this NVRTC; asked of the library only when
+// the kernel cache does not remember what the file said.
+const std::string& identity() {
+  static const std::string text = [] {
+    // Remembered of the file that is found first, if that is the one that is loaded.
+    struct Another {};
+    try {
+      if (located().empty()) return identify();
+      return remembered_of(located(), "NVRTC", [] {
+        if (library().unavailable.empty() && library().file != located()) throw Another();
+        return identify();
+      });
+    } catch (const Another&) {
+      return identify();
+    }
+  }();
+  return text;
+}
+
+void require_known(std::string_view arch) {
+  const std::vector<std::string> known = nvrtc::architectures();
+  // sm_90a and sm_100f are variants of the architecture that their number names.
+  const std::string_view plain = arch.substr(0, arch.find_last_of("0123456789") + 1);
+  if (arch.size() <= plain.size() + 1 && std::ranges::find(known, plain) != known.end()) return;
+  throw CompileError(fmt::format("NVRTC {} does not know the architecture '{}'; it knows {}.",
+                                 nvrtc::version(), arch, fmt::join(known, ", ")));
+}
+
+}  // namespace
+
 // ptxas reports, for each kernel,
 //   ptxas info    : Compiling entry function 'adam' for 'sm_90'
 //   ptxas info    : Function properties for adam
 //   ptxas         .     96 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //   ptxas info    : Used 48 registers, used 0 barriers, 96 bytes cumulative stack size
 // Functions that were not inlined have properties too; they count with the kernel that they follow.
-std::vector<KernelResources> read_resources(std::string_view log) {
+std::vector<KernelResources> nvrtc::resources(std::string_view log) {
   std::vector<KernelResources> kernels;
   while (!log.empty()) {
     const std::string_view line = log.substr(0, log.find('\n'));
@@ -173,109 +227,48 @@ std::vector<KernelResources> read_resources(std::string_view log) {
   return kernels;
 }
 
-// NVRTC tells its version, but its build only in what it writes: the comments at the start of every
-// PTX.
-std::string build_of(const Library& nvrtc) {
-  if (nvrtc.ptx_size == nullptr || nvrtc.ptx == nullptr) return {};
-  const CudaProgram program(nvrtc, "extern \"C\" __global__ void empty() {}");
-  if (nvrtc.compile_program(program.get(), 0, nullptr) != NVRTC_SUCCESS) return {};
-  std::istringstream ptx(program.fetch(nvrtc.ptx_size, nvrtc.ptx));
-  std::string build;
-  for (std::string line; std::getline(ptx, line) && line.starts_with("//");) {
-    if (const std::size_t text = line.find_first_not_of("/ "); text != std::string::npos)
-      build += line.substr(text) + "\n";
-  }
-  return build;
-}
-
-std::string identify() {
-  const Library& nvrtc = library();
-  if (!nvrtc.unavailable.empty())
-    throw CompileError("NVRTC is not available: " + nvrtc.unavailable + ".");
-  std::string build = build_of(nvrtc);
-  if (build.empty()) build = "file " + sha256_of_file(nvrtc.file) + "\n";
-  return "NVRTC " + nvrtc::version() + "\n" + build;
-}
-
-void require_known(const std::string& arch) {
-  const std::vector<std::string> known = nvrtc::architectures();
-  // sm_90a and sm_100f are variants of the architecture that their number names.
-  const std::string plain = arch.substr(0, arch.find_last_of("0123456789") + 1);
-  if (arch.size() <= plain.size() + 1 && std::ranges::find(known, plain) != known.end()) return;
-  std::string all;
-  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
-  throw CompileError("NVRTC " + nvrtc::version() + " does not know the architecture '" + arch +
-                     "'; it knows " + all + ".");
-}
-
-}  // namespace
-
-const std::string& nvrtc::identity() {
-  static const std::string text = [] {
-    // Remembered of the file that is found first, if that is the one that is loaded.
-    struct Another {};
-    try {
-      if (located().empty()) return identify();
-      return remembered_of(located(), "NVRTC", [] {
-        if (library().unavailable.empty() && library().file != located()) throw Another();
-        return identify();
-      });
-    } catch (const Another&) {
-      return identify();
-    }
-  }();
-  return text;
-}
-
-std::vector<KernelResources> nvrtc::resources(std::string_view log) {
-  return read_resources(log);
-}
-
 bool nvrtc::is_available() {
   return library().unavailable.empty();
 }
 
 std::string nvrtc::version() {
   const Library& nvrtc = library();
-  if (!nvrtc.unavailable.empty()) return nvrtc.unavailable;
-  return std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor);
+  return nvrtc.unavailable.empty() ? nvrtc.version() : nvrtc.unavailable;
 }
 
 std::vector<std::string> nvrtc::architectures() {
   const Library& nvrtc = library();
   int count = 0;
   if (!nvrtc.unavailable.empty() || nvrtc.architecture_count(&count) != NVRTC_SUCCESS) return {};
-  std::vector<int> numbers(static_cast<std::size_t>(count));
+  std::vector<int> numbers(count);
   if (nvrtc.architectures(numbers.data()) != NVRTC_SUCCESS) return {};
   std::vector<std::string> names;
   for (const int number : numbers) names.push_back("sm_" + std::to_string(number));
   return names;
 }
 
-NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) : arch_(arch) {
+NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) {
   // No contraction: every schedule and every target must give the same bits. Lambdas with template
   // parameters, which the dialect has, are functions of the host unless functions are the device's
   // by default.
-  facts_.options = {"--gpu-architecture=" + arch_,
+  facts_.options = {"--gpu-architecture=" + std::string(arch),
                     "--std=c++20",
                     "--device-as-default-execution-space",
                     "--fmad=false",
                     "--ptxas-options=-v",
                     "--define-macro=RANKS_PER_LAUNCH=" + std::to_string(ranks)};
   if (line_info) facts_.options.emplace_back("--generate-line-info");
-  facts_.identity = nvrtc::identity();
-  facts_.arch = arch_;
+  facts_.identity = identity();
+  facts_.arch = arch;
   facts_.abi = "cubin";
 }
 
 CompileResult NvrtcCompiler::compile(std::string_view source) const {
-  const Library& nvrtc = library();
-  if (!nvrtc.unavailable.empty())
-    throw CompileError("NVRTC is not available: " + nvrtc.unavailable + ".");
+  const Library& nvrtc = require_library();
   if (nvrtc.file != located() && identify() != facts_.identity)
     throw CompileError("NVRTC in '" + located().string() + "' does not load any more.");
-  require_known(arch_);
-  const CudaProgram program(nvrtc, std::string(source));
+  require_known(facts_.arch);
+  const Program program(nvrtc, std::string(source));
   CompileResult result;
   std::vector<const char*> options;
   result.command = "nvrtc";
@@ -288,10 +281,10 @@ CompileResult NvrtcCompiler::compile(std::string_view source) const {
 
   result.log = program.fetch(nvrtc.log_size, nvrtc.log);
   if (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
-  result.kernels = read_resources(result.log);
+  result.kernels = nvrtc::resources(result.log);
   if (compiled == NVRTC_SUCCESS) result.binary = program.fetch(nvrtc.cubin_size, nvrtc.cubin);
   result.ok = !result.binary.empty();
-  if (!result.ok) result.log += "NVRTC for " + arch_ + ": " + nvrtc.error_string(compiled);
+  if (!result.ok) result.log += "NVRTC for " + facts_.arch + ": " + nvrtc.error_string(compiled);
   return result;
 }
 

@@ -1,6 +1,9 @@
 // Handles and mappings of GPU memory.
 #include "jit/platform/cuda/peer_blocks.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -17,7 +20,6 @@ CUmemAllocationProp properties_of(const Device& device) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.requestedHandleTypes = by_descriptor;
-  properties.location = {};
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device.ordinal();
   return properties;
@@ -44,12 +46,13 @@ std::unique_ptr<const MemoryHandle> allocate_physical(const Device& device, std:
     std::size_t free = 0;
     std::size_t total = 0;
     check(driver().memory_info(&free, &total), "asking how much memory is free");
-    throw BackendError(device.name() + " has no room for " + std::to_string(bytes >> 20) +
-                       " MiB of tensors that other ranks reach: " + std::to_string(free >> 20) +
-                       " MiB of its " + std::to_string(total >> 20) +
-                       " MiB are free; make the tensors smaller");
+    throw BackendError(
+        fmt::format("{} has no room for {} MiB of tensors that other ranks reach: {} MiB of its {} "
+                    "MiB are free; "
+                    "make the tensors smaller",
+                    device.name(), bytes >> 20, free >> 20, total >> 20));
   }
-  check(result, "allocating " + std::to_string(bytes) + " bytes on " + device.name());
+  check(result, fmt::format("allocating {} bytes on {}", bytes, device.name()));
   return std::make_unique<const MemoryHandle>(handle);
 }
 
@@ -67,6 +70,12 @@ std::size_t granularity_of(const Device& device) {
   check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
         "asking for the granularity of memory on " + device.name());
   return granularity;
+}
+
+std::size_t greatest_of_all(Comm& comm, std::size_t mine) {
+  for (const std::string& other : comm.all_gather(std::to_string(mine)))
+    mine = std::max<std::size_t>(mine, std::stoull(other));
+  return mine;
 }
 
 Mapped::Mapped(const MemoryHandle& memory, std::size_t bytes, const std::vector<int>& devices)

@@ -37,6 +37,8 @@ class MemoryHandle {
 [[nodiscard]] std::unique_ptr<const MemoryHandle> import_memory(int descriptor);
 /// Bytes that physical memory of `device` comes in. Throws BackendError.
 [[nodiscard]] std::size_t granularity_of(const Device& device);
+/// Collective: the greatest of all ranks' numbers.
+[[nodiscard]] std::size_t greatest_of_all(Comm& comm, std::size_t mine);
 
 /// Addresses of this process that kernels on `devices` may use.
 class Mapped {

@@ -3,19 +3,19 @@
 // order.
 #include "jit/platform/cuda/peer_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "coconet/error.h"
-#include "jit/comm/memory/descriptors.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/nodes.h"
-#include "jit/platform/cuda/device.h"
 #include "jit/platform/cuda/driver.h"
 #include "jit/platform/cuda/multicast.h"
-#include "jit/platform/cuda/peer_blocks.h"
 
 namespace coconet::jit {
 
@@ -36,16 +36,12 @@ class DevicePeerMemory final : public PeerMemory {
  public:
   DevicePeerMemory(const Device& device, Shared shared, int rank, std::size_t bytes)
       : device_(device), shared_(std::move(shared)), rank_(rank), bytes_(bytes) {}
-  DevicePeerMemory(const DevicePeerMemory&) = delete;
-  DevicePeerMemory& operator=(const DevicePeerMemory&) = delete;
   ~DevicePeerMemory() override {
     const OnDevice current(device_);
     shared_.multicast.reset();  // which is bound to memory of the blocks
     shared_.blocks.reset();
   }
-  [[nodiscard]] std::byte* base(int rank) const override {
-    return (*shared_.blocks)[static_cast<std::size_t>(rank)]->data();
-  }
+  [[nodiscard]] std::byte* base(int rank) const override { return (*shared_.blocks)[rank]->data(); }
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int ranks() const override { return static_cast<int>(shared_.blocks->size()); }
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
@@ -79,69 +75,63 @@ int ordinal_of(const std::string& uuid) {
 void require_reachable(Comm& comm, const Device& device, const std::vector<std::string>& uuids) {
   together(comm, [&] {
     for (int rank = 0; rank < comm.size(); ++rank) {
-      const int peer = ordinal_of(uuids[static_cast<std::size_t>(rank)]);
+      const int peer = ordinal_of(uuids[rank]);
       if (peer < 0 || peer == device.ordinal()) continue;  // unseen GPUs show when they are mapped
       int can = 0;
       check(driver().device_can_access_peer(&can, device.ordinal(), peer),
             "asking whether GPUs reach each other");
       if (can != 0) continue;
-      throw CommError("rank " + std::to_string(comm.number_of(comm.rank())) + "'s GPU (" +
-                      device.name() + ") cannot reach the memory of rank " +
-                      std::to_string(comm.number_of(rank)) + "'s (" + Device::at(peer).name() +
-                      "), which fused kernels need: 'nvidia-smi topo -p2p rw' shows the pairs; use "
-                      "the schedule 'unfused', or GPUs that are connected");
+      throw CommError(fmt::format(
+          "rank {}'s GPU ({}) cannot reach the memory of rank {}'s ({}), which fused kernels need: "
+          "'nvidia-smi topo -p2p rw' shows the pairs; use the schedule 'unfused', or GPUs that are "
+          "connected",
+          comm.number_of(comm.rank()), device.name(), comm.number_of(rank),
+          Device::at(peer).name()));
     }
   });
 }
 
-/// `problem` says why no multicast pointer is made; empty: one is.
-Shared share_between_threads(Comm& comm, const Device& device, std::size_t size,
-                             std::string problem) {
-  std::vector<int> devices;
-  for (const std::string& ordinal : comm.all_gather(std::to_string(device.ordinal()))) {
-    const int number = std::stoi(ordinal);
-    if (std::find(devices.begin(), devices.end(), number) == devices.end())
-      devices.push_back(number);
-  }
-  auto blocks = std::static_pointer_cast<Blocks>(
-      comm.share(std::make_shared<Blocks>(static_cast<std::size_t>(comm.size()))));
+/// Collective: the GPUs whose kernels use this process's addresses.
+std::vector<int> devices_of(Comm& comm, const Device& device) {
+  if (!comm.in_one_process()) return {device.ordinal()};
+  std::set<int> devices;
+  for (const std::string& ordinal : comm.all_gather(std::to_string(device.ordinal())))
+    devices.insert(std::stoi(ordinal));
+  return {devices.begin(), devices.end()};
+}
+
+/// Maps the blocks of the other processes, which hand over descriptors.
+void import_blocks(Comm& comm, const Descriptor& own, std::size_t size,
+                   const std::vector<int>& devices, Blocks& blocks) {
+  const std::vector<Descriptor> descriptors = exchange_descriptors(comm, own.get());
+  together(comm, [&] {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      if (rank == comm.rank()) continue;
+      const auto theirs = import_memory(descriptors[rank].get());
+      blocks[rank] = std::make_unique<const Mapped>(*theirs, size, devices);
+    }
+  });
+}
+
+/// A block of `size` on every rank: threads use each other's addresses, processes map each other's
+/// memory. `problem` says why no multicast pointer is made; empty: one is.
+Shared share_blocks(Comm& comm, const Device& device, std::size_t size, std::string problem) {
+  const bool imports = !comm.in_one_process() && comm.size() > 1;
+  const std::vector<int> devices = devices_of(comm, device);
+  auto blocks = std::make_shared<Blocks>(comm.size());
+  if (comm.in_one_process()) blocks = std::static_pointer_cast<Blocks>(comm.share(blocks));
+  Descriptor exported;
   std::unique_ptr<const MemoryHandle> physical;
   together(comm, [&] {
     physical = allocate_physical(device, size);
     auto block = std::make_unique<const Mapped>(*physical, size, devices);
     clear(*block, size);
-    (*blocks)[static_cast<std::size_t>(comm.rank())] = std::move(block);
+    if (imports) exported = physical->descriptor();
+    (*blocks)[comm.rank()] = std::move(block);
   });
+  if (imports) import_blocks(comm, exported, size, devices, *blocks);
   std::shared_ptr<const Multicast> multicast;
   if (problem.empty()) multicast = make_multicast(comm, device, *physical, size, devices, problem);
-  return {std::move(blocks), std::move(multicast), std::move(problem)};
-}
-
-Shared share_between_processes(Comm& comm, const Device& device, std::size_t size,
-                               std::string problem) {
-  auto blocks = std::make_shared<Blocks>(static_cast<std::size_t>(comm.size()));
-  const std::vector<int> here{device.ordinal()};
-  Descriptor exported;
-  std::unique_ptr<const MemoryHandle> physical;
-  together(comm, [&] {
-    physical = allocate_physical(device, size);
-    auto block = std::make_unique<const Mapped>(*physical, size, here);
-    clear(*block, size);
-    if (comm.size() > 1) exported = physical->descriptor();
-    (*blocks)[static_cast<std::size_t>(comm.rank())] = std::move(block);
-  });
-  if (comm.size() == 1) return {std::move(blocks), nullptr, std::move(problem)};
-  const std::vector<Descriptor> descriptors = exchange_descriptors(comm, exported.get());
-  together(comm, [&] {
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      if (rank == comm.rank()) continue;
-      const auto theirs = import_memory(descriptors[static_cast<std::size_t>(rank)].get());
-      (*blocks)[static_cast<std::size_t>(rank)] =
-          std::make_unique<const Mapped>(*theirs, size, here);
-    }
-  });
-  std::shared_ptr<const Multicast> multicast;
-  if (problem.empty()) multicast = make_multicast(comm, device, *physical, size, here, problem);
   return {std::move(blocks), std::move(multicast), std::move(problem)};
 }
 
@@ -165,14 +155,11 @@ std::shared_ptr<PeerMemory> allocate_in_node(Comm& comm, std::size_t bytes, bool
   MulticastSupport support{"it was not asked for"};
   if (multicast && comm.size() == 1) support.problem = "there is one rank";
   if (multicast && comm.size() > 1) support = multicast_support(comm, *device, uuids);
-  granularity = std::max(granularity, support.granularity);
-  for (const std::string& other : comm.all_gather(std::to_string(granularity)))
-    granularity = std::max<std::size_t>(granularity, std::stoull(other));
+  granularity = greatest_of_all(comm, std::max(granularity, support.granularity));
   const std::size_t size =
       (std::max<std::size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
-  const auto share = comm.in_one_process() ? share_between_threads : share_between_processes;
   return std::make_shared<DevicePeerMemory>(
-      *device, share(comm, *device, size, std::move(support.problem)), comm.rank(), bytes);
+      *device, share_blocks(comm, *device, size, std::move(support.problem)), comm.rank(), bytes);
 }
 
 }  // namespace
@@ -190,7 +177,7 @@ void require_nvlink(Comm& comm, std::span<const int> group, std::string_view ker
   together(comm, [&] {
     const Device& device = device_of(comm);
     for (const int rank : group) {
-      const int peer = ordinal_of(uuids[static_cast<std::size_t>(rank)]);
+      const int peer = ordinal_of(uuids[rank]);
       if (peer == device.ordinal()) continue;
       // Native atomics are what the driver tells NVLink from PCIe by.
       int native_atomics = 0;
@@ -201,14 +188,13 @@ void require_nvlink(Comm& comm, std::span<const int> group, std::string_view ker
               "asking what connects GPUs");
       }
       if (native_atomics != 0) continue;
-      throw BackendError(
-          "kernel '" + std::string(kernel) +
-          "' has the protocol ll128, which needs NVLink between " + "GPUs, but rank " +
-          std::to_string(comm.rank()) + "'s (" + device.name() + ") and rank " +
-          std::to_string(rank) + "'s (" +
-          (peer >= 0 ? Device::at(peer).name() + ") are connected otherwise"
-                     : "hidden from this process, as by CUDA_VISIBLE_DEVICES) may not have it") +
-          "; use the protocol ll or simple");
+      const std::string why =
+          peer >= 0 ? Device::at(peer).name() + ") are connected otherwise"
+                    : "hidden from this process, as by CUDA_VISIBLE_DEVICES) may not have it";
+      throw BackendError(fmt::format(
+          "kernel '{}' has the protocol ll128, which needs NVLink between GPUs, but rank {}'s ({}) "
+          "and rank {}'s ({}; use the protocol ll or simple",
+          kernel, comm.rank(), device.name(), rank, why));
     }
   });
 }

@@ -1,93 +1,65 @@
 // The CUDA platform: kernels are cubins that NVRTC makes for the device, queues are streams.
+#include <fmt/format.h>
+
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/config/log.h"
-#include "jit/platform/cuda/collectives.h"
-#include "jit/platform/cuda/cublas_matmul.h"
-#include "jit/platform/cuda/device.h"
-#include "jit/platform/cuda/driver.h"
+#include "jit/platform/cuda/libraries.h"
+#include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/cuda/peer_memory.h"
 #include "jit/platform/cuda/queue.h"
-#include "jit/platform/nvrtc.h"
-#include "jit/platform/platform.h"
 
 namespace coconet::jit {
 
 namespace {
 
 std::string mebibytes(std::size_t bytes) {
-  return std::to_string((bytes + (std::size_t{1} << 20) - 1) >> 20) + " MiB";
+  return fmt::format("{} MiB", (bytes + (std::size_t{1} << 20) - 1) >> 20);
 }
 
 [[noreturn]] void out_of_memory(const Device& device, std::size_t bytes) {
   std::size_t free = 0;
   std::size_t total = 0;
   const bool told = driver().memory_info(&free, &total) == CUDA_SUCCESS;
-  throw BackendError(
-      device.name() + " has no room for " + mebibytes(bytes) + " of tensors" +
-      (told ? ": " + mebibytes(free) + " of its " + mebibytes(total) + " are free" : "") +
-      "; make the tensors smaller or slice states over the ranks");
+  throw BackendError(fmt::format(
+      "{} has no room for {} of tensors{}; make the tensors smaller or slice states over the ranks",
+      device.name(), mebibytes(bytes),
+      told ? fmt::format(": {} of its {} are free", mebibytes(free), mebibytes(total)) : ""));
 }
 
-/// Zeroed memory of a GPU, taken and given back in the order of the platform's own stream.
-class DeviceMemory final : public Memory {
- public:
-  DeviceMemory(const Device& device, CUstream stream, std::size_t bytes)
-      : device_(device), stream_(stream) {
-    const Driver& cuda = driver();
-    const OnDevice current(device_);
-    const CUresult result = cuda.memory_alloc_async(&data_, bytes, stream_);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_memory(device_, bytes);
-    check(result, "allocating " + mebibytes(bytes) + " on " + device_.name());
-    CUresult zeroed = cuda.set_bytes_async(data_, 0, bytes, stream_);
-    if (zeroed == CUDA_SUCCESS) zeroed = cuda.stream_synchronize(stream_);
-    if (zeroed != CUDA_SUCCESS) {
-      (void)cuda.memory_free_async(data_, stream_);
-      check(zeroed, "clearing memory of " + device_.name());
-    }
-  }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory() override {
-    const OnDevice current(device_);
-    (void)driver().memory_free_async(data_, stream_);
-  }
-  [[nodiscard]] std::byte* data() const override { return reinterpret_cast<std::byte*>(data_); }
-
- private:
-  const Device& device_;
-  CUstream stream_;
-  CUdeviceptr data_ = 0;
-};
+/// Zeroed memory of a GPU, taken and given back in the order of `stream`.
+std::shared_ptr<Memory> allocate_on_device(const Device& device, CUstream stream,
+                                           std::size_t bytes) {
+  const Driver& cuda = driver();
+  const OnDevice current(device);
+  CUdeviceptr data = 0;
+  const CUresult result = cuda.memory_alloc_async(&data, bytes, stream);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_memory(device, bytes);
+  check(result, fmt::format("allocating {} on {}", mebibytes(bytes), device.name()));
+  auto memory = std::make_shared<Memory>(
+      reinterpret_cast<std::byte*>(data),
+      [&device, stream, data] { (void)call_on(device, driver().memory_free_async, data, stream); });
+  CUresult zeroed = cuda.set_bytes_async(data, 0, bytes, stream);
+  if (zeroed == CUDA_SUCCESS) zeroed = cuda.stream_synchronize(stream);
+  check(zeroed, "clearing memory of " + device.name());
+  return memory;
+}
 
 /// Pinned memory, which kernels reach under the same address.
-class PinnedMemory final : public Memory {
- public:
-  PinnedMemory(const Device& device, std::size_t bytes) : device_(device) {
-    const OnDevice current(device_);
-    void* data = nullptr;
-    check(driver().host_alloc(&data, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-          "allocating " + std::to_string(bytes) + " bytes of pinned memory");
-    data_ = static_cast<std::byte*>(data);
-    std::fill(data_, data_ + bytes, std::byte{0});
-  }
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  ~PinnedMemory() override {
-    const OnDevice current(device_);
-    (void)driver().host_free(data_);
-  }
-  [[nodiscard]] std::byte* data() const override { return data_; }
-
- private:
-  const Device& device_;
-  std::byte* data_;
-};
+std::shared_ptr<Memory> allocate_pinned(const Device& device, std::size_t bytes) {
+  void* data = nullptr;
+  check(call_on(device, driver().host_alloc, &data, bytes,
+                CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+        fmt::format("allocating {} bytes of pinned memory", bytes));
+  std::memset(data, 0, bytes);
+  return std::make_shared<Memory>(static_cast<std::byte*>(data), [&device, data] {
+    (void)call_on(device, driver().host_free, data);
+  });
+}
 
 class CudaPlatform final : public Platform {
  public:
@@ -113,16 +85,14 @@ class CudaPlatform final : public Platform {
 
   [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
                                                    const std::string& entry) const override {
-    return load_cuda_kernel(device_, binary, entry, ranks_);
+    return std::make_shared<CudaKernel>(device_, binary, entry, ranks_);
   }
   [[nodiscard]] std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
-    return std::make_shared<DeviceMemory>(device_, own_queue_.stream(),
-                                          std::max<std::size_t>(bytes, 1));
+    return allocate_on_device(device_, own_queue_.stream(), std::max<std::size_t>(bytes, 1));
   }
   [[nodiscard]] std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
-    return std::make_shared<PinnedMemory>(device_, bytes);
+    return allocate_pinned(device_, bytes);
   }
-
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
                                                           bool multicast) const override {
     return allocate_on_devices(comm, bytes, multicast);
@@ -145,11 +115,10 @@ class CudaPlatform final : public Platform {
                          "memory of the GPU, or copy the data with Executable::write");
     }
     (void)cuda.pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
-    if (ordinal != device_.ordinal()) {
-      throw BackendError(what + ", is bound to memory of GPU " + std::to_string(ordinal) +
-                         ", and this rank runs on GPU " + std::to_string(device_.ordinal()) +
-                         "; allocate there");
-    }
+    if (ordinal == device_.ordinal()) return;
+    throw BackendError(fmt::format(
+        "{}, is bound to memory of GPU {}, and this rank runs on GPU {}; allocate there", what,
+        ordinal, device_.ordinal()));
   }
 
   [[nodiscard]] std::unique_ptr<Queue> make_queue() const override {
@@ -189,10 +158,10 @@ class CudaPlatform final : public Platform {
     // Every block finds a multiprocessor without another of them, and a product half of the GPU.
     const int room = device_.multiprocessors() / (steps.multiplies ? 2 : 1);
     if (steps.blocks <= room) return {.enough = true, .problem = {}};
-    return {.enough = false,
-            .problem = std::to_string(steps.blocks) +
-                       " blocks of their kernels wait for each other, and " + device_.name() +
-                       " has room for " + std::to_string(room) + "; lower the knob channels"};
+    return {.problem =
+                fmt::format("{} blocks of their kernels wait for each other, and {} has room "
+                            "for {}; lower the knob channels",
+                            steps.blocks, device_.name(), room)};
   }
 
  private:
@@ -211,10 +180,10 @@ const Platform& cuda_platform_of(Comm& comm) {
   const int ranks = ranks_on_device(comm);
   // Never destroyed: the driver may be gone before this process's static objects.
   static std::mutex mutex;
-  static auto* const backends =
+  static auto* const platforms =
       new std::map<std::pair<int, int>, const CudaPlatform*>;  // NOLINT: see above
   const std::lock_guard lock(mutex);
-  const CudaPlatform*& platform = (*backends)[{device.ordinal(), ranks}];
+  const CudaPlatform*& platform = (*platforms)[{device.ordinal(), ranks}];
   if (platform == nullptr) platform = new CudaPlatform(device, ranks);  // NOLINT: see above
   return *platform;
 }

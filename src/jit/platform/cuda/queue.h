@@ -1,5 +1,4 @@
-// Streams, kernels, events and graphs of the CUDA platform. For .cpp files of builds with CUDA
-// only.
+// Streams and kernels of the CUDA platform. For .cpp files of builds with CUDA only.
 #pragma once
 
 #include <functional>
@@ -17,8 +16,6 @@ namespace coconet::jit {
 class CudaKernel final : public Kernel {
  public:
   CudaKernel(const Device& device, std::string_view binary, const std::string& entry, int ranks);
-  CudaKernel(const CudaKernel&) = delete;
-  CudaKernel& operator=(const CudaKernel&) = delete;
   ~CudaKernel() override;
 
   [[nodiscard]] int resident_blocks(int threads) const override;
@@ -26,12 +23,12 @@ class CudaKernel final : public Kernel {
   [[nodiscard]] CUfunction function() const { return function_; }
   [[nodiscard]] const std::string& entry() const { return entry_; }
   /// Argument blocks that its parameter holds.
-  [[nodiscard]] std::size_t ranks() const { return ranks_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
 
  private:
   const Device& device_;
   std::string entry_;
-  std::size_t ranks_;
+  int ranks_;
   CUlibrary library_ = nullptr;
   CUfunction function_ = nullptr;
 };
@@ -54,9 +51,8 @@ class CudaQueue final : public Queue {
   /// that one needs no further order. `recorded` collects the launches of a stream that is being
   /// captured, which must be alone.
   CudaQueue(const Device& device, Order order, std::vector<RecordedLaunch>* recorded = nullptr);
-  CudaQueue(const Device& device, Application application);
-  CudaQueue(const CudaQueue&) = delete;
-  CudaQueue& operator=(const CudaQueue&) = delete;
+  CudaQueue(const Device& device, Application application)
+      : device_(device), owned_(false), stream_(static_cast<CUstream>(application.stream)) {}
   ~CudaQueue() override;
 
   [[nodiscard]] CUstream stream() const { return stream_; }
@@ -80,6 +76,8 @@ class CudaQueue final : public Queue {
   }
 
  private:
+  void record_launch(const CudaKernel& kernel, const Grid& grid);
+
   const Device& device_;
   bool owned_;
   CUstream stream_ = nullptr;
@@ -87,13 +85,14 @@ class CudaQueue final : public Queue {
   std::size_t launches_ = 0;
 };
 
-[[nodiscard]] std::shared_ptr<const Kernel> load_cuda_kernel(const Device& device,
-                                                             std::string_view binary,
-                                                             const std::string& entry, int ranks);
-/// Streams beside `queue`, whose work is ordered by events.
+/// Whether `result`, of asking for a stream's or an event's work, says that all is done. Throws
+/// BackendError when it failed.
+[[nodiscard]] bool is_done(CUresult result, const Device& device);
+
+// As the functions of Platform.
+[[nodiscard]] std::unique_ptr<Event> make_cuda_event(const Device& device);
 [[nodiscard]] std::unique_ptr<Fork> make_cuda_fork(const Device& device, const CudaQueue& queue,
                                                    std::size_t count);
-[[nodiscard]] std::unique_ptr<Event> make_cuda_event(const Device& device);
 [[nodiscard]] std::unique_ptr<Graph> record_cuda_graph(const Device& device,
                                                        const std::function<void(Queue&)>& body);
 

@@ -42,11 +42,13 @@ constexpr auto base_options = std::to_array<std::string_view>({
       "-w",
 });
 
-// Kernels call the C library only. To link libstdc++ as well takes a tenth of a small kernel's compilation.
+// Kernels call the C library only. To link libstdc++ as well takes a tenth of a small kernel's
+// compilation.
 constexpr auto lean_link =
     std::to_array<std::string_view>({"-nodefaultlibs", "-Wl,--no-as-needed", "-lm", "-lc"});
 
-// Elsewhere than with GCC on x86-64 code may call the compiler's own library, and options such as these add theirs.
+// Elsewhere than with GCC on x86-64 code may call the compiler's own library, and options such as
+// these add theirs.
 bool links_lean(const std::string& identity, const std::vector<std::string>& extra) {
 #if !defined(__x86_64__)
   return false;
@@ -289,8 +291,8 @@ std::string HostCompiler::resolved_isa() {
       name += " " + words.front();
     }
   }
-  if (flags
-          .empty()) {  // nothing to tell processors of a name apart by, so only this machine is like this one
+  if (flags.empty()) {  // nothing to tell processors of a name apart by, so only this machine is
+                        // like this one
     name += " of " + std::string(machine.nodename);
   }
   return name + "\n" + flags;

@@ -41,10 +41,7 @@ class HostCompiler final : public Compiler {
   [[nodiscard]] const std::vector<std::string>& options() const { return facts_.options; }
 
  private:
-  [[nodiscard]] const Facts& facts() const override { return facts_; }
-
   std::string path_;
-  Facts facts_;
   std::chrono::milliseconds timeout_;
   int threads_;
 };

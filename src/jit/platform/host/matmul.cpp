@@ -1,11 +1,14 @@
 // Products by OpenBLAS; 16-bit floats are widened, of which it knows none.
 #include "jit/platform/host/matmul.h"
 
+#include <cblas.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "coconet/error.h"
-#include "jit/platform/host/blas.h"
 
 namespace coconet::jit {
 
@@ -17,9 +20,71 @@ constexpr std::int64_t wanted_tiles = 8;
 constexpr std::int64_t least_rows = 32;
 constexpr std::int64_t most_rows = 256;
 
+/// The binary interface that OpenBLAS's headers declare.
+constexpr const char* library_name = "libopenblas.so.0";
+
+#define COCONET_BLAS_FUNCTIONS(FUNCTION)              \
+  FUNCTION(sgemm, cblas_sgemm)                        \
+  FUNCTION(dgemm, cblas_dgemm)                        \
+  FUNCTION(set_num_threads, openblas_set_num_threads) \
+  FUNCTION(get_config, openblas_get_config)
+
+COCONET_FUNCTION_TABLE(BlasFunctions, COCONET_BLAS_FUNCTIONS);
+
+struct OpenBlas : BlasFunctions, LibraryFacts {};
+
+OpenBlas load() {
+  OpenBlas blas;
+  const SharedLibrary file({library_name}, {""});
+  std::vector<std::string> missing;
+  blas.find_in(file, missing);
+  if (!file.is_open()) {
+    blas.problem = file.problem();
+  } else if (!missing.empty()) {
+    blas.problem = fmt::format("{} has no function {}", library_name, missing.front());
+  } else {
+    blas.version = blas.get_config();
+    blas.version.erase(blas.version.find_last_not_of(' ') + 1);
+    if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) blas.set_num_threads(1);
+  }
+  return blas;
+}
+
+const OpenBlas& openblas() {
+  static const OpenBlas loaded = load();
+  return loaded;
+}
+
+/// A matrix in row-major order, as it is stored; `row` elements lie between the beginnings of its
+/// rows.
+template <class T>
+struct Matrix {
+  const T* data;
+  std::int64_t row;
+  bool transposed;
+};
+
 /// `matmul_shape` lets no count through that does not fit.
 int as_int(std::int64_t count) {
   return static_cast<int>(count);
+}
+
+/// out = a b, of `rows` x `terms` and `terms` x `columns` when what is transposed has been. None
+/// may be 0.
+template <class T>
+void multiply(const MatmulShape& shape, std::int64_t rows, const Matrix<T>& a, const Matrix<T>& b,
+              T* out) {
+  const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
+  const auto gemm = [] {
+    if constexpr (std::is_same_v<T, float>) {
+      return openblas().sgemm;
+    } else {
+      return openblas().dgemm;
+    }
+  }();
+  gemm(CblasRowMajor, order(a.transposed), order(b.transposed), as_int(rows), as_int(shape.columns),
+       as_int(shape.terms), 1, a.data, as_int(a.row), b.data, as_int(b.row), 0, out,
+       as_int(shape.columns));
 }
 
 /// Copies `rows` rows of `columns` elements, whose rows are `stride` apart, one behind the other.
@@ -33,7 +98,11 @@ void widen(float* to, const T* from, std::int64_t rows, std::int64_t columns, st
 class HostMatmul final : public LibraryMatmul {
  public:
   explicit HostMatmul(MatmulShape shape) : shape_(std::move(shape)) {
-    require_blas("matmul '" + shape_.name + "'");
+    if (const std::string& problem = openblas().problem; !problem.empty()) {
+      throw BackendError(fmt::format(
+          "matmul '{}' needs OpenBLAS, which does not load: {}; install it (Debian: libopenblas0)",
+          shape_.name, problem));
+    }
   }
 
   void begin_run() override { widened_b_ = -1; }
@@ -68,12 +137,9 @@ void HostMatmul::multiply_parts(const MatmulTensors& tensors, std::int64_t begin
   const T* const a = reinterpret_cast<const T*>(tensors.a);
   const T* const b = reinterpret_cast<const T*>(tensors.b);
   T* const out = reinterpret_cast<T*>(tensors.out);
-  const int columns = as_int(p.columns);
   p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
-    multiply(as_int(count), columns, as_int(p.terms),
-             Matrix<const T>{a + p.a.at(matrix, first), as_int(p.a.row), p.a.transposed},
-             Matrix<const T>{b + p.b.matrices[matrix], as_int(p.b.row), p.b.transposed},
-             Matrix<T>{out + row * p.columns, columns});
+    multiply<T>(p, count, {a + p.a.at(matrix, first), p.a.row, p.a.transposed},
+                {b + p.b.matrices[matrix], p.b.row, p.b.transposed}, out + row * p.columns);
   });
 }
 
@@ -85,7 +151,7 @@ void HostMatmul::multiply_widened(const MatmulTensors& tensors, std::int64_t beg
   const T* const b = reinterpret_cast<const T*>(tensors.b);
   T* const out = reinterpret_cast<T*>(tensors.out);
   const auto grow = [](std::vector<float>& array, std::int64_t size) {
-    array.resize(std::max(array.size(), static_cast<std::size_t>(size)));
+    array.resize(std::max<std::size_t>(array.size(), size));
   };
   const std::int64_t most = std::min(p.rows, end - begin);
   grow(wide_a_, most * p.terms);
@@ -99,10 +165,8 @@ void HostMatmul::multiply_widened(const MatmulTensors& tensors, std::int64_t beg
     const std::int64_t stored_rows = p.a.transposed ? p.terms : count;
     const std::int64_t stored_columns = p.a.transposed ? count : p.terms;
     widen(wide_a_.data(), a + p.a.at(matrix, first), stored_rows, stored_columns, p.a.row);
-    multiply(as_int(count), as_int(p.columns), as_int(p.terms),
-             Matrix<const float>{wide_a_.data(), as_int(stored_columns), p.a.transposed},
-             Matrix<const float>{wide_b_.data(), as_int(p.b.row), p.b.transposed},
-             Matrix<float>{wide_out_.data(), as_int(p.columns)});
+    multiply<float>(p, count, {wide_a_.data(), stored_columns, p.a.transposed},
+                    {wide_b_.data(), p.b.row, p.b.transposed}, wide_out_.data());
     std::transform(wide_out_.begin(), wide_out_.begin() + count * p.columns, out + row * p.columns,
                    [](float element) { return T(static_cast<double>(element)); });
   });
@@ -120,9 +184,8 @@ void HostMatmul::add_bias(const MatmulTensors& tensors, std::int64_t begin,
 
 void HostMatmul::multiply_rows(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
   if (shape_.terms == 0) {  // this rank's slice of what is contracted is empty
-    const auto row_bytes = static_cast<std::size_t>(shape_.columns) * size_of(shape_.dtype);
-    std::fill_n(tensors.out + static_cast<std::size_t>(begin) * row_bytes,
-                static_cast<std::size_t>(end - begin) * row_bytes, std::byte{0});
+    const std::size_t row_bytes = shape_.columns * size_of(shape_.dtype);
+    std::fill_n(tensors.out + begin * row_bytes, (end - begin) * row_bytes, std::byte{0});
     return;
   }
   switch (shape_.dtype) {
@@ -135,12 +198,15 @@ void HostMatmul::multiply_rows(const MatmulTensors& tensors, std::int64_t begin,
     case DType::bf16:
       return multiply_widened<BFloat16>(tensors, begin, end);
     default:
-      throw InternalError("matmul '" + shape_.name + "' of " +
-                          std::string(to_string(shape_.dtype)));
+      throw InternalError(fmt::format("matmul '{}' of {}", shape_.name, to_string(shape_.dtype)));
   }
 }
 
 }  // namespace
+
+LibraryFacts blas_facts() {
+  return openblas();
+}
 
 std::int64_t rows_of_host_tile(std::int64_t rows) {
   return std::clamp((rows + wanted_tiles - 1) / wanted_tiles, least_rows, most_rows);

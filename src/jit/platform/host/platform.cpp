@@ -1,6 +1,7 @@
 // The host platform: kernels are shared objects made by the system C++ compiler and loaded from
 // memory.
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,12 +14,14 @@
 #include <exception>
 #include <limits>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/comm/memory/descriptors.h"
 #include "jit/comm/worlds/cores.h"
-#include "jit/platform/host/at_once.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/platform/host/matmul.h"
 #include "jit/platform/platform.h"
@@ -27,56 +30,63 @@ namespace coconet::jit {
 
 namespace {
 
-/// A file in memory with the shared object's bytes. It stays open as long as the object is loaded:
-/// the loader knows objects by path, and /proc/self/fd/N must not come to name another one.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes, const std::string& name)
-      : descriptor_(memfd_create(name.c_str(), MFD_CLOEXEC)) {
-    if (descriptor_ < 0) fail(name);
-    while (!bytes.empty()) {
-      const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) {
-        const int error = errno;
-        close(descriptor_);
-        errno = error;
-        fail(name);
-      }
-      bytes.remove_prefix(static_cast<std::size_t>(written));
+/// Calls `call(0)` to `call(count - 1)`, each on a thread of its own because they wait for each
+/// other, and returns `count` when they have ended. Where the system gives fewer threads, nothing
+/// is called, and their number returned.
+int run_at_once(int count, const std::function<void(int)>& call) {
+  enum Verdict : int { none, go, go_home };
+  std::atomic<int> verdict = none;
+  std::vector<std::thread> threads;
+  threads.reserve(count);
+  try {
+    for (int index = 0; index < count; ++index) {
+      threads.emplace_back([&verdict, &call, index] {
+        verdict.wait(none);
+        if (verdict == go) call(index);
+      });
     }
+    verdict = go;
+  } catch (const std::system_error&) {
+    verdict = go_home;  // those that run would wait for the others for ever
   }
-  ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+  verdict.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size());
+}
 
- private:
-  [[noreturn]] static void fail(const std::string& name) {
-    throw BackendError("kernel '" + name + "' cannot be put into memory: " + std::strerror(errno));
+/// A file in memory that holds `bytes`.
+Descriptor file_of(std::string_view bytes, const std::string& name) {
+  Descriptor file(memfd_create(name.c_str(), MFD_CLOEXEC));
+  while (file.get() >= 0 && !bytes.empty()) {
+    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    bytes.remove_prefix(written);
   }
-  int descriptor_;
-};
+  if (file.get() >= 0 && bytes.empty()) return file;
+  throw BackendError(
+      fmt::format("kernel '{}' cannot be put into memory: {}", name, std::strerror(errno)));
+}
 
-/// A shared object, loaded as long as one of its kernels lives.
+/// A shared object, loaded as long as one of its kernels lives. Its file stays open as long: the
+/// loader knows objects by path, and /proc/self/fd/N must not come to name another one.
 class SharedObject {
  public:
   SharedObject(std::string_view binary, const std::string& name)
-      : file_(binary, name), handle_(dlopen(file_.path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      : file_(file_of(binary, name)),
+        handle_(dlopen(fmt::format("/proc/self/fd/{}", file_.get()).c_str(), RTLD_NOW | RTLD_LOCAL),
+                &dlclose) {
     if (handle_ == nullptr)
-      throw BackendError("kernel '" + name + "' cannot be loaded: " + dlerror());
+      throw BackendError(fmt::format("kernel '{}' cannot be loaded: {}", name, dlerror()));
   }
-  ~SharedObject() { dlclose(handle_); }
-  SharedObject(const SharedObject&) = delete;
-  SharedObject& operator=(const SharedObject&) = delete;
   /// Null when it has no such symbol.
   [[nodiscard]] void* find(const std::string& symbol) const {
-    return dlsym(handle_, symbol.c_str());
+    return dlsym(handle_.get(), symbol.c_str());
   }
 
  private:
-  MemoryFile file_;
-  void* handle_;
+  Descriptor file_;
+  std::unique_ptr<void, int (*)(void*)> handle_;
 };
 
 /// Whether a block is one lane or many threads shows in the binary: the latter says how large a
@@ -116,19 +126,19 @@ class HostKernel final : public Kernel {
   void run_threads(std::span<const std::uint64_t> words, const Grid& grid) const {
     const auto entry = reinterpret_cast<ThreadEntry>(entry_);
     const std::size_t lines = (state_bytes_ + sizeof(Line) - 1) / sizeof(Line);
-    std::vector<Line> states(static_cast<std::size_t>(grid.blocks) * lines);
+    std::vector<Line> states(grid.blocks * lines);
     const int count = grid.blocks * grid.threads;
     const int had = run_at_once(count, [&](int index) {
       const int block = index / grid.threads;
       entry(words.data(), block, grid.blocks, index % grid.threads, grid.threads,
-            &states[static_cast<std::size_t>(block) * lines]);
+            &states[block * lines]);
     });
     if (had == count) return;
-    throw BackendError("kernel '" + name_ + "' cannot run: " + std::to_string(grid.blocks) +
-                       " blocks of " + std::to_string(grid.threads) +
-                       " threads must run at once, and the system starts no more than " +
-                       std::to_string(had) +
-                       " threads; lower COCONET_HOST_THREADS or the knob channels");
+    throw BackendError(
+        fmt::format("kernel '{}' cannot run: {} blocks of {} threads must run at once, and the "
+                    "system starts no "
+                    "more than {} threads; lower COCONET_HOST_THREADS or the knob channels",
+                    name_, grid.blocks, grid.threads, had));
   }
 
   std::string name_;
@@ -138,27 +148,17 @@ class HostKernel final : public Kernel {
 };
 
 /// Zeroed memory; pages that nobody touches take none.
-class HostMemory final : public Memory {
- public:
-  explicit HostMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
-    void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data == MAP_FAILED) {
-      throw BackendError("no memory for " + std::to_string(bytes_) +
-                         " bytes of tensors: " + std::strerror(errno));
-    }
-    (void)madvise(data, bytes_, MADV_HUGEPAGE);
-    data_ = static_cast<std::byte*>(data);
+std::shared_ptr<Memory> map_memory(std::size_t bytes) {
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) {
+    throw BackendError(
+        fmt::format("no memory for {} bytes of tensors: {}", bytes, std::strerror(errno)));
   }
-  HostMemory(const HostMemory&) = delete;
-  HostMemory& operator=(const HostMemory&) = delete;
-  ~HostMemory() override { munmap(data_, bytes_); }
-  [[nodiscard]] std::byte* data() const override { return data_; }
-
- private:
-  std::byte* data_;
-  std::size_t bytes_;
-};
+  (void)madvise(data, bytes, MADV_HUGEPAGE);
+  return std::make_shared<Memory>(static_cast<std::byte*>(data),
+                                  [data, bytes] { munmap(data, bytes); });
+}
 
 /// Does everything when it is put in; steps that run at once put in their kernels from several
 /// threads.
@@ -215,11 +215,10 @@ class HostFork final : public Fork {
            const std::function<void(Queue&, std::size_t)>& put) override {
     std::vector<std::exception_ptr> failures(count);
     const auto put_one = [&](int number) {
-      const auto place = static_cast<std::size_t>(number);
       try {
-        put(queue, place);
+        put(queue, number);
       } catch (...) {
-        failures[place] = std::current_exception();
+        failures[number] = std::current_exception();
       }
     };
     const int threads = static_cast<int>(count);
@@ -258,7 +257,7 @@ class HostPlatform final : public Platform {
     return std::make_shared<HostKernel>(std::make_shared<SharedObject>(binary, entry), entry);
   }
   [[nodiscard]] std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
-    return std::make_shared<HostMemory>(bytes);
+    return map_memory(std::max<std::size_t>(bytes, 1));
   }
   [[nodiscard]] std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
     return allocate(bytes);

@@ -2,6 +2,7 @@
 #include "jit/platform/host/process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -17,53 +18,45 @@
 namespace coconet::jit {
 namespace {
 
-class FileActions {
- public:
+struct FileActions {
   explicit FileActions(const std::filesystem::path& log) {
-    posix_spawn_file_actions_init(&actions_);
-    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     // A file and not a pipe: a server that a compiler launcher leaves behind would hold a pipe open
     // for ever.
-    posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, log.c_str(),
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   }
-  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
+  ~FileActions() { posix_spawn_file_actions_destroy(&actions); }
   FileActions(const FileActions&) = delete;
   FileActions& operator=(const FileActions&) = delete;
-  [[nodiscard]] const posix_spawn_file_actions_t* get() const { return &actions_; }
 
- private:
-  posix_spawn_file_actions_t actions_{};
+  posix_spawn_file_actions_t actions{};
 };
 
 // A process group of its own, so that a timeout reaches what the compiler driver started; and
 // signals as a program expects to find them, whatever the application has blocked or ignored.
-class Attributes {
- public:
+struct Attributes {
   Attributes() {
     sigset_t none;
     sigset_t ordinary;
     sigemptyset(&none);
     sigemptyset(&ordinary);
-    for (const int signal :
-         {SIGPIPE, SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ, SIGALRM}) {
+    for (const int signal : {SIGPIPE, SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ, SIGALRM})
       sigaddset(&ordinary, signal);
-    }
-    posix_spawnattr_init(&attributes_);
-    posix_spawnattr_setpgroup(&attributes_, 0);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    posix_spawnattr_setsigdefault(&attributes_, &ordinary);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &ordinary);
     posix_spawnattr_setflags(
-        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
-  ~Attributes() { posix_spawnattr_destroy(&attributes_); }
+  ~Attributes() { posix_spawnattr_destroy(&attributes); }
   Attributes(const Attributes&) = delete;
   Attributes& operator=(const Attributes&) = delete;
-  [[nodiscard]] const posix_spawnattr_t* get() const { return &attributes_; }
 
- private:
-  posix_spawnattr_t attributes_{};
+  posix_spawnattr_t attributes{};
 };
 
 // This process's environment with temporary files inside `scratch`, so that a killed compiler
@@ -81,7 +74,6 @@ std::vector<std::string> child_environment(const std::filesystem::path& scratch)
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
-  result.reserve(strings.size() + 1);
   for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
   result.push_back(nullptr);
   return result;
@@ -89,18 +81,16 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 
 std::string seconds(std::chrono::milliseconds time) {
   const auto count = time.count();
-  if (count % 1000 == 0) return std::to_string(count / 1000) + " s";
-  return std::to_string(count) + " ms";
+  return count % 1000 == 0 ? fmt::format("{} s", count / 1000) : fmt::format("{} ms", count);
 }
 
 Outcome describe(int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {true, {}};
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    return {false,
-            "It was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")."};
+    return {false, fmt::format("It was killed by signal {} ({}).", signal, strsignal(signal))};
   }
-  return {false, "It exited with status " + std::to_string(WEXITSTATUS(status)) + "."};
+  return {false, fmt::format("It exited with status {}.", WEXITSTATUS(status))};
 }
 
 }  // namespace
@@ -112,8 +102,10 @@ TemporaryDirectory::TemporaryDirectory() {
   std::string name = (parent / "coconet-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
     throw CompileError(
-        "A kernel cannot be compiled: there is no place for temporary files under '" +
-        parent.string() + "' (" + std::strerror(errno) + "); TMPDIR names another directory.");
+        fmt::format("A kernel cannot be compiled: there is no place for temporary files under '{}' "
+                    "({}); TMPDIR "
+                    "names another directory.",
+                    parent.string(), std::strerror(errno)));
   }
   path_ = name;
 }
@@ -130,10 +122,10 @@ Outcome run_program(const std::vector<std::string>& arguments, const std::filesy
   const FileActions actions(log);
   const Attributes attributes;
   pid_t child = -1;
-  const int error = posix_spawn(&child, arguments.front().c_str(), actions.get(), attributes.get(),
-                                pointers(arguments).data(), pointers(environment).data());
-  if (error != 0)
-    return {false, std::string("It cannot be started: ") + std::strerror(error) + "."};
+  const int error =
+      posix_spawn(&child, arguments.front().c_str(), &actions.actions, &attributes.attributes,
+                  pointers(arguments).data(), pointers(environment).data());
+  if (error != 0) return {false, fmt::format("It cannot be started: {}.", std::strerror(error))};
 
   // Asking now and then works everywhere, threads and foreign SIGCHLD handlers included, and a
   // compilation takes hundreds of these naps.
@@ -154,8 +146,10 @@ Outcome run_program(const std::vector<std::string>& arguments, const std::filesy
   kill(-child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) == -1 && errno == EINTR) continue;
-  return {false, "It was stopped after " + seconds(timeout) +
-                     ", the longest time that COCONET_COMPILE_TIMEOUT_S allows."};
+  return {false,
+          fmt::format(
+              "It was stopped after {}, the longest time that COCONET_COMPILE_TIMEOUT_S allows.",
+              seconds(timeout))};
 }
 
 }  // namespace coconet::jit

@@ -1,5 +1,5 @@
 // NVRTC, loaded at run time: compiles kernel text to a cubin for a real architecture; needs no GPU
-// and no driver.
+// and no driver. In builds without CUDA there is none (no_cuda.cpp).
 #pragma once
 
 #include <string>
@@ -16,10 +16,6 @@ namespace nvrtc {
 [[nodiscard]] bool is_available();
 /// "13.0", or why it is not available.
 [[nodiscard]] std::string version();
-/// Version and build, the same on all machines that have this NVRTC; asked of the library only when
-/// the kernel cache does not remember what the file said. Throws CompileError when it is not
-/// available.
-[[nodiscard]] const std::string& identity();
 /// The architectures that it compiles for, "sm_75", "sm_80", ...; none when it is not available.
 [[nodiscard]] std::vector<std::string> architectures();
 /// What the kernels of a compilation with this log take of a GPU.
@@ -35,15 +31,9 @@ class NvrtcCompiler final : public Compiler {
   explicit NvrtcCompiler(std::string_view arch, bool line_info = false, int ranks = 1);
 
   [[nodiscard]] std::string_view target() const override { return "cuda"; }
-  [[nodiscard]] std::string_view arch() const override { return arch_; }
+  [[nodiscard]] std::string_view arch() const override { return facts_.arch; }
   /// Throws CompileError when NVRTC does not know the architecture.
   [[nodiscard]] CompileResult compile(std::string_view source) const override;
-
- private:
-  [[nodiscard]] const Facts& facts() const override { return facts_; }
-
-  std::string arch_;
-  Facts facts_;
 };
 
 }  // namespace coconet::jit

@@ -1,0 +1,31 @@
+// What NVIDIA's libraries do for the CUDA platform: collectives by NCCL, matmuls by cuBLASLt; and
+// collectives by this library's own kernels where NCCL knows none. In a build without a library's
+// header, no_nccl.cpp and no_cublas.cpp are in its place.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/platform/cuda/device.h"
+#include "jit/platform/platform.h"
+
+namespace coconet::jit {
+
+/// Ranks with a GPU each: NCCL's communicator. Collective over the world; each rank passes the
+/// group it is in. `step` names what needs it. Throws CommError when there is no NCCL, when two
+/// ranks have the same GPU, or when a rank does not come within COCONET_TIMEOUT_S.
+[[nodiscard]] std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
+                                                           const std::string& step);
+
+/// All ranks of a group, which one process drives on one GPU: the tensors of all are at hand, and
+/// kernels reduce them in rank order.
+[[nodiscard]] std::unique_ptr<Collectives> make_launch_collectives(int ranks,
+                                                                   const NamedKernels& kernels);
+
+/// On `device`, with memory of `platform`. Throws BackendError when cuBLASLt is not there.
+[[nodiscard]] std::unique_ptr<LibraryMatmul> make_cublas_matmul(const Platform& platform,
+                                                                const Device& device,
+                                                                MatmulShape shape);
+
+}  // namespace coconet::jit
