@@ -53,7 +53,7 @@ int blocks_beside(const Platform& platform, const sched::Plan& plan,
       is_one = is_one || kernel == &step;
     }
     if (!is_one) continue;
-    const int parts = static_cast<int>(kernels) * platform.ranks_per_launch() *
+    const int parts = static_cast<int>(kernels) * platform.traits().ranks_per_launch *
                       (kernels < overlap.count ? of_product : 1);
     return std::max(1, platform.traits().processors / parts);
   }
@@ -79,7 +79,7 @@ int threads_of(const Platform& platform, const Kernel& kernel, const sched::Kern
   throw BackendError(fmt::format(
       "kernel '{}' has the knob threads={}, but with the registers that it needs {} runs blocks of "
       "at most {} threads",
-      step.name, threads, platform.processor(), whole_warps));
+      step.name, threads, platform.traits().processor, whole_warps));
 }
 
 /// Throws BackendError where `wanted` blocks that wait for each other cannot run at once.
@@ -93,7 +93,7 @@ void require_resident(const Platform& platform, const sched::KernelStep& step, c
       "each of {} {} on a GPU) are more than the {} that {} runs at once; lower the knob channels "
       "or threads, or run fewer ranks on a GPU",
       step.name, blocks * grid.ranks, grid.threads, blocks, grid.ranks,
-      grid.ranks == 1 ? "rank" : "ranks", resident * grid.ranks, platform.processor()));
+      grid.ranks == 1 ? "rank" : "ranks", resident * grid.ranks, platform.traits().processor));
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ Grid choose_grid(const KernelContext& context, const Kernel& kernel, const Kerne
   if (const int threads = platform.traits().fixed_threads; threads > 0)
     return fixed_grid(step, threads);
   Grid grid;
-  grid.ranks = platform.ranks_per_launch();
+  grid.ranks = platform.traits().ranks_per_launch;
   grid.resident = synchronizes_tiles(step) ||
                   (step.is_collective && (comm.size() > 1 || step.phases.size() > 1));
   int resident = 0;

@@ -2,6 +2,7 @@
 // ms to its first step.
 #include "jit/platform/identity.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -14,7 +15,7 @@ namespace coconet::jit {
 namespace {
 
 std::string nanoseconds(const timespec& time) {
-  return std::to_string(time.tv_sec) + " s " + std::to_string(time.tv_nsec) + " ns";
+  return fmt::format("{} s {} ns", time.tv_sec, time.tv_nsec);
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ std::string remembered_of(const std::filesystem::path& file, std::string_view wh
   question.add("what", what);
   question.add("file", file.string());
   question.add("size", std::to_string(status.st_size));
-  question.add("inode", std::to_string(status.st_dev) + " " + std::to_string(status.st_ino));
+  question.add("inode", fmt::format("{} {}", status.st_dev, status.st_ino));
   question.add("modified", nanoseconds(status.st_mtim));
   question.add("changed", nanoseconds(status.st_ctim));
   return process_cache().remember(question, ask);
@@ -38,7 +39,8 @@ std::string sha256_of_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (!stream.is_open() || stream.bad())  // an empty file is a file
-    throw CompileError("'" + file.string() + "' cannot be read, which kernels are compiled with.");
+    throw CompileError(
+        fmt::format("'{}' cannot be read, which kernels are compiled with.", file.string()));
   return sha256_hex(bytes);
 }
 

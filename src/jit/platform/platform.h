@@ -148,6 +148,8 @@ using NamedKernels = std::map<std::string, std::shared_ptr<const Kernel>, std::l
 
 /// What planning for a platform must know of it.
 struct Traits {
+  std::string processor;     ///< what runs kernels, for messages: "the host", "NVIDIA H100, GPU 0"
+  int ranks_per_launch = 1;  ///< whose kernels one launch runs; those of this process on a GPU
   /// Queues do what is put into them before they return: a fault is known behind the step that met
   /// it.
   bool immediate = false;
@@ -167,12 +169,8 @@ struct Traits {
 
 class Platform : public Interface {
  public:
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  /// What runs kernels, for messages: "the host", "NVIDIA H100, GPU 0".
-  [[nodiscard]] virtual const std::string& processor() const = 0;
-  [[nodiscard]] virtual const Traits& traits() const = 0;
-  /// Ranks whose kernels one launch runs; those of this process on the same GPU.
-  [[nodiscard]] virtual int ranks_per_launch() const = 0;
+  explicit Platform(Traits traits) : traits_(std::move(traits)) {}
+  [[nodiscard]] const Traits& traits() const { return traits_; }
   /// Makes the binaries that `load` takes; found at the first call, as only the rank that compiles
   /// needs it.
   [[nodiscard]] virtual const Compiler& compiler() const = 0;
@@ -220,6 +218,9 @@ class Platform : public Interface {
   /// writes is seen whole by the others. `kernel` is what needs that: it has the protocol ll128.
   virtual void require_whole_lines(Comm& comm, std::span<const int> group,
                                    std::string_view kernel) const = 0;
+
+ private:
+  Traits traits_;
 };
 
 /// What COCONET_BACKEND says, for this rank. Throws BackendError.

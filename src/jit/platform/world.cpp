@@ -1,8 +1,9 @@
 // The public face of worlds, and the buffers that live in them.
 #include "coconet/world.h"
 
+#include <fmt/format.h>
+
 #include <limits>
-#include <string>
 
 #include "coconet/mesh.h"
 #include "jit/comm/comm.h"
@@ -19,24 +20,26 @@ Buffer::Buffer(std::shared_ptr<jit::PeerMemory> memory, DType dtype, std::size_t
       count_(count) {}
 
 void Buffer::require(DType asked) const {
-  if (asked != dtype_) {
-    throw BackendError("the buffer holds " + std::string(to_string(dtype_)) + ", but is read as " +
-                       std::string(to_string(asked)));
-  }
+  if (asked == dtype_) return;
+  throw BackendError(
+      fmt::format("the buffer holds {}, but is read as {}", to_string(dtype_), to_string(asked)));
 }
 
 void* Buffer::data_of(int rank) const {
-  if (memory_ && rank >= 0 && rank < memory_->ranks()) {
-    if (std::byte* const block = memory_->base(rank)) return block;
-    throw BackendError("the buffer of rank " + std::to_string(rank) + " was asked for on rank " +
-                       std::to_string(memory_->rank()) +
-                       ", which is on another node and shares no memory with it; exchange the "
-                       "elements by a collective");
+  if (!memory_) {
+    throw BackendError(fmt::format(
+        "a buffer of rank {} was asked for; this one is empty: World::allocate makes one", rank));
   }
-  throw BackendError("a buffer of rank " + std::to_string(rank) + " was asked for; " +
-                     (memory_
-                          ? "the world has the ranks 0 to " + std::to_string(memory_->ranks() - 1)
-                          : "this one is empty: World::allocate makes one"));
+  if (rank < 0 || rank >= memory_->ranks()) {
+    throw BackendError(
+        fmt::format("a buffer of rank {} was asked for; the world has the ranks 0 to {}", rank,
+                    memory_->ranks() - 1));
+  }
+  if (std::byte* const block = memory_->base(rank)) return block;
+  throw BackendError(
+      fmt::format("the buffer of rank {} was asked for on rank {}, which is on another node and "
+                  "shares no memory with it; exchange the elements by a collective",
+                  rank, memory_->rank()));
 }
 
 World World::self() {
@@ -72,8 +75,9 @@ void World::barrier() const {
 
 Buffer World::allocate(DType dtype, std::size_t count) const {
   if (count > std::numeric_limits<std::size_t>::max() / size_of(dtype)) {
-    throw CommError("cannot allocate " + std::to_string(count) + " elements of " +
-                    std::string(to_string(dtype)) + ": their size in bytes does not fit 64 bits");
+    throw CommError(
+        fmt::format("cannot allocate {} elements of {}: their size in bytes does not fit 64 bits",
+                    count, to_string(dtype)));
   }
   const jit::Platform* platform = nullptr;
   jit::together(*comm_, [&] { platform = &jit::platform_of(*comm_); });

@@ -22,7 +22,7 @@ Bound::Bound(World world_, const Platform& platform_, sched::Plan plan_,
       tiles(make_tile_counts(platform, plan)) {
   // All at once, so that several compilers can run.
   std::vector<KernelText> texts =
-      kernel_texts(plan.plan(), {platform.traits().immediate, platform.ranks_per_launch()});
+      kernel_texts(plan.plan(), {platform.traits().immediate, platform.traits().ranks_per_launch});
   const auto kernels = obtain_kernels(comm(), platform, texts);
   std::size_t next = 0;
   choose_overlaps();

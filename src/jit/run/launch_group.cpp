@@ -9,7 +9,7 @@ namespace coconet::jit {
 
 LaunchGroup::LaunchGroup(Bound& bound, const Sampler& sampler) : bound_(bound) {
   Comm& comm = bound.comm();
-  const int ranks = bound.platform.ranks_per_launch();
+  const int ranks = bound.platform.traits().ranks_per_launch;
   auto shared = std::make_shared<Shared>();
   shared->members.resize(ranks);
   shared->queues.resize(ranks);

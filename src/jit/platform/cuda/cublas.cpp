@@ -98,7 +98,7 @@ cublasLtHandle_t handle_on(const Device& device, const std::string& matmul) {
   static std::mutex mutex;
   static std::map<int, cublasLtHandle_t> handles;
   const std::lock_guard lock(mutex);
-  cublasLtHandle_t& handle = handles[device.ordinal()];
+  cublasLtHandle_t& handle = handles[device.ordinal];
   if (handle == nullptr) {
     const OnDevice on(device);
     if (const cublasStatus_t status = loaded_cublas().create(&handle);
@@ -106,7 +106,7 @@ cublasLtHandle_t handle_on(const Device& device, const std::string& matmul) {
       handle = nullptr;
       throw BackendError(
           fmt::format("matmul '{}' cannot run on {}: cuBLASLt cannot be used there: {}", matmul,
-                      device.name(), loaded_cublas().status_string(status)));
+                      device.name, loaded_cublas().status_string(status)));
     }
   }
   return handle;
@@ -191,7 +191,7 @@ class CublasMatmul final : public LibraryMatmul {
   void check(cublasStatus_t status, const char* what) const {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     throw BackendError(fmt::format("matmul '{}' cannot run on {}: cuBLASLt {}: {}", matmul_.name,
-                                   device_.name(), what, cublas_.status_string(status)));
+                                   device_.name, what, cublas_.status_string(status)));
   }
 
   Descriptor make_descriptor() const {

@@ -95,7 +95,7 @@ const Device& Device::at(int ordinal) {
   return *device;
 }
 
-Device::Device(int ordinal) : ordinal_(ordinal) {
+Device::Device(int number) : ordinal(number) {
   const int gpus = count();
   if (gpus == 0) {
     throw BackendError(
@@ -108,25 +108,25 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
                     ordinal, gpus));
   }
   const CUdevice device = find_gpu(ordinal);
-  name_ = fmt::format("{}, GPU {}", name_of(device), ordinal);
-  arch_ = arch_of(device);
-  CUuuid uuid{};
-  check(driver().device_uuid(&uuid, device), "asking for the identity of " + name_);
-  uuid_.assign(uuid.bytes, sizeof uuid.bytes);
-  multiprocessors_ = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-  shares_memory_ = has_shared_memory(device);
-  CUcontext context = nullptr;
-  check(driver().primary_context_retain(&context, device), "starting to use " + name_);
-  context_ = context;
+  name = fmt::format("{}, GPU {}", name_of(device), ordinal);
+  arch = arch_of(device);
+  CUuuid identity{};
+  check(driver().device_uuid(&identity, device), "asking for the identity of " + name);
+  uuid.assign(identity.bytes, sizeof identity.bytes);
+  multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  shares_memory = has_shared_memory(device);
+  CUcontext made = nullptr;
+  check(driver().primary_context_retain(&made, device), "starting to use " + name);
+  context = made;
 }
 
 bool Device::multicasts() const {
-  return has_multicast(ordinal_);
+  return has_multicast(ordinal);
 }
 
 OnDevice::OnDevice(const Device& device) noexcept {
   const Driver& cuda = loaded_driver();
-  auto* const context = static_cast<CUcontext>(device.context());
+  auto* const context = static_cast<CUcontext>(device.context);
   CUcontext current = nullptr;
   if (cuda.context_current(&current) != CUDA_SUCCESS || current == context) return;
   pushed_ = cuda.context_push(context) == CUDA_SUCCESS;

@@ -7,8 +7,7 @@ namespace coconet::jit {
 
 /// A GPU and its primary context, which this library shares with CUDA's runtime and all libraries
 /// in the process.
-class Device {
- public:
+struct Device {
   /// The GPU `ordinal`, made at its first use and kept to the end of the process. Throws
   /// BackendError when there is no driver or no such GPU.
   [[nodiscard]] static const Device& at(int ordinal);
@@ -17,28 +16,20 @@ class Device {
 
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
-
-  [[nodiscard]] int ordinal() const { return ordinal_; }           ///< which a CUdevice is
-  [[nodiscard]] const std::string& name() const { return name_; }  ///< "NVIDIA H100, GPU 0"
-  [[nodiscard]] const std::string& arch() const { return arch_; }  ///< "sm_90"
-  [[nodiscard]] const std::string& uuid() const { return uuid_; }  ///< 16 bytes
-  [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
-  /// Whether the memory of this GPU can be mapped by other processes and GPUs.
-  [[nodiscard]] bool shares_memory() const { return shares_memory_; }
   /// Whether this GPU can be one of several behind a multicast address, and the driver knows such.
   /// Throws BackendError.
   [[nodiscard]] bool multicasts() const;
-  /// CUcontext.
-  [[nodiscard]] void* context() const { return context_; }
+
+  int ordinal;       ///< which a CUdevice is
+  std::string name;  ///< "NVIDIA H100, GPU 0"
+  std::string arch;  ///< "sm_90"
+  std::string uuid;  ///< 16 bytes
+  int multiprocessors = 0;
+  bool shares_memory = false;  ///< its memory can be mapped by other processes and GPUs
+  void* context = nullptr;     ///< CUcontext
 
  private:
-  explicit Device(int ordinal);
-
-  int ordinal_;
-  std::string name_, arch_, uuid_;
-  int multiprocessors_ = 0;
-  bool shares_memory_ = false;
-  void* context_ = nullptr;
+  explicit Device(int number);
 };
 
 class Comm;

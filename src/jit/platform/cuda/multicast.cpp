@@ -1,15 +1,14 @@
 // Making multicast pointers, step by step on all ranks: every GPU is added before any memory is
 // bound, and all memory is bound before anyone uses the address.
-#include "jit/platform/cuda/multicast.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 
 #include "coconet/error.h"
 #include "jit/config/log.h"
-#include "jit/platform/cuda/driver.h"
+#include "jit/platform/cuda/peer_memory.h"
 
 namespace coconet::jit {
 
@@ -42,43 +41,44 @@ std::string first_failure(Comm& comm, const std::function<void()>& body) {
 std::string problem_of(const Device& device) {
   if (!driver().knows_multicast) return "its driver is older than CUDA 12.1";
   if (!device.multicasts())
-    return device.name() + " has none, which takes NVSwitches and sm_90 or later";
+    return device.name + " has none, which takes NVSwitches and sm_90 or later";
   return {};
 }
 
-}  // namespace
+/// This process's hold on a multicast object: what it bound and mapped is given back at the end, in
+/// the driver's order.
+struct Multicast {
+  Multicast(std::unique_ptr<const MemoryHandle> made, std::size_t size)
+      : object(std::move(made)), bytes(size) {}
+  Multicast(const Multicast&) = delete;
+  Multicast& operator=(const Multicast&) = delete;
+  ~Multicast() {
+    mapped.reset();
+    for (const int device : bound) (void)driver().multicast_unbind(object->get(), device, 0, bytes);
+  }
+  /// Puts the memory of a device behind the address. All GPUs must have been added.
+  void bind(const Device& device, const MemoryHandle& memory) {
+    const std::lock_guard lock(mutex);
+    check(driver().multicast_bind(object->get(), 0, memory.get(), 0, bytes, 0),
+          "binding memory of " + device.name + " to a multicast object");
+    bound.push_back(device.ordinal);
+  }
 
-Multicast::Multicast(int gpus, std::size_t bytes) : bytes_(bytes) {
+  std::unique_ptr<const MemoryHandle> object;
+  std::size_t bytes;
+  std::mutex mutex;  ///< ranks that are threads bind at once
+  std::vector<int> bound;
+  std::shared_ptr<std::byte> mapped;
+};
+
+std::shared_ptr<Multicast> create_multicast(int gpus, std::size_t bytes) {
   const CUmulticastObjectProp properties = properties_of(gpus, bytes);
   CUmemGenericAllocationHandle object = 0;
   check(driver().multicast_create(&object, &properties), "making a multicast object");
-  object_ = std::make_unique<const MemoryHandle>(object);
+  return std::make_shared<Multicast>(std::make_unique<const MemoryHandle>(object), bytes);
 }
 
-Multicast::Multicast(std::size_t bytes, const Descriptor& descriptor)
-    : object_(import_memory(descriptor.get())), bytes_(bytes) {}
-
-Multicast::~Multicast() {
-  mapped_.reset();
-  for (const int device : bound_)
-    (void)driver().multicast_unbind(object_->get(), device, 0, bytes_);
-}
-
-void Multicast::add(const Device& device) {
-  check(driver().multicast_add_device(object_->get(), device.ordinal()),
-        "adding " + device.name() + " to a multicast object");
-}
-
-void Multicast::bind(const Device& device, const MemoryHandle& memory) {
-  const std::lock_guard lock(mutex_);
-  check(driver().multicast_bind(object_->get(), 0, memory.get(), 0, bytes_, 0),
-        "binding memory of " + device.name() + " to a multicast object");
-  bound_.push_back(device.ordinal());
-}
-
-void Multicast::map(const std::vector<int>& devices) {
-  mapped_.emplace(*object_, bytes_, devices);
-}
+}  // namespace
 
 MulticastSupport multicast_support(Comm& comm, const Device& device,
                                    const std::vector<std::string>& uuids) {
@@ -87,9 +87,8 @@ MulticastSupport multicast_support(Comm& comm, const Device& device,
     const auto other = std::find(uuids.begin(), uuid, *uuid);
     if (other == uuid) continue;
     const auto rank = uuid - uuids.begin();
-    support.problem =
-        fmt::format("ranks {} and {} share {}, and each needs a GPU of its own",
-                    other - uuids.begin(), rank, comm.all_gather(device.name())[rank]);
+    support.problem = fmt::format("ranks {} and {} share {}, and each needs a GPU of its own",
+                                  other - uuids.begin(), rank, comm.all_gather(device.name)[rank]);
     return support;
   }
   support.problem = first_failure(comm, [&] {
@@ -106,10 +105,9 @@ MulticastSupport multicast_support(Comm& comm, const Device& device,
   return support;
 }
 
-std::shared_ptr<const Multicast> make_multicast(Comm& comm, const Device& device,
-                                                const MemoryHandle& memory, std::size_t bytes,
-                                                const std::vector<int>& devices,
-                                                std::string& problem) {
+std::shared_ptr<std::byte> make_multicast(Comm& comm, const Device& device,
+                                          const MemoryHandle& memory, std::size_t bytes,
+                                          const std::vector<int>& devices, std::string& problem) {
   const bool threads = comm.in_one_process();
   const bool first = comm.rank() == 0;
   std::shared_ptr<Multicast> object;
@@ -118,24 +116,27 @@ std::shared_ptr<const Multicast> make_multicast(Comm& comm, const Device& device
     if (problem.empty()) problem = first_failure(comm, body);
   };
   step([&] {
-    if (first) object = std::make_shared<Multicast>(comm.size(), bytes);
+    if (first) object = create_multicast(comm.size(), bytes);
     // Every rank hands over a descriptor; that of others than the first is of no use.
-    if (!threads) exported = first ? object->descriptor() : memory.descriptor();
+    if (!threads) exported = (first ? *object->object : memory).descriptor();
   });
   if (problem.empty() && threads) {
     object = std::static_pointer_cast<Multicast>(comm.share(object));
   } else if (problem.empty()) {
     const std::vector<Descriptor> descriptors = exchange_descriptors(comm, exported.get());
     step([&] {
-      if (!first) object = std::make_shared<Multicast>(bytes, descriptors.front());
+      if (!first) object = std::make_shared<Multicast>(import_memory(descriptors.front()), bytes);
     });
   }
-  step([&] { object->add(device); });
+  step([&] {
+    check(driver().multicast_add_device(object->object->get(), device.ordinal),
+          "adding " + device.name + " to a multicast object");
+  });
   step([&] { object->bind(device, memory); });
   step([&] {
-    if (first || !threads) object->map(devices);
+    if (first || !threads) object->mapped = object->object->map(bytes, devices);
   });
-  if (problem.empty()) return object;
+  if (problem.empty()) return {object, object->mapped.get()};
   if (first) log_info("there is no multicast pointer to memory of the GPUs: " + problem);
   return nullptr;
 }

@@ -188,7 +188,7 @@ class NcclGroup final : public Collectives {
     }
   }
 
-  [[nodiscard]] bool needs_watching() const override { return true; }
+  bool needs_watching() const override { return true; }
 
   void check() override {
     if (comm_ == nullptr) throw CommError("NCCL's communicator was given up after an error");
@@ -316,7 +316,7 @@ class NcclGroup final : public Collectives {
 /// Throws on every rank when two of `ranks` have the same GPU, which NCCL refuses in less clear
 /// words.
 void require_own_gpus(Comm& comm, const std::vector<int>& ranks, const std::string& step) {
-  const std::vector<std::string> uuids = comm.all_gather(device_of(comm).uuid());
+  const std::vector<std::string> uuids = comm.all_gather(device_of(comm).uuid);
   together(comm, [&] {
     for (std::size_t a = 0; a < ranks.size(); ++a) {
       for (std::size_t b = a + 1; b < ranks.size(); ++b) {
@@ -325,7 +325,7 @@ void require_own_gpus(Comm& comm, const std::vector<int>& ranks, const std::stri
             "library collective '{}' is NCCL's, which needs a GPU for each rank, and ranks {} and "
             "{} share {}; start no more ranks than GPUs, make them threads with World::local, or "
             "fuse the collective",
-            step, ranks[a], ranks[b], device_of(comm).name()));
+            step, ranks[a], ranks[b], device_of(comm).name));
       }
     }
   });

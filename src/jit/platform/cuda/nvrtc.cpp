@@ -50,21 +50,12 @@ struct Library : NvrtcFunctions, PtxFunctions {
   [[nodiscard]] std::string version() const { return fmt::format("{}.{}", major, minor); }
 };
 
-std::filesystem::path file_of(const void* symbol) {
-  Dl_info info{};
-  std::error_code error;
-  if (dladdr(symbol, &info) == 0) return {};
-  return std::filesystem::canonical(info.dli_fname, error);
-}
-
-constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-
 // The file that is loaded, and by whose state NVRTC's identity is remembered; empty when only the
 // system's loader knows.
 const std::filesystem::path& located() {
   static const std::filesystem::path file = [] {
     std::error_code error;
-    const auto found = locate_library({names[0], names[1], names[2]});
+    const auto found = locate_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
     return found.empty() ? found : std::filesystem::canonical(found, error);
   }();
   return file;
@@ -72,23 +63,24 @@ const std::filesystem::path& located() {
 
 Library load() {
   Library nvrtc;
-  const char* const first = located().empty() ? names[0] : located().c_str();
-  const SharedLibrary file({first, names[0], names[1], names[2]});
-  if (!file.is_open()) {
-    nvrtc.unavailable = file.problem();
-    return nvrtc;
-  }
+  const char* const first = located().empty() ? "libnvrtc.so.13" : located().c_str();
+  const SharedLibrary file({first, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
   std::vector<std::string> missing;
   std::vector<std::string> missing_ptx;
   nvrtc.NvrtcFunctions::find_in(file, missing);
   nvrtc.PtxFunctions::find_in(file, missing_ptx);
-  if (!missing.empty()) {
+  if (!file.is_open()) {
+    nvrtc.unavailable = file.problem();
+  } else if (!missing.empty()) {
     nvrtc.unavailable = "libnvrtc has no function " + missing.front();
   } else if (nvrtc.get_version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS ||
              nvrtc.major < least_major) {
     nvrtc.unavailable = "libnvrtc is " + nvrtc.version() + ", and 12.0 or later is needed";
   }
-  nvrtc.file = file_of(reinterpret_cast<const void*>(nvrtc.get_version));
+  Dl_info info{};
+  std::error_code error;
+  if (dladdr(reinterpret_cast<const void*>(nvrtc.get_version), &info) != 0)
+    nvrtc.file = std::filesystem::canonical(info.dli_fname, error);
   return nvrtc;
 }
 
@@ -103,60 +95,45 @@ const Library& require_library() {
   return library();
 }
 
-class Program {
- public:
-  Program(const Library& nvrtc, const std::string& source) {
-    nvrtcProgram made = nullptr;
-    const nvrtcResult result =
-        nvrtc.create_program(&made, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
-    if (result != NVRTC_SUCCESS) {
-      throw CompileError(
-          fmt::format("NVRTC cannot start on a program: {}.", nvrtc.error_string(result)));
-    }
-    program_ = {made, [&nvrtc](nvrtcProgram program) { nvrtc.destroy_program(&program); }};
-  }
+using Program = std::shared_ptr<_nvrtcProgram>;
 
-  [[nodiscard]] nvrtcProgram get() const { return program_.get(); }
+Program make_program(const Library& nvrtc, std::string_view source) {
+  nvrtcProgram made = nullptr;
+  const nvrtcResult result =
+      nvrtc.create_program(&made, std::string(source).c_str(), "kernel.cu", 0, nullptr, nullptr);
+  if (result == NVRTC_SUCCESS)
+    return {made, [&nvrtc](nvrtcProgram program) { nvrtc.destroy_program(&program); }};
+  throw CompileError(
+      fmt::format("NVRTC cannot start on a program: {}.", nvrtc.error_string(result)));
+}
 
-  /// What a pair of NVRTC functions for a size and for that many bytes gives; empty when they fail.
-  template <class Size, class Bytes>
-  [[nodiscard]] std::string fetch(Size size_of, Bytes bytes_of) const {
-    std::size_t size = 0;
-    if (size_of(get(), &size) != NVRTC_SUCCESS) return {};
-    std::string bytes(size, '\0');
-    if (bytes_of(get(), bytes.data()) != NVRTC_SUCCESS) return {};
-    return bytes;
-  }
-
- private:
-  std::shared_ptr<_nvrtcProgram> program_;
-};
+// What a pair of NVRTC functions for a size and for that many bytes gives; empty when they fail.
+template <class Size, class Bytes>
+std::string fetch(const Program& program, Size size_of, Bytes bytes_of) {
+  std::size_t size = 0;
+  if (size_of(program.get(), &size) != NVRTC_SUCCESS) return {};
+  std::string bytes(size, '\0');
+  return bytes_of(program.get(), bytes.data()) == NVRTC_SUCCESS ? bytes : std::string();
+}
 
 // The number that ends right before `unit`, as in "96 bytes stack frame"; 0 when `line` has no such
 // thing.
 int number_before(std::string_view line, std::string_view unit) {
   const std::size_t at = line.find(unit);
-  if (at == std::string_view::npos || at == 0) return 0;
-  const std::size_t blank = line.substr(0, at).find_last_not_of("0123456789");
-  const std::size_t begin = blank == std::string_view::npos ? 0 : blank + 1;
+  if (at == std::string_view::npos) return 0;
+  const std::size_t begin = line.substr(0, at).find_last_not_of("0123456789") + 1;  // npos + 1 is 0
   int number = 0;
   std::from_chars(line.data() + begin, line.data() + at, number);
   return number;
-}
-
-std::string_view quoted(std::string_view line) {
-  const std::size_t open = line.find('\'');
-  if (open == std::string_view::npos) return {};
-  return line.substr(open + 1, line.find('\'', open + 1) - open - 1);
 }
 
 // NVRTC tells its version, but its build only in what it writes: the comments at the start of every
 // PTX.
 std::string build_of(const Library& nvrtc) {
   if (nvrtc.ptx_size == nullptr || nvrtc.ptx == nullptr) return {};
-  const Program program(nvrtc, "extern \"C\" __global__ void empty() {}");
+  const Program program = make_program(nvrtc, "extern \"C\" __global__ void empty() {}");
   if (nvrtc.compile_program(program.get(), 0, nullptr) != NVRTC_SUCCESS) return {};
-  std::istringstream ptx(program.fetch(nvrtc.ptx_size, nvrtc.ptx));
+  std::istringstream ptx(fetch(program, nvrtc.ptx_size, nvrtc.ptx));
   std::string build;
   for (std::string line; std::getline(ptx, line) && line.starts_with("//");) {
     if (const std::size_t text = line.find_first_not_of("/ "); text != std::string::npos)
@@ -214,7 +191,8 @@ std::vector<KernelResources> nvrtc::resources(std::string_view log) {
     const std::string_view line = log.substr(0, log.find('\n'));
     log.remove_prefix(std::min(line.size() + 1, log.size()));
     if (line.find("Compiling entry function '") != std::string_view::npos) {
-      kernels.push_back({.entry = std::string(quoted(line))});
+      const std::string_view quoted = line.substr(line.find('\'') + 1);
+      kernels.push_back({.entry = std::string(quoted.substr(0, quoted.find('\'')))});
     }
     if (kernels.empty()) continue;
     KernelResources& kernel = kernels.back();
@@ -268,7 +246,7 @@ CompileResult NvrtcCompiler::compile(std::string_view source) const {
   if (nvrtc.file != located() && identify() != facts_.identity)
     throw CompileError("NVRTC in '" + located().string() + "' does not load any more.");
   require_known(facts_.arch);
-  const Program program(nvrtc, std::string(source));
+  const Program program = make_program(nvrtc, source);
   CompileResult result;
   std::vector<const char*> options;
   result.command = "nvrtc";
@@ -279,10 +257,10 @@ CompileResult NvrtcCompiler::compile(std::string_view source) const {
   const nvrtcResult compiled =
       nvrtc.compile_program(program.get(), static_cast<int>(options.size()), options.data());
 
-  result.log = program.fetch(nvrtc.log_size, nvrtc.log);
+  result.log = fetch(program, nvrtc.log_size, nvrtc.log);
   if (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
   result.kernels = nvrtc::resources(result.log);
-  if (compiled == NVRTC_SUCCESS) result.binary = program.fetch(nvrtc.cubin_size, nvrtc.cubin);
+  if (compiled == NVRTC_SUCCESS) result.binary = fetch(program, nvrtc.cubin_size, nvrtc.cubin);
   result.ok = !result.binary.empty();
   if (!result.ok) result.log += "NVRTC for " + facts_.arch + ": " + nvrtc.error_string(compiled);
   return result;

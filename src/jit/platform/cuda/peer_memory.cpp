@@ -14,8 +14,6 @@
 #include "coconet/error.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/nodes.h"
-#include "jit/platform/cuda/driver.h"
-#include "jit/platform/cuda/multicast.h"
 
 namespace coconet::jit {
 
@@ -23,12 +21,12 @@ namespace {
 
 /// All ranks' blocks as one process addresses them. The physical handles may go once the memory is
 /// mapped.
-using Blocks = std::vector<std::unique_ptr<const Mapped>>;
+using Blocks = std::vector<std::shared_ptr<std::byte>>;
 
 /// What a rank holds of a collective allocation.
 struct Shared {
   std::shared_ptr<const Blocks> blocks;
-  std::shared_ptr<const Multicast> multicast;  ///< null where `problem` says why
+  std::shared_ptr<std::byte> multicast;  ///< null where `problem` says why
   std::string problem;
 };
 
@@ -41,14 +39,12 @@ class DevicePeerMemory final : public PeerMemory {
     shared_.multicast.reset();  // which is bound to memory of the blocks
     shared_.blocks.reset();
   }
-  [[nodiscard]] std::byte* base(int rank) const override { return (*shared_.blocks)[rank]->data(); }
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int ranks() const override { return static_cast<int>(shared_.blocks->size()); }
-  [[nodiscard]] std::size_t bytes() const override { return bytes_; }
-  [[nodiscard]] std::byte* multicast() const override {
-    return shared_.multicast ? shared_.multicast->data() : nullptr;
-  }
-  [[nodiscard]] std::string no_multicast() const override { return shared_.problem; }
+  std::byte* base(int rank) const override { return (*shared_.blocks)[rank].get(); }
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(shared_.blocks->size()); }
+  std::size_t bytes() const override { return bytes_; }
+  std::byte* multicast() const override { return shared_.multicast.get(); }
+  std::string no_multicast() const override { return shared_.problem; }
 
  private:
   const Device& device_;
@@ -57,16 +53,48 @@ class DevicePeerMemory final : public PeerMemory {
   std::size_t bytes_;
 };
 
-void clear(const Mapped& block, std::size_t bytes) {
-  const auto address = reinterpret_cast<CUdeviceptr>(block.data());
-  check(driver().set_bytes_async(address, 0, bytes, nullptr), "clearing memory of a GPU");
-  check(driver().stream_synchronize(nullptr), "clearing memory of a GPU");
+CUmemAllocationProp properties_of(const Device& device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device.ordinal;
+  return properties;
+}
+
+/// Bytes that physical memory of `device` comes in.
+std::size_t granularity_of(const Device& device) {
+  const CUmemAllocationProp properties = properties_of(device);
+  std::size_t granularity = 0;
+  check(driver().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+        "asking for the granularity of memory on " + device.name);
+  return granularity;
+}
+
+/// `bytes` of physical memory, a multiple of `granularity_of`. Throws BackendError with what is
+/// free when it does not fit.
+std::unique_ptr<const MemoryHandle> allocate_physical(const Device& device, std::size_t bytes) {
+  const CUmemAllocationProp properties = properties_of(device);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult result = driver().physical_create(&handle, bytes, &properties, 0);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(driver().memory_info(&free, &total), "asking how much memory is free");
+    throw BackendError(
+        fmt::format("{} has no room for {} MiB of tensors that other ranks reach: {} MiB of its {} "
+                    "MiB are free; "
+                    "make the tensors smaller",
+                    device.name, bytes >> 20, free >> 20, total >> 20));
+  }
+  check(result, fmt::format("allocating {} bytes on {}", bytes, device.name));
+  return std::make_unique<const MemoryHandle>(handle);
 }
 
 /// The GPU of this process with the identity `uuid`, or -1.
 int ordinal_of(const std::string& uuid) {
   for (int ordinal = 0; ordinal < Device::count(); ++ordinal) {
-    if (Device::at(ordinal).uuid() == uuid) return ordinal;
+    if (Device::at(ordinal).uuid == uuid) return ordinal;
   }
   return -1;
 }
@@ -76,26 +104,25 @@ void require_reachable(Comm& comm, const Device& device, const std::vector<std::
   together(comm, [&] {
     for (int rank = 0; rank < comm.size(); ++rank) {
       const int peer = ordinal_of(uuids[rank]);
-      if (peer < 0 || peer == device.ordinal()) continue;  // unseen GPUs show when they are mapped
+      if (peer < 0 || peer == device.ordinal) continue;  // unseen GPUs show when they are mapped
       int can = 0;
-      check(driver().device_can_access_peer(&can, device.ordinal(), peer),
+      check(driver().device_can_access_peer(&can, device.ordinal, peer),
             "asking whether GPUs reach each other");
       if (can != 0) continue;
       throw CommError(fmt::format(
           "rank {}'s GPU ({}) cannot reach the memory of rank {}'s ({}), which fused kernels need: "
           "'nvidia-smi topo -p2p rw' shows the pairs; use the schedule 'unfused', or GPUs that are "
           "connected",
-          comm.number_of(comm.rank()), device.name(), comm.number_of(rank),
-          Device::at(peer).name()));
+          comm.number_of(comm.rank()), device.name, comm.number_of(rank), Device::at(peer).name));
     }
   });
 }
 
 /// Collective: the GPUs whose kernels use this process's addresses.
 std::vector<int> devices_of(Comm& comm, const Device& device) {
-  if (!comm.in_one_process()) return {device.ordinal()};
+  if (!comm.in_one_process()) return {device.ordinal};
   std::set<int> devices;
-  for (const std::string& ordinal : comm.all_gather(std::to_string(device.ordinal())))
+  for (const std::string& ordinal : comm.all_gather(std::to_string(device.ordinal)))
     devices.insert(std::stoi(ordinal));
   return {devices.begin(), devices.end()};
 }
@@ -106,9 +133,7 @@ void import_blocks(Comm& comm, const Descriptor& own, std::size_t size,
   const std::vector<Descriptor> descriptors = exchange_descriptors(comm, own.get());
   together(comm, [&] {
     for (int rank = 0; rank < comm.size(); ++rank) {
-      if (rank == comm.rank()) continue;
-      const auto theirs = import_memory(descriptors[rank].get());
-      blocks[rank] = std::make_unique<const Mapped>(*theirs, size, devices);
+      if (rank != comm.rank()) blocks[rank] = import_memory(descriptors[rank])->map(size, devices);
     }
   });
 }
@@ -124,13 +149,16 @@ Shared share_blocks(Comm& comm, const Device& device, std::size_t size, std::str
   std::unique_ptr<const MemoryHandle> physical;
   together(comm, [&] {
     physical = allocate_physical(device, size);
-    auto block = std::make_unique<const Mapped>(*physical, size, devices);
-    clear(*block, size);
+    std::shared_ptr<std::byte> block = physical->map(size, devices);
+    CUresult cleared =
+        driver().set_bytes_async(reinterpret_cast<CUdeviceptr>(block.get()), 0, size, nullptr);
+    if (cleared == CUDA_SUCCESS) cleared = driver().stream_synchronize(nullptr);
+    check(cleared, "clearing memory of a GPU");
     if (imports) exported = physical->descriptor();
     (*blocks)[comm.rank()] = std::move(block);
   });
   if (imports) import_blocks(comm, exported, size, devices, *blocks);
-  std::shared_ptr<const Multicast> multicast;
+  std::shared_ptr<std::byte> multicast;
   if (problem.empty()) multicast = make_multicast(comm, device, *physical, size, devices, problem);
   return {std::move(blocks), std::move(multicast), std::move(problem)};
 }
@@ -142,15 +170,15 @@ std::shared_ptr<PeerMemory> allocate_in_node(Comm& comm, std::size_t bytes, bool
   together(comm, [&] {
     device = &device_of(comm);
     const OnDevice current(*device);
-    if (!device->shares_memory()) {
-      throw BackendError(device->name() +
+    if (!device->shares_memory) {
+      throw BackendError(device->name +
                          " cannot share memory by file descriptors, which fused kernels of several "
                          "ranks need; use the schedule 'unfused'");
     }
     granularity = granularity_of(*device);
   });
   const OnDevice current(*device);
-  const std::vector<std::string> uuids = comm.all_gather(device->uuid());
+  const std::vector<std::string> uuids = comm.all_gather(device->uuid);
   require_reachable(comm, *device, uuids);
   MulticastSupport support{"it was not asked for"};
   if (multicast && comm.size() == 1) support.problem = "there is one rank";
@@ -172,29 +200,29 @@ std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes, b
 
 void require_nvlink(Comm& comm, std::span<const int> group, std::string_view kernel) {
   std::string identity;
-  together(comm, [&] { identity = device_of(comm).uuid(); });
+  together(comm, [&] { identity = device_of(comm).uuid; });
   const std::vector<std::string> uuids = comm.all_gather(identity);
   together(comm, [&] {
     const Device& device = device_of(comm);
     for (const int rank : group) {
       const int peer = ordinal_of(uuids[rank]);
-      if (peer == device.ordinal()) continue;
+      if (peer == device.ordinal) continue;
       // Native atomics are what the driver tells NVLink from PCIe by.
       int native_atomics = 0;
       if (peer >= 0) {
         check(driver().device_peer_attribute(&native_atomics,
                                              CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
-                                             device.ordinal(), peer),
+                                             device.ordinal, peer),
               "asking what connects GPUs");
       }
       if (native_atomics != 0) continue;
       const std::string why =
-          peer >= 0 ? Device::at(peer).name() + ") are connected otherwise"
+          peer >= 0 ? Device::at(peer).name + ") are connected otherwise"
                     : "hidden from this process, as by CUDA_VISIBLE_DEVICES) may not have it";
       throw BackendError(fmt::format(
           "kernel '{}' has the protocol ll128, which needs NVLink between GPUs, but rank {}'s ({}) "
           "and rank {}'s ({}; use the protocol ll or simple",
-          kernel, comm.rank(), device.name(), rank, why));
+          kernel, comm.rank(), device.name, rank, why));
     }
   });
 }

@@ -27,7 +27,7 @@ std::string mebibytes(std::size_t bytes) {
   const bool told = driver().memory_info(&free, &total) == CUDA_SUCCESS;
   throw BackendError(fmt::format(
       "{} has no room for {} of tensors{}; make the tensors smaller or slice states over the ranks",
-      device.name(), mebibytes(bytes),
+      device.name, mebibytes(bytes),
       told ? fmt::format(": {} of its {} are free", mebibytes(free), mebibytes(total)) : ""));
 }
 
@@ -39,13 +39,13 @@ std::shared_ptr<Memory> allocate_on_device(const Device& device, CUstream stream
   CUdeviceptr data = 0;
   const CUresult result = cuda.memory_alloc_async(&data, bytes, stream);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_memory(device, bytes);
-  check(result, fmt::format("allocating {} on {}", mebibytes(bytes), device.name()));
+  check(result, fmt::format("allocating {} on {}", mebibytes(bytes), device.name));
   auto memory = std::make_shared<Memory>(
       reinterpret_cast<std::byte*>(data),
       [&device, stream, data] { (void)call_on(device, driver().memory_free_async, data, stream); });
   CUresult zeroed = cuda.set_bytes_async(data, 0, bytes, stream);
   if (zeroed == CUDA_SUCCESS) zeroed = cuda.stream_synchronize(stream);
-  check(zeroed, "clearing memory of " + device.name());
+  check(zeroed, "clearing memory of " + device.name);
   return memory;
 }
 
@@ -64,37 +64,36 @@ std::shared_ptr<Memory> allocate_pinned(const Device& device, std::size_t bytes)
 class CudaPlatform final : public Platform {
  public:
   CudaPlatform(const Device& device, int ranks)
-      : device_(device),
+      : Platform({.processor = device.name,
+                  .ranks_per_launch = ranks,
+                  .needs_multicast = true,
+                  .processors = device.multiprocessors}),
+        device_(device),
         ranks_(ranks),
-        traits_{.needs_multicast = true, .processors = device.multiprocessors()},
-        own_queue_(device, CudaQueue::Order::with_default) {}
+        own_queue_(make_cuda_queue(device)) {}
 
-  [[nodiscard]] std::string_view name() const override { return "cuda"; }
-  [[nodiscard]] const std::string& processor() const override { return device_.name(); }
-  [[nodiscard]] const Traits& traits() const override { return traits_; }
-  [[nodiscard]] int ranks_per_launch() const override { return ranks_; }
-
-  [[nodiscard]] const Compiler& compiler() const override {
+  const Compiler& compiler() const override {
     const std::lock_guard lock(mutex_);
     if (!compiler_) {
-      const std::string& arch = config().arch.empty() ? device_.arch() : config().arch;
+      const std::string& arch = config().arch.empty() ? device_.arch : config().arch;
       compiler_ = std::make_unique<NvrtcCompiler>(arch, config().line_info, ranks_);
     }
     return *compiler_;
   }
 
-  [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
-                                                   const std::string& entry) const override {
-    return std::make_shared<CudaKernel>(device_, binary, entry, ranks_);
+  std::shared_ptr<const Kernel> load(std::string_view binary,
+                                     const std::string& entry) const override {
+    return load_cuda_kernel(device_, binary, entry, ranks_);
   }
-  [[nodiscard]] std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
-    return allocate_on_device(device_, own_queue_.stream(), std::max<std::size_t>(bytes, 1));
+  std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
+    return allocate_on_device(device_, static_cast<CUstream>(own_queue_->handle()),
+                              std::max<std::size_t>(bytes, 1));
   }
-  [[nodiscard]] std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
+  std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
     return allocate_pinned(device_, bytes);
   }
-  [[nodiscard]] std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
-                                                          bool multicast) const override {
+  std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
+                                            bool multicast) const override {
     return allocate_on_devices(comm, bytes, multicast);
   }
   void require_whole_lines(Comm& comm, std::span<const int> group,
@@ -106,7 +105,7 @@ class CudaPlatform final : public Platform {
     const Driver& cuda = driver();
     const auto address = reinterpret_cast<CUdeviceptr>(data);
     CUmemorytype type = CU_MEMORYTYPE_HOST;
-    int ordinal = device_.ordinal();
+    int ordinal = device_.ordinal;
     const bool known =
         cuda.pointer_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS;
     if (!known || type == CU_MEMORYTYPE_HOST) {
@@ -115,60 +114,53 @@ class CudaPlatform final : public Platform {
                          "memory of the GPU, or copy the data with Executable::write");
     }
     (void)cuda.pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
-    if (ordinal == device_.ordinal()) return;
+    if (ordinal == device_.ordinal) return;
     throw BackendError(fmt::format(
         "{}, is bound to memory of GPU {}, and this rank runs on GPU {}; allocate there", what,
-        ordinal, device_.ordinal()));
+        ordinal, device_.ordinal));
   }
 
-  [[nodiscard]] std::unique_ptr<Queue> make_queue() const override {
-    return std::make_unique<CudaQueue>(device_, CudaQueue::Order::with_default);
+  std::unique_ptr<Queue> make_queue() const override { return make_cuda_queue(device_); }
+  std::unique_ptr<Queue> wrap_queue(void* handle) const override {
+    return wrap_cuda_queue(device_, handle);
   }
-  [[nodiscard]] std::unique_ptr<Queue> wrap_queue(void* handle) const override {
-    return std::make_unique<CudaQueue>(device_, CudaQueue::Application{handle});
+  std::unique_ptr<Event> make_event() const override { return make_cuda_event(device_); }
+  std::unique_ptr<Fork> make_fork(const Queue& queue, std::size_t count) const override {
+    return make_cuda_fork(device_, queue, count);
   }
-  [[nodiscard]] std::unique_ptr<Event> make_event() const override {
-    return make_cuda_event(device_);
-  }
-  [[nodiscard]] std::unique_ptr<Fork> make_fork(const Queue& queue,
-                                                std::size_t count) const override {
-    return make_cuda_fork(device_, static_cast<const CudaQueue&>(queue), count);
-  }
-  [[nodiscard]] std::unique_ptr<Graph> record(
-      const std::function<void(Queue&)>& body) const override {
+  std::unique_ptr<Graph> record(const std::function<void(Queue&)>& body) const override {
     return record_cuda_graph(device_, body);
   }
 
-  [[nodiscard]] std::unique_ptr<Collectives> make_collectives(
-      Comm& comm, const std::vector<int>& ranks, const std::string& step,
-      const NamedKernels& kernels) const override {
+  std::unique_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,
+                                                const std::string& step,
+                                                const NamedKernels& kernels) const override {
     if (ranks_ == 1 && ranks.size() > 1) return make_nccl_group(comm, ranks, step);
     return make_launch_collectives(static_cast<int>(ranks.size()), kernels);
   }
-  [[nodiscard]] std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
+  std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
     return make_cublas_matmul(*this, device_, std::move(shape));
   }
   // Whole blocks of cuBLASLt's usual kernels, an eighth of the product or more; not measured.
-  [[nodiscard]] std::int64_t rows_of_tile(std::int64_t rows) const override {
+  std::int64_t rows_of_tile(std::int64_t rows) const override {
     constexpr std::int64_t wanted_tiles = 8, of_block = 128;
     const std::int64_t wanted = (rows + wanted_tiles - 1) / wanted_tiles;
     return std::max((wanted + of_block - 1) / of_block, std::int64_t{1}) * of_block;
   }
-  [[nodiscard]] Room room_for(Comm&, const Simultaneous& steps) const override {
+  Room room_for(Comm&, const Simultaneous& steps) const override {
     // Every block finds a multiprocessor without another of them, and a product half of the GPU.
-    const int room = device_.multiprocessors() / (steps.multiplies ? 2 : 1);
+    const int room = device_.multiprocessors / (steps.multiplies ? 2 : 1);
     if (steps.blocks <= room) return {.enough = true, .problem = {}};
     return {.problem =
                 fmt::format("{} blocks of their kernels wait for each other, and {} has room "
                             "for {}; lower the knob channels",
-                            steps.blocks, device_.name(), room)};
+                            steps.blocks, device_.name, room)};
   }
 
  private:
   const Device& device_;
   int ranks_;
-  Traits traits_;
-  CudaQueue own_queue_;  ///< of allocations
+  std::unique_ptr<Queue> own_queue_;  ///< of allocations
   mutable std::mutex mutex_;
   mutable std::unique_ptr<NvrtcCompiler> compiler_;
 };
@@ -183,7 +175,7 @@ const Platform& cuda_platform_of(Comm& comm) {
   static auto* const platforms =
       new std::map<std::pair<int, int>, const CudaPlatform*>;  // NOLINT: see above
   const std::lock_guard lock(mutex);
-  const CudaPlatform*& platform = (*platforms)[{device.ordinal(), ranks}];
+  const CudaPlatform*& platform = (*platforms)[{device.ordinal, ranks}];
   if (platform == nullptr) platform = new CudaPlatform(device, ranks);  // NOLINT: see above
   return *platform;
 }

@@ -2,8 +2,7 @@
 // shared object.
 #include "jit/platform/host/compiler.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #if defined(__GLIBC__)
@@ -84,15 +83,16 @@ fs::path search(const std::string& name) {
 [[noreturn]] void no_compiler(const std::string& asked) {
   constexpr std::string_view advice = "a C++20 compiler such as g++ or clang++";
   if (asked == build_info::default_cxx) {
-    throw CompileError("There is no '" + asked +
-                       "' on this machine, the compiler that built coconet-jit; set " +
-                       "COCONET_CXX to " + std::string(advice) + ".");
+    throw CompileError(
+        fmt::format("There is no '{}' on this machine, the compiler that built coconet-jit; set "
+                    "COCONET_CXX to {}.",
+                    asked, advice));
   }
-  std::string message = "COCONET_CXX is '" + asked + "'; there is no such program";
-  if (asked.find('/') == std::string::npos) message += " on PATH";
-  message += ", set it to " + std::string(advice);
-  if (asked.find(' ') != std::string::npos) message += "; options belong in COCONET_CXXFLAGS";
-  throw CompileError(message + ".");
+  const bool is_path = asked.find('/') != std::string::npos;
+  const bool has_options = asked.find(' ') != std::string::npos;
+  throw CompileError(fmt::format("COCONET_CXX is '{}'; there is no such program{}, set it to {}{}.",
+                                 asked, is_path ? "" : " on PATH", advice,
+                                 has_options ? "; options belong in COCONET_CXXFLAGS" : ""));
 }
 
 std::string read_file(const fs::path& path) {
@@ -106,7 +106,7 @@ bool stands_for_another(const fs::path& program) {
   constexpr auto launchers =
       std::to_array<std::string_view>({"ccache", "sccache", "distcc", "icecc"});
   const std::string name = program.filename().string();
-  if (std::find(launchers.begin(), launchers.end(), name) != launchers.end()) return true;
+  if (std::ranges::find(launchers, name) != launchers.end()) return true;
   std::array<char, 2> start{};
   std::ifstream file(program, std::ios::binary);
   return file.read(start.data(), start.size()) && start[0] == '#' && start[1] == '!';
@@ -130,24 +130,20 @@ std::string environment() {
   return text;
 }
 
-/// A compiler to be asked who it is.
-struct Witness {
-  std::string asked;  ///< for it, by the user
-  std::string path;
-  std::chrono::milliseconds timeout;
-};
-
-// What it prints when it is run with `option`, to the end of the first line.
-std::string answer(const Witness& compiler, const std::string& option) {
+// What the compiler at `path`, for which the user gave `asked`, prints when it is run with
+// `option`, to the end of the first line.
+std::string answer(const std::string& path, const std::string& asked, const std::string& option,
+                   std::chrono::milliseconds timeout) {
   const TemporaryDirectory directory;
   const fs::path log = directory.path() / "log";
-  const Outcome outcome =
-      run_program({compiler.path, option}, log, directory.path(), compiler.timeout);
+  const Outcome outcome = run_program({path, option}, log, directory.path(), timeout);
   std::string printed = outcome.ok ? read_file(log) : std::string();
   printed.resize(std::min(printed.find('\n'), printed.size()));
   if (outcome.ok && !printed.empty()) return printed;
-  throw CompileError("COCONET_CXX is '" + compiler.asked + "'; it does not answer to " + option +
-                     ", as a C++ compiler such as g++ or clang++ does. " + outcome.failure);
+  throw CompileError(
+      fmt::format("COCONET_CXX is '{}'; it does not answer to {}, as a C++ compiler such as g++ or "
+                  "clang++ does. {}",
+                  asked, option, outcome.failure));
 }
 
 std::string digest_of(const fs::path& file) {
@@ -156,20 +152,23 @@ std::string digest_of(const fs::path& file) {
 
 // Version and target do not tell two builds of a version apart; the driver and, where that is
 // another program, the compiler proper do.
-std::string identify(const Witness& compiler) {
+std::string identify(const std::string& path, const std::string& asked,
+                     std::chrono::milliseconds timeout) {
   std::error_code error;
-  const fs::path driver = fs::canonical(compiler.path, error);
-  if (error) no_compiler(compiler.asked);
-  const auto ask = [&] {
-    const std::string version = answer(compiler, "--version");
-    return version + "\ntarget " + answer(compiler, "-dumpmachine") + "\n";
+  const fs::path driver = fs::canonical(path, error);
+  if (error) no_compiler(asked);
+  const auto ask = [&](const char* option) { return answer(path, asked, option, timeout); };
+  const auto ask_driver = [&] {
+    const std::string version = ask("--version");
+    return fmt::format("{}\ntarget {}\n", version, ask("-dumpmachine"));
+  };
+  const auto ask_all = [&] {
+    const std::string version = ask_driver();
+    return version + ask("-print-prog-name=cc1plus");
   };
   std::string said = stands_for_another(driver)
-                         ? ask()
-                         : remembered_of(driver, "C++ compiler\n" + environment(), [&] {
-                             const std::string version = ask();
-                             return version + answer(compiler, "-print-prog-name=cc1plus");
-                           });
+                         ? ask_driver()
+                         : remembered_of(driver, "C++ compiler\n" + environment(), ask_all);
   const std::size_t last = said.rfind('\n') + 1;
   const fs::path proper = said.substr(last);
   said.resize(last);
@@ -188,7 +187,7 @@ std::string named_files(const std::vector<std::string>& flags) {
       if (name.empty() || (begin == 0 && flag.starts_with('-')) ||
           !fs::is_regular_file(name, ignored))
         continue;
-      text += "file " + name + " " + sha256_of_file(name) + "\n";
+      text += fmt::format("file {} {}\n", name, sha256_of_file(name));
       break;
     }
   }
@@ -225,28 +224,6 @@ std::string typed(const std::vector<std::string>& arguments) {
   return line;
 }
 
-void erase_all(std::string& text, const std::string& part) {
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at))
-    text.erase(at, part.size());
-}
-
-// The first processor's lines of /proc/cpuinfo. Read in one go and no further: the kernel writes
-// the text as it is read, and a large machine has hundreds of processors.
-std::string first_processor() {
-  std::string text(16384, '\0');
-  const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
-  if (file == -1) return {};
-  std::size_t have = 0;
-  while (have < text.size() && text.find("\n\n") == std::string::npos) {
-    const ssize_t got = read(file, text.data() + have, text.size() - have);
-    if (got <= 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  close(file);
-  text.resize(have);
-  return text.substr(0, text.find("\n\n"));
-}
-
 }  // namespace
 
 HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra_flags,
@@ -261,7 +238,7 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
     options.insert(options.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
   }
   const std::vector<std::string> extra = split_at_blanks(extra_flags);
-  std::string identity = identify({compiler, path_, timeout_});
+  std::string identity = identify(path_, compiler, timeout_);
   if (links_lean(identity, extra))
     options.insert(options.end(), lean_link.begin(), lean_link.end());
   options.insert(options.end(), extra.begin(), extra.end());
@@ -276,8 +253,10 @@ std::string HostCompiler::resolved_isa() {
   utsname machine{};
   std::string name = uname(&machine) == 0 ? machine.machine : "unknown";
   std::string flags;
-  std::istringstream lines(first_processor());
-  for (std::string line; std::getline(lines, line);) {
+  // The first processor's lines and no further: the kernel writes the text as it is read, and a
+  // large machine has hundreds of processors.
+  std::ifstream lines("/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line) && !line.empty();) {
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
     const std::string field = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
@@ -291,10 +270,8 @@ std::string HostCompiler::resolved_isa() {
       name += " " + words.front();
     }
   }
-  if (flags.empty()) {  // nothing to tell processors of a name apart by, so only this machine is
-                        // like this one
-    name += " of " + std::string(machine.nodename);
-  }
+  // Nothing tells processors of a name apart, so only this machine is like this one.
+  if (flags.empty()) name += fmt::format(" of {}", machine.nodename);
   return name + "\n" + flags;
 }
 
@@ -322,7 +299,8 @@ CompileResult HostCompiler::compile(std::string_view source) const {
   arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o", object, text});
   const Outcome outcome = run_program(arguments, log, directory.path(), timeout_);
   result.log = read_file(log);
-  erase_all(result.log, inside);
+  for (std::size_t at; (at = result.log.find(inside)) != std::string::npos;)
+    result.log.erase(at, inside.size());
   if (outcome.ok) result.binary = read_file(object);
   result.ok = outcome.ok && !result.binary.empty();
   if (result.ok) return result;

@@ -118,89 +118,80 @@ class HostMatmul final : public LibraryMatmul {
   }
 
  private:
-  void multiply_rows(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end);
-  void add_bias(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) const;
   template <class T>
-  void multiply_parts(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) const;
+  void multiply_parts(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) const {
+    const MatmulShape& p = shape_;
+    const T* const a = reinterpret_cast<const T*>(tensors.a);
+    const T* const b = reinterpret_cast<const T*>(tensors.b);
+    T* const out = reinterpret_cast<T*>(tensors.out);
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
+      multiply<T>(p, count, {a + p.a.at(matrix, first), p.a.row, p.a.transposed},
+                  {b + p.b.matrices[matrix], p.b.row, p.b.transposed}, out + row * p.columns);
+    });
+  }
+
   template <class T>
-  void multiply_widened(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end);
+  void multiply_widened(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
+    const MatmulShape& p = shape_;
+    const T* const a = reinterpret_cast<const T*>(tensors.a);
+    const T* const b = reinterpret_cast<const T*>(tensors.b);
+    T* const out = reinterpret_cast<T*>(tensors.out);
+    const auto grow = [](std::vector<float>& array, std::int64_t size) {
+      array.resize(std::max<std::size_t>(array.size(), size));
+    };
+    const std::int64_t most = std::min(p.rows, end - begin);
+    grow(wide_a_, most * p.terms);
+    grow(wide_b_, p.terms * p.columns);
+    grow(wide_out_, most * p.columns);
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
+      if (p.b.matrices[matrix] != widened_b_)
+        widen(wide_b_.data(), b + p.b.matrices[matrix], 1, p.terms * p.columns, 0);
+      widened_b_ = p.b.matrices[matrix];
+      // These rows of the left side are columns of what is stored when it is transposed.
+      const std::int64_t stored_rows = p.a.transposed ? p.terms : count;
+      const std::int64_t stored_columns = p.a.transposed ? count : p.terms;
+      widen(wide_a_.data(), a + p.a.at(matrix, first), stored_rows, stored_columns, p.a.row);
+      multiply<float>(p, count, {wide_a_.data(), stored_columns, p.a.transposed},
+                      {wide_b_.data(), p.b.row, p.b.transposed}, wide_out_.data());
+      std::transform(wide_out_.begin(), wide_out_.begin() + count * p.columns,
+                     out + row * p.columns,
+                     [](float element) { return T(static_cast<double>(element)); });
+    });
+  }
+
+  void add_bias(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) const {
+    const MatmulShape& p = shape_;
+    const float* const bias = reinterpret_cast<const float*>(tensors.bias) + p.first_of_bias;
+    float* out = reinterpret_cast<float*>(tensors.out) + begin * p.columns;
+    for (std::int64_t row = begin; row < end; ++row, out += p.columns) {
+      for (std::int64_t column = 0; column < p.columns; ++column) out[column] += bias[column];
+    }
+  }
+
+  void multiply_rows(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
+    if (shape_.terms == 0) {  // this rank's slice of what is contracted is empty
+      const std::size_t row_bytes = shape_.columns * size_of(shape_.dtype);
+      std::fill_n(tensors.out + begin * row_bytes, (end - begin) * row_bytes, std::byte{0});
+      return;
+    }
+    switch (shape_.dtype) {
+      case DType::f64:
+        return multiply_parts<double>(tensors, begin, end);
+      case DType::f32:
+        return multiply_parts<float>(tensors, begin, end);
+      case DType::f16:
+        return multiply_widened<Half>(tensors, begin, end);
+      case DType::bf16:
+        return multiply_widened<BFloat16>(tensors, begin, end);
+      default:
+        throw InternalError(fmt::format("matmul '{}' of {}", shape_.name, to_string(shape_.dtype)));
+    }
+  }
 
   MatmulShape shape_;
   std::vector<float> wide_a_, wide_b_, wide_out_;  ///< of 16-bit floats
   std::int64_t widened_b_ = -1;                    ///< what `wide_b_` holds in this run
 };
-
-template <class T>
-void HostMatmul::multiply_parts(const MatmulTensors& tensors, std::int64_t begin,
-                                std::int64_t end) const {
-  const MatmulShape& p = shape_;
-  const T* const a = reinterpret_cast<const T*>(tensors.a);
-  const T* const b = reinterpret_cast<const T*>(tensors.b);
-  T* const out = reinterpret_cast<T*>(tensors.out);
-  p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
-    multiply<T>(p, count, {a + p.a.at(matrix, first), p.a.row, p.a.transposed},
-                {b + p.b.matrices[matrix], p.b.row, p.b.transposed}, out + row * p.columns);
-  });
-}
-
-template <class T>
-void HostMatmul::multiply_widened(const MatmulTensors& tensors, std::int64_t begin,
-                                  std::int64_t end) {
-  const MatmulShape& p = shape_;
-  const T* const a = reinterpret_cast<const T*>(tensors.a);
-  const T* const b = reinterpret_cast<const T*>(tensors.b);
-  T* const out = reinterpret_cast<T*>(tensors.out);
-  const auto grow = [](std::vector<float>& array, std::int64_t size) {
-    array.resize(std::max<std::size_t>(array.size(), size));
-  };
-  const std::int64_t most = std::min(p.rows, end - begin);
-  grow(wide_a_, most * p.terms);
-  grow(wide_b_, p.terms * p.columns);
-  grow(wide_out_, most * p.columns);
-  p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
-    if (p.b.matrices[matrix] != widened_b_)
-      widen(wide_b_.data(), b + p.b.matrices[matrix], 1, p.terms * p.columns, 0);
-    widened_b_ = p.b.matrices[matrix];
-    // These rows of the left side are columns of what is stored when it is transposed.
-    const std::int64_t stored_rows = p.a.transposed ? p.terms : count;
-    const std::int64_t stored_columns = p.a.transposed ? count : p.terms;
-    widen(wide_a_.data(), a + p.a.at(matrix, first), stored_rows, stored_columns, p.a.row);
-    multiply<float>(p, count, {wide_a_.data(), stored_columns, p.a.transposed},
-                    {wide_b_.data(), p.b.row, p.b.transposed}, wide_out_.data());
-    std::transform(wide_out_.begin(), wide_out_.begin() + count * p.columns, out + row * p.columns,
-                   [](float element) { return T(static_cast<double>(element)); });
-  });
-}
-
-void HostMatmul::add_bias(const MatmulTensors& tensors, std::int64_t begin,
-                          std::int64_t end) const {
-  const MatmulShape& p = shape_;
-  const float* const bias = reinterpret_cast<const float*>(tensors.bias) + p.first_of_bias;
-  float* out = reinterpret_cast<float*>(tensors.out) + begin * p.columns;
-  for (std::int64_t row = begin; row < end; ++row, out += p.columns) {
-    for (std::int64_t column = 0; column < p.columns; ++column) out[column] += bias[column];
-  }
-}
-
-void HostMatmul::multiply_rows(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
-  if (shape_.terms == 0) {  // this rank's slice of what is contracted is empty
-    const std::size_t row_bytes = shape_.columns * size_of(shape_.dtype);
-    std::fill_n(tensors.out + begin * row_bytes, (end - begin) * row_bytes, std::byte{0});
-    return;
-  }
-  switch (shape_.dtype) {
-    case DType::f64:
-      return multiply_parts<double>(tensors, begin, end);
-    case DType::f32:
-      return multiply_parts<float>(tensors, begin, end);
-    case DType::f16:
-      return multiply_widened<Half>(tensors, begin, end);
-    case DType::bf16:
-      return multiply_widened<BFloat16>(tensors, begin, end);
-    default:
-      throw InternalError(fmt::format("matmul '{}' of {}", shape_.name, to_string(shape_.dtype)));
-  }
-}
 
 }  // namespace
 

@@ -103,8 +103,8 @@ class HostKernel final : public Kernel {
 
   // Blocks that wait for others do so for the same block of other ranks, which runs at the same
   // time.
-  [[nodiscard]] int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
-  [[nodiscard]] int most_threads() const override { return state_bytes_ > 0 ? 1024 : 1; }
+  int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
+  int most_threads() const override { return state_bytes_ > 0 ? 1024 : 1; }
 
   void run(std::span<const std::uint64_t> words, const Grid& grid) const {
     if (state_bytes_ > 0) {
@@ -136,8 +136,8 @@ class HostKernel final : public Kernel {
     if (had == count) return;
     throw BackendError(
         fmt::format("kernel '{}' cannot run: {} blocks of {} threads must run at once, and the "
-                    "system starts no "
-                    "more than {} threads; lower COCONET_HOST_THREADS or the knob channels",
+                    "system starts no more than {} threads; lower COCONET_HOST_THREADS or the knob "
+                    "channels",
                     name_, grid.blocks, grid.threads, had));
   }
 
@@ -182,11 +182,11 @@ class HostQueue final : public Queue {
   void zero(void* at, std::size_t bytes) override {
     if (bytes > 0) std::memset(at, 0, bytes);
   }
-  [[nodiscard]] bool idle() const override { return true; }
+  bool idle() const override { return true; }
   void finish() override {}
-  [[nodiscard]] void* handle() const override { return nullptr; }
-  [[nodiscard]] bool being_recorded() const override { return false; }
-  [[nodiscard]] std::size_t launches() const override { return launches_; }
+  void* handle() const override { return nullptr; }
+  bool being_recorded() const override { return false; }
+  std::size_t launches() const override { return launches_; }
 
  private:
   std::atomic<std::size_t> launches_ = 0;
@@ -196,8 +196,8 @@ class HostEvent final : public Event {
  public:
   void record(Queue&) override { time_ = std::chrono::steady_clock::now(); }
   void hold(Queue&) const override {}
-  [[nodiscard]] bool reached() const override { return true; }
-  [[nodiscard]] float ms_since(const Event& earlier) const override {
+  bool reached() const override { return true; }
+  float ms_since(const Event& earlier) const override {
     return std::chrono::duration<float, std::milli>(time_ -
                                                     static_cast<const HostEvent&>(earlier).time_)
         .count();
@@ -234,66 +234,51 @@ class HostFork final : public Fork {
 
 class HostPlatform final : public Platform {
  public:
-  [[nodiscard]] std::string_view name() const override { return "host"; }
-  [[nodiscard]] const std::string& processor() const override {
-    static const std::string name = "the host";
-    return name;
-  }
-  [[nodiscard]] const Traits& traits() const override {
-    static const Traits traits{.immediate = true,
-                               .pages_on_demand = true,
-                               .shares_for_collectives = true,
-                               .fixed_threads = config().host_threads};
-    return traits;
-  }
-  [[nodiscard]] int ranks_per_launch() const override { return 1; }
-  [[nodiscard]] const Compiler& compiler() const override {
+  HostPlatform()
+      : Platform({.processor = "the host",
+                  .immediate = true,
+                  .pages_on_demand = true,
+                  .shares_for_collectives = true,
+                  .fixed_threads = config().host_threads}) {}
+  const Compiler& compiler() const override {
     static const HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout,
                                        config().host_threads);
     return compiler;
   }
-  [[nodiscard]] std::shared_ptr<const Kernel> load(std::string_view binary,
-                                                   const std::string& entry) const override {
+  std::shared_ptr<const Kernel> load(std::string_view binary,
+                                     const std::string& entry) const override {
     return std::make_shared<HostKernel>(std::make_shared<SharedObject>(binary, entry), entry);
   }
-  [[nodiscard]] std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
+  std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
     return map_memory(std::max<std::size_t>(bytes, 1));
   }
-  [[nodiscard]] std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
+  std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const override {
     return allocate(bytes);
   }
-  [[nodiscard]] std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
-                                                          bool) const override {
+  std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes, bool) const override {
     return comm.allocate(bytes);
   }
   void require_reachable(const void*, const std::string&) const override {}
-  [[nodiscard]] std::unique_ptr<Queue> make_queue() const override {
-    return std::make_unique<HostQueue>();
-  }
-  [[nodiscard]] std::unique_ptr<Queue> wrap_queue(void*) const override { return make_queue(); }
-  [[nodiscard]] std::unique_ptr<Event> make_event() const override {
-    return std::make_unique<HostEvent>();
-  }
-  [[nodiscard]] std::unique_ptr<Fork> make_fork(const Queue&, std::size_t) const override {
+  std::unique_ptr<Queue> make_queue() const override { return std::make_unique<HostQueue>(); }
+  std::unique_ptr<Queue> wrap_queue(void*) const override { return make_queue(); }
+  std::unique_ptr<Event> make_event() const override { return std::make_unique<HostEvent>(); }
+  std::unique_ptr<Fork> make_fork(const Queue&, std::size_t) const override {
     return std::make_unique<HostFork>();
   }
-  [[nodiscard]] std::unique_ptr<Graph> record(const std::function<void(Queue&)>&) const override {
+  std::unique_ptr<Graph> record(const std::function<void(Queue&)>&) const override {
     return nullptr;
   }
 
-  [[nodiscard]] std::unique_ptr<Collectives> make_collectives(Comm& comm,
-                                                              const std::vector<int>& ranks,
-                                                              const std::string&,
-                                                              const NamedKernels&) const override {
+  std::unique_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,
+                                                const std::string&,
+                                                const NamedKernels&) const override {
     return comm.collectives(ranks);
   }
-  [[nodiscard]] std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
+  std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
     return make_host_matmul(std::move(shape));
   }
-  [[nodiscard]] std::int64_t rows_of_tile(std::int64_t rows) const override {
-    return rows_of_host_tile(rows);
-  }
-  [[nodiscard]] Room room_for(Comm& comm, const Simultaneous& steps) const override {
+  std::int64_t rows_of_tile(std::int64_t rows) const override { return rows_of_host_tile(rows); }
+  Room room_for(Comm& comm, const Simultaneous& steps) const override {
     const bool fits = have_cores(comm, steps.steps);
     return {.enough = fits || config().overlap == "on", .shared = !fits, .problem = {}};
   }

@@ -18,8 +18,11 @@
 namespace coconet::jit {
 namespace {
 
-struct FileActions {
-  explicit FileActions(const std::filesystem::path& log) {
+/// How a child is started: what it prints goes to `log`; in a process group of its own, so that a
+/// timeout reaches what the compiler driver started; and with signals as a program expects to find
+/// them, whatever the application has blocked or ignored.
+struct SpawnSettings {
+  explicit SpawnSettings(const std::filesystem::path& log) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     // A file and not a pipe: a server that a compiler launcher leaves behind would hold a pipe open
@@ -27,18 +30,6 @@ struct FileActions {
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  }
-  ~FileActions() { posix_spawn_file_actions_destroy(&actions); }
-  FileActions(const FileActions&) = delete;
-  FileActions& operator=(const FileActions&) = delete;
-
-  posix_spawn_file_actions_t actions{};
-};
-
-// A process group of its own, so that a timeout reaches what the compiler driver started; and
-// signals as a program expects to find them, whatever the application has blocked or ignored.
-struct Attributes {
-  Attributes() {
     sigset_t none;
     sigset_t ordinary;
     sigemptyset(&none);
@@ -52,10 +43,14 @@ struct Attributes {
     posix_spawnattr_setflags(
         &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
-  ~Attributes() { posix_spawnattr_destroy(&attributes); }
-  Attributes(const Attributes&) = delete;
-  Attributes& operator=(const Attributes&) = delete;
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+  ~SpawnSettings() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
 
+  posix_spawn_file_actions_t actions{};
   posix_spawnattr_t attributes{};
 };
 
@@ -119,11 +114,10 @@ Outcome run_program(const std::vector<std::string>& arguments, const std::filesy
                     const std::filesystem::path& scratch, std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const std::vector<std::string> environment = child_environment(scratch);
-  const FileActions actions(log);
-  const Attributes attributes;
+  const SpawnSettings settings(log);
   pid_t child = -1;
   const int error =
-      posix_spawn(&child, arguments.front().c_str(), &actions.actions, &attributes.attributes,
+      posix_spawn(&child, arguments.front().c_str(), &settings.actions, &settings.attributes,
                   pointers(arguments).data(), pointers(environment).data());
   if (error != 0) return {false, fmt::format("It cannot be started: {}.", std::strerror(error))};
 
