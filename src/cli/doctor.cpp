@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -86,13 +85,10 @@ std::optional<std::string> find_on_path(const std::string& name) {
 /// The first line that the compiler prints when asked for its version.
 std::string version_of(const jit::HostCompiler& compiler, const Config& config) {
   const jit::TemporaryDirectory directory;
-  const fs::path log = directory.path() / "version";
-  const auto outcome = jit::run_program({compiler.path(), "--version"}, log, directory.path(),
-                                        config.compile_timeout);
-  std::string line;
-  std::ifstream stream(log);
-  if (!outcome.ok || !std::getline(stream, line)) return "which does not tell its version";
-  return line;
+  const jit::Outcome outcome =
+      jit::run_program({compiler.path(), "--version"}, directory.path(), config.compile_timeout);
+  const std::string line = outcome.printed.substr(0, outcome.printed.find('\n'));
+  return outcome.ok() && !outcome.printed.empty() ? line : "which does not tell its version";
 }
 
 /// The configuration, or nothing when a COCONET_* variable is malformed.

@@ -19,7 +19,6 @@ struct KernelResources {
   int shared_bytes = 0;       ///< per block
 };
 
-/// The outcome of one compilation that ran.
 struct CompileResult {
   bool ok = false;
   std::string binary;                    ///< when ok: a shared object's or a cubin's bytes

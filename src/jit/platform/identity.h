@@ -1,5 +1,4 @@
-// Who a compiler is: asked once, and remembered in the kernel cache as long as its file stays the
-// same.
+// What a compiler says of itself: asked once, and remembered as long as its file stays the same.
 #pragma once
 
 #include <filesystem>

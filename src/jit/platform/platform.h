@@ -1,5 +1,5 @@
-// Platforms: how kernel text becomes something that runs, where tensors are, in what order work is
-// done on them, and by which libraries. The folders host and cuda implement it.
+// Platforms: what compiles and runs kernels, holds tensors, orders work and multiplies matrices.
+// The folders host and cuda implement the interfaces.
 #pragma once
 
 #include <cstddef>
@@ -81,12 +81,10 @@ class Graph : public Interface {
   virtual void launch(Queue& queue) = 0;
 };
 
-/// Work on memory, done in order. What is put into it may be done later, except on the host, which
-/// does it at once.
+/// Work on memory, done in order: at once on the host, elsewhere perhaps later.
 class Queue : public Interface {
  public:
-  /// Runs `kernel` on the argument blocks `words`, one of the same length for each rank of the
-  /// grid.
+  /// Runs `kernel` on `words`: argument blocks of the same length, one for each rank of the grid.
   virtual void launch(const Kernel& kernel, const Grid& grid,
                       std::span<const std::uint64_t> words) = 0;
   /// Between any two places: this platform's memory or the host's.
@@ -110,9 +108,8 @@ class Queue : public Interface {
 /// Work that runs at once with other work.
 class Fork : public Interface {
  public:
-  /// Calls put(queue, i) for i from 0 to `count` - 1. What it puts into the queues that it is given
-  /// runs at once, behind all that is in `queue` now; what is put into `queue` from here on begins
-  /// behind all of it.
+  /// Calls put(queue, i) for i from 0 to `count` - 1. The work that they put into their queues runs
+  /// at once, after all that is in `queue` now and before what is put into it from here on.
   virtual void run(Queue& queue, std::size_t count,
                    const std::function<void(Queue&, std::size_t)>& put) = 0;
   /// Waits until all that is beside the queue is done.
@@ -124,8 +121,7 @@ class LibraryMatmul : public Interface {
  public:
   /// Before the first rows of a run: the operands may have changed.
   virtual void begin_run() {}
-  /// Puts rows [begin, end) of the products, which lie one below the other, into `queue`; there is
-  /// at least one element.
+  /// Puts rows [begin, end) of the products, at least one element, into `queue`.
   virtual void enqueue(Queue& queue, const MatmulTensors& tensors, std::int64_t begin,
                        std::int64_t end) = 0;
 };
@@ -150,35 +146,26 @@ using NamedKernels = std::map<std::string, std::shared_ptr<const Kernel>, std::l
 struct Traits {
   std::string processor;     ///< what runs kernels, for messages: "the host", "NVIDIA H100, GPU 0"
   int ranks_per_launch = 1;  ///< whose kernels one launch runs; those of this process on a GPU
-  /// Queues do what is put into them before they return: a fault is known behind the step that met
-  /// it.
-  bool immediate = false;
-  /// Pages of memory come when they are touched, so that what may never be used is allocated with
-  /// the rest.
-  bool pages_on_demand = false;
-  /// Library collectives are quicker on memory that all ranks reach.
-  bool shares_for_collectives = false;
-  /// Kernels with the algorithm multimem need a multicast pointer.
-  bool needs_multicast = false;
+  bool immediate = false;    ///< queues do what is put into them before they return
+  bool pages_on_demand = false;  ///< memory that may never be used can be allocated with the rest
+  bool shares_for_collectives = false;  ///< these are quicker on memory that all ranks reach
+  bool needs_multicast = false;  ///< kernels with the algorithm multimem need a multicast pointer
   /// Threads of every block, and blocks that run one after the other when it is 1; 0: kernels and
   /// knobs decide.
   int fixed_threads = 0;
-  /// Blocks that each have a processor of their own; not meant where `fixed_threads` is set.
-  int processors = 1;
+  int processors = 1;  ///< that blocks can each have; not meant where `fixed_threads` is set
 };
 
 class Platform : public Interface {
  public:
   explicit Platform(Traits traits) : traits_(std::move(traits)) {}
   [[nodiscard]] const Traits& traits() const { return traits_; }
-  /// Makes the binaries that `load` takes; found at the first call, as only the rank that compiles
-  /// needs it.
+  /// Makes the binaries that `load` takes; found at the first call, for ranks that compile.
   [[nodiscard]] virtual const Compiler& compiler() const = 0;
   /// Throws BackendError when the binary cannot be loaded or lacks `entry`.
   [[nodiscard]] virtual std::shared_ptr<const Kernel> load(std::string_view binary,
                                                            const std::string& entry) const = 0;
-  /// Zeroed memory. Throws BackendError with what was asked and what is free when there is not
-  /// enough.
+  /// Zeroed memory. Throws BackendError, which says what is free, when there is not enough.
   [[nodiscard]] virtual std::shared_ptr<Memory> allocate(std::size_t bytes) const = 0;
   /// Zeroed memory of the host that kernels can write to.
   [[nodiscard]] virtual std::shared_ptr<Memory> allocate_on_host(std::size_t bytes) const = 0;
@@ -209,8 +196,7 @@ class Platform : public Interface {
       const NamedKernels& kernels) const = 0;
   /// Throws BackendError when there is no library.
   [[nodiscard]] virtual std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const = 0;
-  /// Rows of the tiles in which a product of `rows` rows is made where a step takes it tile by
-  /// tile; the last one may have fewer.
+  /// Rows of the tiles, but perhaps the last, in which a step takes a product of `rows` rows.
   [[nodiscard]] virtual std::int64_t rows_of_tile(std::int64_t rows) const = 0;
   /// Collective: whether steps can run at once.
   [[nodiscard]] virtual Room room_for(Comm& comm, const Simultaneous& steps) const = 0;
@@ -226,12 +212,10 @@ class Platform : public Interface {
 /// What COCONET_BACKEND says, for this rank. Throws BackendError.
 [[nodiscard]] const Platform& platform_of(Comm& comm);
 
-/// The host platform of this process: kernels are shared objects. Its compiler throws CompileError
-/// when there is none.
+/// Kernels are shared objects. Its compiler throws CompileError when there is none.
 [[nodiscard]] const Platform& host_platform();
 
-/// The host's kernels `entries`, all of one binary, which is loaded once. Throws BackendError as
-/// `Platform::load` does.
+/// The host's kernels `entries`, all of one binary, which is loaded once. Throws BackendError.
 [[nodiscard]] std::vector<std::shared_ptr<const Kernel>> load_host_kernels(
     std::string_view binary, std::span<const std::string> entries);
 

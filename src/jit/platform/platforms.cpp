@@ -1,5 +1,4 @@
 // The table of platforms: a row for each, and its folder.
-#include <algorithm>
 #include <array>
 
 #include "coconet/config.h"

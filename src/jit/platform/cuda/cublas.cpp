@@ -3,10 +3,7 @@
 #include <cublasLt.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <map>
-#include <memory>
 #include <mutex>
 
 #include "coconet/error.h"
@@ -78,19 +75,15 @@ struct Types {
   cublasComputeType_t compute;
 };
 
-Types types_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
-    case DType::f32:
-      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case DType::f16:
-      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case DType::bf16:
-      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    default:
-      throw InternalError("a matmul of " + std::string(to_string(dtype)));
-  }
+/// By DType, whose first values are the floats.
+constexpr Types types[] = {{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F},
+                           {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+                           {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+                           {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F}};
+
+const Types& types_of(DType dtype) {
+  if (!is_float(dtype)) throw InternalError(fmt::format("a matmul of {}", to_string(dtype)));
+  return types[static_cast<std::size_t>(dtype)];
 }
 
 /// The library's handle on `device`, which stays to the end of the process.

@@ -1,5 +1,4 @@
 // What GPUs tell of themselves, and their primary contexts.
-#include "jit/platform/cuda/device.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,5 @@
 // Library collectives of ranks that share a GPU and a process: one launch works on all ranks'
 // tensors.
-#include <algorithm>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -113,8 +111,7 @@ class LaunchCollectives final : public Collectives {
     Grid grid;
     grid.threads = threads;
     grid.blocks = static_cast<int>(std::min<std::size_t>(
-        (count + of_block - 1) / of_block,
-        static_cast<std::size_t>(std::max(1, kernel.resident_blocks(threads)))));
+        (count + of_block - 1) / of_block, std::max(1, kernel.resident_blocks(threads))));
     queue.launch(kernel, grid, words);
   }
 

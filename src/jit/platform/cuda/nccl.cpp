@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -12,7 +11,6 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/collectives/groups.h"
-#include "jit/platform/cuda/device.h"
 #include "jit/platform/cuda/facts.h"
 #include "jit/platform/cuda/libraries.h"
 
@@ -341,13 +339,11 @@ std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
                                              const std::string& step) {
   together(comm, [&] {
     if (nccl().problem.empty()) return;
-    throw CommError(
-        fmt::format("library collective '{}' needs NCCL, and there is none to use: {}; install "
-                    "libnccl2, or pip "
-                    "install nvidia-nccl-cu13 and name the directory of libnccl.so.2 with "
-                    "COCONET_CUDA_PATH, or "
-                    "fuse the collective",
-                    step, nccl().problem));
+    throw CommError(fmt::format(
+        "library collective '{}' needs NCCL, and there is none to use: {}; install libnccl2, or "
+        "pip install nvidia-nccl-cu13 and name the directory of libnccl.so.2 with "
+        "COCONET_CUDA_PATH, or fuse the collective",
+        step, nccl().problem));
   });
   require_own_gpus(comm, ranks, step);
   const auto own = std::find(ranks.begin(), ranks.end(), comm.rank());

@@ -6,10 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "coconet/error.h"
 #include "jit/comm/memory/peer_memory.h"
@@ -83,8 +80,7 @@ std::unique_ptr<const MemoryHandle> allocate_physical(const Device& device, std:
     check(driver().memory_info(&free, &total), "asking how much memory is free");
     throw BackendError(
         fmt::format("{} has no room for {} MiB of tensors that other ranks reach: {} MiB of its {} "
-                    "MiB are free; "
-                    "make the tensors smaller",
+                    "MiB are free; make the tensors smaller",
                     device.name, bytes >> 20, free >> 20, total >> 20));
   }
   check(result, fmt::format("allocating {} bytes on {}", bytes, device.name));

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <map>
-#include <memory>
 #include <mutex>
 
 #include "coconet/config.h"
@@ -69,21 +67,21 @@ class CudaPlatform final : public Platform {
                   .needs_multicast = true,
                   .processors = device.multiprocessors}),
         device_(device),
-        ranks_(ranks),
         own_queue_(make_cuda_queue(device)) {}
 
   const Compiler& compiler() const override {
     const std::lock_guard lock(mutex_);
     if (!compiler_) {
       const std::string& arch = config().arch.empty() ? device_.arch : config().arch;
-      compiler_ = std::make_unique<NvrtcCompiler>(arch, config().line_info, ranks_);
+      compiler_ =
+          std::make_unique<NvrtcCompiler>(arch, config().line_info, traits().ranks_per_launch);
     }
     return *compiler_;
   }
 
   std::shared_ptr<const Kernel> load(std::string_view binary,
                                      const std::string& entry) const override {
-    return load_cuda_kernel(device_, binary, entry, ranks_);
+    return load_cuda_kernel(device_, binary, entry, traits().ranks_per_launch);
   }
   std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
     return allocate_on_device(device_, static_cast<CUstream>(own_queue_->handle()),
@@ -135,7 +133,8 @@ class CudaPlatform final : public Platform {
   std::unique_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,
                                                 const std::string& step,
                                                 const NamedKernels& kernels) const override {
-    if (ranks_ == 1 && ranks.size() > 1) return make_nccl_group(comm, ranks, step);
+    if (traits().ranks_per_launch == 1 && ranks.size() > 1)
+      return make_nccl_group(comm, ranks, step);
     return make_launch_collectives(static_cast<int>(ranks.size()), kernels);
   }
   std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
@@ -159,7 +158,6 @@ class CudaPlatform final : public Platform {
 
  private:
   const Device& device_;
-  int ranks_;
   std::unique_ptr<Queue> own_queue_;  ///< of allocations
   mutable std::mutex mutex_;
   mutable std::unique_ptr<NvrtcCompiler> compiler_;

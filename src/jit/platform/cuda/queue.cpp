@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "coconet/error.h"
 #include "jit/platform/cuda/driver.h"
 
@@ -20,7 +18,7 @@ CUstream stream_of(const Queue& queue) {
   return static_cast<CUstream>(queue.handle());
 }
 
-/// Whether `result`, of asking for a stream's or an event's work, says that all is done.
+/// Whether `result`, of a query of a stream or an event, says that the work is done.
 bool is_done(CUresult result, const Device& device) {
   if (result == CUDA_ERROR_NOT_READY) return false;
   check(result, "work on " + device.name + " failed");
@@ -39,9 +37,8 @@ class CudaKernel final : public Kernel {
         loaded == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
       throw BackendError(fmt::format(
           "kernel '{}' cannot be loaded on {}, {}: the driver reports {}; it was compiled for "
-          "another "
-          "architecture (is COCONET_ARCH set?), or by an NVRTC that is newer than this driver, of "
-          "CUDA {}",
+          "another architecture (is COCONET_ARCH set?), or by an NVRTC that is newer than this "
+          "driver, of CUDA {}",
           entry, device_.name, device_.arch, describe(loaded), cuda.version()));
     }
     check(loaded, fmt::format("loading kernel '{}' on {}", entry, device_.name));

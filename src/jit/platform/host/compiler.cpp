@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -95,11 +94,6 @@ fs::path search(const std::string& name) {
                                  has_options ? "; options belong in COCONET_CXXFLAGS" : ""));
 }
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 // A script, or a launcher such as ccache that goes by the compiler's name: its own file says
 // nothing about the compiler that it starts.
 bool stands_for_another(const fs::path& program) {
@@ -135,11 +129,9 @@ std::string environment() {
 std::string answer(const std::string& path, const std::string& asked, const std::string& option,
                    std::chrono::milliseconds timeout) {
   const TemporaryDirectory directory;
-  const fs::path log = directory.path() / "log";
-  const Outcome outcome = run_program({path, option}, log, directory.path(), timeout);
-  std::string printed = outcome.ok ? read_file(log) : std::string();
-  printed.resize(std::min(printed.find('\n'), printed.size()));
-  if (outcome.ok && !printed.empty()) return printed;
+  const Outcome outcome = run_program({path, option}, directory.path(), timeout);
+  const std::string line = outcome.printed.substr(0, outcome.printed.find('\n'));
+  if (outcome.ok() && !line.empty()) return line;
   throw CompileError(
       fmt::format("COCONET_CXX is '{}'; it does not answer to {}, as a C++ compiler such as g++ or "
                   "clang++ does. {}",
@@ -280,7 +272,6 @@ CompileResult HostCompiler::compile(std::string_view source) const {
   const std::string inside = directory.path().string() + "/";
   const std::string text = inside + "kernel.cpp";
   const std::string object = inside + "kernel.so";
-  const std::string log = inside + "log";
 
   std::ofstream file(text, std::ios::binary);
   file.write(source.data(), static_cast<std::streamsize>(source.size()));
@@ -297,15 +288,15 @@ CompileResult HostCompiler::compile(std::string_view source) const {
   // The private directory differs from run to run and is gone afterwards: neither debug information
   // nor the log mentions it.
   arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o", object, text});
-  const Outcome outcome = run_program(arguments, log, directory.path(), timeout_);
-  result.log = read_file(log);
+  const Outcome outcome = run_program(arguments, directory.path(), timeout_);
+  result.log = outcome.printed;
   for (std::size_t at; (at = result.log.find(inside)) != std::string::npos;)
     result.log.erase(at, inside.size());
-  if (outcome.ok) result.binary = read_file(object);
-  result.ok = outcome.ok && !result.binary.empty();
+  if (outcome.ok()) result.binary = read_file(object);
+  result.ok = outcome.ok() && !result.binary.empty();
   if (result.ok) return result;
   if (!result.log.empty() && result.log.back() != '\n') result.log += '\n';
-  result.log += outcome.ok ? "It ended well but wrote no shared object." : outcome.failure;
+  result.log += outcome.ok() ? "It ended well but wrote no shared object." : outcome.failure;
   return result;
 }
 

@@ -1,5 +1,4 @@
-// Compiles kernel text to a shared object with the system C++ compiler, started with an argv, never
-// a shell.
+// Compiles kernel text to a shared object with the system C++ compiler.
 #pragma once
 
 #include <chrono>

@@ -4,9 +4,7 @@
 #include <cblas.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <vector>
 
 #include "coconet/error.h"
 

@@ -1,22 +1,18 @@
-// The host platform: kernels are shared objects made by the system C++ compiler and loaded from
+// The host platform: kernels are shared objects made by the system C++ compiler, loaded from
 // memory.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <limits>
-#include <string>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -24,7 +20,6 @@
 #include "jit/comm/worlds/cores.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/platform/host/matmul.h"
-#include "jit/platform/platform.h"
 
 namespace coconet::jit {
 
@@ -89,8 +84,7 @@ class SharedObject {
   std::unique_ptr<void, int (*)(void*)> handle_;
 };
 
-/// Whether a block is one lane or many threads shows in the binary: the latter says how large a
-/// block's state is.
+/// Its binary says how large a block's state is if the block is many threads and not one lane.
 class HostKernel final : public Kernel {
  public:
   HostKernel(std::shared_ptr<const SharedObject> object, const std::string& entry)
@@ -101,8 +95,7 @@ class HostKernel final : public Kernel {
       state_bytes_ = *static_cast<const std::uint64_t*>(bytes);
   }
 
-  // Blocks that wait for others do so for the same block of other ranks, which runs at the same
-  // time.
+  // Blocks wait only for the same block of other ranks, which runs at the same time.
   int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
   int most_threads() const override { return state_bytes_ > 0 ? 1024 : 1; }
 
@@ -160,8 +153,7 @@ std::shared_ptr<Memory> map_memory(std::size_t bytes) {
                                   [data, bytes] { munmap(data, bytes); });
 }
 
-/// Does everything when it is put in; steps that run at once put in their kernels from several
-/// threads.
+/// Does everything when it is put in, by several threads for steps that run at once.
 class HostQueue final : public Queue {
  public:
   void launch(const Kernel& kernel, const Grid& grid,

@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 #include <thread>
 
@@ -79,13 +80,49 @@ std::string seconds(std::chrono::milliseconds time) {
   return count % 1000 == 0 ? fmt::format("{} s", count / 1000) : fmt::format("{} ms", count);
 }
 
-Outcome describe(int status) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {true, {}};
+// Empty when the program exited with status 0.
+std::string failure_of(int status) {
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    return {false, fmt::format("It was killed by signal {} ({}).", signal, strsignal(signal))};
+    return fmt::format("It was killed by signal {} ({}).", signal, strsignal(signal));
   }
-  return {false, fmt::format("It exited with status {}.", WEXITSTATUS(status))};
+  if (WEXITSTATUS(status) == 0) return {};
+  return fmt::format("It exited with status {}.", WEXITSTATUS(status));
+}
+
+// Starts a program and waits for its end; returns how it failed.
+std::string run(const std::vector<std::string>& arguments, const std::filesystem::path& log,
+                const std::filesystem::path& scratch, std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const std::vector<std::string> environment = child_environment(scratch);
+  const SpawnSettings settings(log);
+  pid_t child = -1;
+  const int error =
+      posix_spawn(&child, arguments.front().c_str(), &settings.actions, &settings.attributes,
+                  pointers(arguments).data(), pointers(environment).data());
+  if (error != 0) return fmt::format("It cannot be started: {}.", std::strerror(error));
+
+  // Asking now and then works everywhere, threads and foreign SIGCHLD handlers included, and a
+  // compilation takes hundreds of these naps.
+  constexpr std::chrono::microseconds longest_nap{1000};
+  std::chrono::microseconds nap{50};
+  while (true) {
+    int status = 0;
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) return failure_of(status);
+    if (ended == -1 && errno != EINTR) {
+      return "How it ended is unknown: the application ignores SIGCHLD or waits for any child.";
+    }
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap * 2, longest_nap);
+  }
+  kill(-child, SIGKILL);
+  int status = 0;
+  while (waitpid(child, &status, 0) == -1 && errno == EINTR) continue;
+  return fmt::format(
+      "It was stopped after {}, the longest time that COCONET_COMPILE_TIMEOUT_S allows.",
+      seconds(timeout));
 }
 
 }  // namespace
@@ -98,8 +135,7 @@ TemporaryDirectory::TemporaryDirectory() {
   if (mkdtemp(name.data()) == nullptr) {
     throw CompileError(
         fmt::format("A kernel cannot be compiled: there is no place for temporary files under '{}' "
-                    "({}); TMPDIR "
-                    "names another directory.",
+                    "({}); TMPDIR names another directory.",
                     parent.string(), std::strerror(errno)));
   }
   path_ = name;
@@ -110,40 +146,16 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-Outcome run_program(const std::vector<std::string>& arguments, const std::filesystem::path& log,
-                    const std::filesystem::path& scratch, std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const std::vector<std::string> environment = child_environment(scratch);
-  const SpawnSettings settings(log);
-  pid_t child = -1;
-  const int error =
-      posix_spawn(&child, arguments.front().c_str(), &settings.actions, &settings.attributes,
-                  pointers(arguments).data(), pointers(environment).data());
-  if (error != 0) return {false, fmt::format("It cannot be started: {}.", std::strerror(error))};
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
-  // Asking now and then works everywhere, threads and foreign SIGCHLD handlers included, and a
-  // compilation takes hundreds of these naps.
-  constexpr std::chrono::microseconds longest_nap{1000};
-  std::chrono::microseconds nap{50};
-  while (true) {
-    int status = 0;
-    const pid_t ended = waitpid(child, &status, WNOHANG);
-    if (ended == child) return describe(status);
-    if (ended == -1 && errno != EINTR) {
-      return {false,
-              "How it ended is unknown: the application ignores SIGCHLD or waits for any child."};
-    }
-    if (std::chrono::steady_clock::now() >= deadline) break;
-    std::this_thread::sleep_for(nap);
-    nap = std::min(nap * 2, longest_nap);
-  }
-  kill(-child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) == -1 && errno == EINTR) continue;
-  return {false,
-          fmt::format(
-              "It was stopped after {}, the longest time that COCONET_COMPILE_TIMEOUT_S allows.",
-              seconds(timeout))};
+Outcome run_program(const std::vector<std::string>& arguments, const std::filesystem::path& scratch,
+                    std::chrono::milliseconds timeout) {
+  const std::filesystem::path log = scratch / "log";
+  std::string failure = run(arguments, log, scratch, timeout);
+  return {std::move(failure), read_file(log)};
 }
 
 }  // namespace coconet::jit

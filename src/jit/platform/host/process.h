@@ -8,8 +8,7 @@
 
 namespace coconet::jit {
 
-/// A new directory that only the owner can open, under $TMPDIR or /tmp; removed with its content by
-/// the destructor.
+/// A new directory that only the owner can open, under $TMPDIR or /tmp; removed at the end.
 class TemporaryDirectory {
  public:
   /// Throws CompileError when none can be made.
@@ -24,16 +23,18 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+[[nodiscard]] std::string read_file(const std::filesystem::path& path);
+
 /// How a program ended.
 struct Outcome {
-  bool ok = false;      ///< it exited with status 0
-  std::string failure;  ///< else how it ended, a sentence about "it"
+  std::string failure;  ///< a sentence about "it"; empty when it exited with status 0
+  std::string printed;
+  [[nodiscard]] bool ok() const { return failure.empty(); }
 };
 
-/// Runs `arguments[0]`, a path, with `arguments`; what it prints goes to the file `log`, its own
-/// temporary files to `scratch`. After `timeout` it is killed with all that it started.
+/// Runs `arguments[0]`, a path, with `arguments`; its temporary files go to `scratch`. After
+/// `timeout` it is killed with all that it started.
 [[nodiscard]] Outcome run_program(const std::vector<std::string>& arguments,
-                                  const std::filesystem::path& log,
                                   const std::filesystem::path& scratch,
                                   std::chrono::milliseconds timeout);
 
