@@ -1,6 +1,8 @@
 // Compilers: how a kernel's text becomes a binary, and what that binary depends on.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,9 +40,7 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   /// The prelude half that its kernels are written over: "host", "host_threads" or "cuda".
-  [[nodiscard]] virtual std::string_view target() const = 0;
-  /// What it compiles for: "host", or a GPU's architecture, "sm_90".
-  [[nodiscard]] virtual std::string_view arch() const = 0;
+  [[nodiscard]] std::string_view target() const { return facts_.target; }
   /// Whether several kernels in one text, and one binary, take it less time than apart.
   [[nodiscard]] virtual bool has_batches() const { return false; }
   /// `source` with its prelude.
@@ -52,6 +52,7 @@ class Compiler {
  protected:
   /// What the binaries of one compiler have in common.
   struct Facts {
+    std::string_view target;
     std::string identity;              ///< version and build
     std::string arch;                  ///< instructions of the real machine, "native" resolved
     std::string abi;                   ///< what a binary expects where it is loaded
@@ -60,5 +61,13 @@ class Compiler {
   };
   Facts facts_;
 };
+
+/// What `ask` answers about the program or library `file`; remembered until its path, size, inode
+/// or times change. `what` is what is asked: "C++ compiler".
+[[nodiscard]] std::string remembered_of(const std::filesystem::path& file, std::string_view what,
+                                        const std::function<std::string()>& ask);
+
+/// SHA-256 of a file's content, 64 digits. Throws CompileError when it cannot be read.
+[[nodiscard]] std::string sha256_of_file(const std::filesystem::path& file);
 
 }  // namespace coconet::jit

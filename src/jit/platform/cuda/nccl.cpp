@@ -203,8 +203,7 @@ class NcclGroup final : public Collectives {
 
  private:
   static bool same(std::span<const std::size_t> counts) {
-    return std::all_of(counts.begin(), counts.end(),
-                       [&](std::size_t count) { return count == counts.front(); });
+    return std::ranges::count(counts, counts.front()) == std::ssize(counts);
   }
 
   [[nodiscard]] bool has_position(int position) const {

@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include "coconet/error.h"
-#include "jit/platform/identity.h"
 #include "jit/platform/shared_library.h"
 
 namespace coconet::jit {
@@ -228,6 +227,7 @@ NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) {
   // No contraction: every schedule and every target must give the same bits. Lambdas with template
   // parameters, which the dialect has, are functions of the host unless functions are the device's
   // by default.
+  facts_.target = "cuda";
   facts_.options = {"--gpu-architecture=" + std::string(arch),
                     "--std=c++20",
                     "--device-as-default-execution-space",

@@ -30,8 +30,6 @@ class NvrtcCompiler final : public Compiler {
   /// it is not available.
   explicit NvrtcCompiler(std::string_view arch, bool line_info = false, int ranks = 1);
 
-  [[nodiscard]] std::string_view target() const override { return "cuda"; }
-  [[nodiscard]] std::string_view arch() const override { return facts_.arch; }
   /// Throws CompileError when NVRTC does not know the architecture.
   [[nodiscard]] CompileResult compile(std::string_view source) const override;
 };

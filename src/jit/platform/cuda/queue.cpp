@@ -18,6 +18,16 @@ CUstream stream_of(const Queue& queue) {
   return static_cast<CUstream>(queue.handle());
 }
 
+/// Sets the shape of a launch, or of a graph's node.
+template <class Launch>
+void set_grid(const Grid& grid, Launch& launch) {
+  launch.gridDimX = grid.blocks;
+  launch.gridDimY = grid.ranks;
+  launch.gridDimZ = 1;
+  launch.blockDimX = grid.threads;
+  launch.blockDimY = launch.blockDimZ = 1;
+}
+
 /// Whether `result`, of a query of a stream or an event, says that the work is done.
 bool is_done(CUresult result, const Device& device) {
   if (result == CUDA_ERROR_NOT_READY) return false;
@@ -121,11 +131,7 @@ class CudaQueue final : public Queue {
     cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     cooperative.value.cooperative = 1;
     CUlaunchConfig config{};
-    config.gridDimX = static_cast<unsigned>(grid.blocks);
-    config.gridDimY = static_cast<unsigned>(grid.ranks);
-    config.gridDimZ = 1;
-    config.blockDimX = static_cast<unsigned>(grid.threads);
-    config.blockDimY = config.blockDimZ = 1;
+    set_grid(grid, config);
     config.hStream = stream_;
     config.attrs = &cooperative;
     config.numAttrs = grid.resident ? 1 : 0;
@@ -290,11 +296,7 @@ class CudaGraph final : public Graph {
     const RecordedLaunch& launch = launches_.at(index);
     CUDA_KERNEL_NODE_PARAMS node{};
     node.func = launch.kernel->function();
-    node.gridDimX = static_cast<unsigned>(launch.grid.blocks);
-    node.gridDimY = static_cast<unsigned>(launch.grid.ranks);
-    node.gridDimZ = 1;
-    node.blockDimX = static_cast<unsigned>(launch.grid.threads);
-    node.blockDimY = node.blockDimZ = 1;
+    set_grid(launch.grid, node);
     void* parameters[] = {const_cast<std::uint64_t*>(words.data())};
     node.kernelParams = parameters;
     check(call_on(device_, driver().graph_set_kernel, executable_, launch.node, &node),

@@ -19,7 +19,6 @@
 #include "coconet/error.h"
 #include "jit/config/build_info.h"
 #include "jit/platform/host/process.h"
-#include "jit/platform/identity.h"
 
 namespace coconet::jit {
 namespace {
@@ -220,7 +219,7 @@ std::string typed(const std::vector<std::string>& arguments) {
 
 HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra_flags,
                            std::chrono::milliseconds timeout, int threads)
-    : path_(search(compiler).string()), timeout_(timeout), threads_(threads) {
+    : path_(search(compiler).string()), timeout_(timeout) {
   if (path_.empty()) no_compiler(compiler);
   std::vector<std::string> options(base_options.begin(), base_options.end());
   if constexpr (!build_info::sanitize.empty()) {
@@ -234,7 +233,11 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
   if (links_lean(identity, extra))
     options.insert(options.end(), lean_link.begin(), lean_link.end());
   options.insert(options.end(), extra.begin(), extra.end());
-  facts_ = {std::move(identity), resolved_isa(), abi(), std::move(options),
+  facts_ = {threads > 1 ? "host_threads" : "host",
+            std::move(identity),
+            resolved_isa(),
+            abi(),
+            std::move(options),
             environment() + named_files(extra)};
 }
 

@@ -18,10 +18,6 @@ class HostCompiler final : public Compiler {
   HostCompiler(const std::string& compiler, const std::string& extra_flags,
                std::chrono::milliseconds timeout, int threads = 1);
 
-  [[nodiscard]] std::string_view target() const override {
-    return threads_ > 1 ? "host_threads" : "host";
-  }
-  [[nodiscard]] std::string_view arch() const override { return "host"; }
   /// Its start, the prelude and the linker take as long as a kernel.
   [[nodiscard]] bool has_batches() const override { return true; }
   /// A death by signal or a timeout is a failure with a log that says so.
@@ -42,7 +38,6 @@ class HostCompiler final : public Compiler {
  private:
   std::string path_;
   std::chrono::milliseconds timeout_;
-  int threads_;
 };
 
 }  // namespace coconet::jit
