@@ -14,7 +14,7 @@
 namespace coconet::jit {
 namespace {
 
-// The fields below and what they mean. Whoever changes that counts up.
+// Counts the changes of the fields below and of what they mean.
 constexpr std::string_view key_format = "1";
 
 // An option that leaves the machine to the compiler says nothing to other machines: the field
@@ -49,8 +49,7 @@ CacheKey Compiler::key(const KernelSource& source) const {
   return key;
 }
 
-// Asking takes 2 to 100 ms, and a process that finds all its kernels in the cache has less than 20
-// ms to its first step.
+// Asking takes 2 to 100 ms; with all kernels in the cache, the first step begins within 20 ms.
 std::string remembered_of(const std::filesystem::path& file, std::string_view what,
                           const std::function<std::string()>& ask) {
   struct stat status {};

@@ -1,5 +1,4 @@
-// What builds without CUDA have in place of the folder cuda: who asks for a GPU is told why there
-// is none.
+// What builds without CUDA have in place of the folder cuda.
 #include "coconet/error.h"
 #include "jit/platform/cuda/facts.h"
 #include "jit/platform/cuda/nvrtc.h"

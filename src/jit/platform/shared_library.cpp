@@ -38,7 +38,7 @@ void add_configured(const fs::path& file, int depth, Directories& into) {
   }
 }
 
-// The loader knows further ones; what is only there is loaded to be known.
+// The loader has others, too; a library that is only there must be loaded to be found.
 Directories system_directories() {
   Directories directories;
   if (const char* const list = std::getenv("LD_LIBRARY_PATH")) {

@@ -52,15 +52,18 @@ class SharedLibrary {
 
 }  // namespace coconet::jit
 
-// A struct of pointers to a library's functions. FUNCTIONS(ROW) has a ROW(member, function) for
-// each function of the library's header. Where that is a macro for a versioned name, as cuMemAlloc
-// is for cuMemAlloc_v2, the symbol and the type are those of the version.
-#define COCONET_FUNCTION_TABLE(Name, FUNCTIONS)                                  \
-  struct Name {                                                                  \
-    FUNCTIONS(COCONET_TABLE_MEMBER)                                              \
-    void find_in(const SharedLibrary& file, std::vector<std::string>& missing) { \
-      FUNCTIONS(COCONET_TABLE_FIND)                                              \
-    }                                                                            \
+// A struct of pointers to a library's functions, and a member that finds them and returns those
+// that are missing. FUNCTIONS(ROW) has a ROW(member, function) for each function of the library's
+// header. Where that is a macro for a versioned name, as cuMemAlloc is for cuMemAlloc_v2, the
+// symbol and the type are those of the version.
+#define COCONET_FUNCTION_TABLE(Name, FUNCTIONS)                   \
+  struct Name {                                                   \
+    FUNCTIONS(COCONET_TABLE_MEMBER)                               \
+    std::vector<std::string> find_in(const SharedLibrary& file) { \
+      std::vector<std::string> missing;                           \
+      FUNCTIONS(COCONET_TABLE_FIND)                               \
+      return missing;                                             \
+    }                                                             \
   }
 #define COCONET_TABLE_MEMBER(member, function) decltype(&::function) member = nullptr;
 #define COCONET_TABLE_FIND(member, function) file.find(COCONET_SYMBOL(function), member, missing);

@@ -1,5 +1,5 @@
-// Matmuls on GPUs by cuBLASLt, found at run time. Its matrices are column by column; ours, row by
-// row, are the same as theirs transposed, so that it is asked for b' a' = (a b)'.
+// Matmuls by cuBLASLt, found at run time. Its matrices are column-major; ours are row-major, so it
+// is asked for b' a' = (a b)'.
 #include <cublasLt.h>
 #include <fmt/format.h>
 
@@ -14,11 +14,10 @@ namespace coconet::jit {
 
 namespace {
 
-/// Memory that an algorithm may use beside its matrices: what NVIDIA recommends for its newest
-/// GPUs.
+/// What NVIDIA recommends for its newest GPUs.
 constexpr std::size_t most_workspace = 32 << 20;
 
-/// Alignments that are told apart.
+/// Greater alignments are all the same.
 constexpr std::uint32_t most_alignment = 256;
 
 // The header's types are those of one major version.
@@ -49,8 +48,7 @@ struct Cublas : CublasFunctions, LibraryFacts {};
 Cublas load() {
   Cublas cublas;
   const SharedLibrary file({file_name});
-  std::vector<std::string> missing;
-  cublas.find_in(file, missing);
+  const std::vector<std::string> missing = cublas.find_in(file);
   if (!file.is_open()) {
     cublas.problem = file.problem();
   } else if (!missing.empty()) {
@@ -68,7 +66,7 @@ const Cublas& loaded_cublas() {
   return loaded;
 }
 
-/// How cuBLASLt knows a dtype: as it is stored, and what it is added up in.
+/// cuBLASLt's names for how a dtype is stored, and what it is summed in.
 struct Types {
   cudaDataType_t stored;
   cudaDataType_t scale;
@@ -105,7 +103,6 @@ cublasLtHandle_t handle_on(const Device& device, const std::string& matmul) {
   return handle;
 }
 
-/// What alignment an address has, up to `most_alignment`.
 std::uint32_t alignment_of(const void* address) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address) | most_alignment;
   return static_cast<std::uint32_t>(bits & -bits);
@@ -168,7 +165,7 @@ class CublasMatmul final : public LibraryMatmul {
   // The library's objects go with their last owner.
   using Descriptor = std::shared_ptr<cublasLtMatmulDescOpaque_t>;
   using Layout = std::shared_ptr<cublasLtMatrixLayoutOpaque_t>;
-  /// The way that the library's heuristics choose for pointers of some alignment.
+  /// What the library's heuristics choose for pointers of some alignment.
   struct Way {
     cublasLtMatmulAlgo_t algorithm;
     std::shared_ptr<Memory> workspace;
@@ -249,7 +246,7 @@ class CublasMatmul final : public LibraryMatmul {
       check(cublas_.preference_set(made, attribute, &value, sizeof value), "takes no preference");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
-    // b comes first in the library's order.
+    // For the library, b comes first.
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments[1]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[0]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[2]);

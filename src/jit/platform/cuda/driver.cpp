@@ -15,13 +15,10 @@ constexpr int least_version = 12000;
 Driver load() {
   Driver driver;
   const SharedLibrary file({"libcuda.so.1"});
-  std::vector<std::string> missing;
-  std::vector<std::string> missing_multicast;
-  driver.DriverFunctions::find_in(file, missing);
-  driver.MulticastFunctions::find_in(file, missing_multicast);
+  std::vector<std::string> missing = driver.DriverFunctions::find_in(file);
+  driver.knows_multicast = driver.MulticastFunctions::find_in(file).empty();
   file.find("cuEventElapsedTime", driver.event_elapsed, missing);
   file.find("cuStreamGetCaptureInfo_v2", driver.stream_capture_info, missing);
-  driver.knows_multicast = missing_multicast.empty();
   if (!file.is_open()) {
     driver.unavailable = file.problem();
   } else if (driver.get_version == nullptr || driver.get_version(&driver.number) != CUDA_SUCCESS) {

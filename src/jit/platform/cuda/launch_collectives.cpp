@@ -1,5 +1,4 @@
-// Library collectives of ranks that share a GPU and a process: one launch works on all ranks'
-// tensors.
+// Library collectives of ranks that share a GPU and a process.
 #include <tuple>
 #include <utility>
 

@@ -22,8 +22,7 @@ CUmulticastObjectProp properties_of(int gpus, std::size_t bytes) {
   return properties;
 }
 
-/// Runs `body` on every rank; what the first rank says that it failed on, on all ranks. Empty when
-/// it did not.
+/// Collective: why `body` failed on the first rank where it did; empty when it failed on none.
 std::string first_failure(Comm& comm, const std::function<void()>& body) {
   std::string mine;
   try {
@@ -45,8 +44,7 @@ std::string problem_of(const Device& device) {
   return {};
 }
 
-/// This process's hold on a multicast object: what it bound and mapped is given back at the end, in
-/// the driver's order.
+/// A multicast object; what this process bound and mapped is given back in the driver's order.
 struct Multicast {
   Multicast(std::unique_ptr<const MemoryHandle> made, std::size_t size)
       : object(std::move(made)), bytes(size) {}
@@ -95,8 +93,7 @@ MulticastSupport multicast_support(Comm& comm, const Device& device,
     if (const std::string problem = problem_of(device); !problem.empty())
       throw BackendError(problem);
     const CUmulticastObjectProp properties = properties_of(comm.size(), 1);
-    // The least there is: a recommended one may be hundreds of MiB, and every Buffer is memory of
-    // its own.
+    // The recommended one may be hundreds of MiB, and every Buffer is memory of its own.
     check(driver().multicast_granularity(&support.granularity, &properties,
                                          CU_MULTICAST_GRANULARITY_MINIMUM),
           "asking for the granularity of multicast objects");
@@ -117,7 +114,7 @@ std::shared_ptr<std::byte> make_multicast(Comm& comm, const Device& device,
   };
   step([&] {
     if (first) object = create_multicast(comm.size(), bytes);
-    // Every rank hands over a descriptor; that of others than the first is of no use.
+    // Every rank hands over a descriptor, but only the first rank's is used.
     if (!threads) exported = (first ? *object->object : memory).descriptor();
   });
   if (problem.empty() && threads) {

@@ -1,5 +1,4 @@
-// Library collectives by NCCL, found at run time: one communicator along each mesh axis, one GPU
-// for each rank.
+// Library collectives by NCCL, found at run time: a communicator for each group of ranks.
 #include <fmt/format.h>
 #include <nccl.h>
 
@@ -20,7 +19,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// How long a communicator that goes waits for the other ranks' to go.
+/// How long the end of a communicator waits for other ranks.
 constexpr std::chrono::seconds patience{5};
 
 // ncclCommInitRankConfig and communicators that do not block came with 2.14.
@@ -59,19 +58,15 @@ std::string version_text(int number) {
 Nccl load() {
   Nccl nccl;
   const SharedLibrary file({"libnccl.so.2"});
-  std::vector<std::string> missing;
-  nccl.find_in(file, missing);
+  const std::vector<std::string> missing = nccl.find_in(file);
   int number = 0;
+  const bool told = nccl.get_version != nullptr && nccl.get_version(&number) == ncclSuccess;
+  if (told) nccl.version = version_text(number);
   if (!file.is_open()) {
     nccl.problem = file.problem();
-    return nccl;
-  }
-  if (nccl.get_version == nullptr || nccl.get_version(&number) != ncclSuccess) {
+  } else if (!told) {
     nccl.problem = "libnccl.so.2 is there and does not tell its version";
-    return nccl;
-  }
-  nccl.version = version_text(number);
-  if (number < least_version) {
+  } else if (number < least_version) {
     nccl.problem = "libnccl.so.2 is " + nccl.version + ", and 2.14 or later is needed";
   } else if (!missing.empty()) {
     nccl.problem = "libnccl.so.2 is there and has no function " + missing.front();
@@ -210,24 +205,18 @@ class NcclGroup final : public Collectives {
     return position >= 0 && position < static_cast<int>(ranks_.size());
   }
 
-  template <class Body>
-  void call(std::string_view name, const Body& body) {
+  template <class Function, class... Arguments>
+  void queue_one(std::string_view name, const Function& function, Arguments... arguments) {
     check();
     const OnDevice current(device_);
-    require(body(), name);
+    require(function(arguments...), name);
     settle(name);
   }
 
-  /// Queues one call of `function`, which is NCCL's `name`.
-  template <class Function, class... Arguments>
-  void queue_one(std::string_view name, Function function, Arguments... arguments) {
-    call(name, [&] { return function(arguments...); });
-  }
-
-  /// Queues all calls of `body` as one group of calls.
+  /// Queues all calls of `body` as one group.
   template <class Body>
   void queue_group(std::string_view name, const Body& body) {
-    call(name, [&] {
+    queue_one(name, [&] {
       require(nccl().group_start(), "ncclGroupStart");
       const ncclResult_t result = body();
       const ncclResult_t ended = nccl().group_end();
@@ -235,8 +224,7 @@ class NcclGroup final : public Collectives {
     });
   }
 
-  /// A group of calls `queue(start, root)` for the blocks that are not empty, which start after so
-  /// many bytes.
+  /// Queues `queue(start, root)` for each block that is not empty; `start` is its first byte.
   template <class Body>
   void queue_by_root(std::string_view name, const CollectiveCall& call, const Body& queue) {
     queue_group(name, [&] {
@@ -286,7 +274,7 @@ class NcclGroup final : public Collectives {
     });
   }
 
-  /// Waits until NCCL has taken what it was given.
+  /// Waits until NCCL has queued its work.
   void settle(std::string_view what) {
     const clock::time_point deadline = clock::now() + config().timeout;
     for (;;) {
@@ -310,8 +298,7 @@ class NcclGroup final : public Collectives {
   ncclComm_t comm_ = nullptr;
 };
 
-/// Throws on every rank when two of `ranks` have the same GPU, which NCCL refuses in less clear
-/// words.
+/// Throws on every rank when two of `ranks` have the same GPU; NCCL's own message is less clear.
 void require_own_gpus(Comm& comm, const std::vector<int>& ranks, const std::string& step) {
   const std::vector<std::string> uuids = comm.all_gather(device_of(comm).uuid);
   together(comm, [&] {

@@ -48,8 +48,7 @@ struct Library : NvrtcFunctions, PtxFunctions {
   [[nodiscard]] std::string version() const { return fmt::format("{}.{}", major, minor); }
 };
 
-// The file that is loaded, and by whose state NVRTC's identity is remembered; empty when only the
-// system's loader knows.
+// The file that is loaded, and keys NVRTC's identity; empty when only the system's loader knows.
 const std::filesystem::path& located() {
   static const std::filesystem::path file = [] {
     std::error_code error;
@@ -63,10 +62,8 @@ Library load() {
   Library nvrtc;
   const char* const first = located().empty() ? "libnvrtc.so.13" : located().c_str();
   const SharedLibrary file({first, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
-  std::vector<std::string> missing;
-  std::vector<std::string> missing_ptx;
-  nvrtc.NvrtcFunctions::find_in(file, missing);
-  nvrtc.PtxFunctions::find_in(file, missing_ptx);
+  const std::vector<std::string> missing = nvrtc.NvrtcFunctions::find_in(file);
+  nvrtc.PtxFunctions::find_in(file);
   if (!file.is_open()) {
     nvrtc.unavailable = file.problem();
   } else if (!missing.empty()) {
@@ -105,7 +102,7 @@ Program make_program(const Library& nvrtc, std::string_view source) {
       fmt::format("NVRTC cannot start on a program: {}.", nvrtc.error_string(result)));
 }
 
-// What a pair of NVRTC functions for a size and for that many bytes gives; empty when they fail.
+// What two NVRTC functions, for a size and for the bytes, give; empty when they fail.
 template <class Size, class Bytes>
 std::string fetch(const Program& program, Size size_of, Bytes bytes_of) {
   std::size_t size = 0;
@@ -114,8 +111,7 @@ std::string fetch(const Program& program, Size size_of, Bytes bytes_of) {
   return bytes_of(program.get(), bytes.data()) == NVRTC_SUCCESS ? bytes : std::string();
 }
 
-// The number that ends right before `unit`, as in "96 bytes stack frame"; 0 when `line` has no such
-// thing.
+// The number before `unit`, as in "96 bytes stack frame"; 0 when there is none.
 int number_before(std::string_view line, std::string_view unit) {
   const std::size_t at = line.find(unit);
   if (at == std::string_view::npos) return 0;
@@ -125,8 +121,7 @@ int number_before(std::string_view line, std::string_view unit) {
   return number;
 }
 
-// NVRTC tells its version, but its build only in what it writes: the comments at the start of every
-// PTX.
+// NVRTC tells its build only in the comments at the start of every PTX.
 std::string build_of(const Library& nvrtc) {
   if (nvrtc.ptx_size == nullptr || nvrtc.ptx == nullptr) return {};
   const Program program = make_program(nvrtc, "extern \"C\" __global__ void empty() {}");
@@ -147,8 +142,8 @@ std::string identify() {
   return fmt::format("NVRTC {}\n{}", nvrtc.version(), build);
 }
 
-// Version and build, the same on all machines that have this NVRTC; asked of the library only when
-// the kernel cache does not remember what the file said.
+// Version and build, the same on all machines with this NVRTC; it is loaded only to be asked what
+// the kernel cache does not remember.
 const std::string& identity() {
   static const std::string text = [] {
     // Remembered of the file that is found first, if that is the one that is loaded.
@@ -224,9 +219,8 @@ std::vector<std::string> nvrtc::architectures() {
 }
 
 NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) {
-  // No contraction: every schedule and every target must give the same bits. Lambdas with template
-  // parameters, which the dialect has, are functions of the host unless functions are the device's
-  // by default.
+  // No contraction: every schedule and every target must give the same bits. Lambdas are functions
+  // of the host unless the device is the default.
   facts_.target = "cuda";
   facts_.options = {"--gpu-architecture=" + std::string(arch),
                     "--std=c++20",

@@ -1,6 +1,5 @@
-// Peer memory on GPUs by CUDA's virtual memory management: physical memory with a handle, mapped at
-// addresses of each process. A mapping keeps the physical memory, so that ranks may end in any
-// order.
+// Peer memory on GPUs: physical memory that each process maps. A mapping keeps the physical memory,
+// so that ranks may end in any order.
 #include "jit/platform/cuda/peer_memory.h"
 
 #include <fmt/format.h>
@@ -17,8 +16,7 @@ namespace coconet::jit {
 
 namespace {
 
-/// All ranks' blocks as one process addresses them. The physical handles may go once the memory is
-/// mapped.
+/// All ranks' blocks as one process addresses them.
 using Blocks = std::vector<std::shared_ptr<std::byte>>;
 
 /// What a rank holds of a collective allocation.
@@ -69,8 +67,7 @@ std::size_t granularity_of(const Device& device) {
   return granularity;
 }
 
-/// `bytes` of physical memory, a multiple of `granularity_of`. Throws BackendError with what is
-/// free when it does not fit.
+/// `bytes` of physical memory, a multiple of `granularity_of`.
 std::unique_ptr<const MemoryHandle> allocate_physical(const Device& device, std::size_t bytes) {
   const CUmemAllocationProp properties = properties_of(device);
   CUmemGenericAllocationHandle handle = 0;
@@ -249,7 +246,7 @@ void require_nvlink(Comm& comm, std::span<const int> group, std::string_view ker
     for (const int rank : group) {
       const int peer = ordinal_of(uuids[rank]);
       if (peer == device.ordinal) continue;
-      // Native atomics are what the driver tells NVLink from PCIe by.
+      // Native atomics tell NVLink from PCIe.
       int native_atomics = 0;
       if (peer >= 0) {
         check(driver().device_peer_attribute(&native_atomics,

@@ -147,7 +147,7 @@ class CudaPlatform final : public Platform {
     return std::max((wanted + of_block - 1) / of_block, std::int64_t{1}) * of_block;
   }
   Room room_for(Comm&, const Simultaneous& steps) const override {
-    // Every block finds a multiprocessor without another of them, and a product half of the GPU.
+    // Every block has a multiprocessor of its own, and a product half of the GPU.
     const int room = device_.multiprocessors / (steps.multiplies ? 2 : 1);
     if (steps.blocks <= room) return {.enough = true, .problem = {}};
     return {.problem =

@@ -187,8 +187,7 @@ class CudaQueue final : public Queue {
           "asking whether a stream is captured");
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
-  /// A stream for work that runs beside this one's, and is recorded where this one's is. Events
-  /// order the two.
+  /// A stream that events order with this one, recorded where this one is.
   [[nodiscard]] std::unique_ptr<CudaQueue> make_beside() const {
     return std::make_unique<CudaQueue>(device_, CU_STREAM_NON_BLOCKING, recorded_);
   }
@@ -251,8 +250,7 @@ class CudaFork final : public Fork {
       branches_.push_back({queue.make_beside(), make_cuda_event(device)});
   }
 
-  // Makers come first: where nothing runs at once, because something else fills the GPU or a tool
-  // takes launches one by one, the order is right.
+  // Producers come first: the order is right where nothing runs at once, as under some tools.
   void run(Queue& queue, std::size_t count,
            const std::function<void(Queue&, std::size_t)>& put) override {
     const std::span<const Branch> branches(branches_.data(), count - 1);

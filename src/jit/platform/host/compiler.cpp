@@ -1,5 +1,4 @@
-// Finding the C++ compiler, choosing its options, and turning kernel text into the bytes of a
-// shared object.
+// Finding the C++ compiler, choosing its options, and compiling kernels to shared objects.
 #include "jit/platform/host/compiler.h"
 
 #include <fmt/format.h>
@@ -39,13 +38,11 @@ constexpr auto base_options = std::to_array<std::string_view>({
       "-w",
 });
 
-// Kernels call the C library only. To link libstdc++ as well takes a tenth of a small kernel's
-// compilation.
+// Kernels call the C library only; linking libstdc++ takes a tenth of a small kernel's compilation.
 constexpr auto lean_link =
     std::to_array<std::string_view>({"-nodefaultlibs", "-Wl,--no-as-needed", "-lm", "-lc"});
 
-// Elsewhere than with GCC on x86-64 code may call the compiler's own library, and options such as
-// these add theirs.
+// Other compilers and processors may need the compiler's own library, and some options add theirs.
 bool links_lean(const std::string& identity, const std::vector<std::string>& extra) {
 #if !defined(__x86_64__)
   return false;
@@ -93,8 +90,7 @@ fs::path search(const std::string& name) {
                                  has_options ? "; options belong in COCONET_CXXFLAGS" : ""));
 }
 
-// A script, or a launcher such as ccache that goes by the compiler's name: its own file says
-// nothing about the compiler that it starts.
+// A script or a launcher, whose file says nothing about the compiler that it starts.
 bool stands_for_another(const fs::path& program) {
   constexpr auto launchers =
       std::to_array<std::string_view>({"ccache", "sccache", "distcc", "icecc"});
@@ -110,8 +106,7 @@ std::vector<std::string> split_at_blanks(const std::string& text) {
   return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
 }
 
-// What gcc, clang and their linkers read beside their command line. Kernels include nothing, but a
-// compiler has a file of its own that comes first, and parts that it looks for.
+// What gcc, clang and their linkers read beside their command line.
 std::string environment() {
   constexpr auto names =
       std::to_array<const char*>({"CCC_OVERRIDE_OPTIONS", "COMPILER_PATH", "CPATH",
@@ -141,8 +136,7 @@ std::string digest_of(const fs::path& file) {
   return remembered_of(file, "SHA-256", [&] { return sha256_of_file(file); });
 }
 
-// Version and target do not tell two builds of a version apart; the driver and, where that is
-// another program, the compiler proper do.
+// Two builds of a version differ in the driver or, where that is another program, in cc1plus.
 std::string identify(const std::string& path, const std::string& asked,
                      std::chrono::milliseconds timeout) {
   std::error_code error;
@@ -168,7 +162,7 @@ std::string identify(const std::string& path, const std::string& asked,
   return said;
 }
 
-// The contents of files that options name, which may change behind the options' backs.
+// The contents of files that options name, which may change while the options do not.
 std::string named_files(const std::vector<std::string>& flags) {
   std::string text;
   for (const std::string& flag : flags) {
@@ -223,8 +217,7 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
   if (path_.empty()) no_compiler(compiler);
   std::vector<std::string> options(base_options.begin(), base_options.end());
   if constexpr (!build_info::sanitize.empty()) {
-    // Kernels are checked as the library is, and end the process at the first finding with a usable
-    // stack.
+    // Kernels are checked as the library is.
     options.push_back("-fsanitize=" + std::string(build_info::sanitize));
     options.insert(options.end(), {"-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"});
   }
@@ -242,14 +235,12 @@ HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra
 }
 
 std::string HostCompiler::resolved_isa() {
-  // Everything that -march=native looks at: the model for tuning, the flags for instructions. All
-  // flags count, as a list of those that matter to code would miss the next machine's; their order
-  // does not.
+  // What -march=native looks at: the model for tuning, the flags for instructions. A list of the
+  // flags that matter would miss the next machine's, so all count; their order does not.
   utsname machine{};
   std::string name = uname(&machine) == 0 ? machine.machine : "unknown";
   std::string flags;
-  // The first processor's lines and no further: the kernel writes the text as it is read, and a
-  // large machine has hundreds of processors.
+  // The first processor's lines only: a large machine has hundreds, written as they are read.
   std::ifstream lines("/proc/cpuinfo");
   for (std::string line; std::getline(lines, line) && !line.empty();) {
     const std::size_t colon = line.find(':');
@@ -288,8 +279,7 @@ CompileResult HostCompiler::compile(std::string_view source) const {
   arguments.insert(arguments.end(), options().begin(), options().end());
   CompileResult result;
   result.command = typed(arguments) + " -o kernel.so kernel.cpp";
-  // The private directory differs from run to run and is gone afterwards: neither debug information
-  // nor the log mentions it.
+  // Neither debug information nor the log may mention the directory, which differs in every run.
   arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o", object, text});
   const Outcome outcome = run_program(arguments, directory.path(), timeout_);
   result.log = outcome.printed;

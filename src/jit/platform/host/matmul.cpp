@@ -1,4 +1,4 @@
-// Products by OpenBLAS; 16-bit floats are widened, of which it knows none.
+// Products by OpenBLAS, which knows no 16-bit floats: they are widened.
 #include "jit/platform/host/matmul.h"
 
 #include <cblas.h>
@@ -34,8 +34,7 @@ struct OpenBlas : BlasFunctions, LibraryFacts {};
 OpenBlas load() {
   OpenBlas blas;
   const SharedLibrary file({library_name}, {""});
-  std::vector<std::string> missing;
-  blas.find_in(file, missing);
+  const std::vector<std::string> missing = blas.find_in(file);
   if (!file.is_open()) {
     blas.problem = file.problem();
   } else if (!missing.empty()) {
@@ -53,8 +52,7 @@ const OpenBlas& openblas() {
   return loaded;
 }
 
-/// A matrix in row-major order, as it is stored; `row` elements lie between the beginnings of its
-/// rows.
+/// A row-major matrix as it is stored, its rows `row` elements apart.
 template <class T>
 struct Matrix {
   const T* data;
@@ -67,8 +65,7 @@ int as_int(std::int64_t count) {
   return static_cast<int>(count);
 }
 
-/// out = a b, of `rows` x `terms` and `terms` x `columns` when what is transposed has been. None
-/// may be 0.
+/// out = a b, of `rows` x `terms` and `terms` x `columns` after transposition. None may be 0.
 template <class T>
 void multiply(const MatmulShape& shape, std::int64_t rows, const Matrix<T>& a, const Matrix<T>& b,
               T* out) {
@@ -85,7 +82,7 @@ void multiply(const MatmulShape& shape, std::int64_t rows, const Matrix<T>& a, c
        as_int(shape.columns));
 }
 
-/// Copies `rows` rows of `columns` elements, whose rows are `stride` apart, one behind the other.
+/// Copies `rows` rows of `columns` elements, `stride` apart in `from` and adjacent in `to`.
 template <class T>
 void widen(float* to, const T* from, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   for (std::int64_t i = 0; i < rows; ++i) {

@@ -1,5 +1,4 @@
-// The host platform: kernels are shared objects made by the system C++ compiler, loaded from
-// memory.
+// The host platform: kernels are shared objects, loaded from memory.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -25,9 +24,8 @@ namespace coconet::jit {
 
 namespace {
 
-/// Calls `call(0)` to `call(count - 1)`, each on a thread of its own because they wait for each
-/// other, and returns `count` when they have ended. Where the system gives fewer threads, nothing
-/// is called, and their number returned.
+/// Calls `call(0)` to `call(count - 1)`, which wait for each other, on a thread each, and returns
+/// `count`. Where the system gives fewer threads, calls nothing and returns their number.
 int run_at_once(int count, const std::function<void(int)>& call) {
   enum Verdict : int { none, go, go_home };
   std::atomic<int> verdict = none;
@@ -49,7 +47,6 @@ int run_at_once(int count, const std::function<void(int)>& call) {
   return static_cast<int>(threads.size());
 }
 
-/// A file in memory that holds `bytes`.
 Descriptor file_of(std::string_view bytes, const std::string& name) {
   Descriptor file(memfd_create(name.c_str(), MFD_CLOEXEC));
   while (file.get() >= 0 && !bytes.empty()) {
@@ -199,8 +196,7 @@ class HostEvent final : public Event {
   std::chrono::steady_clock::time_point time_;
 };
 
-/// A thread for each piece of work, which wait for each other; where the system has no more
-/// threads, one after the other, in an order in which none waits in vain.
+/// A thread for each piece of work; without enough threads one after the other, producers first.
 class HostFork final : public Fork {
  public:
   void run(Queue& queue, std::size_t count,

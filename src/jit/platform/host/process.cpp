@@ -19,15 +19,13 @@
 namespace coconet::jit {
 namespace {
 
-/// How a child is started: what it prints goes to `log`; in a process group of its own, so that a
-/// timeout reaches what the compiler driver started; and with signals as a program expects to find
-/// them, whatever the application has blocked or ignored.
+/// How a child is started: its output goes to `log`; in a process group of its own, so that a
+/// timeout reaches its children; with default signals, whatever the application has blocked.
 struct SpawnSettings {
   explicit SpawnSettings(const std::filesystem::path& log) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    // A file and not a pipe: a server that a compiler launcher leaves behind would hold a pipe open
-    // for ever.
+    // Not a pipe, which a server left behind by a compiler launcher would hold open.
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
@@ -55,8 +53,8 @@ struct SpawnSettings {
   posix_spawnattr_t attributes{};
 };
 
-// This process's environment with temporary files inside `scratch`, so that a killed compiler
-// leaves nothing behind, and with messages in plain English, so that logs are the same everywhere.
+// This process's, but with temporary files in `scratch`, which a killed compiler would leave
+// behind, and messages in English.
 std::vector<std::string> child_environment(const std::filesystem::path& scratch) {
   std::vector<std::string> result;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -102,10 +100,9 @@ std::string run(const std::vector<std::string>& arguments, const std::filesystem
                   pointers(arguments).data(), pointers(environment).data());
   if (error != 0) return fmt::format("It cannot be started: {}.", std::strerror(error));
 
-  // Asking now and then works everywhere, threads and foreign SIGCHLD handlers included, and a
-  // compilation takes hundreds of these naps.
-  constexpr std::chrono::microseconds longest_nap{1000};
-  std::chrono::microseconds nap{50};
+  // Polling works with threads and foreign SIGCHLD handlers, and is short beside a compilation.
+  constexpr std::chrono::microseconds longest_pause{1000};
+  std::chrono::microseconds pause{50};
   while (true) {
     int status = 0;
     const pid_t ended = waitpid(child, &status, WNOHANG);
@@ -114,8 +111,8 @@ std::string run(const std::vector<std::string>& arguments, const std::filesystem
       return "How it ended is unknown: the application ignores SIGCHLD or waits for any child.";
     }
     if (std::chrono::steady_clock::now() >= deadline) break;
-    std::this_thread::sleep_for(nap);
-    nap = std::min(nap * 2, longest_nap);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
   }
   kill(-child, SIGKILL);
   int status = 0;
