@@ -5,12 +5,7 @@
 // lengths share buckets; addresses are copied again when memory is bound.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "jit/bind/tensors.h"
 

@@ -1,11 +1,7 @@
 // Memory of one kernel that its ranks share: mailboxes for chunks and places for totals.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "jit/bind/rank_plan.h"
-#include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {

@@ -61,15 +61,13 @@ void KernelAccesses::add_slices(sched::BufferId id, const abi::Slices& slices) {
 
 void KernelAccesses::find_vectors(const abi::Slices& slices) {
   const bool mailboxes = step_.is_collective && !step_.in_place;
+  const auto add = [&](sched::BufferId id, bool exchanged) {
+    add_vectors(id, exchanged && step_.in_place);
+    if (exchanged && mailboxes) add_slices(id, slices);
+  };
   for (const sched::KernelStep::Phase& phase : step_.phases) {
-    for (const auto& load : phase.loads) {
-      add_vectors(load.buffer, load.combined && step_.in_place);
-      if (load.combined && mailboxes) add_slices(load.buffer, slices);
-    }
-    for (const auto& store : phase.stores) {
-      add_vectors(store.buffer, store.spread && step_.in_place);
-      if (store.spread && mailboxes) add_slices(store.buffer, slices);
-    }
+    for (const auto& load : phase.loads) add(load.buffer, load.combined);
+    for (const auto& store : phase.stores) add(store.buffer, store.spread);
   }
 }
 

@@ -1,8 +1,6 @@
 // What a kernel accesses on this rank: how much, and whether in vectors, or past the caches.
 #pragma once
 
-#include <vector>
-
 #include "jit/bind/tensors.h"
 #include "jit/codegen/codegen.h"
 

@@ -3,10 +3,6 @@
 #pragma once
 
 #include <cstring>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <vector>
 
 #include "jit/bind/exchange_memory.h"
 #include "jit/bind/grid.h"

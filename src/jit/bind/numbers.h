@@ -1,10 +1,6 @@
 // A program's numbers (scalars, constants, their arithmetic), evaluated on the host before a run.
 #pragma once
 
-#include <span>
-#include <string>
-#include <vector>
-
 #include "coconet/executable.h"
 #include "jit/bind/rank_plan.h"
 

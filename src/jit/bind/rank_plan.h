@@ -1,13 +1,8 @@
 // The plan of one rank: its extents, parts, views and groups, resolved once.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "ir/lists.h"
 #include "jit/exchange/slices.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 

@@ -3,13 +3,8 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "jit/bind/rank_plan.h"
-#include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {

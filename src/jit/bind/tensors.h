@@ -1,15 +1,8 @@
 // The memory of a plan's buffers on this rank, the library's own or the caller's, and the peers'.
 #pragma once
 
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "coconet/executable.h"
 #include "jit/bind/rank_plan.h"
-#include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {

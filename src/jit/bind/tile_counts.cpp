@@ -20,31 +20,31 @@ std::int64_t tile_of_product(const Platform& platform, const ir::Part& part) {
 
 }  // namespace
 
-TileCounts::TileCounts(const Platform& platform, const RankPlan& plan, std::size_t maker,
+TileCounts::TileCounts(const Platform& platform, const RankPlan& plan, std::size_t producer,
                        sched::BufferId id) {
   const ir::Part& part = plan.buffer_part(id);
   const std::vector<sched::PlanStep>& steps = plan.plan().steps;
-  const auto& taker = std::get<sched::KernelStep>(steps[maker + 1]);
-  const bool product = std::holds_alternative<sched::MatmulStep>(steps[maker]);
-  const std::int64_t chunk = chunk_elements(plan.plan(), taker);
+  const auto& consumer = std::get<sched::KernelStep>(steps[producer + 1]);
+  const bool product = std::holds_alternative<sched::MatmulStep>(steps[producer]);
+  const std::int64_t chunk = chunk_elements(plan.plan(), consumer);
   count_ = part.count();
   tile_ = product ? tile_of_product(platform, part) : chunk;
   made_ = platform.allocate(std::max<std::size_t>(tiles(), 1) * count_bytes);
 
-  const std::vector<sched::KernelStep::Load> loads = taker.loads();
+  const std::vector<sched::KernelStep::Load> loads = consumer.loads();
   const bool combined = std::ranges::any_of(
       loads, [&](const auto& load) { return load.buffer == id && load.combined; });
   if (!combined) {
     order_ = tile_order(count_, tile_, nullptr);
     return;
   }
-  const ExchangeOrder order{.algorithm = find_algorithm(taker.knobs.algorithm),
-                            .slices = plan.slices(taker),
-                            .rank = plan.position(taker.axis),
-                            .ranks = plan.ranks(taker.axis),
+  const ExchangeOrder order{.algorithm = find_algorithm(consumer.knobs.algorithm),
+                            .slices = plan.slices(consumer),
+                            .rank = plan.position(consumer.axis),
+                            .ranks = plan.ranks(consumer.axis),
                             .chunk = chunk,
-                            .lanes = lanes_of(plan.plan(), taker, vector_bytes(platform)),
-                            .blocks = std::max(taker.knobs.channels, 1)};
+                            .lanes = lanes_of(plan.plan(), consumer, vector_bytes(platform)),
+                            .blocks = std::max(consumer.knobs.channels, 1)};
   order_ = tile_order(count_, tile_, &order);
 }
 
@@ -61,9 +61,11 @@ void TileCounts::signal(std::int64_t tile) const {
 AllTileCounts make_tile_counts(const Platform& platform, const RankPlan& plan) {
   AllTileCounts counts;
   for (const sched::Overlap& overlap : plan.plan().overlaps) {
-    for (std::size_t maker = overlap.first; maker + 1 < overlap.first + overlap.count; ++maker) {
-      for (const auto& load : std::get<sched::KernelStep>(plan.plan().steps[maker + 1]).loads()) {
-        if (load.arriving) counts.try_emplace(load.buffer, platform, plan, maker, load.buffer);
+    for (std::size_t producer = overlap.first; producer + 1 < overlap.first + overlap.count;
+         ++producer) {
+      for (const auto& load :
+           std::get<sched::KernelStep>(plan.plan().steps[producer + 1]).loads()) {
+        if (load.arriving) counts.try_emplace(load.buffer, platform, plan, producer, load.buffer);
       }
     }
   }

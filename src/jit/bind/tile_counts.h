@@ -2,9 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
-#include <memory>
-#include <vector>
 
 #include "jit/bind/rank_plan.h"
 #include "jit/platform/platform.h"
@@ -13,8 +10,9 @@ namespace coconet::jit {
 
 class TileCounts {
  public:
-  /// For what the step after `maker` in an overlap takes of buffer `id`.
-  TileCounts(const Platform& platform, const RankPlan& plan, std::size_t maker, sched::BufferId id);
+  /// For what the step after `producer` in an overlap takes of buffer `id`.
+  TileCounts(const Platform& platform, const RankPlan& plan, std::size_t producer,
+             sched::BufferId id);
 
   /// What kernels are told of the tiles; run 0 is none yet.
   [[nodiscard]] abi::Tiles argument() const;

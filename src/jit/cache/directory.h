@@ -18,7 +18,7 @@ class Distrust : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Whose a directory must be.
+/// Who must own a directory.
 enum class Ownership : std::uint8_t {
   mine,   ///< the effective user's, with mode 0700: the one that is written
   vetted  ///< the effective user's or root's, and nobody else can write in it: those that are only

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <mutex>
-#include <optional>
 
 #include "jit/cache/entry.h"
 #include "jit/cache/evict.h"

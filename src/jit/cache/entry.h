@@ -3,14 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "jit/cache/key.h"
 
 namespace coconet::jit {
 
-/// A compiled kernel, or anything else that is dear to find out.
+/// A compiled kernel, or an answer that takes long to find out.
 struct CachedBinary {
   std::string payload;  ///< a shared object's or a cubin's bytes
   std::string log;      ///< what the compiler said

@@ -3,13 +3,9 @@
 
 #include <sys/types.h>
 
-#include <functional>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 
-#include "jit/cache/directory.h"
 #include "jit/cache/stats.h"
 
 namespace coconet::jit {

@@ -1,13 +1,9 @@
 // Administration of a cache directory: reads, checks and removes, and marks nothing as used.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "jit/cache/evict.h"
-#include "jit/cache/key.h"
-#include "jit/cache/stats.h"
 
 namespace coconet::jit {
 

@@ -5,12 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "jit/cache/disk_cache.h"
 

@@ -2,7 +2,6 @@
 // those of a process that dies, and a lock takes no file of its own.
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "jit/cache/directory.h"

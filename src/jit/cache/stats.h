@@ -1,8 +1,6 @@
 // The one file of a cache directory that is no entry: its identity and how much lies in it.
 #pragma once
 
-#include <optional>
-
 #include "jit/cache/directory.h"
 
 namespace coconet::jit {

@@ -1,11 +1,6 @@
 // Several kernels in one translation unit: one start of the compiler, one prelude, one link.
 #pragma once
 
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "jit/codegen/codegen.h"
 
 namespace coconet::jit {

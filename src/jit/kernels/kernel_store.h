@@ -1,14 +1,8 @@
 // Finding kernels: in this process's memory, on disk, on another rank, or by the compiler.
 #pragma once
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "coconet/executable.h"
 #include "jit/codegen/codegen.h"
-#include "jit/comm/comm.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {

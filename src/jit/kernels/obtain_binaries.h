@@ -2,7 +2,6 @@
 #pragma once
 
 #include <exception>
-#include <functional>
 
 #include "jit/kernels/binary_request.h"
 

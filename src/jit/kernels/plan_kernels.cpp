@@ -9,11 +9,12 @@ namespace {
 /// Whether a kernel takes the product of a matmul tile by tile.
 bool needs_tile_signal(const sched::Plan& plan) {
   for (const sched::Overlap& overlap : plan.overlaps) {
-    for (std::size_t maker = overlap.first; maker + 1 < overlap.first + overlap.count; ++maker) {
-      const auto* matmul = std::get_if<sched::MatmulStep>(&plan.steps[maker]);
-      const auto* taker = std::get_if<sched::KernelStep>(&plan.steps[maker + 1]);
-      if (matmul == nullptr || taker == nullptr) continue;
-      for (const auto& load : taker->loads()) {
+    for (std::size_t producer = overlap.first; producer + 1 < overlap.first + overlap.count;
+         ++producer) {
+      const auto* matmul = std::get_if<sched::MatmulStep>(&plan.steps[producer]);
+      const auto* consumer = std::get_if<sched::KernelStep>(&plan.steps[producer + 1]);
+      if (matmul == nullptr || consumer == nullptr) continue;
+      for (const auto& load : consumer->loads()) {
         if (load.arriving && load.buffer == matmul->out) return true;
       }
     }

@@ -1,10 +1,7 @@
 // All kernels of an executable.
 #pragma once
 
-#include <vector>
-
 #include "jit/codegen/codegen.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 

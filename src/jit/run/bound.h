@@ -1,12 +1,6 @@
 // A plan bound to a rank: its memory, its numbers, and its steps ready to run.
 #pragma once
 
-#include <map>
-#include <string>
-#include <variant>
-#include <vector>
-
-#include "coconet/world.h"
 #include "jit/run/launch.h"
 #include "jit/run/library.h"
 #include "jit/run/matmul.h"

@@ -1,10 +1,6 @@
 // Runs as graphs: recorded once, replayed with new argument blocks.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <vector>
-
 #include "jit/run/launch_group.h"
 
 namespace coconet::jit {

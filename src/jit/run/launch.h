@@ -1,9 +1,6 @@
 // A kernel ready to launch on this rank: its code, and its argument block.
 #pragma once
 
-#include <memory>
-#include <span>
-
 #include "jit/bind/kernel_accesses.h"
 #include "jit/bind/kernel_arguments.h"
 

@@ -45,7 +45,13 @@ std::uint64_t LaunchGroup::tensors_version() const {
   return version;
 }
 
-void LaunchGroup::agree(const std::string& failure) {
+void LaunchGroup::guarded(const std::function<void()>& body) {
+  std::string failure;
+  try {
+    body();
+  } catch (const Error& error) {
+    failure = error.what();
+  }
   if (!bound_.sync.meet(!failure.empty())) return;
   const std::vector<std::string> failures = bound_.comm().all_gather(failure);
   if (!failure.empty()) throw BackendError(failure);
@@ -55,15 +61,6 @@ void LaunchGroup::agree(const std::string& failure) {
 }
 
 void LaunchGroup::run(Queue& queue, const std::function<void()>& drive) {
-  std::string failure;
-  const auto guarded = [&](const std::function<void()>& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      failure = error.what();
-    }
-    agree(failure);
-  };
   guarded([&] {
     shared_->queues[position_] = &queue;
     if (!drives()) arrived_->record(queue);

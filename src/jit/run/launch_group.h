@@ -3,8 +3,6 @@
 // rank, that is a group by itself.
 #pragma once
 
-#include <functional>
-
 #include "jit/run/bound.h"
 #include "jit/run/sampler.h"
 
@@ -44,8 +42,8 @@ class LaunchGroup {
     std::unique_ptr<Event> done;  ///< behind the newest run
     const Sampler* sampler = nullptr;
   };
-  /// Throws on every rank of the group when one of them has a `failure`.
-  void agree(const std::string& failure);
+  /// Runs `body` on every rank of the group; throws on all of them when it throws on one.
+  void guarded(const std::function<void()>& body);
 
   Bound& bound_;
   std::size_t position_ = 0;

@@ -2,11 +2,6 @@
 // of an inner dimension need. Of a scattered tensor it is one call for each buffer.
 #pragma once
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "jit/bind/tensors.h"
 
 namespace coconet::jit {

@@ -1,8 +1,6 @@
 // Matmuls of a plan, by a library of the platform: OpenBLAS on the host, cuBLASLt on GPUs.
 #pragma once
 
-#include <memory>
-
 #include "jit/bind/tensors.h"
 #include "jit/bind/tile_counts.h"
 

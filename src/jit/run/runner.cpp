@@ -187,9 +187,7 @@ void Runner::enqueue(Queue& queue, Fork& fork, Sampler* sampler) {
     if (at_once) {
       enqueue_beside(queue, fork, *overlap++, sampler);
     } else {
-      if (sampler != nullptr) sampler->begins(queue, first, false);
-      enqueue_step(queue, first);
-      if (sampler != nullptr) sampler->ended(queue, first, false);
+      enqueue_step(queue, first, false, sampler);
     }
     if (immediate_) check_fault(true);
     first += count;
@@ -201,10 +199,7 @@ void Runner::enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& over
   if (sampler != nullptr) sampler->forks(queue);
   try {
     fork.run(queue, overlap.count, [&](Queue& own, std::size_t place) {
-      const std::size_t index = overlap.first + place;
-      if (sampler != nullptr) sampler->begins(own, index, true);
-      enqueue_step(own, index);
-      if (sampler != nullptr) sampler->ended(own, index, true);
+      enqueue_step(own, overlap.first + place, true, sampler);
     });
   } catch (...) {
     if (immediate_) broken_ = "a step that others wait for failed";
@@ -213,7 +208,8 @@ void Runner::enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& over
   if (sampler != nullptr) sampler->joined(queue);
 }
 
-void Runner::enqueue_step(Queue& queue, std::size_t index) {
+void Runner::enqueue_step(Queue& queue, std::size_t index, bool beside, Sampler* sampler) {
+  if (sampler != nullptr) sampler->begins(queue, index, beside);
   replay_.begins(queue, index);
   const Step& step = bound_.steps[index];
   if (const auto* kernel = std::get_if<KernelLaunch>(&step.work)) {
@@ -223,14 +219,15 @@ void Runner::enqueue_step(Queue& queue, std::size_t index) {
   } else {
     enqueue_collective(queue, index);
   }
+  if (sampler != nullptr) sampler->ended(queue, index, beside);
 }
 
 void Runner::enqueue_matmul(Queue& queue, std::size_t index) {
   for (Bound* const member : group_.members()) {
     auto& matmul = std::get<Matmul>(member->steps[index].work);
-    const auto departing = member->tiles.find(matmul.out());
+    const auto counts = member->tiles.find(matmul.out());
     matmul.enqueue(queue, member->tensors,
-                   departing == member->tiles.end() ? nullptr : &departing->second, tile_signal_);
+                   counts == member->tiles.end() ? nullptr : &counts->second, tile_signal_);
   }
 }
 

@@ -2,12 +2,6 @@
 // On the host that is also when it is done; on GPUs it goes on while the application does.
 #pragma once
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "coconet/executable.h"
 #include "jit/run/graph_replay.h"
 
 namespace coconet::jit {
@@ -57,7 +51,8 @@ class Runner {
   /// Puts all steps into `queue` and, where they run at once, `fork`; `sampler` may be null.
   void enqueue(Queue& queue, Fork& fork, Sampler* sampler);
   void enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap, Sampler* sampler);
-  void enqueue_step(Queue& queue, std::size_t index);
+  /// `beside`: others run at the same time.
+  void enqueue_step(Queue& queue, std::size_t index, bool beside, Sampler* sampler);
   void enqueue_matmul(Queue& queue, std::size_t index);
   void enqueue_collective(Queue& queue, std::size_t index);
   /// Waits for the queue, watching over the libraries' collectives.

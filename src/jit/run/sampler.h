@@ -1,10 +1,6 @@
 // Times of steps: events in their queues, read once they are reached. The host times every run.
 #pragma once
 
-#include <chrono>
-#include <memory>
-#include <vector>
-
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
