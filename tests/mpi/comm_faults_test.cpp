@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "jit/comm/collectives/direct_group.h"
+#include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/worlds/mpi_threads.h"
@@ -35,7 +35,7 @@ TEST_CASE("an error of MPI is told in its words", "[broken]") {
   const auto comm = jit::make_mpi_comm();
   test::Group group(*comm, {0, 1});
   broken_all_reduce = true;
-  const std::vector<float> in(jit::CopyGroup::capacity);  // more bytes than go without MPI
+  const std::vector<float> in(jit::DirectCollectives::capacity);  // more bytes than go without MPI
   std::vector<float> out(in.size());
   CHECK_THROWS_WITH(
       group.all_reduce(in.data(), out.data(), in.size(), f32, Reduction::sum),

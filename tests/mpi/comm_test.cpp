@@ -4,7 +4,7 @@
 
 #include "coconet/mesh.h"
 #include "coconet/world.h"
-#include "jit/comm/collectives/direct_group.h"
+#include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/memory/peer_memory.h"
@@ -25,12 +25,12 @@ TEST_CASE("messages that are too long for shared memory arrive by MPI") {
   test::Group group(*comm, all);
   for (const DType dtype : all_dtypes) {
     std::vector<std::size_t> counts(all.begin(), all.end());
-    counts[0] = jit::CopyGroup::capacity / size_of(dtype) + 1;
+    counts[0] = jit::DirectCollectives::capacity / size_of(dtype) + 1;
     for (const Reduction reduction : test::reductions_of(dtype)) {
       REQUIRE_NOTHROW(test::check_collectives(group, counts, dtype, reduction));
     }
   }
-  REQUIRE_NOTHROW(test::check_edges(*comm, jit::CopyGroup::capacity + 1));
+  REQUIRE_NOTHROW(test::check_edges(*comm, jit::DirectCollectives::capacity + 1));
 }
 
 TEST_CASE(

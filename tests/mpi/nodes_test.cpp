@@ -7,7 +7,7 @@
 #include <string>
 
 #include "coconet/coconet.h"
-#include "jit/comm/collectives/direct_group.h"
+#include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/worlds/cores.h"
@@ -105,7 +105,7 @@ TEST_CASE("collectives inside nodes, across them, and of groups that are some of
   test::Group again(*comm, across);
   for (test::Group* group : {&inside, &between, &mixed, &again}) {
     const std::vector<std::size_t> counts(static_cast<std::size_t>(group->size()),
-                                          jit::CopyGroup::capacity + 1);
+                                          jit::DirectCollectives::capacity + 1);
     REQUIRE_NOTHROW(test::check_collectives(*group, counts, f32, Reduction::sum));
   }
 }

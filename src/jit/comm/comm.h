@@ -1,70 +1,94 @@
 // What the runtime needs of a world: control messages between ranks, memory that all of them reach,
-// and the library's collectives. One implementation per kind of world: self, local, mpi.
+// and the library's collectives. Worlds differ in whether their ranks share memory (board_comm.h)
+// or are on several nodes (mpi_nodes.h).
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "ir/indexed.h"
+#include "jit/comm/barrier/barrier.h"
+#include "jit/comm/worlds/nodes.h"
 
 namespace coconet::jit {
 
 class Collectives;
-class Nodes;
 
 /// One collective allocation: a block of the same size on every rank, those of one node mapped
 /// here. Zeroed, aligned to 4096 bytes. Pages that nobody touches take no memory. Freed when the
 /// last handle on the last rank goes; freeing is not collective.
 class PeerMemory {
  public:
-  virtual ~PeerMemory() = default;
+  /// `blocks` by rank, which `owner` keeps.
+  PeerMemory(Indexed<std::byte*> blocks, int rank, std::size_t bytes,
+             std::shared_ptr<const void> owner, std::byte* multicast = nullptr,
+             std::string no_multicast = "only GPUs have one")
+      : blocks_(std::move(blocks)),
+        rank_(rank),
+        bytes_(bytes),
+        owner_(std::move(owner)),
+        multicast_(multicast),
+        no_multicast_(std::move(no_multicast)) {}
+
   /// The block of `rank`, as this rank addresses it; null where that rank is on another node.
-  [[nodiscard]] virtual std::byte* base(int rank) const = 0;
+  [[nodiscard]] std::byte* base(int rank) const { return blocks_[rank]; }
   /// The rank that holds this handle: `base(rank())` is its own block.
-  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] int rank() const { return rank_; }
   /// Ranks of the world, each with a block.
-  [[nodiscard]] virtual int ranks() const = 0;
+  [[nodiscard]] int ranks() const { return blocks_.count(); }
   /// Bytes per rank, as asked.
-  [[nodiscard]] virtual std::size_t bytes() const = 0;
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// An address behind which the blocks of all ranks are, for a GPU's multimem instructions only:
   /// its loads reduce over the ranks, its stores go to all of them. Null where there is none.
-  [[nodiscard]] virtual std::byte* multicast() const { return nullptr; }
+  [[nodiscard]] std::byte* multicast() const { return multicast_; }
   /// Why there is none, the same on all ranks; empty where there is one.
-  [[nodiscard]] virtual std::string no_multicast() const { return "only GPUs have one"; }
+  [[nodiscard]] const std::string& no_multicast() const { return no_multicast_; }
+
+ private:
+  Indexed<std::byte*> blocks_;
+  int rank_;
+  std::size_t bytes_;
+  std::shared_ptr<const void> owner_;
+  std::byte* multicast_;
+  std::string no_multicast_;
 };
 
 /// A world's machinery on one rank.
 class Comm {
  public:
   virtual ~Comm() = default;
-  [[nodiscard]] virtual int rank() const = 0;
-  [[nodiscard]] virtual int size() const = 0;
-  [[nodiscard]] virtual std::string_view kind() const = 0;
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return nodes_.ranks(); }
+  [[nodiscard]] std::string_view kind() const { return kind_; }
 
-  /// Waits for every rank; throws CommError naming the missing ranks after `config().timeout`.
+  /// Waits for every rank; throws CommError naming the missing ranks after `config().timeout`, or
+  /// after that and `longer` where a rank may have work to do before it comes, such as a
+  /// compilation.
   void barrier() { barrier({}); }
-  /// The same after a time that is `longer`: where a rank may have work to do before it comes, such
-  /// as a compilation.
-  virtual void barrier(std::chrono::milliseconds longer) = 0;
+  virtual void barrier(std::chrono::milliseconds longer) { everybody_->wait("barrier", longer); }
   /// Every rank's bytes, by rank; lengths may differ.
-  [[nodiscard]] virtual std::vector<std::string> all_gather(std::string_view mine) = 0;
+  [[nodiscard]] std::vector<std::string> all_gather(std::string_view mine) {
+    return gather(mine, "all_gather");
+  }
   /// `root`'s bytes on every rank; `mine` counts on `root` only.
-  [[nodiscard]] virtual std::string broadcast(std::string_view mine, int root) = 0;
+  [[nodiscard]] std::string broadcast(std::string_view mine, int root);
   /// Collective over the world.
   [[nodiscard]] virtual std::shared_ptr<PeerMemory> allocate(std::size_t bytes) = 0;
   /// The host's collectives of a group. Collective over the world: each rank passes the group it is
   /// in, in group order. Groups are disjoint.
-  [[nodiscard]] virtual std::unique_ptr<Collectives> collectives(const std::vector<int>& ranks) = 0;
+  [[nodiscard]] std::shared_ptr<Collectives> collectives(const std::vector<int>& ranks);
   /// Collective, before a step: whether any rank says that it cannot run it.
-  [[nodiscard]] virtual bool any_failed(bool failed) = 0;
+  [[nodiscard]] virtual bool any_failed(bool failed);
 
   /// Which ranks share memory with which.
-  [[nodiscard]] virtual const Nodes& nodes() const = 0;
+  [[nodiscard]] const Nodes& nodes() const { return nodes_; }
   /// The world of the ranks on this one's node, in their order, where they count from 0: this one
   /// itself in a world of one node.
   [[nodiscard]] virtual Comm& node() { return *this; }
@@ -73,29 +97,56 @@ class Comm {
 
   /// Ranks of this world on this node over cores available to them, rounded up: above 1 waiting
   /// ranks yield.
-  [[nodiscard]] virtual int ranks_per_core() const = 0;
+  [[nodiscard]] int ranks_per_core() const { return ranks_per_core_; }
 
   /// Throws PeerFailure when a rank has told that it failed; for those who wait by other means than
   /// this class.
-  virtual void require_nobody_failed() const = 0;
+  virtual void require_nobody_failed() const { membership_->require_nobody_failed(); }
+  /// Which ranks of the whole world take part.
+  [[nodiscard]] const std::shared_ptr<Membership>& membership() const { return membership_; }
 
   /// Whether all ranks are threads of this process.
-  [[nodiscard]] virtual bool in_one_process() const = 0;
+  [[nodiscard]] virtual bool in_one_process() const { return size() == 1; }
   /// Collective among threads of one process: rank 0's object on every rank.
-  [[nodiscard]] virtual std::shared_ptr<void> share(std::shared_ptr<void> object) = 0;
+  [[nodiscard]] virtual std::shared_ptr<void> share(std::shared_ptr<void> object);
 
   /// The ordinal of this rank's GPU, -1 until the platform has chosen one; platforms keep it here.
   [[nodiscard]] int& gpu() { return gpu_; }
+
+ protected:
+  /// The groups of one call of `collectives`, by rank.
+  using Division = std::vector<std::vector<int>>;
+
+  Comm(std::string_view kind, int rank, Nodes nodes, std::shared_ptr<Membership> membership,
+       int ranks_per_core);
+
+  /// Every rank's bytes, by rank, in a collective that errors name `call`.
+  [[nodiscard]] virtual std::vector<std::string> gather(std::string_view mine,
+                                                        std::string_view call) = 0;
+  /// Collective over the world: the collectives of `ranks`, this rank's group in `division`, which
+  /// all ranks pass. Later ones of the same division may be the same object.
+  [[nodiscard]] virtual std::shared_ptr<Collectives> make_collectives(const std::vector<int>& ranks,
+                                                                      const Division& division) = 0;
+
+  std::string_view kind_;
+  int rank_;
+  Nodes nodes_;
+  std::shared_ptr<Membership> membership_;
+  std::shared_ptr<Barrier> everybody_;  ///< of all ranks; the derived worlds make it
+  int ranks_per_core_;
 
  private:
   int gpu_ = -1;
 };
 
+/// The world of one rank: this process.
 [[nodiscard]] std::shared_ptr<Comm> make_self_comm();
-/// The comms of a new world of `ranks` threads, one for each; all of them share one state.
-[[nodiscard]] std::vector<std::shared_ptr<Comm>> make_local_comms(int ranks);
 /// Throws CommError when the library was built without MPI (no_mpi.cpp).
 [[nodiscard]] std::shared_ptr<Comm> make_mpi_comm();
+/// Runs `body` on `ranks` threads, each with its comm of one new world. When a rank throws, the
+/// others' waits for it end at once. Throws after all have ended, what the first rank threw of its
+/// own accord; what ranks threw because another one had failed comes last.
+void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<Comm>&)>& body);
 
 /// What `doctor` says of MPI.
 struct MpiFacts {
@@ -110,5 +161,15 @@ void together(Comm& comm, const std::function<void()>& body);
 /// The same, and what `body` returned on every rank.
 [[nodiscard]] std::vector<std::string> gather_together(Comm& comm,
                                                        const std::function<std::string()>& body);
+/// Throws the same CommError on every rank when ranks ask for blocks of different sizes.
+/// Collective.
+void agree_on_bytes(Comm& comm, std::size_t bytes);
+/// Collective over a world of several nodes: memory of `bytes` on every rank, which `allocate`
+/// makes in each node. What goes wrong in one node goes wrong on all ranks.
+[[nodiscard]] std::shared_ptr<PeerMemory> allocate_in_nodes(
+    Comm& comm, std::size_t bytes,
+    const std::function<std::shared_ptr<PeerMemory>(Comm& node)>& allocate);
+/// What `error` says.
+[[nodiscard]] std::string message_of(const std::exception_ptr& error);
 
 }  // namespace coconet::jit

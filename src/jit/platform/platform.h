@@ -191,7 +191,7 @@ class Platform : public Interface {
   /// rank, or all of a launch. Collective over the world where a launch runs one rank; each passes
   /// the group that it is in. `step` names what needs them; `kernels` holds those of
   /// `kernel_texts`. Throws CommError when there is no library.
-  [[nodiscard]] virtual std::unique_ptr<Collectives> make_collectives(
+  [[nodiscard]] virtual std::shared_ptr<Collectives> make_collectives(
       Comm& comm, const std::vector<int>& ranks, const std::string& step,
       const NamedKernels& kernels) const = 0;
   /// Throws BackendError when there is no library.

@@ -7,7 +7,6 @@
 
 #include "coconet/mesh.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/worlds/local.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/platform/platform.h"
 

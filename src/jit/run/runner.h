@@ -81,7 +81,7 @@ class Runner {
   LaunchGroup group_;
   GraphReplay replay_;
 
-  std::vector<std::unique_ptr<Collectives>> collectives_;
+  std::vector<std::shared_ptr<Collectives>> collectives_;
   std::vector<std::vector<LibraryCall>> library_calls_;  ///< by step
   std::vector<Collectives*> watched_;                    ///< those that need watching
   /// Null where no step waits for tiles of a product, or the host tells.

@@ -138,7 +138,7 @@ class Group {
   }
 
   int rank_, size_;
-  std::unique_ptr<jit::Collectives> collectives_;
+  std::shared_ptr<jit::Collectives> collectives_;
   std::unique_ptr<jit::Queue> queue_ = jit::host_platform().make_queue();
 };
 

@@ -13,7 +13,6 @@
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/cores.h"
-#include "jit/comm/worlds/local.h"
 #include "jit/comm/worlds/nodes.h"
 #include "sample.h"
 

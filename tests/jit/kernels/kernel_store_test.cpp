@@ -20,35 +20,30 @@ namespace {
 /// A rank that counts how often it meets the others.
 class CountingComm final : public jit::Comm {
  public:
-  explicit CountingComm(jit::Comm& comm) : comm_(comm) {}
+  explicit CountingComm(jit::Comm& comm)
+      : Comm(comm.kind(), comm.rank(), comm.nodes(), comm.membership(), comm.ranks_per_core()),
+        comm_(comm) {}
   [[nodiscard]] int meetings() const { return meetings_; }
 
   void barrier(std::chrono::milliseconds longer) override { met().barrier(longer); }
-  std::vector<std::string> all_gather(std::string_view mine) override {
-    return met().all_gather(mine);
-  }
-  std::string broadcast(std::string_view mine, int root) override {
-    return met().broadcast(mine, root);
-  }
   std::shared_ptr<jit::PeerMemory> allocate(std::size_t bytes) override {
     return met().allocate(bytes);
-  }
-  std::unique_ptr<jit::Collectives> collectives(const std::vector<int>& ranks) override {
-    return met().collectives(ranks);
   }
   bool any_failed(bool failed) override { return met().any_failed(failed); }
   std::shared_ptr<void> share(std::shared_ptr<void> object) override {
     return met().share(std::move(object));
   }
-  [[nodiscard]] int rank() const override { return comm_.rank(); }
-  [[nodiscard]] int size() const override { return comm_.size(); }
-  [[nodiscard]] std::string_view kind() const override { return comm_.kind(); }
-  [[nodiscard]] const jit::Nodes& nodes() const override { return comm_.nodes(); }
-  [[nodiscard]] int ranks_per_core() const override { return comm_.ranks_per_core(); }
   void require_nobody_failed() const override { comm_.require_nobody_failed(); }
   [[nodiscard]] bool in_one_process() const override { return comm_.in_one_process(); }
 
  private:
+  std::vector<std::string> gather(std::string_view mine, std::string_view) override {
+    return met().all_gather(mine);
+  }
+  std::shared_ptr<jit::Collectives> make_collectives(const std::vector<int>& ranks,
+                                                     const Division&) override {
+    return met().collectives(ranks);
+  }
   jit::Comm& met() {
     ++meetings_;
     return comm_;

@@ -1,13 +1,13 @@
 // Waiting for other ranks: spin while they are probably on their way, then give way, then sleep.
 #include "jit/comm/barrier/barrier.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <sstream>
 #include <thread>
 
 namespace coconet::jit {
@@ -36,12 +36,6 @@ void pause_core() {
 #endif
 }
 
-std::string seconds(std::chrono::milliseconds time) {
-  std::ostringstream text;
-  text << static_cast<double>(time.count()) / 1000 << " s";
-  return text.str();
-}
-
 // An arrival is the count of barriers and, in the lowest bits, the call that the rank is in.
 constexpr int call_bits = 4;
 constexpr std::uint64_t call_mask = (1 << call_bits) - 1;
@@ -52,28 +46,24 @@ constexpr std::uint64_t refusal = call_mask;
 static_assert(calls.size() < refusal);
 
 std::uint64_t code_of(std::string_view call) {
-  const auto* const found = std::find(calls.begin(), calls.end(), call);
+  const auto* const found = std::ranges::find(calls, call);
   return found == calls.end() ? 0 : static_cast<std::uint64_t>(found - calls.begin());
 }
 
-// A pause takes 5 to 50 ns: some tens of microseconds, in which a rank at the same step usually
-// comes.
+// Some tens of microseconds, as a pause takes 5 to 50 ns: a rank at the same step usually comes in
+// that time.
 constexpr int spins = 2000;
-// Yielding returns at once when there is nobody to give way to, so it reacts like spinning. Later a
-// rank sleeps, so that one that compiles has the cores, by a sixteenth of its wait so far, which is
-// the most it adds.
+// Yielding reacts like spinning where nobody else wants the core. Later a rank sleeps, so that one
+// that compiles has the cores, for a sixteenth of its wait so far, the most that this can add.
 constexpr microseconds yields_for{1000};
 constexpr microseconds longest_sleep{1000};
 
 }  // namespace
 
 std::string name_ranks(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
+  if (ranks.size() < 2) return fmt::format("rank {}", fmt::join(ranks, ""));
+  return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "),
+                     ranks.back());
 }
 
 Membership::Membership(int rank, std::vector<RankStatus*> statuses, Waiting waiting,
@@ -106,18 +96,16 @@ void Membership::require_present() const {
     case present:
       return;
     case failed:
-      throw CommError("rank " + std::to_string(rank_) +
-                      " failed in this world before: " + status.reason);
+      throw CommError(fmt::format("rank {} failed in this world before: {}", rank_, status.reason));
     case left:
-      throw CommError("rank " + std::to_string(rank_) + " has left this world already");
+      throw CommError(fmt::format("rank {} has left this world already", rank_));
   }
 }
 
 void Membership::require_nobody_failed() const {
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank != rank_ && state_of(*statuses_[rank]) == failed) {
-      throw PeerFailure("rank " + std::to_string(rank) + " failed: " + statuses_[rank]->reason);
-    }
+    if (rank != rank_ && state_of(*statuses_[rank]) == failed)
+      throw PeerFailure(fmt::format("rank {} failed: {}", rank, statuses_[rank]->reason));
   }
 }
 
@@ -133,8 +121,7 @@ Barrier::Barrier(std::shared_ptr<Membership> membership, std::vector<int> ranks,
       arrivals_(std::move(arrivals)),
       memory_(std::move(memory)),
       notifier_(std::move(notifier)) {
-  position_ = static_cast<int>(std::find(ranks_.begin(), ranks_.end(), membership_->rank()) -
-                               ranks_.begin());
+  position_ = static_cast<int>(std::ranges::find(ranks_, membership_->rank()) - ranks_.begin());
 }
 
 std::uint64_t Barrier::arrival(int position) const {
@@ -170,17 +157,13 @@ void Barrier::require_same_call(std::string_view call, std::uint64_t code) {
     const std::uint64_t found = arrival(position);
     if (found >> call_bits != count_) continue;
     const std::uint64_t other = found & call_mask;
-    if (other == refusal) {
-      throw Refused(name_ranks({ranks_[position]}) + " refused to take part in " +
-                    std::string(call));
-    }
+    if (other == refusal)
+      throw Refused(fmt::format("rank {} refused to take part in {}", ranks_[position], call));
     if (other == code) continue;
-    const std::string message =
-        "rank " + std::to_string(membership_->rank()) + " is in " + std::string(call) +
-        ", but rank " + std::to_string(ranks_[position]) + " in " + std::string(calls[other]) +
-        "; all ranks must make the same collective calls in the same order";
-    membership_->fail(message);
-    throw CommError(message);
+    fail(fmt::format(
+        "is in {}, but rank {} in {}; all ranks must make the same collective calls in the same "
+        "order",
+        call, ranks_[position], calls[other]));
   }
 }
 
@@ -199,17 +182,17 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
   while (!arrived(position)) {
     membership_->require_nobody_failed();
     // In this order: a rank that arrives and then leaves is not missing.
-    if (membership_->has_left(ranks_[position]) && !arrived(position)) {
+    if (membership_->has_left(ranks_[position]) && !arrived(position))
       give_up(call, {ranks_[position]}, "which has left the world");
-    }
     const auto waited = Clock::now() - start;
-    if (waited > waiting.timeout + longer) {
-      const bool compiles = longer.count() > 0;
-      give_up(
-          call, missing(),
-          "which did not come within " + seconds(waiting.timeout + longer) +
-              (compiles ? ", the limits that COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set"
-                        : ", the limit that COCONET_TIMEOUT_S sets"));
+    const std::chrono::milliseconds limit = waiting.timeout + longer;
+    if (waited > limit) {
+      give_up(call, missing(),
+              fmt::format("which did not come within {:g} s, the limit{}",
+                          static_cast<double>(limit.count()) / 1000,
+                          longer.count() > 0
+                              ? "s that COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set"
+                              : " that COCONET_TIMEOUT_S sets"));
     }
     if (waiting.progress) waiting.progress();
     if (waited < yields_for) {
@@ -243,9 +226,12 @@ std::vector<int> Barrier::missing() const {
 }
 
 void Barrier::give_up(std::string_view call, const std::vector<int>& awaited,
-                      const std::string& why) {
-  const std::string message = "rank " + std::to_string(membership_->rank()) + " waited in " +
-                              std::string(call) + " for " + name_ranks(awaited) + ", " + why;
+                      std::string_view why) {
+  fail(fmt::format("waited in {} for {}, {}", call, name_ranks(awaited), why));
+}
+
+void Barrier::fail(std::string_view what) {
+  const std::string message = fmt::format("rank {} {}", membership_->rank(), what);
   membership_->fail(message);
   throw CommError(message);
 }

@@ -1,5 +1,5 @@
-// Ranks that wait for each other through memory that all of them see, or through messages that keep such memory up to
-// date: with a deadline, and told at once when one of them fails. Threads and processes alike.
+// Ranks, threads or processes, that wait for each other through memory that all of them see or
+// that messages keep up to date: with a deadline, and told at once when one of them fails.
 #pragma once
 
 #include <chrono>
@@ -47,7 +47,8 @@ struct Waiting {
 /// Which ranks of a world are present, have failed, or have left.
 class Membership {
  public:
-  /// `tell` is called when this rank's status changes, for ranks that do not see it; it may be empty and does not throw.
+  /// `tell`, which may be empty and does not throw, tells of a changed status those who do not see
+  /// it.
   Membership(int rank, std::vector<RankStatus*> statuses, Waiting waiting,
              std::function<void(const RankStatus&)> tell = {});
 
@@ -72,8 +73,8 @@ class Membership {
   std::function<void(const RankStatus&)> tell_;
 };
 
-/// Sends this rank's arrivals to ranks that do not see a barrier's memory. Their arrivals are in this rank's memory after
-/// a call of `Waiting::progress`.
+/// Sends this rank's arrivals to ranks that do not see a barrier's memory. Theirs are in this
+/// rank's memory after a call of `Waiting::progress`.
 struct RemoteNotifier {
   /// Does not wait; empty where all ranks see the memory.
   std::function<void(std::uint64_t arrival)> notify;
@@ -84,20 +85,21 @@ struct RemoteNotifier {
 /// A barrier among some ranks of a world.
 class Barrier {
  public:
-  /// `arrivals[i]` counts the arrivals of `ranks[i]` and names its last call: zero at first, each in a cache line of its
-  /// own, in memory that all of `ranks` see but for those that `notifier` serves. `memory` holds them, and is kept alive.
+  /// `arrivals[i]` counts the arrivals of `ranks[i]` and names its last call: zero at first, each
+  /// in a cache line of its own, in `memory`, which all of `ranks` see but those that `notifier`
+  /// serves.
   Barrier(std::shared_ptr<Membership> membership, std::vector<int> ranks,
           std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
           RemoteNotifier notifier = {});
 
   /// Waits until all have called it as often; what each wrote before is visible to all after.
-  /// `call` names it in errors; the time is the membership's and `longer`. Throws CommError naming the
-  /// missing ranks when the time is over or they have left, or saying who is in which call when not
-  /// all are in `call`, and PeerFailure when any rank of the world has failed. These end this rank's
-  /// part in the world. Throws Refused when all came and one refused: all may meet again.
+  /// `call` names it in errors; the time is the membership's and `longer`. Throws CommError naming
+  /// the missing ranks when the time is over or they have left, or who is in which call when not
+  /// all are in `call`, and PeerFailure when any rank of the world has failed. These end this
+  /// rank's part in the world. Throws Refused when all came and one refused: all may meet again.
   void wait(std::string_view call, std::chrono::milliseconds longer = {});
-  /// Instead of `wait`, and without waiting: it throws Refused on the others. All must then agree by another
-  /// barrier before they use this one again.
+  /// Instead of `wait`, and without waiting: makes it throw Refused on the others. All must then
+  /// meet at another barrier before they use this one again.
   void refuse();
   /// Times that this rank has met or refused.
   [[nodiscard]] std::uint64_t count() const { return count_; }
@@ -113,11 +115,13 @@ class Barrier {
   /// Throws unless all who have come to this barrier are in the same call as this rank.
   void require_same_call(std::string_view call, std::uint64_t code);
   void wait_for(int position, std::string_view call, std::chrono::milliseconds longer);
-  /// Waits until the notices arrive without this rank's help: the others wait for them, while this one goes on.
+  /// Waits until the notices arrive without this rank's help, as the others wait for them.
   void wait_for_notifier(std::string_view call, std::chrono::milliseconds longer);
   [[nodiscard]] std::vector<int> missing() const;
   [[noreturn]] void give_up(std::string_view call, const std::vector<int>& awaited,
-                            const std::string& why);
+                            std::string_view why);
+  /// Ends this rank's part in the world, which `what` says of it.
+  [[noreturn]] void fail(std::string_view what);
 
   std::shared_ptr<Membership> membership_;
   std::vector<int> ranks_;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <numeric>
 #include <span>
+#include <vector>
 
 #include "coconet/dtype.h"
 #include "coconet/program.h"
@@ -42,29 +42,9 @@ struct CollectiveCall {
   std::span<const Operands> operands = {};  ///< of each rank that the caller drives with one queue
 
   /// The length of `counts` in a group of `ranks`; 0 for the ops that have no blocks.
-  [[nodiscard]] std::size_t blocks(int ranks) const {
-    if (op == ir::Op::all_to_all) return static_cast<std::size_t>(ranks) * ranks;
-    return op == ir::Op::reduce_scatter || op == ir::Op::all_gather ? ranks : 0;
-  }
+  [[nodiscard]] std::size_t blocks(int ranks) const;
   /// Elements of `in` that other ranks read of the rank at `position` in a group of `ranks`.
-  [[nodiscard]] std::size_t shown(int position, int ranks) const {
-    switch (op) {
-      case ir::Op::reduce_scatter:
-        return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-      case ir::Op::all_to_all: {
-        const auto sent = counts.subspan(position * ranks, ranks);
-        return std::accumulate(sent.begin(), sent.end(), std::size_t{0});
-      }
-      case ir::Op::all_gather:
-        return counts[position];
-      case ir::Op::broadcast:
-        return position == root ? count : 0;
-      case ir::Op::send:
-        return position + offset >= 0 && position + offset < ranks ? count : 0;
-      default:
-        return count;
-    }
-  }
+  [[nodiscard]] std::size_t shown(int position, int ranks) const;
 };
 
 /// Carries out calls among some ranks of a world: those along one mesh axis. A process drives one
@@ -87,5 +67,15 @@ class Collectives {
   /// Ends what is queued and will not end by itself; no call can follow.
   virtual void abort() noexcept {}
 };
+
+/// Where each rank's block starts, and at the end the number of elements of all blocks.
+[[nodiscard]] std::vector<std::size_t> block_starts(std::span<const std::size_t> counts);
+
+/// Throws InternalError unless `call` has one count for each of the group's `ranks`, where it has
+/// blocks, and its root is one of them.
+void require_sane(const CollectiveCall& call, int ranks);
+
+/// For calls whose op is none of the collectives.
+[[noreturn]] void throw_unknown(const CollectiveCall& call);
 
 }  // namespace coconet::jit

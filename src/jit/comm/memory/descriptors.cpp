@@ -1,7 +1,9 @@
-// Descriptors travel as messages of Unix sockets with names in the abstract namespace, which no file system holds and
-// which vanish with their process. /proc/PID/fd, by which memfds go, cannot open what a driver made.
+// Descriptors travel as messages of Unix sockets with names in the abstract namespace, which no
+// file system holds and which vanish with their process. /proc/PID/fd, by which memfds go, cannot
+// open what a driver made.
 #include "jit/comm/memory/descriptors.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -31,8 +33,9 @@ Descriptor::~Descriptor() {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
-  throw CommError("cannot hand memory to the other ranks: " + what + ": " + std::strerror(errno));
+[[noreturn]] void fail(std::string_view what) {
+  throw CommError(
+      fmt::format("cannot hand memory to the other ranks: {}: {}", what, std::strerror(errno)));
 }
 
 struct Address {
@@ -95,32 +98,32 @@ std::pair<int, Descriptor> receive(int socket) {
 
 std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine) {
   std::random_device random;
-  const std::string name = "coconet-" + std::to_string(getpid()) + "-" + std::to_string(random());
-  Descriptor socket_of_this_rank;
+  const std::string name = fmt::format("coconet-{}-{}", getpid(), random());
+  Descriptor own;
   together(comm, [&] {
-    socket_of_this_rank = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    own = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const Address address(name);
-    if (socket_of_this_rank.get() < 0 ||
-        bind(socket_of_this_rank.get(), address.get(), address.length) != 0) {
+    if (own.get() < 0 || bind(own.get(), address.get(), address.length) != 0) {
       fail("making a socket");
     }
   });
   const std::vector<std::string> names = comm.all_gather(name);
 
-  // One round per distance: each rank has one message to take then, so that no queue of a socket, which holds ten,
-  // overflows.
+  // One round per distance: each rank has one message to take then, so that no queue of a socket,
+  // which holds ten, overflows.
   std::vector<Descriptor> received(names.size());
   for (int distance = 1; distance < comm.size(); ++distance) {
     together(comm, [&] {
       const int to = (comm.rank() + distance) % comm.size();
-      send_to(socket_of_this_rank.get(), names[static_cast<std::size_t>(to)], comm.rank(), mine);
-      auto [rank, descriptor] = receive(socket_of_this_rank.get());
+      send_to(own.get(), names[to], comm.rank(), mine);
+      auto [rank, descriptor] = receive(own.get());
       const int from = (comm.rank() + comm.size() - distance) % comm.size();
       if (rank != from || descriptor.get() < 0) {
-        throw CommError("rank " + std::to_string(comm.number_of(from)) +
-                        " did not hand over its memory; it is late, stuck or gone");
+        throw CommError(
+            fmt::format("rank {} did not hand over its memory; it is late, stuck or gone",
+                        comm.number_of(from)));
       }
-      received[static_cast<std::size_t>(from)] = std::move(descriptor);
+      received[from] = std::move(descriptor);
     });
   }
   return received;

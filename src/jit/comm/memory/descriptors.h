@@ -1,4 +1,5 @@
-// Hands open file descriptors from process to process, over sockets that live as long as the exchange.
+// Hands open file descriptors from process to process, over sockets that live as long as the
+// exchange.
 #pragma once
 
 #include <vector>
@@ -20,8 +21,9 @@ class Descriptor {
   int fd_;
 };
 
-/// Collective among the processes of a node, `comm`: every rank's descriptor, by rank; the own one's place is empty. Throws
-/// CommError naming a rank whose descriptor does not come within COCONET_TIMEOUT_S.
+/// Collective among the processes of a node, `comm`: every rank's descriptor, by rank; the own
+/// one's place is empty. Throws CommError naming a rank whose descriptor does not come within
+/// COCONET_TIMEOUT_S.
 [[nodiscard]] std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine);
 
 }  // namespace coconet::jit

@@ -2,12 +2,12 @@
 // unbacked.
 #include "jit/comm/memory/peer_memory.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "coconet/error.h"
 
@@ -33,20 +33,29 @@ std::size_t stride_of(std::size_t bytes) {
 
 std::size_t Mapping::file_bytes(int ranks, std::size_t bytes) {
   constexpr std::size_t most = std::size_t{1} << 47;  // the address space of a process
-  if (bytes > most || stride_of(bytes) > most / static_cast<std::size_t>(ranks)) {
-    throw CommError("cannot allocate " + std::to_string(bytes) + " bytes on each of " +
-                    std::to_string(ranks) + " ranks: a process addresses " + std::to_string(most) +
-                    " bytes in all");
+  if (bytes > most || stride_of(bytes) > most / ranks) {
+    throw CommError(
+        fmt::format("cannot allocate {} bytes on each of {} ranks: a process addresses {} bytes in "
+                    "all",
+                    bytes, ranks, most));
   }
-  return stride_of(bytes) * static_cast<std::size_t>(ranks);
+  return stride_of(bytes) * ranks;
+}
+
+std::shared_ptr<PeerMemory> Mapping::handle(const std::shared_ptr<const Mapping>& mapping,
+                                            int rank) {
+  Indexed<std::byte*> blocks;
+  for (int block = 0; block < mapping->ranks_; ++block)
+    blocks.push_back(mapping->start_ + block * stride_of(mapping->bytes_));
+  return std::make_shared<PeerMemory>(std::move(blocks), rank, mapping->bytes_, mapping);
 }
 
 Mapping::Mapping(int ranks, std::size_t bytes, int fd)
-    : ranks_(ranks), bytes_(bytes), stride_(stride_of(bytes)), size_(file_bytes(ranks, bytes)) {
+    : ranks_(ranks), bytes_(bytes), size_(file_bytes(ranks, bytes)) {
   const std::size_t alignment = bytes >= huge_page ? huge_page : page;
   const auto fail = [&] {
-    throw CommError("cannot map " + std::to_string(bytes) + " bytes for each of " +
-                    std::to_string(ranks) + " ranks: " + std::strerror(errno));
+    throw CommError(fmt::format("cannot map {} bytes for each of {} ranks: {}", bytes, ranks,
+                                std::strerror(errno)));
   };
 
   // Addresses are reserved with room to align in; the mapping then takes its place inside.

@@ -23,11 +23,9 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  [[nodiscard]] std::byte* base(int rank) const {
-    return start_ + static_cast<std::size_t>(rank) * stride_;
-  }
-  [[nodiscard]] int ranks() const { return ranks_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// `rank`'s handle on `mapping`.
+  [[nodiscard]] static std::shared_ptr<PeerMemory> handle(
+      const std::shared_ptr<const Mapping>& mapping, int rank);
 
   /// Size of the whole mapping. Throws CommError when it overflows.
   [[nodiscard]] static std::size_t file_bytes(int ranks, std::size_t bytes);
@@ -35,24 +33,8 @@ class Mapping {
  private:
   int ranks_;
   std::size_t bytes_;
-  std::size_t stride_;
   std::size_t size_;
   std::byte* start_ = nullptr;
-};
-
-/// A rank's handle on a mapping that it shares with other ranks.
-class MappedMemory final : public PeerMemory {
- public:
-  MappedMemory(std::shared_ptr<const Mapping> mapping, int rank)
-      : mapping_(std::move(mapping)), rank_(rank) {}
-  [[nodiscard]] std::byte* base(int rank) const override { return mapping_->base(rank); }
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int ranks() const override { return mapping_->ranks(); }
-  [[nodiscard]] std::size_t bytes() const override { return mapping_->bytes(); }
-
- private:
-  std::shared_ptr<const Mapping> mapping_;
-  int rank_;
 };
 
 /// Every rank's text, by rank: how processes find their shared memory.
@@ -60,12 +42,13 @@ using Exchange = std::function<std::vector<std::string>(std::string_view mine)>;
 
 /// Where memory that several processes map comes from.
 enum class SharedFile {
-  memfd,  ///< anonymous memory of rank 0, which the others open below /proc: no name, and no limit but the RAM
+  memfd,  ///< anonymous memory of rank 0, which the others open below /proc: no limit but the RAM
   shm     ///< a file in /dev/shm, unlinked as soon as every rank has mapped it
 };
 
-/// Memory of `bytes` on every one of some processes, which are called `numbers` in messages; this one is at position
-/// `rank` of them. Collective. Tries memfd, then shm, and throws the same CommError on every rank when neither works.
+/// Memory of `bytes` on every one of some processes, which are called `numbers` in messages; this
+/// one is at position `rank` of them. Collective. Tries memfd, then shm, and throws the same
+/// CommError on every rank when neither works.
 [[nodiscard]] std::shared_ptr<PeerMemory> map_across_processes(int rank,
                                                                const std::vector<int>& numbers,
                                                                std::size_t bytes,
@@ -76,9 +59,5 @@ enum class SharedFile {
                                                                std::size_t bytes,
                                                                const Exchange& exchange,
                                                                SharedFile kind);
-
-/// Throws the same CommError on every rank when ranks ask for blocks of different sizes.
-/// Collective.
-void agree_on_bytes(std::size_t bytes, const Exchange& exchange);
 
 }  // namespace coconet::jit

@@ -11,8 +11,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "coconet/error.h"
-
 namespace coconet::jit {
 
 namespace {
@@ -23,40 +21,22 @@ constexpr std::size_t header = sizeof(std::uint64_t);
 constexpr std::size_t chunk = BoardComm::slot_bytes - header;
 static_assert(arrivals_at + 64 <= page);
 
-std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board, int ranks) {
+std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board) {
   std::vector<std::uint64_t*> arrivals;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < board.ranks(); ++rank)
     arrivals.push_back(reinterpret_cast<std::uint64_t*>(board.base(rank) + arrivals_at));
-  }
   return arrivals;
 }
 
 }  // namespace
 
-BoardComm::BoardComm(std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
-                     std::shared_ptr<Membership> membership, int ranks_per_core)
-    : board_(std::move(board)),
-      numbers_(std::move(numbers)),
-      nodes_(size()),
-      membership_(std::move(membership)),
-      everybody_(membership_, numbers_, arrivals_of(*board_, size()), board_),
-      ranks_per_core_(ranks_per_core) {}
-
-std::vector<std::string> BoardComm::all_gather(std::string_view mine) {
-  return gather(mine, "all_gather");
-}
-
-std::string BoardComm::broadcast(std::string_view mine, int root) {
-  if (root < 0 || root >= size()) {
-    throw InternalError("broadcast from rank " + std::to_string(root) + " of a world of " +
-                        std::to_string(size()));
-  }
-  return std::move(gather(root == rank() ? mine : std::string_view(), "broadcast")[root]);
-}
-
-bool BoardComm::any_failed(bool failed) {
-  const std::vector<std::string> all = all_gather(failed ? "1" : "0");
-  return std::find(all.begin(), all.end(), "1") != all.end();
+BoardComm::BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board,
+                     std::vector<int> numbers, std::shared_ptr<Membership> membership,
+                     int ranks_per_core)
+    : Comm(kind, board->rank(), Nodes(board->ranks()), std::move(membership), ranks_per_core),
+      board_(std::move(board)),
+      numbers_(std::move(numbers)) {
+  everybody_ = std::make_shared<Barrier>(membership_, numbers_, arrivals_of(*board_), board_);
 }
 
 std::vector<std::string> BoardComm::gather(std::string_view mine, std::string_view call) {
@@ -70,7 +50,7 @@ std::vector<std::string> BoardComm::gather(std::string_view mine, std::string_vi
     std::memcpy(out, &length, header);
     if (done < mine.size())
       std::memcpy(out + header, mine.data() + done, std::min(chunk, mine.size() - done));
-    everybody_.wait(call);
+    everybody_->wait(call);
     for (int from = 0; from < size(); ++from) {
       const std::byte* in = board_->base(from) + slot;
       std::uint64_t bytes = 0;
@@ -82,6 +62,36 @@ std::vector<std::string> BoardComm::gather(std::string_view mine, std::string_vi
     done += chunk;
   } while (done < longest);
   return all;
+}
+
+std::shared_ptr<PeerMemory> BoardComm::allocate(std::size_t bytes) {
+  agree_on_bytes(*this, bytes);
+  auto memory = map(bytes);
+  allocations_->add(memory);
+  return memory;
+}
+
+std::shared_ptr<Collectives> BoardComm::make_collectives(const std::vector<int>& ranks,
+                                                         const Division& division) {
+  // By the division of the whole world, so that all ranks find it here or none does.
+  std::shared_ptr<Collectives>& made = collectives_[division];
+  if (made) return made;
+  using Board = DirectCollectives::Board;
+  const std::shared_ptr<PeerMemory> memory = allocate(sizeof(Board));
+  std::vector<int> numbers;
+  std::vector<std::uint64_t*> arrivals;
+  std::vector<Board*> boards;
+  for (const int rank : ranks) {
+    numbers.push_back(numbers_[rank]);
+    boards.push_back(reinterpret_cast<Board*>(memory->base(rank)));
+    arrivals.push_back(&boards.back()->arrivals);
+  }
+  const auto barrier =
+      std::make_shared<Barrier>(membership_, std::move(numbers), std::move(arrivals), memory);
+  made = std::make_shared<DirectCollectives>(barrier, ranks, std::move(boards),
+                                             in_one_process() ? nullptr : allocations_,
+                                             make_large(ranks, barrier));
+  return made;
 }
 
 }  // namespace coconet::jit

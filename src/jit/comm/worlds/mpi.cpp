@@ -1,4 +1,6 @@
-// The MPI world: finds which ranks share memory, and makes of them a world of one node or of several.
+// The MPI world: finds which ranks share memory, and makes of them a world of one node or of
+// several.
+#include <fmt/format.h>
 #include <mpi.h>
 
 #include <algorithm>
@@ -9,31 +11,60 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/comm/collectives/mpi_group.h"
+#include "jit/comm/collectives/mpi_collectives.h"
 #include "jit/comm/memory/peer_memory.h"
+#include "jit/comm/worlds/board_comm.h"
 #include "jit/comm/worlds/cores.h"
-#include "jit/comm/worlds/mpi_comm.h"
 #include "jit/comm/worlds/mpi_link.h"
 #include "jit/comm/worlds/mpi_nodes.h"
 #include "jit/comm/worlds/mpi_threads.h"
-#include "jit/comm/worlds/nodes.h"
 
 namespace coconet::jit {
 
 namespace {
 
-/// The ranks that can share memory: those of one machine, and with COCONET_HOST_ID those of them that have the same.
+/// The processes of one node: memory is in files that they share, long library collectives are
+/// MPI's.
+class ProcessComm final : public BoardComm {
+ public:
+  /// `comm` holds the ranks of `board` in its order; the rest is BoardComm's.
+  ProcessComm(MPI_Comm comm, std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
+              std::shared_ptr<Membership> membership, int ranks_per_core)
+      : BoardComm("mpi", std::move(board), std::move(numbers), std::move(membership),
+                  ranks_per_core),
+        comm_(comm) {}
+
+ private:
+  [[nodiscard]] std::shared_ptr<PeerMemory> map(std::size_t bytes) override {
+    return map_across_processes(rank(), numbers(), bytes,
+                                [this](std::string_view mine) { return all_gather(mine); });
+  }
+  [[nodiscard]] std::shared_ptr<Collectives> make_large(
+      const std::vector<int>& ranks, const std::shared_ptr<Barrier>& barrier) override {
+    return make_mpi_collectives(split_mpi(comm_, ranks.front(), barrier->position()), barrier);
+  }
+
+  MPI_Comm comm_;
+};
+
+/// Every rank's text, by rank of `comm`: for as long as there is no way to wait with a deadline.
+Indexed<std::string> gather_and_wait(MPI_Comm comm, std::string_view mine) {
+  Transfer transfer;
+  return gather_by_mpi(comm, mine, transfer, [&](std::string_view call) {
+    check_mpi(MPI_Wait(&transfer.request, MPI_STATUS_IGNORE), call);
+  });
+}
+
+/// Ranks that can share memory: those of one machine, and among them those with equal
+/// COCONET_HOST_ID.
 MPI_Comm split_by_node(MPI_Comm world, int rank) {
   MPI_Comm machine = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine),
             "MPI_Comm_split_type");
-  const std::vector<std::string> ids = gather_by_mpi(machine, config().host_id);
-  const auto first = std::find(ids.begin(), ids.end(), config().host_id);
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(machine, static_cast<int>(first - ids.begin()), rank, &node),
-            "MPI_Comm_split");
+  const Indexed<std::string> ids = gather_and_wait(machine, config().host_id);
+  const auto first = std::ranges::find(ids, config().host_id);
+  const MPI_Comm node = split_mpi(machine, static_cast<int>(first - ids.begin()), rank);
   MPI_Comm_free(&machine);
-  MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
   return node;
 }
 
@@ -46,45 +77,10 @@ std::string name_of_node() {
   return {name.data(), static_cast<std::size_t>(length)};
 }
 
-Nodes find_nodes(MPI_Comm world, int first) {
-  std::vector<int> firsts;
-  std::vector<std::string> names;
-  for (const std::string& text :
-       gather_by_mpi(world, std::to_string(first) + " " + name_of_node())) {
-    const std::size_t blank = text.find(' ');
-    firsts.push_back(std::stoi(text.substr(0, blank)));
-    names.push_back(text.substr(blank + 1));
-  }
-  return {firsts, names};
-}
-
-/// A world's comm, and the membership of its ranks.
-struct Connected {
-  std::shared_ptr<Comm> comm;
-  std::shared_ptr<Membership> membership;
-  std::shared_ptr<MpiLink> link;  ///< null in a world of one node
-};
-
-/// Every rank's status as this one sees it: on the node's board, or kept by the link.
-std::vector<RankStatus*> statuses_of(const Nodes& nodes, int rank, int ranks,
-                                     const PeerMemory& board, MpiLink* link) {
-  const std::vector<int>& here = nodes.beside(rank);
-  std::vector<RankStatus*> statuses;
-  for (int other = 0; other < ranks; ++other) {
-    const auto found = std::find(here.begin(), here.end(), other);
-    const int place = static_cast<int>(found - here.begin());
-    statuses.push_back(found == here.end() ? link->status_of(other)
-                                           : BoardComm::status_at(board.base(place)));
-  }
-  return statuses;
-}
-
-std::vector<int> without(int ranks, const std::vector<int>& some) {
-  std::vector<int> others;
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (std::find(some.begin(), some.end(), rank) == some.end()) others.push_back(rank);
-  }
-  return others;
+Nodes find_nodes(MPI_Comm world, const std::string& first) {
+  Indexed<int> firsts;
+  for (const std::string& text : gather_and_wait(world, first)) firsts.push_back(std::stoi(text));
+  return {firsts, gather_and_wait(world, name_of_node())};
 }
 
 MPI_Comm duplicate(MPI_Comm comm) {
@@ -102,11 +98,29 @@ void together_by_mpi(MPI_Comm world, const std::function<void()>& body) {
   } catch (const Error& error) {
     mine = error.what();
   }
-  const std::vector<std::string> all = gather_by_mpi(world, mine);
+  const Indexed<std::string> all = gather_and_wait(world, mine);
   if (!mine.empty()) throw CommError(mine);
   for (const std::string& other : all) {
     if (!other.empty()) throw CommError(other);
   }
+}
+
+/// A world's comm, and its link to other nodes; null in a world of one node.
+struct Connected {
+  std::shared_ptr<Comm> comm;
+  std::shared_ptr<MpiLink> link;
+};
+
+/// How ranks wait: MPI moves on only inside its calls, and another rank may still wait for what
+/// this one has sent.
+Waiting waiting_in(MPI_Comm world, const std::shared_ptr<MpiLink>& link, int ranks_per_core) {
+  Waiting waiting{config().timeout, ranks_per_core > 1, [world] {
+                    int found = 0;
+                    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
+                  }};
+  if (link) waiting.progress = [link] { link->poll(); };
+  if (mpi_thread_level() < MPI_THREAD_SERIALIZED) waiting.require_thread = require_mpi_thread;
+  return waiting;
 }
 
 Connected connect() {
@@ -116,36 +130,33 @@ Connected connect() {
   MPI_Comm_rank(world, &rank);
   MPI_Comm_size(world, &ranks);
   const MPI_Comm node = split_by_node(world, rank);
-  const Exchange exchange = [&](std::string_view mine) { return gather_by_mpi(node, mine); };
-  const Nodes nodes = find_nodes(world, std::stoi(exchange(std::to_string(rank)).front()));
-  const std::vector<int>& here = nodes.beside(rank);
-
+  const Exchange exchange = [&](std::string_view mine) { return gather_and_wait(node, mine); };
+  const Nodes nodes = find_nodes(world, exchange(std::to_string(rank)).front());
+  const Indexed<int> here = nodes.beside(rank);
   std::vector<Cores> cores;
   for (const std::string& text : exchange(available_cores().to_string())) cores.emplace_back(text);
+  const int crowd = ranks_per_core(cores);
+  std::vector<int> far;
+  for (int other = 0; other < ranks; ++other) {
+    if (!nodes.share({rank, other})) far.push_back(other);
+  }
+
   Connected made;
-  std::unique_ptr<MpiComm> of_node;
-  if (nodes.count() > 1)
-    made.link = std::make_shared<MpiLink>(duplicate(world), without(ranks, here));
+  if (!far.empty()) made.link = std::make_shared<MpiLink>(duplicate(world), far);
   together_by_mpi(world, [&] {
     int place = 0;
     MPI_Comm_rank(node, &place);
-    const std::shared_ptr<PeerMemory> board =
-        map_across_processes(place, here, BoardComm::board_bytes, exchange);
-    const int crowd = ranks_per_core(cores);
-    // MPI moves on only inside its calls, and another rank may still wait for what this one has sent.
-    const auto probe = [world] {
-      int found = 0;
-      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
-    };
-    const auto poll = [link = made.link] { link->poll(); };
-    const auto tell = [link = made.link](const RankStatus& status) { link->tell_state(status); };
-    Waiting waiting{config().timeout, crowd > 1,
-                    made.link ? std::function<void()>(poll) : std::function<void()>(probe)};
-    if (mpi_thread_level() < MPI_THREAD_SERIALIZED) waiting.require_thread = require_mpi_thread;
-    made.membership = std::make_shared<Membership>(
-        rank, statuses_of(nodes, rank, ranks, *board, made.link.get()), waiting,
-        made.link ? std::function<void(const RankStatus&)>(tell) : nullptr);
-    of_node = std::make_unique<MpiComm>(node, board, here, made.membership, crowd);
+    const auto board = map_across_processes(place, here, BoardComm::board_bytes, exchange);
+    std::vector<RankStatus*> statuses(ranks);
+    for (const int other : far) statuses[other] = made.link->status_of(other);
+    for (int beside = 0; beside < here.count(); ++beside)
+      statuses[here[beside]] = BoardComm::status_at(board->base(beside));
+    std::function<void(const RankStatus&)> tell;
+    if (made.link)
+      tell = [link = made.link](const RankStatus& status) { link->tell_state(status); };
+    const auto membership = std::make_shared<Membership>(rank, std::move(statuses),
+                                                         waiting_in(world, made.link, crowd), tell);
+    auto of_node = std::make_unique<ProcessComm>(node, board, here, membership, crowd);
     if (made.link) {
       made.comm = std::make_shared<NodesComm>(world, nodes, std::move(of_node), made.link);
     } else {
@@ -159,7 +170,7 @@ Connected connect() {
 /// wait for this one learn that it will not come.
 int leave_world(MPI_Comm, int, void* world, void*) {
   const std::unique_ptr<Connected> owned(static_cast<Connected*>(world));
-  owned->membership->leave();
+  owned->comm->membership()->leave();
   if (owned->link) owned->link->close();
   return MPI_SUCCESS;
 }
@@ -184,7 +195,7 @@ void start_mpi() {
   int provided = 0;  // less is served from this thread only
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (code != MPI_SUCCESS)
-    throw CommError("MPI_Init_thread failed with code " + std::to_string(code));
+    throw CommError(fmt::format("MPI_Init_thread failed with code {}", code));
   std::atexit([] {
     int done = 0;
     MPI_Finalized(&done);

@@ -1,5 +1,6 @@
-// Messages go from each rank to each rank of the other nodes that it concerns: nobody passes on what another one says, so
-// that a rank that is late is missed by its own name, and only as long as it is late.
+// Messages go from each rank to each rank of the other nodes that it concerns: nobody passes on
+// what another one says, so that a rank that is late is missed by its own name, and only as long as
+// it is late.
 #include "jit/comm/worlds/mpi_link.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <thread>
 
 #include "coconet/error.h"
-#include "jit/comm/collectives/mpi_group.h"
+#include "jit/comm/collectives/mpi_collectives.h"
 
 namespace coconet::jit {
 

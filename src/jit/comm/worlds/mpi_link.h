@@ -1,5 +1,6 @@
-// What ranks tell those of other nodes about themselves, in messages of MPI: where they have arrived, and that they have
-// failed or left. What arrives is kept in words and statuses like those that the ranks of a node share.
+// What ranks tell those of other nodes about themselves, in messages of MPI: where they have
+// arrived, and that they have failed or left. What arrives is kept in words and statuses like those
+// that the ranks of a node share.
 #pragma once
 
 #include <mpi.h>
@@ -33,7 +34,8 @@ class MpiLink {
 
   /// Begins to tell `ranks`, of other nodes, of this rank's arrival at the barrier `number`.
   void tell_arrival(const std::vector<int>& ranks, std::uint64_t number, std::uint64_t arrival);
-  /// Tells all of `far` that this rank has failed or left. Waits for its messages to be on their way, for a second at most.
+  /// Tells all of `far` that this rank has failed or left. Waits for its messages to be on their
+  /// way, for a second at most.
   void tell_state(const RankStatus& status) noexcept;
   /// Whether all that was told is on its way without this rank.
   [[nodiscard]] bool told();

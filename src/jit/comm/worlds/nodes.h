@@ -1,13 +1,10 @@
-// Which ranks of a world share memory, and what follows for its allocations.
+// Which ranks of a world share memory.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "jit/comm/comm.h"
+#include "ir/indexed.h"
 
 namespace coconet::jit {
 
@@ -17,11 +14,15 @@ class Nodes {
   /// One node of `ranks` ranks.
   explicit Nodes(int ranks);
   /// By rank: the lowest rank on its node, and what that node is called.
-  Nodes(const std::vector<int>& first_by_rank, const std::vector<std::string>& name_by_rank);
+  Nodes(const Indexed<int>& first_by_rank, const Indexed<std::string>& name_by_rank);
 
-  [[nodiscard]] int count() const { return static_cast<int>(nodes_.size()); }
+  [[nodiscard]] int count() const { return nodes_.count(); }
+  /// Of all nodes.
+  [[nodiscard]] int ranks() const { return node_of_.count(); }
   /// The ranks on the node of `rank`, in their order.
-  [[nodiscard]] const std::vector<int>& beside(int rank) const;
+  [[nodiscard]] const std::vector<int>& beside(int rank) const {
+    return nodes_[node_of_[rank]].ranks;
+  }
   /// Whether `ranks`, at least one, are on one node.
   [[nodiscard]] bool share(const std::vector<int>& ranks) const;
   /// "ranks 0 and 1 on ada; rank 2 on bob", of `ranks` only.
@@ -32,14 +33,8 @@ class Nodes {
     std::string name;
     std::vector<int> ranks;
   };
-  std::vector<Node> nodes_;   ///< by their lowest rank
-  std::vector<int> node_of_;  ///< by rank
+  Indexed<Node> nodes_;   ///< by their lowest rank
+  Indexed<int> node_of_;  ///< by rank
 };
-
-/// Collective over a world of several nodes: memory of `bytes` on every rank, which `allocate` makes in each node. What
-/// goes wrong in one node goes wrong on all ranks.
-[[nodiscard]] std::shared_ptr<PeerMemory> allocate_in_nodes(
-    Comm& comm, std::size_t bytes,
-    const std::function<std::shared_ptr<PeerMemory>(Comm& node)>& allocate);
 
 }  // namespace coconet::jit

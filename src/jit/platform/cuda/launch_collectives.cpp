@@ -4,7 +4,6 @@
 
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
-#include "jit/comm/collectives/groups.h"
 #include "jit/platform/cuda/libraries.h"
 
 namespace coconet::jit {

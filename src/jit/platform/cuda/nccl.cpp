@@ -9,7 +9,6 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/comm/collectives/groups.h"
 #include "jit/platform/cuda/facts.h"
 #include "jit/platform/cuda/libraries.h"
 

@@ -26,27 +26,15 @@ struct Shared {
   std::string problem;
 };
 
-class DevicePeerMemory final : public PeerMemory {
- public:
-  DevicePeerMemory(const Device& device, Shared shared, int rank, std::size_t bytes)
-      : device_(device), shared_(std::move(shared)), rank_(rank), bytes_(bytes) {}
-  ~DevicePeerMemory() override {
-    const OnDevice current(device_);
-    shared_.multicast.reset();  // which is bound to memory of the blocks
-    shared_.blocks.reset();
+/// Frees what a rank holds of an allocation while its GPU is current.
+struct Owner {
+  const Device& device;
+  Shared shared;
+  ~Owner() {
+    const OnDevice current(device);
+    shared.multicast.reset();  // which is bound to memory of the blocks
+    shared.blocks.reset();
   }
-  std::byte* base(int rank) const override { return (*shared_.blocks)[rank].get(); }
-  int rank() const override { return rank_; }
-  int ranks() const override { return static_cast<int>(shared_.blocks->size()); }
-  std::size_t bytes() const override { return bytes_; }
-  std::byte* multicast() const override { return shared_.multicast.get(); }
-  std::string no_multicast() const override { return shared_.problem; }
-
- private:
-  const Device& device_;
-  Shared shared_;
-  int rank_;
-  std::size_t bytes_;
 };
 
 CUmemAllocationProp properties_of(const Device& device) {
@@ -158,7 +146,7 @@ Shared share_blocks(Comm& comm, const Device& device, std::size_t size, std::str
 }
 
 std::shared_ptr<PeerMemory> allocate_in_node(Comm& comm, std::size_t bytes, bool multicast) {
-  agree_on_bytes(bytes, [&](std::string_view mine) { return comm.all_gather(mine); });
+  agree_on_bytes(comm, bytes);
   const Device* device = nullptr;
   std::size_t granularity = 0;
   together(comm, [&] {
@@ -180,8 +168,13 @@ std::shared_ptr<PeerMemory> allocate_in_node(Comm& comm, std::size_t bytes, bool
   granularity = greatest_of_all(comm, std::max(granularity, support.granularity));
   const std::size_t size =
       (std::max<std::size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
-  return std::make_shared<DevicePeerMemory>(
-      *device, share_blocks(comm, *device, size, std::move(support.problem)), comm.rank(), bytes);
+  const std::shared_ptr<const Owner> owner(
+      new Owner{*device, share_blocks(comm, *device, size, std::move(support.problem))});
+  const auto& [blocks, pointer, problem] = owner->shared;
+  Indexed<std::byte*> addresses;
+  for (const auto& block : *blocks) addresses.push_back(block.get());
+  return std::make_shared<PeerMemory>(std::move(addresses), comm.rank(), bytes, owner,
+                                      pointer.get(), problem);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ class CudaPlatform final : public Platform {
     return record_cuda_graph(device_, body);
   }
 
-  std::unique_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,
+  std::shared_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,
                                                 const std::string& step,
                                                 const NamedKernels& kernels) const override {
     if (traits().ranks_per_launch == 1 && ranks.size() > 1)

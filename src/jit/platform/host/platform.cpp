@@ -257,7 +257,7 @@ class HostPlatform final : public Platform {
     return nullptr;
   }
 
-  std::unique_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,
+  std::shared_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,
                                                 const std::string&,
                                                 const NamedKernels&) const override {
     return comm.collectives(ranks);

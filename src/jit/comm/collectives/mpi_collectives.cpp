@@ -1,15 +1,17 @@
 // MPI's side of library collectives: its types and operators for ours, and calls of the sizes that
 // it does well.
-#include "jit/comm/collectives/mpi_group.h"
+#include "jit/comm/collectives/mpi_collectives.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string>
+#include <map>
+#include <utility>
 
 #include "coconet/error.h"
 #include "jit/comm/collectives/combine.h"
-#include "jit/comm/collectives/groups.h"
 
 namespace coconet::jit {
 
@@ -20,77 +22,57 @@ void check_mpi(int code, std::string_view call) {
   MPI_Error_string(code, text.data(), &length);
   int rank = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  throw CommError(std::string(call) + " failed on rank " + std::to_string(rank) + ": " +
-                  std::string(text.data(), length));
+  throw CommError(
+      fmt::format("{} failed on rank {}: {}", call, rank, std::string_view(text.data(), length)));
+}
+
+MPI_Comm split_mpi(MPI_Comm comm, int color, int key) {
+  MPI_Comm made = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm, color, key, &made), "MPI_Comm_split");
+  if (made != MPI_COMM_NULL) MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+  return made;
 }
 
 namespace {
 
-// ---- data types and operators
-
 /// f16 and bf16 are two bytes that only our operators understand.
 MPI_Datatype type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return MPI_DOUBLE;
-    case DType::f32:
-      return MPI_FLOAT;
-    case DType::f16:
-    case DType::bf16: {
-      static const MPI_Datatype two_bytes = [] {
-        MPI_Datatype type = MPI_DATATYPE_NULL;
-        MPI_Type_contiguous(2, MPI_BYTE, &type);
-        MPI_Type_commit(&type);
-        return type;
-      }();
-      return two_bytes;
-    }
-    case DType::i64:
-      return MPI_INT64_T;
-    case DType::i32:
-      return MPI_INT32_T;
-    case DType::i8:
-      return MPI_INT8_T;
-    case DType::u8:
-    case DType::boolean:
-      return MPI_UINT8_T;
-  }
-  return MPI_DATATYPE_NULL;
+  static const std::map<DType, MPI_Datatype> types = {
+      {f64, MPI_DOUBLE},    {f32, MPI_FLOAT},   {f16, MPI_UINT16_T},
+      {bf16, MPI_UINT16_T}, {i64, MPI_INT64_T}, {i32, MPI_INT32_T},
+      {i8, MPI_INT8_T},     {u8, MPI_UINT8_T},  {boolean, MPI_UINT8_T}};
+  return types.at(dtype);
 }
 
-template <DType dtype, Reduction reduction>
+constexpr std::array own_reductions{Reduction::sum, Reduction::prod, Reduction::max,
+                                    Reduction::min};
+
+/// An operator of MPI gets no data of ours, so that there is a function for each pair of a dtype
+/// and a reduction, by number.
+template <std::size_t pair>
 void combine_for_mpi(void* in, void* inout, int* count, MPI_Datatype*) {
-  combine(dtype, reduction, in, inout, static_cast<std::size_t>(*count));
+  combine(all_dtypes[pair / own_reductions.size()], own_reductions[pair % own_reductions.size()],
+          in, inout, static_cast<std::size_t>(*count));
 }
 
 /// Sums and products are the same in either order. Largest and smallest are not, of +0 and -0 or of
 /// two NaNs, so that MPI has to keep to the order of ranks to give all of them the same bits.
-template <DType dtype, Reduction reduction>
-MPI_Op own_op() {
-  static const MPI_Op op = [] {
-    constexpr bool commutes = reduction == Reduction::sum || reduction == Reduction::prod;
-    MPI_Op made = MPI_OP_NULL;
-    MPI_Op_create(&combine_for_mpi<dtype, reduction>, commutes, &made);
-    return made;
-  }();
-  return op;
+template <std::size_t... pairs>
+std::map<std::pair<DType, Reduction>, MPI_Op> make_own_ops(std::index_sequence<pairs...>) {
+  std::map<std::pair<DType, Reduction>, MPI_Op> ops;
+  const auto add = [&](std::size_t pair, MPI_User_function* function) {
+    const Reduction reduction = own_reductions[pair % own_reductions.size()];
+    const bool commutes = reduction == Reduction::sum || reduction == Reduction::prod;
+    MPI_Op_create(function, commutes, &ops[{all_dtypes[pair / own_reductions.size()], reduction}]);
+  };
+  (add(pairs, &combine_for_mpi<pairs>), ...);
+  return ops;
 }
 
-template <DType dtype>
-MPI_Op own_op_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return own_op<dtype, Reduction::sum>();
-    case Reduction::prod:
-      return own_op<dtype, Reduction::prod>();
-    case Reduction::max:
-      return own_op<dtype, Reduction::max>();
-    case Reduction::min:
-      return own_op<dtype, Reduction::min>();
-    case Reduction::mean:
-      break;
-  }
-  return MPI_OP_NULL;
+MPI_Op own_op(DType dtype, Reduction reduction) {
+  static const auto ops =
+      make_own_ops(std::make_index_sequence<std::size(all_dtypes) * own_reductions.size()>());
+  return ops.at({dtype, reduction});
 }
 
 /// MPI's own operator where it computes what ours does. MPI_MAX and MPI_MIN lose NaNs, and sums of
@@ -98,36 +80,17 @@ MPI_Op own_op_of(Reduction reduction) {
 MPI_Op op_of(DType dtype, Reduction reduction) {
   if (reduction == Reduction::mean) reduction = Reduction::sum;
   const bool adds = reduction == Reduction::sum;
-  const bool is_arithmetic = adds || reduction == Reduction::prod;
-  const MPI_Op arithmetic = adds ? MPI_SUM : MPI_PROD;
-  const MPI_Op order = reduction == Reduction::max ? MPI_MAX : MPI_MIN;
-  switch (dtype) {
-    case DType::f64:
-      return is_arithmetic ? arithmetic : own_op_of<DType::f64>(reduction);
-    case DType::f32:
-      return is_arithmetic ? arithmetic : own_op_of<DType::f32>(reduction);
-    case DType::f16:
-      return own_op_of<DType::f16>(reduction);
-    case DType::bf16:
-      return own_op_of<DType::bf16>(reduction);
-    case DType::i64:
-    case DType::i32:
-      return is_arithmetic ? arithmetic : order;
-    case DType::i8:
-      return is_arithmetic ? own_op_of<DType::i8>(reduction) : order;
-    case DType::u8:
-      return is_arithmetic ? own_op_of<DType::u8>(reduction) : order;
-    case DType::boolean:
-      return adds || reduction == Reduction::max ? MPI_LOR : MPI_LAND;
-  }
-  return MPI_OP_NULL;
+  const bool orders = reduction == Reduction::max || reduction == Reduction::min;
+  if (dtype == boolean) return adds || reduction == Reduction::max ? MPI_LOR : MPI_LAND;
+  if (is_16_bit(dtype) || (orders ? is_float(dtype) : size_of(dtype) == 1))
+    return own_op(dtype, reduction);
+  if (orders) return reduction == Reduction::max ? MPI_MAX : MPI_MIN;
+  return adds ? MPI_SUM : MPI_PROD;
 }
 
-// ---- library collectives
-
-class MpiGroup final : public Collectives {
+class MpiCollectives final : public Collectives {
  public:
-  MpiGroup(MPI_Comm comm, std::shared_ptr<Barrier> barrier)
+  MpiCollectives(MPI_Comm comm, std::shared_ptr<Barrier> barrier)
       : comm_(comm), barrier_(std::move(barrier)) {}
 
   void run(Queue&, const CollectiveCall& call) override {
@@ -167,6 +130,10 @@ class MpiGroup final : public Collectives {
   /// to the receiver's sum. With Open MPI 4.1 and 2 ranks of one socket an AllReduce of 64 MiB
   /// takes half the time in such pieces, a ReduceScatter a quarter.
   static constexpr std::size_t reducing_call = std::size_t{1} << 20;
+  /// Counts or places as MPI takes them, of what one call can move.
+  static std::vector<int> ints(std::span<const std::size_t> counts) {
+    return {counts.begin(), counts.end()};
+  }
   static const void* from(const void* data, std::size_t bytes) {
     return static_cast<const std::byte*>(data) + bytes;
   }
@@ -196,8 +163,7 @@ class MpiGroup final : public Collectives {
     const std::size_t size = size_of(call.dtype);
     if (starts.back() == 0) return;
     if (starts.back() * size <= reducing_call) {
-      const std::vector<int> lengths(call.counts.begin(), call.counts.end());
-      check_mpi(MPI_Reduce_scatter(in, out, lengths.data(), type_of(call.dtype),
+      check_mpi(MPI_Reduce_scatter(in, out, ints(call.counts).data(), type_of(call.dtype),
                                    op_of(call.dtype, call.reduction), comm_),
                 "MPI_Reduce_scatter");
       finish(call, out, call.counts[rank()]);
@@ -212,11 +178,10 @@ class MpiGroup final : public Collectives {
     const std::size_t size = size_of(call.dtype);
     if (starts.back() == 0) return;
     if (starts.back() * size <= largest_call) {
-      const std::vector<int> lengths(call.counts.begin(), call.counts.end());
-      const std::vector<int> places(starts.begin(), starts.end() - 1);
       const MPI_Datatype type = type_of(call.dtype);
-      check_mpi(MPI_Allgatherv(in, lengths[rank()], type, out, lengths.data(), places.data(), type,
-                               comm_),
+      const std::vector<int> lengths = ints(call.counts);
+      check_mpi(MPI_Allgatherv(in, lengths[rank()], type, out, lengths.data(), ints(starts).data(),
+                               type, comm_),
                 "MPI_Allgatherv");
       return;
     }
@@ -231,7 +196,6 @@ class MpiGroup final : public Collectives {
   void all_to_all(const CollectiveCall& call, const void* in, void* out) {
     const int ranks = size();
     const std::size_t size = size_of(call.dtype);
-    const MPI_Datatype type = type_of(call.dtype);
     std::vector<std::size_t> sent, received;
     for (int other = 0; other < ranks; ++other) {
       sent.push_back(call.counts[rank() * ranks + other]);
@@ -240,12 +204,9 @@ class MpiGroup final : public Collectives {
     const std::vector<std::size_t> sources = block_starts(sent);
     const std::vector<std::size_t> targets = block_starts(received);
     if (block_starts(call.counts).back() * size <= largest_call) {
-      const std::vector<int> lengths(sent.begin(), sent.end());
-      const std::vector<int> places(sources.begin(), sources.end() - 1);
-      const std::vector<int> out_lengths(received.begin(), received.end());
-      const std::vector<int> out_places(targets.begin(), targets.end() - 1);
-      check_mpi(MPI_Alltoallv(in, lengths.data(), places.data(), type, out, out_lengths.data(),
-                              out_places.data(), type, comm_),
+      const MPI_Datatype type = type_of(call.dtype);
+      check_mpi(MPI_Alltoallv(in, ints(sent).data(), ints(sources).data(), type, out,
+                              ints(received).data(), ints(targets).data(), type, comm_),
                 "MPI_Alltoallv");
       return;
     }
@@ -265,34 +226,30 @@ class MpiGroup final : public Collectives {
     int rank;
   };
   void swap_chunks(const Block<const void*>& source, const Block<void*>& target, DType dtype) {
+    const std::size_t most = largest_call / size_of(dtype);
+    const MPI_Datatype type = type_of(dtype);
     in_chunks(largest_call, std::max(source.count, target.count), dtype, [&](std::size_t at, int) {
-      const std::size_t done = at / size_of(dtype);
-      const std::size_t most = largest_call / size_of(dtype);
       const auto left = [&](std::size_t count) {
-        return static_cast<int>(std::min(most, count - std::min(done, count)));
+        return static_cast<int>(std::min(most, count - std::min(at / size_of(dtype), count)));
       };
-      const int out_length = left(source.count);
-      const int in_length = left(target.count);
-      check_mpi(MPI_Sendrecv(from(source.data, at), out_length, type_of(dtype),
-                             out_length > 0 ? source.rank : MPI_PROC_NULL, 0, to(target.data, at),
-                             in_length, type_of(dtype), in_length > 0 ? target.rank : MPI_PROC_NULL,
-                             0, comm_, MPI_STATUS_IGNORE),
-                "MPI_Sendrecv");
+      const int sent = left(source.count);
+      const int received = left(target.count);
+      check_mpi(
+          MPI_Sendrecv(from(source.data, at), sent, type, sent > 0 ? source.rank : MPI_PROC_NULL, 0,
+                       to(target.data, at), received, type,
+                       received > 0 ? target.rank : MPI_PROC_NULL, 0, comm_, MPI_STATUS_IGNORE),
+          "MPI_Sendrecv");
     });
   }
 
   void send(const CollectiveCall& call, const void* in, void* out) {
-    const auto neighbour = [&](int position) {
-      return position >= 0 && position < size() ? position : MPI_PROC_NULL;
+    const auto count_with = [&](int position) {
+      return position >= 0 && position < size() ? call.count : 0;
     };
-    const int to_rank = neighbour(rank() + call.offset);
-    const int from_rank = neighbour(rank() - call.offset);
-    in_chunks(largest_call, call.count, call.dtype, [&](std::size_t at, int length) {
-      const MPI_Datatype type = type_of(call.dtype);
-      check_mpi(MPI_Sendrecv(from(in, at), length, type, to_rank, 0, to(out, at), length, type,
-                             from_rank, 0, comm_, MPI_STATUS_IGNORE),
-                "MPI_Sendrecv");
-    });
+    const int to_rank = rank() + call.offset;
+    const int from_rank = rank() - call.offset;
+    swap_chunks({in, count_with(to_rank), to_rank}, {out, count_with(from_rank), from_rank},
+                call.dtype);
   }
 
   /// What MPI's sum lacks of a mean, while the piece is in the cache.
@@ -323,8 +280,8 @@ class MpiGroup final : public Collectives {
 
 }  // namespace
 
-std::unique_ptr<Collectives> make_mpi_group(MPI_Comm comm, std::shared_ptr<Barrier> barrier) {
-  return std::make_unique<MpiGroup>(comm, std::move(barrier));
+std::shared_ptr<Collectives> make_mpi_collectives(MPI_Comm comm, std::shared_ptr<Barrier> barrier) {
+  return std::make_shared<MpiCollectives>(comm, std::move(barrier));
 }
 
 }  // namespace coconet::jit
