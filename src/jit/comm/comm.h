@@ -37,6 +37,11 @@ class PeerMemory {
         multicast_(multicast),
         no_multicast_(std::move(no_multicast)) {}
 
+  /// The same memory, as another rank of this process holds it.
+  [[nodiscard]] std::shared_ptr<PeerMemory> held_by(int rank) const {
+    return std::make_shared<PeerMemory>(blocks_, rank, bytes_, owner_, multicast_, no_multicast_);
+  }
+
   /// The block of `rank`, as this rank addresses it; null where that rank is on another node.
   [[nodiscard]] std::byte* base(int rank) const { return blocks_[rank]; }
   /// The rank that holds this handle: `base(rank())` is its own block.

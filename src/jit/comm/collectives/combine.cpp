@@ -24,18 +24,16 @@ struct Truth {
   std::uint8_t value;
 };
 
-float widen(Half value) {
-  return static_cast<float>(value);
-}
-float widen(BFloat16 value) {
-  return static_cast<float>(value);
-}
-bool widen(Truth value) {
-  return value.value != 0;
-}
+/// As what it is computed in.
 template <class T>
-T widen(T value) {
-  return value;
+auto widen(T value) {
+  if constexpr (std::is_same_v<T, Truth>) {
+    return value.value != 0;
+  } else if constexpr (std::is_class_v<T>) {
+    return static_cast<float>(value);
+  } else {
+    return value;
+  }
 }
 
 template <class T, class A>

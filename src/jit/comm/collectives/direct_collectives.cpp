@@ -79,11 +79,11 @@ void DirectCollectives::run(Queue& queue, const CollectiveCall& call) {
   const std::size_t bytes = allocations_ ? most_shown(call, size()) : SIZE_MAX;
   // Copied, an all_reduce makes every rank read all of the other ranks' data.
   if (bytes > (call.op == Op::all_reduce ? always_copied / 2 : always_copied) && reaches(call)) {
-    read(call, {ins_, outs_});
+    read(call, outs_);
     barrier_->wait(to_string(call.op));
   } else if (bytes <= capacity) {
     copy(call);
-    read(call, {ins_, {}});
+    read(call, {});
   } else {
     large_->run(queue, call);
   }
@@ -128,30 +128,30 @@ void DirectCollectives::copy(const CollectiveCall& call) {
                          [&](const Board* board) { return board->copies[slot].data(); });
 }
 
-void DirectCollectives::read(const CollectiveCall& call, const Parts& parts) const {
+void DirectCollectives::read(const CollectiveCall& call, std::span<void* const> outs) const {
   const std::size_t bytes = call.count * size_of(call.dtype);
   void* const out = call.operands.front().out;
   switch (call.op) {
     case Op::all_reduce:
-      return combine_all(call, parts, parts.out);
+      return combine_all(call, outs);
     case Op::reduce:
-      if (!parts.out.empty()) return combine_all(call, parts, parts.out.subspan(call.root, 1));
-      if (rank() == call.root) combine_all(call, parts, {});
+      if (!outs.empty()) return combine_all(call, outs.subspan(call.root, 1));
+      if (rank() == call.root) combine_all(call, {});
       return;
     case Op::reduce_scatter: {
       const std::size_t start = block_starts(call.counts)[rank()] * size_of(call.dtype);
-      return combine_in_order(call.dtype, call.reduction, advanced(parts.in, start),
+      return combine_in_order(call.dtype, call.reduction, advanced<const void*>(ins_, start),
                               call.counts[rank()], std::array{out});
     }
     case Op::all_gather:
     case Op::all_to_all:
-      return take_blocks(call, parts);
+      return take_blocks(call);
     case Op::broadcast:
-      if (bytes > 0 && out != parts.in[call.root]) std::memcpy(out, parts.in[call.root], bytes);
+      if (bytes > 0 && out != ins_[call.root]) std::memcpy(out, ins_[call.root], bytes);
       return;
     case Op::send: {
       const int from = rank() - call.offset;
-      if (from >= 0 && from < size() && bytes > 0) std::memcpy(out, parts.in[from], bytes);
+      if (from >= 0 && from < size() && bytes > 0) std::memcpy(out, ins_[from], bytes);
       return;
     }
     default:
@@ -159,10 +159,9 @@ void DirectCollectives::read(const CollectiveCall& call, const Parts& parts) con
   }
 }
 
-void DirectCollectives::combine_all(const CollectiveCall& call, const Parts& parts,
-                                    std::span<void* const> outs) const {
-  if (parts.out.empty()) {
-    return combine_in_order(call.dtype, call.reduction, parts.in, call.count,
+void DirectCollectives::combine_all(const CollectiveCall& call, std::span<void* const> outs) const {
+  if (outs.empty()) {
+    return combine_in_order(call.dtype, call.reduction, ins_, call.count,
                             std::array{call.operands.front().out});
   }
   const std::size_t ranks = size();
@@ -174,11 +173,11 @@ void DirectCollectives::combine_all(const CollectiveCall& call, const Parts& par
   const std::size_t length = std::min(share, call.count - first);
   const std::vector<void*> to = advanced(outs, bytes);
   const bool streams = outs.size() > 1 && length * size_of(call.dtype) >= streaming_bytes;
-  combine_in_order(call.dtype, call.reduction, advanced(parts.in, bytes), length, to,
+  combine_in_order(call.dtype, call.reduction, advanced<const void*>(ins_, bytes), length, to,
                    streams ? to[rank()] : nullptr);
 }
 
-void DirectCollectives::take_blocks(const CollectiveCall& call, const Parts& parts) const {
+void DirectCollectives::take_blocks(const CollectiveCall& call) const {
   const std::size_t size = size_of(call.dtype);
   auto* to = static_cast<std::byte*>(call.operands.front().out);
   for (int from = 0; from < this->size(); ++from) {
@@ -189,7 +188,7 @@ void DirectCollectives::take_blocks(const CollectiveCall& call, const Parts& par
       start = block_starts(row)[rank()];
       count = row[rank()];
     }
-    const auto* const in = static_cast<const std::byte*>(parts.in[from]);
+    const auto* const in = static_cast<const std::byte*>(ins_[from]);
     if (count > 0) std::memcpy(to, in + start * size, count * size);
     to += count * size;
   }

@@ -73,12 +73,6 @@ class DirectCollectives final : public Collectives {
   /// copy's time.
   static constexpr std::size_t always_copied = 4096;
 
-  /// The data of all ranks in a call, by their position in the group.
-  struct Parts {
-    std::span<const void* const> in;
-    std::span<void* const> out;  ///< empty where a rank can write its own result only
-  };
-
   [[nodiscard]] int size() const { return barrier_->size(); }
   [[nodiscard]] int rank() const { return barrier_->position(); }
   /// Collective: whether every rank's `in` and `out` can be reached here, which are then in `ins_`
@@ -86,14 +80,12 @@ class DirectCollectives final : public Collectives {
   [[nodiscard]] bool reaches(const CollectiveCall& call);
   /// Collective: copies what this rank shows, and puts where all ranks' copies are in `ins_`.
   void copy(const CollectiveCall& call);
-  /// What this rank makes of `parts` once all are there.
-  void read(const CollectiveCall& call, const Parts& parts) const;
-  /// The whole reduction to `outs`: a share of it by each rank where all ranks' memory can be
-  /// written, else to the own one.
-  void combine_all(const CollectiveCall& call, const Parts& parts,
-                   std::span<void* const> outs) const;
+  /// What this rank makes of `ins_`; `outs` is empty where it can write its own result only.
+  void read(const CollectiveCall& call, std::span<void* const> outs) const;
+  /// The whole reduction to `outs`, a share of it by each rank; without any, to the own result.
+  void combine_all(const CollectiveCall& call, std::span<void* const> outs) const;
   /// The blocks that the ranks have for this one, of an all_gather or all_to_all.
-  void take_blocks(const CollectiveCall& call, const Parts& parts) const;
+  void take_blocks(const CollectiveCall& call) const;
 
   std::shared_ptr<Barrier> barrier_;
   std::vector<int> ranks_;

@@ -109,9 +109,7 @@ class MpiCollectives final : public Collectives {
       case ir::Op::reduce:
         return reduce_chunks(call, in, out, call.count, call.root);
       case ir::Op::broadcast:
-        if (rank() == call.root && in != out && call.count > 0)
-          std::memcpy(out, in, call.count * size_of(call.dtype));
-        return broadcast_chunks(out, call.count, call.dtype, call.root);
+        return broadcast_chunks(in, out, call.count, call.dtype, call.root);
       case ir::Op::send:
         return send(call, in, out);
       default:
@@ -185,12 +183,8 @@ class MpiCollectives final : public Collectives {
                 "MPI_Allgatherv");
       return;
     }
-    for (int root = 0; root < this->size(); ++root) {
-      void* block = to(out, starts[root] * size);
-      const std::size_t count = call.counts[root];
-      if (root == rank() && count > 0) std::memcpy(block, in, count * size);
-      broadcast_chunks(block, count, call.dtype, root);
-    }
+    for (int root = 0; root < this->size(); ++root)
+      broadcast_chunks(in, to(out, starts[root] * size), call.counts[root], call.dtype, root);
   }
 
   void all_to_all(const CollectiveCall& call, const void* in, void* out) {
@@ -268,9 +262,11 @@ class MpiCollectives final : public Collectives {
     });
   }
 
-  void broadcast_chunks(void* data, std::size_t count, DType dtype, int root) {
+  /// From the root's `in` to every `out`, which may be the same memory.
+  void broadcast_chunks(const void* in, void* out, std::size_t count, DType dtype, int root) {
+    if (rank() == root && in != out && count > 0) std::memcpy(out, in, count * size_of(dtype));
     in_chunks(largest_call, count, dtype, [&](std::size_t at, int length) {
-      check_mpi(MPI_Bcast(to(data, at), length, type_of(dtype), root, comm_), "MPI_Bcast");
+      check_mpi(MPI_Bcast(to(out, at), length, type_of(dtype), root, comm_), "MPI_Bcast");
     });
   }
 

@@ -38,16 +38,16 @@ namespace {
       fmt::format("cannot hand memory to the other ranks: {}: {}", what, std::strerror(errno)));
 }
 
+/// An abstract name: its path begins with a zero.
 struct Address {
   sockaddr_un name{};
   socklen_t length = 0;
 
-  explicit Address(const std::string& text) {
-    name.sun_family = AF_UNIX;  // sun_path begins with a zero: an abstract name
-    std::memcpy(name.sun_path + 1, text.data(), text.size());
-    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  explicit Address(std::string_view text)
+      : length(static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size())) {
+    name.sun_family = AF_UNIX;
+    text.copy(name.sun_path + 1, text.size());
   }
-  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
 /// A message of a rank's number with a descriptor beside it.
@@ -103,7 +103,8 @@ std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine) {
   together(comm, [&] {
     own = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const Address address(name);
-    if (own.get() < 0 || bind(own.get(), address.get(), address.length) != 0) {
+    if (own.get() < 0 ||
+        bind(own.get(), reinterpret_cast<const sockaddr*>(&address.name), address.length) != 0) {
       fail("making a socket");
     }
   });

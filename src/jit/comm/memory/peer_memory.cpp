@@ -31,7 +31,7 @@ std::size_t stride_of(std::size_t bytes) {
 
 }  // namespace
 
-std::size_t Mapping::file_bytes(int ranks, std::size_t bytes) {
+std::size_t file_bytes(int ranks, std::size_t bytes) {
   constexpr std::size_t most = std::size_t{1} << 47;  // the address space of a process
   if (bytes > most || stride_of(bytes) > most / ranks) {
     throw CommError(
@@ -42,16 +42,8 @@ std::size_t Mapping::file_bytes(int ranks, std::size_t bytes) {
   return stride_of(bytes) * ranks;
 }
 
-std::shared_ptr<PeerMemory> Mapping::handle(const std::shared_ptr<const Mapping>& mapping,
-                                            int rank) {
-  Indexed<std::byte*> blocks;
-  for (int block = 0; block < mapping->ranks_; ++block)
-    blocks.push_back(mapping->start_ + block * stride_of(mapping->bytes_));
-  return std::make_shared<PeerMemory>(std::move(blocks), rank, mapping->bytes_, mapping);
-}
-
-Mapping::Mapping(int ranks, std::size_t bytes, int fd)
-    : ranks_(ranks), bytes_(bytes), size_(file_bytes(ranks, bytes)) {
+std::shared_ptr<PeerMemory> map_blocks(int ranks, std::size_t bytes, int fd, int rank) {
+  const std::size_t size = file_bytes(ranks, bytes);
   const std::size_t alignment = bytes >= huge_page ? huge_page : page;
   const auto fail = [&] {
     throw CommError(fmt::format("cannot map {} bytes for each of {} ranks: {}", bytes, ranks,
@@ -59,7 +51,7 @@ Mapping::Mapping(int ranks, std::size_t bytes, int fd)
   };
 
   // Addresses are reserved with room to align in; the mapping then takes its place inside.
-  const std::size_t reserved = size_ + alignment;
+  const std::size_t reserved = size + alignment;
   void* reservation =
       mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reservation == MAP_FAILED) fail();
@@ -68,22 +60,23 @@ Mapping::Mapping(int ranks, std::size_t bytes, int fd)
       (alignment - reinterpret_cast<std::uintptr_t>(first) % alignment) % alignment;
   const int sharing = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   void* mapped =
-      mmap(first + skip, size_, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE | MAP_FIXED, fd, 0);
+      mmap(first + skip, size, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE | MAP_FIXED, fd, 0);
   if (mapped == MAP_FAILED) {
     const int reason = errno;
     munmap(reservation, reserved);
     errno = reason;
     fail();
   }
-  start_ = static_cast<std::byte*>(mapped);
+  const std::shared_ptr<std::byte> start(static_cast<std::byte*>(mapped),
+                                         [size](std::byte* blocks) { munmap(blocks, size); });
   if (skip > 0) munmap(first, skip);
-  munmap(start_ + size_, reserved - skip - size_);
+  munmap(start.get() + size, reserved - skip - size);
   // Only advice: kernels that keep shared memory in small pages refuse it.
-  if (alignment == huge_page) madvise(start_, size_, MADV_HUGEPAGE);
-}
-
-Mapping::~Mapping() {
-  munmap(start_, size_);
+  if (alignment == huge_page) madvise(start.get(), size, MADV_HUGEPAGE);
+  Indexed<std::byte*> blocks;
+  for (int block = 0; block < ranks; ++block)
+    blocks.push_back(start.get() + block * stride_of(bytes));
+  return std::make_shared<PeerMemory>(std::move(blocks), rank, bytes, start);
 }
 
 }  // namespace coconet::jit

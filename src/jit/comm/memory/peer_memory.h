@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,29 +14,14 @@
 
 namespace coconet::jit {
 
-/// A mapping of `ranks` blocks of `bytes` each.
-class Mapping {
- public:
-  /// `fd` is a file of at least `file_bytes(ranks, bytes)`, or -1 for zeroed memory of this
-  /// process. Throws CommError when the address space does not suffice.
-  Mapping(int ranks, std::size_t bytes, int fd);
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping();
+/// Blocks of `bytes` for `ranks` ranks, one after the other, as `rank` holds them: in the file `fd`
+/// of at least `file_bytes`, or for -1 in zeroed memory of this process. Throws CommError when the
+/// address space does not suffice.
+[[nodiscard]] std::shared_ptr<PeerMemory> map_blocks(int ranks, std::size_t bytes, int fd,
+                                                     int rank);
 
-  /// `rank`'s handle on `mapping`.
-  [[nodiscard]] static std::shared_ptr<PeerMemory> handle(
-      const std::shared_ptr<const Mapping>& mapping, int rank);
-
-  /// Size of the whole mapping. Throws CommError when it overflows.
-  [[nodiscard]] static std::size_t file_bytes(int ranks, std::size_t bytes);
-
- private:
-  int ranks_;
-  std::size_t bytes_;
-  std::size_t size_;
-  std::byte* start_ = nullptr;
-};
+/// Size of such a mapping. Throws CommError when it overflows.
+[[nodiscard]] std::size_t file_bytes(int ranks, std::size_t bytes);
 
 /// Every rank's text, by rank: how processes find their shared memory.
 using Exchange = std::function<std::vector<std::string>(std::string_view mine)>;
@@ -47,17 +33,12 @@ enum class SharedFile {
 };
 
 /// Memory of `bytes` on every one of some processes, which are called `numbers` in messages; this
-/// one is at position `rank` of them. Collective. Tries memfd, then shm, and throws the same
-/// CommError on every rank when neither works.
-[[nodiscard]] std::shared_ptr<PeerMemory> map_across_processes(int rank,
-                                                               const std::vector<int>& numbers,
-                                                               std::size_t bytes,
-                                                               const Exchange& exchange);
-/// The same with one kind of file only.
+/// one is at position `rank` of them. Collective. Tries memfd, then shm, unless `only` says which,
+/// and throws the same CommError on every rank when neither works.
 [[nodiscard]] std::shared_ptr<PeerMemory> map_across_processes(int rank,
                                                                const std::vector<int>& numbers,
                                                                std::size_t bytes,
                                                                const Exchange& exchange,
-                                                               SharedFile kind);
+                                                               std::optional<SharedFile> only = {});
 
 }  // namespace coconet::jit

@@ -105,20 +105,20 @@ std::shared_ptr<PeerMemory> map_file(int rank, const std::vector<int>& numbers, 
     }
   };
   if (rank == 0) {
-    attempt([&] { std::tie(file, ticket) = make_file(name, Mapping::file_bytes(ranks, bytes)); });
+    attempt([&] { std::tie(file, ticket) = make_file(name, file_bytes(ranks, bytes)); });
   }
   ticket = exchange(ticket).front();  // empty: there is no file to open
-  std::shared_ptr<const Mapping> mapping;
+  std::shared_ptr<PeerMemory> memory;
   if (!ticket.empty()) {
     attempt([&] {
       if (rank != 0) file = open_ticket(ticket, fmt::format("rank {}'s", numbers.front()));
-      mapping = std::make_shared<const Mapping>(ranks, bytes, file.get());
+      memory = map_blocks(ranks, bytes, file.get(), rank);
     });
   }
   // Rank 0 keeps the file until here, when every rank has mapped it or never will.
   const std::vector<std::string> errors = exchange(mine);
   const auto failed = std::ranges::find_if(errors, [](const auto& one) { return !one.empty(); });
-  if (failed == errors.end()) return Mapping::handle(mapping, rank);
+  if (failed == errors.end()) return memory;
   error = fmt::format("rank {}: {}", numbers[failed - errors.begin()], *failed);
   return nullptr;
 }
@@ -127,19 +127,15 @@ std::shared_ptr<PeerMemory> map_file(int rank, const std::vector<int>& numbers, 
 
 std::shared_ptr<PeerMemory> map_across_processes(int rank, const std::vector<int>& numbers,
                                                  std::size_t bytes, const Exchange& exchange,
-                                                 SharedFile kind) {
-  std::string error;
-  auto memory = map_file(rank, numbers, bytes, exchange, kind, error);
-  if (!memory) throw CommError(error);
-  return memory;
-}
-
-std::shared_ptr<PeerMemory> map_across_processes(int rank, const std::vector<int>& numbers,
-                                                 std::size_t bytes, const Exchange& exchange) {
+                                                 std::optional<SharedFile> only) {
   std::string unnamed, named;
-  auto memory = map_file(rank, numbers, bytes, exchange, SharedFile::memfd, unnamed);
-  if (!memory) memory = map_file(rank, numbers, bytes, exchange, SharedFile::shm, named);
+  std::shared_ptr<PeerMemory> memory;
+  if (only != SharedFile::shm)
+    memory = map_file(rank, numbers, bytes, exchange, SharedFile::memfd, unnamed);
+  if (!memory && only != SharedFile::memfd)
+    memory = map_file(rank, numbers, bytes, exchange, SharedFile::shm, named);
   if (memory) return memory;
+  if (only) throw CommError(unnamed + named);
   throw CommError(
       fmt::format("the ranks found no way to share {} bytes each. By memfd: {}. By /dev/shm: {}",
                   bytes, unnamed, named));

@@ -31,9 +31,8 @@ int ranks_per_core(const std::vector<Cores>& by_rank) {
   places.push_back(all);
   std::size_t most = 1;
   for (const Cores& place : places) {
-    const auto inside = static_cast<std::size_t>(
-        std::count_if(by_rank.begin(), by_rank.end(),
-                      [&](const Cores& cores) { return (cores & ~place).none(); }));
+    const std::size_t inside =
+        std::ranges::count_if(by_rank, [&](const Cores& cores) { return (cores & ~place).none(); });
     if (place.any()) most = std::max(most, (inside + place.count() - 1) / place.count());
   }
   return static_cast<int>(most);
@@ -42,11 +41,10 @@ int ranks_per_core(const std::vector<Cores>& by_rank) {
 bool have_cores(Comm& comm, int threads) {
   std::vector<Cores> by_thread;
   for (const std::string& text : comm.node().all_gather(available_cores().to_string()))
-    by_thread.insert(by_thread.end(), static_cast<std::size_t>(threads), Cores(text));
+    by_thread.insert(by_thread.end(), threads, Cores(text));
   const bool crowded = ranks_per_core(by_thread) > 1;
   if (&comm.node() == &comm) return !crowded;
-  const std::vector<std::string> all = comm.all_gather(crowded ? "crowded" : "");
-  return std::find(all.begin(), all.end(), "crowded") == all.end();
+  return !comm.any_failed(crowded);
 }
 
 }  // namespace coconet::jit

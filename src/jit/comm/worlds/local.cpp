@@ -41,11 +41,11 @@ class LocalComm final : public BoardComm {
     return size() == 1 ? std::vector{std::string(mine)} : BoardComm::gather(mine, call);
   }
   [[nodiscard]] std::shared_ptr<PeerMemory> map(std::size_t bytes) override {
-    std::shared_ptr<Mapping> mapping;
+    std::shared_ptr<PeerMemory> memory;
     together(*this, [&] {
-      if (rank() == 0) mapping = std::make_shared<Mapping>(size(), bytes, -1);
+      if (rank() == 0) memory = map_blocks(size(), bytes, -1, 0);
     });
-    return Mapping::handle(std::static_pointer_cast<const Mapping>(share(mapping)), rank());
+    return std::static_pointer_cast<PeerMemory>(share(memory))->held_by(rank());
   }
   [[nodiscard]] std::shared_ptr<Collectives> make_large(const std::vector<int>&,
                                                         const std::shared_ptr<Barrier>&) override {
@@ -62,13 +62,13 @@ std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ra
   }
   const int crowd = ranks_per_core(std::vector<Cores>(ranks, available_cores()));
   const Waiting waiting{config().timeout, crowd > 1, {}};
-  const auto mapping = std::make_shared<const Mapping>(ranks, BoardComm::board_bytes, -1);
+  const auto memory = map_blocks(ranks, BoardComm::board_bytes, -1, 0);
   const auto shared = std::make_shared<std::shared_ptr<void>>();
   std::vector<int> all(ranks);
   std::iota(all.begin(), all.end(), 0);
   std::vector<std::shared_ptr<LocalComm>> comms;
   for (const int rank : all) {
-    const auto board = Mapping::handle(mapping, rank);
+    const auto board = memory->held_by(rank);
     std::vector<RankStatus*> statuses;
     for (const int other : all) statuses.push_back(BoardComm::status_at(board->base(other)));
     const auto membership = std::make_shared<Membership>(rank, std::move(statuses), waiting);

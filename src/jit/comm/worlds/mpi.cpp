@@ -83,13 +83,6 @@ Nodes find_nodes(MPI_Comm world, const std::string& first) {
   return {firsts, gather_and_wait(world, name_of_node())};
 }
 
-MPI_Comm duplicate(MPI_Comm comm) {
-  MPI_Comm copy = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
-  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  return copy;
-}
-
 /// Throws on every rank when `body` does on some.
 void together_by_mpi(MPI_Comm world, const std::function<void()>& body) {
   std::string mine;
@@ -111,20 +104,8 @@ struct Connected {
   std::shared_ptr<MpiLink> link;
 };
 
-/// How ranks wait: MPI moves on only inside its calls, and another rank may still wait for what
-/// this one has sent.
-Waiting waiting_in(MPI_Comm world, const std::shared_ptr<MpiLink>& link, int ranks_per_core) {
-  Waiting waiting{config().timeout, ranks_per_core > 1, [world] {
-                    int found = 0;
-                    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
-                  }};
-  if (link) waiting.progress = [link] { link->poll(); };
-  if (mpi_thread_level() < MPI_THREAD_SERIALIZED) waiting.require_thread = require_mpi_thread;
-  return waiting;
-}
-
 Connected connect() {
-  const MPI_Comm world = duplicate(MPI_COMM_WORLD);
+  const MPI_Comm world = split_mpi(MPI_COMM_WORLD, 0, 0);
   int rank = 0;
   int ranks = 1;
   MPI_Comm_rank(world, &rank);
@@ -142,7 +123,7 @@ Connected connect() {
   }
 
   Connected made;
-  if (!far.empty()) made.link = std::make_shared<MpiLink>(duplicate(world), far);
+  if (!far.empty()) made.link = std::make_shared<MpiLink>(split_mpi(world, 0, 0), far);
   together_by_mpi(world, [&] {
     int place = 0;
     MPI_Comm_rank(node, &place);
@@ -151,14 +132,23 @@ Connected connect() {
     for (const int other : far) statuses[other] = made.link->status_of(other);
     for (int beside = 0; beside < here.count(); ++beside)
       statuses[here[beside]] = BoardComm::status_at(board->base(beside));
+    // MPI moves on only inside its calls, and another rank may still wait for what this one sent.
+    Waiting waiting{config().timeout, crowd > 1,
+                    [world] {
+                      int found = 0;
+                      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
+                    },
+                    require_mpi_thread};
     std::function<void(const RankStatus&)> tell;
-    if (made.link)
-      tell = [link = made.link](const RankStatus& status) { link->tell_state(status); };
-    const auto membership = std::make_shared<Membership>(rank, std::move(statuses),
-                                                         waiting_in(world, made.link, crowd), tell);
+    if (const auto link = made.link) {
+      waiting.progress = [link] { link->poll(); };
+      tell = [link](const RankStatus& status) { link->tell_state(status); };
+    }
+    const auto membership =
+        std::make_shared<Membership>(rank, std::move(statuses), std::move(waiting), tell);
     auto of_node = std::make_unique<ProcessComm>(node, board, here, membership, crowd);
     if (made.link) {
-      made.comm = std::make_shared<NodesComm>(world, nodes, std::move(of_node), made.link);
+      made.comm = make_nodes_comm(world, nodes, std::move(of_node), made.link);
     } else {
       made.comm = std::move(of_node);
     }
@@ -188,19 +178,18 @@ void start_mpi() {
     throw CommError("World::mpi was called after MPI_Finalize; MPI cannot be started again");
   int initialized = 0;
   MPI_Initialized(&initialized);
-  if (initialized != 0) {
-    require_mpi_thread();
-    return;
+  if (initialized == 0) {
+    int provided = 0;  // less is served from this thread only
+    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    if (code != MPI_SUCCESS)
+      throw CommError(fmt::format("MPI_Init_thread failed with code {}", code));
+    std::atexit([] {
+      int done = 0;
+      MPI_Finalized(&done);
+      if (done == 0) MPI_Finalize();
+    });
   }
-  int provided = 0;  // less is served from this thread only
-  const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
-  if (code != MPI_SUCCESS)
-    throw CommError(fmt::format("MPI_Init_thread failed with code {}", code));
-  std::atexit([] {
-    int done = 0;
-    MPI_Finalized(&done);
-    if (done == 0) MPI_Finalize();
-  });
+  require_mpi_thread();
 }
 
 }  // namespace

@@ -27,13 +27,12 @@ MpiLink::MpiLink(MPI_Comm world, std::vector<int> far) : world_(world), far_(std
 
 void MpiLink::send(const std::vector<int>& ranks, int tag, const void* data, std::size_t bytes) {
   const auto* const first = static_cast<const std::byte*>(data);
-  const auto kept = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
   for (const int rank : ranks) {
-    Sending sending{MPI_REQUEST_NULL, kept};
-    check_mpi(MPI_Isend(kept->data(), static_cast<int>(bytes), MPI_BYTE, rank, tag, world_,
-                        &sending.request),
-              "MPI_Isend");
-    sendings_.push_back(std::move(sending));
+    sendings_.push_back({MPI_REQUEST_NULL, {first, first + bytes}});
+    auto& [request, kept] = sendings_.back();
+    check_mpi(
+        MPI_Isend(kept.data(), static_cast<int>(bytes), MPI_BYTE, rank, tag, world_, &request),
+        "MPI_Isend");
   }
   (void)told();
 }

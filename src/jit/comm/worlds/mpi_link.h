@@ -5,7 +5,6 @@
 
 #include <mpi.h>
 
-#include <array>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -52,7 +51,7 @@ class MpiLink {
   /// A message on its way, until MPI has taken it.
   struct Sending {
     MPI_Request request;
-    std::shared_ptr<const std::vector<std::byte>> bytes;
+    std::vector<std::byte> bytes;
   };
   void send(const std::vector<int>& ranks, int tag, const void* data, std::size_t bytes);
 

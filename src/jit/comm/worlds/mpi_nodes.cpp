@@ -7,6 +7,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <list>
+#include <map>
 #include <numeric>
 
 #include "coconet/config.h"
@@ -14,16 +16,6 @@
 #include "jit/comm/collectives/mpi_collectives.h"
 
 namespace coconet::jit {
-
-namespace {
-
-/// The place of `rank` among `ranks`, or -1.
-int place_among(const std::vector<int>& ranks, int rank) {
-  const auto found = std::ranges::find(ranks, rank);
-  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
-}
-
-}  // namespace
 
 Indexed<std::string> gather_by_mpi(MPI_Comm comm, std::string_view mine, Transfer& transfer,
                                    const std::function<void(std::string_view call)>& wait) {
@@ -60,114 +52,145 @@ Indexed<std::string> gather_by_mpi(MPI_Comm comm, std::string_view mine, Transfe
   return texts;
 }
 
-NodesComm::NodesComm(MPI_Comm comm, Nodes nodes, std::unique_ptr<BoardComm> node,
-                     std::shared_ptr<MpiLink> link)
-    : Comm("mpi", node->number_of(node->rank()), std::move(nodes), node->membership(),
-           node->ranks_per_core()),
-      comm_(comm),
-      node_(std::move(node)),
-      link_(std::move(link)) {
-  std::vector<int> all(size());
-  std::iota(all.begin(), all.end(), 0);
-  everybody_ = make_barrier(all, barriers_++);
-  runs_ = make_barrier(all, barriers_++);
+namespace {
+
+/// The place of `rank` among `ranks`, or -1.
+int place_among(const std::vector<int>& ranks, int rank) {
+  const auto found = std::ranges::find(ranks, rank);
+  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
 }
 
-std::shared_ptr<Barrier> NodesComm::make_barrier(const std::vector<int>& ranks,
-                                                 std::uint64_t number) {
-  const std::shared_ptr<PeerMemory> memory = node_->allocate(sizeof(std::uint64_t));
-  std::vector<std::uint64_t*> arrivals;
-  std::vector<int> far;
-  for (const int rank : ranks) {
-    const int place = place_among(nodes_.beside(rank_), rank);
-    arrivals.push_back(place >= 0 ? reinterpret_cast<std::uint64_t*>(memory->base(place))
-                                  : link_->arrival(number, rank));
-    if (place < 0) far.push_back(rank);
+class NodesComm final : public Comm {
+ public:
+  NodesComm(MPI_Comm comm, Nodes nodes, std::unique_ptr<BoardComm> node,
+            std::shared_ptr<MpiLink> link)
+      : Comm("mpi", node->number_of(node->rank()), std::move(nodes), node->membership(),
+             node->ranks_per_core()),
+        comm_(comm),
+        node_(std::move(node)),
+        link_(std::move(link)) {
+    std::vector<int> all(size());
+    std::iota(all.begin(), all.end(), 0);
+    everybody_ = make_barrier(all, barriers_++);
+    runs_ = make_barrier(all, barriers_++);
   }
-  const auto tell = [link = link_, membership = membership_, far = std::move(far),
-                     number](std::uint64_t arrival) {
-    std::vector<int> present;
-    std::ranges::copy_if(far, std::back_inserter(present),
-                         [&](int rank) { return !membership->has_left(rank); });
-    link->tell_arrival(present, number, arrival);
-  };
-  return std::make_shared<Barrier>(membership_, ranks, std::move(arrivals), memory,
-                                   RemoteNotifier{tell, [link = link_] { return link->told(); }});
-}
 
-void NodesComm::require_nobody_failed() const {
-  link_->poll();
-  membership_->require_nobody_failed();
-}
+  [[nodiscard]] Comm& node() override { return *node_; }
 
-void NodesComm::complete(Transfer& transfer, std::string_view call) {
-  const auto start = std::chrono::steady_clock::now();
-  for (;;) {
-    int done = 0;
-    check_mpi(MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return;
-    require_nobody_failed();
-    if (std::chrono::steady_clock::now() - start > config().timeout) {
-      const std::string message = fmt::format(
-          "rank {} waited in {} for longer than COCONET_TIMEOUT_S sets, although all ranks had "
-          "come to it; another rank is stuck or gone, or the network between the nodes is",
-          rank(), call);
-      membership_->fail(message);
-      throw CommError(message);
+  void require_nobody_failed() const override {
+    link_->poll();
+    membership_->require_nobody_failed();
+  }
+
+  bool any_failed(bool failed) override {
+    try {
+      if (!failed) {
+        runs_->wait("run");
+        return false;
+      }
+      runs_->refuse();
+    } catch (const Refused&) {
     }
-    sched_yield();
+    everybody_->wait("run");  // the refusal stands until all have seen it
+    return true;
   }
-}
 
-std::vector<std::string> NodesComm::gather(std::string_view mine, std::string_view call) {
-  everybody_->wait(call);
-  Transfer& transfer = transfers_.emplace_back();
-  auto texts = gather_by_mpi(comm_, mine, transfer,
-                             [&](std::string_view part) { complete(transfer, part); });
-  transfers_.pop_back();
-  return texts;
-}
+  std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override {
+    return allocate_in_nodes(*this, bytes, [&](Comm& node) { return node.allocate(bytes); });
+  }
 
-bool NodesComm::any_failed(bool failed) {
-  try {
-    if (!failed) {
-      runs_->wait("run");
-      return false;
+ private:
+  std::vector<std::string> gather(std::string_view mine, std::string_view call) override {
+    everybody_->wait(call);
+    Transfer& transfer = transfers_.emplace_back();
+    auto texts = gather_by_mpi(comm_, mine, transfer,
+                               [&](std::string_view part) { complete(transfer, part); });
+    transfers_.pop_back();
+    return texts;
+  }
+
+  std::shared_ptr<Collectives> make_collectives(const std::vector<int>& ranks,
+                                                const Division& division) override {
+    const std::vector<int>& here = nodes_.beside(rank_);
+    const bool inside =
+        std::ranges::all_of(here, [&](int rank) { return nodes_.share(division[rank]); });
+    // All ranks find the division here or none does, and those of a node agree on whether its
+    // groups are inside.
+    auto found = across_.find(division);
+    if (found == across_.end()) {
+      const std::uint64_t number = barriers_++;
+      std::shared_ptr<Barrier> barrier;
+      together(*this, [&] {
+        if (!inside) barrier = make_barrier(ranks, number);
+      });
+      const MPI_Comm split = split_mpi(comm_, inside ? MPI_UNDEFINED : ranks.front(),
+                                       inside ? 0 : barrier->position());
+      found =
+          across_.emplace(division, inside ? nullptr : make_mpi_collectives(split, barrier)).first;
     }
-    runs_->refuse();
-  } catch (const Refused&) {
+    if (!inside) return found->second;
+    std::vector<int> places;
+    for (const int rank : ranks) places.push_back(place_among(here, rank));
+    return node_->collectives(places);
   }
-  everybody_->wait("run");  // the refusal stands until all have seen it
-  return true;
-}
 
-std::shared_ptr<PeerMemory> NodesComm::allocate(std::size_t bytes) {
-  return allocate_in_nodes(*this, bytes, [&](Comm& node) { return node.allocate(bytes); });
-}
-
-std::shared_ptr<Collectives> NodesComm::make_collectives(const std::vector<int>& ranks,
-                                                         const Division& division) {
-  const std::vector<int>& here = nodes_.beside(rank_);
-  const bool inside =
-      std::ranges::all_of(here, [&](int rank) { return nodes_.share(division[rank]); });
-  // All ranks find the division here or none does, and those of a node agree on whether its groups
-  // are inside.
-  auto found = across_.find(division);
-  if (found == across_.end()) {
-    const std::uint64_t number = barriers_++;
-    std::shared_ptr<Barrier> barrier;
-    together(*this, [&] {
-      if (!inside) barrier = make_barrier(ranks, number);
-    });
-    const MPI_Comm split =
-        split_mpi(comm_, inside ? MPI_UNDEFINED : ranks.front(), inside ? 0 : barrier->position());
-    found =
-        across_.emplace(division, inside ? nullptr : make_mpi_collectives(split, barrier)).first;
+  /// Collective over this rank's node, in whose nodes the ranks make as many barriers.
+  std::shared_ptr<Barrier> make_barrier(const std::vector<int>& ranks, std::uint64_t number) {
+    const std::shared_ptr<PeerMemory> memory = node_->allocate(sizeof(std::uint64_t));
+    std::vector<std::uint64_t*> arrivals;
+    std::vector<int> far;
+    for (const int rank : ranks) {
+      const int place = place_among(nodes_.beside(rank_), rank);
+      arrivals.push_back(place >= 0 ? reinterpret_cast<std::uint64_t*>(memory->base(place))
+                                    : link_->arrival(number, rank));
+      if (place < 0) far.push_back(rank);
+    }
+    const auto tell = [link = link_, membership = membership_, far = std::move(far),
+                       number](std::uint64_t arrival) {
+      std::vector<int> present;
+      std::ranges::copy_if(far, std::back_inserter(present),
+                           [&](int rank) { return !membership->has_left(rank); });
+      link->tell_arrival(present, number, arrival);
+    };
+    return std::make_shared<Barrier>(membership_, ranks, std::move(arrivals), memory,
+                                     RemoteNotifier{tell, [link = link_] { return link->told(); }});
   }
-  if (!inside) return found->second;
-  std::vector<int> places;
-  for (const int rank : ranks) places.push_back(place_among(here, rank));
-  return node_->collectives(places);
+
+  /// Waits for `transfer`, which MPI's `call` has begun.
+  void complete(Transfer& transfer, std::string_view call) {
+    const auto start = std::chrono::steady_clock::now();
+    for (;;) {
+      int done = 0;
+      check_mpi(MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (done != 0) return;
+      require_nobody_failed();
+      if (std::chrono::steady_clock::now() - start > config().timeout) {
+        const std::string message = fmt::format(
+            "rank {} waited in {} for longer than COCONET_TIMEOUT_S sets, although all ranks had "
+            "come to it; another rank is stuck or gone, or the network between the nodes is",
+            rank(), call);
+        membership_->fail(message);
+        throw CommError(message);
+      }
+      sched_yield();
+    }
+  }
+
+  MPI_Comm comm_;
+  std::unique_ptr<BoardComm> node_;
+  std::shared_ptr<MpiLink> link_;
+  std::uint64_t barriers_ = 0;     ///< made so far, of groups too
+  std::shared_ptr<Barrier> runs_;  ///< of `any_failed`
+  std::list<Transfer> transfers_;  ///< none but those that were given up: MPI may still write there
+  /// This rank's in divisions of the world; null where its node is divided by itself.
+  std::map<Division, std::shared_ptr<Collectives>> across_;
+};
+
+}  // namespace
+
+std::shared_ptr<Comm> make_nodes_comm(MPI_Comm comm, Nodes nodes, std::unique_ptr<BoardComm> node,
+                                      std::shared_ptr<MpiLink> link) {
+  return std::make_shared<NodesComm>(comm, std::move(nodes), std::move(node), std::move(link));
 }
 
 }  // namespace coconet::jit
