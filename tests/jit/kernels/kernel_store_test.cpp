@@ -59,10 +59,10 @@ class PickyCompiler final : public jit::Compiler {
   PickyCompiler() {
     // Of another identity in every run, so that nothing is in the cache.
     const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+    facts_.target = "host";
+    facts_.arch = "host";
     facts_.identity = "picky " + std::to_string(now);
   }
-  [[nodiscard]] std::string_view target() const override { return "host"; }
-  [[nodiscard]] std::string_view arch() const override { return "host"; }
   [[nodiscard]] bool has_batches() const override { return true; }
   [[nodiscard]] jit::CompileResult compile(std::string_view source) const override {
     const std::lock_guard lock(mutex_);
@@ -73,9 +73,6 @@ class PickyCompiler final : public jit::Compiler {
   [[nodiscard]] const std::vector<std::string>& sources() const { return sources_; }
 
  private:
-  [[nodiscard]] const Facts& facts() const override { return facts_; }
-
-  Facts facts_;
   mutable std::mutex mutex_;
   mutable std::vector<std::string> sources_;
 };
