@@ -61,8 +61,11 @@ class COCONET_API World {
   /// One rank: this process.
   [[nodiscard]] static World self();
   /// The ranks of MPI_COMM_WORLD, on one node or several: ranks of a node share memory, and fused
-  /// kernels work among them. Initialises MPI when the application has not, and then finalises it
-  /// at exit. Throws CommError when the library was built without MPI.
+  /// kernels work among them. Initialises MPI when the application has not, with
+  /// MPI_THREAD_SERIALIZED, and then finalises it at exit. No thread of the library's own calls
+  /// MPI; where MPI provides less than MPI_THREAD_SERIALIZED, only the thread that initialised it
+  /// may use the world, and calls from others throw CommError. Throws CommError when the library
+  /// was built without MPI.
   [[nodiscard]] static World mpi();
   /// Runs `body` on `ranks` threads of this process, each with its own rank of one world. The first
   /// exception that a rank throws is thrown here, after all ranks have ended.
