@@ -8,7 +8,7 @@
 #include "coconet/programs.h"
 #include "gpu_steps.h"
 #include "gpu_timing.h"
-#include "jit/platform/cuda/queue.h"
+#include "jit/platform/cuda/driver.h"
 
 namespace bench {
 

@@ -8,7 +8,7 @@
 
 #include "coconet/coconet.h"
 #include "gpu_timing.h"
-#include "jit/platform/cuda/queue.h"
+#include "jit/platform/cuda/device.h"
 
 namespace bench {
 

@@ -1,6 +1,7 @@
 // Matmuls by cuBLASLt, found at run time. Its matrices are column-major; ours are row-major, so it
 // is asked for b' a' = (a b)'.
-#include <cublasLt.h>
+#include "jit/platform/cuda/cublas.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -25,26 +26,6 @@ constexpr const char* file_name = CUBLAS_VER_MAJOR >= 13   ? "libcublasLt.so.13"
                                   : CUBLAS_VER_MAJOR == 12 ? "libcublasLt.so.12"
                                                            : "libcublasLt.so.11";
 
-#define COCONET_CUBLAS_FUNCTIONS(FUNCTION)                       \
-  FUNCTION(get_version, cublasLtGetVersion)                      \
-  FUNCTION(status_string, cublasLtGetStatusString)               \
-  FUNCTION(create, cublasLtCreate)                               \
-  FUNCTION(descriptor_create, cublasLtMatmulDescCreate)          \
-  FUNCTION(descriptor_set, cublasLtMatmulDescSetAttribute)       \
-  FUNCTION(descriptor_destroy, cublasLtMatmulDescDestroy)        \
-  FUNCTION(layout_create, cublasLtMatrixLayoutCreate)            \
-  FUNCTION(layout_set, cublasLtMatrixLayoutSetAttribute)         \
-  FUNCTION(layout_destroy, cublasLtMatrixLayoutDestroy)          \
-  FUNCTION(preference_create, cublasLtMatmulPreferenceCreate)    \
-  FUNCTION(preference_set, cublasLtMatmulPreferenceSetAttribute) \
-  FUNCTION(preference_destroy, cublasLtMatmulPreferenceDestroy)  \
-  FUNCTION(heuristic, cublasLtMatmulAlgoGetHeuristic)            \
-  FUNCTION(matmul, cublasLtMatmul)
-
-COCONET_FUNCTION_TABLE(CublasFunctions, COCONET_CUBLAS_FUNCTIONS);
-
-struct Cublas : CublasFunctions, LibraryFacts {};
-
 Cublas load() {
   Cublas cublas;
   const SharedLibrary file({file_name});
@@ -60,11 +41,14 @@ Cublas load() {
   return cublas;
 }
 
-/// The process's cuBLASLt, loaded at the first call.
+}  // namespace
+
 const Cublas& loaded_cublas() {
   static const Cublas loaded = load();
   return loaded;
 }
+
+namespace {
 
 /// cuBLASLt's names for how a dtype is stored, and what it is summed in.
 struct Types {
