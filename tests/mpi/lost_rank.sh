@@ -18,7 +18,7 @@ cat >"$work/c++" <<SCRIPT
 for source; do :; done
 if [ -f "\$source" ]; then
   sed -i -e '/^constexpr int SLOTS/i extern "C" int raise(int signal);' \\
-    -e '/^DEVICE bool exchange/,/^}/ s/^  const int rank = int(sync.rank);\$/& if (rank == 1) raise(19);/' "\$source"
+    -e '/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);\$/& if (rank == 1) raise(19);/' "\$source"
 fi
 exec '$compiler' "\$@"
 SCRIPT
