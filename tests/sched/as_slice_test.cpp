@@ -45,6 +45,16 @@ TEST_CASE("along several axes the state is sliced along the gather's") {
   CHECK(type_of(q, "m") == "m: f32[4, 6] {pp: sliced(0), tp: sliced(1)}");
 }
 
+TEST_CASE("a rank's slice of a state is not exchanged for another one") {
+  Program p("grid", Mesh({{"a", 2}, {"b", 2}}));
+  const Value m = p.state("m", f32, {8}, Layout::on({{"b", sliced(0)}}));
+  const Value x = p.input("x", f32, {8}, Layout::on({{"a", sliced(0)}}));
+  update(m, all_gather(x, "a").named("whole"));
+  CHECK(reason(p, Schedule().as_slice("m")) ==
+        "'m' (state) is sliced(0) over 'b' already, and slices over 'a' as well, which comes first "
+        "in the mesh, are no parts of those; leave it so, or declare it replicated over 'b'");
+}
+
 TEST_CASE("a state that is sliced like its update drops the gather") {
   Program p("sliced", two_ranks());
   const Value m = p.state("m", f32, {4}, sliced(0));

@@ -1,7 +1,7 @@
 // as_slice: keeps a replicated state sliced, so that every rank holds, reads and writes 1/n of it.
-#include "coconet/error.h"
-
 #include <fmt/format.h>
+
+#include "coconet/error.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -28,6 +28,20 @@ void copy_reader(const ir::Graph& graph, ir::ValueId state, ir::ValueId id, Rewr
   if (rewriter.graph().at(rewriter.map(id)).layout == graph.at(id).layout) return;
   for (const ir::Output& output : graph.outputs) {
     if (output.value == id) refuse(", the output '" + output.name + "'");
+  }
+}
+
+/// Axes divide a dimension in their order: a slice over an earlier axis as well is cut before the
+/// one that a rank holds now, and is no part of it.
+void require_part(const ir::Graph& graph, ir::ValueId state, int axis, Placement slice) {
+  const ir::Placements& layout = graph.at(state).layout;
+  const auto& axes = graph.mesh.axes();
+  for (std::size_t later = axis + 1; later < layout.size(); ++later) {
+    if (layout[later] != slice) continue;
+    throw ScheduleError(fmt::format(
+        "{} is sliced({}) over '{}' already, and slices over '{}' as well, which comes first in "
+        "the mesh, are no parts of those; leave it so, or declare it replicated over '{}'",
+        quoted(graph, state), slice.dim, axes[later].name, axes[axis].name, axes[later].name));
   }
 }
 
@@ -68,6 +82,7 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
         ", and its update gathers what is " + ir::to_string(graph.at(slice).layout, graph.mesh) +
         "; only a replicated state can be kept sliced");
   }
+  if (now == replicated) require_part(graph, state, axis, graph.at(slice).layout[axis]);
 
   Rewriter rewriter(graph);
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
