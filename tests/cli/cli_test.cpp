@@ -241,6 +241,7 @@ TEST_CASE("doctor says what is here, and fails when no kernel can be compiled") 
     CHECK_THAT(said.out, Contains(thing));
   }
   CHECK_THAT(said.out, Contains("The host path works."));
+  CHECK_THAT(said.out, !Contains(" \n"));  // with which versions of libraries may end
   const Said broken = coconet_command("doctor", "COCONET_CXX=/nowhere/c++");
   CHECK(broken.code == 1);
   CHECK_THAT(broken.out, Contains("[!!] host compiler") && Contains("/nowhere/c++") &&

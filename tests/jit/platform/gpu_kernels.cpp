@@ -187,11 +187,11 @@ void require_nvrtc() {
   std::exit(skipped);
 }
 
-std::vector<std::string> faults_of(const GpuKernels& kernels) {
+std::vector<std::string> faults_of(const GpuKernels& kernels, Architectures which) {
   const std::vector<Unit> units = make_units(kernels);
   std::vector<std::pair<const Unit*, const char*>> jobs;
   for (const Unit& unit : units) {
-    if (runs_all()) {
+    if (which == Architectures::all) {
       for (const char* architecture : gpu_architectures) jobs.emplace_back(&unit, architecture);
     } else {
       jobs.emplace_back(&unit,

@@ -40,9 +40,11 @@ void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& k
 /// Ends the test as skipped without NVRTC.
 void require_nvrtc();
 
-/// Compiles each of `kernels`, where everything runs for all architectures and else for one of them
-/// in turn, in two processes: in each NVRTC compiles one program at a time. What is wrong: that a
-/// kernel does not compile, is not in the binary or spills registers.
-[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels);
+enum class Architectures { all, in_turn };
+
+/// Compiles each of `kernels` for all of `gpu_architectures`, or for one of them in turn, in two
+/// processes: in each NVRTC compiles one program at a time. What is wrong: that a kernel does not
+/// compile, is not in the binary or spills registers.
+[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels, Architectures which);
 
 }  // namespace coconet::test

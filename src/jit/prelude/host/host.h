@@ -3,7 +3,7 @@
 // NVRTC.
 //
 // Ranks are processes or threads that share memory, and flags are atomics in it. How a block runs
-// is a file of its own: as one lane (host_lane.h) or as many threads (host_threads.h).
+// is a file of its own: as one lane (lane.h) or as many threads (threads.h).
 
 #define DEVICE static inline __attribute__((always_inline))
 #define DEVICE_MEMBER inline __attribute__((always_inline))
