@@ -18,6 +18,8 @@ KernelText PointwiseKernel::write() {
   if (!writer_.by_bucket())
     count_ = linear_ ? writer_.argument({Kind::count, "count"}) : last_extent();
   mode_ = writer_.argument({Kind::mode, "mode"});
+  // Without stores past the caches there is one loop less to compile.
+  if (!stores_to_ranks()) mode_ += " & ~u64(STREAMING)";
   if (!step_.reductions().empty()) totals_ = writer_.argument({Kind::totals, "totals"});
 
   std::string text = load_scalars();
@@ -40,6 +42,13 @@ KernelText PointwiseKernel::write() {
   }
   body += "}\n";
   return writer_.finish(body, headers());
+}
+
+bool PointwiseKernel::stores_to_ranks() const {
+  const auto spreads = [](const auto& phase) {
+    return std::ranges::any_of(phase.stores, &sched::KernelStep::Store::spread);
+  };
+  return step_.in_place && std::ranges::any_of(step_.phases, spreads);
 }
 
 std::vector<std::string> PointwiseKernel::headers() const {

@@ -38,6 +38,8 @@ class PointwiseKernel {
  private:
   [[nodiscard]] int rank() const { return static_cast<int>(writer_.domain().shape.size()); }
   [[nodiscard]] const ir::Node& at(ir::ValueId id) const { return writer_.graph().at(id); }
+  /// Whether it stores to the tensors of other ranks, which may go past the caches.
+  [[nodiscard]] bool stores_to_ranks() const;
   [[nodiscard]] std::vector<std::string> headers() const;
   std::string last_extent() {
     return writer_.argument({KernelArgument::Kind::extent, "columns", -1, -1, rank() - 1});
