@@ -124,3 +124,20 @@ TEST_CASE("a batch of which one kernel does not compile is compiled kernel by ke
                     Catch::StartsWith("kernel 'broken' does not compile.\ncommand: picky\n") &&
                         Catch::EndsWith("\nthe compiler says:\nthere is a mistake"));
 }
+
+TEST_CASE("every kernel of a batch gets its binary") {
+  const PickyCompiler compiler;
+  std::deque<jit::KernelText> texts;
+  std::deque<jit::BinaryRequest> requests;
+  std::vector<const jit::BinaryRequest*> wanted;
+  for (const std::string name : {"one", "two", "three"}) {
+    jit::KernelText& text = texts.emplace_back();
+    text.name = text.entry = name;
+    text.source = "// " + name + "\n";
+    wanted.push_back(&requests.emplace_back(compiler, text));
+  }
+  for (const jit::ObtainedBinary& obtained : jit::obtain_binaries(wanted)) {
+    CHECK(obtained.failure == nullptr);
+    CHECK(obtained.binary.payload == "binary");
+  }
+}
