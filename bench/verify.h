@@ -12,7 +12,7 @@
 #include "timing.h"
 
 #if !defined(__NO_MATH_ERRNO__) || (defined(__x86_64__) && !defined(__AVX__))
-#error "the contestants need -O3 -march=native -mprefer-vector-width=512 -fno-math-errno"
+#error "the contestants need -O3 -march=native -mprefer-vector-width=512 -mtune=generic -fno-math-errno"
 #endif
 
 namespace bench {

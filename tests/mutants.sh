@@ -128,7 +128,7 @@ tests_of() {
     src/jit/cache/*) echo '^cache/|^cli/cache' ;;
     src/jit/config/*) echo '^jit/config|^cli/' ;;
     src/jit/comm/*) echo '^jit/comm|^mpi/(comm|nodes)' ;;
-    src/jit/kernels/*) echo '^jit/(election|executable)|^mpi/compile|^cuda/launch' ;;
+    src/jit/kernels/*) echo '^jit/(election|kernel_store|executable)|^mpi/compile|^cuda/launch' ;;
     src/jit/platform/cuda/*) echo '^cuda/' ;;
     src/jit/platform/*) echo '^jit/(host_compiler|executable)|^cuda/launch' ;;
     src/jit/prelude/cuda/*) echo '^jit/nvrtc' ;;

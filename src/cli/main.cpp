@@ -107,6 +107,12 @@ CLI::Option* repeated(CLI::App& command, const std::string& name, std::vector<st
   return command.add_option(name, values, help)->type_name("NAME=VALUE")->allow_extra_args(false);
 }
 
+CLI::App& add_command(CLI::App& parent, const char* name, const char* what, const char* examples) {
+  CLI::App& command = *parent.add_subcommand(name, what);
+  command.footer(examples);
+  return command;
+}
+
 void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
   command
       .add_option("PROGRAM", spec.program,
@@ -182,8 +188,8 @@ struct Cache {
   CLI::App& clear = add("clear", "Remove all entries", cache_clear_examples);
 
   Cache(CLI::App& app, Raw& raw)
-      : command(*app.add_subcommand("cache", "Look into the kernel cache, check it, clean it")) {
-    command.footer(cache_examples);
+      : command(add_command(app, "cache", "Look into the kernel cache, check it, clean it",
+                            cache_examples)) {
     command.require_subcommand(1);
     list.add_flag("--json", list_options.json, "As JSON");
     add_spec(explain, explain_options.spec, raw);
@@ -220,9 +226,7 @@ struct Cache {
 
  private:
   CLI::App& add(const char* name, const char* what, const char* examples) {
-    CLI::App& added = *command.add_subcommand(name, what);
-    added.footer(examples);
-    return added;
+    return add_command(command, name, what, examples);
   }
 };
 
@@ -250,9 +254,8 @@ int complain_of(const CLI::App& app, const CLI::ParseError& error, int argc, cha
 }
 
 CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
-  CLI::App& command =
-      *app.add_subcommand("run", "Run a program on the ranks of mpirun, time it, check it");
-  command.footer(run_examples);
+  CLI::App& command = add_command(
+      app, "run", "Run a program on the ranks of mpirun, time it, check it", run_examples);
   add_spec(command, options.spec, raw);
   command.add_option("--iters", options.iterations, "Steps to time; default 20, with --check 3")
       ->type_name("K")
@@ -278,8 +281,8 @@ CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
 }
 
 CLI::App& add_explain(CLI::App& app, ExplainOptions& options, Raw& raw) {
-  CLI::App& command = *app.add_subcommand("explain", "Show what a schedule makes of a program");
-  command.footer(explain_examples);
+  CLI::App& command =
+      add_command(app, "explain", "Show what a schedule makes of a program", explain_examples);
   add_spec(command, options.spec, raw);
   add_ranks(command, options.ranks);
   command
@@ -297,8 +300,8 @@ CLI::App& add_explain(CLI::App& app, ExplainOptions& options, Raw& raw) {
 }
 
 CLI::App& add_compile(CLI::App& app, CompileOptions& options, Raw& raw) {
-  CLI::App& command = *app.add_subcommand("compile", "Fill the cache with a program's kernels");
-  command.footer(compile_examples);
+  CLI::App& command =
+      add_command(app, "compile", "Fill the cache with a program's kernels", compile_examples);
   add_spec(command, options.spec, raw);
   add_ranks(command, options.ranks);
   add_targets(command, options);

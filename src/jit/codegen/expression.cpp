@@ -111,7 +111,8 @@ std::string identifier(std::string_view text) {
   // clang-format off
   static constexpr std::string_view reserved[] = {
       "a", "block", "i", "j", "l", "N", "W", "o", "row", "load", "store", "lanes", "vec", "width",
-      "wide", "widened", "narrow", "narrowed", "Args", "Block", "Sync", "Fault", "signal", "observe", "now", "relax",
+      "wide", "widened", "narrow", "narrowed", "Args", "Block", "Sync", "Fault", "signal",
+      "observe", "now", "relax", "LIBRARY", "STREAMING", "VECTORIZE",
       "bits_of", "float_of", "rounded", "limits", "infinity", "for_each", "block_reduce", "f64",
       "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "b8", "u32", "u64", "index_t", "auto",
       "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete",
@@ -123,10 +124,12 @@ std::string identifier(std::string_view text) {
       "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while",
       "and", "or", "not", "xor",
       "at", "combined", "owner", "own", "make", "keep", "value", "simple", "ll", "ll128", "ring",
-      "star", "tree", "Mailboxes", "Tiles", "Slices", "Totals", "exchange", "load_slice", "store_slice",
-      "in_rows", "widened", "no_totals", "fold", "block_total", "put_total", "all_totals",
+      "star", "tree", "Mailboxes", "Tiles", "Slices", "Totals", "exchange", "Exchange",
+      "load_slice", "store_slice", "in_rows", "no_totals", "fold", "block_total", "put_total",
+      "all_totals",
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
-      "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in", "for_each_bucket", "for_each_of", "order_streams",
+      "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
+      "for_each_bucket", "for_each_of", "order_streams",
       "Multicast", "order_multicast"};
   // clang-format on
   std::string name(text);

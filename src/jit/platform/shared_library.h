@@ -50,6 +50,15 @@ class SharedLibrary {
   std::string problem_;
 };
 
+/// Fills `table`, made by COCONET_FUNCTION_TABLE, with the functions of the library `name`. Why it
+/// is not whole; empty when it is.
+template <class Table>
+std::string find_functions(Table& table, const SharedLibrary& file, const std::string& name) {
+  const std::vector<std::string> missing = table.find_in(file);
+  if (!file.is_open()) return file.problem();
+  return missing.empty() ? "" : name + " is there and has no function " + missing.front();
+}
+
 }  // namespace coconet::jit
 
 // A struct of pointers to a library's functions, and a member that finds them and returns those

@@ -77,6 +77,31 @@ class PickyCompiler final : public jit::Compiler {
   mutable std::vector<std::string> sources_;
 };
 
+/// What comes of kernels that are in no cache, for which one compiler may run: one batch.
+struct OneBatch {
+  explicit OneBatch(std::initializer_list<std::string> sources) {
+    std::vector<const jit::BinaryRequest*> wanted;
+    for (const std::string& source : sources) {
+      jit::KernelText& text = texts.emplace_back();
+      text.name = text.entry = source.substr(0, source.find(','));
+      text.source = "// " + source + "\n";
+      wanted.push_back(&requests_.emplace_back(compiler, text));
+    }
+    jit::CompileSlots& slots = jit::process_cache().slots();
+    const int before = slots.in_process();
+    slots.set(1, 1);
+    obtained = jit::obtain_binaries(wanted);
+    slots.set(before, before);
+  }
+
+  PickyCompiler compiler;
+  std::deque<jit::KernelText> texts;
+  std::vector<jit::ObtainedBinary> obtained;
+
+ private:
+  std::deque<jit::BinaryRequest> requests_;
+};
+
 }  // namespace
 
 TEST_CASE("ranks that have loaded all kernels meet once to find them") {
@@ -95,48 +120,25 @@ TEST_CASE("ranks that have loaded all kernels meet once to find them") {
 }
 
 TEST_CASE("a batch of which one kernel does not compile is compiled kernel by kernel") {
-  const PickyCompiler compiler;
-  std::deque<jit::KernelText> texts;
-  std::deque<jit::BinaryRequest> requests;
-  std::vector<const jit::BinaryRequest*> wanted;
-  for (const std::string name : {"first", "broken", "last"}) {
-    jit::KernelText& text = texts.emplace_back();
-    text.name = text.entry = name;
-    text.source = "// " + name + (name == "broken" ? ", a mistake\n" : "\n");
-    wanted.push_back(&requests.emplace_back(compiler, text));
-  }
-  jit::CompileSlots& slots = jit::process_cache().slots();
-  const int before = slots.in_process();
-  slots.set(1, 1);  // one batch
-  const std::vector<jit::ObtainedBinary> obtained = jit::obtain_binaries(wanted);
-  slots.set(before, before);
-
-  REQUIRE(compiler.sources().size() == 4);
-  for (const jit::KernelText& text : texts)
-    CHECK(compiler.sources().front().find(text.source) != std::string::npos);
+  const OneBatch batch{"first", "broken, a mistake", "last"};
+  REQUIRE(batch.compiler.sources().size() == 4);
+  for (const jit::KernelText& text : batch.texts)
+    CHECK(batch.compiler.sources().front().find(text.source) != std::string::npos);
   for (const std::size_t good : {0, 2}) {
-    CHECK(obtained[good].failure == nullptr);
-    CHECK(obtained[good].was_compiled());
-    CHECK(obtained[good].binary.payload == "binary");
+    CHECK(batch.obtained[good].failure == nullptr);
+    CHECK(batch.obtained[good].was_compiled());
+    CHECK(batch.obtained[good].binary.payload == "binary");
   }
-  REQUIRE(obtained[1].failure != nullptr);
-  CHECK_THROWS_WITH(std::rethrow_exception(obtained[1].failure),
+  REQUIRE(batch.obtained[1].failure != nullptr);
+  CHECK_THROWS_WITH(std::rethrow_exception(batch.obtained[1].failure),
                     Catch::StartsWith("kernel 'broken' does not compile.\ncommand: picky\n") &&
                         Catch::EndsWith("\nthe compiler says:\nthere is a mistake"));
 }
 
 TEST_CASE("every kernel of a batch gets its binary") {
-  const PickyCompiler compiler;
-  std::deque<jit::KernelText> texts;
-  std::deque<jit::BinaryRequest> requests;
-  std::vector<const jit::BinaryRequest*> wanted;
-  for (const std::string name : {"one", "two", "three"}) {
-    jit::KernelText& text = texts.emplace_back();
-    text.name = text.entry = name;
-    text.source = "// " + name + "\n";
-    wanted.push_back(&requests.emplace_back(compiler, text));
-  }
-  for (const jit::ObtainedBinary& obtained : jit::obtain_binaries(wanted)) {
+  const OneBatch batch{"one", "two", "three"};
+  REQUIRE(batch.compiler.sources().size() == 1);
+  for (const jit::ObtainedBinary& obtained : batch.obtained) {
     CHECK(obtained.failure == nullptr);
     CHECK(obtained.binary.payload == "binary");
   }

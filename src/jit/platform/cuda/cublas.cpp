@@ -28,13 +28,8 @@ constexpr const char* file_name = CUBLAS_VER_MAJOR >= 13   ? "libcublasLt.so.13"
 
 Cublas load() {
   Cublas cublas;
-  const SharedLibrary file({file_name});
-  const std::vector<std::string> missing = cublas.find_in(file);
-  if (!file.is_open()) {
-    cublas.problem = file.problem();
-  } else if (!missing.empty()) {
-    cublas.problem = fmt::format("{} is there and has no function {}", file_name, missing.front());
-  } else {
+  cublas.problem = find_functions(cublas, SharedLibrary({file_name}), file_name);
+  if (cublas.problem.empty()) {
     const std::size_t number = cublas.get_version();  // major * 10000 + minor * 100 + patch
     cublas.version = fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
   }

@@ -62,14 +62,11 @@ Library load() {
   Library nvrtc;
   const char* const first = located().empty() ? "libnvrtc.so.13" : located().c_str();
   const SharedLibrary file({first, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
-  const std::vector<std::string> missing = nvrtc.NvrtcFunctions::find_in(file);
+  nvrtc.unavailable = find_functions<NvrtcFunctions>(nvrtc, file, "libnvrtc");
   nvrtc.PtxFunctions::find_in(file);
-  if (!file.is_open()) {
-    nvrtc.unavailable = file.problem();
-  } else if (!missing.empty()) {
-    nvrtc.unavailable = "libnvrtc has no function " + missing.front();
-  } else if (nvrtc.get_version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS ||
-             nvrtc.major < least_major) {
+  if (nvrtc.unavailable.empty() &&
+      (nvrtc.get_version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS ||
+       nvrtc.major < least_major)) {
     nvrtc.unavailable = "libnvrtc is " + nvrtc.version() + ", and 12.0 or later is needed";
   }
   Dl_info info{};

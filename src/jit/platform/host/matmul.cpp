@@ -33,13 +33,8 @@ struct OpenBlas : BlasFunctions, LibraryFacts {};
 
 OpenBlas load() {
   OpenBlas blas;
-  const SharedLibrary file({library_name}, {""});
-  const std::vector<std::string> missing = blas.find_in(file);
-  if (!file.is_open()) {
-    blas.problem = file.problem();
-  } else if (!missing.empty()) {
-    blas.problem = fmt::format("{} has no function {}", library_name, missing.front());
-  } else {
+  blas.problem = find_functions(blas, SharedLibrary({library_name}, {""}), library_name);
+  if (blas.problem.empty()) {
     blas.version = blas.get_config();
     blas.version.erase(blas.version.find_last_not_of(' ') + 1);
     if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) blas.set_num_threads(1);

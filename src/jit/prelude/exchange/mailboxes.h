@@ -152,7 +152,7 @@ struct Incoming {
 template <class P, int W, class C, class T, int R, class F>
 DEVICE void pass_elements(const Block& block, const Passage<R>& chunk, F f) {
   const Incoming<P, C, R> incoming{chunk};
-  for_each<W>(alone(block), chunk.count, chunk.mode & ~u64(STREAMING),
+  for_each<W>(alone(block), chunk.count, chunk.mode,
               [&]<int N, bool STREAM>(width<N, STREAM>, index_t j) {
                 const vec<N, T> value = f(width<N, false>{}, j, incoming);
                 ROLLED
