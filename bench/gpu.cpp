@@ -14,6 +14,7 @@
 #include "coconet/coconet.h"
 #include "coconet/config.h"
 #include "gpu_matmul.h"
+#include "gpu_probes.h"
 #include "gpu_ranks.h"
 #include "gpu_steps.h"
 #include "gpu_table.h"
@@ -29,10 +30,8 @@ using bench::Table;
 using clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
-    "usage: bench_gpu adam|ranks|lamb|algorithms|multicast|overlap|matmul|launch|compile-cold|"
-    "compile-warm [--small] "
-    "[--torch FILE] [--json "
-    "FILE]";
+    "usage: bench_gpu copy|handshakes|barriers|adam|ranks|lamb|algorithms|multicast|overlap|matmul|"
+    "launch|compile-cold|compile-warm [--small] [--torch FILE] [--json FILE]";
 
 struct Options {
   std::string part;
@@ -155,11 +154,12 @@ class BareLaunch : public bench::Contestant {
 
  private:
   static std::string compiled(const std::string& arch) {
-    const coconet::jit::CompileResult result = coconet::jit::NvrtcCompiler(arch).compile(
-        coconet::jit::prelude("cuda") +
-        "struct Args {\n  u64 nothing;\n};\n"
-        "DEVICE void empty_block(const Args&, const Block&) {}\n"
-        "KERNEL_ENTRY(empty)\n");
+    const coconet::jit::NvrtcCompiler compiler(coconet::jit::nvrtc::target_for(arch).arch);
+    const coconet::jit::CompileResult result =
+        compiler.compile(coconet::jit::prelude("cuda") +
+                         "struct Args {\n  u64 nothing;\n};\n"
+                         "DEVICE void empty_block(const Args&, const Block&) {}\n"
+                         "KERNEL_ENTRY(empty)\n");
     if (!result.ok) throw std::runtime_error("the empty kernel does not compile:\n" + result.log);
     return result.binary;
   }
@@ -310,6 +310,9 @@ void run(const Options& options) {
     throw std::invalid_argument(
         "set COCONET_BACKEND=cuda: this program times steps on a GPU; bench/gpu.sh does it");
   Table table(options.json);
+  if (options.part == "copy") return bench::measure_copy(options.small, table);
+  if (options.part == "handshakes") return bench::measure_handshakes(options.small, table);
+  if (options.part == "barriers") return bench::measure_barriers(options.small, table);
   if (options.part == "adam") return measure_adam(options, table);
   if (options.part == "ranks") return bench::measure_ranks("adam", options.small, table);
   if (options.part == "lamb") return bench::measure_ranks("lamb", options.small, table);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds into build/gpu what tests/gpu/run.sh and bench/gpu.sh need, with what the machine has: it installs nothing.
-# usage: tests/gpu/build.sh
+# usage: tests/gpu/build.sh [--for-others]     where the machine has no GPU itself
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$root/build/gpu
@@ -12,20 +12,20 @@ fail() {
 }
 
 # A machine without a driver has nothing to run. COCONET_CUDA_PATH may name a driver, too.
-compgen -G '/dev/nvidia[0-9]*' >/dev/null || [[ -e /dev/dxg || -n ${COCONET_CUDA_PATH-} ]] ||
+[[ ${1-} == --for-others ]] || compgen -G '/dev/nvidia[0-9]*' >/dev/null || [[ -e /dev/dxg || -n ${COCONET_CUDA_PATH-} ]] ||
   command -v nvidia-smi >/dev/null ||
   fail "there is no NVIDIA GPU here: no /dev/nvidia0, no nvidia-smi; in a container, start it with --gpus all."
 
-instead="or name the bin folder of an existing build with --bin"
-command -v cmake >/dev/null || fail "there is no cmake; install 3.25 or newer, $instead."
+instead="name the bin folder of an existing build with --bin, or bring a build with --bundle (tests/gpu/bundle.sh)"
+command -v cmake >/dev/null || fail "there is no cmake; install 3.25 or newer, or $instead."
 version=$(cmake --version | sed -n 's/^cmake version \([0-9.]*\).*/\1/p')
 [[ $(printf '%s\n' 3.25 "$version" | sort -V | head -n 1) == 3.25 ]] ||
-  fail "cmake is $version, and 3.25 or newer is needed; pip install cmake has one, $instead."
+  fail "cmake is $version, and 3.25 or newer is needed; pip install cmake has one, or $instead."
 generator="Unix Makefiles"
 if command -v ninja >/dev/null; then
   generator=Ninja
 else
-  command -v make >/dev/null || fail "there is neither ninja nor make; install one of them, $instead."
+  command -v make >/dev/null || fail "there is neither ninja nor make; install one of them, or $instead."
 fi
 mkdir -p "$build"
 
@@ -50,7 +50,7 @@ fi
 cmake -S "$root" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DCOCONET_TESTS="$tests" \
   -DCOCONET_SAMPLES=OFF -DCOCONET_CUDA=ON >>"$log" 2>&1 || {
   grep -A 4 'CMake Error' "$log" | head -n 12 >&2
-  fail "the configuration failed (see $log); docs/building.md lists what a build needs."
+  fail "the configuration failed (see $log); docs/building.md lists what a build needs; or $instead."
 }
 grep -E '^--   (MPI|CUDA|NCCL|tests) ' "$log" || true
 targets=(--target coconet --target gpu)
