@@ -29,6 +29,15 @@ endif()
 # Links what is used, of all that packages name: MPI's, for one, names the library of its old C++ bindings.
 add_link_options(-Wl,--as-needed)
 
+# coconet_movable(TARGETS...): programs that find libraries in the folder lib beside their own, so that both can be moved
+# together (tests/gpu/bundle.sh). RPATH rather than RUNPATH, as it also holds for what these libraries and plugins need.
+function(coconet_movable)
+  foreach(target IN LISTS ARGN)
+    set_target_properties(${target} PROPERTIES BUILD_RPATH "$ORIGIN/../lib")
+    target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
+  endforeach()
+endfunction()
+
 # Global rather than in coconet_flags: a program is checked only when all of it is instrumented.
 if(COCONET_SANITIZE)
   add_compile_options(-fsanitize=${COCONET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

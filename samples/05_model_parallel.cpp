@@ -40,7 +40,7 @@ double element(char tensor, long index) {
 
 /// Gives `step` this rank's block of x and w, which are divided along F, and the whole of b and r.
 void fill(Executable& step, const World& world, long rows, long hidden, long inner) {
-  const long block = (inner + world.size() - 1) / world.size();
+  const long block = block_length(inner, world.size());
   const long first = std::min(world.rank() * block, inner), last = std::min(first + block, inner);
   std::vector<float> x, w, b, r;
   for (long row = 0; row < rows; ++row) {

@@ -20,7 +20,7 @@ usage: tests/run.sh [--all] [--sanitizers]
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs the quick suite: every
 claim, with some cases of the large products (of ops, dtypes, layouts, schedules, algorithms, ranks, ...).
   --all         runs all cases, but for a product that takes hours, and looks for races in kernels, with as much of the
-                preset tsan (thread) in build/tsan as that takes
+                preset tsan (thread) in build/tsan as that takes; fetches CUDA's nvdisasm from PyPI into build/nvdisasm
   --sanitizers  first builds and tests all of the presets asan (address and undefined) and tsan
 Environment:
   TESTS_SEED    a number, which cases of the quick suite are drawn by; a run prints its own, and a failing test repeats it
@@ -42,7 +42,22 @@ else
   drawn="Cases are drawn with TESTS_SEED=$TESTS_SEED; --all runs all of them."
 fi
 
+# CUDA's disassembler into build/nvdisasm, where jit/nvrtc_shipped looks for it: of the version whose figures
+# docs/gpu-kernels.md has. The digest is that of the wheel for x86-64.
+fetch_nvdisasm() {
+  local wheel='nvidia-cuda-nvdisasm==13.5.37 --hash=sha256:d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca'
+  [[ ! -x $root/build/nvdisasm/nvidia/cu13/bin/nvdisasm ]] || return 0
+  mkdir -p "$root/build/nvdisasm"
+  (cd "$root/build/nvdisasm" && echo "$wheel" >wheel.txt &&
+    python3 -m pip download --quiet --no-deps --require-hashes --only-binary :all: -r wheel.txt &&
+    cmake -E tar xf ./*.whl && chmod +x nvidia/cu13/bin/nvdisasm) ||
+    echo "PyPI gave no nvdisasm, for the reason above: the machine code of GPU kernels is not looked at."
+}
+
 install_packages
+if $all; then
+  fetch_nvdisasm
+fi
 echo "$drawn"
 status=0
 # run PRESET ARGUMENTS...: ctest. One test more than there are cores, because some wait for deadlines.

@@ -30,12 +30,23 @@ says 1 "tests/run.sh: TESTS_SEED is 'x'; it must be a number." env TESTS_SEED=x 
 says 0 "usage: tests/mutants.sh [--count N] [--seed N] [--quick-only] [--keep] [--list]" "$source_dir/tests/mutants.sh" --help
 says 1 "tests/mutants.sh: unknown argument '--fast'; see tests/mutants.sh --help." "$source_dir/tests/mutants.sh" --fast
 says 1 "tests/mutants.sh: --count takes a number, 1 or more, and got '0'." "$source_dir/tests/mutants.sh" --count 0
-says 0 "usage: tests/gpu/run.sh [--bin DIR]" "$source_dir/tests/gpu/run.sh" --help
+says 0 "usage: tests/gpu/run.sh [--bin DIR | --bundle DIR]" "$source_dir/tests/gpu/run.sh" --help
 says 1 "tests/gpu/run.sh: unknown argument '--fast'; see tests/gpu/run.sh --help." "$source_dir/tests/gpu/run.sh" --fast
+says 1 "tests/gpu/run.sh: there is no part 'all'; the parts are: machine probes sample mpi times counters sanitizer conformance gpus bench." \
+  "$source_dir/tests/gpu/run.sh" --parts machine,all
+# What a GPU's first ten minutes are for.
+((600 >= $("$source_dir/tests/gpu/run.sh" --help | sed -n 's/^  [a-z]* *\([0-9]*\) s .*/\1/p' | head -n 7 | paste -sd +))) || {
+  echo "scripts_test: the quick parts of tests/gpu/run.sh may take more than ten minutes" >&2
+  exit 1
+}
+says 0 "usage: tests/gpu/bundle.sh [--bin DIR] [--out DIR]" "$source_dir/tests/gpu/bundle.sh" --help
+says 1 "tests/gpu/bundle.sh: there is no /nowhere/coconet; leave --bin away to build it." \
+  "$source_dir/tests/gpu/bundle.sh" --bin /nowhere
 says 0 "usage: bench/run.sh [--quick] [--json FILE] [PART]" "$source_dir/bench/run.sh" --help
 says 1 "bench/run.sh: unknown argument 'sgd'; the parts are: adam optimizers scattered algorithms. See bench/run.sh --help." \
   "$source_dir/bench/run.sh" sgd
-for script in .ci/run bench/gpu.sh bench/run.sh cmake/setup.sh samples/run.sh tests/gpu/build.sh tests/gpu/run.sh \
+cd "$source_dir"
+for script in .ci/run bench/gpu.sh bench/run.sh cmake/setup.sh samples/run.sh tests/gpu/*.sh tests/gpu/parts/*.sh \
   tests/mutants.sh tests/run.sh; do
   bash -n "$source_dir/$script"
 done

@@ -42,6 +42,8 @@ struct KernelReport {
       0;  ///< bytes that this rank reads and writes in one run, peers' memory included
   double roofline_share =
       0;  ///< time that a plain copy of as many bytes takes here, over `ms`; 1 is ideal
+  std::uint64_t exchange_bytes =
+      0;  ///< of this rank's memory in which the kernel's ranks leave each other chunks and totals
 };
 
 /// Where this process's kernels came from since it started.

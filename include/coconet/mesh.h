@@ -52,7 +52,7 @@ class COCONET_API Mesh {
 struct Placement {
   enum class Kind : std::uint8_t {
     replicated,  ///< every rank holds the same values
-    sliced,      ///< the i-th rank holds the i-th block of dimension `dim`, ceil(size / ranks) long
+    sliced,      ///< the i-th rank holds the i-th block of dimension `dim`; see `block_length`
     local        ///< every rank holds values of its own
   };
   Kind kind = Kind::replicated;
@@ -64,6 +64,17 @@ inline constexpr Placement replicated{Placement::Kind::replicated, 0};
 inline constexpr Placement local{Placement::Kind::local, 0};
 [[nodiscard]] constexpr Placement sliced(int dim) {
   return {Placement::Kind::sliced, dim};
+}
+
+/// Length of the blocks of a dimension with `extent` elements that is sliced over `ranks`:
+/// ceil(extent / ranks), and where that is 1024 or more, rounded up to a multiple of 16, so that
+/// blocks of every dtype begin at a multiple of 16 bytes and kernels access them in vectors. The
+/// last blocks may be short or empty.
+[[nodiscard]] constexpr std::int64_t block_length(std::int64_t extent, std::int64_t ranks) {
+  constexpr std::int64_t rounded_from = 1024, multiple = 16;
+  const std::int64_t least = extent / ranks + (extent % ranks != 0 ? 1 : 0);
+  if (ranks == 1 || least < rounded_from) return least;
+  return (least + multiple - 1) / multiple * multiple;
 }
 
 /// One placement per mesh axis, as an application writes it: `local` for all axes, or

@@ -153,14 +153,15 @@ void examine_nvrtc(Findings& findings) {
   if (jit::nvrtc::is_available()) {
     const std::vector<std::string> known = jit::nvrtc::architectures();
     findings.here("NVRTC",
-                  jit::nvrtc::version() +
+                  jit::nvrtc::version() + ", " + jit::nvrtc::file() +
                       (known.empty() ? std::string()
                                      : ", compiles for " + known.front() + " to " + known.back()));
     return;
   }
-  findings.missing("NVRTC", jit::nvrtc::version(), "kernels are not compiled for GPUs",
-                   "install the CUDA toolkit, or pip install nvidia-cuda-nvrtc and name the "
-                   "directory of libnvrtc.so with COCONET_CUDA_PATH; the build needs nvrtc.h");
+  findings.missing(
+      "NVRTC", jit::nvrtc::version(), "kernels are not compiled for GPUs",
+      "install the CUDA toolkit, or pip install nvidia-cuda-nvrtc for the python3 on PATH, "
+      "or name the directory of libnvrtc.so with COCONET_CUDA_PATH; the build needs nvrtc.h");
 }
 
 /// How kernels of one rank reach tensors of another.
@@ -216,20 +217,19 @@ bool examine_gpus(Findings& findings) {
     findings.missing("CUDA driver", driver.version + "; " + driver.problem, off,
                      "install a newer driver");
   } else {
-    findings.here("CUDA driver", driver.version);
+    findings.here("CUDA driver", driver.version + ", " + driver.file);
     loads = jit::nvrtc::is_available();
   }
   bool usable = false;
-  const std::vector<std::string> known = jit::nvrtc::architectures();
   for (const jit::GpuFacts& gpu : driver.gpus) {
-    if (gpu.arch.empty() || known.empty() ||
-        std::find(known.begin(), known.end(), gpu.arch) != known.end()) {
-      findings.here("GPU", gpu.description);
-      usable = loads;
-    } else {
-      findings.missing("GPU", gpu.description + ", for which NVRTC " + nvrtc + " does not compile",
-                       "this GPU is not used",
+    const jit::nvrtc::Target target = jit::nvrtc::target_for(gpu.arch);
+    const std::string told = gpu.description + (target.why.empty() ? "" : "; NVRTC " + target.why);
+    if (target.arch.empty() && !gpu.arch.empty()) {
+      findings.missing("GPU", told, "this GPU is not used",
                        "name the directory of another libnvrtc with COCONET_CUDA_PATH");
+    } else {
+      findings.here("GPU", told);
+      usable = loads;
     }
   }
   examine_peer_memory(driver.gpus, findings);
@@ -242,25 +242,26 @@ bool examine_gpus(Findings& findings) {
 void examine_cublas(Findings& findings) {
   const jit::LibraryFacts cublas = jit::cublas_facts();
   if (cublas.problem.empty()) {
-    findings.here("cuBLASLt", cublas.version);
+    findings.here("cuBLASLt", cublas.version + ", " + cublas.file);
     return;
   }
   findings.missing(
       "cuBLASLt", cublas.problem, "programs with matmuls do not run on GPUs",
-      "install the CUDA toolkit, or pip install nvidia-cublas and name the directory of "
-      "libcublasLt.so with COCONET_CUDA_PATH");
+      "install the CUDA toolkit, or pip install nvidia-cublas for the python3 on PATH, or name the "
+      "directory of libcublasLt.so with COCONET_CUDA_PATH");
 }
 
 void examine_nccl(Findings& findings) {
   const jit::LibraryFacts nccl = jit::nccl_facts();
   if (nccl.problem.empty()) {
-    findings.here("NCCL", nccl.version);
+    findings.here("NCCL", nccl.version + ", " + nccl.file);
     return;
   }
-  findings.missing(
-      "NCCL", nccl.problem, "no library collectives on GPUs; on the host MPI's are used",
-      "install libnccl2, or pip install nvidia-nccl-cu13 (-cu12 for CUDA 12) and name the "
-      "directory of libnccl.so.2 with COCONET_CUDA_PATH");
+  findings.missing("NCCL", nccl.problem,
+                   "no library collectives on GPUs; on the host MPI's are used",
+                   "install libnccl2, or pip install nvidia-nccl-cu13 (-cu12 for CUDA 12) for the "
+                   "python3 on PATH, "
+                   "or name the directory of libnccl.so.2 with COCONET_CUDA_PATH");
 }
 
 /// The directories that are only read.

@@ -16,6 +16,7 @@
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/codegen/codegen.h"
+#include "jit/exchange/slices.h"
 #include "jit/kernels/binary_request.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "sched/knobs.h"
@@ -76,20 +77,35 @@ void show_source(const Program& program) {
   if (!any) std::printf("// no kernel: every step is a collective of the library\n");
 }
 
+/// Bytes of the mailboxes of `step` on a GPU that runs as many blocks at once as they have room
+/// for.
+std::int64_t most_mailbox_bytes(const sched::Plan& plan, const sched::KernelStep& step) {
+  const int ranks = plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size;
+  const int blocks =
+      step.knobs.channels > 0 ? step.knobs.channels : jit::blocks_in_budget(plan, step, ranks);
+  return jit::mailbox_bytes(plan, step, ranks, blocks);
+}
+
 /// What each kernel takes of a GPU, as the assembler for `arch` says.
 void show_kernels(const Program& program, const std::string& arch) {
   const jit::NvrtcCompiler compiler(arch, config().line_info);
-  std::printf("%-32s %-8s %10s %14s %13s %13s\n", "kernel", "arch", "registers", "shared bytes",
-              "spilled bytes", "stack bytes");
-  for (const jit::KernelText& text : jit::generate(sched::lower(*program.graph()))) {
+  std::printf("%-32s %-8s %10s %14s %13s %13s %14s\n", "kernel", "arch", "registers",
+              "shared bytes", "spilled bytes", "stack bytes", "mailbox bytes");
+  const sched::Plan plan = sched::lower(*program.graph());
+  for (const sched::PlanStep& planned : plan.steps) {
+    const auto* step = std::get_if<sched::KernelStep>(&planned);
+    if (step == nullptr) continue;
     for (const jit::KernelResources& kernel :
-         jit::BinaryRequest(compiler, text).compile().kernels) {
-      std::printf("%-32s %-8s %10d %14d %13d %13d\n", text.name.c_str(), arch.c_str(),
+         jit::BinaryRequest(compiler, jit::generate(plan, *step)).compile().kernels) {
+      std::printf("%-32s %-8s %10d %14d %13d %13d %14lld\n", step->name.c_str(), arch.c_str(),
                   kernel.registers, kernel.shared_bytes,
-                  kernel.spill_store_bytes + kernel.spill_load_bytes, kernel.stack_bytes);
+                  kernel.spill_store_bytes + kernel.spill_load_bytes, kernel.stack_bytes,
+                  static_cast<long long>(most_mailbox_bytes(plan, *step)));
     }
   }
-  std::printf("registers, spills and stack are per thread, shared memory is per block\n");
+  std::printf(
+      "registers, spills and stack are per thread, shared memory is per block, and mailboxes are "
+      "per rank with as many blocks as there can be\n");
 }
 
 }  // namespace

@@ -82,7 +82,8 @@ nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, 
                        {"kind", kernel.kind},
                        {"ms", kernel.ms},
                        {"bytes", kernel.bytes},
-                       {"roofline_share", kernel.roofline_share}});
+                       {"roofline_share", kernel.roofline_share},
+                       {"exchange_bytes", kernel.exchange_bytes}});
   }
   const CacheCounters& cache = outcome.report.cache;
   nlohmann::json json = {{"program", options.spec.program},

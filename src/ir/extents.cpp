@@ -76,7 +76,7 @@ Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global, 
     const int dim = layout[axis].dim;
     const std::int64_t ranks = mesh.axes().at(axis).size;
     const std::int64_t whole = part.extent.at(dim);  // what is left after the axes before this one
-    const std::int64_t block = (whole + ranks - 1) / ranks;
+    const std::int64_t block = block_length(whole, ranks);
     const std::int64_t offset =
         std::min(whole, block * mesh.coordinate(rank, static_cast<int>(axis)));
     part.begin[dim] += offset;

@@ -31,7 +31,7 @@ struct Part {
 };
 
 /// The part that `rank` holds of a tensor with `global` extents. Axes that slice the same dimension
-/// nest in mesh order. Blocks are ceil(size / ranks) long; the last ones may be short or empty.
+/// nest in mesh order. Blocks are `block_length` long; the last ones may be short or empty.
 [[nodiscard]] Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global,
                            int rank);
 

@@ -328,6 +328,8 @@ TEST_CASE_METHOD(Refused, "where renaming always replaces, the entry that is the
   DiskCache cache(directory, CacheMode::read_write);
   CHECK_FALSE(cache.publish(key_of("kernel 0"), {"later", ""}));
   CHECK(cache.find(key_of("kernel 0")) == binary);
+  CHECK(cache.publish(key_of("another kernel"), binary));
+  CHECK(cache.find(key_of("another kernel")) == binary);
   CHECK(temporaries_under(directory) == 0);
 }
 

@@ -222,7 +222,7 @@ TEST_CASE("run --check passes on threads and reports as JSON") {
     CHECK(json.at("cache").at(key).is_number_integer());
   }
   REQUIRE(!json.at("kernels").empty());
-  for (const char* key : {"name", "kind", "ms", "bytes", "roofline_share"}) {
+  for (const char* key : {"name", "kind", "ms", "bytes", "roofline_share", "exchange_bytes"}) {
     CHECK(json.at("kernels").at(0).contains(key));
   }
 }

@@ -1,6 +1,7 @@
 // What the command says when GPUs are asked for and something is missing, on the emulated driver.
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -68,6 +69,38 @@ TEST_CASE("a run finds what was compiled for its GPU before") {
   CHECK_THAT(run.out, Contains("kernel cache: 0 in memory, 1 on disk, 0 from a peer, 0 compiled"));
 }
 
+TEST_CASE("a GPU that is newer than NVRTC gets what NVRTC knows, and the log says so once") {
+  const auto cache =
+      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".fallbacks");
+  const auto run_on = [&](const std::string& arch) {
+    const auto said = coconet_command(
+        "run adam --schedule fused --world local:2 --set n=100 --check",
+        emulated + "STUB_CUDA_ARCH=" + arch + " COCONET_CACHE_DIR='" + cache.string() + "'");
+    INFO(said.out << said.err);
+    CHECK(said.code == 0);
+    CHECK_THAT(said.out, Contains("check passed"));
+    CHECK(std::ranges::count(said.err, '\n') == (arch == "100" ? 0 : 1));
+    return said.out + said.err;
+  };
+  CHECK_THAT(
+      run_on("103"),
+      Contains("NVRTC does not know sm_103; kernels are those for sm_100 (Stub 0, GPU 0); "
+               "name the directory of a newer libnvrtc with COCONET_CUDA_PATH for its own") &&
+          Contains(" 1 compiled"));
+  CHECK_THAT(run_on("110"),
+             Contains("NVRTC does not know sm_110; kernels are PTX for compute_100, which the "
+                      "driver compiles when it loads them (Stub 0, GPU 0)") &&
+                 Contains(" 1 compiled"));
+  CHECK_THAT(run_on("100"), Contains(" 1 on disk, 0 from a peer, 0 compiled"));
+  std::filesystem::remove_all(cache);
+  CHECK_THAT(coconet_command("doctor", emulated + "STUB_CUDA_ARCH=110").out,
+             Contains("[ok] GPU             Stub 0, sm_110, 80.0 GiB; NVRTC does not know sm_110; "
+                      "kernels are PTX for compute_100"));
+  CHECK_THAT(complaint("adam --schedule fused --set n=10", emulated + "COCONET_ARCH=sm_80"),
+             Contains("cannot be loaded on Stub 0, GPU 0, sm_90: the driver reports "
+                      "CUDA_ERROR_NO_BINARY_FOR_GPU"));
+}
+
 TEST_CASE("what is missing or too old is told, with the cure") {
   const std::string adam = "adam --schedule fused --set n=10";
   CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_VERSION=11080"),
@@ -79,7 +112,13 @@ TEST_CASE("what is missing or too old is told, with the cure") {
   CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_DEVICES=0"),
              Contains("the CUDA driver shows no GPU to this process"));
   CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_ARCH=35"),
-             Contains("does not know the architecture 'sm_35'"));
+             Contains("no kernel can be compiled for Stub 0, GPU 0, sm_35: NVRTC 13.0 compiles for "
+                      "sm_75 and newer; kernels need sm_70 or newer; or set COCONET_BACKEND=host"));
+  CHECK_THAT(
+      complaint(adam, emulated + "STUB_CUDA_ARCH=72"),
+      Contains("NVRTC 13.0 compiles for sm_75 and newer; that of CUDA 12 compiles for it: pip "
+               "install nvidia-cuda-nvrtc-cu12 and name the directory of its "
+               "libnvrtc.so.12 with COCONET_CUDA_PATH"));
   CHECK_THAT(complaint(adam, emulated + "COCONET_CACHE=off STUB_CUDA_FAIL=cuLibraryLoadData:0:222"),
              Contains("kernel 'adam_fused_kernel' cannot be loaded on Stub 0, GPU 0, sm_90: the "
                       "driver reports CUDA_ERROR_UNSUPPORTED_PTX_VERSION") &&

@@ -2,12 +2,15 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "cli/command.h"
 #include "jit/platform/cuda/nvrtc.h"
+#include "jit/platform/shared_library.h"
 
 using Catch::Matchers::Contains;
 using coconet::test::coconet_command;
@@ -17,6 +20,25 @@ using coconet::test::coconet_command;
 namespace {
 
 const bool nvrtc_is_here = coconet::jit::nvrtc::is_available();
+
+/// Another value of an environment variable, for as long as this lives.
+class Changed {
+ public:
+  Changed(const char* name, const char* value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    setenv(name, value, 1);
+  }
+  Changed(const Changed&) = delete;
+  Changed& operator=(const Changed&) = delete;
+  ~Changed() {
+    if (before_) setenv(name_, before_->c_str(), 1);
+    if (!before_) unsetenv(name_);
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
 
 /// What the doctor says where the stubs are the driver and NCCL.
 std::string doctor(const std::string& environment = "") {
@@ -30,18 +52,54 @@ std::string doctor(const std::string& environment = "") {
 
 TEST_CASE("a driver, its GPUs and NCCL are found in COCONET_CUDA_PATH") {
   const std::string said = doctor("STUB_CUDA_DEVICES=2 STUB_CUDA_VERSION=13010");
-  CHECK_THAT(said, Contains("[ok] CUDA driver     CUDA 13.1\n") &&
-                       Contains("[ok] GPU             Stub 0, sm_90, 80.0 GiB\n") &&
-                       Contains("[ok] GPU             Stub 1, sm_90, 80.0 GiB\n") &&
-                       Contains("[ok] peer memory     between threads by plain pointers, between "
-                                "processes by file descriptors\n") &&
-                       Contains("[ok] NCCL            2.28.9\n"));
+  CHECK_THAT(said,
+             Contains("[ok] CUDA driver     CUDA 13.1, " COCONET_STUBS_DIR "/libcuda.so.1\n") &&
+                 Contains("[ok] GPU             Stub 0, sm_90, 80.0 GiB\n") &&
+                 Contains("[ok] GPU             Stub 1, sm_90, 80.0 GiB\n") &&
+                 Contains("[ok] peer memory     between threads by plain pointers, between "
+                          "processes by file descriptors\n") &&
+                 Contains("[ok] NCCL            2.28.9, " COCONET_STUBS_DIR "/libnccl.so.2\n"));
   if (nvrtc_is_here) CHECK_THAT(said, Contains("The GPU path works, with COCONET_BACKEND=cuda.\n"));
   CHECK_THAT(doctor("STUB_CUDA_VMM=0"),
              Contains("[--] peer memory     GPU 0 cannot share memory by file descriptors\n"));
-  CHECK_THAT(doctor("STUB_NCCL_VERSION=21805"), Contains("[ok] NCCL            2.18.5\n"));
+  CHECK_THAT(doctor("STUB_NCCL_VERSION=21805"), Contains("[ok] NCCL            2.18.5, "));
   CHECK_THAT(doctor("STUB_NCCL_VERSION=2708"),
              Contains("[--] NCCL            libnccl.so.2 is 2.7.8, and 2.14 or later is needed\n"));
+}
+
+TEST_CASE("a Python environment's packages are found after everything else") {
+  const std::filesystem::path environment =
+      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".environment");
+  const std::filesystem::path packages = "lib/python3.12/site-packages/nvidia";
+  const std::filesystem::path nccl = environment / packages / "nccl/lib";
+  const std::filesystem::path own = environment / packages / "cu13/lib";
+  std::filesystem::create_directories(nccl);
+  std::filesystem::create_directories(own);
+  {
+    const Changed active("VIRTUAL_ENV", environment.c_str());
+    const Changed conda("CONDA_PREFIX", "/nowhere");
+    const Changed path("PATH", "/nowhere/bin");
+    const coconet::jit::Directories found = coconet::jit::cuda_directories();
+    REQUIRE(found.size() >= 4);
+    const auto last = found.end() - 4;
+    CHECK(last[0] == "/usr/local/cuda/lib64");
+    CHECK(last[1] == own);
+    CHECK(last[2] == nccl);
+    CHECK(last[3] == "/nowhere/lib");
+  }
+  // The python3 that is found first is enough.
+  std::filesystem::create_directories(environment / "bin");
+  std::filesystem::create_symlink("/usr/bin/python3", environment / "bin/python3");
+  std::filesystem::create_symlink(COCONET_STUBS_DIR "/libcuda.so.1", own / "libcuda.so.1");
+  const std::string said =
+      coconet_command("doctor", "PATH='" + (environment / "bin").string() + ":'\"$PATH\"").out;
+  std::filesystem::remove_all(environment);
+  // Where the machine has a driver, that one comes first.
+  if (said.find("/libcuda.so.1") == std::string::npos ||
+      said.find(environment.string()) != std::string::npos) {
+    CHECK_THAT(said,
+               Contains("[ok] CUDA driver     CUDA 13.0, " + own.string() + "/libcuda.so.1\n"));
+  }
 }
 
 TEST_CASE("whether GPUs have multicast is told") {
@@ -74,8 +132,8 @@ TEST_CASE(
                  Contains("pip install nvidia-cuda-nvrtc-cu11 and name the directory of its "
                           "libnvrtc.so.11 with COCONET_CUDA_PATH"));
   CHECK_THAT(doctor("STUB_CUDA_ARCH=35"),
-             Contains("[--] GPU             Stub 0, sm_35, 80.0 GiB, for which NVRTC ") &&
-                 Contains(" does not compile"));
+             Contains("[--] GPU             Stub 0, sm_35, 80.0 GiB; NVRTC compiles for sm_") &&
+                 Contains(" and newer; kernels need sm_70 or newer"));
 }
 
 TEST_CASE("a file that is no library is told by its path") {

@@ -56,6 +56,36 @@ TEST_CASE("a kernel of one rank is an ordinary launch that its work and the GPU'
   CHECK_THAT(stub_cuda::calls("cuLaunchKernelEx").at(0), Contains("grid=32x1 "));
 }
 
+TEST_CASE("a reduction to one value takes the whole GPU, and every grid gives the same bits") {
+  constexpr std::int64_t n = 100003;
+  std::vector<double> x(n);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 1.0 / static_cast<double>(i + 1);
+  const auto summed = [&](const char* blocks_of_processor, const std::string& grid) {
+    const Setting occupancy("STUB_CUDA_OCCUPANCY", blocks_of_processor);
+    const World world = World::self();
+    Program program("sums", Mesh::over(world));
+    program.output("y", sum(program.input("x", f64, {n}, replicated)).named("y"));
+    Executable step = compile(program, Schedule(), world);
+    step.write("x", x);
+    stub_cuda::clear();
+    std::vector<double> totals;
+    for (int run = 0; run < 3; ++run) {  // each of which counts its blocks from zero
+      step.run();
+      std::vector<double> y(1);
+      step.read("y", y);
+      totals.push_back(y[0]);
+    }
+    const std::string launch = stub_cuda::calls("cuLaunchKernelEx").at(0);
+    CHECK_THAT(launch, Contains(grid) && Contains("cooperative=0"));
+    CHECK(totals == std::vector<double>(3, totals[0]));
+    return totals[0];
+  };
+  const double whole = summed("8", "grid=13x1 ");  // blocks of 8192 elements
+  CHECK(std::abs(whole - 12.090176) < 1e-6);
+  CHECK(summed("2", "grid=8x1 ") == whole);
+  CHECK(summed("1", "grid=4x1 ") == whole);
+}
+
 TEST_CASE("no call of a step waits for the GPU") {
   const World world = World::self();
   Executable step = scale(world, 1000);

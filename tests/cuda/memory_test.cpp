@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "child_process.h"
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
@@ -46,6 +47,13 @@ TEST_CASE("what does not fit a GPU is told with what was asked and what is free"
       [] { World::local(2, [](World& own) { (void)own.allocate(f32, 1 << 26); }); });
   CHECK_THAT(shared, StartsWith("Stub 0, GPU 0 has no room for 256 MiB of tensors that other ranks "
                                 "reach: "));
+}
+
+TEST_CASE("a large GPU's blocks take no more mailboxes than the budget, and the report tells") {
+  // A process asks a GPU once for the number of its multiprocessors.
+  const ChildOutput child = run_test_case("mailboxes-of-a-large-gpu", "STUB_CUDA_SMS=132");
+  INFO(child.text);
+  CHECK(child.code == 0);
 }
 
 TEST_CASE("host memory, misaligned memory and another GPU's memory are refused") {

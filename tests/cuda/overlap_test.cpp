@@ -1,6 +1,7 @@
 // Steps of an overlap on GPUs: streams of their own, ordered by events where they begin and end, in graphs too.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr std::int64_t rows = 300;  // three tiles of a product
+constexpr std::int64_t rows = 300;  // two tiles of a product
 constexpr std::int64_t columns = 5;
 
 /// y = 2 a b + 1 on every rank, by a matmul and a kernel that runs beside it with so many blocks.
@@ -73,14 +74,51 @@ TEST_CASE(
   const std::vector<std::string> products = stub_cuda::calls("cublasLtMatmul");
   const std::vector<std::string> tellers = launches_of("signal_tiles_kernel");
   const std::vector<std::string> kernels = launches_of("spreads_kernel");
-  CHECK(products.size() == 3);
-  CHECK(tellers.size() == 3);
+  CHECK(products.size() == 2);
+  CHECK(tellers.size() == 2);
   REQUIRE(kernels.size() == 1);
   CHECK(streams_of(products).size() == 1);
-  CHECK(streams_of(products) == streams_of(tellers));
+  // What tells of a tile is on a branch, so that the next one does not wait for it.
+  CHECK(streams_of(tellers).size() == 1);
+  CHECK(streams_of(products) != streams_of(tellers));
   CHECK(streams_of(products) != streams_of(kernels));
-  // Its blocks wait for tiles, so all of them must be there at once.
-  CHECK_THAT(kernels.front(), Contains("cooperative=1"));
+  CHECK(streams_of(tellers) != streams_of(kernels));
+  // There is room for all of its blocks, and launches that start as a whole may do so one by one.
+  CHECK_THAT(kernels.front(), Contains("cooperative=0"));
+}
+
+TEST_CASE("makers of tiles come before their takers, in the GPU's queues and in its room") {
+  stub_cuda::clear();
+  const World world = World::self();
+  Executable step = doubled_product(world, 1);
+  std::map<std::string, int> priorities;
+  for (const std::string& call : stub_cuda::calls("cuStreamCreateWithPriority")) {
+    const std::size_t at = call.find("priority=");
+    priorities[*streams_of({call.substr(0, call.find(" device="))}).begin()] =
+        std::stoi(call.substr(at + 9));
+  }
+  step.run({{"more", 1.0}});
+  const auto priority_of = [&](const std::vector<std::string>& calls) {
+    return priorities.at(*streams_of(calls).begin());
+  };
+  const int of_product = priority_of(stub_cuda::calls("cublasLtMatmul"));
+  CHECK(priority_of(launches_of("signal_tiles_kernel")) < of_product);
+  CHECK(of_product < priority_of(launches_of("spreads_kernel")));
+}
+
+TEST_CASE("products of ranks on one GPU are made tile by tile, not rank by rank") {
+  stub_cuda::clear();
+  World::local(2, [](World& world) {
+    Executable step = doubled_product(world, 1);
+    step.run({{"more", 1.0}});
+    check_result(step, 1);
+  });
+  std::string order;
+  for (const std::string& call : stub_cuda::calls()) {
+    if (call.starts_with("cublasLtMatmul")) order += "p";
+    if (call.find("entry=signal_tiles_kernel ") != std::string::npos) order += "s";
+  }
+  CHECK(order == "ppssppss");
 }
 
 TEST_CASE("where kernels fill the GPU, the steps go into one stream") {
@@ -108,7 +146,7 @@ TEST_CASE("the graph of a step has its overlaps, and their kernel's number of th
   CHECK(stub_cuda::calls("cuStreamBeginCapture").size() == 1);
   CHECK(stub_cuda::calls("cuGraphLaunch").size() == 5);
   CHECK(stub_cuda::calls("cuGraphExecKernelNodeSetParams").size() == 4);
-  CHECK(stub_cuda::calls("cublasLtMatmul").size() == 3);  // as it was recorded
+  CHECK(stub_cuda::calls("cublasLtMatmul").size() == 2);  // as it was recorded
   CHECK(streams_of(stub_cuda::calls("cublasLtMatmul")) !=
         streams_of(launches_of("spreads_kernel")));
 }

@@ -2,6 +2,7 @@
 #include "ir/extents.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <set>
 
 #include "coconet/error.h"
@@ -68,6 +69,27 @@ TEST_CASE(
   CHECK(block(5, 3).count() == 0);
   CHECK(block(1, 3).count() == 0);
   CHECK(block_count(mesh, {sliced(0)}, {10}) == 3);
+}
+
+TEST_CASE("long blocks begin at multiples of 16 elements") {
+  const Mesh mesh({{"world", 4}});
+  const auto block = [&](std::int64_t size, int rank) {
+    return part_of(mesh, {sliced(0)}, {size}, rank);
+  };
+  CHECK(block_length(4092, 4) == 1023);
+  CHECK(block_length(4093, 4) == 1024);
+  CHECK(block_length(4097, 4) == 1040);
+  CHECK(block_length(std::numeric_limits<std::int64_t>::max(), 2) == std::int64_t{1} << 62);
+  CHECK(block_length(4097, 1) == 4097);
+  CHECK(block(4097, 1).begin == Extents{1040});
+  CHECK(block(4097, 3).begin == Extents{3120});
+  CHECK(block(4097, 3).extent == Extents{977});
+  CHECK(block_count(mesh, {sliced(0)}, {4097}) == 1040);
+  CHECK(block(4160, 3).extent == Extents{1040});
+
+  const Mesh nested({{"node", 2}, {"gpu", 3}});
+  for (int rank = 0; rank < nested.size(); ++rank)
+    CHECK(part_of(nested, {sliced(0), sliced(0)}, {10001}, rank).begin.front() % 16 == 0);
 }
 
 TEST_CASE("replicated and local ranks hold the whole") {

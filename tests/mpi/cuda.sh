@@ -27,15 +27,53 @@ for ranks in 2 3; do
   grep -q "check passed" "$log" || fail "there was no check on $ranks processes"
 done
 
-# Two GPUs for two processes.
-STUB_CUDA_DEVICES=2 timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused --set n=4099 --check >"$log" 2>&1 ||
-  fail "the fused step failed on two GPUs"
+# Kernels that would each fill the GPU: blocks of all processes must be on it at once.
+for ranks in 2 3; do
+  STUB_CUDA_ROOM=1 STUB_CUDA_SHARED=$work/room$ranks STUB_CUDA_SEED=1 timeout 60 mpirun -n "$ranks" \
+    "$bin/coconet" run adam --schedule fused --set n=99999 --check >"$log" 2>&1 ||
+    fail "the kernels of $ranks processes do not fit on their GPU"
+done
+if COCONET_CHANNELS=17 timeout 60 mpirun -n 2 "$bin/coconet" run adam --schedule fused --set n=10 >"$log" 2>&1; then
+  fail "17 blocks of each of two processes ran on a GPU for 32"
+fi
+grep -q "are more than the 16 that Stub 0, GPU 0 runs at once for each of 2 processes" "$log" ||
+  fail "the refusal of too many blocks is unclear"
+# Of 3 that a multiprocessor holds each process has one, so that kernels of any size fit beside each other.
+if STUB_CUDA_REGISTERS=80 COCONET_CHANNELS=5 timeout 60 mpirun -n 2 "$bin/coconet" run adam --schedule fused --set n=10 \
+  >"$log" 2>&1; then
+  fail "two processes got more than a block on each multiprocessor that holds 3"
+fi
+grep -q "are more than the 4 that Stub 0, GPU 0 runs at once for each of 2 processes" "$log" ||
+  fail "the refusal of more than a share is unclear"
+
+# Without MPS they have it in turns, which the user is told once.
+STUB_CUDA_MPS=0 timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused --set n=10 --check >"$log" 2>&1 ||
+  fail "two processes failed without MPS"
+(($(grep -c "ranks 0, 1 share Stub 0, GPU 0 in several processes without MPS" "$log") == 1)) ||
+  fail "there is not one warning of time slices"
+
+# Two of four GPUs for two processes, each of which makes a context on its own and on no other.
+STUB_CUDA_DEVICES=4 STUB_CUDA_CONTEXTS=$work/contexts timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused \
+  --set n=4099 --check >"$log" 2>&1 || fail "the fused step failed on two GPUs"
+only_own() {
+  [[ $(cut -d ' ' -f 2 "$work/contexts" | sort | paste -sd ' ') == "0 1" ]] ||
+    fail "two processes on GPUs 0 and 1 made these contexts ('process GPU'): $(paste -sd ',' "$work/contexts")"
+  rm "$work/contexts"
+}
+only_own
+
+# A process on each GPU, where streams begin late and what is ready in any order.
+STUB_CUDA_DEVICES=2 STUB_CUDA_ROOM=1 STUB_CUDA_COOPERATIVE=1 STUB_CUDA_LAZY_MS=20 STUB_CUDA_SEED=2 timeout 60 \
+  mpirun -n 2 "$bin/coconet" run mlp_block --schedule overlapped --set B=3 --set S=100 --set H=33 --set F=20 \
+  --iters 12 --check >"$log" 2>&1 || fail "overlapped steps failed on GPUs at their worst"
+grep -q "check passed" "$log" || fail "there was no check of overlapped steps"
 
 # Lines of ll128 go between GPUs that NVLink connects, and a process that cannot see the other's GPU
 # cannot know.
 export COCONET_PROTOCOL=ll128 COCONET_ALGORITHM=ring
-STUB_CUDA_DEVICES=2 timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused --set n=4099 --check >"$log" 2>&1 ||
-  fail "ll128 failed on two GPUs"
+STUB_CUDA_DEVICES=2 STUB_CUDA_CONTEXTS=$work/contexts timeout 60 mpirun -n 2 "$bin/coconet" run sgd --schedule fused \
+  --set n=4099 --check >"$log" 2>&1 || fail "ll128 failed on two GPUs"
+only_own
 if timeout 60 mpirun -n 1 env STUB_CUDA_DEVICES=1 "$bin/coconet" run sgd --schedule fused --set n=10 : \
   -n 1 env STUB_CUDA_DEVICES=2 "$bin/coconet" run sgd --schedule fused --set n=10 >"$log" 2>&1; then
   fail "ll128 ran on a GPU that rank 0 does not see"

@@ -1,5 +1,5 @@
-// A stand-in for cuBLASLt over the emulated driver: operations of streams that multiply in double and round once. It takes
-// what this library asks for and refuses the rest.
+// A stand-in for cuBLASLt over the emulated driver: operations of streams that multiply in double
+// and round once. It takes what this library asks for and refuses the rest.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -311,6 +311,6 @@ STUB_CUBLAS cublasStatus_t cublasLtMatmul(
   if (enqueue == nullptr || ask(&product.device) != CUDA_SUCCESS)
     return CUBLAS_STATUS_NOT_INITIALIZED;
   const CUresult result =
-      enqueue(stream, "cublasLtMatmul", run, drop, std::make_unique<Product>(product).release());
+      enqueue(stream, "cublasLtMatmul", 1, run, drop, std::make_unique<Product>(product).release());
   return result == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -1,6 +1,6 @@
 // An NVRTC that compiles for this machine: it puts the host half of the prelude in the place of CUDA's, and what it
-// calls a cubin is a shared object, which the stub of the driver loads. COCONET_SOURCE_DIR is where the prelude is,
-// STUB_CXX the compiler.
+// calls a cubin is a shared object, which the stub of the driver loads, and PTX is that in digits. COCONET_SOURCE_DIR is
+// where the prelude is, STUB_CXX the compiler, unless the environment's says otherwise.
 #pragma GCC visibility push(default)
 #include <nvrtc.h>
 #pragma GCC visibility pop
@@ -19,6 +19,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,13 +30,19 @@ struct _nvrtcProgram {
   std::string source;
   std::string log;
   std::string cubin;
+  std::string ptx;
 };
 
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto architectures = std::to_array<int>({75, 80, 90, 100, 120});
+// STUB_NVRTC_ARCHS, such as "75 80", or what some real one knows.
+std::vector<int> architectures() {
+  const char* const text = std::getenv("STUB_NVRTC_ARCHS");
+  std::istringstream words(text == nullptr ? "75 80 90 100 120" : text);
+  return {std::istream_iterator<int>(words), std::istream_iterator<int>()};
+}
 
 // As the library compiles for the host, with less optimization: kernels compile in half the time. Without contraction
 // results are those of every other target.
@@ -132,6 +139,7 @@ std::vector<std::string> entries_of(std::string_view source) {
 bool run_compiler(const fs::path& directory) {
   std::vector<char*> arguments;
   std::vector<std::string> words(compiler_options.begin(), compiler_options.end());
+  if (const char* const other = std::getenv("STUB_CXX")) words.front() = other;
   for (std::string& word : words) {
     if (word.starts_with("kernel.")) word = (directory / word).string();
     arguments.push_back(word.data());
@@ -155,6 +163,17 @@ bool run_compiler(const fs::path& directory) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// Text that names its target as PTX does, with the shared object in hexadecimal digits.
+std::string ptx_of(const std::string& code, const std::string& number) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string ptx = "//\n.version 9.0\n.target sm_" + number + "\n";
+  for (const char byte : code) {
+    ptx += digits[static_cast<unsigned char>(byte) / 16];
+    ptx += digits[static_cast<unsigned char>(byte) % 16];
+  }
+  return ptx;
+}
+
 nvrtcResult compile(_nvrtcProgram& program, const std::string& arch) {
   std::string text = for_host(program.source);
   if (text.empty()) {
@@ -167,12 +186,21 @@ nvrtcResult compile(_nvrtcProgram& program, const std::string& arch) {
     text += "\nextern \"C\" __attribute__((visibility(\"default\"))) const unsigned long long " +
             entry + "_bytes = sizeof(Args);\n";
   }
+  const bool to_ptx = arch.starts_with("compute_");
+  const std::string number = arch.substr(arch.find('_') + 1);
+  text += "\nextern \"C\" __attribute__((visibility(\"default\"))) const int stub_arch = " +
+          std::to_string(std::atoi(number.c_str())) + ";\n";
   const Workplace workplace;
   std::ofstream(workplace.path() / "kernel.cpp", std::ios::binary) << text;
   const bool compiled = run_compiler(workplace.path());
   program.log = read_file(workplace.path() / "log");
   if (!compiled) return NVRTC_ERROR_COMPILATION;
-  program.cubin = read_file(workplace.path() / "kernel.so");
+  std::string code = read_file(workplace.path() / "kernel.so");
+  if (to_ptx) {
+    program.ptx = ptx_of(code, number);
+    return NVRTC_SUCCESS;
+  }
+  program.cubin = std::move(code);
   for (const std::string& entry : entries) {
     program.log += "ptxas info    : Compiling entry function '" + entry + "' for '" + arch +
                    "'\nptxas info    : Used 32 registers, used 1 barriers\n";
@@ -207,18 +235,18 @@ const char* nvrtcGetErrorString(nvrtcResult result) {
 }
 
 nvrtcResult nvrtcGetNumSupportedArchs(int* count) {
-  *count = static_cast<int>(architectures.size());
+  *count = static_cast<int>(architectures().size());
   return NVRTC_SUCCESS;
 }
 
 nvrtcResult nvrtcGetSupportedArchs(int* numbers) {
-  std::copy(architectures.begin(), architectures.end(), numbers);
+  std::ranges::copy(architectures(), numbers);
   return NVRTC_SUCCESS;
 }
 
 nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char*, int,
                                const char* const*, const char* const*) {
-  *program = std::make_unique<_nvrtcProgram>(_nvrtcProgram{source, {}, {}}).release();
+  *program = std::make_unique<_nvrtcProgram>(_nvrtcProgram{source, {}, {}, {}}).release();
   return NVRTC_SUCCESS;
 }
 
@@ -255,4 +283,13 @@ nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, std::size_t* bytes) {
 nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char* cubin) {
   std::copy(program->cubin.begin(), program->cubin.end(), cubin);
   return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, std::size_t* bytes) {
+  *bytes = program->ptx.size() + 1;
+  return program->ptx.empty() ? NVRTC_ERROR_INVALID_PROGRAM : NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetPTX(nvrtcProgram program, char* ptx) {
+  return copy_text(program->ptx, ptx);
 }

@@ -26,6 +26,7 @@ using index_t = std::int64_t;
 #include "jit/abi/topologies.h"
 #include "jit/abi/tiles.h"
 #include "jit/abi/buckets.h"
+#include "jit/abi/segments.h"
 // clang-format on
 
 }  // namespace coconet::jit::abi

@@ -34,7 +34,8 @@ struct Fault {
 
 /// What R ranks need to wait for each other. Each rank has a flag for every block and peer, at
 /// `barrier_flag`, which holds twice the epoch that the peer has reached; the lowest bit says that
-/// the peer failed.
+/// the peer failed. Behind those of blocks are the flags of whole grids: the block that raises one
+/// may be another each time.
 struct SyncHead {
   u64* own_flags;
   Fault* fault;
@@ -49,26 +50,35 @@ struct Sync : SyncHead {
 DEVICE constexpr index_t barrier_flag(index_t block, index_t peer, int ranks) {
   return (block * ranks + peer) * FLAG_STRIDE;
 }
+constexpr index_t WHOLE_GRID = MAX_BLOCKS;
+/// Words of all flags at one rank.
+DEVICE constexpr index_t barrier_words(int ranks) {
+  return barrier_flag(WHOLE_GRID + 1, 0, ranks);
+}
 /// What the flag holds from `epoch` on.
 DEVICE constexpr u64 barrier_value(u64 epoch, bool failed) {
   return epoch * 2 + (failed ? 1 : 0);
 }
 
-/// Where the blocks of all ranks leave their totals for each other: at every rank, words
-/// [2][COUNT][R][blocks], of which launches use the halves in turn, so that a rank may begin the
-/// next launch while another still reads.
+/// Where ranks leave their totals for each other. At every rank: a count of the rank's blocks that
+/// have come to a barrier; words [2][COUNT][R], a total of each rank, of which launches use the
+/// halves in turn, so that a rank may begin the next launch while another still reads; and words
+/// [COUNT][blocks], those of the rank's own blocks.
 template <int R, int COUNT>
 struct Totals {
   u64 turn;
   u64* of[R];
 };
-DEVICE constexpr index_t total_word(u64 turn, int counts, int index, int ranks, index_t rank,
-                                    index_t blocks, index_t block) {
-  return ((index_t(turn & 1) * counts + index) * ranks + rank) * blocks + block;
+DEVICE constexpr index_t total_word(u64 turn, int counts, int ranks, int index, index_t rank) {
+  return FLAG_STRIDE + (index_t(turn & 1) * counts + index) * ranks + rank;
+}
+DEVICE constexpr index_t block_total_word(int counts, int ranks, int index, index_t blocks,
+                                          index_t block) {
+  return FLAG_STRIDE + 2 * counts * ranks + index * blocks + block;
 }
 /// Words of all of them at one rank.
 DEVICE constexpr index_t total_words(int counts, int ranks, index_t blocks) {
-  return 2 * counts * ranks * blocks;
+  return block_total_word(counts, ranks, counts, blocks, 0);
 }
 
 /// The arrays of all ranks: one by one, and the address that stands for all of them, which nobody

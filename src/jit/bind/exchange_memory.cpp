@@ -9,29 +9,28 @@ ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankP
                                const sched::KernelStep& step, const Grid& grid)
     : group_(plan.group(step.axis)) {
   const bool has_mailboxes = step.is_collective && !step.in_place;
-  const auto reductions = static_cast<int>(step.reductions().size());
+  const auto reductions = step.is_reduction() ? 0 : static_cast<int>(step.reductions().size());
   if (!has_mailboxes && reductions == 0) return;
   const int ranks = plan.ranks(step.axis);
   if (has_mailboxes) {
     slices_ = plan.slices(step);
-    size_mailboxes(plan.plan(), step);
-    const abi::index_t boxes = find_algorithm(step.knobs.algorithm).boxes * ranks;
-    const abi::MailboxLayout layout{.boxes = boxes, .ranks = ranks, .blocks = grid.blocks};
-    totals_at_ = layout.bytes(mailboxes_.slot_bytes);
+    size_mailboxes(plan.plan(), step, ranks, grid.blocks);
+    totals_at_ = mailbox_bytes(plan.plan(), step, ranks, grid.blocks);
   }
-  const std::size_t bytes =
-      totals_at_ + abi::total_words(reductions, ranks, grid.blocks) * sizeof(abi::u64);
+  bytes_ = totals_at_;
+  if (reductions > 0) bytes_ += abi::total_words(reductions, ranks, grid.blocks) * sizeof(abi::u64);
   if (comm.size() == 1) {
-    own_ = platform.allocate(bytes);
+    own_ = platform.allocate(bytes_);
   } else {
     if (has_mailboxes && find_protocol(step.knobs.protocol).whole_lines)
       platform.require_whole_lines(comm, group_, step.name);
-    shared_ = platform.allocate_peer(comm, bytes);
+    shared_ = platform.allocate_peer(comm, bytes_);
   }
 }
 
-void ExchangeMemory::size_mailboxes(const sched::Plan& plan, const sched::KernelStep& step) {
-  const std::int64_t chunk = chunk_elements(plan, step);
+void ExchangeMemory::size_mailboxes(const sched::Plan& plan, const sched::KernelStep& step,
+                                    int ranks, int blocks) {
+  const std::int64_t chunk = chunk_elements(plan, step, ranks, blocks);
   const std::int64_t turns = find_algorithm(step.knobs.algorithm).trees * abi::SLOTS;
   // The first rank's slice is the longest.
   const std::int64_t longest = slices_.outer * slices_.block * slices_.inner;

@@ -8,11 +8,13 @@ namespace coconet::jit {
 
 class ExchangeMemory {
  public:
-  /// Collective. Takes memory only if the kernel of `step` has mailboxes or reductions.
+  /// Collective. Takes memory only if the kernel of `step` has mailboxes, or reductions on its way.
   ExchangeMemory(Comm& comm, const Platform& platform, const RankPlan& plan,
                  const sched::KernelStep& step, const Grid& grid);
 
   [[nodiscard]] const abi::Slices& slices() const { return slices_; }
+  /// Bytes of this rank.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// For the first launch.
   [[nodiscard]] const abi::MailboxesHead& mailboxes() const { return mailboxes_; }
   /// Where they are on each rank of the group, and where the totals are.
@@ -20,7 +22,8 @@ class ExchangeMemory {
   [[nodiscard]] std::vector<std::byte*> totals_of_ranks() const { return of_ranks(totals_at_); }
 
  private:
-  void size_mailboxes(const sched::Plan& plan, const sched::KernelStep& step);
+  void size_mailboxes(const sched::Plan& plan, const sched::KernelStep& step, int ranks,
+                      int blocks);
   /// Null where a rank is on another node, to which no kernel that exchanges data reaches.
   [[nodiscard]] std::vector<std::byte*> of_ranks(std::size_t offset) const;
 
@@ -28,6 +31,7 @@ class ExchangeMemory {
   abi::Slices slices_{};
   abi::MailboxesHead mailboxes_{};
   std::size_t totals_at_ = 0;
+  std::size_t bytes_ = 0;
   std::shared_ptr<PeerMemory> shared_;
   std::shared_ptr<Memory> own_;  ///< instead, in a world of one rank
 };

@@ -7,13 +7,12 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/bind/segments.h"
 #include "jit/codegen/tile_sync.h"
+#include "jit/exchange/slices.h"
 
 namespace coconet::jit {
 namespace {
-
-/// Small blocks leave fewer registers of a multiprocessor unused; not measured on GPUs yet.
-constexpr int default_threads = 256;
 
 /// Blocks that have something to do, on rank 0, which has the most.
 std::int64_t useful_blocks(const KernelText& text, const RankPlan& plan,
@@ -22,8 +21,11 @@ std::int64_t useful_blocks(const KernelText& text, const RankPlan& plan,
   const auto blocks_of = [&](std::int64_t elements) {
     return (part.count() + elements - 1) / elements;
   };
-  if (step.is_reduction())
-    return results_of(plan.graph(), step, part).count;  // one block computes one result
+  if (step.is_reduction()) {
+    const Results results = results_of(plan.graph(), step, part);
+    const std::int64_t segments = (results.elements + segment_elements - 1) / segment_elements;
+    return results.count * std::max<std::int64_t>(1, segments);
+  }
   if (text.by_bucket) return blocks_of(bucket_elements);
   if (!text.linear && (step.in_place || !step.is_collective)) return rows_of(part);
   return blocks_of(std::int64_t{lanes_of(plan.plan(), step, abi::GPU_VECTOR_BYTES)} * threads);
@@ -36,10 +38,17 @@ int least_of(Comm& comm, int count) {
   return count;
 }
 
+/// What a process may have of the `blocks` that run at once on so many processors: a part of each,
+/// so that it has room beside whatever kernel the others are in, unless a block needs more.
+int share_of(int blocks, int processors, int processes) {
+  const int of_each = blocks / processors / processes;
+  return of_each > 0 ? of_each * processors : blocks / processes;
+}
+
 /// Blocks of `step` on each rank that leave the other steps of its overlap room on the GPU:
 /// multiprocessors of their own for all kernels, and most of the GPU for a product. How many links
 /// need is not measured yet.
-int blocks_beside(const Platform& platform, const sched::Plan& plan,
+int blocks_beside(const Platform& platform, int processes, const sched::Plan& plan,
                   const sched::KernelStep& step) {
   constexpr int of_product = 4;  // blocks of kernels have one multiprocessor in so many
   if (config().overlap == "off") return abi::MAX_BLOCKS;
@@ -55,7 +64,7 @@ int blocks_beside(const Platform& platform, const sched::Plan& plan,
     if (!is_one) continue;
     const int parts = static_cast<int>(kernels) * platform.traits().ranks_per_launch *
                       (kernels < overlap.count ? of_product : 1);
-    return std::max(1, platform.traits().processors / parts);
+    return std::max(1, platform.traits().processors / processes / parts);
   }
   return abi::MAX_BLOCKS;
 }
@@ -69,12 +78,12 @@ Grid fixed_grid(const sched::KernelStep& step, int threads) {
   return {.blocks = blocks, .threads = threads};
 }
 
-/// The knob, or as many threads as the kernel can have. Throws BackendError.
-int threads_of(const Platform& platform, const Kernel& kernel, const sched::KernelStep& step) {
+/// The knob, or `usual`, or as many threads as the kernel can have. Throws BackendError.
+int threads_of(const Platform& platform, const Kernel& kernel, const sched::KernelStep& step,
+               int usual) {
   const int most = kernel.most_threads();
   const int whole_warps = most / 32 * 32;
-  const int threads =
-      step.knobs.threads > 0 ? step.knobs.threads : std::min(default_threads, whole_warps);
+  const int threads = step.knobs.threads > 0 ? step.knobs.threads : std::min(usual, whole_warps);
   if (threads <= most) return threads;
   throw BackendError(fmt::format(
       "kernel '{}' has the knob threads={}, but with the registers that it needs {} runs blocks of "
@@ -83,17 +92,19 @@ int threads_of(const Platform& platform, const Kernel& kernel, const sched::Kern
 }
 
 /// Throws BackendError where `wanted` blocks that wait for each other cannot run at once.
-void require_resident(const Platform& platform, const sched::KernelStep& step, const Grid& grid,
+void require_resident(const KernelContext& context, const sched::KernelStep& step, const Grid& grid,
                       int wanted, int resident) {
   const int most = std::min(resident, int{abi::MAX_BLOCKS});
   if (!grid.resident || (wanted <= most && most > 0)) return;
   const int blocks = std::max(wanted, 1);
   throw BackendError(fmt::format(
       "kernel '{}' cannot run: its blocks wait for each other, and {} blocks of {} threads ({} for "
-      "each of {} {} on a GPU) are more than the {} that {} runs at once; lower the knob channels "
-      "or threads, or run fewer ranks on a GPU",
+      "each of {} {} on a GPU) are more than the {} that {} runs at once{}; lower the knob "
+      "channels or threads, or run fewer ranks on a GPU",
       step.name, blocks * grid.ranks, grid.threads, blocks, grid.ranks,
-      grid.ranks == 1 ? "rank" : "ranks", resident * grid.ranks, platform.traits().processor));
+      grid.ranks == 1 ? "rank" : "ranks", resident * grid.ranks,
+      context.platform.traits().processor,
+      context.processes == 1 ? "" : fmt::format(" for each of {} processes", context.processes)));
 }
 
 }  // namespace
@@ -104,29 +115,39 @@ int vector_bytes(const Platform& platform) {
 
 Grid choose_grid(const KernelContext& context, const Kernel& kernel, const KernelText& text,
                  const sched::KernelStep& step) {
-  const auto& [comm, platform, plan, sync, tables, tiles] = context;
+  const auto& [comm, platform, plan, sync, tables, tiles, processes] = context;
   if (const int threads = platform.traits().fixed_threads; threads > 0)
     return fixed_grid(step, threads);
   Grid grid;
   grid.ranks = platform.traits().ranks_per_launch;
   grid.resident = synchronizes_tiles(step) ||
                   (step.is_collective && (comm.size() > 1 || step.phases.size() > 1));
+  // Multiprocessors are free only where no block is: the driver puts blocks on all of them in turn.
+  const bool spaced = grid.resident && comm.size() > 1 && config().free_multiprocessors > 0;
   int resident = 0;
   together(comm, [&] {
-    grid.threads = threads_of(platform, kernel, step);
-    resident = kernel.resident_blocks(grid.threads) / grid.ranks;
+    grid.threads =
+        threads_of(platform, kernel, step, spaced ? kernel.most_threads() : default_threads);
+    resident = kernel.resident_blocks(grid.threads);
+    if (grid.resident && processes > 1)
+      resident = share_of(resident, platform.traits().processors, processes);
+    resident /= grid.ranks;
   });
   resident = least_of(comm, resident);
   const std::int64_t most =
       grid.resident ? std::min(resident, int{abi::MAX_BLOCKS}) : std::max(resident, 1);
   const std::int64_t useful =
       std::max<std::int64_t>(1, useful_blocks(text, plan, step, grid.threads));
-  const std::int64_t beside = synchronizes_tiles(step)
-                                  ? least_of(comm, blocks_beside(platform, plan.plan(), step))
-                                  : abi::MAX_BLOCKS;
-  const int wanted = step.knobs.channels > 0 ? step.knobs.channels
-                                             : static_cast<int>(std::min({most, beside, useful}));
-  require_resident(platform, step, grid, wanted, resident);
+  int beside = blocks_in_budget(plan.plan(), step, plan.ranks(step.axis));
+  if (spaced)
+    beside = std::min(beside, std::max(1, platform.traits().processors / processes / grid.ranks));
+  if (synchronizes_tiles(step))
+    beside = std::min(beside, blocks_beside(platform, processes, plan.plan(), step));
+  beside = least_of(comm, beside);
+  const int wanted = step.knobs.channels > 0
+                         ? step.knobs.channels
+                         : static_cast<int>(std::min({most, std::int64_t{beside}, useful}));
+  require_resident(context, step, grid, wanted, resident);
   grid.blocks = std::max(1, wanted);
   return grid;
 }

@@ -16,6 +16,7 @@ struct KernelContext {
   StepSync& sync;
   BucketTables& tables;
   const AllTileCounts& tiles;
+  int processes;  ///< that share the processor
 };
 
 /// Bytes that a lane accesses at once at most on `platform`: VECTOR_BYTES of the kernels' text.

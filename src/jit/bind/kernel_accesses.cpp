@@ -28,7 +28,7 @@ KernelAccesses::KernelAccesses(const RankPlan& plan, const sched::KernelStep& st
       in_rows_(!text.linear),
       by_bucket_(text.by_bucket),
       lanes_(lanes_of(plan.plan(), step, abi::GPU_VECTOR_BYTES)) {
-  if (!step.is_reduction()) find_vectors(slices);
+  find_vectors(slices);
   count_bytes();
 }
 
@@ -60,6 +60,12 @@ void KernelAccesses::add_slices(sched::BufferId id, const abi::Slices& slices) {
 }
 
 void KernelAccesses::find_vectors(const abi::Slices& slices) {
+  if (step_.is_reduction()) {
+    const Results results = results_of(plan_.graph(), step_, plan_.domain(step_));
+    if (results.count > 1 && results.elements % lanes_ != 0) aligned_in_tensors_ = false;
+    for (const auto& load : step_.loads()) add_vectors(load.buffer, false);
+    return;
+  }
   const bool mailboxes = step_.is_collective && !step_.in_place;
   const auto add = [&](sched::BufferId id, bool exchanged) {
     add_vectors(id, exchanged && step_.in_place);

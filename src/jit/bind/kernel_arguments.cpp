@@ -11,8 +11,14 @@ namespace coconet::jit {
 class ArgumentWriter {
  public:
   ArgumentWriter(KernelArguments& block, const KernelContext& context,
-                 const sched::KernelStep& step, const ExchangeMemory& memory, std::size_t number)
-      : block_(block), context_(context), step_(step), memory_(memory), number_(number) {}
+                 const sched::KernelStep& step, const ExchangeMemory& memory,
+                 const SegmentMemory& segments, std::size_t number)
+      : block_(block),
+        context_(context),
+        step_(step),
+        memory_(memory),
+        segments_(segments),
+        number_(number) {}
 
   void put(const KernelArgument& argument);
 
@@ -88,10 +94,8 @@ class ArgumentWriter {
     block_.mailboxes_ = changing(memory_.mailboxes());
     append_all(memory_.mailboxes_of_ranks());
   }
-  void put_buckets(Argument) {
-    append(context_.tables.buckets(context_.plan.graph().at(step_.domain).shape.front().name,
-                                   domain().begin.front(), domain().extent.front()));
-  }
+  void put_buckets(Argument) { append(buckets_of(context_.tables, context_.plan, step_)); }
+  void put_segments(Argument) { append(segments_.argument()); }
   void put_tiles(Argument argument) {
     block_.tiles_.push_back(changing(context_.tiles.at(argument.buffer).argument()));
   }
@@ -100,6 +104,7 @@ class ArgumentWriter {
   const KernelContext& context_;
   const sched::KernelStep& step_;
   const ExchangeMemory& memory_;
+  const SegmentMemory& segments_;
   const std::size_t number_;
 };
 
@@ -123,9 +128,9 @@ void ArgumentWriter::put(const KernelArgument& argument) {
 
 KernelArguments::KernelArguments(const KernelContext& context, const sched::KernelStep& step,
                                  const KernelText& text, const ExchangeMemory& memory,
-                                 std::size_t number)
+                                 const SegmentMemory& segments, std::size_t number)
     : group_(context.plan.group(step.axis)) {
-  ArgumentWriter writer(*this, context, step, memory, number);
+  ArgumentWriter writer(*this, context, step, memory, segments, number);
   for (const KernelArgument& argument : text.arguments) writer.put(argument);
 }
 

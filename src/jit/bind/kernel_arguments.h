@@ -7,6 +7,7 @@
 #include "jit/bind/exchange_memory.h"
 #include "jit/bind/grid.h"
 #include "jit/bind/numbers.h"
+#include "jit/bind/segments.h"
 
 namespace coconet::jit {
 
@@ -14,7 +15,8 @@ class KernelArguments {
  public:
   /// Of the kernel of `step`, step `number` of the plan.
   KernelArguments(const KernelContext& context, const sched::KernelStep& step,
-                  const KernelText& text, const ExchangeMemory& memory, std::size_t number);
+                  const KernelText& text, const ExchangeMemory& memory,
+                  const SegmentMemory& segments, std::size_t number);
 
   /// Takes the pointers that tensors have now, and what `mode` they allow.
   void refresh(const Tensors& tensors, std::uint64_t mode);

@@ -31,7 +31,7 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan)
   std::size_t bytes = 0;
   for (const Mesh::Axis& axis : plan.mesh().axes()) {
     axes_.push_back({.flags = bytes});
-    bytes += axis.size * abi::MAX_BLOCKS * flag_bytes;
+    bytes += abi::barrier_words(axis.size) * sizeof(abi::u64);
   }
   if (&comm.node() == &comm) host_flags_ = comm.allocate(comm.size() * flag_bytes);
   if (comm.size() == 1) {

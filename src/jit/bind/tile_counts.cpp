@@ -15,7 +15,7 @@ constexpr std::size_t count_bytes = abi::FLAG_STRIDE * sizeof(abi::u64);
 std::int64_t tile_of_product(const Platform& platform, const ir::Part& part) {
   const std::int64_t columns = std::max<std::int64_t>(part.extent.back(), 1);
   const std::int64_t rows = part.count() / columns;
-  return columns * platform.rows_of_tile(rows);
+  return columns * platform.rows_of_tile(rows, columns);
 }
 
 }  // namespace
@@ -26,7 +26,9 @@ TileCounts::TileCounts(const Platform& platform, const RankPlan& plan, std::size
   const std::vector<sched::PlanStep>& steps = plan.plan().steps;
   const auto& consumer = std::get<sched::KernelStep>(steps[producer + 1]);
   const bool product = std::holds_alternative<sched::MatmulStep>(steps[producer]);
-  const std::int64_t chunk = chunk_elements(plan.plan(), consumer);
+  const int ranks = plan.ranks(consumer.axis);
+  const int blocks = std::max(consumer.knobs.channels, 1);
+  const std::int64_t chunk = chunk_elements(plan.plan(), consumer, ranks, blocks);
   count_ = part.count();
   tile_ = product ? tile_of_product(platform, part) : chunk;
   made_ = platform.allocate(std::max<std::size_t>(tiles(), 1) * count_bytes);
@@ -41,10 +43,10 @@ TileCounts::TileCounts(const Platform& platform, const RankPlan& plan, std::size
   const ExchangeOrder order{.algorithm = find_algorithm(consumer.knobs.algorithm),
                             .slices = plan.slices(consumer),
                             .rank = plan.position(consumer.axis),
-                            .ranks = plan.ranks(consumer.axis),
+                            .ranks = ranks,
                             .chunk = chunk,
                             .lanes = lanes_of(plan.plan(), consumer, vector_bytes(platform)),
-                            .blocks = std::max(consumer.knobs.channels, 1)};
+                            .blocks = blocks};
   order_ = tile_order(count_, tile_, &order);
 }
 

@@ -19,7 +19,7 @@ std::vector<std::string_view> prelude_files(std::string_view target,
   };
   add({target == "cuda" ? "cuda/cuda.h" : "host/host.h"});
   add({"abi/launch.h", "abi/slices.h", "abi/mailboxes.h", "abi/topologies.h", "abi/tiles.h",
-       "abi/buckets.h"});
+       "abi/buckets.h", "abi/segments.h"});
   if (target == "host_threads") add({"host/threads.h"});
   add({target == "host" ? "host/lane.h" : "threads.h", "common.h"});
   names.insert(names.end(), headers.begin(), headers.end());

@@ -114,6 +114,7 @@ std::string identifier(std::string_view text) {
       "wide", "widened", "narrow", "narrowed", "Args", "Block", "Sync", "Fault", "signal",
       "observe", "now", "relax", "LIBRARY", "STREAMING", "VECTORIZE",
       "bits_of", "float_of", "rounded", "limits", "infinity", "for_each", "block_reduce", "f64",
+      "reduce_segments", "begin", "end",
       "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "b8", "u32", "u64", "index_t", "auto",
       "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete",
       "do", "double", "else", "enum", "export", "extern", "false", "float", "for", "friend",
@@ -126,11 +127,11 @@ std::string identifier(std::string_view text) {
       "at", "combined", "owner", "own", "make", "keep", "value", "simple", "ll", "ll128", "ring",
       "star", "tree", "Mailboxes", "Tiles", "Slices", "Totals", "exchange", "Exchange",
       "load_slice", "store_slice", "in_rows", "no_totals", "fold", "block_total", "put_total",
-      "all_totals",
+      "send_total", "all_totals",
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "order_streams",
-      "Multicast", "order_multicast"};
+      "Multicast", "MULTICAST_AFTER", "MULTICAST_BEFORE"};
   // clang-format on
   std::string name(text);
   for (char& c : name) {

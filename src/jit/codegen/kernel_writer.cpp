@@ -82,7 +82,7 @@ std::string KernelWriter::pointer(BufferId id) {
 std::string KernelWriter::pointers(BufferId id) {
   const auto kind =
       step_.multicast ? KernelArgument::Kind::multicast : KernelArgument::Kind::pointers;
-  const std::string all = argument({kind, buffer(id).name + "_ranks", id, -1, 0});
+  const std::string all = argument({kind, buffer(id).name + "_ranks", id});
   if (!buffer(id).scattered) return all;
   std::string& variable = in_bucket_[{id, true}];
   if (variable.empty()) variable = unique(buffer(id).name + "_of_ranks");
@@ -96,6 +96,11 @@ std::string KernelWriter::bucket_variables(const std::string& indent) {
   for (const auto& [variable, definition] : bucket_variables_) text += indent + definition + "\n";
   bucket_variables_.clear();
   return text;
+}
+
+std::string KernelWriter::lanes_per_access() const {
+  if (step_.knobs.vector_bytes != 0) return std::to_string(lanes_of(plan_, step_, 0));
+  return fmt::format("VECTOR_BYTES / {}", widest_element(plan_, step_));
 }
 
 bool KernelWriter::is_linear(const Shape& shape, const ir::Placements& layout) const {
@@ -134,10 +139,22 @@ std::vector<ValueId> KernelWriter::indexed_members() const {
   std::vector<ValueId> members;
   for (const sched::KernelStep::Phase& phase : step_.phases) {
     for (const ValueId member : phase.members) {
-      if (graph().at(member).op == Op::dropout) members.push_back(member);
+      if (is_indexed(member)) members.push_back(member);
     }
   }
   return members;
+}
+
+bool KernelWriter::is_indexed(ValueId member) const {
+  const Node& node = graph().at(member);
+  return node.op == Op::dropout && ir::dropout_threshold(node.attributes.probability) > 0;
+}
+
+std::string KernelWriter::random_words(ValueId member, const std::string& lanes,
+                                       const std::string& index) {
+  const Node& node = graph().at(member);
+  return fmt::format("philox_of<{}>({}, u64({}), {}ull)", lanes, index,
+                     read(node.operands[1], DType::i64), node.attributes.seed);
 }
 
 std::string KernelWriter::linear_index(BufferId id) {
@@ -159,13 +176,13 @@ std::string KernelWriter::index_from(const Shape& shape, const ir::Placements& l
     same = same && mine == (layout[axis].kind == Placement::Kind::sliced);
   }
   if (same) return "i";
-  return argument({KernelArgument::Kind::offset, name + "_at", buffer, value, 0}) + " + i";
+  return argument({KernelArgument::Kind::offset, name + "_at", buffer, value}) + " + i";
 }
 
 std::string KernelWriter::strided_index(const Shape& shape, const std::string& name, int dims,
                                         BufferId buffer, ValueId value) {
   const Shape& walked = domain().shape;
-  std::string text = argument({KernelArgument::Kind::offset, name + "_at", buffer, value, 0});
+  std::string text = argument({KernelArgument::Kind::offset, name + "_at", buffer, value});
   for (int d = 0; d < dims; ++d) {
     const int own = d - static_cast<int>(walked.size() - shape.size());
     const bool repeats = own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
@@ -194,7 +211,7 @@ std::string KernelWriter::read_number(ValueId value, DType context, bool round) 
         round ? round_to(context, node.attributes.number) : node.attributes.number;
     return is_bool ? (number != 0 ? "b8(1)" : "b8(0)") : literal(number, context);
   }
-  const std::string from = argument({KernelArgument::Kind::number, node.name, -1, value, 0});
+  const std::string from = argument({KernelArgument::Kind::number, node.name, -1, value});
   const std::string type(compute_type(context));
   const std::string suffix = (type == "f32" ? "" : "_" + type) + (round ? "_rounded" : "");
   const std::string name = from.substr(2) + "_" + (suffix.empty() ? "n" : suffix.substr(1));
@@ -236,13 +253,11 @@ std::string KernelWriter::dropout(ValueId value) {
   const Node& node = graph().at(value);
   const std::string operand = read(node.operands[0], node.dtype);
   const std::string scale = literal(ir::dropout_scale(node.attributes.probability), node.dtype);
+  if (!is_indexed(value)) return rounded(expand("a * b", operand, scale, ""), node.dtype);
   const std::uint64_t threshold = ir::dropout_threshold(node.attributes.probability);
-  if (threshold == 0) return rounded(expand("a * b", operand, scale, ""), node.dtype);
-  const std::string offset = "u64(" + read(node.operands[1], DType::i64) + ")";
-  return rounded("dropout_(" + operand + ", " + indices_.at(value) + ", " + offset + ", " +
-                     std::to_string(node.attributes.seed) + "ull, " +
-                     std::to_string(threshold - 1) + "u, " + scale + ")",
-                 node.dtype);
+  return rounded(
+      fmt::format("dropout_({}, {}, {}u, {})", operand, words_.at(value), threshold - 1, scale),
+      node.dtype);
 }
 
 std::string KernelWriter::expression(ValueId value) {

@@ -44,6 +44,9 @@ class KernelWriter {
   /// Definitions of the variables asked for since the last call, each line starting with `indent`.
   std::string bucket_variables(const std::string& indent);
 
+  /// Elements that a lane accesses at once.
+  [[nodiscard]] std::string lanes_per_access() const;
+
   /// The element index into a buffer at linear domain index `i`; needs `is_linear`.
   std::string linear_index(sched::BufferId id);
   /// Whether a tensor lies in memory as the kernel's domain does, but for where its part begins.
@@ -53,9 +56,14 @@ class KernelWriter {
   /// The same for all loads, stores and indexed members.
   [[nodiscard]] bool all_linear() const;
 
-  /// The members that depend on their element's index in the whole tensor, which `place` must tell.
+  /// The members that depend on their element's index in the whole tensor: those that draw random
+  /// words.
   [[nodiscard]] std::vector<ir::ValueId> indexed_members() const;
-  void place(ir::ValueId member, std::string index) { indices_[member] = std::move(index); }
+  [[nodiscard]] bool is_indexed(ir::ValueId member) const;
+  /// The random words of elements [`index`, `index` + `lanes`) of the whole of `member`.
+  std::string random_words(ir::ValueId member, const std::string& lanes, const std::string& index);
+  /// Says what the word of the element is that is computed.
+  void draw(ir::ValueId member, std::string word) { words_[member] = std::move(word); }
   /// The element index into the whole of `member` at linear domain index `i`.
   std::string linear_index_in_whole(ir::ValueId member);
   /// Where the coordinates c0, c1 ... of the domain's first `dims` dimensions are in a tensor of
@@ -115,7 +123,7 @@ class KernelWriter {
   std::set<std::string> names_;
   std::map<ir::ValueId, std::string> variables_;
   std::map<ir::ValueId, std::string> inlined_;
-  std::map<ir::ValueId, std::string> indices_;
+  std::map<ir::ValueId, std::string> words_;
   std::set<ir::ValueId> defined_;
   std::vector<KernelArgument> arguments_;
   std::map<std::string, std::string> numbers_;  ///< variable -> its initialiser

@@ -23,7 +23,6 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   const std::string of_ranks = "[" + std::to_string(ranks) + "]";
   const std::string of_results = "[" + std::to_string(results) + "]";
   const std::string lanes = "VECTOR_BYTES / " + std::to_string(size_of(dtype));
-  const std::string divided = reduction == Reduction::mean ? " / " + literal(ranks, dtype) : "";
 
   KernelText text;
   text.name = "library_" + name + "_" + std::string(to_string(dtype)) + "_" +
@@ -43,11 +42,11 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   s += "DEVICE void " + text.entry + "_block(const Args& a, const Block& block) {\n";
   s += "  for_each<W>(block, a.count, a.mode, "
        "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
-  s += "    const auto total = reduce_ranks<" + std::string(operator_name(reduction)) +
-       ", N>(a.in, i);\n";
-  s += "    vec<N, " + type + "> result;\n";
-  s += "    lanes<N>([&](int l) { result[l] = narrow<" + type + ">(total[l]" + divided + "); });\n";
-  s += "    store_ranks<false>(a.out, i, 0, result);\n";
+  s +=
+      "    auto total = reduce_ranks<" + std::string(operator_name(reduction)) + ", N>(a.in, i);\n";
+  if (reduction == Reduction::mean)
+    s += "    lanes<N>([&](int l) { total[l] /= " + literal(ranks, dtype) + "; });\n";
+  s += "    store_ranks<false>(a.out, i, 0, narrowed<" + type + ">(total));\n";
   s += "  });\n";
   s += "}\n";
   s += "KERNEL_ENTRY(" + text.entry + ")\n";

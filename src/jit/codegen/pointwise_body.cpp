@@ -31,20 +31,33 @@ std::string PointwiseKernel::index(BufferId buffer) {
   return repeats(shape) ? row : row + " + i";
 }
 
-void PointwiseKernel::place_members(const sched::KernelStep::Phase& phase) {
+std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
+                                        const std::string& indent) {
+  std::string text;
   for (const ValueId member : phase.members) {
+    if (!writer_.is_indexed(member)) continue;
     const Node& node = at(member);
-    if (node.op != ir::Op::dropout) continue;
+    std::string lanes = "N";
+    std::string index;
     if (linear_) {
-      writer_.place(member, writer_.linear_index_in_whole(member) + " + l");
-      continue;
+      index = writer_.linear_index_in_whole(member);
+    } else {
+      index = writer_.unique(node.name + "_row");
+      row_starts_ +=
+          fmt::format("    const index_t {} = {};\n", index,
+                      writer_.strided_index(node.shape, node.name, rank() - 1, -1, member));
+      if (repeats(node.shape)) {
+        lanes = "1";
+      } else {
+        index += " + i";
+      }
     }
-    const std::string row = writer_.unique(node.name + "_row");
-    row_starts_ +=
-        fmt::format("    const index_t {} = {};\n", row,
-                    writer_.strided_index(node.shape, node.name, rank() - 1, -1, member));
-    writer_.place(member, repeats(node.shape) ? row : row + " + i + l");
+    const std::string words = writer_.unique(node.name + "_words");
+    text += fmt::format("{}const auto {} = {};\n", indent, words,
+                        writer_.random_words(member, lanes, index));
+    writer_.draw(member, words + (lanes == "N" ? "[l]" : "[0]"));
   }
+  return text;
 }
 
 std::string PointwiseKernel::combined_vector(const sched::KernelStep::Load& load) {
@@ -93,14 +106,13 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
 
 std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
                                          const std::string& indent) {
-  std::string declarations, narrowings;
+  std::string declarations = draw_words(phase, indent), narrowings;
   std::string text = indent + "lanes<N>([&](int l) {\n";
   for (const auto& [value, element] : from_vectors_) {
     text += fmt::format("{}  const {} {} = {};\n", indent, compute_type(at(value).dtype),
                         writer_.variable(value), element);
     writer_.define(value);
   }
-  place_members(phase);
   text += writer_.compute_members(phase.members, indent + "  ");
   text += add_to_totals(phase, indent + "  ");
   outs_.clear();

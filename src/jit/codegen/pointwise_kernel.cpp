@@ -28,17 +28,19 @@ KernelText PointwiseKernel::write() {
 
   std::string body = fmt::format(
       "constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& block) {{\n",
-      lanes_per_access(), writer_.entry());
+      writer_.lanes_per_access(), writer_.entry());
   body += writer_.number_variables();
-  const std::string order = step_.multicast ? "  order_multicast();\n" : "";
+  const auto orders = [&](const char* what) { return step_.multicast ? what : ""; };
   if (step_.in_place) {
     body += "  // every rank's operand is written, and its results may be\n";
-    body += "  if (!rank_barrier(block, a.sync, 0)) return;\n" + order;
+    body += fmt::format("  if (!rank_barrier{}(block, a.sync, 0)) return;\n",
+                        orders("<MULTICAST_AFTER>"));
   }
   body += text;
   if (step_.in_place) {
-    body += order + "  // every rank's result is written, and no operand is read any more\n";
-    body += fmt::format("  rank_barrier(block, a.sync, {});\n", step_.phases.size());
+    body += "  // every rank's result is written, and no operand is read any more\n";
+    body += fmt::format("  rank_barrier{}(block, a.sync, {});\n", orders("<MULTICAST_BEFORE>"),
+                        step_.phases.size());
   }
   body += "}\n";
   return writer_.finish(body, headers());
@@ -60,11 +62,6 @@ std::vector<std::string> PointwiseKernel::headers() const {
   if (synchronizes_tiles(step_)) headers.emplace_back("exchange/tiles.h");
   headers.emplace_back(algorithm_.header);
   return headers;
-}
-
-std::string PointwiseKernel::lanes_per_access() const {
-  if (step_.knobs.vector_bytes != 0) return std::to_string(lanes_of(writer_.plan(), step_, 0));
-  return fmt::format("VECTOR_BYTES / {}", widest_element(writer_.plan(), step_));
 }
 
 std::string PointwiseKernel::load_scalars() {
@@ -126,24 +123,28 @@ std::string PointwiseKernel::add_to_totals(const sched::KernelStep::Phase& phase
 std::string PointwiseKernel::combine_totals(const sched::KernelStep::Phase& phase, std::size_t p) {
   if (phase.reductions.empty()) return {};
   std::string puts;
+  std::string sends;
   std::string gets;
   for (const ValueId id : phase.reductions) {
     const int index = reductions_++;
     puts += fmt::format(
         "  put_total(block, a.sync, a.totals, {0}, block_total<{1}>(block, fold<{1}>({2})));\n",
         index, operator_of(id), lane_totals_[id]);
+    const std::string op_and_type = fmt::format("{}, {}", operator_of(id), total_type(id));
+    sends +=
+        fmt::format("        send_total<{}>(block, a.sync, a.totals, {});\n", op_and_type, index);
     const std::string_view type = compute_type(at(id).dtype);
-    const std::string total = fmt::format("{}(all_totals<{}, {}>(block, a.sync, a.totals, {}))",
-                                          type, operator_of(id), total_type(id), index);
+    const std::string total =
+        fmt::format("{}(all_totals<{}>(a.sync, a.totals, {}))", type, op_and_type, index);
     gets += fmt::format("  {}\n  const {} {} = {};\n", writer_.label(id), type,
                         writer_.variable(id), writer_.rounded(total, at(id).dtype));
     scalars_.insert(id);
   }
   return puts +
          fmt::format(
-             "  // every block of every rank has left its totals\n"
-             "  if (!grid_barrier(block, a.sync, {})) return;\n",
-             p + 1) +
+             "  // every rank has sent its totals, which its last block does\n"
+             "  if (!grid_barrier(block, a.sync, a.totals, {}, [&] {{\n{}      }})) return;\n",
+             p + 1, sends) +
          gets;
 }
 

@@ -44,7 +44,6 @@ class PointwiseKernel {
   std::string last_extent() {
     return writer_.argument({KernelArgument::Kind::extent, "columns", -1, -1, rank() - 1});
   }
-  [[nodiscard]] std::string lanes_per_access() const;
   [[nodiscard]] bool sends() const {
     return step_.spread >= 0 && at(step_.spread).op == ir::Op::send;
   }
@@ -109,8 +108,8 @@ class PointwiseKernel {
   }
   /// The element index into a buffer at lane 0; in rows it needs a variable with the row's start.
   std::string index(sched::BufferId buffer);
-  /// Tells the writer at which lane of the whole tensor its indexed members are.
-  void place_members(const sched::KernelStep::Phase& phase);
+  /// Statements before the loop over lanes that draw the random words of its members.
+  std::string draw_words(const sched::KernelStep::Phase& phase, const std::string& indent);
   /// Statements that take the coordinates of a row apart.
   std::string coordinates();
   std::string write_row_loop();

@@ -1,5 +1,7 @@
-// Kernels that reduce over dimensions of their domain: one block computes one result, its lanes
-// share the elements.
+// Kernels that reduce over dimensions of their domain: blocks share out segments of what each
+// result combines, and lanes share the elements.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "jit/codegen/expression.h"
@@ -24,40 +26,33 @@ class ReductionKernel {
         contiguous_(loads_linear() && reduces_trailing_dims()) {}
 
   KernelText write() {
+    type_ = compute_type(reduction_.dtype);
+    combined_ = operator_name(reduction_.attributes.reduction);
+    total_ = fmt::format("total_type<{}, {}>::type", combined_, type_);
+    const std::string segments = writer_.argument({KernelArgument::Kind::segments, "segments"});
     const std::string outputs = writer_.argument({KernelArgument::Kind::outputs, "outputs"});
     const std::string inner = writer_.argument({KernelArgument::Kind::inner, "inner"});
-    const std::string type(compute_type(reduction_.dtype));
-    const std::string combined(operator_name(reduction_.attributes.reduction));
-    const std::string accumulated = "total_type<" + combined + ", " + type + ">::type";
-    const std::string kept = contiguous_ ? "" : coordinates("o", false, "    ");
-    const std::string element = write_element(inner);
+    const std::string count = writer_.by_bucket() ? writer_.buckets() + ".count" : inner;
+    const std::string reduce = writer_.by_bucket() ? reduce_buckets(inner) : reduce_elements(inner);
+    const std::string sum = writer_.unique("total");
+    const std::string result = writer_.variable(reduced_);
 
-    std::string body =
-        "DEVICE void " + writer_.entry() + "_block(const Args& a, const Block& block) {\n";
+    std::string body = fmt::format(
+        "constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& block) {{\n",
+        contiguous_ ? writer_.lanes_per_access() : "1", writer_.entry());
     body += writer_.number_variables();
-    body += "  for (index_t o = block.index; o < " + outputs + "; o += block.count) {\n" + kept;
-    body += "    " + writer_.label(reduced_) + "\n";
-    const std::string total = writer_.variable(reduced_);
-    const std::string reduce = "block_reduce<" + combined + ", " + accumulated + ">(block, ";
-    if (writer_.by_bucket()) {
-      const std::string sum = writer_.unique(total + "_total");
-      body += "    auto " + sum + " = " + combined + "::identity<" + accumulated + ">();\n";
-      body += "    for_each_bucket(alone(block), " + writer_.buckets() +
-              ", [&](const Bucket& bucket) {\n" + writer_.bucket_variables("      ") + "      " +
-              sum + " = " + combined + "::apply(" + sum + ", " + reduce +
-              "bucket.length, [&](index_t l) -> " + type +
-              " {\n      const index_t j = bucket.begin + l;\n" + element + "    }));\n    });\n";
-      body += "    const auto " + total + " = " + type + "(" + sum + ");\n";
-    } else {
-      body += "    const auto " + total + " = " + type + "(" + reduce + inner +
-              ", [&](index_t j) -> " + type + " {\n" + element + "    }));\n";
-    }
+    body += fmt::format(
+        "  reduce_segments<{}, {}>(block, {}, {}, {},\n"
+        "      [&](index_t o, index_t begin, index_t end) -> {} {{\n{}{}  }}, "
+        "[&](index_t o, {} {}) {{\n    const auto {} = {}({});\n",
+        combined_, total_, segments, outputs, count, total_,
+        contiguous_ ? "" : coordinates("o", false, "    "), reduce, total_, sum, result, type_,
+        sum);
     for (const auto& store : phase_.stores) {
-      body += "    if (is_leader(block)) " + writer_.pointer(store.buffer) +
-              "[o] = " + writer_.stored(total, reduction_.dtype) + ";\n";
+      body += fmt::format("    if (is_leader(block)) {}[o] = {};\n", writer_.pointer(store.buffer),
+                          writer_.stored(result, reduction_.dtype));
     }
-    body += "  }\n}\n";
-    return writer_.finish(body);
+    return writer_.finish(body + "  });\n}\n", {"segments.h"});
   }
 
  private:
@@ -111,26 +106,81 @@ class ReductionKernel {
     return writer_.strided_index(shape, name, rank(), buffer, -1);
   }
 
-  std::string write_element(const std::string& inner) {
-    const std::string indent = "      ";
+  /// The total of elements [begin, end) of result o.
+  std::string reduce_elements(const std::string& inner) {
+    const std::string elements = write_elements(inner, "      ");
+    // Results begin at multiples of vectors, or the mode says that they do not.
+    return fmt::format("    return {};\n",
+                       block_reduce("begin", "end", contiguous_ ? mode() : "0", elements, "    "));
+  }
+
+  /// The same of buckets [begin, end).
+  std::string reduce_buckets(const std::string& inner) {
+    const std::string elements = write_elements(inner, "        ");
+    std::string fits;
+    std::string bucket_mode = "0";
+    if (contiguous_) {
+      bucket_mode = "bucket_mode";
+      fits = "      const index_t i = bucket.begin;\n      u64 bucket_mode = " + mode() + ";\n";
+      for (const auto& load : phase_.loads) {
+        fits += fmt::format("      bucket_mode = fit<W>(bucket_mode, VECTORIZE, {} + {});\n",
+                            writer_.pointer(load.buffer), index(load.buffer));
+      }
+    }
+    const std::string sum = writer_.unique("sum");
+    return fmt::format(
+        "    auto {0} = {1}::identity<{2}>();\n"
+        "    for (index_t at = begin; at < end; ++at) {{\n      const Bucket bucket = "
+        "{3}.rows[at];\n"
+        "{4}{5}      {0} = {1}::apply({0}, {6});\n    }}\n    return {0};\n",
+        sum, combined_, total_, writer_.buckets(), writer_.bucket_variables("      "), fits,
+        block_reduce("bucket.begin", "bucket.begin + bucket.length", bucket_mode, elements,
+                     "      "));
+  }
+
+  std::string mode() { return writer_.argument({KernelArgument::Kind::mode, "mode"}); }
+
+  std::string block_reduce(const std::string& begin, const std::string& end,
+                           const std::string& mode, const std::string& elements,
+                           const std::string& indent) {
+    return fmt::format(
+        "block_reduce<W, {}, {}>(block, {}, {}, {},\n{}    [&]<int N>(width<N, false>, index_t j) "
+        "{{\n{}{}}})",
+        combined_, total_, begin, end, mode, indent, elements, indent);
+  }
+
+  /// Statements that compute elements [j, j + N) of what result o combines: whole vectors where
+  /// they follow each other in memory, else one.
+  std::string write_elements(const std::string& inner, const std::string& indent) {
     std::string text = contiguous_ ? indent + "const index_t i = o * " + inner + " + j;\n"
                                    : coordinates("j", true, indent);
+    std::string lanes;
     for (const auto& load : phase_.loads) {
       const Node& node = writer_.graph().at(load.value);
-      text += indent + "const " + std::string(compute_type(node.dtype)) + " " +
-              writer_.variable(load.value) + " = wide(" + writer_.pointer(load.buffer) + "[" +
-              index(load.buffer) + "]);\n";
+      const std::string place = writer_.pointer(load.buffer) + " + " + index(load.buffer);
+      const std::string vector = writer_.unique(node.name + "_in");
+      text += fmt::format("{}const auto {} = widened(load<N>({}));\n", indent, vector, place);
+      lanes += fmt::format("{}  const {} {} = {}[l];\n", indent, compute_type(node.dtype),
+                           writer_.variable(load.value), vector);
       writer_.define(load.value);
     }
     for (const ValueId member : writer_.indexed_members()) {
       const Node& node = writer_.graph().at(member);
-      writer_.place(member, contiguous_
-                                ? writer_.linear_index_in_whole(member)
-                                : writer_.strided_index(node.shape, node.name, rank(), -1, member));
+      const std::string words = writer_.unique(node.name + "_words");
+      const std::string at = contiguous_
+                                 ? writer_.linear_index_in_whole(member)
+                                 : writer_.strided_index(node.shape, node.name, rank(), -1, member);
+      text += fmt::format("{}const auto {} = {};\n", indent, words,
+                          writer_.random_words(member, "N", at));
+      writer_.draw(member, words + "[l]");
     }
-    text += writer_.compute_members(phase_.members, indent);
-    return text + indent + "return " + writer_.read(reduction_.operands.front(), reduction_.dtype) +
-           ";\n";
+    lanes += writer_.compute_members(phase_.members, indent + "  ");
+    const std::string values = writer_.unique(reduction_.name + "_values");
+    const std::string value = writer_.read(reduction_.operands.front(), reduction_.dtype);
+    return text + fmt::format(
+                      "{0}vec<N, {1}> {2};\n{0}lanes<N>([&](int l) {{\n{3}"
+                      "{0}  {4}\n{0}  {2}[l] = {5};\n{0}}});\n{0}return {2};\n",
+                      indent, type_, values, lanes, writer_.label(reduced_), value);
   }
 
   KernelWriter writer_;
@@ -138,6 +188,7 @@ class ReductionKernel {
   ValueId reduced_;
   const Node& reduction_;
   bool contiguous_;
+  std::string type_, combined_, total_;  ///< of elements; what combines them; of their total
 };
 
 }  // namespace

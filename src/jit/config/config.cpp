@@ -143,6 +143,10 @@ constexpr Row settings_of_runs[] = {
       "streams of their own, or one after the other; auto: at once where every one has a core, and "
       "wherever a GPU has room for them"},
      read_word<&Config::overlap>},
+    {{"COCONET_FREE_MULTIPROCESSORS", "a number from 0 to 1024", "0",
+      "multiprocessors of a GPU that kernels which wait for other ranks leave free, for the "
+      "application's own NCCL; above 0, their blocks have one each"},
+     read_number<&Config::free_multiprocessors, 0, 1024>},
     {{"COCONET_HOST_THREADS", "1, or a multiple of 32 up to 1024", "1",
       "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "
       "checks"},

@@ -32,12 +32,24 @@ std::string nvrtc::version() {
   return "coconet-jit was built without CUDA's nvrtc.h";
 }
 
+std::string nvrtc::file() {
+  return {};
+}
+
 std::vector<std::string> nvrtc::architectures() {
   return {};
 }
 
+nvrtc::Target nvrtc::target_for(std::string_view arch, const std::vector<std::string>&) {
+  return {.arch = std::string(arch), .why = {}};
+}
+
 std::vector<KernelResources> nvrtc::resources(std::string_view) {
   return {};
+}
+
+int nvrtc::register_bound(int) {
+  return 0;
 }
 
 NvrtcCompiler::NvrtcCompiler(std::string_view, bool, int) {

@@ -28,12 +28,17 @@ class Interface {
   virtual ~Interface() = default;
 };
 
+/// Threads of a GPU's block where no knob says otherwise. Small blocks leave fewer registers of a
+/// multiprocessor unused; not measured on GPUs yet.
+inline constexpr int default_threads = 256;
+
 /// The shape of a launch.
 struct Grid {
   int blocks = 1;         ///< of every rank
   int threads = 1;        ///< of a block; 1 on the host is one lane
   int ranks = 1;          ///< in this launch: their argument blocks follow each other
   bool resident = false;  ///< blocks wait for each other, so all of them must run at once
+  bool together = false;  ///< none starts before there is room for all
 };
 
 /// A loaded kernel. Launches from several threads at once are fine.
@@ -103,6 +108,21 @@ class Queue : public Interface {
   [[nodiscard]] virtual void* handle() const = 0;
   /// Whether the application is recording what is put into it.
   [[nodiscard]] virtual bool being_recorded() const = 0;
+  /// Whether it is the application's.
+  [[nodiscard]] virtual bool is_applications() const = 0;
+};
+
+/// The order in which the executables of a process come to a processor with runs whose blocks wait
+/// for other processors or for other kernels. Two such runs at once can keep each other out: each
+/// has what the other needs to go on. As runs are collective, their order is the same on all ranks.
+class LaunchOrder : public Interface {
+ public:
+  /// What `put` puts into `queue` begins after what other executables put into other queues.
+  virtual void run(Queue& queue, const std::function<void()>& put) = 0;
+  /// Work of this executable in `from` is now before all that comes into `to`.
+  virtual void moved(const Queue& from, const Queue& to) = 0;
+  /// All work in `queue` is done.
+  virtual void finished(const Queue& queue) = 0;
 };
 
 /// Work that runs at once with other work.
@@ -180,6 +200,8 @@ class Platform : public Interface {
   [[nodiscard]] virtual std::unique_ptr<Queue> make_queue() const = 0;
   [[nodiscard]] virtual std::unique_ptr<Queue> wrap_queue(void* handle) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Event> make_event() const = 0;
+  /// For an executable whose runs need an order. Null where queues do their work at once.
+  [[nodiscard]] virtual std::unique_ptr<LaunchOrder> make_launch_order() const = 0;
   /// For up to `count` pieces of work at once, one of them in `queue`; recorded where that is.
   [[nodiscard]] virtual std::unique_ptr<Fork> make_fork(const Queue& queue,
                                                         std::size_t count) const = 0;
@@ -196,8 +218,12 @@ class Platform : public Interface {
       const NamedKernels& kernels) const = 0;
   /// Throws BackendError when there is no library.
   [[nodiscard]] virtual std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const = 0;
-  /// Rows of the tiles, but perhaps the last, in which a step takes a product of `rows` rows.
-  [[nodiscard]] virtual std::int64_t rows_of_tile(std::int64_t rows) const = 0;
+  /// Rows of the tiles, but perhaps the last, in which a step takes a product of that shape.
+  [[nodiscard]] virtual std::int64_t rows_of_tile(std::int64_t rows,
+                                                  std::int64_t columns) const = 0;
+  /// Collective: processes of the world that share this rank's processor, this one included. What
+  /// they run at once must fit on it.
+  [[nodiscard]] virtual int processes_here(Comm& comm) const = 0;
   /// Collective: whether steps can run at once.
   [[nodiscard]] virtual Room room_for(Comm& comm, const Simultaneous& steps) const = 0;
   /// Collective: throws BackendError on every rank unless a line of 128 bytes that one of `group`

@@ -11,14 +11,17 @@ namespace coconet::jit {
 
 /// What there is of a library on this machine, told without throwing.
 struct LibraryFacts {
-  std::string version;  ///< "13.0.2"; empty when there is none
-  std::string problem;  ///< why it cannot be used; empty when it can
+  std::string version;    ///< "13.0.2"; empty when there is none
+  std::string problem;    ///< why it cannot be used; empty when it can
+  std::string file = {};  ///< that it was loaded from
 };
 
 using Directories = std::vector<std::filesystem::path>;
 
-/// Where CUDA's libraries are looked for: COCONET_CUDA_PATH, where the system finds libraries,
-/// which is the empty path, $CUDA_HOME/lib64, and /usr/local/cuda/lib64.
+/// Where CUDA's libraries are looked for: COCONET_CUDA_PATH; where the system finds libraries,
+/// which is the empty path; $CUDA_HOME/lib64; /usr/local/cuda/lib64; and Python's environments,
+/// where pip puts them in site-packages/nvidia/*/lib: of VIRTUAL_ENV, of CONDA_PREFIX, whose lib
+/// has conda's, and of the first python3 on PATH.
 [[nodiscard]] Directories cuda_directories();
 
 /// The file that `SharedLibrary` would open, found without loading it; empty when none is. The
@@ -33,6 +36,8 @@ class SharedLibrary {
                          const Directories& directories = cuda_directories());
 
   [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
+  /// The file that is open, as the system's loader names it.
+  [[nodiscard]] std::string file() const;
   /// Why it is not open, as the system's loader puts it.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 

@@ -211,21 +211,20 @@ DEVICE_CALL void report(const Sync<R>& sync, u64 code, u64 phase, index_t block,
   sync.fault->found = found;
 }
 
-/// Looks at `*word` until it is at least `target`, or `timeout` is over, and returns
-/// what it found.
+/// Looks at `*word` until it is at least `target`, or `timeout` is over, and returns what it found.
+/// What was written before the word was signalled is visible after. Only the last look acquires: on
+/// a GPU each that does empties the first cache.
 template <int R>
 DEVICE_CALL u64 look_until(const Sync<R>& sync, const u64* word, u64 target) {
-  u64 found = observe(word);
   u64 started = 0;
-  for (u64 looks = 1; found < target; ++looks) {
+  for (u64 looks = 1; load_relaxed(word) < target; ++looks) {
     relax(looks, sync.spin_limit);
     if (looks % 64 == 0) {
       if (started == 0) started = now();
       if (now() - started > sync.timeout) break;
     }
-    found = observe(word);
   }
-  return found;
+  return observe(word);
 }
 
 /// Waits for rank `peer` to raise a flag of the barriers to `target`. False when it is late or
@@ -240,67 +239,109 @@ DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 target, u64 
   return ok;
 }
 
-/// Waits until every rank's block of the same index is here; what they wrote before is visible
-/// after. False, for all threads of the block, when a rank is late or failed.
-template <int R>
-DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
-  block_barrier(block);
-  bool ok = true;
-  if (is_leader(block)) {
-    const u64 target = barrier_value(sync.epoch + phase, false);
-    UNROLL
-    for (int peer = 0; peer < R; ++peer) {
-      if (u64(peer) != sync.rank)
-        signal(sync.flags[peer] + barrier_flag(block.index, index_t(sync.rank), R), target);
-    }
-    for (int peer = 0; peer < R && ok; ++peer) {
-      if (u64(peer) == sync.rank) continue;
-      ok = wait_for_rank(sync, sync.own_flags + barrier_flag(block.index, peer, R), target, phase,
-                         block.index, peer);
-    }
-  }
-  return all_in_block(block, ok);
-}
+/// What a barrier puts in order, beside accesses by a rank's own addresses: those by multicast
+/// addresses after it, or those before it.
+enum { OWN_ADDRESSES, MULTICAST_AFTER, MULTICAST_BEFORE };
 
-/// The same for all blocks of all ranks.
-template <int R>
-DEVICE bool grid_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
-  block_barrier(block);
-  const u64 target = barrier_value(sync.epoch + phase, false);
-  if (is_leader(block)) {
-    UNROLL
-    for (int peer = 0; peer < R; ++peer) {
-      signal(sync.flags[peer] + barrier_flag(block.index, index_t(sync.rank), R), target);
-    }
-  }
+/// Raises the flag of this rank and of block `of_block` to `value` at all ranks but `except`, and
+/// waits for theirs. Each rank has a thread that signals to it, and one that waits for it: together
+/// they are one instruction, with one fence. Whatever else is ordered they fence, too, as what
+/// another thread did or does with other ranks comes by way of them.
+template <int ORDERS = OWN_ADDRESSES, int R>
+DEVICE void signal_ranks(const Block& block, const Sync<R>& sync, index_t of_block, u64 value,
+                         u64 except) {
+  for_each_thread(block, R, [&](index_t peer) {
+    if (u64(peer) == except) return;
+    if constexpr (ORDERS == MULTICAST_BEFORE) order_multicast();
+    signal(sync.flags[peer] + barrier_flag(of_block, index_t(sync.rank), R), value);
+  });
+}
+template <int ORDERS = OWN_ADDRESSES, int R>
+DEVICE bool await_ranks(const Block& block, const Sync<R>& sync, index_t of_block, u64 value,
+                        u64 phase, u64 except) {
   bool ok = true;
-  for_each_thread(block, block.count * R, [&](index_t flag) {
-    if (flag == block.index * R + index_t(sync.rank)) return;
-    ok = ok && wait_for_rank(sync, sync.own_flags + barrier_flag(0, flag, R), target, phase,
-                             flag / R, int(flag % R));
+  for_each_thread(block, R, [&](index_t peer) {
+    if (u64(peer) == except || !ok) return;
+    ok = wait_for_rank(sync, sync.own_flags + barrier_flag(of_block, peer, R), value, phase,
+                       block.index, int(peer));
+    if constexpr (ORDERS == MULTICAST_AFTER) order_multicast();
   });
   return all_in_block(block, ok);
 }
 
-/// Hands total `index` of this block to all ranks; the `grid_barrier` after it completes them.
+/// Waits until every rank's block of the same index is here; what they wrote before is visible
+/// after. False, for all threads of the block, when a rank is late or failed. Of accesses by
+/// multicast addresses, it orders those that it is told to.
+template <int ORDERS = OWN_ADDRESSES, int R>
+DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
+  block_barrier(block);
+  const u64 target = barrier_value(sync.epoch + phase, false);
+  signal_ranks<ORDERS>(block, sync, block.index, target, sync.rank);
+  return await_ranks<ORDERS>(block, sync, block.index, target, phase, sync.rank);
+}
+
+/// Whether this is the last of `parts` times that a block of the rank comes here. It then sees what
+/// the others' leaders wrote before. `arrived` counts them, and is 0 again after.
+DEVICE bool is_last(const Block& block, u64* arrived, index_t parts) {
+  bool last = true;
+  if (is_leader(block) && parts > 1) {
+    last = arrive(arrived) + 1 == u64(parts);
+    if (last) *arrived = 0;
+  }
+  return all_in_block(block, last);
+}
+
+/// The totals in `count` words as one, combined in an order that their number and the block decide.
+template <class Op, class T>
+DEVICE T fold_words(const Block& block, const u64* words, index_t count) {
+  return block_reduce<1, Op, T>(block, 0, count, 0, [&]<int N>(width<N, false>, index_t i) {
+    vec<N, T> one;
+    one[0] = *reinterpret_cast<const T*>(words + i);
+    return one;
+  });
+}
+
+/// The same as `rank_barrier` for all blocks of all ranks, which hand each other totals: `send` is
+/// called by the last block of a rank, for all of them.
+template <int R, int COUNT, class F>
+DEVICE bool grid_barrier(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
+                         u64 phase, F send) {
+  const u64 target = barrier_value(sync.epoch + phase, false);
+  if (is_last(block, totals.of[sync.rank], block.count)) {
+    send();
+    signal_ranks(block, sync, WHOLE_GRID, target, u64(R));
+  }
+  return await_ranks(block, sync, WHOLE_GRID, target, phase, u64(R));
+}
+
+/// Leaves total `index` of this block to the last one of its rank.
 template <int R, int COUNT, class T>
 DEVICE void put_total(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
                       int index, T total) {
   if (!is_leader(block)) return;
-  const index_t at =
-      total_word(totals.turn, COUNT, index, R, index_t(sync.rank), block.count, block.index);
-  UNROLL
-  for (int peer = 0; peer < R; ++peer) *reinterpret_cast<T*>(totals.of[peer] + at) = total;
+  const index_t at = block_total_word(COUNT, R, index, block.count, block.index);
+  *reinterpret_cast<T*>(totals.of[sync.rank] + at) = total;
 }
 
-/// Total `index` of all blocks and ranks, combined in the order of the ranks and of their blocks.
+/// Sends total `index` of all blocks of this rank to all ranks: combined in an order that the grid
+/// alone decides, whichever block does it.
 template <class Op, class T, int R, int COUNT>
-DEVICE T all_totals(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
-                    int index) {
-  const u64* const all =
-      totals.of[sync.rank] + total_word(totals.turn, COUNT, index, R, 0, block.count, 0);
+DEVICE void send_total(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
+                       int index) {
+  const u64* const own = totals.of[sync.rank] + block_total_word(COUNT, R, index, block.count, 0);
+  const T total = fold_words<Op, T>(block, own, block.count);
+  const index_t at = total_word(totals.turn, COUNT, R, index, index_t(sync.rank));
+  for_each_thread(block, R,
+                  [&](index_t peer) { *reinterpret_cast<T*>(totals.of[peer] + at) = total; });
+}
+
+/// Total `index` of all ranks, combined in their order.
+template <class Op, class T, int R, int COUNT>
+DEVICE T all_totals(const Sync<R>& sync, const Totals<R, COUNT>& totals, int index) {
+  const u64* const all = totals.of[sync.rank] + total_word(totals.turn, COUNT, R, index, 0);
   T total = *reinterpret_cast<const T*>(all);
-  for (index_t i = 1; i < R * block.count; ++i)
-    total = Op::apply(total, *reinterpret_cast<const T*>(all + i));
+  UNROLL
+  for (int rank = 1; rank < R; ++rank)
+    total = Op::apply(total, *reinterpret_cast<const T*>(all + rank));
   return total;
 }

@@ -1,10 +1,11 @@
 // Prelude, random numbers: Philox4x32-10, as the words of the elements of a tensor.
 
-/// Word index % 4 of the block with counter {index / 4, offset} and key `seed`. All words of the
-/// block are computed for each of them, without branches, so that loops over lanes become vector
-/// code wherever they begin.
-DEVICE u32 philox(u64 index, u64 offset, u64 seed) {
-  u32 c0 = u32(index >> 2), c1 = u32(index >> 34), c2 = u32(offset), c3 = u32(offset >> 32);
+/// The four words of the block with counter {block, offset} and key `seed`.
+struct PhiloxWords {
+  u32 word[4];
+};
+DEVICE PhiloxWords philox_block(u64 block, u64 offset, u64 seed) {
+  u32 c0 = u32(block), c1 = u32(block >> 32), c2 = u32(offset), c3 = u32(offset >> 32);
   u32 k0 = u32(seed), k1 = u32(seed >> 32);
   UNROLL
   for (int round = 0; round < 10; ++round) {
@@ -17,13 +18,53 @@ DEVICE u32 philox(u64 index, u64 offset, u64 seed) {
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  const u32 low = index & 1 ? c1 : c0;
-  const u32 high = index & 1 ? c3 : c2;
+  return PhiloxWords{{c0, c1, c2, c3}};
+}
+
+/// Word `index` % 4 of block `index` / 4, chosen without branches.
+DEVICE u32 philox(u64 index, u64 offset, u64 seed) {
+  const PhiloxWords of = philox_block(index >> 2, offset, seed);
+  const u32 low = index & 1 ? of.word[1] : of.word[0];
+  const u32 high = index & 1 ? of.word[3] : of.word[2];
   return index & 2 ? high : low;
+}
+
+/// The words of the elements from `index` on, drawn where a lane asks: loops over lanes become
+/// vector code that computes the block of every lane.
+struct WordsOfLanes {
+  u64 index, offset, seed;
+  DEVICE_MEMBER u32 operator[](int l) const { return philox(index + u64(l), offset, seed); }
+};
+
+/// The words of elements [index, index + N), by lane. A thread computes each of their blocks once:
+/// one for four elements, and one more where they begin inside a block.
+template <int N>
+DEVICE auto philox_of(u64 index, u64 offset, u64 seed) {
+  if constexpr (LANES_ARE_VECTORS || N == 1) {
+    return WordsOfLanes{index, offset, seed};
+  } else {
+    constexpr int BLOCKS = (N + 6) / 4;
+    const int skipped = int(index & 3);
+    u32 all[4 * BLOCKS] = {};
+    UNROLL
+    for (int b = 0; b < BLOCKS; ++b) {
+      if (4 * b >= N + skipped) continue;
+      const PhiloxWords of = philox_block((index >> 2) + u64(b), offset, seed);
+      UNROLL
+      for (int w = 0; w < 4; ++w) all[4 * b + w] = of.word[w];
+    }
+    vec<N, u32> words;
+    lanes<N>([&](int l) {
+      const u32 low = skipped & 1 ? all[l + 1] : all[l];
+      const u32 high = skipped & 1 ? all[l + 3] : all[l + 2];
+      words[l] = skipped & 2 ? high : low;
+    });
+    return words;
+  }
 }
 
 /// `x` scaled, or 0 where the element's word is at most `last_dropped`.
 template <class T>
-DEVICE T dropout_(T x, index_t index, u64 offset, u64 seed, u32 last_dropped, T scale) {
-  return philox(u64(index), offset, seed) > last_dropped ? x * scale : T(0);
+DEVICE T dropout_(T x, u32 word, u32 last_dropped, T scale) {
+  return word > last_dropped ? x * scale : T(0);
 }

@@ -2,6 +2,7 @@
 // races. Which thread touches which element is the same text for both.
 
 constexpr int VECTOR_BYTES = GPU_VECTOR_BYTES;
+constexpr bool LANES_ARE_VECTORS = false;  // a thread computes them one after the other
 
 DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
 
@@ -35,8 +36,14 @@ DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
 /// Calls f(i) for [0, count), strided over the threads of the block.
 template <class F>
 DEVICE void for_each_thread(const Block& block, index_t count, F f) {
+  ROLLED
   for (index_t i = block.thread; i < count; i += block.threads) f(i);
 }
+
+/// The lanes of a loop over the protocol ll, for elements of `CELLS` cells of 8 bytes: a thread has
+/// 16 bytes, behind those of the thread before it, so that a warp's access leaves no gaps.
+template <int W, int CELLS>
+constexpr int CELL_LANES = W < 2 / CELLS ? W : 2 / CELLS;
 
 /// The lanes of a loop over lines of the protocol ll128, where other loops have W: a thread has
 /// four words of a line.
@@ -68,12 +75,41 @@ DEVICE T block_total(const Block& block, T total) {
   return all;
 }
 
-/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` and the block alone;
-/// all threads get the result.
-template <class Op, class T, class F>
-DEVICE T block_reduce(const Block& block, index_t count, F f) {
-  T partial = Op::template identity<T>();
-  for (index_t i = block.thread; i < count; i += block.threads)
-    partial = Op::apply(partial, T(f(i)));
-  return block_total<Op>(block, partial);
+/// Adds the thread's share of elements [begin, end), whole vectors of N, to `totals`. Vectors are
+/// loaded four at a time: a thread has to wait for memory once for all of them.
+template <int N, class Op, class T, class F>
+DEVICE void add_share(const Block& block, index_t begin, index_t end, vec<N, T>& totals, F f) {
+  constexpr int AT_ONCE = 4;
+  const index_t step = index_t(block.threads) * N;
+  const auto add = [&](const auto& values) {
+    lanes<N>([&](int l) { totals[l] = Op::apply(totals[l], T(values[l])); });
+  };
+  index_t i = begin + index_t(block.thread) * N;
+  ROLLED
+  for (; i + (AT_ONCE - 1) * step < end; i += AT_ONCE * step) {
+    decltype(f(width<N, false>{}, i)) values[AT_ONCE];
+    UNROLL
+    for (int v = 0; v < AT_ONCE; ++v) values[v] = f(width<N, false>{}, i + v * step);
+    UNROLL
+    for (int v = 0; v < AT_ONCE; ++v) add(values[v]);
+  }
+  ROLLED
+  for (; i < end; i += step) add(f(width<N, false>{}, i));
+}
+
+/// Reduces elements [begin, end) with Op, in an order that depends on them, on `mode` and on the
+/// threads of a block; all threads get the result. f(width<N>, i) is elements [i, i + N).
+template <int W, class Op, class T, class F>
+DEVICE T block_reduce(const Block& block, index_t begin, index_t end, u64 mode, F f) {
+  const index_t bulk = W > 1 && mode & VECTORIZE ? begin + (end - begin) / W * W : begin;
+  vec<1, T> total;
+  total[0] = Op::template identity<T>();
+  if constexpr (W > 1) {
+    vec<W, T> totals;
+    lanes<W>([&](int l) { totals[l] = Op::template identity<T>(); });
+    add_share<W, Op>(block, begin, bulk, totals, f);
+    lanes<W>([&](int l) { total[0] = Op::apply(total[0], totals[l]); });
+  }
+  add_share<1, Op>(block, bulk, end, total, f);
+  return block_total<Op>(block, total[0]);
 }

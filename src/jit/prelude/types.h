@@ -18,6 +18,12 @@ struct f16 {
 struct bf16 {
   unsigned short bits;
 };
+template <class T>
+constexpr bool has_16_bits = false;
+template <>
+constexpr bool has_16_bits<f16> = true;
+template <>
+constexpr bool has_16_bits<bf16> = true;
 
 /// A number of lanes as a type, so that one body serves whole vectors and the tail, and whether
 /// stores to other ranks go past the caches, which is never so on GPUs.

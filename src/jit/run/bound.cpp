@@ -26,7 +26,8 @@ Bound::Bound(World world_, const Platform& platform_, sched::Plan plan_,
   const auto kernels = obtain_kernels(comm(), platform, texts);
   std::size_t next = 0;
   choose_overlaps();
-  const KernelContext context{comm(), platform, plan, sync, tables, tiles};
+  const KernelContext context{
+      comm(), platform, plan, sync, tables, tiles, platform.processes_here(comm())};
   for (const sched::PlanStep& step : plan.plan().steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&step)) {
       steps.push_back({library->name, "library", LibraryCollective(platform, plan, *library)});

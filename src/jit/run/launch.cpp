@@ -11,8 +11,9 @@ KernelLaunch::KernelLaunch(const KernelContext& context, const sched::KernelStep
       kernel_(std::move(kernel)),
       grid_(choose_grid(context, *kernel_, text_, step)),
       memory_(context.comm, context.platform, context.plan, step, grid_),
+      segments_(context.platform, context.plan, context.tables, step, text_),
       accesses_(context.plan, step, text_, memory_.slices()),
-      arguments_(context, step, text_, memory_, number) {}
+      arguments_(context, step, text_, memory_, segments_, number) {}
 
 void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync) {
   if (tensors_version_ != tensors.version()) arguments_.refresh(tensors, accesses_.mode(tensors));

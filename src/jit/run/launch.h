@@ -31,6 +31,8 @@ class KernelLaunch {
   [[nodiscard]] int axis() const { return step_.axis; }
   /// Bytes that this rank reads and writes in a run, peers' memory included.
   [[nodiscard]] std::uint64_t bytes(const Tensors&) const { return accesses_.bytes(); }
+  /// Bytes of this rank's memory through which its ranks exchange chunks and totals.
+  [[nodiscard]] std::uint64_t exchange_bytes() const { return memory_.bytes(); }
 
  private:
   const sched::KernelStep& step_;
@@ -38,6 +40,7 @@ class KernelLaunch {
   std::shared_ptr<const Kernel> kernel_;
   Grid grid_;
   ExchangeMemory memory_;
+  SegmentMemory segments_;
   KernelAccesses accesses_;
   KernelArguments arguments_;
   std::uint64_t tensors_version_ = 0;

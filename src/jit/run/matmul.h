@@ -11,14 +11,29 @@ class Matmul {
   /// Throws BackendError without the library, and for matrices that it cannot count.
   Matmul(const Platform& platform, const RankPlan& plan, const sched::MatmulStep& step);
 
-  /// Puts it into `queue`. With `tiles`, the product is made tile by tile in their order, each told
-  /// of when it is there: by the kernel `signal`, or at once where that is null.
-  void enqueue(Queue& queue, const Tensors& tensors, const TileCounts* tiles, const Kernel* signal);
+  /// A rank that is driven from here.
+  struct Member {
+    Matmul* matmul;
+    const Tensors* tensors;
+    const TileCounts* tiles;  ///< in which the product is made, in their order; null: at once
+  };
+  /// What tells of tiles: a kernel, or the host where there is none. It is launched beside the
+  /// products, so that none of these waits for it, if there is a queue for that.
+  struct Signals {
+    const Kernel* kernel = nullptr;
+    Queue* beside = nullptr;
+    Event* made = nullptr;
+  };
+  /// Puts the products of all members into `queue`: the first tile of each, then the second, as the
+  /// kernel that takes them runs for all members.
+  static void run(Queue& queue, std::span<const Member> members, const Signals& signals);
   [[nodiscard]] sched::BufferId out() const { return out_; }
   /// Bytes that this rank reads and writes, counting each buffer once.
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
 
  private:
+  void enqueue(Queue& queue, const Tensors& tensors, std::int64_t begin, std::int64_t end);
+
   MatmulShape shape_;
   sched::BufferId a_, b_, bias_, out_;
   std::unique_ptr<LibraryMatmul> library_;

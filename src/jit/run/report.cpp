@@ -70,18 +70,22 @@ Report Executable::State::report() {
     row.kind = step.kind;
     row.ms = runner.step_ms(index);
     row.bytes = std::visit([&](const auto& work) { return work.bytes(bound.tensors); }, step.work);
+    if (const auto* kernel = std::get_if<KernelLaunch>(&step.work))
+      row.exchange_bytes = kernel->exchange_bytes();
     if (row.ms > 0) row.roofline_share = copy_ms(row.bytes) / row.ms;
     report.kernels.push_back(std::move(row));
   }
+  runner.let_times_go();
   return report;
 }
 
 std::string Report::str() const {
-  std::string text = fmt::format("{:<24} {:<12} {:>10} {:>14} {:>9}\n", "kernel", "kind", "ms",
-                                 "bytes", "roofline");
+  std::string text = fmt::format("{:<24} {:<12} {:>10} {:>14} {:>9} {:>14}\n", "kernel", "kind",
+                                 "ms", "bytes", "roofline", "exchange bytes");
   for (const KernelReport& kernel : kernels) {
-    text += fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>8.0f}%\n", kernel.name, kernel.kind,
-                        kernel.ms, kernel.bytes, 100 * kernel.roofline_share);
+    text +=
+        fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>8.0f}% {:>14}\n", kernel.name, kernel.kind,
+                    kernel.ms, kernel.bytes, 100 * kernel.roofline_share, kernel.exchange_bytes);
   }
   text += fmt::format("{:<24} {:<12} {:>10.4f}   median of {} runs\n", "step", "", ms, runs);
   if (table_bytes > 0) text += fmt::format("tables of scattered tensors: {} bytes\n", table_bytes);

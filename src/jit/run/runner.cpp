@@ -43,14 +43,18 @@ Runner::Runner(Bound& bound)
       sampler_(bound.platform, bound.steps.size()),
       group_(bound, sampler_),
       replay_(bound.platform, group_, bound.steps.size()) {
+  const auto signal = bound_.library_kernels.find(tile_signal_name);
+  if (signal != bound_.library_kernels.end()) tile_signal_ = signal->second.get();
   together(bound_.comm(), [&] {
+    if (tile_signal_ != nullptr) tile_made_ = bound_.platform.make_event();
     own_queue_ = bound_.platform.make_queue();
     fork_ = bound_.platform.make_fork(*own_queue_, widest());
     queue_ = own_queue_.get();
   });
   make_collectives();
-  const auto signal = bound_.library_kernels.find(tile_signal_name);
-  if (signal != bound_.library_kernels.end()) tile_signal_ = signal->second.get();
+  together(bound_.comm(), [&] {
+    if (needs_order()) order_ = bound_.platform.make_launch_order();
+  });
 }
 
 Runner::~Runner() {
@@ -58,6 +62,7 @@ Runner::~Runner() {
   try {
     wait();
     fork_->finish();
+    if (order_) order_->finished(*queue_);
     // The driver's queue works on this rank's tensors.
     while (!group_.done()) std::this_thread::yield();
   } catch (const Error&) {
@@ -97,10 +102,21 @@ void Runner::make_collectives() {
   }
 }
 
+bool Runner::needs_order() const {
+  if (!group_.drives()) return false;
+  // A launch that starts as a whole may keep what is behind it from starting while it has no room:
+  // also what another executable's blocks wait for.
+  return !bound_.at_once.empty() || !watched_.empty() ||
+         std::ranges::any_of(bound_.steps, [](const Step& step) {
+           const auto* kernel = std::get_if<KernelLaunch>(&step.work);
+           return kernel != nullptr && kernel->grid().resident;
+         });
+}
+
 std::size_t Runner::widest() const {
   std::size_t most = 1;
   for (const sched::Overlap& overlap : bound_.at_once) most = std::max(most, overlap.count);
-  return most;
+  return most + (tile_signal_ != nullptr ? 1 : 0);
 }
 
 void Runner::use_stream(void* handle) {
@@ -108,10 +124,12 @@ void Runner::use_stream(void* handle) {
   std::unique_ptr<Queue> next = bound_.platform.wrap_queue(handle);
   if (next->being_recorded()) {  // which must not depend on work outside the recording
     wait();
+    if (order_) order_->finished(*queue_);
   } else {
     const std::unique_ptr<Event> queued = bound_.platform.make_event();
     queued->record(*queue_);
     queued->hold(*next);
+    if (order_) order_->moved(*queue_, *next);
   }
   application_queue_ = std::move(next);
   queue_ = application_queue_.get();
@@ -163,17 +181,25 @@ void Runner::prepare(std::size_t first, std::size_t count) {
 
 void Runner::drive() {
   sampler_.harvest();
-  const auto put = [&](Queue& queue, Fork& fork) { enqueue(queue, fork, nullptr); };
   try {
-    if (!queue_->being_recorded() && sampler_.starts(runs_)) {
-      enqueue(*queue_, *fork_, &sampler_);
-      sampler_.finish_run();
-    } else if (!replay_.wants(runs_, *queue_) || !replay_.launch(*queue_, widest(), put)) {
-      enqueue(*queue_, *fork_, nullptr);
+    if (order_) {
+      order_->run(*queue_, [&] { put_run(); });
+    } else {
+      put_run();
     }
   } catch (const Error&) {
     fork_->finish();  // nothing that the failed run left there may run beside the next one
     throw;
+  }
+}
+
+void Runner::put_run() {
+  const auto put = [&](Queue& queue, Fork& fork) { enqueue(queue, fork, nullptr); };
+  if (!queue_->being_recorded() && sampler_.starts(runs_)) {
+    enqueue(*queue_, *fork_, &sampler_);
+    sampler_.finish_run();
+  } else if (!replay_.wants(runs_, *queue_) || !replay_.launch(*queue_, widest(), put)) {
+    enqueue(*queue_, *fork_, nullptr);
   }
 }
 
@@ -198,8 +224,15 @@ void Runner::enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& over
                             Sampler* sampler) {
   if (sampler != nullptr) sampler->forks(queue);
   try {
-    fork.run(queue, overlap.count, [&](Queue& own, std::size_t place) {
-      enqueue_step(own, overlap.first + place, true, sampler);
+    // What tells of a product's tiles has a queue, too, the first.
+    const std::size_t before = tile_signal_ != nullptr ? 1 : 0;
+    Queue* signals = nullptr;
+    fork.run(queue, before + overlap.count, [&](Queue& own, std::size_t place) {
+      if (place < before) {
+        signals = &own;
+      } else {
+        enqueue_step(own, overlap.first + place - before, true, sampler, signals);
+      }
     });
   } catch (...) {
     if (immediate_) broken_ = "a step that others wait for failed";
@@ -208,27 +241,33 @@ void Runner::enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& over
   if (sampler != nullptr) sampler->joined(queue);
 }
 
-void Runner::enqueue_step(Queue& queue, std::size_t index, bool beside, Sampler* sampler) {
+void Runner::enqueue_step(Queue& queue, std::size_t index, bool beside, Sampler* sampler,
+                          Queue* signals) {
   if (sampler != nullptr) sampler->begins(queue, index, beside);
   replay_.begins(queue, index);
   const Step& step = bound_.steps[index];
   if (const auto* kernel = std::get_if<KernelLaunch>(&step.work)) {
-    queue.launch(kernel->kernel(), kernel->grid(), group_.words_of(index));
+    Grid grid = kernel->grid();
+    // Launches that start as a whole may wait for each other. Beside each other there is room.
+    grid.together = grid.resident && !beside;
+    queue.launch(kernel->kernel(), grid, group_.words_of(index));
   } else if (std::holds_alternative<Matmul>(step.work)) {
-    enqueue_matmul(queue, index);
+    enqueue_matmul(queue, index, signals);
   } else {
     enqueue_collective(queue, index);
   }
   if (sampler != nullptr) sampler->ended(queue, index, beside);
 }
 
-void Runner::enqueue_matmul(Queue& queue, std::size_t index) {
-  for (Bound* const member : group_.members()) {
-    auto& matmul = std::get<Matmul>(member->steps[index].work);
-    const auto counts = member->tiles.find(matmul.out());
-    matmul.enqueue(queue, member->tensors,
-                   counts == member->tiles.end() ? nullptr : &counts->second, tile_signal_);
+void Runner::enqueue_matmul(Queue& queue, std::size_t index, Queue* signals) {
+  std::vector<Matmul::Member> members;
+  for (Bound* const bound : group_.members()) {
+    auto& matmul = std::get<Matmul>(bound->steps[index].work);
+    const auto counts = bound->tiles.find(matmul.out());
+    members.push_back(
+        {&matmul, &bound->tensors, counts == bound->tiles.end() ? nullptr : &counts->second});
   }
+  Matmul::run(queue, members, {tile_signal_, signals, tile_made_.get()});
 }
 
 void Runner::enqueue_collective(Queue& queue, std::size_t index) {
@@ -271,7 +310,11 @@ void Runner::finish() {
 void Runner::collect_times() {
   finish();
   sampler_.harvest();
-  if (!group_.alone()) bound_.comm().barrier();  // the driver's times are read from here on
+  let_times_go();  // the driver's times are read from here on
+}
+
+void Runner::let_times_go() {
+  if (!group_.alone()) bound_.comm().barrier();
 }
 
 }  // namespace coconet::jit

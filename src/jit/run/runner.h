@@ -28,6 +28,9 @@ class Runner {
   [[nodiscard]] std::uint64_t runs() const { return runs_; }
   /// Collective: waits, and takes the times of steps to where all ranks read them.
   void collect_times();
+  /// The ranks of a launch meet when they have read the times, which are one rank's: it may then
+  /// run on, or end.
+  void let_times_go();
   /// Median milliseconds of step `index`, or of whole runs.
   [[nodiscard]] double step_ms(std::size_t index) const { return group_.sampler().step_ms(index); }
   [[nodiscard]] double run_ms() const { return group_.sampler().run_ms(); }
@@ -40,6 +43,8 @@ class Runner {
   };
 
   void make_collectives();
+  /// Whether a run of another executable at the same time could keep this one's from going on.
+  [[nodiscard]] bool needs_order() const;
   /// Most steps that run at once.
   [[nodiscard]] std::size_t widest() const;
 
@@ -48,12 +53,16 @@ class Runner {
   /// Fills the argument blocks of `count` steps from `first` on.
   void prepare(std::size_t first, std::size_t count);
   void drive();
+  /// Puts a run into the queue, as a graph or step by step.
+  void put_run();
   /// Puts all steps into `queue` and, where they run at once, `fork`; `sampler` may be null.
   void enqueue(Queue& queue, Fork& fork, Sampler* sampler);
   void enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap, Sampler* sampler);
-  /// `beside`: others run at the same time.
-  void enqueue_step(Queue& queue, std::size_t index, bool beside, Sampler* sampler);
-  void enqueue_matmul(Queue& queue, std::size_t index);
+  /// `beside`: others run at the same time; `signals` is the queue for what tells of tiles, or
+  /// null.
+  void enqueue_step(Queue& queue, std::size_t index, bool beside, Sampler* sampler,
+                    Queue* signals = nullptr);
+  void enqueue_matmul(Queue& queue, std::size_t index, Queue* signals);
   void enqueue_collective(Queue& queue, std::size_t index);
   /// Waits for the queue, watching over the libraries' collectives.
   void wait();
@@ -76,7 +85,8 @@ class Runner {
   std::unique_ptr<Queue> own_queue_;
   std::unique_ptr<Queue> application_queue_;
   Queue* queue_ = nullptr;
-  std::unique_ptr<Fork> fork_;  ///< beside the queue of this rank
+  std::unique_ptr<Fork> fork_;          ///< beside the queue of this rank
+  std::unique_ptr<LaunchOrder> order_;  ///< null where runs need none
   Sampler sampler_;
   LaunchGroup group_;
   GraphReplay replay_;
@@ -86,6 +96,7 @@ class Runner {
   std::vector<Collectives*> watched_;                    ///< those that need watching
   /// Null where no step waits for tiles of a product, or the host tells.
   const Kernel* tile_signal_ = nullptr;
+  std::unique_ptr<Event> tile_made_;  ///< what such a kernel begins behind
 
   std::uint64_t runs_ = 0;
   std::string broken_;  ///< why no step can run any more; empty while all is well

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "captured_stderr.h"
+#include "child_process.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/config/log.h"
@@ -60,6 +61,7 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_BACKEND", "cuda"},
                                {"COCONET_GRAPH", "off"},
                                {"COCONET_OVERLAP", "on"},
+                               {"COCONET_FREE_MULTIPROCESSORS", "16"},
                                {"COCONET_HOST_THREADS", "96"},
                                {"COCONET_ALGORITHM", "ring"},
                                {"COCONET_PROTOCOL", "ll128"},
@@ -86,6 +88,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.backend == "cuda");
   CHECK(config.graph == "off");
   CHECK(config.overlap == "on");
+  CHECK(config.free_multiprocessors == 16);
   CHECK(config.host_threads == 96);
   CHECK(config.knobs == Knobs{"ring", "ll128", 3, 64, 32, 2048});
   CHECK(config.cxx == "clang++");
@@ -164,6 +167,22 @@ TEST_CASE("a malformed value is an error with the variable, the value and what i
   }
 }
 
+TEST_CASE("a relative directory is refused where the working directory is gone") {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::string directory, directories;
+  {
+    const test::ScratchDirectory gone;
+    std::filesystem::current_path(gone.path());
+    std::filesystem::remove(gone.path());
+    directory = refusal("COCONET_CACHE_DIR", "here");
+    directories = refusal("COCONET_CACHE_PATH", "/there:here:/elsewhere");
+  }
+  std::filesystem::current_path(before);
+  CHECK(directory == "COCONET_CACHE_DIR is 'here'; it takes a directory");
+  CHECK(directories ==
+        "COCONET_CACHE_PATH is '/there:here:/elsewhere'; it takes directories, divided by colons");
+}
+
 TEST_CASE("the table's rows of algorithms and protocols are what their variables take") {
   for (const ConfigVariable& variable : config_variables()) {
     if (variable.name == "COCONET_ALGORITHM") {
@@ -212,7 +231,7 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
         "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_OVERLAP, "
-        "COCONET_HOST_THREADS, "
+        "COCONET_FREE_MULTIPROCESSORS, COCONET_HOST_THREADS, "
         "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "

@@ -5,6 +5,7 @@
 #include "coconet/programs.h"
 #include "jit/conformance/conformance_batch.h"
 #include "jit/exchange/algorithm.h"
+#include "jit/exchange/kernel_subjects.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -289,6 +290,32 @@ TEST_CASE("fused collectives of tensors that do not fit the caches equal the ref
     require_conforms(biased(2), biased_along(dim), 2,
                      {Sizes{{"n", 4099}, {"m", 67}}, Sizes{{"n", 67}, {"m", 8192}}});
   }
+}
+
+TEST_CASE("reductions inside a kernel of many blocks have the same bits on all ranks, every time") {
+  constexpr int ranks = 3;
+  const KernelSubject& norms = *std::ranges::find(
+      kernel_subjects, std::string("all_reduce with reductions inside, one after the other"),
+      &KernelSubject::name);
+  Knobs knobs;
+  knobs.channels = 5;  // as threads they come to a barrier in any order
+  std::vector<std::vector<double>> results(3 * ranks);
+  for (int run = 0; run < 3; ++run) {
+    World::local(ranks, [&](World& world) {
+      Executable step =
+          compile(norms.program(ranks, f64), norms.schedule(knobs), world, {{"n", 1237}});
+      for (const char* name : {"g", "x", "m"}) {
+        std::vector<double> values(step.count(name));
+        for (double i = *name == 'g' ? world.rank() : 0; double& value : values) value = 1 / ++i;
+        step.write(name, values);
+      }
+      step.run();
+      std::vector<double>& result = results[run * ranks + world.rank()];
+      result.resize(step.count("x"));
+      step.read("x", result);
+    });
+  }
+  for (const std::vector<double>& result : results) CHECK(result == results.front());
 }
 
 TEST_CASE("fused collectives work along each axis of a mesh") {

@@ -2,6 +2,8 @@
 // equal the reference.
 #include "jit/conformance/conformance.h"
 
+#include <limits>
+
 using namespace coconet;
 using namespace coconet::test;
 
@@ -73,6 +75,19 @@ TEST_CASE("every pointwise op equals the reference on integers and bool") {
   for (const DType dtype : all_dtypes) {
     if (!is_float(dtype)) check_rows(dtype);
   }
+}
+
+TEMPLATE_TEST_CASE("a negative zero has an absolute value without a sign", "", float, double) {
+  const World world = World::self();
+  Program program("zeros", Mesh::over(world));
+  const Value x = program.input("x", dtype_of<TestType>, {2}, replicated);
+  program.output("y", (1 / abs(x)).named("y"));
+  Executable step = compile(program, one_kernel("zeros", {"y"}), world);
+  step.write("x", std::vector<TestType>{-0.0, 0.0});
+  step.run();
+  std::vector<TestType> y(2);
+  step.read("y", y);
+  CHECK(y == std::vector<TestType>(2, std::numeric_limits<TestType>::infinity()));
 }
 
 TEST_CASE("every cast equals the reference") {

@@ -67,6 +67,22 @@ TEST_CASE("every reduction equals the reference on every dtype that it takes") {
   batch.require();
 }
 
+TEST_CASE("a reduction reads long rows, which blocks share out") {
+  for (const DType dtype : {f32, f16, f64}) {
+    for (const int ranks : {1, 2}) {
+      Program program("long_rows", Mesh({{"world", ranks}}));
+      const Dim B = program.dim("B"), C = program.dim("C");
+      const Value x = program.input("x", dtype, {B, C}, ranks == 1 ? replicated : sliced(1));
+      const Value h = program.input("h", dtype, {C}, replicated);
+      program.output("rows", sum(x, {1}).named("rows"));
+      program.output("largest", max(dropout(x, 0.5, 1) + h, {1}).named("largest"));
+      program.output("least", min(x * x).named("least"));
+      require_conforms(program, Schedule("none"), ranks,
+                       {Sizes{{"B", 1}, {"C", 50021}}, Sizes{{"B", 3}, {"C", 24580}}}, 2);
+    }
+  }
+}
+
 TEST_CASE("a reduction reads what is computed on the way and broadcasts back") {
   for (const int ranks : {1, 2, 3}) {
     for (const Placement placement : {local, sliced(0), sliced(1)}) {

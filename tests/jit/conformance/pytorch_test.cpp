@@ -101,7 +101,7 @@ std::vector<double> run(const Json& data, const Json& expected, programs::Precis
     const std::size_t held = step.count(precision.mixed() ? "master" : "w");
     const bool whole = held == result.size();
     const std::size_t begin =
-        whole ? 0 : static_cast<std::size_t>(world.rank() * ((n + ranks - 1) / ranks));
+        whole ? 0 : static_cast<std::size_t>(world.rank() * block_length(n, ranks));
     for (std::size_t i = 0; i < held; ++i)
       store_element(precision.master, parameters, i, sample(static_cast<std::uint32_t>(begin + i)));
     for (int t = 1; t <= data.at("steps").get<int>(); ++t) {

@@ -1,7 +1,9 @@
 // What mailboxes carry between ranks, with every algorithm and protocol that uses them: any dtype, from and to any place.
 #include "jit/conformance/conformance.h"
 #include "jit/exchange/kernel_subjects.h"
+#include "jit/exchange/slices.h"
 #include "sched/knobs.h"
+#include "sched/plan.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -71,4 +73,36 @@ TEST_CASE("mailboxes take tensors that lie at any element of the application's m
   for_each_mailbox([&](const Knobs& knobs) {
     REQUIRE_NOTHROW(World::local(3, [&](World& world) { run(world, knobs); }));
   });
+}
+
+TEST_CASE("without knobs the mailboxes of a kernel fit their budget, else they are as asked") {
+  constexpr std::int64_t mib = 1 << 20;
+  for (const int ranks : {2, 8}) {
+    for_each_mailbox([&](Knobs knobs) {
+      knobs.chunk_bytes = 0;
+      const auto sized = [&](int channels, int chunk_bytes, const auto& check) {
+        knobs.channels = channels;
+        knobs.chunk_bytes = chunk_bytes;
+        const sched::Plan plan = sched::lower(*kernel_subjects[1]
+                                                   .schedule(knobs)
+                                                   .apply(kernel_subjects[1].program(ranks, f32))
+                                                   .back()
+                                                   .graph());
+        check(plan, std::get<sched::KernelStep>(plan.steps.front()));
+      };
+      sized(0, 0, [&](const sched::Plan& plan, const sched::KernelStep& step) {
+        const int most = jit::blocks_in_budget(plan, step, ranks);
+        CHECK(most >= 16);
+        for (const int blocks : {1, most / 2, most})
+          CHECK(jit::mailbox_bytes(plan, step, ranks, blocks) <= 32 * mib);
+        CHECK(jit::mailbox_bytes(plan, step, ranks, most) > 24 * mib);
+        CHECK(jit::chunk_elements(plan, step, ranks, 1) == 32768 / 4);
+        CHECK(jit::chunk_elements(plan, step, ranks, most) == 8192 / 4);
+      });
+      sized(1024, 1 << 16, [&](const sched::Plan& plan, const sched::KernelStep& step) {
+        CHECK(jit::chunk_elements(plan, step, ranks, 1024) == (1 << 16) / 4);
+        CHECK(jit::mailbox_bytes(plan, step, ranks, 1024) > 512 * mib);
+      });
+    });
+  }
 }

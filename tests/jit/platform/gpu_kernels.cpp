@@ -63,24 +63,22 @@ const std::set<std::string, std::less<>>& words_of_prelude() {
   return words;
 }
 
-/// NAME of the line KERNEL_ENTRY(NAME).
-std::string name_of(const std::string& code) {
-  const std::string mark = "KERNEL_ENTRY(";
-  const std::size_t begin = code.rfind(mark) + mark.size();
-  return code.substr(begin, code.find(')', begin) - begin);
-}
-
 struct Unit {
-  jit::KernelBatch kernels = unit_with_all_headers("cuda");
-  std::map<std::string, std::string> from;  ///< by entry point
+  jit::KernelBatch batch = unit_with_all_headers("cuda");
+  std::map<std::string, GpuKernel> kernels;  ///< by entry point
+
+  void add(const GpuKernel& kernel) {
+    batch.add(kernel.text, name_of(kernel.text));
+    kernels[batch.entries().back()] = kernel;
+  }
 };
 
 std::vector<Unit> make_units(const GpuKernels& kernels) {
   std::vector<Unit> units;
   for (const auto& [key, kernel] : kernels) {
-    if (units.empty() || units.back().from.size() == kernels_in_a_compilation) units.emplace_back();
-    units.back().kernels.add(kernel.text, name_of(kernel.text));
-    units.back().from[units.back().kernels.entries().back()] = kernel.from;
+    if (units.empty() || units.back().kernels.size() == kernels_in_a_compilation)
+      units.emplace_back();
+    units.back().add(kernel);
   }
   return units;
 }
@@ -97,24 +95,32 @@ std::string errors_in(const std::string& log) {
   return errors;
 }
 
-/// What is wrong with `unit` on `architecture`; empty when all is well.
-std::string fault_of(const Unit& unit, const char* architecture) {
-  const jit::CompileResult result = jit::NvrtcCompiler(architecture).compile(unit.kernels.source());
+/// What is wrong with `unit` on `architecture`, and what `inspect` says of its binary.
+std::string fault_of(const Unit& unit, const char* architecture, const Inspection& inspect) {
+  const jit::CompileResult result = jit::NvrtcCompiler(architecture).compile(unit.batch.source());
   if (!result.ok)
-    return errors_in(result.log) + architecture + ", one of: " + unit.from.begin()->second +
+    return errors_in(result.log) + architecture + ", one of: " + unit.kernels.begin()->second.from +
            " ...\n";
   std::string faults;
-  std::set<std::string> seen;
+  GpuBinary binary{architecture, result.binary, unit.kernels, {}};
   for (const jit::KernelResources& kernel : result.kernels) {
-    seen.insert(kernel.entry);
+    binary.resources[kernel.entry] = kernel;
     if (kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0) continue;
     faults += kernel.entry + " spills " + std::to_string(kernel.spill_store_bytes) + " bytes on " +
-              architecture + ": " + unit.from.at(kernel.entry) + "\n";
+              architecture + ": " + unit.kernels.at(kernel.entry).from + "\n";
   }
-  for (const auto& [entry, from] : unit.from) {
-    if (!seen.contains(entry)) faults += entry + " is not in the cubin: " + from + "\n";
+  for (const auto& [entry, kernel] : unit.kernels) {
+    if (!binary.resources.contains(entry)) {
+      faults += entry + " is not in the cubin: " + kernel.from + "\n";
+    } else if (inspect && unit.kernels.size() > 1 &&
+               jit::nvrtc::register_bound(binary.resources[entry].registers) > 0) {
+      Unit alone;
+      alone.add(kernel);
+      faults += fault_of(alone, architecture, inspect);
+      binary.kernels.erase(entry);
+    }
   }
-  return faults;
+  return inspect ? faults + inspect(binary) : faults;
 }
 
 }  // namespace
@@ -127,9 +133,17 @@ void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& k
     const std::string text = kernel_in("\n" + jit::generate(plan, *kernel).source);
     kernels.try_emplace(
         without_names(text),
-        GpuKernel{text, program.name() + " under " + schedule.name() + " in " +
-                            std::string(to_string(program.graph()->nodes.front().dtype))});
+        GpuKernel{text,
+                  program.name() + " under " + schedule.name() + " in " +
+                      std::string(to_string(program.graph()->nodes.front().dtype)),
+                  std::ranges::any_of(plan.graph.at(kernel->domain).shape, &Dim::symbolic)});
   }
+}
+
+std::string name_of(const std::string& text) {
+  const std::string mark = "KERNEL_ENTRY(";
+  const std::size_t begin = text.rfind(mark) + mark.size();
+  return text.substr(begin, text.find(')', begin) - begin);
 }
 
 std::string kernel_in(const std::string& source) {
@@ -187,19 +201,23 @@ void require_nvrtc() {
   std::exit(skipped);
 }
 
-std::vector<std::string> faults_of(const GpuKernels& kernels, Architectures which) {
+std::vector<std::string> faults_of(const GpuKernels& kernels, Architectures which,
+                                   const Inspection& inspect) {
   const std::vector<Unit> units = make_units(kernels);
   std::vector<std::pair<const Unit*, const char*>> jobs;
   for (const Unit& unit : units) {
     if (which == Architectures::all) {
       for (const char* architecture : gpu_architectures) jobs.emplace_back(&unit, architecture);
+    } else if (which == Architectures::tabled) {
+      for (const char* architecture : tabled_architectures) jobs.emplace_back(&unit, architecture);
     } else {
       jobs.emplace_back(&unit,
                         gpu_architectures[(seed() + jobs.size()) % std::size(gpu_architectures)]);
     }
   }
-  return run_forked(jobs.size(), 2,
-                    [&](std::size_t job) { return fault_of(*jobs[job].first, jobs[job].second); });
+  return run_forked(jobs.size(), 2, [&](std::size_t job) {
+    return fault_of(*jobs[job].first, jobs[job].second, inspect);
+  });
 }
 
 }  // namespace coconet::test

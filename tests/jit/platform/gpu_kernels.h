@@ -1,6 +1,7 @@
 // Many kernels through NVRTC: what tests of the sources for GPUs share.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -8,15 +9,19 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "jit/platform/compiler.h"
 
 namespace coconet::test {
 
 inline constexpr const char* gpu_architectures[] = {"sm_80", "sm_90", "sm_100", "sm_120"};
+/// Those that docs/gpu-kernels.md has figures of.
+inline constexpr const char* tabled_architectures[] = {"sm_90", "sm_100"};
 
 /// A kernel's text without prelude and comments, and where it comes from.
 struct GpuKernel {
   std::string text;
   std::string from;
+  bool is_large = true;  ///< it runs over more than a few elements
 };
 
 /// One of those kernels that have the same key.
@@ -40,11 +45,26 @@ void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& k
 /// Ends the test as skipped without NVRTC.
 void require_nvrtc();
 
-enum class Architectures { all, in_turn };
+enum class Architectures { all, in_turn, tabled };
 
-/// Compiles each of `kernels` for all of `gpu_architectures`, or for one of them in turn, in two
-/// processes: in each NVRTC compiles one program at a time. What is wrong: that a kernel does not
-/// compile, is not in the binary or spills registers.
-[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels, Architectures which);
+/// Several kernels in one cubin, by their entry points, with what each takes of a GPU.
+struct GpuBinary {
+  std::string architecture;
+  std::string cubin;
+  std::map<std::string, GpuKernel> kernels;
+  std::map<std::string, jit::KernelResources> resources;
+};
+/// What there is to say of a binary; empty: nothing.
+using Inspection = std::function<std::string(const GpuBinary&)>;
+
+/// Compiles each of `kernels` for all of `gpu_architectures`, for one of them in turn, or for all
+/// of `tabled_architectures`, in two processes: in each NVRTC compiles one program at a time. What
+/// is wrong: that a kernel does not compile, is not in the binary or spills registers; and what
+/// `inspect` says of each binary. A kernel that the library compiles once more, with a bound on its
+/// registers, is alone in one.
+[[nodiscard]] std::vector<std::string> faults_of(const GpuKernels& kernels, Architectures which,
+                                                 const Inspection& inspect = {});
+/// NAME of the line KERNEL_ENTRY(NAME) of a kernel's text.
+[[nodiscard]] std::string name_of(const std::string& text);
 
 }  // namespace coconet::test

@@ -47,6 +47,22 @@ std::string ptx_of(const std::string& source) {
                     "--device-as-default-execution-space", "--define-macro=RANKS_PER_LAUNCH=1"});
 }
 
+int count_of(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++count;
+  return count;
+}
+
+/// The PTX of the one kernel of `program`; empty without NVRTC.
+std::string ptx_of(const coconet::Program& program) {
+  using namespace coconet;
+  const auto scheduled = Schedule("none").apply(program);
+  const auto kernels = generate(sched::lower(*scheduled.back().graph()));
+  REQUIRE(kernels.size() == 1);
+  return ptx_of(complete_source(kernels.front(), "cuda"));
+}
+
 }  // namespace
 
 TEST_CASE("without NVRTC a compilation says why") {
@@ -119,7 +135,7 @@ TEST_CASE("an error in CUDA text comes with its line") {
 
 TEST_CASE("an architecture that NVRTC does not know is refused with those that it knows") {
   if (!nvrtc::is_available()) return;
-  for (const char* arch : {"sm_1", "sm_90ab", "compute_90", "sm_", ""}) {
+  for (const char* arch : {"sm_1", "sm_90ab", "compute_1", "sm_", ""}) {
     CHECK_THROWS_WITH(
         NvrtcCompiler(arch).compile(two_kernels),
         "NVRTC " + nvrtc::version() + " does not know the architecture '" + arch + "'; it knows " +
@@ -132,6 +148,37 @@ TEST_CASE("an architecture that NVRTC does not know is refused with those that i
             ".");
   }
   CHECK(NvrtcCompiler("sm_90a").compile(two_kernels).ok);
+}
+
+TEST_CASE("a GPU newer than NVRTC gets a binary of its major number, else PTX") {
+  const std::vector<std::string> known = {"sm_75", "sm_80", "sm_86", "sm_90", "sm_100"};
+  const auto [gpu, expected] = GENERATE(table<const char*, const char*>({
+      {"sm_90", "sm_90"},         // its own
+      {"sm_89", "sm_86"},         // the nearest of the major number
+      {"sm_103", "sm_100"},       // written with the same number of digits, or more
+      {"sm_99", "sm_90"},         // not the next major number's
+      {"sm_120", "compute_100"},  // none of the major number
+      {"sm_110", "compute_100"},
+      {"sm_72", ""},  // older than all
+  }));
+  const nvrtc::Target target = nvrtc::target_for(gpu, known);
+  CHECK(target.arch == expected);
+  CHECK(target.why.empty() == (target.arch == gpu));
+  CHECK(nvrtc::target_for("sm_75", {"sm_80"}).arch.empty());
+  CHECK(nvrtc::target_for("sm_90", {}).arch == "sm_90");  // without NVRTC, which says so itself
+}
+
+TEST_CASE("PTX is text for the driver, under a key of its own") {
+  if (!nvrtc::is_available()) return;
+  const NvrtcCompiler compiler("compute_90");
+  const CompileResult result = compiler.compile(two_kernels);
+  INFO(result.log);
+  REQUIRE(result.ok);
+  CHECK(result.binary.find(".target sm_90\n") != std::string::npos);
+  CHECK(result.binary.back() == '\0');  // the driver takes no length
+  const KernelSource source{"types.h 1\n", "a", "k"};
+  CHECK(compiler.key(source).digest() != NvrtcCompiler("sm_90").key(source).digest());
+  CHECK_THAT(compiler.key(source).text(), Catch::Matchers::Contains("ptx"));
 }
 
 TEST_CASE("a key tells architectures, options and sources apart, and line numbers are on request") {
@@ -148,9 +195,74 @@ TEST_CASE("a key tells architectures, options and sources apart, and line number
   CHECK(digest(plain, "a", "k") != digest(NvrtcCompiler("sm_80"), "a", "k"));
   const std::string text = plain.key({"", "a", "k"}).text();
   CHECK_THAT(text, Catch::Matchers::Contains("NVRTC " + nvrtc::version() + "\n") &&
-                       Catch::Matchers::Contains("Compiler Build ID: "));
+                       Catch::Matchers::Contains("Compiler Build ID: ") &&
+                       Catch::Matchers::Contains("register bounds 1\n"));
   CHECK(plain.compile(two_kernels).binary.find(".debug_line") == std::string::npos);
   CHECK(lines.compile(two_kernels).binary.find(".debug_line") != std::string::npos);
+}
+
+TEST_CASE("a bound on registers is for one more block at once, near, and of use") {
+  // 64 warps of 32 registers fill a multiprocessor, 32 of 64, 24 of 80, 16 of 128, 8 of 255.
+  for (const auto& [registers, bound] : std::vector<std::pair<int, int>>{{0, 0},
+                                                                         {41, 0},
+                                                                         {64, 0},
+                                                                         {66, 64},
+                                                                         {73, 64},
+                                                                         {74, 0},
+                                                                         {80, 0},
+                                                                         {81, 80},
+                                                                         {82, 80},
+                                                                         {91, 80},
+                                                                         {92, 0},
+                                                                         {128, 0},
+                                                                         {129, 128},
+                                                                         {146, 128},
+                                                                         {147, 0},
+                                                                         {255, 0}}) {
+    INFO(registers);
+    CHECK(nvrtc::register_bound(registers) == bound);
+  }
+}
+
+namespace {
+
+/// A kernel that holds `values` values of 4 bytes at once, `stride` apart in memory. Where that is
+/// no number, NVRTC also keeps addresses, as far as there are registers for them.
+std::string holding(int values, const std::string& stride) {
+  return R"(
+extern "C" __global__ void crowded(float* x, long stride) {
+  constexpr int count = )" +
+         std::to_string(values) + R"(;
+  float v[count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) v[i] = x[i * )" +
+         stride + R"( + threadIdx.x];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < count; ++i) x[i * )" +
+         stride + R"( + threadIdx.x] = v[i] * v[(i * 7 + 3) % count];
+}
+)";
+}
+
+}  // namespace
+
+TEST_CASE("a kernel a few registers over a step of occupancy is compiled below it") {
+  if (!nvrtc::is_available()) return;
+  using namespace coconet;
+  const auto resources_of = [](const std::string& source) {
+    const CompileResult result = NvrtcCompiler("sm_90").compile(source);
+    INFO(result.log);
+    REQUIRE(result.kernels.size() == 1);
+    CHECK(result.kernels[0].spill_store_bytes == 0);
+    return std::pair(result.kernels[0].registers,
+                     result.command.find("--maxrregcount=") != std::string::npos);
+  };
+  CHECK(resources_of(holding(24, "stride")) == std::pair(64, true));
+  // What would spill below the step stays above it.
+  const auto [registers, bounded] = resources_of(holding(64, "1024"));
+  CHECK(nvrtc::register_bound(registers) == 64);
+  CHECK_FALSE(bounded);
 }
 
 TEST_CASE("shared memory is reported") {
@@ -198,6 +310,73 @@ TEST_CASE("a team loads and stores 16 bytes of a line a lane, all lanes together
       CHECK(between.find("$L_") == std::string::npos);
       CHECK(between.find("\t@") == std::string::npos);
     }
+  }
+}
+
+TEST_CASE("a vector is stored by one instruction wherever a row begins, halves packed in pairs") {
+  using namespace coconet;
+  for (const DType dtype : {f64, f32, f16, bf16}) {
+    INFO(to_string(dtype));
+    Program program("rows", Mesh({{"world", 1}}));
+    const Dim H = program.dim("H");
+    const Value x = program.input("x", dtype, {program.dim("B"), H}, replicated);
+    const Value h = program.input("h", dtype, {H}, replicated);
+    program.output("y", (x + h).named("y"));
+    const std::string text = ptx_of(program);
+    if (text.empty()) return;                    // no NVRTC
+    CHECK(count_of(text, "\tld.global.") == 4);  // of both operands, and of what is left over
+    CHECK(count_of(text, "\tst.global.") == 2);
+    CHECK(count_of(text, "\tst.global.v4.b32 ") == 1);
+    // 8 elements in 4 words; and every sum of bf16, one left over included, is rounded so.
+    CHECK(count_of(text, "x2.f32 ") == (dtype == f16 ? 4 : dtype == bf16 ? 4 + 9 : 0));
+  }
+}
+
+TEST_CASE("random words are drawn four at a time") {
+  using namespace coconet;
+  for (const DType dtype : {f64, f32, f16, bf16}) {
+    for (const bool in_rows : {false, true}) {
+      INFO(to_string(dtype) << (in_rows ? " in rows" : ""));
+      Program program("drops", Mesh({{"world", 1}}));
+      const Dim H = program.dim("H");
+      const Value x = program.input("x", dtype, {program.dim("B"), H}, replicated);
+      const Value sum = in_rows ? x + program.input("h", dtype, {H}, replicated) : x;
+      program.output("y", dropout(sum, 0.5, 1).named("y"));
+      const std::string text = ptx_of(program);
+      if (text.empty()) return;  // no NVRTC
+      // Four words take 20 products. A vector of N elements has N / 4 times four, or (N + 6) / 4
+      // where it may begin anywhere, and an element that is left over draws for itself.
+      const int lanes = 16 / static_cast<int>(size_of(dtype));
+      const int draws = (in_rows ? (lanes + 6) / 4 : (lanes + 2) / 4) + 1;
+      const int products = count_of(text, ", 3528531795;") + count_of(text, ", 3449720151;");
+      CHECK(products > 0);
+      CHECK(products <= 20 * draws);
+    }
+  }
+}
+
+TEST_CASE("a reduction loads four vectors before it waits for one, and meets once a segment") {
+  using namespace coconet;
+  for (const DType dtype : {f64, f32, f16}) {
+    INFO(to_string(dtype));
+    Program program("norms", Mesh({{"world", 1}}));
+    const Value x = program.input("x", dtype, {program.dim("n")}, replicated);
+    program.output("y", max(x).named("y"));
+    const std::string text = ptx_of(program);
+    if (text.empty()) return;  // no NVRTC
+    const std::string load = dtype == f64   ? "\tld.global.v2.f64 "
+                             : dtype == f32 ? "\tld.global.v4.f32 "
+                                            : "\tld.global.v4.u32 ";
+    CHECK(count_of(text, load) == 5);  // and one of what is left over
+    CHECK(count_of(text, "\tatom.acq_rel.gpu.global.add.u64 ") == 1);
+    CHECK(count_of(text, "\tmembar") + count_of(text, "\tfence") == 0);
+    // Between the first of the four and the last, nothing looks at what they load.
+    const std::size_t first = text.find(load);
+    std::size_t last = first;
+    for (int v = 1; v < 4; ++v) last = text.find(load, last + 1);
+    const std::string between = text.substr(first, last - first);
+    CHECK(between.find("setp") == std::string::npos);
+    CHECK(between.find("\tbra") == std::string::npos);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "child_process.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "ir/dropout.h"
 #include "jit/codegen/codegen.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/platform/platform.h"
@@ -27,9 +28,10 @@ constexpr jit::Grid grids[] = {{.blocks = 1, .threads = 32},
 /// A kernel over i64 arrays `out` and `in`, the count of the latter and `mode`, whose body is `statements`.
 class Kernel {
  public:
-  explicit Kernel(const std::string& statements) {
+  explicit Kernel(const std::string& statements, std::vector<std::string> headers = {}) {
     jit::KernelText text;
     text.name = "threads";
+    text.headers = std::move(headers);
     text.source =
         "struct Args {\n  i64* out;\n  const i64* in;\n  index_t count;\n  u64 mode;\n};\n\n"
         "DEVICE void threads_block(const Args& a, const Block& block) {\n"
@@ -126,17 +128,81 @@ TEST_CASE("a shuffle takes the value of a thread further on in the warp") {
 
 TEST_CASE("all threads of a block get the reduction of any number of elements") {
   const Kernel kernel(
-      "  const auto element = [&](index_t j) -> i64 { return a.in[j]; };\n"
-      "  const i64 sum = block_reduce<sum_of, i64>(block, a.count, element);\n"
-      "  const i64 most = block_reduce<max_of, i64>(block, a.count, element);\n"
-      "  a.out[at] = sum * 10000 + most;\n");
+      "  const auto elements = [&]<int N>(width<N, false>, index_t j) {\n"
+      "    return load<N>(a.in + j);\n  };\n"
+      "  const i64 sum = block_reduce<2, sum_of, i64>(block, 0, a.count, a.mode, elements);\n"
+      "  const i64 most = block_reduce<1, max_of, i64>(block, 0, a.count, a.mode, elements);\n"
+      "  a.out[at] = sum * 100000 + most;\n");
   for (const jit::Grid& grid : grids) {
-    for (const std::int64_t count : {1, 2, 31, 33, 300}) {
-      std::vector<std::int64_t> out(threads_of(grid));
-      kernel(grid, out, numbers(count));
-      CHECK(out == std::vector<std::int64_t>(out.size(), count * (count + 1) / 2 * 10000 + count));
+    for (const std::int64_t count : {1, 2, 31, 33, 300, 2003}) {
+      for (const std::uint64_t mode : {0, 1}) {
+        std::vector<std::int64_t> out(threads_of(grid));
+        kernel(grid, out, numbers(count), mode);
+        CHECK(out ==
+              std::vector<std::int64_t>(out.size(), count * (count + 1) / 2 * 100000 + count));
+      }
     }
   }
+}
+
+TEST_CASE("blocks reduce segments of results, launch after launch, and one keeps each result") {
+  // Out: a result and how often it was kept, for each of three; then the segments' memory.
+  const Kernel kernel(
+      "  const index_t length = 10, each = a.count / 3;\n"
+      "  const Segments segments{(each + length - 1) / length, length, "
+      "reinterpret_cast<u64*>(a.out + 6)};\n"
+      "  reduce_segments<sum_of, i64>(block, segments, 3, each,\n"
+      "      [&](index_t o, index_t begin, index_t end) -> i64 {\n"
+      "    return block_reduce<2, sum_of, i64>(block, begin, end, a.mode,\n"
+      "        [&]<int N>(width<N, false>, index_t j) { return load<N>(a.in + o * each + j); });\n"
+      "  }, [&](index_t o, i64 total) {\n"
+      "    if (is_leader(block)) a.out[2 * o] = total, ++a.out[2 * o + 1];\n"
+      "  });\n",
+      {"segments.h"});
+  for (const jit::Grid& grid : grids) {
+    for (const std::int64_t each : {10, 11, 100, 1003}) {
+      std::vector<std::int64_t> out(6 + 3 * (1 + (each + 9) / 10));
+      for (int launch = 1; launch <= 3; ++launch) {
+        kernel(grid, out, numbers(3 * each), 1);
+        for (std::int64_t o = 0; o < 3; ++o) {
+          CHECK(out[2 * o] == each * (2 * o * each + each + 1) / 2);
+          CHECK(out[2 * o + 1] == launch);
+          CHECK(out[6 + o] == 0);  // the count of the next launch
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a vector's random words are the reference's, wherever it begins") {
+  const Kernel kernel(
+      "  const auto draw = [&]<int N>(width<N, false>, i64* out, i64 index) {\n"
+      "    const auto words = philox_of<N>(index, 0x123456789abcdefull, 0xfedcba9876543210ull);\n"
+      "    for (int l = 0; l < N; ++l) out[l] = words[l];\n"
+      "  };\n"
+      "  for (index_t i = at; i < a.count; i += block.count * block.threads) {\n"
+      "    i64* const out = a.out + 15 * i;\n"
+      "    draw(width<1, false>{}, out, a.in[i]);\n"
+      "    draw(width<2, false>{}, out + 1, a.in[i]);\n"
+      "    draw(width<4, false>{}, out + 3, a.in[i]);\n"
+      "    draw(width<8, false>{}, out + 7, a.in[i]);\n"
+      "  }\n",
+      {"philox.h"});
+  std::vector<std::int64_t> first;
+  for (const std::int64_t start : {std::int64_t{0}, std::int64_t{1} << 34, std::int64_t{1} << 60}) {
+    for (std::int64_t i = 0; i < 9; ++i) first.push_back(start + i - (start > 0 ? 4 : 0));
+  }
+  std::vector<std::int64_t> out(15 * first.size()), expected;
+  kernel(grids[0], out, first);
+  for (const std::int64_t begin : first) {
+    for (const std::int64_t lanes : {1, 2, 4, 8}) {
+      for (std::int64_t l = 0; l < lanes; ++l) {
+        expected.push_back(ir::dropout_word(static_cast<std::uint64_t>(begin + l),
+                                            0x123456789abcdef, 0xfedcba9876543210));
+      }
+    }
+  }
+  CHECK(out == expected);
 }
 
 TEST_CASE("the threads of a grid share out every element once, in vectors and one by one") {

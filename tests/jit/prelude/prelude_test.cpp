@@ -106,9 +106,10 @@ template <class T>
 T reduced(const std::string& type, const std::string& op, const std::vector<T>& values) {
   std::vector<T> out(1);
   TwoArrays<T, T>(type, type,
-                  "  a.out[0] = block_reduce<" + op + ", " + type +
-                      ">(block, a.count, [&](index_t j) -> " + type +
-                      " { return a.in[j]; });\n")(out, values);
+                  "  a.out[0] = block_reduce<VECTOR_BYTES / sizeof(" + type + "), " + op + ", " +
+                      type +
+                      ">(block, 0, a.count, 0, [&]<int N>(width<N, false>, index_t j) {\n"
+                      "    return load<N>(a.in + j);\n  });\n")(out, values);
   return out[0];
 }
 
@@ -133,11 +134,12 @@ TEST_CASE("floats round to the nearest bf16, ties to even") {
 TEST_CASE("a block reduces any number of elements, none included") {
   const TwoArrays<std::int64_t, std::int64_t> all(
       "i64", "i64",
-      "  const auto element = [&](index_t j) -> i64 { return a.in[j]; };\n"
-      "  a.out[0] = block_reduce<sum_of, i64>(block, a.count, element);\n"
-      "  a.out[1] = block_reduce<max_of, i64>(block, a.count, element);\n"
-      "  a.out[2] = block_reduce<min_of, i64>(block, a.count, element);\n"
-      "  a.out[3] = block_reduce<prod_of, i64>(block, a.count, element);\n");
+      "  const auto elements = [&]<int N>(width<N, false>, index_t j) {\n"
+      "    return load<N>(a.in + j);\n  };\n"
+      "  a.out[0] = block_reduce<8, sum_of, i64>(block, 0, a.count, 0, elements);\n"
+      "  a.out[1] = block_reduce<1, max_of, i64>(block, 0, a.count, 0, elements);\n"
+      "  a.out[2] = block_reduce<8, min_of, i64>(block, 0, a.count, 0, elements);\n"
+      "  a.out[3] = block_reduce<1, prod_of, i64>(block, 0, a.count, 0, elements);\n");
   for (std::int64_t count = 0; count < 70; ++count) {
     std::vector<std::int64_t> values;
     std::int64_t total = 0, product = 1;

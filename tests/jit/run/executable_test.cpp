@@ -59,9 +59,9 @@ TEST_CASE("fused Adam and LAMB hold 1/n of the moments, padded to 64 bytes") {
           const Executable step = compile(programs::find(optimizer)->build(Mesh::over(world), f32),
                                           Schedule::load(optimizer + "-fused.json"), world,
                                           {{"n", static_cast<std::int64_t>(n)}});
-          const std::size_t size = static_cast<std::size_t>(world.size());
           const std::size_t rank = static_cast<std::size_t>(world.rank());
-          const std::size_t block = (n + size - 1) / size;
+          const std::size_t block =
+              static_cast<std::size_t>(block_length(static_cast<std::int64_t>(n), world.size()));
           const std::size_t begin = std::min(n, rank * block);
           for (const char* name : {"m", "v"}) {
             REQUIRE_ON_RANK(step.count(name) == std::min(n, begin + block) - begin);
@@ -249,11 +249,12 @@ TEST_CASE("a report names every step in order with time, bytes and its share of 
       // g from two ranks, w to two ranks, m, v and the slice of w read and written: half of 4 bytes
       // n times 2+2+2+2+1.
       if (fused) REQUIRE_ON_RANK(report.kernels[0].bytes == 9 * n / 2 * 4);
+      REQUIRE_ON_RANK(report.kernels[0].exchange_bytes == 0);  // in place, without totals
       REQUIRE_ON_RANK(report.cache.miss + report.cache.hit_disk + report.cache.hit_memory > 0);
       if (world.rank() == 0) shown = report.str();
       (void)step.report();
     }));
-    CHECK_THAT(shown, Catch::Matchers::Contains("roofline") &&
+    CHECK_THAT(shown, Catch::Matchers::Contains("roofline exchange bytes\n") &&
                           Catch::Matchers::Contains("median of 5 runs") &&
                           Catch::Matchers::Contains("kernel cache: "));
   }

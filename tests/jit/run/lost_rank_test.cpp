@@ -34,3 +34,7 @@ TEST_CASE("a team of threads that waits for a line of a rank that is lost gives 
 TEST_CASE("who waits for room at a rank that is lost says so") {
   require_told("no-room");
 }
+
+TEST_CASE("of a block's threads, those that wait for the rank that is lost say so") {
+  require_told("no-room", "COCONET_HOST_THREADS=32 ");
+}

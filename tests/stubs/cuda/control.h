@@ -27,9 +27,10 @@ STUB_CUDA_CONTROL long long stub_cuda_live(const char* what);
 STUB_CUDA_CONTROL void stub_cuda_hold(int on);
 
 /// Puts `run(data)` in the stream's order; `drop(data)` follows when it can run no more. In a capture it is a node,
-/// which runs with each launch of the graph. `run` returns a CUresult.
-STUB_CUDA_CONTROL CUresult stub_cuda_enqueue(CUstream stream, const char* what, int (*run)(void*),
-                                             void (*drop)(void*), void* data);
+/// which runs with each launch of the graph. It has so many multiprocessors for itself, where they have room at all
+/// (room.h). `run` returns a CUresult.
+STUB_CUDA_CONTROL CUresult stub_cuda_enqueue(CUstream stream, const char* what, unsigned processors,
+                                             int (*run)(void*), void (*drop)(void*), void* data);
 
 /// Where the host finds `bytes` of device memory that kernels of `device` may use; the address itself for pinned
 /// memory; null for anything else.

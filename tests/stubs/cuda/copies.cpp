@@ -1,5 +1,6 @@
-// Copies between host and devices in any direction, and fills. Addresses are checked when the call is made and again
-// when the worker comes to it: memory that is gone by then is an error of the device.
+// Copies between host and devices in any direction, and fills. Addresses are checked when the call
+// is made and again when the worker comes to it: memory that is gone by then is an error of the
+// device.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -80,7 +81,8 @@ CUresult copy(Lock& lock, const char* function, const Side& to, const Side& from
   if (source.problem != CUDA_SUCCESS) return source.problem;
   note(function, details("bytes=", to.rows.bytes * to.rows.count, " stream=", number_of(handle)));
 
-  // The driver may read pageable memory until the call returns and no longer: what comes later does not count.
+  // The driver may read pageable memory until the call returns and no longer: what comes later does
+  // not count.
   std::shared_ptr<std::string> staged;
   if (source.where == Where::pageable && stream->capture == nullptr) {
     staged = std::make_shared<std::string>(from.rows.bytes * from.rows.count, '\0');
@@ -90,6 +92,7 @@ CUresult copy(Lock& lock, const char* function, const Side& to, const Side& from
   const Submitted submitted = submit(
       *stream, function, [to, from, staged, device] { return run_copy(to, from, staged, device); });
   if (submitted.completion != nullptr && target.where == Where::pageable) {
+    wake(device);
     wait_for(lock, submitted.completion);
     return lost(device);
   }

@@ -7,10 +7,16 @@
 //   STUB_CUDA_MEMORY     the bytes of each, by default 80 GiB
 //   STUB_CUDA_VMM        0: no virtual memory management
 //   STUB_CUDA_MULTICAST  1: devices have multicast; by default none has
+//   STUB_CUDA_MPS        0: processes on a device have it in turns; else MPS runs them at once
 //   STUB_CUDA_PEERS      0: no device reaches another's memory
 //   STUB_CUDA_NVLINK     0: devices are connected by PCIe, without native atomics
+//   STUB_CUDA_CONTEXTS   a file that gets a line "PROCESS DEVICE" for each primary context that a process makes
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <vector>
 
@@ -58,11 +64,13 @@ int device_of(CUcontext context) {
 }
 
 int attribute_value(CUdevice_attribute attribute) {
+  constexpr int mps_enabled = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED of newer headers
+  if (static_cast<int>(attribute) == mps_enabled) return setting("STUB_CUDA_MPS", 1) != 0 ? 1 : 0;
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      return static_cast<int>(setting("STUB_CUDA_ARCH", 90) / 10);
+      return architecture() / 10;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      return static_cast<int>(setting("STUB_CUDA_ARCH", 90) % 10);
+      return architecture() % 10;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       return multiprocessors();
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -85,6 +93,10 @@ int attribute_value(CUdevice_attribute attribute) {
 
 int device_count() {
   return static_cast<int>(setting("STUB_CUDA_DEVICES", 1));
+}
+
+int architecture() {
+  return static_cast<int>(setting("STUB_CUDA_ARCH", 90));
 }
 
 int multiprocessors() {
@@ -221,7 +233,9 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CU
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return call("cuDevicePrimaryCtxRetain", Needs::initialisation, [&](Lock&) {
     if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-    ++devices()[device].retained;
+    const char* const file = std::getenv("STUB_CUDA_CONTEXTS");
+    if (++devices()[device].retained == 1 && file != nullptr)
+      std::ofstream(file, std::ios::app) << details(getpid(), " ", device) + "\n";
     *context = context_of(device);
     note("cuDevicePrimaryCtxRetain", details("device=", device));
     return CUDA_SUCCESS;

@@ -83,6 +83,7 @@ CUresult cuEventQuery(CUevent handle) {
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
     if (lost(event->device) != CUDA_SUCCESS) return lost(event->device);
+    wake(event->device);
     const bool done = event->recorded == nullptr || event->recorded->done;
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });

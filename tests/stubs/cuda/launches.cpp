@@ -1,6 +1,8 @@
-// Launching kernels. The ranks of a launch wait for each other, so each has a thread; a rank's blocks come one after
-// the other, but for those of a cooperative launch, which may wait for each other and take turns. STUB_CUDA_OCCUPANCY:
-// blocks that a multiprocessor holds, by default as many as 2048 threads are.
+// Launching kernels. The ranks of a launch wait for each other, so each has a thread; a rank's
+// blocks may wait for each other, too, and take turns. STUB_CUDA_OCCUPANCY: blocks that a
+// multiprocessor holds, by default as many as it has threads and registers for.
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -9,6 +11,7 @@
 #include "graphs.h"
 #include "kernels.h"
 #include "memory.h"
+#include "room.h"
 #include "streams.h"
 #include "turns.h"
 
@@ -16,10 +19,6 @@ namespace stub {
 namespace {
 
 constexpr unsigned most_threads = 1024;
-
-int occupancy(unsigned threads) {
-  return static_cast<int>(setting("STUB_CUDA_OCCUPANCY", 2048 / std::max(threads, 1U)));
-}
 
 CUresult check(const Launch& launch) {
   if (launch.blocks == 0 || launch.ranks == 0 || launch.threads == 0 ||
@@ -39,7 +38,8 @@ CUresult copy_arguments(Launch& launch, void** params) {
   return CUDA_SUCCESS;
 }
 
-// Device addresses become aliases. One whose memory is freed stays as it is, and ends whoever follows it.
+// Device addresses become aliases. One whose memory is freed stays as it is, and ends whoever
+// follows it.
 CUresult translate(std::vector<std::uint64_t>& words, int device) {
   const Lock lock(mutex());
   for (std::uint64_t& word : words) {
@@ -68,16 +68,20 @@ CUresult run_kernel(const Launch& launch) {
   std::vector<std::uint64_t> words = launch.words;
   if (const CUresult result = translate(words, launch.device); result != CUDA_SUCCESS)
     return result;
+  Running running(launch.device, {.blocks = launch.blocks * launch.ranks,
+                                  .threads = launch.threads,
+                                  .registers = registers(),
+                                  .together = launch.cooperative,
+                                  .cooperative = launch.cooperative});
   const auto run_rank = [&](unsigned rank) {
     running_device = launch.device;
     const char* const own = reinterpret_cast<const char*>(words.data()) +
                             std::size_t{rank} * launch.kernel->argument_bytes;
-    const auto run_block = [&](unsigned block) { launch.kernel->entry(own, block, launch.blocks); };
-    if (launch.cooperative) {
-      run_in_turns(launch.blocks, run_block);
-    } else {
-      for (unsigned block = 0; block < launch.blocks; ++block) run_block(block);
-    }
+    const auto enter = [&] { return launch.cooperative || running.take_block(); };
+    while (rank > 0 && !enter()) sched_yield();
+    run_in_turns(
+        launch.blocks, [&](unsigned block) { launch.kernel->entry(own, block, launch.blocks); },
+        enter, [&] { running.give_block(); });
   };
   std::vector<std::thread> others;
   for (unsigned rank = 1; rank < launch.ranks; ++rank) others.emplace_back(run_rank, rank);
@@ -140,9 +144,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void*
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
   return ask("cuFuncGetAttribute", Needs::initialisation, [&](Lock&) {
     if (find_function(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? static_cast<int>(most_threads)
-             : attribute == CU_FUNC_ATTRIBUTE_NUM_REGS            ? 32
-                                                                  : 0;
+    const int regs = static_cast<int>(registers());
+    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+                 ? std::min<int>(most_threads, 65536 / regs / 32 * 32)
+             : attribute == CU_FUNC_ATTRIBUTE_NUM_REGS ? regs
+                                                       : 0;
     return CUDA_SUCCESS;
   });
 }
@@ -152,7 +158,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction han
   return ask("cuOccupancyMaxActiveBlocksPerMultiprocessor", Needs::context, [&](Lock&) {
     if (find_function(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-    *blocks = occupancy(static_cast<unsigned>(threads));
+    *blocks = static_cast<int>(occupancy(static_cast<unsigned>(threads)));
     return CUDA_SUCCESS;
   });
 }

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "functions.h"
 #include "kernels.h"
@@ -72,13 +74,37 @@ CUresult load_code(Image& image, const char* data, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+// A binary is for its architecture and newer ones of the same major number.
+bool runs_here(const Image& image) {
+  const auto* const arch = static_cast<const int*>(dlsym(image.code, "stub_arch"));
+  return arch == nullptr || (*arch / 10 == architecture() / 10 && *arch <= architecture());
+}
+
+// Of digits behind the line ".target sm_90" of what the stub of NVRTC makes of PTX.
+CUresult load_ptx(Image& image, std::string_view ptx) {
+  constexpr std::string_view target = ".target sm_";
+  const std::size_t at = ptx.find(target);
+  if (at == std::string_view::npos) return CUDA_ERROR_INVALID_IMAGE;
+  if (std::atoi(ptx.data() + at + target.size()) > architecture()) return CUDA_ERROR_INVALID_PTX;
+  const std::string_view digits = ptx.substr(ptx.find('\n', at) + 1);
+  std::string code;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
+    code += static_cast<char>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16));
+  return load_code(image, code.data(), code.size());
+}
+
 CUresult load(Image& image, const void* code) {
   if (code == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (std::memcmp(code, "//", 2) == 0) return load_ptx(image, static_cast<const char*>(code));
   if (std::memcmp(code, ELFMAG, SELFMAG) != 0) return CUDA_ERROR_INVALID_IMAGE;
   const auto* const data = static_cast<const char*>(code);
   const auto header = read_at<Elf64_Ehdr>(data);
   const std::size_t bytes = size_of(data, header);
-  if (header.e_machine == EM_X86_64) return load_code(image, data, bytes);
+  if (header.e_machine == EM_X86_64) {
+    if (const CUresult loaded = load_code(image, data, bytes); loaded != CUDA_SUCCESS)
+      return loaded;
+    return runs_here(image) ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
   if (header.e_machine != EM_CUDA) return CUDA_ERROR_INVALID_IMAGE;
   image.bytes.assign(data, bytes);
   return CUDA_SUCCESS;

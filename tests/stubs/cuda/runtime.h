@@ -30,7 +30,8 @@ long long setting(const char* name, long long fallback);
 // ---- devices and contexts -----------------------------------------------------------------------------------
 
 int device_count();
-/// Streaming multiprocessors of every device.
+/// Of every device: 90 for sm_90, and its streaming multiprocessors.
+int architecture();
 int multiprocessors();
 bool peers_have_access();
 

@@ -1,4 +1,6 @@
-// Streams and their workers. STUB_CUDA_DELAY_US: every operation waits that long first, to widen races.
+// Streams and their workers. STUB_CUDA_DELAY_US: every operation waits that long first, to widen
+// races. STUB_CUDA_LAZY_MS: none begins before somebody waits for the device, or asks it, or this
+// time is over.
 #include "streams.h"
 
 #include <map>
@@ -6,6 +8,7 @@
 
 #include "control.h"
 #include "graphs.h"
+#include "room.h"
 
 namespace stub {
 namespace {
@@ -27,12 +30,27 @@ CUresult run_unlocked(Lock& lock, Operation& operation) {
   return result;
 }
 
+// By device: the number of the last operation that may begin.
+std::map<int, std::uint64_t>& awake() {
+  return immortal<std::map<int, std::uint64_t>>();
+}
+
+std::uint64_t put_so_far = 0;
+
+void wait_lazily(Lock& lock, Stream& stream, const Operation& operation) {
+  const long long lazy = setting("STUB_CUDA_LAZY_MS", 0);
+  if (lazy == 0) return;
+  stream.changed.wait_until(lock, operation.put + std::chrono::milliseconds(lazy),
+                            [&] { return awake()[stream.device] >= operation.number; });
+}
+
 void work(const std::shared_ptr<Stream>& stream) {
   Lock lock(mutex());
   while (true) {
     stream->changed.wait(lock, [&] { return stream->closing || !stream->queue.empty(); });
     if (stream->queue.empty()) return;
     Operation operation = std::move(stream->queue.front());
+    wait_lazily(lock, *stream, operation);
     for (const auto& completion : operation.after) wait_for(lock, completion);
     released().wait(lock, [] { return !held(); });
     if (lost(stream->device) == CUDA_SUCCESS) {
@@ -47,7 +65,8 @@ void work(const std::shared_ptr<Stream>& stream) {
   }
 }
 
-// Workers are detached: a process may end while they wait, and destroying a stream does not wait for them.
+// Workers are detached: a process may end while they wait, and destroying a stream does not wait
+// for them.
 void start_worker(const std::shared_ptr<Stream>& stream) {
   std::thread([stream] { work(stream); }).detach();
 }
@@ -107,6 +126,8 @@ std::shared_ptr<Completion> enqueue(Stream& stream, std::function<CUresult()> ru
   operation.run = std::move(run);
   operation.after = legacy_order(stream);
   operation.completion = std::make_shared<Completion>();
+  operation.number = ++put_so_far;
+  operation.put = std::chrono::steady_clock::now();
   stream.last = operation.completion;
   stream.queue.push_back(std::move(operation));
   stream.changed.notify_one();
@@ -123,7 +144,14 @@ void wait_for(Lock& lock, std::shared_ptr<Completion> completion) {
   if (completion != nullptr) completion->reached.wait(lock, [&] { return completion->done; });
 }
 
+void wake(int device) {
+  awake()[device] = put_so_far;
+  for (const auto& [number, stream] : streams().all()) stream->changed.notify_all();
+  for (const auto& [number, stream] : legacy_streams()) stream->changed.notify_all();
+}
+
 void wait_for_device(Lock& lock, int device) {
+  wake(device);
   std::vector<std::shared_ptr<Completion>> all;
   for (const auto& [number, stream] : streams().all()) {
     if (stream->device == device) all.push_back(stream->last);
@@ -141,15 +169,28 @@ std::size_t live_streams() {
 
 using namespace stub;
 
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  return ask("cuCtxGetStreamPriorityRange", Needs::context, [&](Lock&) {
+    *least = 0;
+    *greatest = -5;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuStreamCreate(CUstream* handle, unsigned flags) {
-  return call("cuStreamCreate", Needs::context, [&](Lock&) {
+  return cuStreamCreateWithPriority(handle, flags, 0);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned flags, int priority) {
+  return call("cuStreamCreateWithPriority", Needs::context, [&](Lock&) {
     if ((flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) return CUDA_ERROR_INVALID_VALUE;
     const auto stream = std::make_shared<Stream>();
     stream->device = current_device();
     stream->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
     start_worker(stream);
     *handle = streams().add(stream);
-    note("cuStreamCreate", details("stream=", number_of(*handle), " device=", stream->device));
+    note("cuStreamCreateWithPriority",
+         details("stream=", number_of(*handle), " device=", stream->device, " priority=", priority));
     return CUDA_SUCCESS;
   });
 }
@@ -172,6 +213,7 @@ CUresult cuStreamQuery(CUstream handle) {
     if (const CUresult found = find_stream(handle, stream); found != CUDA_SUCCESS) return found;
     if (forbid_in_capture(*stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (breaks_capture(*stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    wake(stream->device);
     return stream->queue.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
@@ -184,6 +226,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
     if (breaks_capture(*stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     note("cuStreamSynchronize", details("stream=", number_of(handle)));
     const auto before = legacy_order(*stream);
+    wake(stream->device);
     wait_for(lock, stream->last);
     if (stream->legacy) {
       for (const auto& completion : before) wait_for(lock, completion);
@@ -192,14 +235,19 @@ CUresult cuStreamSynchronize(CUstream handle) {
   });
 }
 
-CUresult stub_cuda_enqueue(CUstream handle, const char* what, int (*run)(void*),
-                           void (*drop)(void*), void* data) {
+CUresult stub_cuda_enqueue(CUstream handle, const char* what, unsigned processors,
+                           int (*run)(void*), void (*drop)(void*), void* data) {
   const std::shared_ptr<void> owned(data, drop);
   return call(what, Needs::context, [&](Lock&) {
     std::shared_ptr<Stream> stream;
     if (const CUresult found = find_stream(handle, stream); found != CUDA_SUCCESS) return found;
     note(what, details("stream=", number_of(handle)));
-    return submit(*stream, what, [run, owned] { return static_cast<CUresult>(run(owned.get())); })
+    const int device = stream->device;
+    return submit(*stream, what,
+                  [=] {
+                    const Running running(device, whole_processors(processors));
+                    return static_cast<CUresult>(run(owned.get()));
+                  })
         .result;
   });
 }

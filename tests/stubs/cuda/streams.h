@@ -1,8 +1,10 @@
-// Streams, each with a thread that runs its operations in order; and events, which are marks in that order.
+// Streams, each with a thread that runs its operations in order; and events, which are marks in
+// that order.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -24,6 +26,8 @@ struct Completion {
 
 struct Operation {
   std::function<CUresult()> run;  ///< without the lock
+  std::uint64_t number = 0;       ///< in the order of calls
+  std::chrono::steady_clock::time_point put;
   std::vector<std::shared_ptr<Completion>> after;
   std::shared_ptr<Completion> completion;
 };
@@ -51,7 +55,8 @@ struct Event {
 using StreamTable = Table<Stream, CUstream, Kind::stream>;
 using EventTable = Table<Event, CUevent, Kind::event>;
 
-/// The stream of a handle; NULL is the current context's legacy stream. Also returns why its device is lost.
+/// The stream of a handle; NULL is the current context's legacy stream. Also returns why its device
+/// is lost.
 CUresult find_stream(CUstream handle, std::shared_ptr<Stream>& stream);
 
 /// Puts an operation in the stream's order, whether or not it captures.
@@ -63,6 +68,9 @@ struct Submitted {
   std::shared_ptr<Completion> completion;  ///< null when captured
 };
 Submitted submit(Stream& stream, const char* what, std::function<CUresult()> run);
+
+/// Lets a device begin all that was put into its streams so far, because somebody looks.
+void wake(int device);
 
 /// The completion is its own: that of a stream's last operation is soon another.
 void wait_for(Lock& lock, std::shared_ptr<Completion> completion);

@@ -1,4 +1,5 @@
-// A context with a stack of its own for each number. Those that are under way are a ring, which turns go around.
+// A context with a stack of its own for each number. Those that are under way are a ring, which
+// turns go around.
 #include "turns.h"
 
 #include <sched.h>
@@ -66,63 +67,76 @@ thread_local Turns* running = nullptr;
 
 class Turns {
  public:
-  Turns(unsigned count, const std::function<void(unsigned)>& body) : body_(body), ring_(count) {
-    for (unsigned number = 0; number < count; ++number) {
-      Member& member = ring_[number];
-      member.stack = immortal<Stacks>().take();
-      member.next = number + 1 == count ? 0 : number + 1;
-      member.previous = number == 0 ? count - 1 : number - 1;
-      getcontext(&member.context);
-      member.context.uc_stack.ss_sp = member.stack->begin();
-      member.context.uc_stack.ss_size = Stack::bytes;
-      member.context.uc_link = &home_;
-      makecontext(&member.context, &begin, 0);
-    }
-  }
+  Turns(unsigned count, const std::function<void(unsigned)>& body,
+        const std::function<bool()>& enter, const std::function<void()>& leave)
+      : count_(count), body_(body), enter_(enter), leave_(leave) {}
   ~Turns() {
-    for (Member& member : ring_) immortal<Stacks>().give_back(std::move(member.stack));
+    for (const auto& member : members_) immortal<Stacks>().give_back(std::move(member->stack));
   }
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
   void run() {
     running = this;
-    for (std::size_t left = ring_.size(); left > 0; --left) {
-      swapcontext(&home_, &ring_[now_].context);  // comes back when one is done
-      const Member& done = ring_[now_];
-      ring_[done.previous].next = done.next;
-      ring_[done.next].previous = done.previous;
-      now_ = done.next;
+    if (count_ > 0) begin_member();
+    while (!ring_.empty()) {
+      swapcontext(&home_, &ring_[now_]->context);  // comes back when one is done
+      ring_.erase(ring_.begin() + now_);
+      if (now_ == static_cast<std::ptrdiff_t>(ring_.size())) now_ = 0;
+      leave_();
     }
     running = nullptr;
   }
 
   void pass() {
-    const unsigned from = now_;
-    now_ = ring_[from].next;
-    if (now_ <= from) sched_yield();
-    if (now_ != from) swapcontext(&ring_[from].context, &ring_[now_].context);
+    Member& from = *ring_[now_];
+    const bool was_last = now_ + 1 == static_cast<std::ptrdiff_t>(ring_.size());
+    if (was_last && next_ < count_ && enter_()) begin_member();
+    now_ = (now_ + 1) % static_cast<std::ptrdiff_t>(ring_.size());
+    if (now_ == 0) sched_yield();
+    Member& to = *ring_[now_];
+    if (&to != &from) swapcontext(&from.context, &to.context);
   }
 
  private:
   struct Member {
     ucontext_t context{};
     std::unique_ptr<Stack> stack;
-    unsigned next = 0, previous = 0;  ///< of those that are not done
   };
 
-  static void begin() { running->body_(running->now_); }
+  void begin_member() {
+    Member& member = *members_.emplace_back(std::make_unique<Member>());
+    member.stack = immortal<Stacks>().take();
+    getcontext(&member.context);
+    member.context.uc_stack.ss_sp = member.stack->begin();
+    member.context.uc_stack.ss_size = Stack::bytes;
+    member.context.uc_link = &home_;
+    makecontext(&member.context, &begin, 0);
+    ring_.push_back(&member);
+  }
 
+  // Blocks that wait for nobody run one after the other here.
+  static void begin() {
+    Turns& turns = *running;
+    while (turns.next_ < turns.count_) turns.body_(turns.next_++);
+  }
+
+  unsigned count_;
   const std::function<void(unsigned)>& body_;
-  std::vector<Member> ring_;
+  const std::function<bool()>& enter_;
+  const std::function<void()>& leave_;
+  unsigned next_ = 0;  ///< who begins next
+  std::vector<std::unique_ptr<Member>> members_;
+  std::vector<Member*> ring_;  ///< those that are not done
   ucontext_t home_{};
-  unsigned now_ = 0;  ///< whose turn it is
+  std::ptrdiff_t now_ = 0;  ///< whose turn it is
 };
 
 }  // namespace
 
-void run_in_turns(unsigned count, const std::function<void(unsigned)>& body) {
-  Turns(count, body).run();
+void run_in_turns(unsigned count, const std::function<void(unsigned)>& body,
+                  const std::function<bool()>& enter, const std::function<void()>& leave) {
+  Turns(count, body, enter, leave).run();
 }
 
 void give_way() {

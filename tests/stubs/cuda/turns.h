@@ -6,9 +6,11 @@
 
 namespace stub {
 
-/// Runs `body` with every number below `count`. All are under way at the same time: one that gives way goes on when the
-/// others had their turns.
-void run_in_turns(unsigned count, const std::function<void(unsigned number)>& body);
+/// Runs `body` with every number below `count`, in this order. One that gives way goes on when the others had their
+/// turns, among them a next one, which begins if `enter()` is true; `leave()` follows when one of those has ended and
+/// none is left to begin. The first one enters unasked.
+void run_in_turns(unsigned count, const std::function<void(unsigned number)>& body,
+                  const std::function<bool()>& enter, const std::function<void()>& leave);
 
 /// Lets the others of this thread go on, and other threads after a round of them.
 void give_way();

@@ -1,5 +1,5 @@
-// NCCL's collectives and messages: operations of streams, in which the ranks of a communicator meet. In a capture they
-// are nodes.
+// NCCL's collectives and messages: operations of streams, in which the ranks of a communicator
+// meet. In a capture they are nodes.
 #include "../cuda/control.h"
 #include "arithmetic.h"
 #include "communicators.h"
@@ -65,7 +65,7 @@ ncclResult_t start(Part part, std::size_t send_count, std::size_t receive_count,
     const auto enqueue = driver_function<decltype(stub_cuda_enqueue)>("stub_cuda_enqueue");
     if (enqueue == nullptr) return fail(ncclUnhandledCudaError, "there is no stub of the driver");
     lock.unlock();
-    const CUresult result = enqueue(stream, function.c_str(), run, drop, collective.release());
+    const CUresult result = enqueue(stream, function.c_str(), 1, run, drop, collective.release());
     lock.lock();
     return result == CUDA_SUCCESS
                ? ncclSuccess

@@ -28,7 +28,9 @@ constexpr const char* file_name = CUBLAS_VER_MAJOR >= 13   ? "libcublasLt.so.13"
 
 Cublas load() {
   Cublas cublas;
-  cublas.problem = find_functions(cublas, SharedLibrary({file_name}), file_name);
+  const SharedLibrary file({file_name});
+  cublas.file = file.file();
+  cublas.problem = find_functions(cublas, file, file_name);
   if (cublas.problem.empty()) {
     const std::size_t number = cublas.get_version();  // major * 10000 + minor * 100 + patch
     cublas.version = fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
 
 #include "coconet/error.h"
 #include "jit/comm/comm.h"
+#include "jit/config/log.h"
 #include "jit/platform/cuda/driver.h"
 #include "jit/platform/cuda/facts.h"
 
@@ -31,6 +33,14 @@ bool has_multicast(CUdevice device) {
          attribute(CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device) != 0;
 }
 
+/// Whether processes on `device` have it in turns: not where MPS runs them, or nobody knows.
+bool is_time_sliced(const Device& device) {
+  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which older headers and drivers do not know.
+  constexpr auto served = static_cast<CUdevice_attribute>(133);
+  int by_mps = 0;
+  return driver().device_attribute(&by_mps, served, device.ordinal) == CUDA_SUCCESS && by_mps == 0;
+}
+
 std::string arch_of(CUdevice device) {
   return fmt::format("sm_{}{}", attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
                      attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
@@ -47,6 +57,13 @@ CUdevice find_gpu(int ordinal) {
   CUdevice device = 0;
   check(driver().device_get(&device, ordinal), fmt::format("finding GPU {}", ordinal));
   return device;
+}
+
+std::string uuid_of(CUdevice device) {
+  CUuuid identity{};
+  check(driver().device_uuid(&identity, device),
+        "asking for the identity of " + Device::name_of(device));
+  return {identity.bytes, sizeof identity.bytes};
 }
 
 GpuFacts describe_gpu(int ordinal) {
@@ -84,6 +101,17 @@ int Device::count() {
   return count;
 }
 
+std::string Device::name_of(int ordinal) {
+  return fmt::format("{}, GPU {}", jit::name_of(find_gpu(ordinal)), ordinal);
+}
+
+int Device::find(const std::string& uuid) {
+  for (int ordinal = 0; ordinal < count(); ++ordinal) {
+    if (uuid_of(find_gpu(ordinal)) == uuid) return ordinal;
+  }
+  return -1;
+}
+
 const Device& Device::at(int ordinal) {
   // Never destroyed: the driver may be gone before this process's static objects.
   static std::mutex mutex;
@@ -107,11 +135,9 @@ Device::Device(int number) : ordinal(number) {
                     ordinal, gpus));
   }
   const CUdevice device = find_gpu(ordinal);
-  name = fmt::format("{}, GPU {}", name_of(device), ordinal);
+  name = name_of(ordinal);
   arch = arch_of(device);
-  CUuuid identity{};
-  check(driver().device_uuid(&identity, device), "asking for the identity of " + name);
-  uuid.assign(identity.bytes, sizeof identity.bytes);
+  uuid = uuid_of(device);
   multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   shares_memory = has_shared_memory(device);
   CUcontext made = nullptr;
@@ -154,11 +180,33 @@ int ranks_on_device(Comm& comm) {
   return comm.in_one_process() && comm.size() > Device::count() ? comm.size() : 1;
 }
 
+int ranks_of_gpu(Comm& comm, const Device& device) {
+  // Identities are unique, also among machines.
+  const std::vector<std::string> uuids = comm.all_gather(device.uuid);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (uuids[rank] == device.uuid) ranks.push_back(rank);
+  }
+  const bool in_processes = ranks.size() > 1 && !comm.in_one_process();
+  static std::atomic<bool> told = false;
+  if (in_processes && ranks.front() == comm.rank() && is_time_sliced(device) &&
+      !told.exchange(true)) {
+    log_warn(fmt::format(
+        "ranks {} share {} in several processes without MPS: the driver runs one process at a "
+        "time, so that kernels that wait for each other go on only as their time slices come; "
+        "start MPS (nvidia-cuda-mps-control -d), give every rank a GPU, or make the ranks threads "
+        "with World::local",
+        fmt::join(ranks, ", "), device.name));
+  }
+  return static_cast<int>(ranks.size());
+}
+
 DriverFacts driver_facts() {
   DriverFacts facts;
   const Driver& cuda = loaded_driver();
   facts.major = cuda.number / 1000;
   if (cuda.number > 0) facts.version = "CUDA " + cuda.version();
+  facts.file = cuda.file;
   facts.problem = cuda.unavailable;
   if (!facts.problem.empty()) return facts;
   facts.no_gpu = cuda.no_device;

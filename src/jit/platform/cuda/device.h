@@ -13,6 +13,11 @@ struct Device {
   [[nodiscard]] static const Device& at(int ordinal);
   /// How many GPUs the driver shows to this process. Throws BackendError when there is no driver.
   [[nodiscard]] static int count();
+  /// Of GPUs that this process need not use, asked of the driver: a Device has a context, which
+  /// takes some 0.5 GiB of its GPU. Both throw BackendError.
+  [[nodiscard]] static std::string name_of(int ordinal);
+  /// The GPU with the identity `uuid`, or -1 where this process sees none.
+  [[nodiscard]] static int find(const std::string& uuid);
 
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -40,6 +45,9 @@ class Comm;
 [[nodiscard]] const Device& device_of(Comm& comm);
 /// Ranks of this process on the same GPU, which one launch runs.
 [[nodiscard]] int ranks_on_device(Comm& comm);
+/// Collective: ranks of the world that are on `device`, this one's, in whatever processes. Warns
+/// where the driver runs these one at a time.
+[[nodiscard]] int ranks_of_gpu(Comm& comm, const Device& device);
 
 /// Makes a device's context current on this thread for as long as it lives. Where that fails, as at
 /// the end of the process, the calls that follow fail, too, and say so.

@@ -15,6 +15,7 @@ constexpr int least_version = 12000;
 Driver load() {
   Driver driver;
   const SharedLibrary file({"libcuda.so.1"});
+  driver.file = file.file();
   std::vector<std::string> missing = driver.DriverFunctions::find_in(file);
   driver.knows_multicast = driver.MulticastFunctions::find_in(file).empty();
   file.find("cuEventElapsedTime", driver.event_elapsed, missing);

@@ -40,7 +40,8 @@ namespace coconet::jit {
   FUNCTION(copy_2d_async, cuMemcpy2DAsync)                         \
   FUNCTION(set_bytes_async, cuMemsetD8Async)                       \
   FUNCTION(pointer_attribute, cuPointerGetAttribute)               \
-  FUNCTION(stream_create, cuStreamCreate)                          \
+  FUNCTION(stream_create, cuStreamCreateWithPriority)              \
+  FUNCTION(stream_priorities, cuCtxGetStreamPriorityRange)         \
   FUNCTION(stream_destroy, cuStreamDestroy)                        \
   FUNCTION(stream_query, cuStreamQuery)                            \
   FUNCTION(stream_synchronize, cuStreamSynchronize)                \
@@ -96,6 +97,7 @@ struct Driver : DriverFunctions, MulticastFunctions {
 
   int number = 0;                ///< 13000 for CUDA 13.0
   bool knows_multicast = false;  ///< it has all functions of multicast objects
+  std::string file;              ///< that it was loaded from
   std::string unavailable;       ///< why the table is not whole, or the driver too old; or empty
   std::string no_device;         ///< why cuInit failed; empty when it did not
 

@@ -57,6 +57,7 @@ std::string version_text(int number) {
 Nccl load() {
   Nccl nccl;
   const SharedLibrary file({"libnccl.so.2"});
+  nccl.file = file.file();
   const std::vector<std::string> missing = nccl.find_in(file);
   int number = 0;
   const bool told = nccl.get_version != nullptr && nccl.get_version(&number) == ncclSuccess;
@@ -326,8 +327,7 @@ std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
     if (nccl().problem.empty()) return;
     throw CommError(fmt::format(
         "library collective '{}' needs NCCL, and there is none to use: {}; install libnccl2, or "
-        "pip install nvidia-nccl-cu13 and name the directory of libnccl.so.2 with "
-        "COCONET_CUDA_PATH, or fuse the collective",
+        "pip install nvidia-nccl-cu13 for the python3 on PATH, or fuse the collective",
         step, nccl().problem));
   });
   require_own_gpus(comm, ranks, step);

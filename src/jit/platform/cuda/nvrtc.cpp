@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "coconet/error.h"
+#include "jit/platform/platform.h"
 #include "jit/platform/shared_library.h"
 
 namespace coconet::jit {
@@ -18,6 +19,16 @@ namespace {
 
 // The prelude is C++20, which NVRTC takes from 12.0 on.
 constexpr int least_major = 12;
+
+// The oldest whose loads acquire and whose stores release.
+constexpr int least_arch = 70;
+
+// compute_90 is what sm_90 can do, as PTX.
+constexpr std::string_view virtual_prefix = "compute_";
+
+bool is_ptx(std::string_view arch) {
+  return arch.starts_with(virtual_prefix);
+}
 
 #define COCONET_NVRTC_FUNCTIONS(FUNCTION)                 \
   FUNCTION(get_version, nvrtcVersion)                     \
@@ -29,18 +40,14 @@ constexpr int least_major = 12;
   FUNCTION(log, nvrtcGetProgramLog)                       \
   FUNCTION(cubin_size, nvrtcGetCUBINSize)                 \
   FUNCTION(cubin, nvrtcGetCUBIN)                          \
+  FUNCTION(ptx_size, nvrtcGetPTXSize)                     \
+  FUNCTION(ptx, nvrtcGetPTX)                              \
   FUNCTION(architecture_count, nvrtcGetNumSupportedArchs) \
   FUNCTION(architectures, nvrtcGetSupportedArchs)
 
-// Null in a stand-in that makes no PTX.
-#define COCONET_PTX_FUNCTIONS(FUNCTION) \
-  FUNCTION(ptx_size, nvrtcGetPTXSize)   \
-  FUNCTION(ptx, nvrtcGetPTX)
-
 COCONET_FUNCTION_TABLE(NvrtcFunctions, COCONET_NVRTC_FUNCTIONS);
-COCONET_FUNCTION_TABLE(PtxFunctions, COCONET_PTX_FUNCTIONS);
 
-struct Library : NvrtcFunctions, PtxFunctions {
+struct Library : NvrtcFunctions {
   int major = 0;
   int minor = 0;
   std::filesystem::path file;  ///< that it was loaded from
@@ -63,7 +70,6 @@ Library load() {
   const char* const first = located().empty() ? "libnvrtc.so.13" : located().c_str();
   const SharedLibrary file({first, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
   nvrtc.unavailable = find_functions<NvrtcFunctions>(nvrtc, file, "libnvrtc");
-  nvrtc.PtxFunctions::find_in(file);
   if (nvrtc.unavailable.empty() &&
       (nvrtc.get_version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS ||
        nvrtc.major < least_major)) {
@@ -120,7 +126,6 @@ int number_before(std::string_view line, std::string_view unit) {
 
 // NVRTC tells its build only in the comments at the start of every PTX.
 std::string build_of(const Library& nvrtc) {
-  if (nvrtc.ptx_size == nullptr || nvrtc.ptx == nullptr) return {};
   const Program program = make_program(nvrtc, "extern \"C\" __global__ void empty() {}");
   if (nvrtc.compile_program(program.get(), 0, nullptr) != NVRTC_SUCCESS) return {};
   std::istringstream ptx(fetch(program, nvrtc.ptx_size, nvrtc.ptx));
@@ -139,32 +144,101 @@ std::string identify() {
   return fmt::format("NVRTC {}\n{}", nvrtc.version(), build);
 }
 
-// Version and build, the same on all machines with this NVRTC; it is loaded only to be asked what
-// the kernel cache does not remember.
+// What `ask` answers about NVRTC, which is loaded only for what the kernel cache does not remember:
+// of the file that is found first, if that is the one that is loaded.
+template <class Ask>
+std::string remembered(std::string_view what, const Ask& ask) {
+  struct Another {};
+  try {
+    if (located().empty()) return ask();
+    return remembered_of(located(), what, [&] {
+      if (library().unavailable.empty() && library().file != located()) throw Another();
+      return ask();
+    });
+  } catch (const Another&) {
+    return ask();
+  }
+}
+
+// Counts the changes of how `compile` bounds registers, which decides what a kernel's binary is.
+constexpr std::string_view bounds = "register bounds 1\n";
+
+// Version and build, the same on all machines with this NVRTC.
 const std::string& identity() {
-  static const std::string text = [] {
-    // Remembered of the file that is found first, if that is the one that is loaded.
-    struct Another {};
-    try {
-      if (located().empty()) return identify();
-      return remembered_of(located(), "NVRTC", [] {
-        if (library().unavailable.empty() && library().file != located()) throw Another();
-        return identify();
-      });
-    } catch (const Another&) {
-      return identify();
-    }
-  }();
+  static const std::string text = remembered("NVRTC", identify);
   return text;
+}
+
+// "75 80 90": the numbers of the architectures, ascending.
+const std::string& known_numbers() {
+  static const std::string text = remembered("architectures of NVRTC", [] {
+    const Library& nvrtc = require_library();
+    int count = 0;
+    if (nvrtc.architecture_count(&count) != NVRTC_SUCCESS) return std::string();
+    std::vector<int> numbers(count);
+    if (nvrtc.architectures(numbers.data()) != NVRTC_SUCCESS) return std::string();
+    std::ranges::sort(numbers);
+    return fmt::format("{}", fmt::join(numbers, " "));
+  });
+  return text;
+}
+
+// 103 of "sm_103"; -1 where it is no such name.
+int number_of(std::string_view arch) {
+  int number = -1;
+  if (arch.starts_with("sm_")) std::from_chars(arch.data() + 3, arch.data() + arch.size(), number);
+  return number;
 }
 
 void require_known(std::string_view arch) {
   const std::vector<std::string> known = nvrtc::architectures();
   // sm_90a and sm_100f are variants of the architecture that their number names.
-  const std::string_view plain = arch.substr(0, arch.find_last_of("0123456789") + 1);
-  if (arch.size() <= plain.size() + 1 && std::ranges::find(known, plain) != known.end()) return;
+  const std::size_t length = arch.find_last_of("0123456789") + 1;
+  std::string plain(arch.substr(0, length));
+  if (is_ptx(arch)) plain.replace(0, virtual_prefix.size(), "sm_");
+  if (arch.size() <= length + 1 && std::ranges::find(known, plain) != known.end()) return;
   throw CompileError(fmt::format("NVRTC {} does not know the architecture '{}'; it knows {}.",
                                  nvrtc::version(), arch, fmt::join(known, ", ")));
+}
+
+// CUDA's occupancy formula (cuda_occupancy.h) for compute capabilities 5.0 to 12.x, as far as it is
+// about registers: each quarter of a multiprocessor has 16384, and gives them to warps by 256.
+constexpr int warps_at_once(int registers) {
+  constexpr int quarters = 4, of_quarter = 16384, unit = 256, lanes = 32;
+  return of_quarter / ((registers * lanes + unit - 1) / unit * unit) * quarters;
+}
+constexpr int warps_of_block = default_threads / 32;
+
+CompileResult compile_once(const Library& nvrtc, std::string_view source,
+                           const std::vector<std::string>& options, const std::string& arch) {
+  const Program program = make_program(nvrtc, source);
+  CompileResult result;
+  std::vector<const char*> given;
+  result.command = "nvrtc";
+  for (const std::string& option : options) {
+    given.push_back(option.c_str());
+    result.command += " " + option;
+  }
+  const nvrtcResult compiled =
+      nvrtc.compile_program(program.get(), static_cast<int>(given.size()), given.data());
+
+  result.log = fetch(program, nvrtc.log_size, nvrtc.log);
+  if (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
+  result.kernels = nvrtc::resources(result.log);
+  if (compiled == NVRTC_SUCCESS) {
+    result.binary = is_ptx(arch) ? fetch(program, nvrtc.ptx_size, nvrtc.ptx)
+                                 : fetch(program, nvrtc.cubin_size, nvrtc.cubin);
+  }
+  result.ok = !result.binary.empty();
+  if (!result.ok) result.log += "NVRTC for " + arch + ": " + nvrtc.error_string(compiled);
+  return result;
+}
+
+bool keeps_in_registers(const CompileResult& bounded, const CompileResult& free) {
+  if (!bounded.ok || bounded.kernels.size() != 1) return false;
+  const KernelResources& kernel = bounded.kernels.front();
+  return kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0 &&
+         kernel.stack_bytes <= free.kernels.front().stack_bytes;
 }
 
 }  // namespace
@@ -195,6 +269,17 @@ std::vector<KernelResources> nvrtc::resources(std::string_view log) {
   return kernels;
 }
 
+int nvrtc::register_bound(int registers) {
+  constexpr int enough_warps = 32;  // of 64; more hide no latency that these do not
+  constexpr int few = 8;            // one of so many is given up, at most
+  if (registers <= 0) return 0;     // not reported
+  const int warps = warps_at_once(registers);
+  if (warps >= enough_warps) return 0;
+  int bound = registers;
+  while (bound > 0 && warps_at_once(bound) / warps_of_block == warps / warps_of_block) --bound;
+  return (registers - bound) * few <= registers ? bound : 0;
+}
+
 bool nvrtc::is_available() {
   return library().unavailable.empty();
 }
@@ -204,15 +289,46 @@ std::string nvrtc::version() {
   return nvrtc.unavailable.empty() ? nvrtc.version() : nvrtc.unavailable;
 }
 
+std::string nvrtc::file() {
+  return library().file.string();
+}
+
 std::vector<std::string> nvrtc::architectures() {
-  const Library& nvrtc = library();
-  int count = 0;
-  if (!nvrtc.unavailable.empty() || nvrtc.architecture_count(&count) != NVRTC_SUCCESS) return {};
-  std::vector<int> numbers(count);
-  if (nvrtc.architectures(numbers.data()) != NVRTC_SUCCESS) return {};
   std::vector<std::string> names;
-  for (const int number : numbers) names.push_back("sm_" + std::to_string(number));
+  try {
+    std::istringstream words(known_numbers());
+    for (int number = 0; words >> number;) names.push_back("sm_" + std::to_string(number));
+  } catch (const CompileError&) {  // there is no NVRTC
+  }
   return names;
+}
+
+// A GPU runs binaries for its own architecture and for older ones of the same major number, and the
+// driver compiles PTX of any older one.
+nvrtc::Target nvrtc::target_for(std::string_view arch, const std::vector<std::string>& known) {
+  const int wanted = number_of(arch);
+  int best = -1;
+  for (const std::string& name : known) {
+    if (const int number = number_of(name); number <= wanted) best = std::max(best, number);
+  }
+  if (known.empty() || best == wanted) return {.arch = std::string(arch), .why = {}};
+  if (best < 0) {
+    return {.arch = {},
+            .why = fmt::format("compiles for {} and newer; {}", known.front(),
+                               wanted >= least_arch
+                                   ? "that of CUDA 12 compiles for it: pip install "
+                                     "nvidia-cuda-nvrtc-cu12 and name the directory of its "
+                                     "libnvrtc.so.12 with COCONET_CUDA_PATH"
+                                   : fmt::format("kernels need sm_{} or newer", least_arch))};
+  }
+  if (best / 10 == wanted / 10) {
+    return {.arch = fmt::format("sm_{}", best),
+            .why = fmt::format("does not know {}; kernels are those for sm_{}", arch, best)};
+  }
+  return {.arch = fmt::format("{}{}", virtual_prefix, best),
+          .why = fmt::format("does not know {}; kernels are PTX for compute_{}, which the driver "
+                             "compiles when it loads them",
+                             arch, best)};
 }
 
 NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) {
@@ -226,34 +342,24 @@ NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) {
                     "--ptxas-options=-v",
                     "--define-macro=RANKS_PER_LAUNCH=" + std::to_string(ranks)};
   if (line_info) facts_.options.emplace_back("--generate-line-info");
-  facts_.identity = identity();
+  facts_.identity = identity() + std::string(bounds);
   facts_.arch = arch;
-  facts_.abi = "cubin";
+  facts_.abi = is_ptx(arch) ? "ptx" : "cubin";
 }
 
 CompileResult NvrtcCompiler::compile(std::string_view source) const {
   const Library& nvrtc = require_library();
-  if (nvrtc.file != located() && identify() != facts_.identity)
+  if (nvrtc.file != located() && identify() != identity())
     throw CompileError("NVRTC in '" + located().string() + "' does not load any more.");
   require_known(facts_.arch);
-  const Program program = make_program(nvrtc, source);
-  CompileResult result;
-  std::vector<const char*> options;
-  result.command = "nvrtc";
-  for (const std::string& option : facts_.options) {
-    options.push_back(option.c_str());
-    result.command += " " + option;
-  }
-  const nvrtcResult compiled =
-      nvrtc.compile_program(program.get(), static_cast<int>(options.size()), options.data());
-
-  result.log = fetch(program, nvrtc.log_size, nvrtc.log);
-  if (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
-  result.kernels = nvrtc::resources(result.log);
-  if (compiled == NVRTC_SUCCESS) result.binary = fetch(program, nvrtc.cubin_size, nvrtc.cubin);
-  result.ok = !result.binary.empty();
-  if (!result.ok) result.log += "NVRTC for " + facts_.arch + ": " + nvrtc.error_string(compiled);
-  return result;
+  CompileResult free = compile_once(nvrtc, source, facts_.options, facts_.arch);
+  const int bound =
+      free.kernels.size() == 1 ? nvrtc::register_bound(free.kernels.front().registers) : 0;
+  if (bound == 0) return free;
+  std::vector<std::string> options = facts_.options;
+  options.push_back("--maxrregcount=" + std::to_string(bound));
+  CompileResult bounded = compile_once(nvrtc, source, options, facts_.arch);
+  return keeps_in_registers(bounded, free) ? bounded : free;
 }
 
 }  // namespace coconet::jit

@@ -73,19 +73,11 @@ std::unique_ptr<const MemoryHandle> allocate_physical(const Device& device, std:
   return std::make_unique<const MemoryHandle>(handle);
 }
 
-/// The GPU of this process with the identity `uuid`, or -1.
-int ordinal_of(const std::string& uuid) {
-  for (int ordinal = 0; ordinal < Device::count(); ++ordinal) {
-    if (Device::at(ordinal).uuid == uuid) return ordinal;
-  }
-  return -1;
-}
-
 /// Throws on every rank when kernels on one rank's GPU cannot reach the memory of another's.
 void require_reachable(Comm& comm, const Device& device, const std::vector<std::string>& uuids) {
   together(comm, [&] {
     for (int rank = 0; rank < comm.size(); ++rank) {
-      const int peer = ordinal_of(uuids[rank]);
+      const int peer = Device::find(uuids[rank]);
       if (peer < 0 || peer == device.ordinal) continue;  // unseen GPUs show when they are mapped
       int can = 0;
       check(driver().device_can_access_peer(&can, device.ordinal, peer),
@@ -95,7 +87,7 @@ void require_reachable(Comm& comm, const Device& device, const std::vector<std::
           "rank {}'s GPU ({}) cannot reach the memory of rank {}'s ({}), which fused kernels need: "
           "'nvidia-smi topo -p2p rw' shows the pairs; use the schedule 'unfused', or GPUs that are "
           "connected",
-          comm.number_of(comm.rank()), device.name, comm.number_of(rank), Device::at(peer).name));
+          comm.number_of(comm.rank()), device.name, comm.number_of(rank), Device::name_of(peer)));
     }
   });
 }
@@ -237,7 +229,7 @@ void require_nvlink(Comm& comm, std::span<const int> group, std::string_view ker
   together(comm, [&] {
     const Device& device = device_of(comm);
     for (const int rank : group) {
-      const int peer = ordinal_of(uuids[rank]);
+      const int peer = Device::find(uuids[rank]);
       if (peer == device.ordinal) continue;
       // Native atomics tell NVLink from PCIe.
       int native_atomics = 0;
@@ -249,7 +241,7 @@ void require_nvlink(Comm& comm, std::span<const int> group, std::string_view ker
       }
       if (native_atomics != 0) continue;
       const std::string why =
-          peer >= 0 ? Device::at(peer).name + ") are connected otherwise"
+          peer >= 0 ? Device::name_of(peer) + ") are connected otherwise"
                     : "hidden from this process, as by CUDA_VISIBLE_DEVICES) may not have it";
       throw BackendError(fmt::format(
           "kernel '{}' has the protocol ll128, which needs NVLink between GPUs, but rank {}'s ({}) "

@@ -6,7 +6,10 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/config/log.h"
+#include "jit/platform/cuda/launch_order.h"
 #include "jit/platform/cuda/libraries.h"
+#include "jit/platform/cuda/matmul_tiles.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/cuda/peer_memory.h"
 #include "jit/platform/cuda/queue.h"
@@ -59,22 +62,43 @@ std::shared_ptr<Memory> allocate_pinned(const Device& device, std::size_t bytes)
   });
 }
 
+/// The architecture that kernels for `device` are compiled for.
+std::string arch_for(const Device& device) {
+  if (!config().arch.empty()) return config().arch;
+  const nvrtc::Target target = nvrtc::target_for(device.arch);
+  if (target.arch.empty()) {
+    throw CompileError(fmt::format(
+        "no kernel can be compiled for {}, {}: NVRTC {} {}; or set COCONET_BACKEND=host",
+        device.name, device.arch, nvrtc::version(), target.why));
+  }
+  static std::once_flag told;
+  if (!target.why.empty()) {
+    std::call_once(told, [&] {
+      log_warn(
+          fmt::format("NVRTC {} ({}); name the directory of a newer libnvrtc with "
+                      "COCONET_CUDA_PATH for its own",
+                      target.why, device.name));
+    });
+  }
+  return target.arch;
+}
+
 class CudaPlatform final : public Platform {
  public:
   CudaPlatform(const Device& device, int ranks)
-      : Platform({.processor = device.name,
-                  .ranks_per_launch = ranks,
-                  .needs_multicast = true,
-                  .processors = device.multiprocessors}),
+      : Platform(
+            {.processor = device.name,
+             .ranks_per_launch = ranks,
+             .needs_multicast = true,
+             .processors = std::max(1, device.multiprocessors - config().free_multiprocessors)}),
         device_(device),
         own_queue_(make_cuda_queue(device)) {}
 
   const Compiler& compiler() const override {
     const std::lock_guard lock(mutex_);
     if (!compiler_) {
-      const std::string& arch = config().arch.empty() ? device_.arch : config().arch;
-      compiler_ =
-          std::make_unique<NvrtcCompiler>(arch, config().line_info, traits().ranks_per_launch);
+      compiler_ = std::make_unique<NvrtcCompiler>(arch_for(device_), config().line_info,
+                                                  traits().ranks_per_launch);
     }
     return *compiler_;
   }
@@ -123,6 +147,9 @@ class CudaPlatform final : public Platform {
     return wrap_cuda_queue(device_, handle);
   }
   std::unique_ptr<Event> make_event() const override { return make_cuda_event(device_); }
+  std::unique_ptr<LaunchOrder> make_launch_order() const override {
+    return make_cuda_launch_order(device_);
+  }
   std::unique_ptr<Fork> make_fork(const Queue& queue, std::size_t count) const override {
     return make_cuda_fork(device_, queue, count);
   }
@@ -140,15 +167,15 @@ class CudaPlatform final : public Platform {
   std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
     return make_cublas_matmul(*this, device_, std::move(shape));
   }
-  // Whole blocks of cuBLASLt's usual kernels, an eighth of the product or more; not measured.
-  std::int64_t rows_of_tile(std::int64_t rows) const override {
-    constexpr std::int64_t wanted_tiles = 8, of_block = 128;
-    const std::int64_t wanted = (rows + wanted_tiles - 1) / wanted_tiles;
-    return std::max((wanted + of_block - 1) / of_block, std::int64_t{1}) * of_block;
+  std::int64_t rows_of_tile(std::int64_t rows, std::int64_t columns) const override {
+    return rows_of_gpu_tile(rows, columns, device_.multiprocessors);
   }
-  Room room_for(Comm&, const Simultaneous& steps) const override {
+  int processes_here(Comm& comm) const override {
+    return ranks_of_gpu(comm, device_) / traits().ranks_per_launch;
+  }
+  Room room_for(Comm& comm, const Simultaneous& steps) const override {
     // Every block has a multiprocessor of its own, and a product half of the GPU.
-    const int room = device_.multiprocessors / (steps.multiplies ? 2 : 1);
+    const int room = traits().processors / processes_here(comm) / (steps.multiplies ? 2 : 1);
     if (steps.blocks <= room) return {.enough = true, .problem = {}};
     return {.problem =
                 fmt::format("{} blocks of their kernels wait for each other, and {} has room "

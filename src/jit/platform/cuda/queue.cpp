@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "coconet/error.h"
 #include "jit/platform/cuda/driver.h"
 
@@ -98,11 +100,12 @@ class CudaQueue final : public Queue {
  public:
   /// A stream of its own. `order`: CU_STREAM_DEFAULT where the legacy default stream waits for it
   /// and is waited for by it, else CU_STREAM_NON_BLOCKING. `recorded` collects the launches of a
-  /// stream that is being captured, which must be of the latter kind.
+  /// stream that is being captured, which must be of the latter kind. Blocks of a stream with a
+  /// lower `priority` find room first.
   CudaQueue(const Device& device, CUstream_flags order,
-            std::vector<RecordedLaunch>* recorded = nullptr)
+            std::vector<RecordedLaunch>* recorded = nullptr, int priority = 0)
       : device_(device), owned_(true), recorded_(recorded) {
-    check(call_on(device_, driver().stream_create, &stream_, order),
+    check(call_on(device_, driver().stream_create, &stream_, order, priority),
           "making a stream on " + device_.name);
   }
   /// The application's stream.
@@ -134,7 +137,7 @@ class CudaQueue final : public Queue {
     set_grid(grid, config);
     config.hStream = stream_;
     config.attrs = &cooperative;
-    config.numAttrs = grid.resident ? 1 : 0;
+    config.numAttrs = grid.together ? 1 : 0;
     void* parameters[] = {const_cast<std::uint64_t*>(words.data())};
     const CUresult result = driver().launch(&config, loaded.function(), parameters, nullptr);
     if (result != CUDA_SUCCESS) {
@@ -187,9 +190,10 @@ class CudaQueue final : public Queue {
           "asking whether a stream is captured");
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
+  bool is_applications() const override { return !owned_; }
   /// A stream that events order with this one, recorded where this one is.
-  [[nodiscard]] std::unique_ptr<CudaQueue> make_beside() const {
-    return std::make_unique<CudaQueue>(device_, CU_STREAM_NON_BLOCKING, recorded_);
+  [[nodiscard]] std::unique_ptr<CudaQueue> make_beside(int priority) const {
+    return std::make_unique<CudaQueue>(device_, CU_STREAM_NON_BLOCKING, recorded_, priority);
   }
 
  private:
@@ -246,11 +250,15 @@ class CudaEvent final : public Event {
 class CudaFork final : public Fork {
  public:
   CudaFork(const Device& device, const CudaQueue& queue, std::size_t count) : begun_(device) {
-    for (std::size_t i = 1; i < count; ++i)
-      branches_.push_back({queue.make_beside(), make_cuda_event(device)});
+    int lowest = 0, highest = 0;  // which are numbers from 0 down
+    check(call_on(device, driver().stream_priorities, &lowest, &highest),
+          "asking for the priorities of streams on " + device.name);
+    for (int i = 1 - static_cast<int>(count); i < 0; ++i)
+      branches_.push_back({queue.make_beside(std::max(i, highest)), make_cuda_event(device)});
   }
 
-  // Producers come first: the order is right where nothing runs at once, as under some tools.
+  // Producers come first, and their blocks find room first: the order is right where nothing runs
+  // at once, as under some tools.
   void run(Queue& queue, std::size_t count,
            const std::function<void(Queue&, std::size_t)>& put) override {
     const std::span<const Branch> branches(branches_.data(), count - 1);

@@ -175,6 +175,7 @@ class HostQueue final : public Queue {
   void finish() override {}
   void* handle() const override { return nullptr; }
   bool being_recorded() const override { return false; }
+  bool is_applications() const override { return false; }
   std::size_t launches() const override { return launches_; }
 
  private:
@@ -250,6 +251,7 @@ class HostPlatform final : public Platform {
   std::unique_ptr<Queue> make_queue() const override { return std::make_unique<HostQueue>(); }
   std::unique_ptr<Queue> wrap_queue(void*) const override { return make_queue(); }
   std::unique_ptr<Event> make_event() const override { return std::make_unique<HostEvent>(); }
+  std::unique_ptr<LaunchOrder> make_launch_order() const override { return nullptr; }
   std::unique_ptr<Fork> make_fork(const Queue&, std::size_t) const override {
     return std::make_unique<HostFork>();
   }
@@ -265,7 +267,10 @@ class HostPlatform final : public Platform {
   std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
     return make_host_matmul(std::move(shape));
   }
-  std::int64_t rows_of_tile(std::int64_t rows) const override { return rows_of_host_tile(rows); }
+  std::int64_t rows_of_tile(std::int64_t rows, std::int64_t) const override {
+    return rows_of_host_tile(rows);
+  }
+  int processes_here(Comm&) const override { return 1; }
   Room room_for(Comm& comm, const Simultaneous& steps) const override {
     const bool fits = have_cores(comm, steps.steps);
     return {.enough = fits || config().overlap == "on", .shared = !fits, .problem = {}};

@@ -62,6 +62,18 @@ DEVICE f32 wide(f16 x) {
 }
 DEVICE f32 wide(bf16 x) { return float_of(u32(x.bits) << 16); }
 
+/// Two floats as they are stored, in one word.
+DEVICE u32 narrow_pair(f16, f32 low, f32 high) {
+  u32 word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+DEVICE u32 narrow_pair(bf16, f32 low, f32 high) {
+  u32 word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+
 template <>
 struct narrow_to<f16> {
   DEVICE f16 from(f32 x) {
@@ -78,7 +90,8 @@ struct narrow_to<bf16> {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(value.bits) : "f"(x));
     return value;
   }
-  DEVICE f32 rounded(f32 x) { return wide(from(x)); }
+  /// With a zero in the lower half the word is the float: one instruction.
+  DEVICE f32 rounded(f32 x) { return float_of(narrow_pair(bf16{}, 0, x)); }
 };
 
 // ---- vectors ------------------------------------------------------------------------------------
@@ -124,19 +137,45 @@ DEVICE vec<N, T> load(const T* from) {
   return value;
 }
 
+/// Written as one instruction where it is wider than a word: NVRTC takes the stores of int4 and
+/// int2 apart where addresses are sums.
+template <class Part>
+DEVICE void store_part(Part* to, const Part& part) {
+  *to = part;
+}
+DEVICE void store_part(int4* to, const int4& part) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(part.x), "r"(part.y),
+               "r"(part.z), "r"(part.w)
+               : "memory");
+}
+DEVICE void store_part(int2* to, const int2& part) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(part.x), "r"(part.y) : "memory");
+}
+
 template <int N, class T>
 DEVICE void store(T* to, const vec<N, T>& value) {
   typedef typename access<sizeof(vec<N, T>)>::type part;
   UNROLL
-  for (int i = 0; i < int(sizeof(value) / sizeof(part)); ++i) {
-    reinterpret_cast<part*>(to)[i] = reinterpret_cast<const part*>(&value)[i];
-  }
+  for (int i = 0; i < int(sizeof(value) / sizeof(part)); ++i)
+    store_part(reinterpret_cast<part*>(to) + i, reinterpret_cast<const part*>(&value)[i]);
 }
 
 template <int N, class F>
 DEVICE void lanes(F f) {
   UNROLL
   for (int l = 0; l < N; ++l) f(l);
+}
+
+/// Elements as they are stored: made as words, which NVRTC stores together. Of halves it makes
+/// stores of 4 bytes.
+template <class T, int N>
+  requires(has_16_bits<T> && N % 2 == 0)
+DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
+  vec<N, T> stored;
+  UNROLL
+  for (int l = 0; l < N; l += 2)
+    reinterpret_cast<u32*>(&stored)[l / 2] = narrow_pair(T{}, value[l], value[l + 1]);
+  return stored;
 }
 
 // ---- the switch between GPUs --------------------------------------------------------------------
@@ -261,7 +300,8 @@ struct switch_copy<BYTES> {
 #endif
 
 /// Puts accesses of memory by its own addresses and by multicast ones in order, which barriers
-/// alone do not: to the GPU's memory model both are ways of their own to the same memory.
+/// alone do not: to PTX both are ways of their own to the same memory, and a fence is needed along
+/// the way by which one access comes before the other, in whichever thread.
 DEVICE void order_multicast() { asm volatile("fence.proxy.alias;" ::: "memory"); }
 
 // ---- waiting for other ranks --------------------------------------------------------------------
@@ -289,6 +329,17 @@ DEVICE void add_release(u64* count, u64 more) {
   asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(count), "l"(more) : "memory");
 }
 
+/// Adds one to a count of blocks of this launch, and returns what it was. What those wrote that
+/// added before is visible after.
+DEVICE u64 arrive(u64* count) {
+  u64 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], 1;"
+               : "=l"(before)
+               : "l"(count)
+               : "memory");
+  return before;
+}
+
 /// Sets `*word` to `value` if it is zero; whether this call did so. The host sees it.
 DEVICE bool claim(u64* word, u64 value) { return atomicCAS_system(word, 0ull, value) == 0; }
 
@@ -301,6 +352,20 @@ DEVICE u64 load_relaxed(const u64* from) {
 }
 DEVICE void store_relaxed(u64* to, u64 value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+/// One or two such words, the latter aligned to 16 bytes. An access of two is one of each word:
+/// they may come one before the other.
+DEVICE void load_relaxed(const u64* from, u64 (&to)[1]) { to[0] = load_relaxed(from); }
+DEVICE void load_relaxed(const u64* from, u64 (&to)[2]) {
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(to[0]), "=l"(to[1])
+               : "l"(from)
+               : "memory");
+}
+DEVICE void store_relaxed(u64* to, const u64 (&from)[1]) { store_relaxed(to, from[0]); }
+DEVICE void store_relaxed(u64* to, const u64 (&from)[2]) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(from[0]), "l"(from[1])
+               : "memory");
 }
 
 // ---- lines: 128 bytes that a team moves, 16 a lane, the last 8 of which are a flag --------------

@@ -179,41 +179,51 @@ struct simple {
   }
 };
 
-/// Every 8 bytes are 4 of data and 4 of the tag: no flag to wait for, and half of the bytes.
+/// A cell of 8 bytes is 4 of data and 4 of the tag: no flag to wait for, and half of the bytes. Two
+/// cells may be one access: each of them comes whole, and has its own tag.
 struct ll {
   static constexpr bool FLAGGED = false;
+  template <class T>
+  static constexpr int CELLS = sizeof(T) == 8 ? 2 : 1;  // of an element
 
   template <int W, class C, class T, int R, class F>
   DEVICE void pass(const Block& block, const Passage<R>& chunk, F f) {
-    pass_elements<ll, W, C, T>(block, chunk, f);
+    constexpr int cells = CELLS<C> > CELLS<T> ? CELLS<C> : CELLS<T>;
+    pass_elements<ll, CELL_LANES<W, cells>, C, T>(block, chunk, f);
   }
   template <int N, class T, int R>
   DEVICE vec<N, T> take(Reader<R>& reader, int peer, const u8* slot, index_t j, u64 tag) {
-    constexpr int WORDS = sizeof(T) == 8 ? 2 : 1;
-    const u64* const cells = reinterpret_cast<const u64*>(slot) + j * WORDS;
+    constexpr int cells = N * CELLS<T>, at_once = cells < 2 ? 1 : 2;
+    const u64* const from = reinterpret_cast<const u64*>(slot) + j * CELLS<T>;
+    u32 words[cells];
+    UNROLL
+    for (int cell = 0; cell < cells; cell += at_once) {
+      u64 found[at_once];
+      load_relaxed(from + cell, found);
+      for (int k = 0; k < at_once; ++k) {
+        if (u32(found[k] >> 32) != u32(tag))
+          found[k] = wait_for_cell(reader, peer, from + cell + k, u32(tag));
+        words[cell + k] = u32(found[k]);
+      }
+    }
     vec<N, T> value;
     UNROLL
-    for (int l = 0; l < N; ++l) {
-      u32 words[2] = {0, 0};
-      for (int part = 0; part < WORDS; ++part) {
-        u64 cell = load_relaxed(cells + l * WORDS + part);
-        if (u32(cell >> 32) != u32(tag))
-          cell = wait_for_cell(reader, peer, cells + l * WORDS + part, u32(tag));
-        words[part] = u32(cell);
-      }
-      value[l] = from_words<T>(words[0], words[1]);
-    }
+    for (int l = 0; l < N; ++l)
+      value[l] = from_words<T>(words[l * CELLS<T>], words[l * CELLS<T> + CELLS<T> - 1]);
     return value;
   }
   template <int N, class T>
   DEVICE void put(u8* slot, index_t j, u64 tag, const vec<N, T>& value) {
-    constexpr int WORDS = sizeof(T) == 8 ? 2 : 1;
-    u64* const cells = reinterpret_cast<u64*>(slot) + j * WORDS;
+    constexpr int cells = N * CELLS<T>, at_once = cells < 2 ? 1 : 2;
+    u64* const to = reinterpret_cast<u64*>(slot) + j * CELLS<T>;
     UNROLL
-    for (int l = 0; l < N; ++l) {
-      for (int part = 0; part < WORDS; ++part) {
-        store_relaxed(cells + l * WORDS + part, u64(u32(tag)) << 32 | word_of(value[l], part));
+    for (int cell = 0; cell < cells; cell += at_once) {
+      u64 made[at_once];
+      for (int k = 0; k < at_once; ++k) {
+        const int at = cell + k;
+        made[k] = u64(u32(tag)) << 32 | word_of(value[at / CELLS<T>], at % CELLS<T>);
       }
+      store_relaxed(to + cell, made);
     }
   }
 };
@@ -256,29 +266,30 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<
   const int rank = int(sync.rank);
   const u64 number = mailboxes.first + u64(index);
   const u64 tag = number + 1;
+  // The chunk that was in the slot before: of this launch, or the last one that the launch before
+  // put there.
+  const index_t before = index >= DEPTH ? index - DEPTH : index + (of - 1 - index) / DEPTH * DEPTH;
+  const u64 taken = index >= DEPTH         ? mailboxes.first + u64(before) + 1
+                    : mailboxes.first == 0 ? 0
+                                           : mailboxes.first - mailboxes.chunks + u64(before) + 1;
+  // A thread for each flag: of the slots to fill, then of the chunks to take.
   bool ok = true;
-  if (is_leader(block)) {
-    // The chunk that was in the slot before: of this launch, or the last one that the launch before
-    // put there.
-    const index_t before =
-        index >= DEPTH ? index - DEPTH : index + (of - 1 - index) / DEPTH * DEPTH;
-    const u64 taken = index >= DEPTH    ? mailboxes.first + u64(before) + 1
-                      : mailboxes.first == 0 ? 0
-                                        : mailboxes.first - mailboxes.chunks + u64(before) + 1;
-    for (int t = 0; t < links.targets && ok; ++t) {
-      const u64* const flag =
-          emptied_flag<Topology>(block, mailboxes, rank, links.target[t], links.target_box[t]);
-      const u64 found = look_until(sync, flag, taken);
-      ok = found >= taken;
-      if (!ok) report(sync, RANK_LATE, WAIT_FOR_ROOM, block.index, links.target[t], taken, found);
+  for_each_thread(block, links.targets + (P::FLAGGED ? links.sources : 0), [&](index_t i) {
+    if (!ok) return;
+    const bool room = i < links.targets;
+    const int link = int(room ? i : i - links.targets);
+    const int peer = room ? links.target[link] : links.source[link];
+    const u64* const flag =
+        room ? emptied_flag<Topology>(block, mailboxes, rank, peer, links.target_box[link])
+             : filled_flag<Topology>(block, mailboxes, rank, links.source_box[link]);
+    const u64 due = room ? taken : tag;
+    const u64 found = look_until(sync, flag, due);
+    ok = found >= due;
+    if (!ok) {
+      report(sync, RANK_LATE, room ? WAIT_FOR_ROOM : WAIT_FOR_MESSAGE, block.index, peer, due,
+             found);
     }
-    for (int s = 0; P::FLAGGED && s < links.sources && ok; ++s) {
-      const u64* const flag = filled_flag<Topology>(block, mailboxes, rank, links.source_box[s]);
-      const u64 found = look_until(sync, flag, tag);
-      ok = found >= tag;
-      if (!ok) report(sync, RANK_LATE, WAIT_FOR_MESSAGE, block.index, links.source[s], tag, found);
-    }
-  }
+  });
   if (!all_in_block(block, ok)) return false;
 
   Reader<R> reader{sync, block.index};
@@ -294,16 +305,16 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<
   }
   P::template pass<W, C, T>(block, chunk, f);
   if (!all_in_block(block, reader.ok)) return false;
-  if (is_leader(block)) {
-    for (int t = 0; P::FLAGGED && t < links.targets; ++t) {
-      signal(filled_flag<Topology>(block, mailboxes, links.target[t], links.target_box[t]), tag);
-    }
-    ROLLED
-    for (int s = 0; s < links.sources; ++s) {
-      signal(emptied_flag<Topology>(block, mailboxes, links.source[s], rank, links.source_box[s]),
-             tag);
-    }
-  }
+  // A thread for each flag: of the slots emptied, then of those filled.
+  for_each_thread(block, links.sources + (P::FLAGGED ? links.targets : 0), [&](index_t i) {
+    const bool fills = i >= links.sources;
+    const int link = int(fills ? i - links.sources : i);
+    u64* const flag =
+        fills ? filled_flag<Topology>(block, mailboxes, links.target[link], links.target_box[link])
+              : emptied_flag<Topology>(block, mailboxes, links.source[link], rank,
+                                       links.source_box[link]);
+    signal(flag, tag);
+  });
   return true;
 }
 

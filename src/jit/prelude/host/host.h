@@ -167,13 +167,6 @@ DEVICE typename lanes_of<N>::wide wide_bits(bf16, typename lanes_of<N>::wide x) 
   return x << 16;
 }
 
-template <class T>
-constexpr bool has_16_bits = false;
-template <>
-constexpr bool has_16_bits<f16> = true;
-template <>
-constexpr bool has_16_bits<bf16> = true;
-
 /// Elements as they are computed with.
 template <int N, class T>
   requires has_16_bits<T>
@@ -240,6 +233,10 @@ DEVICE u64 observe(const u64* flag) { return __atomic_load_n(flag, __ATOMIC_ACQU
 /// Adds to a count that others wait for; what was written before is visible to who sees the sum.
 DEVICE void add_release(u64* count, u64 more) { __atomic_fetch_add(count, more, __ATOMIC_RELEASE); }
 
+/// Adds one to a count of blocks of this launch, and returns what it was. What those wrote that
+/// added before is visible after.
+DEVICE u64 arrive(u64* count) { return __atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL); }
+
 /// Sets `*word` to `value` if it is zero; whether this call did so.
 DEVICE bool claim(u64* word, u64 value) {
   u64 expected = 0;
@@ -251,3 +248,12 @@ DEVICE bool claim(u64* word, u64 value) {
 /// orders nothing around it.
 DEVICE u64 load_relaxed(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
 DEVICE void store_relaxed(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+/// Several such words.
+template <int N>
+DEVICE void load_relaxed(const u64* from, u64 (&to)[N]) {
+  for (int i = 0; i < N; ++i) to[i] = load_relaxed(from + i);
+}
+template <int N>
+DEVICE void store_relaxed(u64* to, const u64 (&from)[N]) {
+  for (int i = 0; i < N; ++i) store_relaxed(to + i, from[i]);
+}

@@ -2,7 +2,10 @@
 // machine's, and the blocks of a launch come one after the other.
 
 constexpr int VECTOR_BYTES = HOST_VECTOR_BYTES;
+constexpr bool LANES_ARE_VECTORS = true;  // loops over lanes are the machine's vector instructions
 constexpr int TEAM = 1;  // lanes that move a line of 128 bytes together
+template <int W, int CELLS>
+constexpr int CELL_LANES = W;  // of a loop over cells of the protocol ll
 template <int W>
 constexpr int LINE_LANES = 30;  // of a loop over lines of the protocol ll128: a whole line
 
@@ -106,19 +109,23 @@ DEVICE void for_each_team(const Block& block, index_t count, F f) {
 template <class Op, class T>
 DEVICE T block_total(const Block&, T total) { return total; }
 
-/// Reduces f(0) ... f(count - 1) with Op, in an order that depends on `count` alone; all lanes get
-/// the result.
-template <class Op, class T, class F>
-DEVICE T block_reduce(const Block&, index_t count, F f) {
-  constexpr int W = 16;
-  T partial[W];
-  for (int l = 0; l < W; ++l) partial[l] = Op::template identity<T>();
-  index_t i = 0;
-  for (; i + W <= count; i += W) {
-    for (int l = 0; l < W; ++l) partial[l] = Op::apply(partial[l], T(f(i + l)));
+/// Reduces elements [begin, end) with Op, in an order that depends on their number alone; all lanes
+/// get the result. f(width<N>, i) is elements [i, i + N), one by one where W is 1.
+template <int W, class Op, class T, class F>
+DEVICE T block_reduce(const Block&, index_t begin, index_t end, u64, F f) {
+  constexpr int LANES = 16, AT_ONCE = W < LANES ? W : LANES;
+  T partial[LANES];
+  for (int l = 0; l < LANES; ++l) partial[l] = Op::template identity<T>();
+  index_t i = begin;
+  for (; i + LANES <= end; i += LANES) {
+    for (int v = 0; v < LANES; v += AT_ONCE) {
+      const auto values = f(width<AT_ONCE, false>{}, i + v);
+      for (int l = 0; l < AT_ONCE; ++l) partial[v + l] = Op::apply(partial[v + l], T(values[l]));
+    }
   }
-  for (int l = 0; i + l < count; ++l) partial[l] = Op::apply(partial[l], T(f(i + l)));
-  for (int step = W / 2; step > 0; step /= 2) {
+  for (int l = 0; i + l < end; ++l)
+    partial[l] = Op::apply(partial[l], T(f(width<1, false>{}, i + l)[0]));
+  for (int step = LANES / 2; step > 0; step /= 2) {
     for (int l = 0; l < step; ++l) partial[l] = Op::apply(partial[l], partial[l + step]);
   }
   return partial[0];

@@ -1,0 +1,32 @@
+// How a reduction is cut into segments for blocks to share out, and the memory where their totals
+// meet.
+#pragma once
+
+#include "jit/bind/bucket_table.h"
+#include "jit/codegen/codegen.h"
+
+namespace coconet::jit {
+
+/// Elements of a segment: 256 threads load four vectors of 16 bytes of f32 each, twice. Large
+/// enough that a block's own reduction does not show, small enough that 2^20 elements keep a GPU
+/// busy.
+inline constexpr std::int64_t segment_elements = 8192;
+
+class SegmentMemory {
+ public:
+  /// Takes memory only if `step` is a reduction whose results have several segments, which they
+  /// have where blocks run at once.
+  SegmentMemory(const Platform& platform, const RankPlan& plan, BucketTables& tables,
+                const sched::KernelStep& step, const KernelText& text);
+  [[nodiscard]] const abi::Segments& argument() const { return segments_; }
+
+ private:
+  abi::Segments segments_{};
+  std::shared_ptr<Memory> memory_;
+};
+
+/// The buckets of what `step` runs over on this rank.
+[[nodiscard]] abi::Buckets buckets_of(BucketTables& tables, const RankPlan& plan,
+                                      const sched::KernelStep& step);
+
+}  // namespace coconet::jit
