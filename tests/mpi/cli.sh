@@ -3,6 +3,8 @@
 # bin directory.
 set -u
 bin=$1
+# shellcheck source=tests/mpi/launch/run_job.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/run_job.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if ((EUID == 0)); then
@@ -15,7 +17,7 @@ failures=0
 coconet() {
   local ranks=$1
   shift
-  timeout 120 mpirun --oversubscribe -n "$ranks" "$bin/coconet" "$@" >"$work/out" 2>"$work/err"
+  run_job 120 --oversubscribe -n "$ranks" "$bin/coconet" "$@" >"$work/out" 2>"$work/err"
   code=$?
 }
 

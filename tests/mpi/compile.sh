@@ -5,6 +5,8 @@
 # Usage: compile.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
 bin=$1
+# shellcheck source=tests/mpi/launch/run_job.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/run_job.sh"
 tests=$(dirname "$bin")/tests/tests_mpi
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"  # see comm.sh
@@ -49,7 +51,7 @@ starts() { wc -l <"$work/starts"; }
 # job ARGUMENTS...: the case of compile_test.cpp on all ranks.
 job() {
   fresh
-  timeout 120 mpirun -n $ranks "$@" env CACHES="$work/caches" RESULTS="$work/results" "$tests" "[.compile]" >"$work/log" 2>&1
+  run_job 120 -n $ranks "$@" env CACHES="$work/caches" RESULTS="$work/results" "$tests" "[.compile]" >"$work/log" 2>&1
 }
 # sum NAME: over what the ranks wrote.
 sum() { cat "$work"/results/* | sed -n "s/.*\b$1 \([0-9]*\).*/\1/p" | awk '{ total += $1 } END { print total + 0 }'; }

@@ -4,6 +4,8 @@
 # Usage: lost_rank.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
 bin=$1
+# shellcheck source=tests/mpi/launch/run_job.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/run_job.sh"
 if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
@@ -29,7 +31,7 @@ for knobs in "direct ll" "ring simple" "tree ll128"; do
   read -r COCONET_ALGORITHM COCONET_PROTOCOL <<<"$knobs"
   export COCONET_ALGORITHM COCONET_PROTOCOL
   code=0
-  timeout 60 mpirun -n 3 "$bin/coconet" run sgd --schedule fused --set n=20000 >"$work/log" 2>&1 || code=$?
+  run_job 60 -n 3 "$bin/coconet" run sgd --schedule fused --set n=20000 >"$work/log" 2>&1 || code=$?
   if ((code == 0 || code == 124)) ||
     ! grep -Eq "rank [0-2] waited 1 s for rank [0-2] in kernel 'sgd_fused' \(step 1 of 1\), for a chunk from it" "$work/log"; then
     echo "lost_rank.sh: with $knobs the job ended with $code and not with the reason:" >&2
