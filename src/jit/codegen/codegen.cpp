@@ -22,7 +22,10 @@ std::vector<std::string_view> prelude_files(std::string_view target,
        "abi/buckets.h", "abi/segments.h"});
   if (target == "host_threads") add({"host/threads.h"});
   add({target == "host" ? "host/lane.h" : "threads.h", "common.h"});
-  names.insert(names.end(), headers.begin(), headers.end());
+  for (const std::string& header : headers) {
+    add({header});
+    if (header == "philox.h") add({target == "host" ? "host/lane_philox.h" : "threads_philox.h"});
+  }
   return names;
 }
 

@@ -107,6 +107,13 @@ bool reads_once(std::string_view device) {
   return std::all_of(reads.begin(), reads.end(), [](int count) { return count <= 1; });
 }
 
+bool chooses(std::string_view text) {
+  static constexpr std::string_view signs[] = {"?",         "&&",        "||",    "rounded<",
+                                               "to_float<", "dropout_(", "abs_(", "sign_("};
+  return std::ranges::any_of(
+      signs, [&](std::string_view sign) { return text.find(sign) != std::string_view::npos; });
+}
+
 std::string identifier(std::string_view text) {
   // clang-format off
   static constexpr std::string_view reserved[] = {
@@ -131,7 +138,8 @@ std::string identifier(std::string_view text) {
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "order_streams",
-      "Multicast", "MULTICAST_AFTER", "MULTICAST_BEFORE"};
+      "choosing_lanes", "converted", "wrapped",
+      "Multicast", "RandomWords", "MULTICAST_AFTER", "MULTICAST_BEFORE"};
   // clang-format on
   std::string name(text);
   for (char& c : name) {

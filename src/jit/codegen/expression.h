@@ -26,6 +26,9 @@ namespace coconet::jit {
 /// expression.
 [[nodiscard]] bool reads_once(std::string_view device);
 
+/// Whether statements of the dialect choose between values, in themselves or in what they call.
+[[nodiscard]] bool chooses(std::string_view text);
+
 /// `text` made a C identifier that is no word of the dialect.
 [[nodiscard]] std::string identifier(std::string_view text);
 

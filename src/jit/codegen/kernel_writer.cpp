@@ -40,6 +40,14 @@ KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& ste
   const auto is_scattered = [&](const auto& access) { return buffer(access.buffer).scattered; };
   by_bucket_ = std::any_of(loads_.begin(), loads_.end(), is_scattered) ||
                std::any_of(stores_.begin(), stores_.end(), is_scattered);
+  const auto widen = [&](ValueId id) {
+    const DType dtype = graph().at(id).dtype;
+    if (graph().at(id).weak) return;
+    lane_bytes_ = std::max(lane_bytes_, is_16_bit(dtype) ? 4 : static_cast<int>(size_of(dtype)));
+  };
+  for (const auto& load : loads_) widen(load.value);
+  for (const auto& store : stores_) widen(store.value);
+  for (const auto& phase : step.phases) std::ranges::for_each(phase.members, widen);
 }
 
 std::string KernelWriter::unique(std::string_view text) {
@@ -153,8 +161,10 @@ bool KernelWriter::is_indexed(ValueId member) const {
 std::string KernelWriter::random_words(ValueId member, const std::string& lanes,
                                        const std::string& index) {
   const Node& node = graph().at(member);
-  return fmt::format("philox_of<{}>({}, u64({}), {}ull)", lanes, index,
-                     read(node.operands[1], DType::i64), node.attributes.seed);
+  const std::string random = unique(node.name + "_random");
+  random_variables_ += fmt::format("  RandomWords {}{{u64({}), {}ull}};\n", random,
+                                   read(node.operands[1], DType::i64), node.attributes.seed);
+  return fmt::format("{}.of<{}>({})", random, lanes, index);
 }
 
 std::string KernelWriter::linear_index(BufferId id) {
@@ -212,10 +222,10 @@ std::string KernelWriter::read_number(ValueId value, DType context, bool round) 
     return is_bool ? (number != 0 ? "b8(1)" : "b8(0)") : literal(number, context);
   }
   const std::string from = argument({KernelArgument::Kind::number, node.name, -1, value});
-  const std::string type(compute_type(context));
+  const std::string type(lane_type(context));
   const std::string suffix = (type == "f32" ? "" : "_" + type) + (round ? "_rounded" : "");
   const std::string name = from.substr(2) + "_" + (suffix.empty() ? "n" : suffix.substr(1));
-  std::string initialiser = is_bool ? "b8(" + from + " != 0)" : type + "(" + from + ")";
+  std::string initialiser = type + "(" + from + (is_bool ? " != 0)" : ")");
   if (round && !is_bool) initialiser = rounded(initialiser, context);
   names_.insert(name);
   numbers_[name] = "const " + type + " " + name + " = " + initialiser;
@@ -238,11 +248,28 @@ std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
       return "rounded<" + std::string(storage_type(dtype)) + ">(" + text + ")";
     case DType::i8:
     case DType::u8:
+      if (is_converted(dtype)) return fmt::format("wrapped<{}>({})", storage_type(dtype), text);
+      [[fallthrough]];
     case DType::boolean:
-      return std::string(storage_type(dtype)) + "(" + text + ")";
+      return fmt::format("{}({})", lane_type(dtype), text);
     default:
       return text;
   }
+}
+
+std::string_view KernelWriter::lane_type(DType dtype) const {
+  if (size_of(dtype) > 1 || lane_bytes_ == 1) return compute_type(dtype);
+  return lane_bytes_ == 8 ? "i64" : "i32";
+}
+
+std::string KernelWriter::loaded(const std::string& vector, DType dtype) const {
+  if (is_16_bit(dtype)) return fmt::format("widened({})", vector);
+  return is_converted(dtype) ? fmt::format("converted<{}>({})", lane_type(dtype), vector) : vector;
+}
+
+std::string KernelWriter::to_store(const std::string& vector, DType dtype) const {
+  return fmt::format("{}<{}>({})", is_16_bit(dtype) ? "narrowed" : "converted", storage_type(dtype),
+                     vector);
 }
 
 std::string KernelWriter::stored(const std::string& text, DType dtype) const {
@@ -266,12 +293,11 @@ std::string KernelWriter::expression(ValueId value) {
   if (node.op == Op::cast || node.op == Op::copy) {
     const Node& from = graph().at(resolve(node.operands[0]));
     const std::string operand = read(node.operands[0], from.dtype);
-    if (node.dtype == DType::boolean) return "b8(" + operand + " != 0)";
-    if (is_integer(from.dtype) && is_float(node.dtype)) {
-      return rounded("to_float<" + std::string(compute_type(node.dtype)) + ">(" + operand + ")",
-                     node.dtype);
-    }
-    return rounded(std::string(compute_type(node.dtype)) + "(" + operand + ")", node.dtype);
+    const std::string_view type = lane_type(node.dtype);
+    if (node.dtype == DType::boolean) return fmt::format("{}({} != 0)", type, operand);
+    const bool to_float = is_integer(from.dtype) && is_float(node.dtype);
+    const std::string convert = to_float ? fmt::format("to_float<{}>", type) : std::string(type);
+    return rounded(fmt::format("{}({})", convert, operand), node.dtype);
   }
   if (node.op == Op::slice) return read(node.operands[0], node.dtype);
   const ir::PointwiseRow& row = *ir::find_pointwise(node.op);
@@ -345,8 +371,8 @@ std::string KernelWriter::compute_members(const std::vector<ValueId>& members,
       continue;
     }
     text += indent + label(member) + "\n";
-    text += indent + "const " + std::string(compute_type(node.dtype)) + " " + variable(member) +
-            " = " + value + ";\n";
+    text += fmt::format("{}const {} {} = {};\n", indent, lane_type(node.dtype), variable(member),
+                        value);
     define(member);
   }
   return text;

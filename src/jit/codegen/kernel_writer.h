@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jit/codegen/codegen.h"
+#include "jit/codegen/expression.h"
 
 namespace coconet::jit {
 
@@ -60,8 +61,12 @@ class KernelWriter {
   /// words.
   [[nodiscard]] std::vector<ir::ValueId> indexed_members() const;
   [[nodiscard]] bool is_indexed(ir::ValueId member) const;
-  /// The random words of elements [`index`, `index` + `lanes`) of the whole of `member`.
+  /// The random words of elements [`index`, `index` + `lanes`) of the whole of `member`; a
+  /// statement that `take_random_variables` returns must come before.
   std::string random_words(ir::ValueId member, const std::string& lanes, const std::string& index);
+  /// Definitions of the variables that the calls before drew from. They are those of a lane, which
+  /// keeps what it has drawn from one vector to the next.
+  std::string take_random_variables() { return std::exchange(random_variables_, {}); }
   /// Says what the word of the element is that is computed.
   void draw(ir::ValueId member, std::string word) { words_[member] = std::move(word); }
   /// The element index into the whole of `member` at linear domain index `i`.
@@ -83,6 +88,18 @@ class KernelWriter {
   std::string read(ir::ValueId value, DType context);
   /// The value that `value` stands for inside the kernel: what an update writes.
   [[nodiscard]] ir::ValueId resolve(ir::ValueId value) const;
+  /// The type that lanes compute `dtype` in: its computation type, or for a type of 8 bits beside
+  /// wider ones an integer as wide as those, because compilers make slow code of loops over lanes
+  /// of two widths.
+  [[nodiscard]] std::string_view lane_type(DType dtype) const;
+  /// Whether lanes compute `dtype` in another type than it is stored in.
+  [[nodiscard]] bool is_converted(DType dtype) const {
+    return lane_type(dtype) != storage_type(dtype);
+  }
+  /// `vector`, loaded from a tensor of `dtype`, in lanes' type; and what lanes computed as it is
+  /// stored.
+  [[nodiscard]] std::string loaded(const std::string& vector, DType dtype) const;
+  [[nodiscard]] std::string to_store(const std::string& vector, DType dtype) const;
   /// `text`, of `dtype`'s computation type, as a stored element.
   [[nodiscard]] std::string stored(const std::string& text, DType dtype) const;
   /// `text` rounded to `dtype`, in its computation type.
@@ -119,11 +136,13 @@ class KernelWriter {
   std::vector<sched::KernelStep::Load> loads_;    ///< of all phases
   std::vector<sched::KernelStep::Store> stores_;  ///< the same
   int ranks_;
+  int lane_bytes_ = 1;  ///< of the widest type that lanes compute in
   std::vector<std::vector<ir::ValueId>> users_;
   std::set<std::string> names_;
   std::map<ir::ValueId, std::string> variables_;
   std::map<ir::ValueId, std::string> inlined_;
   std::map<ir::ValueId, std::string> words_;
+  std::string random_variables_;
   std::set<ir::ValueId> defined_;
   std::vector<KernelArgument> arguments_;
   std::map<std::string, std::string> numbers_;  ///< variable -> its initialiser

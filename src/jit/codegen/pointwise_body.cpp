@@ -89,16 +89,15 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
     const std::string at = index(load.buffer);
     const std::string pointer = writer_.pointer(load.buffer);
     if (!linear_ && repeats(writer_.buffer(load.buffer).shape)) {
-      text += fmt::format("{}const {} {} = wide({}[{}]);\n", indent, compute_type(node.dtype),
+      text += fmt::format("{}const {} {} = wide({}[{}]);\n", indent, writer_.lane_type(node.dtype),
                           writer_.variable(load.value), pointer, at);
       writer_.define(load.value);
       continue;
     }
     const std::string vector = writer_.unique(node.name + "_in");
-    const char* const loaded = is_16_bit(node.dtype)
-                                   ? "{}const auto {} = widened(load<N>({} + {}));\n"
-                                   : "{}const auto {} = load<N>({} + {});\n";
-    text += fmt::format(fmt::runtime(loaded), indent, vector, pointer, at);
+    const std::string stored = fmt::format("load<N>({} + {})", pointer, at);
+    text +=
+        fmt::format("{}const auto {} = {};\n", indent, vector, writer_.loaded(stored, node.dtype));
     from_vectors_.push_back({load.value, vector + "[l]"});
   }
   return text;
@@ -106,10 +105,10 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
 
 std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
                                          const std::string& indent) {
-  std::string declarations = draw_words(phase, indent), narrowings;
-  std::string text = indent + "lanes<N>([&](int l) {\n";
+  std::string declarations = draw_words(phase, indent), conversions;
+  std::string text;
   for (const auto& [value, element] : from_vectors_) {
-    text += fmt::format("{}  const {} {} = {};\n", indent, compute_type(at(value).dtype),
+    text += fmt::format("{}  const {} {} = {};\n", indent, writer_.lane_type(at(value).dtype),
                         writer_.variable(value), element);
     writer_.define(value);
   }
@@ -127,17 +126,17 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
     const std::string out = writer_.unique(writer_.buffer(store.buffer).name + "_out");
     outs_.push_back(out);
     if (store.spread) spread = out;
-    const bool narrows = is_16_bit(dtype);
-    const std::string computed = narrows ? writer_.unique(out + "_wide") : out;
-    declarations += fmt::format("{}vec<N, {}> {};\n", indent,
-                                narrows ? compute_type(dtype) : storage_type(dtype), computed);
+    const bool converts = writer_.is_converted(dtype);
+    const std::string computed = converts ? writer_.unique(out + "_wide") : out;
+    declarations += fmt::format("{}vec<N, {}> {};\n", indent, writer_.lane_type(dtype), computed);
     text += fmt::format("{}  {}[l] = {};\n", indent, computed, writer_.read(store.value, dtype));
-    if (narrows) {
-      narrowings += fmt::format("{}const auto {} = narrowed<{}>({});\n", indent, out,
-                                storage_type(dtype), computed);
+    if (converts) {
+      conversions +=
+          fmt::format("{}const auto {} = {};\n", indent, out, writer_.to_store(computed, dtype));
     }
   }
-  return declarations + text + indent + "});\n" + narrowings;
+  return declarations + indent + (chooses(text) ? "choosing_" : "") + "lanes<N>([&](int l) {\n" +
+         text + indent + "});\n" + conversions;
 }
 
 void PointwiseKernel::write_stores(const sched::KernelStep::Phase& phase, const std::string& indent,

@@ -67,7 +67,7 @@ std::vector<std::string> PointwiseKernel::headers() const {
 std::string PointwiseKernel::load_scalars() {
   std::string text;
   for (const auto& load : step_.scalar_loads) {
-    text += fmt::format("  const {} {} = wide(*{});\n", compute_type(at(load.value).dtype),
+    text += fmt::format("  const {} {} = wide(*{});\n", writer_.lane_type(at(load.value).dtype),
                         writer_.variable(load.value), writer_.pointer(load.buffer));
     scalars_.insert(load.value);
   }
@@ -162,10 +162,12 @@ std::string PointwiseKernel::write_phase(std::size_t p) {
   const bool spreads = std::any_of(phase.stores.begin(), phase.stores.end(),
                                    [](const auto& store) { return store.spread; });
   if (!step_.is_collective || step_.in_place || (combined == phase.loads.end() && !spreads)) {
-    text += write_loop(phase);
+    const std::string loop = write_loop(phase);
+    text += writer_.take_random_variables() + loop;
   } else {
     const std::string exchange =
         write_exchange(phase, combined == phase.loads.end() ? nullptr : &*combined, spreads);
+    text += writer_.take_random_variables();
     // A scope for the functions of every pass.
     text += step_.phases.size() > 1 ? "  {\n" + exchange + "  }\n" : exchange;
   }

@@ -40,7 +40,7 @@ class ReductionKernel {
     std::string body = fmt::format(
         "constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& block) {{\n",
         contiguous_ ? writer_.lanes_per_access() : "1", writer_.entry());
-    body += writer_.number_variables();
+    body += writer_.number_variables() + writer_.take_random_variables();
     body += fmt::format(
         "  reduce_segments<{}, {}>(block, {}, {}, {},\n"
         "      [&](index_t o, index_t begin, index_t end) -> {} {{\n{}{}  }}, "

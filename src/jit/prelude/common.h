@@ -125,6 +125,13 @@ struct limits<f64> {
   static constexpr f64 top = infinity, bottom = -infinity;
 };
 
+/// `x`, of a type that is as wide as the kernel's lanes, wrapped as a T of 8 bits.
+template <class T, class S>
+DEVICE S wrapped(S x) {
+  constexpr int unused = 8 * int(sizeof(S)) - 8;
+  return limits<T>::is_signed ? S(x << unused) >> unused : S(x & 255);
+}
+
 struct sum_of {
   template <class T>
   DEVICE T identity() {

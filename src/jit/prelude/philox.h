@@ -1,4 +1,5 @@
-// Prelude, random numbers: Philox4x32-10, as the words of the elements of a tensor.
+// Prelude, random numbers: Philox4x32-10, as the words of the elements of a tensor. How a lane draws
+// those of a vector is in host/lane_philox.h and threads_philox.h.
 
 /// The four words of the block with counter {block, offset} and key `seed`.
 struct PhiloxWords {
@@ -27,40 +28,6 @@ DEVICE u32 philox(u64 index, u64 offset, u64 seed) {
   const u32 low = index & 1 ? of.word[1] : of.word[0];
   const u32 high = index & 1 ? of.word[3] : of.word[2];
   return index & 2 ? high : low;
-}
-
-/// The words of the elements from `index` on, drawn where a lane asks: loops over lanes become
-/// vector code that computes the block of every lane.
-struct WordsOfLanes {
-  u64 index, offset, seed;
-  DEVICE_MEMBER u32 operator[](int l) const { return philox(index + u64(l), offset, seed); }
-};
-
-/// The words of elements [index, index + N), by lane. A thread computes each of their blocks once:
-/// one for four elements, and one more where they begin inside a block.
-template <int N>
-DEVICE auto philox_of(u64 index, u64 offset, u64 seed) {
-  if constexpr (LANES_ARE_VECTORS || N == 1) {
-    return WordsOfLanes{index, offset, seed};
-  } else {
-    constexpr int BLOCKS = (N + 6) / 4;
-    const int skipped = int(index & 3);
-    u32 all[4 * BLOCKS] = {};
-    UNROLL
-    for (int b = 0; b < BLOCKS; ++b) {
-      if (4 * b >= N + skipped) continue;
-      const PhiloxWords of = philox_block((index >> 2) + u64(b), offset, seed);
-      UNROLL
-      for (int w = 0; w < 4; ++w) all[4 * b + w] = of.word[w];
-    }
-    vec<N, u32> words;
-    lanes<N>([&](int l) {
-      const u32 low = skipped & 1 ? all[l + 1] : all[l];
-      const u32 high = skipped & 1 ? all[l + 3] : all[l + 2];
-      words[l] = skipped & 2 ? high : low;
-    });
-    return words;
-  }
 }
 
 /// `x` scaled, or 0 where the element's word is at most `last_dropped`.

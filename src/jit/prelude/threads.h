@@ -2,7 +2,6 @@
 // races. Which thread touches which element is the same text for both.
 
 constexpr int VECTOR_BYTES = GPU_VECTOR_BYTES;
-constexpr bool LANES_ARE_VECTORS = false;  // a thread computes them one after the other
 
 DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
 

@@ -177,7 +177,8 @@ TEST_CASE("blocks reduce segments of results, launch after launch, and one keeps
 TEST_CASE("a vector's random words are the reference's, wherever it begins") {
   const Kernel kernel(
       "  const auto draw = [&]<int N>(width<N, false>, i64* out, i64 index) {\n"
-      "    const auto words = philox_of<N>(index, 0x123456789abcdefull, 0xfedcba9876543210ull);\n"
+      "    RandomWords random{0x123456789abcdefull, 0xfedcba9876543210ull};\n"
+      "    const auto words = random.of<N>(index);\n"
       "    for (int l = 0; l < N; ++l) out[l] = words[l];\n"
       "  };\n"
       "  for (index_t i = at; i < a.count; i += block.count * block.threads) {\n"

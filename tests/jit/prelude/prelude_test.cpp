@@ -188,6 +188,86 @@ TEST_CASE("every element's random word is the reference's, for indices of 64 bit
   CHECK(wrong == 0);
 }
 
+/// Whether integers of 8 bits keep their values in vectors of `wide`, there and back.
+void require_converts(const std::string& narrow, const std::string& wide, int first) {
+  std::vector<std::uint8_t> in(256 * 64), out(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint8_t>(i / 64 + i % 64);
+  for (const std::string lanes : {"1", "4", "8", "16", "30", "64"}) {
+    const TwoArrays<std::uint8_t, std::uint8_t> there_and_back(
+        narrow, narrow,
+        "  constexpr int N = " + lanes +
+            ";\n  index_t i = 0;\n  for (; i + N <= a.count; i += N) {\n" + "    vec<N, " + wide +
+            "> wider = converted<" + wide + ">(load<N>(a.in + i));\n" +
+            "    lanes<N>([&](int l) { wider[l] = wider[l] - (" + std::to_string(first) +
+            "); });\n" + "    store(a.out + i, converted<" + narrow + ">(wider));\n  }\n" +
+            "  for (; i < a.count; ++i) a.out[i] = a.in[i] - (" + std::to_string(first) + ");\n");
+    there_and_back(out, in);
+    int wrong = 0;
+    for (std::size_t i = 0; i < in.size(); ++i)
+      wrong += out[i] != static_cast<std::uint8_t>(in[i] - first);
+    INFO(narrow + " as " + wide + ", " + lanes + " lanes");
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("integers of 8 bits keep their values in vectors of wider ones") {
+  for (const std::string wide : {"i32", "i64"}) {
+    require_converts("i8", wide, -128);
+    require_converts("u8", wide, 0);
+  }
+}
+
+TEST_CASE("integers of 8 bits wrap in lanes of wider ones") {
+  for (const std::string wide : {"i32", "i64"}) {
+    std::vector<std::int64_t> in(2000), out(2 * in.size());
+    std::iota(in.begin(), in.end(), -1000);
+    TwoArrays<std::int64_t, std::int64_t>(
+        "i64", "i64",
+        "  for (index_t i = 0; i < a.count; ++i) {\n    a.out[2 * i] = wrapped<i8>(" + wide +
+            "(a.in[i]));\n    a.out[2 * i + 1] = wrapped<u8>(" + wide +
+            "(a.in[i]));\n  }\n")(out, in);
+    int wrong = 0;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      wrong += out[2 * i] != static_cast<std::int8_t>(in[i]);
+      wrong += out[2 * i + 1] != static_cast<std::uint8_t>(in[i]);
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("vectors of random words are the reference's, in whatever order a lane asks") {
+  std::vector<std::uint64_t> begins;
+  for (std::uint64_t i = 0; i < 400; ++i) begins.push_back(i * 16);             // a loop
+  for (std::uint64_t i = 0; i < 400; ++i) begins.push_back(3 + i * 16);         // unaligned
+  for (std::uint64_t i = 400; i-- > 0;) begins.push_back(i * 7);                // backwards
+  for (std::uint64_t i = 0; i < 300; ++i) begins.push_back((i * i * i) << 17);  // anywhere
+  for (std::uint64_t i = 0; i < 200; ++i) begins.push_back(~std::uint64_t{0} - 16 - i);
+  constexpr std::size_t in_all = 1 + 4 + 16;
+  const TwoArrays<std::uint32_t, std::uint64_t> words(
+      "u32", "u64",
+      "  RandomWords random{0x123456789abcdefull, 0xfedcba9876543210ull};\n"
+      "  const auto take = [&]<int N>(width<N, false>, u64 begin, u32* out) {\n"
+      "    const auto words = random.of<N>(begin);\n"
+      "    for (int l = 0; l < N; ++l) out[l] = words[l];\n"
+      "  };\n"
+      "  for (index_t i = 0; i < a.count; ++i) {\n"
+      "    take(width<4, false>{}, a.in[i], a.out + 21 * i);\n"
+      "    take(width<16, false>{}, a.in[i], a.out + 21 * i + 4);\n"
+      "    take(width<1, false>{}, a.in[i] + 16, a.out + 21 * i + 20);\n"
+      "  }\n",
+      {"philox.h"});
+  std::vector<std::uint32_t> out(in_all * begins.size()), expected;
+  words(out, begins);
+  const auto expect = [&](std::uint64_t index) {
+    expected.push_back(ir::dropout_word(index, 0x123456789abcdef, 0xfedcba9876543210));
+  };
+  for (const std::uint64_t begin : begins) {
+    for (std::uint64_t l = 0; l < 4; ++l) expect(begin + l);
+    for (std::uint64_t l = 0; l < 17; ++l) expect(begin + l);
+  }
+  CHECK(out == expected);
+}
+
 TEST_CASE("narrow integers reduce with wrapping") {
   CHECK(reduced<std::int8_t>("i8", "sum_of", {100, 100}) == static_cast<std::int8_t>(200));
   CHECK(reduced<std::uint8_t>("u8", "prod_of", {20, 20}) == static_cast<std::uint8_t>(400));

@@ -166,6 +166,20 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
+/// The same where f chooses between values.
+template <int N, class F>
+DEVICE void choosing_lanes(F f) {
+  lanes<N>(f);
+}
+
+/// Integers as those of another type, each of which it has.
+template <class To, int N, class From>
+DEVICE vec<N, To> converted(const vec<N, From>& from) {
+  vec<N, To> to;
+  lanes<N>([&](int l) { to[l] = To(from[l]); });
+  return to;
+}
+
 /// Elements as they are stored: made as words, which NVRTC stores together. Of halves it makes
 /// stores of 4 bytes.
 template <class T, int N>

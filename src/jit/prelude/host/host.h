@@ -109,10 +109,36 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
-// Whole vectors of 16-bit floats, in the vector types of gcc and clang: gcc takes loops over lanes
-// of 16 bits apart.
+/// The same where f chooses between values. gcc makes branches of choices in a loop that it has
+/// unrolled, and vectors of those in one that it has not, but slower ones of all else.
+template <int N, class F>
+DEVICE void choosing_lanes(F f) {
+#if !defined(__clang__)
+  ROLLED
+#endif
+  for (int l = 0; l < N; ++l) f(l);
+}
+
+// Whole vectors of other widths than the kernel's lanes, in the vector types of gcc and clang: gcc
+// takes loops apart that have lanes of two widths.
 
 constexpr bool is_power_of_2(int n) { return n > 1 && (n & (n - 1)) == 0; }
+
+/// f32 lanes of the machine's vectors. gcc takes longer ones apart into single lanes.
+#if defined(__AVX512F__)
+constexpr int NATIVE_LANES = 16;
+#elif defined(__AVX__)
+constexpr int NATIVE_LANES = 8;
+#else
+constexpr int NATIVE_LANES = 4;
+#endif
+
+/// Fills `to` with what f makes of `from`, a vector of the machine at a time.
+template <int N, class From, class To, class F>
+DEVICE void in_native_vectors(const vec<N, From>& from, vec<N, To>& to, F f) {
+  for (int i = 0; i < N; i += NATIVE_LANES)
+    store(to.lane + i, f(load<NATIVE_LANES>(from.lane + i)));
+}
 
 template <int N>
 struct lanes_of {
@@ -172,7 +198,9 @@ template <int N, class T>
   requires has_16_bits<T>
 DEVICE vec<N, f32> widened(const vec<N, T>& stored) {
   vec<N, f32> value;
-  if constexpr (is_power_of_2(N)) {
+  if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
+    in_native_vectors(stored, value, [](const auto& part) { return widened(part); });
+  } else if constexpr (is_power_of_2(N)) {
     typename lanes_of<N>::narrow bits;
     __builtin_memcpy(&bits, &stored, sizeof bits);
     const auto wider = wide_bits<N>(T{}, __builtin_convertvector(bits, typename lanes_of<N>::wide));
@@ -188,7 +216,9 @@ template <class T, int N>
   requires has_16_bits<T>
 DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
   vec<N, T> stored;
-  if constexpr (is_power_of_2(N)) {
+  if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
+    in_native_vectors(value, stored, [](const auto& part) { return narrowed<T>(part); });
+  } else if constexpr (is_power_of_2(N)) {
     typename lanes_of<N>::wide bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
     const auto narrower =
@@ -198,6 +228,46 @@ DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
     lanes<N>([&](int l) { stored[l] = narrow_to<T>::from(value[l]); });
   }
   return stored;
+}
+
+/// An integer type of `BYTES`.
+template <int BYTES>
+struct integer_of {
+  typedef i64 type;
+};
+template <>
+struct integer_of<2> {
+  typedef short type;
+};
+template <>
+struct integer_of<4> {
+  typedef i32 type;
+};
+
+/// Integers as those of another type, each of which it has. gcc knows vector instructions for one
+/// doubling or halving at a time.
+template <class To, int N, class From>
+DEVICE vec<N, To> converted(const vec<N, From>& from) {
+  constexpr int widest = sizeof(To) > sizeof(From) ? sizeof(To) : sizeof(From);
+  constexpr int PART = 4 * NATIVE_LANES / widest;
+  vec<N, To> to;
+  if constexpr (N > PART && N % PART == 0) {
+    for (int i = 0; i < N; i += PART) store(to.lane + i, converted<To>(load<PART>(from.lane + i)));
+  } else if constexpr (!is_power_of_2(N)) {
+    lanes<N>([&](int l) { to[l] = To(from[l]); });
+  } else if constexpr (sizeof(To) > 2 * sizeof(From)) {
+    to = converted<To>(converted<typename integer_of<2 * sizeof(From)>::type>(from));
+  } else if constexpr (2 * sizeof(To) < sizeof(From)) {
+    to = converted<To>(converted<typename integer_of<sizeof(From) / 2>::type>(from));
+  } else {
+    typedef From in __attribute__((vector_size(N * sizeof(From))));
+    typedef To out __attribute__((vector_size(N * sizeof(To))));
+    in whole;
+    __builtin_memcpy(&whole, &from, sizeof whole);
+    const out result = __builtin_convertvector(whole, out);
+    __builtin_memcpy(&to, &result, sizeof result);
+  }
+  return to;
 }
 
 // ---- the switch between GPUs, of which there is none here ---------------------------------------

@@ -2,7 +2,6 @@
 // machine's, and the blocks of a launch come one after the other.
 
 constexpr int VECTOR_BYTES = HOST_VECTOR_BYTES;
-constexpr bool LANES_ARE_VECTORS = true;  // loops over lanes are the machine's vector instructions
 constexpr int TEAM = 1;  // lanes that move a line of 128 bytes together
 template <int W, int CELLS>
 constexpr int CELL_LANES = W;  // of a loop over cells of the protocol ll
@@ -19,9 +18,10 @@ DEVICE bool all_in_block(const Block&, bool ok) { return ok; }
 /// The block as if it were the only one, to share out work among its own lanes.
 DEVICE Block alone(const Block&) { return Block{0, 1}; }
 
-/// Defines the entry point that the launcher calls, for one block at a time.
+/// Defines the entry point that the launcher calls, for one block at a time. `flatten`: a body of a
+/// loop is a lambda, and where it is called instead its vectors go through memory.
 #define KERNEL_ENTRY(name)                                               \
-  extern "C" __attribute__((visibility("default"))) void name(           \
+  extern "C" __attribute__((visibility("default"), flatten)) void name(  \
       const Args* args, index_t block_index, index_t block_count) {      \
     const Args local = *args; /* no store of the kernel can change it */ \
     name##_block(local, Block{block_index, block_count});                \
