@@ -9,21 +9,36 @@ using namespace coconet;
 
 namespace {
 
+/// Whether `program`'s first kernel, whose tensor x of `count` elements begins at element `shift`
+/// of aligned memory, accesses vectors.
+bool accesses_vectors(const Program& program, const Sizes& sizes, std::size_t count,
+                      std::size_t shift) {
+  const jit::RankPlan plan(sched::lower(*program.graph()), sizes, {}, 0);
+  const auto& step = std::get<sched::KernelStep>(plan.plan().steps.front());
+  const std::shared_ptr<jit::Comm> comm = jit::make_self_comm();
+  jit::Tensors tensors(*comm, jit::host_platform(), plan);
+  const std::shared_ptr<jit::Memory> memory = jit::host_platform().allocate(4 * (count + shift));
+  tensors.bind("x", f32, memory->data() + 4 * shift, count);
+  const jit::KernelAccesses accesses(plan, step, jit::generate(plan.plan(), step), {});
+  return (accesses.mode(tensors) & jit::abi::VECTORIZE) != 0;
+}
+
+/// The same of the rows of a tensor of [b, c] that a row of [c] is added to.
+bool adds_vectors(std::int64_t b, std::int64_t c, std::size_t shift) {
+  Program p("adds", Mesh({{"world", 1}}));
+  const Dim columns = p.dim("c");
+  const Value x = p.input("x", f32, {p.dim("b"), columns}, replicated);
+  p.output("y", (x + p.input("bias", f32, {columns}, replicated)).named("y"));
+  return accesses_vectors(p, {{"b", b}, {"c", c}}, static_cast<std::size_t>(b * c), shift);
+}
+
 /// Whether the sums of the rows of a tensor of [b, c], from element `shift` of aligned memory on,
 /// are loaded in vectors.
 bool sums_vectors(std::int64_t b, std::int64_t c, std::size_t shift) {
   Program p("sums", Mesh({{"world", 1}}));
   const Value x = p.input("x", f32, {p.dim("b"), p.dim("c")}, replicated);
   p.output("y", sum(x, {1}).named("y"));
-  const jit::RankPlan plan(sched::lower(*p.graph()), {{"b", b}, {"c", c}}, {}, 0);
-  const auto& step = std::get<sched::KernelStep>(plan.plan().steps.front());
-  const std::shared_ptr<jit::Comm> comm = jit::make_self_comm();
-  jit::Tensors tensors(*comm, jit::host_platform(), plan);
-  const auto count = static_cast<std::size_t>(b * c);
-  const std::shared_ptr<jit::Memory> memory = jit::host_platform().allocate(4 * (count + shift));
-  tensors.bind("x", f32, memory->data() + 4 * shift, count);
-  const jit::KernelAccesses accesses(plan, step, jit::generate(plan.plan(), step), {});
-  return (accesses.mode(tensors) & jit::abi::VECTORIZE) != 0;
+  return accesses_vectors(p, {{"b", b}, {"c", c}}, static_cast<std::size_t>(b * c), shift);
 }
 
 }  // namespace
@@ -36,4 +51,13 @@ TEST_CASE("a reduction loads vectors where every row and the tensor itself are a
   CHECK_FALSE(sums_vectors(3, 102, 0));
   CHECK_FALSE(sums_vectors(3, 100, 1));
   CHECK_FALSE(sums_vectors(1, 101, 2));
+}
+
+TEST_CASE("a kernel over rows accesses vectors where every row and the tensor itself are aligned") {
+  CHECK(adds_vectors(3, 100, 0));
+  CHECK(adds_vectors(3, 100, 4));
+  CHECK(adds_vectors(1, 101, 0));
+  CHECK_FALSE(adds_vectors(3, 101, 0));
+  CHECK_FALSE(adds_vectors(3, 102, 0));
+  CHECK_FALSE(adds_vectors(3, 100, 1));
 }
