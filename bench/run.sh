@@ -4,7 +4,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
-declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4")
+declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [sweep]="2")
 parts=(adam optimizers scattered algorithms)
 
 usage() {
@@ -12,12 +12,17 @@ usage() {
 usage: bench/run.sh [--quick] [--json FILE] [PART]...
 
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and times steps of this library
-against MPI. The parts, all of them unless some are named:
+against MPI. The parts, all of them but sweep unless some are named:
   adam        one Adam step of f32 parameters on 2 ranks, under each of its schedules
   optimizers  one step of LAMB in f32, and of Adam in mixed precision, fused, on 2 ranks
   scattered   one Adam step over the 199 parameters of BERT-base as they lie, fused, on 2 ranks
   algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
-A row a contestant and number of elements:
+  sweep       no step of a model: hundreds of small programs, one of each kind that the library generates kernels for (every
+              pointwise op, dtype and way to broadcast; reductions in every direction; exchanges), with g++ and with clang++,
+              beside a copy of as many bytes. Worst first: what is far from the copy calculates much, which the last column
+              says, or is a cliff. Some 15 minutes, most of them compilers'. COCONET_CXX chooses one of them, and SWEEP_ONLY
+              the rows whose first four columns contain it, such as "select f32".
+A row a contestant and number of elements, but for sweep:
   ms           this library
   peer_ms      MPI_Allreduce, then the update as vectorized loops, with the gradient in place or not, and 16-bit ones
                widened or added by an operation of the program's own, whichever is faster
@@ -68,8 +73,18 @@ for part in "${chosen[@]}"; do
     # Where there are fewer cores the ranks must take turns, and MPI is to be told.
     oversubscribe=()
     (($(nproc) >= ranks)) || oversubscribe=(--oversubscribe)
-    objects+=("$work/$part-$ranks.json")
-    mpirun -n "$ranks" "${oversubscribe[@]}" "$root/build/release/bin/$part" "${quick[@]}" --json "${objects[-1]}"
+    compilers=("${COCONET_CXX-}")
+    [[ $part != sweep || -n ${COCONET_CXX-} ]] || compilers=(g++ clang++)
+    for compiler in "${compilers[@]}"; do
+      if [[ -n $compiler ]] && ! command -v "$compiler" >/dev/null; then
+        echo "There is no $compiler here: $part runs without it."
+        continue
+      fi
+      [[ $part != sweep ]] || echo "Kernels by ${compiler:-the default compiler}:"
+      objects+=("$work/$part-$ranks-${compiler//\//_}.json")
+      COCONET_CXX=$compiler mpirun -n "$ranks" "${oversubscribe[@]}" "$root/build/release/bin/$part" "${quick[@]}" \
+        --json "${objects[-1]}"
+    done
   done
 done
 if [[ -n $json ]]; then
