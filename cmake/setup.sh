@@ -7,7 +7,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # What a build of everything, its tests included, needs on Debian 12. g++ is needed at run time too: it compiles
 # kernels.
 packages=(g++ cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libspdlog-dev libfmt-dev
-  nlohmann-json3-dev libcli11-dev libssl-dev libxxhash-dev libopenblas-dev catch2 librapidcheck-dev)
+  nlohmann-json3-dev libcli11-dev libssl-dev libxxhash-dev libopenblas-dev libdnnl-dev catch2
+  librapidcheck-dev)
 
 fail() {
   echo "$(basename "$(dirname "$0")")/$(basename "$0"): $*" >&2

@@ -18,6 +18,8 @@ coconet_say("NCCL   " ${COCONET_HAS_NCCL} "${COCONET_NCCL_REASON}"
   "no library collectives between GPUs; fused ones remain")
 coconet_say("cuBLASLt" ${COCONET_HAS_CUBLAS} "${COCONET_CUBLAS_REASON}"
   "no matmul on GPUs; it remains on the host")
+coconet_say("oneDNN " ${COCONET_HAS_ONEDNN} "${COCONET_ONEDNN_REASON}"
+  "matmuls on the host are OpenBLAS's, and slower")
 coconet_say("tests  " ${COCONET_TESTS} "COCONET_TESTS=${COCONET_TESTS}" "ctest has nothing to run")
 coconet_say("samples" ${COCONET_SAMPLES} "COCONET_SAMPLES=${COCONET_SAMPLES}" "samples/ is not built")
 if(COCONET_BENCH AND NOT COCONET_HAS_MPI AND NOT COCONET_HAS_CUDA)

@@ -237,7 +237,7 @@ inline constexpr Reducer prod{Reduction::prod};
 /// N, K] on the right. Floats of one dtype; f16 and bf16 are summed in f32 and rounded once. Rows
 /// (M) sliced on the left, or columns (N) on the right, come out sliced; K sliced on both sides
 /// comes out local: every rank has the products of its slices, which an all_reduce sums. A library
-/// computes it, OpenBLAS on the host and cuBLASLt on GPUs.
+/// computes it, oneDNN or OpenBLAS on the host and cuBLASLt on GPUs.
 [[nodiscard]] COCONET_API Value matmul(const Value& a, const Value& b, bool transpose_a = false,
                                        bool transpose_b = false);
 

@@ -17,6 +17,7 @@
 
 #include "cli/cache_layers.h"
 #include "cli/commands.h"
+#include "cli/doctor_matmuls.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/comm.h"
@@ -24,43 +25,12 @@
 #include "jit/platform/cuda/facts.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/host/compiler.h"
-#include "jit/platform/host/matmul.h"
 #include "jit/platform/host/process.h"
 
 namespace coconet::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// One line per thing, and two more for a thing that is missing.
-class Findings {
- public:
-  void here(const char* what, const std::string& fact) { line("ok", what, fact); }
-
-  /// Something optional is missing.
-  void missing(const char* what, const std::string& fact, const std::string& turns_off,
-               const std::string& cure) {
-    line("--", what, fact);
-    std::printf("     %-15s without it: %s\n     %-15s to get it: %s\n", "", turns_off.c_str(), "",
-                cure.c_str());
-  }
-
-  /// Nothing can run on this machine as it is.
-  void broken(const char* what, const std::string& fact, const std::string& cure) {
-    line("!!", what, fact);
-    std::printf("     %-15s to mend it: %s\n", "", cure.c_str());
-    works_ = false;
-  }
-
-  [[nodiscard]] bool works() const { return works_; }
-
- private:
-  static void line(const char* mark, const char* what, const std::string& fact) {
-    std::printf("[%s] %-15s %s\n", mark, what, fact.c_str());
-  }
-
-  bool works_ = true;
-};
 
 std::string gigabytes(std::uint64_t bytes) {
   char text[32];
@@ -137,16 +107,6 @@ void examine_mpi(Findings& findings) {
     findings.missing("MPI", facts.version + ", and no mpirun on PATH", off,
                      "install openmpi-bin, or add it to PATH");
   }
-}
-
-void examine_blas(Findings& findings) {
-  const jit::LibraryFacts blas = jit::blas_facts();
-  if (blas.problem.empty()) {
-    findings.here("OpenBLAS", blas.version);
-    return;
-  }
-  findings.missing("OpenBLAS", blas.problem, "programs with matmuls do not run on the host",
-                   "install libopenblas0");
 }
 
 void examine_nvrtc(Findings& findings) {
@@ -366,7 +326,7 @@ int doctor() {
   }
   examine_shared_memory(findings);
   examine_mpi(findings);
-  examine_blas(findings);
+  examine_matmuls(findings);
   bool gpus = false;
   if (config != nullptr) {
     examine_nvrtc(findings);

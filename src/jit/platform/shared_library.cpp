@@ -130,6 +130,11 @@ SharedLibrary::SharedLibrary(std::initializer_list<const char*> names,
   }
 }
 
+void SharedLibrary::close() {
+  if (handle_ != nullptr) dlclose(handle_);
+  handle_ = nullptr;
+}
+
 std::string SharedLibrary::file() const {
   link_map* map = nullptr;
   if (handle_ == nullptr || dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0) return {};

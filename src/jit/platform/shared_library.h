@@ -31,9 +31,12 @@ using Directories = std::vector<std::filesystem::path>;
 class SharedLibrary {
  public:
   /// Opens the first of `names` in the first directory that has one. It stays open until the
-  /// process ends: these libraries keep threads and tables.
+  /// process ends, unless it is closed: these libraries keep threads and tables.
   explicit SharedLibrary(std::initializer_list<const char*> names,
                          const Directories& directories = cuda_directories());
+
+  /// Closes it, for one that is to be loaded anew. What was found in it is gone.
+  void close();
 
   [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
   /// The file that is open, as the system's loader names it.

@@ -1,4 +1,5 @@
-// Matmuls of a plan, by a library of the platform: OpenBLAS on the host, cuBLASLt on GPUs.
+// Matmuls of a plan, by a library of the platform: oneDNN or OpenBLAS on the host, cuBLASLt
+// on GPUs.
 #pragma once
 
 #include "jit/bind/tensors.h"

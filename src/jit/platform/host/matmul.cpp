@@ -1,105 +1,93 @@
-// Products by OpenBLAS, which knows no 16-bit floats: they are widened.
+// Chooses what multiplies a shape, and cuts products into tiles.
 #include "jit/platform/host/matmul.h"
 
-#include <cblas.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <algorithm>
 
 #include "coconet/error.h"
+#include "jit/platform/host/loops.h"
+#include "jit/platform/host/onednn.h"
+#include "jit/platform/host/openblas.h"
 
 namespace coconet::jit {
 
 namespace {
 
 // Tiles are an eighth of a product, so that there is something to overlap, but not so few rows that
-// OpenBLAS gets slow, and no more than where it is near to its full speed.
+// rearranging the right side for each gets noticed, and no more than where that no longer matters.
 constexpr std::int64_t wanted_tiles = 8;
-constexpr std::int64_t least_rows = 32;
+constexpr std::int64_t least_rows = 64;
 constexpr std::int64_t most_rows = 256;
+// What a vector's elements take is hardly more than a call, and nobody gains by waiting for some.
+constexpr std::int64_t least_rows_of_vector = 4096;
 
-/// The binary interface that OpenBLAS's headers declare.
-constexpr const char* library_name = "libopenblas.so.0";
+// oneDNN's sgemm rearranges the right side again for every tile. From these sizes on a product that
+// keeps it is quicker, by up to a tenth.
+constexpr std::int64_t rows_to_keep = 1024;
+constexpr std::int64_t columns_to_keep = 1024;
+constexpr std::int64_t elements_to_keep = std::int64_t{1} << 21;
 
-#define COCONET_BLAS_FUNCTIONS(FUNCTION)              \
-  FUNCTION(sgemm, cblas_sgemm)                        \
-  FUNCTION(dgemm, cblas_dgemm)                        \
-  FUNCTION(set_num_threads, openblas_set_num_threads) \
-  FUNCTION(get_config, openblas_get_config)
-
-COCONET_FUNCTION_TABLE(BlasFunctions, COCONET_BLAS_FUNCTIONS);
-
-struct OpenBlas : BlasFunctions, LibraryFacts {};
-
-OpenBlas load() {
-  OpenBlas blas;
-  blas.problem = find_functions(blas, SharedLibrary({library_name}, {""}), library_name);
-  if (blas.problem.empty()) {
-    blas.version = blas.get_config();
-    blas.version.erase(blas.version.find_last_not_of(' ') + 1);
-    if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) blas.set_num_threads(1);
-  }
-  return blas;
-}
-
-const OpenBlas& openblas() {
-  static const OpenBlas loaded = load();
-  return loaded;
-}
-
-/// A row-major matrix as it is stored, its rows `row` elements apart.
-template <class T>
-struct Matrix {
-  const T* data;
-  std::int64_t row;
-  bool transposed;
+/// What multiplies a shape.
+enum class Way {
+  loops,    ///< a matrix and a vector
+  product,  ///< oneDNN's, of this shape
+  onednn,   ///< as f32
+  openblas  ///< as f32, or f64
 };
 
-/// `matmul_shape` lets no count through that does not fit.
-int as_int(std::int64_t count) {
-  return static_cast<int>(count);
+bool has_onednn() {
+  return onednn::facts().problem.empty();
 }
 
-/// out = a b, of `rows` x `terms` and `terms` x `columns` after transposition. None may be 0.
-template <class T>
-void multiply(const MatmulShape& shape, std::int64_t rows, const Matrix<T>& a, const Matrix<T>& b,
-              T* out) {
-  const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
-  const auto gemm = [] {
-    if constexpr (std::is_same_v<T, float>) {
-      return openblas().sgemm;
-    } else {
-      return openblas().dgemm;
-    }
-  }();
-  gemm(CblasRowMajor, order(a.transposed), order(b.transposed), as_int(rows), as_int(shape.columns),
-       as_int(shape.terms), 1, a.data, as_int(a.row), b.data, as_int(b.row), 0, out,
-       as_int(shape.columns));
+Way way_of(const MatmulShape& shape) {
+  const bool is_narrow = shape.dtype == DType::f16 || shape.dtype == DType::bf16;
+  const bool has_vector = (shape.rows == 1 && (!shape.a.transposed || shape.a.row == 1)) ||
+                          (shape.columns == 1 && (shape.b.transposed || shape.b.row == 1));
+  // oneDNN multiplies vectors of f32 as fast as memory goes.
+  if (has_vector && (shape.dtype != DType::f32 || !has_onednn())) return Way::loops;
+  if (shape.dtype == DType::f64 || !has_onednn()) return Way::openblas;
+  const bool is_large = shape.rows >= rows_to_keep && shape.columns >= columns_to_keep &&
+                        shape.columns * shape.terms >= elements_to_keep;
+  if ((is_narrow || is_large) && shape.terms > 0 && onednn::multiplies(shape.dtype))
+    return Way::product;
+  return Way::onednn;
 }
 
-/// Copies `rows` rows of `columns` elements, `stride` apart in `from` and adjacent in `to`.
-template <class T>
-void widen(float* to, const T* from, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) *to++ = static_cast<float>(from[i * stride + j]);
+void require_library(const MatmulShape& shape, Way way) {
+  if (way != Way::openblas || openblas::facts().problem.empty()) return;
+  const std::string& problem = openblas::facts().problem;
+  if (shape.dtype == DType::f64) {
+    throw BackendError(
+        fmt::format("matmul '{}' of f64 needs OpenBLAS, which does not load: {}; install it "
+                    "(Debian: libopenblas0)",
+                    shape.name, problem));
   }
+  throw BackendError(
+      fmt::format("matmul '{}' needs oneDNN or OpenBLAS, and neither loads: {}; {}; install one "
+                  "(Debian: libdnnl2 or libopenblas0)",
+                  shape.name, onednn::facts().problem, problem));
 }
 
 class HostMatmul final : public LibraryMatmul {
  public:
-  explicit HostMatmul(MatmulShape shape) : shape_(std::move(shape)) {
-    if (const std::string& problem = openblas().problem; !problem.empty()) {
-      throw BackendError(fmt::format(
-          "matmul '{}' needs OpenBLAS, which does not load: {}; install it (Debian: libopenblas0)",
-          shape_.name, problem));
+  explicit HostMatmul(MatmulShape shape) : shape_(std::move(shape)), way_(way_of(shape_)) {
+    require_library(shape_, way_);
+    // One tile takes the right side as it is.
+    if (way_ == Way::product) {
+      const bool has_tiles = shape_.rows > rows_of_tile();
+      product_ = onednn::make_product(shape_, has_tiles);
     }
   }
 
-  void begin_run() override { widened_b_ = -1; }
+  void begin_run() override {
+    widened_b_ = -1;
+    if (product_ != nullptr) product_->begin_run();
+  }
 
   void enqueue(Queue&, const MatmulTensors& tensors, std::int64_t begin,
                std::int64_t end) override {
-    const std::int64_t tile = rows_of_host_tile(shape_.all_rows());
+    const std::int64_t tile = rows_of_tile();
     for (std::int64_t row = begin; row < end; row += tile) {
       const std::int64_t last = std::min(row + tile, end);
       multiply_rows(tensors, row, last);
@@ -108,54 +96,8 @@ class HostMatmul final : public LibraryMatmul {
   }
 
  private:
-  template <class T>
-  void multiply_parts(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) const {
-    const MatmulShape& p = shape_;
-    const T* const a = reinterpret_cast<const T*>(tensors.a);
-    const T* const b = reinterpret_cast<const T*>(tensors.b);
-    T* const out = reinterpret_cast<T*>(tensors.out);
-    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
-      multiply<T>(p, count, {a + p.a.at(matrix, first), p.a.row, p.a.transposed},
-                  {b + p.b.matrices[matrix], p.b.row, p.b.transposed}, out + row * p.columns);
-    });
-  }
-
-  template <class T>
-  void multiply_widened(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
-    const MatmulShape& p = shape_;
-    const T* const a = reinterpret_cast<const T*>(tensors.a);
-    const T* const b = reinterpret_cast<const T*>(tensors.b);
-    T* const out = reinterpret_cast<T*>(tensors.out);
-    const auto grow = [](std::vector<float>& array, std::int64_t size) {
-      array.resize(std::max<std::size_t>(array.size(), size));
-    };
-    const std::int64_t most = std::min(p.rows, end - begin);
-    grow(wide_a_, most * p.terms);
-    grow(wide_b_, p.terms * p.columns);
-    grow(wide_out_, most * p.columns);
-    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
-      if (p.b.matrices[matrix] != widened_b_)
-        widen(wide_b_.data(), b + p.b.matrices[matrix], 1, p.terms * p.columns, 0);
-      widened_b_ = p.b.matrices[matrix];
-      // These rows of the left side are columns of what is stored when it is transposed.
-      const std::int64_t stored_rows = p.a.transposed ? p.terms : count;
-      const std::int64_t stored_columns = p.a.transposed ? count : p.terms;
-      widen(wide_a_.data(), a + p.a.at(matrix, first), stored_rows, stored_columns, p.a.row);
-      multiply<float>(p, count, {wide_a_.data(), stored_columns, p.a.transposed},
-                      {wide_b_.data(), p.b.row, p.b.transposed}, wide_out_.data());
-      std::transform(wide_out_.begin(), wide_out_.begin() + count * p.columns,
-                     out + row * p.columns,
-                     [](float element) { return T(static_cast<double>(element)); });
-    });
-  }
-
-  void add_bias(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) const {
-    const MatmulShape& p = shape_;
-    const float* const bias = reinterpret_cast<const float*>(tensors.bias) + p.first_of_bias;
-    float* out = reinterpret_cast<float*>(tensors.out) + begin * p.columns;
-    for (std::int64_t row = begin; row < end; ++row, out += p.columns) {
-      for (std::int64_t column = 0; column < p.columns; ++column) out[column] += bias[column];
-    }
+  [[nodiscard]] std::int64_t rows_of_tile() const {
+    return rows_of_host_tile(shape_.all_rows(), shape_.columns);
   }
 
   void multiply_rows(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
@@ -170,27 +112,132 @@ class HostMatmul final : public LibraryMatmul {
       case DType::f32:
         return multiply_parts<float>(tensors, begin, end);
       case DType::f16:
-        return multiply_widened<Half>(tensors, begin, end);
+        return way_ == Way::product ? multiply_parts<Half>(tensors, begin, end)
+                                    : multiply_widened<Half>(tensors, begin, end);
       case DType::bf16:
-        return multiply_widened<BFloat16>(tensors, begin, end);
+        return way_ == Way::product || way_ == Way::loops
+                   ? multiply_parts<BFloat16>(tensors, begin, end)
+                   : multiply_widened<BFloat16>(tensors, begin, end);
       default:
         throw InternalError(fmt::format("matmul '{}' of {}", shape_.name, to_string(shape_.dtype)));
     }
   }
 
+  template <class T>
+  void multiply_parts(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
+    const MatmulShape& p = shape_;
+    const T* const a = reinterpret_cast<const T*>(tensors.a);
+    const T* const b = reinterpret_cast<const T*>(tensors.b);
+    T* const out = reinterpret_cast<T*>(tensors.out);
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
+      multiply<T>(count, a + p.a.at(matrix, first), p.a.row, b + p.b.matrices[matrix],
+                  out + row * p.columns);
+    });
+  }
+
+  /// Multiplies `rows` rows of the left side, which begin at `a` and whose stored rows are `a_row`
+  /// elements apart.
+  template <class T>
+  void multiply(std::int64_t rows, const T* a, std::int64_t a_row, const T* b, T* out) {
+    const MatmulShape& p = shape_;
+    if (way_ == Way::product) {
+      product_->multiply(rows, reinterpret_cast<const std::byte*>(a),
+                         reinterpret_cast<const std::byte*>(b), reinterpret_cast<std::byte*>(out));
+      return;
+    }
+    if constexpr (!std::is_same_v<T, Half>) {
+      if (way_ == Way::loops) return multiply_vector<T>(rows, a, a_row, b, out);
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (way_ == Way::onednn) {
+        return onednn::multiply(rows, p.columns, p.terms, {a, a_row, p.a.transposed},
+                                {b, p.b.row, p.b.transposed}, out);
+      }
+    }
+    if constexpr (std::is_floating_point_v<T>) {
+      openblas::multiply(rows, p.columns, p.terms, openblas::Matrix<T>{a, a_row, p.a.transposed},
+                         openblas::Matrix<T>{b, p.b.row, p.b.transposed}, out);
+    }
+  }
+
+  /// The side that is a vector has its elements one after the other, transposed or not.
+  template <class T>
+  void multiply_vector(std::int64_t rows, const T* a, std::int64_t a_row, const T* b, T* out) {
+    const MatmulShape& p = shape_;
+    const bool is_right = p.columns == 1;
+    const loops::Sum<T>* const vector = widened_vector(is_right ? b : a);
+    const T* const matrix = is_right ? a : b;
+    const std::int64_t stride = is_right ? a_row : p.b.row;
+    const std::int64_t count = is_right ? rows : p.columns;
+    const bool is_down = is_right ? p.a.transposed : !p.b.transposed;  // what is contracted
+    if (is_down) {
+      loops::multiply_columns<T>(matrix, stride, vector, count, p.terms, out);
+    } else {
+      loops::multiply_rows<T>(matrix, stride, vector, count, p.terms, out);
+    }
+  }
+
+  template <class T>
+  const loops::Sum<T>* widened_vector(const T* vector) {
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      grow(wide_vector_, shape_.terms);
+      loops::widen(vector, shape_.terms, wide_vector_.data());
+      return wide_vector_.data();
+    } else {
+      return vector;
+    }
+  }
+
+  template <class T>
+  void multiply_widened(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
+    const MatmulShape& p = shape_;
+    const T* const a = reinterpret_cast<const T*>(tensors.a);
+    const T* const b = reinterpret_cast<const T*>(tensors.b);
+    T* const out = reinterpret_cast<T*>(tensors.out);
+    const std::int64_t most = std::min(p.rows, end - begin);
+    grow(wide_a_, most * p.terms);
+    grow(wide_b_, p.terms * p.columns);
+    grow(wide_out_, most * p.columns);
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
+      if (p.b.matrices[matrix] != widened_b_)
+        loops::widen(b + p.b.matrices[matrix], p.terms * p.columns, wide_b_.data());
+      widened_b_ = p.b.matrices[matrix];
+      // These rows of the left side are columns of what is stored when it is transposed.
+      const std::int64_t stored_rows = p.a.transposed ? p.terms : count;
+      const std::int64_t stored_columns = p.a.transposed ? count : p.terms;
+      for (std::int64_t i = 0; i < stored_rows; ++i)
+        loops::widen(a + p.a.at(matrix, first) + i * p.a.row, stored_columns,
+                     wide_a_.data() + i * stored_columns);
+      multiply<float>(count, wide_a_.data(), stored_columns, wide_b_.data(), wide_out_.data());
+      loops::narrow(wide_out_.data(), count * p.columns, out + row * p.columns);
+    });
+  }
+
+  void add_bias(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) const {
+    const MatmulShape& p = shape_;
+    const float* const bias = reinterpret_cast<const float*>(tensors.bias) + p.first_of_bias;
+    float* const out = reinterpret_cast<float*>(tensors.out);
+    for (std::int64_t row = begin; row < end; ++row)
+      loops::add(bias, p.columns, out + row * p.columns);
+  }
+
+  static void grow(std::vector<float>& array, std::int64_t size) {
+    array.resize(std::max<std::size_t>(array.size(), size));
+  }
+
   MatmulShape shape_;
-  std::vector<float> wide_a_, wide_b_, wide_out_;  ///< of 16-bit floats
-  std::int64_t widened_b_ = -1;                    ///< what `wide_b_` holds in this run
+  Way way_;
+  std::unique_ptr<onednn::Product> product_;
+  std::vector<float> wide_a_, wide_b_, wide_out_, wide_vector_;  ///< of 16-bit floats
+  std::int64_t widened_b_ = -1;  ///< what `wide_b_` holds in this run
 };
 
 }  // namespace
 
-LibraryFacts blas_facts() {
-  return openblas();
-}
-
-std::int64_t rows_of_host_tile(std::int64_t rows) {
-  return std::clamp((rows + wanted_tiles - 1) / wanted_tiles, least_rows, most_rows);
+std::int64_t rows_of_host_tile(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t least = columns == 1 ? least_rows_of_vector : least_rows;
+  const std::int64_t wanted = (rows + wanted_tiles - 1) / wanted_tiles;
+  return std::clamp(wanted, least, std::max(least, most_rows));
 }
 
 std::unique_ptr<LibraryMatmul> make_host_matmul(MatmulShape shape) {

@@ -267,8 +267,8 @@ class HostPlatform final : public Platform {
   std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
     return make_host_matmul(std::move(shape));
   }
-  std::int64_t rows_of_tile(std::int64_t rows, std::int64_t) const override {
-    return rows_of_host_tile(rows);
+  std::int64_t rows_of_tile(std::int64_t rows, std::int64_t columns) const override {
+    return rows_of_host_tile(rows, columns);
   }
   int processes_here(Comm&) const override { return 1; }
   Room room_for(Comm& comm, const Simultaneous& steps) const override {

@@ -1,0 +1,33 @@
+// Asking the processor.
+#include "jit/platform/host/instruction_set.h"
+
+namespace coconet::jit {
+
+InstructionSet processor_instructions() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return InstructionSet::avx512;
+  if (avx2) return InstructionSet::avx2;
+  if (__builtin_cpu_supports("avx")) return InstructionSet::avx;
+#endif
+  return InstructionSet::baseline;
+}
+
+std::string_view to_string(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::avx512:
+      return "AVX-512";
+    case InstructionSet::avx2:
+      return "AVX2";
+    case InstructionSet::avx:
+      return "AVX";
+    case InstructionSet::baseline:
+      break;
+  }
+  return "the baseline instructions";
+}
+
+}  // namespace coconet::jit

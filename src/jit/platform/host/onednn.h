@@ -1,0 +1,49 @@
+// oneDNN, loaded when a product first needs it. It multiplies f32 on every processor and 16-bit
+// floats where it has kernels of them that are quicker than widening to f32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "jit/platform/host/blas_facts.h"
+#include "jit/platform/matmul_shape.h"
+#include "jit/platform/platform.h"
+
+namespace coconet::jit::onednn {
+
+/// Loads it at the first call. It works with one thread, as every core has a rank of its own,
+/// unless OMP_NUM_THREADS says otherwise; the application's own number stays as it is.
+[[nodiscard]] const BlasFacts& facts();
+
+/// Whether it has kernels of its own for products of `dtype`, which make_product can make.
+[[nodiscard]] bool multiplies(DType dtype);
+
+/// A row-major matrix of f32 as it is stored, its rows `row` elements apart.
+struct Matrix {
+  const float* data;
+  std::int64_t row;
+  bool transposed;
+};
+
+/// out = a b, of `rows` x `terms` and `terms` x `columns` after transposition; no count is 0.
+/// `facts` must have no problem.
+void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix& a,
+              const Matrix& b, float* out);
+
+/// Products of rows of left sides with right sides of one shape. What oneDNN generates for them is
+/// kept, and a right side that is multiplied with many rows is rearranged once in a run.
+class Product : public Interface {
+ public:
+  /// The right sides may have changed.
+  virtual void begin_run() = 0;
+  /// out = a b, of `rows` rows of the left side, which begin at `a`.
+  virtual void multiply(std::int64_t rows, const std::byte* a, const std::byte* b,
+                        std::byte* out) = 0;
+};
+
+/// With `rearranged` the right side is brought into the order that oneDNN likes best, which pays
+/// where more rows than a tile's are multiplied with it. `multiplies(shape.dtype)` must be true.
+[[nodiscard]] std::unique_ptr<Product> make_product(const MatmulShape& shape, bool rearranged);
+
+}  // namespace coconet::jit::onednn
