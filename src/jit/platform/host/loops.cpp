@@ -65,6 +65,20 @@ COCONET_INLINE void round_into(T value, T& to) {
   to = value;
 }
 
+/// The sum of the lanes.
+template <int bytes, class T>
+COCONET_INLINE Sum<T> lanes_of(const Vector<T, bytes>& vector) {
+  if constexpr (bytes == sizeof(Sum<T>) * 2) {
+    return vector[0] + vector[1];
+  } else {
+    Vector<T, bytes / 2> low, high;
+    __builtin_memcpy(&low, &vector, sizeof low);
+    __builtin_memcpy(&high, reinterpret_cast<const char*>(&vector) + sizeof low, sizeof high);
+    low += high;
+    return lanes_of<bytes / 2, T>(low);
+  }
+}
+
 /// Of `rows` rows at once, which share the loads of the vector and whose additions need not wait
 /// for each other.
 template <int bytes, int rows, class T>
@@ -82,8 +96,7 @@ COCONET_INLINE void some_rows(const T* matrix, std::int64_t stride, const Sum<T>
     }
   }
   for (int row = 0; row < rows; ++row) {
-    Sum<T> total = 0;
-    for (int lane = 0; lane < lanes; ++lane) total += sum[row][lane];
+    Sum<T> total = lanes_of<bytes, T>(sum[row]);
     for (std::int64_t rest = k; rest < terms; ++rest)
       total += widened(matrix[row * stride + rest]) * vector[rest];
     round_into(total, out[row]);

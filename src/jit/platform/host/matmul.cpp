@@ -28,6 +28,9 @@ constexpr std::int64_t rows_to_keep = 1024;
 constexpr std::int64_t columns_to_keep = 1024;
 constexpr std::int64_t elements_to_keep = std::int64_t{1} << 21;
 
+// A right side that is multiplied with fewer rows is not worth rearranging.
+constexpr std::int64_t rows_to_rearrange = 256;
+
 /// What multiplies a shape.
 enum class Way {
   loops,    ///< a matrix and a vector
@@ -44,8 +47,7 @@ Way way_of(const MatmulShape& shape) {
   const bool is_narrow = shape.dtype == DType::f16 || shape.dtype == DType::bf16;
   const bool has_vector = (shape.rows == 1 && (!shape.a.transposed || shape.a.row == 1)) ||
                           (shape.columns == 1 && (shape.b.transposed || shape.b.row == 1));
-  // oneDNN multiplies vectors of f32 as fast as memory goes.
-  if (has_vector && (shape.dtype != DType::f32 || !has_onednn())) return Way::loops;
+  if (has_vector) return Way::loops;
   if (shape.dtype == DType::f64 || !has_onednn()) return Way::openblas;
   const bool is_large = shape.rows >= rows_to_keep && shape.columns >= columns_to_keep &&
                         shape.columns * shape.terms >= elements_to_keep;
@@ -73,9 +75,8 @@ class HostMatmul final : public LibraryMatmul {
  public:
   explicit HostMatmul(MatmulShape shape) : shape_(std::move(shape)), way_(way_of(shape_)) {
     require_library(shape_, way_);
-    // One tile takes the right side as it is.
     if (way_ == Way::product) {
-      const bool has_tiles = shape_.rows > rows_of_tile();
+      const bool has_tiles = shape_.rows >= rows_to_rearrange && shape_.rows > rows_of_tile();
       product_ = onednn::make_product(shape_, has_tiles);
     }
   }

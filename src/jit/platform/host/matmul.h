@@ -1,5 +1,5 @@
 // Matmuls on the host: by oneDNN, by OpenBLAS what that lacks, and by loops of this library where a
-// side is a vector that libraries are slow at.
+// side is a vector, at which libraries are slow.
 #pragma once
 
 #include <cstdint>
