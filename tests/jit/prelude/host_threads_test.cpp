@@ -160,7 +160,8 @@ TEST_CASE("blocks reduce segments of results, launch after launch, and one keeps
       "  });\n",
       {"segments.h"});
   for (const jit::Grid& grid : grids) {
-    for (const std::int64_t each : {10, 11, 100, 1003}) {
+    for (const std::int64_t each : {10, 11, 103}) {
+      if (grid.threads == 1024 && each > 11) continue;  // seconds of barriers
       std::vector<std::int64_t> out(6 + 3 * (1 + (each + 9) / 10));
       for (int launch = 1; launch <= 3; ++launch) {
         kernel(grid, out, numbers(3 * each), 1);
