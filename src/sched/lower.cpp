@@ -35,6 +35,7 @@ class Lowering {
     place_application_tensors();
     place_crossing_values();
     for (const Group& group : groups_.groups) {
+      if (is_view(group)) continue;
       if (group.beside_previous) join_overlap();
       if (group.kind == Group::Kind::library) {
         plan_.steps.emplace_back(library_step(group));
@@ -93,8 +94,55 @@ class Lowering {
   void place_crossing_values() {
     for (ValueId id = 0; id < graph().size(); ++id) {
       if (group_of(id) < 0 || buffer_of(id) >= 0 || !crosses(id)) continue;
+      if (can_be_view(id)) {
+        buffer_of(id) = buffer_of(graph().at(id).operands.front());
+        continue;
+      }
+      const ValueId result = only_view_of(id);
+      if (result >= 0) {
+        buffer_of(id) = buffer_of(result);
+        continue;
+      }
       buffer_of(id) = add_buffer(graph().at(id).name, PlanBuffer::Role::temporary, id);
     }
+  }
+
+  /// A library collective along an axis of one rank, which changes nothing. What tiles of come in
+  /// order is waited for by name, and stays.
+  [[nodiscard]] bool is_alone(ValueId id) const {
+    const Node& node = graph().at(id);
+    const int group = group_of(id);
+    return ir::is_collective(node.op) && node.op != Op::send && group >= 0 &&
+           groups_.groups[group].kind == Group::Kind::library && !arrives(graph(), id) &&
+           !arrives(graph(), node.operands.front()) &&
+           graph().mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size == 1;
+  }
+
+  /// Whether readers of `id` can read the memory of its operand: a state's may be overwritten
+  /// first.
+  [[nodiscard]] bool can_be_view(ValueId id) {
+    if (!is_alone(id)) return false;
+    const ValueId operand = graph().at(id).operands.front();
+    const BufferId buffer = buffer_of(operand);
+    return buffer >= 0 && !plan_.buffers[buffer].scattered &&
+           plan_.buffers[buffer].role != PlanBuffer::Role::state;
+  }
+
+  /// The output that a collective of one rank makes of the temporary `id`, which can then be stored
+  /// there at once; -1 where there is none.
+  [[nodiscard]] ValueId only_view_of(ValueId id) {
+    for (const ValueId user : users_[id]) {
+      const BufferId buffer = buffer_of(user);
+      if (is_alone(user) && buffer >= 0 && plan_.buffers[buffer].role == PlanBuffer::Role::output)
+        return user;
+    }
+    return -1;
+  }
+
+  [[nodiscard]] bool is_view(const Group& group) {
+    if (group.kind != Group::Kind::library) return false;
+    const ValueId value = group.values.front();
+    return is_alone(value) && buffer_of(value) == buffer_of(graph().at(value).operands.front());
   }
 
   /// The step that comes next runs beside the last one.

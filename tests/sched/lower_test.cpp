@@ -32,8 +32,8 @@ std::vector<std::string> kernel_names(const Program& program) {
   return names;
 }
 
-/// `text` without the numbers of names that no program gave: what a kernel computes is `multiply`, not `multiply_8`, so
-/// that a new op changes its own lines only.
+/// `text` without the numbers of names that no program gave: what a kernel computes is `multiply`,
+/// not `multiply_8`, so that a new op changes its own lines only.
 std::string without_given_numbers(const std::string& text) {
   return std::regex_replace(text, std::regex("\\b([a-z]+(?:_[a-z]+)*)_[0-9]+\\b"), "$1");
 }
@@ -144,6 +144,39 @@ TEST_CASE(
         "  2. kernel state_new (computation) over [4] local\n"
         "    reads    total\n"
         "    writes   state\n");
+}
+
+TEST_CASE("a collective of one rank is a view of its operand") {
+  Program p("alone", Mesh({{"pp", 2}, {"tp", 1}}));
+  const Value x = p.input("x", f32, {4, 6}, local);
+  const Value total = all_reduce((x * 2).named("twice"), sum, "tp").named("total");
+  const Value part = reduce_scatter(x, max, 1, "tp").named("part");
+  p.output("y", (total + 1).named("more"));
+  p.output("z", all_gather((part * 3).named("triple"), "tp").named("whole"));
+  CHECK(steps_of(p) ==
+        "  1. kernel twice (computation) over [4, 6] {pp: local, tp: local}\n"
+        "    reads    x\n"
+        "    computes twice\n"
+        "    writes   twice\n"
+        "  2. kernel more (computation) over [4, 6] {pp: local, tp: replicated}\n"
+        "    reads    twice\n"
+        "    computes more\n"
+        "    writes   y\n"
+        "  3. kernel triple (computation) over [4, 6] {pp: local, tp: sliced(1)}\n"
+        "    reads    x\n"
+        "    computes triple\n"
+        "    writes   z\n");
+}
+
+TEST_CASE(
+    "a collective of one rank copies a state, which may be overwritten before the copy is read") {
+  Program p("alone", Mesh({{"tp", 1}}));
+  const Value w = p.state("w", f32, {4}, local);
+  const Value old = all_reduce(w, sum).named("old");
+  update(w, (w * 2).named("doubled"));
+  p.output("y", (old + 1).named("more"));
+  CHECK_THAT(steps_of(p),
+             Contains("library all_reduce (sum) along tp\n    reads    w\n    writes   old\n"));
 }
 
 TEST_CASE("the communication library takes means itself, so that they are rounded once") {

@@ -115,7 +115,7 @@ bool KernelWriter::is_linear(const Shape& shape, const ir::Placements& layout) c
   if (shape != domain().shape) return false;
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
     const Placement mine = domain().layout[axis];
-    if (layout[axis] == mine) continue;
+    if (layout[axis] == mine || graph().mesh.axes()[axis].size == 1) continue;
     const bool leading = (mine.kind != Placement::Kind::sliced || mine.dim == 0) &&
                          (layout[axis].kind != Placement::Kind::sliced || layout[axis].dim == 0);
     if (!leading) return false;
