@@ -18,10 +18,9 @@ DEVICE bool all_in_block(const Block&, bool ok) { return ok; }
 /// The block as if it were the only one, to share out work among its own lanes.
 DEVICE Block alone(const Block&) { return Block{0, 1}; }
 
-/// Defines the entry point that the launcher calls, for one block at a time. `flatten`: a body of a
-/// loop is a lambda, and where it is called instead its vectors go through memory.
+/// Defines the entry point that the launcher calls, for one block at a time.
 #define KERNEL_ENTRY(name)                                               \
-  extern "C" __attribute__((visibility("default"), flatten)) void name(  \
+  extern "C" __attribute__((visibility("default"))) void name(           \
       const Args* args, index_t block_index, index_t block_count) {      \
     const Args local = *args; /* no store of the kernel can change it */ \
     name##_block(local, Block{block_index, block_count});                \
