@@ -86,6 +86,33 @@ TEST_CASE("a reduction to one value takes the whole GPU, and every grid gives th
   CHECK(summed("1", "grid=4x1 ") == whole);
 }
 
+TEST_CASE("reductions to many results give the same bits on every grid") {
+  constexpr std::int64_t rows = 1201, columns = 37;
+  std::vector<double> x(rows * columns);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 1.0 / static_cast<double>(i + 1);
+  const auto summed = [&](const char* blocks_of_processor) {
+    const Setting occupancy("STUB_CUDA_OCCUPANCY", blocks_of_processor);
+    const World world = World::self();
+    Program program("sums", Mesh::over(world));
+    const Value in = program.input("x", f64, {rows, columns}, replicated);
+    program.output("of_columns", sum(in, {0}).named("of_columns"));
+    program.output("of_rows", sum(in, {1}).named("of_rows"));
+    Executable step = compile(program, Schedule(), world);
+    step.write("x", x);
+    step.run();
+    std::vector<double> of_columns(columns), of_rows(rows);
+    step.read("of_columns", of_columns);
+    step.read("of_rows", of_rows);
+    return std::make_pair(of_columns, of_rows);
+  };
+  const auto whole = summed("8");
+  double first = 0;
+  for (std::size_t row = 0; row < rows; ++row) first += x[row * columns];
+  CHECK(std::abs(whole.first[0] - first) < 1e-12);
+  CHECK(summed("2") == whole);
+  CHECK(summed("1") == whole);
+}
+
 TEST_CASE("no call of a step waits for the GPU") {
   const World world = World::self();
   Executable step = scale(world, 1000);

@@ -100,6 +100,14 @@ std::string with_aliases(const std::string& source) {
   return other.empty() ? source : other;  // only some have scattered tensors
 }
 
+// A header of host/ for the one of the same name that is for threads.
+std::string with_lanes(const std::string& source) {
+  const fs::path prelude = COCONET_SOURCE_DIR "/src/jit/prelude";
+  const std::string lanes = read_file(prelude / "host/columns.h");
+  const std::string other = with(source, read_file(prelude / "columns.h"), lanes);
+  return other.empty() ? source : other;  // only some reduce to many results
+}
+
 // Blocks that wait take turns on a thread: cuda/turns.h.
 std::string with_turns(const std::string& source) {
   constexpr std::string_view relax = "DEVICE void relax(u64 looks, u64 spin_limit) {\n";
@@ -121,7 +129,7 @@ std::string for_host(const std::string& source) {
                  read_file(prelude / "host/lane.h") + "\n");
   if (halves.empty()) return {};
   return std::string(declarations) + source.substr(0, begin) + halves +
-         with_aliases(source.substr(end));
+         with_aliases(with_lanes(source.substr(end)));
 }
 
 // The names in lines KERNEL_ENTRY(name).

@@ -22,9 +22,8 @@ std::int64_t useful_blocks(const KernelText& text, const RankPlan& plan,
     return (part.count() + elements - 1) / elements;
   };
   if (step.is_reduction()) {
-    const Results results = results_of(plan.graph(), step, part);
-    const std::int64_t segments = (results.elements + segment_elements - 1) / segment_elements;
-    return results.count * std::max<std::int64_t>(1, segments);
+    if (!text.by_bucket) return segments_of(plan.graph(), step, text, part).parts;
+    return blocks_of(segment_elements);
   }
   if (text.by_bucket) return blocks_of(bucket_elements);
   if (!text.linear && (step.in_place || !step.is_collective)) return rows_of(part);

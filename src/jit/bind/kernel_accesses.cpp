@@ -26,6 +26,7 @@ KernelAccesses::KernelAccesses(const RankPlan& plan, const sched::KernelStep& st
     : plan_(plan),
       step_(step),
       in_rows_(!text.linear),
+      row_dims_(static_cast<std::size_t>(text.row_dims)),
       by_bucket_(text.by_bucket),
       lanes_(lanes_of(plan.plan(), step, abi::GPU_VECTOR_BYTES)) {
   find_vectors(slices);
@@ -43,7 +44,7 @@ void KernelAccesses::add_vectors(sched::BufferId id, bool of_peers) {
   if (repeats || alignment == 0 || by_bucket_) return;
   vectors_.push_back({id, of_peers, alignment});
   std::uint64_t offsets = seen.offset;
-  for (std::size_t d = 0; in_rows_ && d + 1 < seen.strides.size(); ++d) {
+  for (std::size_t d = 0; in_rows_ && d + row_dims_ < seen.strides.size(); ++d) {
     if (plan_.domain(step_).extent[d] > 1) offsets |= seen.strides[d];
   }
   // The lowest set bit of all offsets divides each of them.
@@ -61,8 +62,11 @@ void KernelAccesses::add_slices(sched::BufferId id, const abi::Slices& slices) {
 
 void KernelAccesses::find_vectors(const abi::Slices& slices) {
   if (step_.is_reduction()) {
-    const Results results = results_of(plan_.graph(), step_, plan_.domain(step_));
-    if (results.count > 1 && results.elements % lanes_ != 0) aligned_in_tensors_ = false;
+    // Loops begin inside rows, too, at multiples of vectors.
+    const ir::Part& domain = plan_.domain(step_);
+    const std::int64_t row = row_of(domain, static_cast<int>(domain.extent.size() - row_dims_));
+    if (in_rows_ && domain.count() > row && row % static_cast<std::int64_t>(lanes_) != 0)
+      aligned_in_tensors_ = false;
     for (const auto& load : step_.loads()) add_vectors(load.buffer, false);
     return;
   }

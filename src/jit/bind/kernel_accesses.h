@@ -45,6 +45,7 @@ class KernelAccesses {
   const RankPlan& plan_;
   const sched::KernelStep& step_;
   bool in_rows_;  ///< the kernel runs over rows, which begin at any element
+  std::size_t row_dims_;
   bool by_bucket_;
   std::size_t lanes_;
   bool aligned_in_tensors_ = true;  ///< all vectors are aligned where the tensors are

@@ -77,6 +77,7 @@ class ArgumentWriter {
   void put_rows(Argument) { append(rows_of(domain())); }
   void put_outputs(Argument) { append(results_of(context_.plan.graph(), step_, domain()).count); }
   void put_inner(Argument) { append(results_of(context_.plan.graph(), step_, domain()).elements); }
+  void put_row(Argument argument) { append(row_of(domain(), argument.dim)); }
   void put_number(Argument argument) {
     block_.numbers_.push_back({append(abi::f64{0}), argument.value});
   }

@@ -32,6 +32,13 @@ std::int64_t rows_of(const ir::Part& part) {
   return part.extent.empty() || part.count() == 0 ? 0 : part.count() / part.extent.back();
 }
 
+std::int64_t row_of(const ir::Part& part, int first) {
+  std::int64_t elements = 1;
+  for (std::size_t d = static_cast<std::size_t>(first); d < part.extent.size(); ++d)
+    elements *= part.extent[d];
+  return elements;
+}
+
 Results results_of(const ir::Graph& graph, const sched::KernelStep& step, const ir::Part& part) {
   const std::vector<int>& reduced = graph.at(step.reductions().front()).attributes.dims;
   Results results;

@@ -15,6 +15,9 @@ struct View {
 /// The product of all extents but the last.
 [[nodiscard]] std::int64_t rows_of(const ir::Part& part);
 
+/// The product of the extents from dimension `first` on.
+[[nodiscard]] std::int64_t row_of(const ir::Part& part, int first);
+
 /// What a reduction makes of a part of its operand: results, and the elements that each combines.
 struct Results {
   std::int64_t count = 1, elements = 1;

@@ -12,6 +12,15 @@ namespace coconet::jit {
 /// busy.
 inline constexpr std::int64_t segment_elements = 8192;
 
+/// How a reduction is cut. It depends on extents alone, so that every grid gives the same bits.
+struct SegmentsOf {
+  std::int64_t count = 1, length = 1;
+  std::int64_t parts = 1;  ///< that blocks share out: segments of results, or of tiles of results
+};
+/// For `part` of the domain of `step`, where blocks are threads; not for scattered tensors.
+[[nodiscard]] SegmentsOf segments_of(const ir::Graph& graph, const sched::KernelStep& step,
+                                     const KernelText& text, const ir::Part& part);
+
 class SegmentMemory {
  public:
   /// Takes memory only if `step` is a reduction whose results have several segments, which they

@@ -11,19 +11,21 @@
 namespace coconet::jit {
 namespace {
 
-std::vector<std::string_view> prelude_files(std::string_view target,
-                                            std::span<const std::string> headers) {
-  std::vector<std::string_view> names{"types.h"};
-  const auto add = [&](std::initializer_list<std::string_view> more) {
-    names.insert(names.end(), more);
+std::vector<std::string> prelude_files(std::string_view target,
+                                       std::span<const std::string> headers) {
+  std::vector<std::string> names{"types.h"};
+  const auto add = [&](std::initializer_list<const char*> more) {
+    names.insert(names.end(), more.begin(), more.end());
   };
   add({target == "cuda" ? "cuda/cuda.h" : "host/host.h"});
   add({"abi/launch.h", "abi/slices.h", "abi/mailboxes.h", "abi/topologies.h", "abi/tiles.h",
        "abi/buckets.h", "abi/segments.h"});
   if (target == "host_threads") add({"host/threads.h"});
   add({target == "host" ? "host/lane.h" : "threads.h", "common.h"});
+  // A header of the same name in host/ is for blocks of one lane.
   for (const std::string& header : headers) {
-    add({header});
+    const std::string of_host = "host/" + header;
+    names.push_back(target == "host" && !prelude_file(of_host).empty() ? of_host : header);
     if (header == "philox.h") add({target == "host" ? "host/lane_philox.h" : "threads_philox.h"});
   }
   return names;
@@ -77,15 +79,15 @@ std::vector<KernelText> generate(const sched::Plan& plan) {
 
 std::string prelude(std::string_view target, std::span<const std::string> headers) {
   std::string text;
-  for (const std::string_view name : prelude_files(target, headers))
+  for (const std::string& name : prelude_files(target, headers))
     text += std::string(prelude_file(name)) + "\n";
   return text;
 }
 
 std::string prelude_digests(std::string_view target, std::span<const std::string> headers) {
   std::string text;
-  for (const std::string_view name : prelude_files(target, headers))
-    text += std::string(name) + " " + std::string(prelude_digest(name)) + "\n";
+  for (const std::string& name : prelude_files(target, headers))
+    text += name + " " + std::string(prelude_digest(name)) + "\n";
   return text;
 }
 

@@ -139,6 +139,8 @@ std::string identifier(std::string_view text) {
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "order_streams",
       "choosing_lanes", "converted", "wrapped",
+      "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",
+      "VECTOR_BY_VECTOR",
       "Multicast", "RandomWords", "MULTICAST_AFTER", "MULTICAST_BEFORE"};
   // clang-format on
   std::string name(text);

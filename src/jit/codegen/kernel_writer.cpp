@@ -420,7 +420,8 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
           std::move(headers),
           arguments_,
           barriers,
-          step_.is_reduction() || all_linear(),
+          all_linear(),
+          1,
           by_bucket_};
 }
 

@@ -1,8 +1,10 @@
-// Kernels that reduce over dimensions of their domain: blocks share out segments of what each
-// result combines, and lanes share the elements.
+// Kernels that reduce over dimensions of their domain, row by row of memory: a row's elements are
+// added to those of other rows, or to each other.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 #include "jit/codegen/expression.h"
 #include "jit/codegen/kernel_writer.h"
@@ -16,6 +18,9 @@ using sched::BufferId;
 
 namespace {
 
+/// A row is a run of elements that lie one behind the other in every tensor, or are one element of
+/// it: the last dimensions of the domain that are all reduced, or all kept. Where tensors do not
+/// lie as the domain does, it is the last dimension.
 class ReductionKernel {
  public:
   ReductionKernel(const sched::Plan& plan, const sched::KernelStep& step)
@@ -23,122 +28,212 @@ class ReductionKernel {
         phase_(step.phases.front()),
         reduced_(phase_.reductions.front()),
         reduction_(plan.graph.at(reduced_)),
-        contiguous_(loads_linear() && reduces_trailing_dims()) {}
+        linear_(loads_linear()),
+        row_dims_(linear_ ? last_dims_alike() : std::min(1, rank())),
+        reduces_rows_(rank() == 0 || reduced(rank() - 1)) {}
 
   KernelText write() {
     type_ = compute_type(reduction_.dtype);
     combined_ = operator_name(reduction_.attributes.reduction);
     total_ = fmt::format("total_type<{}, {}>::type", combined_, type_);
-    const std::string segments = writer_.argument({KernelArgument::Kind::segments, "segments"});
-    const std::string outputs = writer_.argument({KernelArgument::Kind::outputs, "outputs"});
-    const std::string inner = writer_.argument({KernelArgument::Kind::inner, "inner"});
-    const std::string count = writer_.by_bucket() ? writer_.buckets() + ".count" : inner;
-    const std::string reduce = writer_.by_bucket() ? reduce_buckets(inner) : reduce_elements(inner);
-    const std::string sum = writer_.unique("total");
-    const std::string result = writer_.variable(reduced_);
-
-    std::string body = fmt::format(
-        "constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& block) {{\n",
-        contiguous_ ? writer_.lanes_per_access() : "1", writer_.entry());
-    body += writer_.number_variables() + writer_.take_random_variables();
-    body += fmt::format(
-        "  reduce_segments<{}, {}>(block, {}, {}, {},\n"
-        "      [&](index_t o, index_t begin, index_t end) -> {} {{\n{}{}  }}, "
-        "[&](index_t o, {} {}) {{\n    const auto {} = {}({});\n",
-        combined_, total_, segments, outputs, count, total_,
-        contiguous_ ? "" : coordinates("o", false, "    "), reduce, total_, sum, result, type_,
-        sum);
-    for (const auto& store : phase_.stores) {
-      body += fmt::format("    if (is_leader(block)) {}[o] = {};\n", writer_.pointer(store.buffer),
-                          writer_.stored(result, reduction_.dtype));
-    }
-    return writer_.finish(body + "  });\n}\n", {"segments.h"});
+    const bool is_whole = writer_.by_bucket() || (row_dims_ == rank() && reduces_rows_);
+    const std::string statements = is_whole ? reduce_whole() : reduce_by_rows();
+    std::vector<std::string> headers{"segments.h"};
+    if (!is_whole) headers = {"segments.h", "columns.h"};
+    if (!is_whole && reduces_rows_) headers.emplace_back("rows.h");
+    KernelText text = writer_.finish(
+        fmt::format("constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& "
+                    "block) {{\n{}{}}}\n",
+                    writer_.lanes_per_access(), writer_.entry(),
+                    writer_.number_variables() + writer_.take_random_variables(), statements),
+        headers);
+    text.linear = row_dims_ == rank();
+    text.row_dims = row_dims_;
+    return text;
   }
 
  private:
+  /// Dimensions whose extents are one number: neighbours that are all reduced, or all kept.
+  struct Digit {
+    int first, count;
+  };
+
   [[nodiscard]] int rank() const { return static_cast<int>(writer_.domain().shape.size()); }
   [[nodiscard]] bool reduced(int dim) const {
     const auto& dims = reduction_.attributes.dims;
     return std::binary_search(dims.begin(), dims.end(), dim);
   }
+  [[nodiscard]] bool repeats_everywhere(const Shape& shape) const {
+    return std::all_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim == Dim(1); });
+  }
+  /// Whether a tensor repeats one element along a row.
+  [[nodiscard]] bool repeats(const sched::PlanBuffer& buffer) const {
+    return linear_ ? !writer_.is_linear(buffer.shape, buffer.layout) : repeats(buffer.shape);
+  }
+  [[nodiscard]] bool repeats(const Shape& shape) const {
+    return shape.empty() || (shape.back() == Dim(1) && !(writer_.domain().shape.back() == Dim(1)));
+  }
   [[nodiscard]] bool loads_linear() const {
     return writer_.members_linear() &&
            std::all_of(phase_.loads.begin(), phase_.loads.end(), [&](const auto& load) {
              const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
-             return writer_.is_linear(buffer.shape, buffer.layout);
+             return writer_.is_linear(buffer.shape, buffer.layout) ||
+                    repeats_everywhere(buffer.shape);
            });
   }
-  [[nodiscard]] bool reduces_trailing_dims() const {
-    for (int d = 0; d + 1 < rank(); ++d) {
-      if (reduced(d) && !reduced(d + 1)) return false;
-    }
-    return true;
+  [[nodiscard]] int last_dims_alike() const {
+    int dims = std::min(1, rank());
+    while (dims < rank() && reduced(rank() - dims - 1) == reduced(rank() - 1)) ++dims;
+    return dims;
   }
 
-  /// Statements that take the coordinates of the reduced, or the kept, dimensions apart from
-  /// `linear`.
-  std::string coordinates(const std::string& linear, bool of_reduced, const std::string& indent) {
-    std::vector<int> dims;
-    for (int d = 0; d < rank(); ++d) {
-      if (reduced(d) == of_reduced) dims.push_back(d);
+  /// The dimensions in front of a row's: of those that are reduced, or kept, or all of them.
+  [[nodiscard]] std::vector<Digit> digits() const {
+    std::vector<Digit> all;
+    for (int d = 0; d < rank() - row_dims_; ++d) {
+      if (linear_ && !all.empty() && reduced(d) == reduced(d - 1)) {
+        ++all.back().count;
+      } else {
+        all.push_back({d, 1});
+      }
     }
+    return all;
+  }
+  [[nodiscard]] std::vector<Digit> digits(bool of_reduced) const {
+    std::vector<Digit> some;
+    for (const Digit& digit : digits()) {
+      if (reduced(digit.first) == of_reduced) some.push_back(digit);
+    }
+    return some;
+  }
+  std::string extent(const Digit& digit) {
+    std::string product;
+    for (int d = digit.first; d < digit.first + digit.count; ++d) {
+      product +=
+          (product.empty() ? "" : " * ") +
+          writer_.argument({KernelArgument::Kind::extent, "e" + std::to_string(d), -1, -1, d});
+    }
+    return digit.count == 1 ? product : "(" + product + ")";
+  }
+
+  /// Statements that take the reduced, or the kept, dimensions in front of a row's apart from
+  /// `number`.
+  std::string coordinates(const std::string& number, bool of_reduced, const std::string& indent) {
+    const std::vector<Digit> some = digits(of_reduced);
     std::string text;
-    std::string rest = linear;
-    for (std::size_t k = dims.size(); k-- > 0;) {
-      const std::string d = std::to_string(dims[k]);
+    std::string rest = number;
+    for (std::size_t k = some.size(); k-- > 0;) {
+      const std::string d = std::to_string(some[k].first);
       if (k == 0) {
         text += indent + "const index_t c" + d + " = " + rest + ";\n";
         break;
       }
-      const std::string extent =
-          writer_.argument({KernelArgument::Kind::extent, "e" + d, -1, -1, dims[k]});
-      text += indent + "const index_t c" + d + " = " + rest + " % " + extent + ";\n";
-      text += indent + "const index_t r" + d + " = " + rest + " / " + extent + ";\n";
+      text += indent + "const index_t c" + d + " = " + rest + " % " + extent(some[k]) + ";\n";
+      text += indent + "const index_t r" + d + " = " + rest + " / " + extent(some[k]) + ";\n";
       rest = "r" + d;
     }
     return text;
   }
 
-  std::string index(BufferId buffer) {
-    if (contiguous_) return writer_.linear_index(buffer);
-    const Shape& shape = writer_.buffer(buffer).shape;
-    const std::string& name = writer_.buffer(buffer).name;
-    return writer_.strided_index(shape, name, rank(), buffer, -1);
+  /// Statements that say where the row with these coordinates begins.
+  std::string row_start(const std::string& indent) {
+    std::string rows;
+    for (const Digit& digit : digits()) {
+      const std::string c = "c" + std::to_string(digit.first);
+      if (rows.empty()) {
+        rows = c;
+      } else {
+        rows = "(" + rows + ") * " + extent(digit) + " + " + c;
+      }
+    }
+    const std::string start = rows.empty() ? "0" : "(" + rows + ") * " + row_length();
+    captures_ += ", start";
+    return indent + "const index_t start = " + start + ";\n";
   }
 
-  /// The total of elements [begin, end) of result o.
-  std::string reduce_elements(const std::string& inner) {
-    const std::string elements = write_elements(inner, "      ");
-    // Results begin at multiples of vectors, or the mode says that they do not.
-    return fmt::format("    return {};\n",
-                       block_reduce("begin", "end", contiguous_ ? mode() : "0", elements, "    "));
+  std::string mode() { return writer_.argument({KernelArgument::Kind::mode, "mode"}); }
+  std::string row_length() {
+    return writer_.argument({KernelArgument::Kind::row, "row", -1, -1, rank() - row_dims_});
+  }
+  std::string outputs() { return writer_.argument({KernelArgument::Kind::outputs, "outputs"}); }
+  std::string inner() { return writer_.argument({KernelArgument::Kind::inner, "inner"}); }
+  std::string segments() { return writer_.argument({KernelArgument::Kind::segments, "segments"}); }
+
+  /// Statements that store result o, `total`, each line starting with `indent`.
+  std::string store_result(const std::string& total, const std::string& indent) {
+    const std::string result = writer_.variable(reduced_);
+    std::string text = fmt::format("{}const auto {} = {}({});\n", indent, result, type_, total);
+    for (const auto& store : phase_.stores) {
+      text += fmt::format("{}{}[o] = {};\n", indent, writer_.pointer(store.buffer),
+                          writer_.stored(result, reduction_.dtype));
+    }
+    return text;
+  }
+
+  /// Many results: rows that are added to each other element by element, or each reduced to one.
+  std::string reduce_by_rows() {
+    const std::string count = outputs(), each = inner(), length = row_length();
+    std::string row = "  const auto row = [&](index_t kept, index_t reduced) {\n";
+    row += coordinates("kept", false, "    ") + coordinates("reduced", true, "    ");
+    if (linear_) row += row_start("    ");
+    const Elements elements = write_elements("start + c", "c", "    ", "      ");
+    row += elements.of_row + "    return [" + captures_ +
+           "]<int N>(width<N, false>, index_t c) {\n" + elements.vector + "    };\n  };\n";
+    // Rows follow each other where one number counts the dimension in front of theirs.
+    const bool adjacent = linear_ && digits(!reduces_rows_).size() <= 1;
+    const std::string total = writer_.unique("total");
+    return row +
+           fmt::format("  const auto keep = [&](index_t o, {} {}) {{\n{}  }};\n", total_, total,
+                       store_result(total, "    ")) +
+           fmt::format("  reduce_{}<W, {}, {}, {}>(block, {}, {}, {}, {}, {}, row, keep);\n",
+                       reduces_rows_ ? "rows" : "columns", combined_, total_, adjacent, segments(),
+                       count,
+                       reduces_rows_ ? each + " / (" + length + " > 0 ? " + length + " : 1)" : each,
+                       length, mode());
+  }
+
+  /// One result, of one row or of buckets.
+  std::string reduce_whole() {
+    const std::string count = writer_.by_bucket() ? writer_.buckets() + ".count" : inner();
+    const std::string reduce = writer_.by_bucket() ? reduce_buckets() : reduce_elements();
+    const std::string total = writer_.unique("total");
+    return fmt::format(
+        "  reduce_segments<{0}, {1}>(block, {2}, {3}, {4},\n"
+        "      [&](index_t o, index_t begin, index_t end) -> {1} {{\n{5}  }}, "
+        "[&](index_t o, {1} {6}) {{\n    if (!is_leader(block)) return;\n{7}  }});\n",
+        combined_, total_, segments(), outputs(), count, reduce, total,
+        store_result(total, "    "));
+  }
+
+  /// The total of elements [begin, end).
+  std::string reduce_elements() {
+    const Elements elements = write_elements("j", "j", "    ", "      ");
+    return elements.of_row + fmt::format("    return {};\n", block_reduce("begin", "end", mode(),
+                                                                          elements.vector, "    "));
   }
 
   /// The same of buckets [begin, end).
-  std::string reduce_buckets(const std::string& inner) {
-    const std::string elements = write_elements(inner, "        ");
-    std::string fits;
-    std::string bucket_mode = "0";
-    if (contiguous_) {
-      bucket_mode = "bucket_mode";
-      fits = "      const index_t i = bucket.begin;\n      u64 bucket_mode = " + mode() + ";\n";
-      for (const auto& load : phase_.loads) {
-        fits += fmt::format("      bucket_mode = fit<W>(bucket_mode, VECTORIZE, {} + {});\n",
-                            writer_.pointer(load.buffer), index(load.buffer));
-      }
+  std::string reduce_buckets() {
+    const Elements elements = write_elements("j", "j", "      ", "        ");
+    std::string fits = "      const index_t j = bucket.begin;\n";
+    if (linear_) fits = "      const index_t i = bucket.begin;\n";
+    fits += "      u64 bucket_mode = " + mode() + ";\n";
+    for (const auto& load : phase_.loads) {
+      if (repeats(writer_.buffer(load.buffer))) continue;
+      fits += fmt::format("      bucket_mode = fit<W>(bucket_mode, VECTORIZE, {} + {});\n",
+                          writer_.pointer(load.buffer), index(load.buffer, "j"));
     }
     const std::string sum = writer_.unique("sum");
     return fmt::format(
         "    auto {0} = {1}::identity<{2}>();\n"
         "    for (index_t at = begin; at < end; ++at) {{\n      const Bucket bucket = "
         "{3}.rows[at];\n"
-        "{4}{5}      {0} = {1}::apply({0}, {6});\n    }}\n    return {0};\n",
-        sum, combined_, total_, writer_.buckets(), writer_.bucket_variables("      "), fits,
-        block_reduce("bucket.begin", "bucket.begin + bucket.length", bucket_mode, elements,
+        "{4}{5}{6}      {0} = {1}::apply({0}, {7});\n    }}\n    return {0};\n",
+        sum, combined_, total_, writer_.buckets(), writer_.bucket_variables("      "),
+        elements.of_row, fits,
+        block_reduce("bucket.begin", "bucket.begin + bucket.length", "bucket_mode", elements.vector,
                      "      "));
   }
-
-  std::string mode() { return writer_.argument({KernelArgument::Kind::mode, "mode"}); }
 
   std::string block_reduce(const std::string& begin, const std::string& end,
                            const std::string& mode, const std::string& elements,
@@ -149,45 +244,90 @@ class ReductionKernel {
         combined_, total_, begin, end, mode, indent, elements, indent);
   }
 
-  /// Statements that compute elements [j, j + N) of what result o combines: whole vectors where
-  /// they follow each other in memory, else one.
-  std::string write_elements(const std::string& inner, const std::string& indent) {
-    std::string text = contiguous_ ? indent + "const index_t i = o * " + inner + " + j;\n"
-                                   : coordinates("j", true, indent);
+  /// Where the first of a vector's elements is, if it is element `at` of its row.
+  std::string index(BufferId buffer, const std::string& at) {
+    return linear_ ? writer_.linear_index(buffer) : rows_.at(buffer) + " + " + at;
+  }
+
+  /// Statements for each row, and those that compute N of its elements.
+  struct Elements {
+    std::string of_row, vector;
+  };
+
+  /// Those of the elements from `at` of the row on, which are elements `linear` of a linear domain.
+  Elements write_elements(const std::string& linear, const std::string& at,
+                          const std::string& row_indent, const std::string& indent) {
+    Elements text;
     std::string lanes;
-    for (const auto& load : phase_.loads) {
-      const Node& node = writer_.graph().at(load.value);
-      const std::string place = writer_.pointer(load.buffer) + " + " + index(load.buffer);
-      const std::string vector = writer_.unique(node.name + "_in");
-      text += fmt::format("{}const auto {} = widened(load<N>({}));\n", indent, vector, place);
-      lanes += fmt::format("{}  const {} {} = {}[l];\n", indent, compute_type(node.dtype),
-                           writer_.variable(load.value), vector);
-      writer_.define(load.value);
-    }
+    if (linear_) text.vector = indent + "const index_t i = " + linear + ";\n";
+    for (const auto& load : phase_.loads) write_load(load, at, row_indent, indent, text, lanes);
     for (const ValueId member : writer_.indexed_members()) {
       const Node& node = writer_.graph().at(member);
+      const bool repeated = !linear_ && repeats(node.shape);
+      std::string place;
+      if (linear_) {
+        place = writer_.linear_index_in_whole(member);
+      } else {
+        place = writer_.unique(node.name + "_row");
+        captures_ += ", " + place;
+        text.of_row += fmt::format(
+            "{}const index_t {} = {};\n", row_indent, place,
+            writer_.strided_index(node.shape, node.name, rank() - row_dims_, -1, member));
+        if (!repeated) place += " + " + at;
+      }
       const std::string words = writer_.unique(node.name + "_words");
-      const std::string at = contiguous_
-                                 ? writer_.linear_index_in_whole(member)
-                                 : writer_.strided_index(node.shape, node.name, rank(), -1, member);
-      text += fmt::format("{}const auto {} = {};\n", indent, words,
-                          writer_.random_words(member, "N", at));
-      writer_.draw(member, words + "[l]");
+      text.vector += fmt::format("{}const auto {} = {};\n", indent, words,
+                                 writer_.random_words(member, repeated ? "1" : "N", place));
+      writer_.draw(member, words + (repeated ? "[0]" : "[l]"));
     }
     lanes += writer_.compute_members(phase_.members, indent + "  ");
     const std::string values = writer_.unique(reduction_.name + "_values");
     const std::string value = writer_.read(reduction_.operands.front(), reduction_.dtype);
-    return text + fmt::format(
-                      "{0}vec<N, {1}> {2};\n{0}lanes<N>([&](int l) {{\n{3}"
-                      "{0}  {4}\n{0}  {2}[l] = {5};\n{0}}});\n{0}return {2};\n",
-                      indent, type_, values, lanes, writer_.label(reduced_), value);
+    text.vector += fmt::format(
+        "{0}vec<N, {1}> {2};\n{0}lanes<N>([&](int l) {{\n{3}"
+        "{0}  {4}\n{0}  {2}[l] = {5};\n{0}}});\n{0}return {2};\n",
+        indent, type_, values, lanes, writer_.label(reduced_), value);
+    return text;
+  }
+
+  void write_load(const sched::KernelStep::Load& load, const std::string& at,
+                  const std::string& row_indent, const std::string& indent, Elements& text,
+                  std::string& lanes) {
+    const Node& node = writer_.graph().at(load.value);
+    const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
+    const bool repeated = repeats(buffer);
+    if (!linear_ || repeated) {
+      const int dims = linear_ ? 0 : rank() - row_dims_;
+      rows_[load.buffer] = writer_.unique(buffer.name + "_row");
+      captures_ += ", " + rows_[load.buffer];
+      text.of_row +=
+          fmt::format("{}const index_t {} = {};\n", row_indent, rows_[load.buffer],
+                      writer_.strided_index(buffer.shape, buffer.name, dims, load.buffer, -1));
+    }
+    const std::string pointer = writer_.pointer(load.buffer);
+    writer_.define(load.value);
+    if (repeated) {
+      text.vector +=
+          fmt::format("{}const {} {} = wide({}[{}]);\n", indent, compute_type(node.dtype),
+                      writer_.variable(load.value), pointer, rows_[load.buffer]);
+      return;
+    }
+    const std::string vector = writer_.unique(node.name + "_in");
+    text.vector += fmt::format("{}const auto {} = widened(load<N>({} + {}));\n", indent, vector,
+                               pointer, index(load.buffer, at));
+    lanes += fmt::format("{}  const {} {} = {}[l];\n", indent, compute_type(node.dtype),
+                         writer_.variable(load.value), vector);
   }
 
   KernelWriter writer_;
   const sched::KernelStep::Phase& phase_;
   ValueId reduced_;
   const Node& reduction_;
-  bool contiguous_;
+  bool linear_;        ///< every tensor lies in memory as the domain does, or is one element
+  int row_dims_;       ///< last dimensions that make a row
+  bool reduces_rows_;  ///< a row has elements of one result, not one of each result
+  std::map<BufferId, std::string> rows_;  ///< the variable of where a tensor's row begins
+  std::string captures_ = "&";  ///< what computes elements of a row captures: where they begin
   std::string type_, combined_, total_;  ///< of elements; what combines them; of their total
 };
 

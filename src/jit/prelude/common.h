@@ -159,7 +159,8 @@ struct max_of {
   }
   template <class T>
   DEVICE T apply(T a, T b) {
-    return (a > b || a != a) ? a : b;
+    const T larger = a > b ? a : b;  // one instruction
+    return a != a ? a : larger;
   }
 };
 struct min_of {
@@ -169,7 +170,8 @@ struct min_of {
   }
   template <class T>
   DEVICE T apply(T a, T b) {
-    return (a < b || a != a) ? a : b;
+    const T smaller = a < b ? a : b;  // one instruction
+    return a != a ? a : smaller;
   }
 };
 

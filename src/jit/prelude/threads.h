@@ -74,26 +74,32 @@ DEVICE T block_total(const Block& block, T total) {
   return all;
 }
 
-/// Adds the thread's share of elements [begin, end), whole vectors of N, to `totals`. Vectors are
-/// loaded four at a time: a thread has to wait for memory once for all of them.
+/// Adds f(i) to `totals` for i = begin, begin + step ... below `end`. These vectors are loaded four
+/// at a time: a thread has to wait for memory once for all of them.
 template <int N, class Op, class T, class F>
-DEVICE void add_share(const Block& block, index_t begin, index_t end, vec<N, T>& totals, F f) {
+DEVICE void add_every(index_t begin, index_t step, index_t end, vec<N, T>& totals, F f) {
   constexpr int AT_ONCE = 4;
-  const index_t step = index_t(block.threads) * N;
   const auto add = [&](const auto& values) {
     lanes<N>([&](int l) { totals[l] = Op::apply(totals[l], T(values[l])); });
   };
-  index_t i = begin + index_t(block.thread) * N;
+  index_t i = begin;
   ROLLED
   for (; i + (AT_ONCE - 1) * step < end; i += AT_ONCE * step) {
-    decltype(f(width<N, false>{}, i)) values[AT_ONCE];
+    decltype(f(i)) values[AT_ONCE];
     UNROLL
-    for (int v = 0; v < AT_ONCE; ++v) values[v] = f(width<N, false>{}, i + v * step);
+    for (int v = 0; v < AT_ONCE; ++v) values[v] = f(i + v * step);
     UNROLL
     for (int v = 0; v < AT_ONCE; ++v) add(values[v]);
   }
   ROLLED
-  for (; i < end; i += step) add(f(width<N, false>{}, i));
+  for (; i < end; i += step) add(f(i));
+}
+
+/// Adds the thread's share of elements [begin, end), whole vectors of N, to `totals`.
+template <int N, class Op, class T, class F>
+DEVICE void add_share(const Block& block, index_t begin, index_t end, vec<N, T>& totals, F f) {
+  add_every<N, Op>(begin + index_t(block.thread) * N, index_t(block.threads) * N, end, totals,
+                   [&](index_t i) { return f(width<N, false>{}, i); });
 }
 
 /// Reduces elements [begin, end) with Op, in an order that depends on them, on `mode` and on the

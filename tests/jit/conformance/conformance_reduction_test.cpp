@@ -83,6 +83,61 @@ TEST_CASE("a reduction reads long rows, which blocks share out") {
   }
 }
 
+TEST_CASE("columns of any number and height equal the reference, alone and of many tensors") {
+  const std::vector<Sizes> columns = {{{"A", 1}, {"B", 2}, {"C", 1100}},
+                                      {{"A", 2}, {"B", 70}, {"C", 129}},
+                                      {{"A", 3}, {"B", 700}, {"C", 5}},
+                                      {{"A", 1}, {"B", 1300}, {"C", 1}}};
+  ConformanceBatch batch;
+  for (const DType dtype : {f64, f32, bf16, i8}) {
+    Program program("columns", Mesh({{"world", 2}}));
+    const Dim A = program.dim("A"), B = program.dim("B"), C = program.dim("C");
+    const Value x = program.input("x", dtype, {A, B, C}, replicated);
+    const Value y = program.input("y", dtype, {A, B, C}, sliced(1));
+    const Value h = program.input("h", dtype, {C}, replicated);
+    const Value d = program.input("d", dtype, {A, B, Dim(1)}, replicated);
+    program.output("largest", max(x, {1}).named("largest"));
+    program.output("least", min(x + h, {0, 1}).named("least"));
+    program.output("of_ranks", max(y * d, {1}, true).named("of_ranks"));
+    // A slice of the kept dimension, and of the reduced one.
+    program.output("kept", max(slice(x, 2), {1}).named("kept"));
+    program.output("part", min(slice(x, 1) + h, {1}).named("part"));
+    if (is_float(dtype)) {
+      program.output("means", mean(x, {0, 1}).named("means"));
+      program.output("norms", norm(dropout(x, 0.5, 1) + h, {1}).named("norms"));
+    }
+    batch.add(program, Schedule("none"), columns);
+  }
+  batch.require();
+}
+
+TEST_CASE("rows of any length equal the reference, one of a result and many") {
+  std::vector<Sizes> lengths;
+  for (const std::int64_t length : {1, 2, 3, 4, 5, 7, 15, 16, 33, 255, 1023, 1024})
+    lengths.push_back({{"A", 3}, {"B", 70}, {"C", length}});
+  lengths.push_back({{"A", 40}, {"B", 1}, {"C", 6}});
+  ConformanceBatch batch;
+  for (const DType dtype : {f64, f32, f16, u8}) {
+    Program program("rows", Mesh({{"world", 2}}));
+    const Dim A = program.dim("A"), B = program.dim("B"), C = program.dim("C");
+    const Value x = program.input("x", dtype, {A, B, C}, replicated);
+    const Value h = program.input("h", dtype, {C}, replicated);
+    const Value d = program.input("d", dtype, {A, B, Dim(1)}, replicated);
+    program.output("largest", max(x, {2}).named("largest"));
+    program.output("least", min(x, {0, 2}).named("least"));
+    program.output("outer", max(x + h, {0, 2}).named("outer"));
+    program.output("shifted", min(x - d, {2}, true).named("shifted"));
+    program.output("part", max(slice(x, 2), {2}).named("part"));
+    program.output("kept", min(slice(x, 1) + d, {0, 2}).named("kept"));
+    if (is_float(dtype)) {
+      program.output("sums", sum(x, {2}).named("sums"));
+      program.output("norms", norm(dropout(x, 0.5, 1) * h, {2}).named("norms"));
+    }
+    batch.add(program, Schedule("none"), lengths);
+  }
+  batch.require();
+}
+
 TEST_CASE("a reduction reads what is computed on the way and broadcasts back") {
   for (const int ranks : {1, 2, 3}) {
     for (const Placement placement : {local, sliced(0), sliced(1)}) {

@@ -1,6 +1,8 @@
 // Blocks of many threads on the host: what kernels are written in does there what it does on a GPU.
 #include <catch2/catch.hpp>
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -25,7 +27,8 @@ constexpr jit::Grid grids[] = {{.blocks = 1, .threads = 32},
                                {.blocks = 2, .threads = 96},
                                {.blocks = 1, .threads = 1024}};
 
-/// A kernel over i64 arrays `out` and `in`, the count of the latter and `mode`, whose body is `statements`.
+/// A kernel over i64 arrays `out` and `in`, the count of the latter and `mode`, whose body is
+/// `statements`.
 class Kernel {
  public:
   explicit Kernel(const std::string& statements, std::vector<std::string> headers = {}) {
@@ -171,6 +174,83 @@ TEST_CASE("blocks reduce segments of results, launch after launch, and one keeps
           CHECK(out[6 + o] == 0);  // the count of the next launch
         }
       }
+    }
+  }
+}
+
+TEST_CASE("neighbouring threads reduce columns, the same bits for any number of blocks") {
+  // Out: the sums of 1 / in over the rows of `mode` / 2 columns; then the segments' memory.
+  const Kernel kernel(
+      "  const index_t columns = index_t(a.mode / 2), rows = a.count / columns, length = 40;\n"
+      "  const Segments segments{(rows + length - 1) / length, length, "
+      "reinterpret_cast<u64*>(a.out + columns)};\n"
+      "  const auto row = [&](index_t, index_t q) {\n"
+      "    return [=, &a]<int N>(width<N, false>, index_t c) {\n"
+      "      vec<N, f64> values;\n"
+      "      const auto in = load<N>(a.in + q * columns + c);\n"
+      "      for (int l = 0; l < N; ++l) values[l] = 1 / f64(in[l]);\n"
+      "      return values;\n    };\n  };\n"
+      "  reduce_columns<2, sum_of, f64, true>(block, segments, columns, rows, columns, a.mode, "
+      "row,\n"
+      "      [&](index_t o, f64 total) { a.out[o] += __builtin_bit_cast(i64, total); });\n",
+      {"segments.h", "columns.h"});
+  for (const std::size_t columns : {1, 5, 70}) {
+    for (const std::size_t rows : {1, 90}) {
+      INFO(columns << " columns, " << rows << " rows");
+      const std::vector<std::int64_t> in = numbers(static_cast<std::int64_t>(columns * rows));
+      const std::size_t segments = (rows + 39) / 40;
+      const auto sums = [&](const jit::Grid& grid, std::uint64_t mode) {
+        std::vector<std::int64_t> out(columns * (2 + segments));
+        kernel(grid, out, in, mode + 2 * columns);
+        for (std::size_t c = 0; c < columns; ++c) CHECK(out[columns + c] == 0);  // counts
+        out.resize(columns);
+        return out;
+      };
+      const auto whole = sums({.blocks = 1, .threads = 32}, 0);
+      double expected = 0;
+      for (std::size_t q = 0; q < rows; ++q) expected += 1 / static_cast<double>(q * columns + 1);
+      CHECK(std::abs(std::bit_cast<double>(whole[0]) - expected) < 1e-12 * expected);
+      CHECK(sums({.blocks = 3, .threads = 32}, 0) == whole);
+      const auto in_vectors = sums({.blocks = 1, .threads = 32}, 1);
+      CHECK(std::abs(std::bit_cast<double>(in_vectors[0]) - expected) < 1e-12 * expected);
+      CHECK(sums({.blocks = 2, .threads = 32}, 1) == in_vectors);
+    }
+  }
+}
+
+TEST_CASE("a few threads reduce a short row, the same bits for any number of blocks") {
+  // Out: the sums of 1 / in over `mode` results' rows, each of two pieces; then the segments'
+  // memory.
+  const Kernel kernel(
+      "  const index_t results = 7, rows = index_t(a.mode), length = a.count / (results * rows);\n"
+      "  const Segments segments{(rows + 39) / 40, 40, reinterpret_cast<u64*>(a.out + results)};\n"
+      "  const auto row = [&](index_t o, index_t q) {\n"
+      "    return [=, &a]<int N>(width<N, false>, index_t j) {\n"
+      "      vec<N, f64> values;\n"
+      "      for (int l = 0; l < N; ++l) values[l] = 1 / f64(a.in[(q * results + o) * length + j + "
+      "l]);\n"
+      "      return values;\n    };\n  };\n"
+      "  reduce_rows<1, sum_of, f64, true>(block, segments, results, rows, length, 0, row,\n"
+      "      [&](index_t o, f64 total) { a.out[o] += __builtin_bit_cast(i64, total); });\n",
+      {"segments.h", "columns.h", "rows.h"});
+  for (const std::size_t length : {1, 5, 40}) {
+    for (const std::size_t rows : {1, 50}) {
+      INFO(rows << " rows of " << length);
+      const std::vector<std::int64_t> in = numbers(static_cast<std::int64_t>(7 * length * rows));
+      const auto sums = [&](const jit::Grid& grid) {
+        std::vector<std::int64_t> out(7 * (2 + (rows + 39) / 40));
+        kernel(grid, out, in, rows);
+        out.resize(7);
+        return out;
+      };
+      const auto whole = sums({.blocks = 1, .threads = 32});
+      double expected = 0;
+      for (std::size_t q = 0; q < rows; ++q) {
+        for (std::size_t j = 0; j < length; ++j)
+          expected += 1 / static_cast<double>((q * 7 + 6) * length + j + 1);
+      }
+      CHECK(std::abs(std::bit_cast<double>(whole[6]) - expected) < 1e-12 * expected);
+      CHECK(sums({.blocks = 3, .threads = 32}) == whole);
     }
   }
 }

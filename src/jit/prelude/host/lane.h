@@ -108,6 +108,14 @@ DEVICE void for_each_team(const Block& block, index_t count, F f) {
 template <class Op, class T>
 DEVICE T block_total(const Block&, T total) { return total; }
 
+/// Before a loop over lanes that writes to memory: gcc makes vector code of it if it does not
+/// unroll it first, and clang if it does.
+#if defined(__clang__)
+#define TO_MEMORY
+#else
+#define TO_MEMORY ROLLED
+#endif
+
 /// Reduces elements [begin, end) with Op, in an order that depends on their number alone; all lanes
 /// get the result. f(width<N>, i) is elements [i, i + N), one by one where W is 1.
 template <int W, class Op, class T, class F>
@@ -119,6 +127,7 @@ DEVICE T block_reduce(const Block&, index_t begin, index_t end, u64, F f) {
   for (; i + LANES <= end; i += LANES) {
     for (int v = 0; v < LANES; v += AT_ONCE) {
       const auto values = f(width<AT_ONCE, false>{}, i + v);
+      TO_MEMORY
       for (int l = 0; l < AT_ONCE; ++l) partial[v + l] = Op::apply(partial[v + l], T(values[l]));
     }
   }
