@@ -230,32 +230,26 @@ const Table& table() {
 
 }  // namespace
 
-template <>
 void multiply_rows(const float* matrix, std::int64_t stride, const float* vector,
                    std::int64_t count, std::int64_t terms, float* out) {
   table().rows_f32(matrix, stride, vector, count, terms, out);
 }
-template <>
 void multiply_rows(const double* matrix, std::int64_t stride, const double* vector,
                    std::int64_t count, std::int64_t terms, double* out) {
   table().rows_f64(matrix, stride, vector, count, terms, out);
 }
-template <>
 void multiply_rows(const BFloat16* matrix, std::int64_t stride, const float* vector,
                    std::int64_t count, std::int64_t terms, BFloat16* out) {
   table().rows_bf16(matrix, stride, vector, count, terms, out);
 }
-template <>
 void multiply_columns(const float* matrix, std::int64_t stride, const float* vector,
                       std::int64_t count, std::int64_t terms, float* out) {
   table().columns_f32(matrix, stride, vector, count, terms, out);
 }
-template <>
 void multiply_columns(const double* matrix, std::int64_t stride, const double* vector,
                       std::int64_t count, std::int64_t terms, double* out) {
   table().columns_f64(matrix, stride, vector, count, terms, out);
 }
-template <>
 void multiply_columns(const BFloat16* matrix, std::int64_t stride, const float* vector,
                       std::int64_t count, std::int64_t terms, BFloat16* out) {
   table().columns_bf16(matrix, stride, vector, count, terms, out);

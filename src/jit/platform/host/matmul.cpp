@@ -172,9 +172,9 @@ class HostMatmul final : public LibraryMatmul {
     const std::int64_t count = is_right ? rows : p.columns;
     const bool is_down = is_right ? p.a.transposed : !p.b.transposed;  // what is contracted
     if (is_down) {
-      loops::multiply_columns<T>(matrix, stride, vector, count, p.terms, out);
+      loops::multiply_columns(matrix, stride, vector, count, p.terms, out);
     } else {
-      loops::multiply_rows<T>(matrix, stride, vector, count, p.terms, out);
+      loops::multiply_rows(matrix, stride, vector, count, p.terms, out);
     }
   }
 
