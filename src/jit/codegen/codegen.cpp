@@ -26,7 +26,6 @@ std::vector<std::string> prelude_files(std::string_view target,
   for (const std::string& header : headers) {
     const std::string of_host = "host/" + header;
     names.push_back(target == "host" && !prelude_file(of_host).empty() ? of_host : header);
-    if (header == "philox.h") add({target == "host" ? "host/lane_philox.h" : "threads_philox.h"});
   }
   return names;
 }

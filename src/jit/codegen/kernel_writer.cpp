@@ -411,18 +411,11 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
   source += "struct Args {\n";
   for (const KernelArgument& argument : arguments_) source += "  " + field(argument) + "\n";
   source += "};\n\n" + body + "KERNEL_ENTRY(" + entry() + ")\n";
-  if (!indexed_members().empty()) headers.emplace_back("philox.h");
+  if (!indexed_members().empty()) headers.insert(headers.end(), {"philox.h", "random_words.h"});
   if (by_bucket_) headers.emplace_back("buckets.h");
   const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
-  return {step_.name,
-          entry(),
-          std::move(source),
-          std::move(headers),
-          arguments_,
-          barriers,
-          all_linear(),
-          1,
-          by_bucket_};
+  return {step_.name,   entry(), std::move(source), std::move(headers), arguments_, barriers,
+          all_linear(), 1,       by_bucket_};
 }
 
 }  // namespace coconet::jit

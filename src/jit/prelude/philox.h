@@ -1,5 +1,5 @@
-// Prelude, random numbers: Philox4x32-10, as the words of the elements of a tensor. How a lane draws
-// those of a vector is in host/lane_philox.h and threads_philox.h.
+// Prelude, random numbers: Philox4x32-10, as the words of the elements of a tensor. How a lane
+// draws those of a vector is in random_words.h.
 
 /// The four words of the block with counter {block, offset} and key `seed`.
 struct PhiloxWords {

@@ -269,7 +269,7 @@ TEST_CASE("a vector's random words are the reference's, wherever it begins") {
       "    draw(width<4, false>{}, out + 3, a.in[i]);\n"
       "    draw(width<8, false>{}, out + 7, a.in[i]);\n"
       "  }\n",
-      {"philox.h"});
+      {"philox.h", "random_words.h"});
   std::vector<std::int64_t> first;
   for (const std::int64_t start : {std::int64_t{0}, std::int64_t{1} << 34, std::int64_t{1} << 60}) {
     for (std::int64_t i = 0; i < 9; ++i) first.push_back(start + i - (start > 0 ? 4 : 0));

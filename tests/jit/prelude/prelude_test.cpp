@@ -255,7 +255,7 @@ TEST_CASE("vectors of random words are the reference's, in whatever order a lane
       "    take(width<16, false>{}, a.in[i], a.out + 21 * i + 4);\n"
       "    take(width<1, false>{}, a.in[i] + 16, a.out + 21 * i + 20);\n"
       "  }\n",
-      {"philox.h"});
+      {"philox.h", "random_words.h"});
   std::vector<std::uint32_t> out(in_all * begins.size()), expected;
   words(out, begins);
   const auto expect = [&](std::uint64_t index) {

@@ -67,14 +67,6 @@ DEVICE void reduce_columns(const Block& block, const Segments&, index_t results,
   }
 }
 
-#if defined(__AVX512F__)
-constexpr int MACHINE_BYTES = 64;
-#elif defined(__AVX__)
-constexpr int MACHINE_BYTES = 32;
-#else
-constexpr int MACHINE_BYTES = 16;
-#endif
-
 /// Up to 16 T as the machine's vectors have them, in the vector types of gcc and clang: gcc takes
 /// apart loops over lanes of which it needs others than neighbours.
 template <class T>

@@ -124,14 +124,15 @@ DEVICE void choosing_lanes(F f) {
 
 constexpr bool is_power_of_2(int n) { return n > 1 && (n & (n - 1)) == 0; }
 
-/// f32 lanes of the machine's vectors. gcc takes longer ones apart into single lanes.
+/// Of the machine's vectors. gcc takes longer ones apart into single lanes.
 #if defined(__AVX512F__)
-constexpr int NATIVE_LANES = 16;
+constexpr int MACHINE_BYTES = 64;
 #elif defined(__AVX__)
-constexpr int NATIVE_LANES = 8;
+constexpr int MACHINE_BYTES = 32;
 #else
-constexpr int NATIVE_LANES = 4;
+constexpr int MACHINE_BYTES = 16;
 #endif
+constexpr int NATIVE_LANES = MACHINE_BYTES / 4;  // of f32
 
 /// Fills `to` with what f makes of `from`, a vector of the machine at a time.
 template <int N, class From, class To, class F>
@@ -249,7 +250,7 @@ struct integer_of<4> {
 template <class To, int N, class From>
 DEVICE vec<N, To> converted(const vec<N, From>& from) {
   constexpr int widest = sizeof(To) > sizeof(From) ? sizeof(To) : sizeof(From);
-  constexpr int PART = 4 * NATIVE_LANES / widest;
+  constexpr int PART = MACHINE_BYTES / widest;
   vec<N, To> to;
   if constexpr (N > PART && N % PART == 0) {
     for (int i = 0; i < N; i += PART) store(to.lane + i, converted<To>(load<PART>(from.lane + i)));

@@ -33,13 +33,7 @@ DEVICE Block alone(const Block&) { return Block{0, 1}; }
 /// the machine has no such thing.
 template <int N, class T>
 DEVICE void stream(T* to, const vec<N, T>& value) {
-#if defined(__AVX512F__)
-  typedef f32 line __attribute__((vector_size(64)));
-#elif defined(__AVX__)
-  typedef f32 line __attribute__((vector_size(32)));
-#else
-  typedef f32 line __attribute__((vector_size(16)));
-#endif
+  typedef f32 line __attribute__((vector_size(MACHINE_BYTES)));
 #if defined(__x86_64__)
   if constexpr (sizeof(value) % sizeof(line) == 0) {
     for (int i = 0; i < int(sizeof(value) / sizeof(line)); ++i) {
