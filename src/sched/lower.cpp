@@ -118,19 +118,32 @@ class Lowering {
            graph().mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size == 1;
   }
 
+  /// Whether other ranks read or write `id` from inside a kernel, which the application's memory
+  /// may not allow.
+  [[nodiscard]] bool peers_reach(ValueId id) const {
+    const auto is_exchanged = [&](ValueId value) {
+      const int group = group_of(value);
+      return group >= 0 && groups_.groups[group].kind == Group::Kind::collective;
+    };
+    return is_exchanged(id) || std::ranges::any_of(users_[id], is_exchanged);
+  }
+
   /// Whether readers of `id` can read the memory of its operand: a state's may be overwritten
   /// first.
   [[nodiscard]] bool can_be_view(ValueId id) {
     if (!is_alone(id)) return false;
     const ValueId operand = graph().at(id).operands.front();
     const BufferId buffer = buffer_of(operand);
-    return buffer >= 0 && !plan_.buffers[buffer].scattered &&
-           plan_.buffers[buffer].role != PlanBuffer::Role::state;
+    if (buffer < 0 || plan_.buffers[buffer].scattered) return false;
+    const PlanBuffer::Role role = plan_.buffers[buffer].role;
+    return role == PlanBuffer::Role::temporary ||
+           (role != PlanBuffer::Role::state && !peers_reach(id));
   }
 
   /// The output that a collective of one rank makes of the temporary `id`, which can then be stored
   /// there at once; -1 where there is none.
   [[nodiscard]] ValueId only_view_of(ValueId id) {
+    if (peers_reach(id)) return -1;
     for (const ValueId user : users_[id]) {
       const BufferId buffer = buffer_of(user);
       if (is_alone(user) && buffer >= 0 && plan_.buffers[buffer].role == PlanBuffer::Role::output)

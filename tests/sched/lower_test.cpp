@@ -169,6 +169,23 @@ TEST_CASE("a collective of one rank is a view of its operand") {
 }
 
 TEST_CASE(
+    "a collective of one rank copies where other ranks would reach the application's memory") {
+  Program read("read", Mesh({{"dp", 2}, {"tp", 1}}));
+  const Value x = read.input("x", f32, {4}, local);
+  const Value mine = all_reduce(x, sum, "tp").named("mine");
+  read.output("y", all_reduce(mine, sum, "dp").named("total"));
+  CHECK_THAT(steps_of(after(read, Schedule().fuse("k", "all_reduce", {"total"}))),
+             Contains("library all_reduce (sum) along tp\n    reads    x\n    writes   mine\n"));
+
+  Program written("written", Mesh({{"dp", 2}, {"tp", 1}}));
+  const Value g = written.input("g", f32, {4}, local);
+  const Value total = all_reduce(g, sum, "dp").named("total");
+  written.output("y", all_reduce(total, sum, "tp").named("whole"));
+  CHECK_THAT(steps_of(after(written, Schedule().fuse("k", "all_reduce", {"total"}))),
+             Contains("library all_reduce (sum) along tp\n"));
+}
+
+TEST_CASE(
     "a collective of one rank copies a state, which may be overwritten before the copy is read") {
   Program p("alone", Mesh({{"tp", 1}}));
   const Value w = p.state("w", f32, {4}, local);
