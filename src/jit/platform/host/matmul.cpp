@@ -44,14 +44,13 @@ bool has_onednn() {
 }
 
 Way way_of(const MatmulShape& shape) {
-  const bool is_narrow = shape.dtype == DType::f16 || shape.dtype == DType::bf16;
   const bool has_vector = (shape.rows == 1 && (!shape.a.transposed || shape.a.row == 1)) ||
                           (shape.columns == 1 && (shape.b.transposed || shape.b.row == 1));
   if (has_vector) return Way::loops;
   if (shape.dtype == DType::f64 || !has_onednn()) return Way::openblas;
   const bool is_large = shape.rows >= rows_to_keep && shape.columns >= columns_to_keep &&
                         shape.columns * shape.terms >= elements_to_keep;
-  if ((is_narrow || is_large) && shape.terms > 0 && onednn::multiplies(shape.dtype))
+  if ((is_16_bit(shape.dtype) || is_large) && shape.terms > 0 && onednn::multiplies(shape.dtype))
     return Way::product;
   return Way::onednn;
 }
@@ -156,8 +155,8 @@ class HostMatmul final : public LibraryMatmul {
       }
     }
     if constexpr (std::is_floating_point_v<T>) {
-      openblas::multiply(rows, p.columns, p.terms, openblas::Matrix<T>{a, a_row, p.a.transposed},
-                         openblas::Matrix<T>{b, p.b.row, p.b.transposed}, out);
+      openblas::multiply(rows, p.columns, p.terms, Matrix<T>{a, a_row, p.a.transposed},
+                         Matrix<T>{b, p.b.row, p.b.transposed}, out);
     }
   }
 

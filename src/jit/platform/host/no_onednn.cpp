@@ -13,7 +13,8 @@ bool multiplies(DType) {
   return false;
 }
 
-void multiply(std::int64_t, std::int64_t, std::int64_t, const Matrix&, const Matrix&, float*) {
+void multiply(std::int64_t, std::int64_t, std::int64_t, const Matrix<float>&, const Matrix<float>&,
+              float*) {
   throw InternalError("a product by oneDNN: " + facts().problem);
 }
 

@@ -359,8 +359,8 @@ bool multiplies(DType dtype) {
          (dtype == DType::f16 && f16);
 }
 
-void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix& a,
-              const Matrix& b, float* out) {
+void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<float>& a,
+              const Matrix<float>& b, float* out) {
   const Threads threads;
   const auto order = [](bool transposed) { return transposed ? 'T' : 'N'; };
   require(loaded().sgemm(order(a.transposed), order(b.transposed), rows, columns, terms, 1, a.data,

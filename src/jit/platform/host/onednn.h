@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "jit/platform/host/blas_facts.h"
+#include "jit/platform/host/blas.h"
 #include "jit/platform/matmul_shape.h"
 #include "jit/platform/platform.h"
 
@@ -19,17 +19,10 @@ namespace coconet::jit::onednn {
 /// Whether it has kernels of its own for products of `dtype`, which make_product can make.
 [[nodiscard]] bool multiplies(DType dtype);
 
-/// A row-major matrix of f32 as it is stored, its rows `row` elements apart.
-struct Matrix {
-  const float* data;
-  std::int64_t row;
-  bool transposed;
-};
-
 /// out = a b, of `rows` x `terms` and `terms` x `columns` after transposition; no count is 0.
 /// `facts` must have no problem.
-void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix& a,
-              const Matrix& b, float* out);
+void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<float>& a,
+              const Matrix<float>& b, float* out);
 
 /// Products of rows of left sides with right sides of one shape. What oneDNN generates for them is
 /// kept, and a right side that is multiplied with many rows is rearranged once in a run.

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "jit/platform/host/blas_facts.h"
+#include "jit/platform/host/blas.h"
 
 namespace coconet::jit::openblas {
 
@@ -22,14 +22,6 @@ namespace coconet::jit::openblas {
 
 /// What OPENBLAS_CORETYPE must be for kernels of `set`; empty for the baseline.
 [[nodiscard]] std::string core_type_for(InstructionSet set);
-
-/// A row-major matrix as it is stored, its rows `row` elements apart.
-template <class T>
-struct Matrix {
-  const T* data;
-  std::int64_t row;
-  bool transposed;
-};
 
 /// out = a b, of `rows` x `terms` and `terms` x `columns` after transposition; no count is 0 or
 /// larger than an int. `facts` must have no problem.
