@@ -23,41 +23,27 @@ bool accesses_vectors(const Program& program, const Sizes& sizes, std::size_t co
   return (accesses.mode(tensors) & jit::abi::VECTORIZE) != 0;
 }
 
-/// The same of the rows of a tensor of [b, c] that a row of [c] is added to.
-bool adds_vectors(std::int64_t b, std::int64_t c, std::size_t shift) {
-  Program p("adds", Mesh({{"world", 1}}));
+/// The same of a program that adds up the rows of a tensor of [b, c], or adds a row of [c] to them.
+bool accesses_rows(bool reduces, std::int64_t b, std::int64_t c, std::size_t shift) {
+  Program p("rows", Mesh({{"world", 1}}));
   const Dim columns = p.dim("c");
   const Value x = p.input("x", f32, {p.dim("b"), columns}, replicated);
-  p.output("y", (x + p.input("bias", f32, {columns}, replicated)).named("y"));
-  return accesses_vectors(p, {{"b", b}, {"c", c}}, static_cast<std::size_t>(b * c), shift);
-}
-
-/// Whether the sums of the rows of a tensor of [b, c], from element `shift` of aligned memory on,
-/// are loaded in vectors.
-bool sums_vectors(std::int64_t b, std::int64_t c, std::size_t shift) {
-  Program p("sums", Mesh({{"world", 1}}));
-  const Value x = p.input("x", f32, {p.dim("b"), p.dim("c")}, replicated);
-  p.output("y", sum(x, {1}).named("y"));
+  const Value y = reduces ? sum(x, {1}) : x + p.input("bias", f32, {columns}, replicated);
+  p.output("y", y.named("y"));
   return accesses_vectors(p, {{"b", b}, {"c", c}}, static_cast<std::size_t>(b * c), shift);
 }
 
 }  // namespace
 
-TEST_CASE("a reduction loads vectors where every row and the tensor itself are aligned") {
-  CHECK(sums_vectors(1, 101, 0));
-  CHECK(sums_vectors(3, 100, 0));
-  CHECK(sums_vectors(3, 100, 4));
-  CHECK_FALSE(sums_vectors(3, 101, 0));
-  CHECK_FALSE(sums_vectors(3, 102, 0));
-  CHECK_FALSE(sums_vectors(3, 100, 1));
-  CHECK_FALSE(sums_vectors(1, 101, 2));
-}
-
 TEST_CASE("a kernel over rows accesses vectors where every row and the tensor itself are aligned") {
-  CHECK(adds_vectors(3, 100, 0));
-  CHECK(adds_vectors(3, 100, 4));
-  CHECK(adds_vectors(1, 101, 0));
-  CHECK_FALSE(adds_vectors(3, 101, 0));
-  CHECK_FALSE(adds_vectors(3, 102, 0));
-  CHECK_FALSE(adds_vectors(3, 100, 1));
+  for (const bool reduces : {true, false}) {
+    INFO((reduces ? "a reduction" : "a sum"));
+    CHECK(accesses_rows(reduces, 1, 101, 0));
+    CHECK(accesses_rows(reduces, 3, 100, 0));
+    CHECK(accesses_rows(reduces, 3, 100, 4));
+    CHECK_FALSE(accesses_rows(reduces, 3, 101, 0));
+    CHECK_FALSE(accesses_rows(reduces, 3, 102, 0));
+    CHECK_FALSE(accesses_rows(reduces, 3, 100, 1));
+    CHECK_FALSE(accesses_rows(reduces, 1, 101, 2));
+  }
 }
