@@ -1,6 +1,7 @@
-// ThreadSanitizer finds what a kernel must not lack: programs that run clean as they are end with a report when one
-// barrier, or the order of one flag, is taken out of their kernels. What is planted is a change to the source that the
-// compiler of kernels gets, by a script in its place; all else is as in the other race checks.
+// ThreadSanitizer finds what a kernel must not lack: programs that run clean as they are end with a
+// report when one barrier, or the order of one flag, is taken out of their kernels. What is planted
+// is a change to the source that the compiler of kernels gets, by a script in its place; all else
+// is as in the other race checks.
 #include <set>
 
 #include "jit/platform/planted_compiler.h"
@@ -33,6 +34,12 @@ const Plant plants[] = {
      R"(/^DEVICE T block_total/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  if (block.thread\)/\1/ } })"},
     {"warps' results are read before they are written", "reduction_subject",
      R"(/^DEVICE T block_total/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  T all\)/\1/ } })"},
+    {"a group's total is read before it is written", "sums_subject",
+     "/^DEVICE void combine/,/^}/ { /of_groups.place. = totals/ { n; d } }"},
+    {"a group's total is written where another one still reads the last one", "sums_subject",
+     R"(/^DEVICE void combine/,/^}/ { /^    block_barrier/ { N; s/.*\n\(  });\)/\1/ } })"},
+    {"a tile's segment counts as done before all threads have left their totals", "sums_subject",
+     "/^DEVICE bool completes_tile/,/^}/ s/^  block_barrier(block);$//"},
     {"every block of a rank sends the rank's totals, not the last one", "norms_subject",
      R"(s/^    last = arrive(arrived) + 1 == u64(parts);$//)"},
     {"the last block does not see the totals of the others", "norms_subject",
@@ -72,7 +79,11 @@ TEST_CASE("a fused collective", "[.fused_subject]") {
 }
 
 TEST_CASE("reductions", "[.reduction_subject]") {
-  require_no_race(softmax_rows(2));
+  require_no_race(softmax_rows(2), reduction_race_sizes);
+}
+
+TEST_CASE("sums of rows and columns", "[.sums_subject]") {
+  require_no_race(sums(2), reduction_race_sizes);
 }
 
 TEST_CASE("reductions inside a collective", "[.norms_subject]") {
@@ -115,7 +126,8 @@ TEST_CASE("kernels with nothing planted run clean") {
 TEST_CASE("a race that is planted in a kernel is found") {
   for (const Plant& plant : plants) {
     ChildOutput child = run_planted(plant.subject, plant.edit);
-    // A rank that runs far ahead may signal what a peer reads too late, which is then wrong and no race: once more.
+    // A rank that runs far ahead may signal what a peer reads too late, which is then wrong and no
+    // race: once more.
     for (int again = 0; again < 4 && child.code == wrong_numbers; ++again)
       child = run_planted(plant.subject, plant.edit);
     INFO(plant.what);

@@ -17,9 +17,12 @@ struct Subject {
   int ranks;
 };
 
-/// Of all dimensions that occur. What ranks, threads and vectors do not divide, and what all of them do: only then are
-/// accesses vectors.
+/// Of all dimensions that occur. What ranks, threads and vectors do not divide, and what all of
+/// them do: only then are accesses vectors.
 inline const std::vector<Sizes> race_sizes = {{{"n", 61}, {"m", 37}}, {{"n", 96}, {"m", 64}}};
+/// Of reductions: rows that a whole block reduces, and columns of which it reduces a segment.
+inline const std::vector<Sizes> reduction_race_sizes = {
+    race_sizes[0], race_sizes[1], {{"n", 5}, {"m", 1237}}, {{"n", 20000}, {"m", 12}}};
 /// So long that every mailbox is filled again and again.
 inline const std::vector<Sizes> long_race_sizes = {{{"n", 61}, {"m", 1}}, {{"n", 8192}, {"m", 1}}};
 
@@ -35,7 +38,8 @@ inline const std::vector<Sizes> long_race_sizes = {{{"n", 61}, {"m", 1}}, {{"n",
   throw InternalError("there is no kernel subject '" + std::string(name) + "'");
 }
 
-/// Reductions over rows, columns and everything, of what is computed on the way, and computation on their results.
+/// Reductions over rows, columns and everything, of what is computed on the way, and computation on
+/// their results.
 [[nodiscard]] inline Subject softmax_rows(int ranks) {
   Program program("softmax", Mesh({{"world", ranks}}));
   const Dim n = program.dim("n"), m = program.dim("m");
@@ -49,7 +53,17 @@ inline const std::vector<Sizes> long_race_sizes = {{{"n", 61}, {"m", 1}}, {{"n",
   return {std::move(program), Schedule("none"), ranks};
 }
 
-/// Two steps, with other inputs each: a rank that goes on too early writes what another one still reads.
+/// Reductions over rows and columns, and nothing else.
+[[nodiscard]] inline Subject sums(int ranks) {
+  Program program("sums", Mesh({{"world", ranks}}));
+  const Value x = program.input("x", f32, {program.dim("n"), program.dim("m")}, replicated);
+  program.output("columns", sum(x, {0}).named("columns"));
+  program.output("rows", sum(x, {1}).named("rows"));
+  return {std::move(program), Schedule("none"), ranks};
+}
+
+/// Two steps, with other inputs each: a rank that goes on too early writes what another one still
+/// reads.
 inline void require_no_race(const Subject& subject, const std::vector<Sizes>& sizes = race_sizes) {
   require_conforms(subject.program, subject.schedule, subject.ranks, sizes, 2);
 }
