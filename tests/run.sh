@@ -60,11 +60,11 @@ if $all; then
 fi
 echo "$drawn"
 status=0
-# run PRESET ARGUMENTS...: ctest. One test more than there are cores, because some wait for deadlines.
+# run PRESET ARGUMENTS...: ctest. Three tests more than there are cores, because many wait: for deadlines, other ranks.
 run() {
   local preset=$1
   shift
-  (cd "$root" && ctest --preset "$preset" --parallel "$(($(nproc) + 1))" "$@") || status=$?
+  (cd "$root" && ctest --preset "$preset" --parallel "$(($(nproc) + 3))" "$@") || status=$?
 }
 if $sanitizers; then
   for preset in asan tsan; do
