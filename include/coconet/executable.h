@@ -40,10 +40,16 @@ struct KernelReport {
   double ms = 0;  ///< median over the recorded runs, milliseconds on this rank
   std::uint64_t bytes =
       0;  ///< bytes that this rank reads and writes in one run, peers' memory included
-  double roofline_share =
-      0;  ///< time that a plain copy of as many bytes takes here, over `ms`; 1 is ideal
+  /// What binds the step: "memory", or for a matmul with many operations a byte "arithmetic".
+  std::string bound = "memory";
+  /// The time that this bound leaves, over `ms`; 1 is ideal. Memory's is that of a plain copy of as
+  /// many bytes, arithmetic's that of as many operations in products of large matrices of the same
+  /// dtype, both measured here on all ranks at once.
+  double roofline_share = 0;
   std::uint64_t exchange_bytes =
       0;  ///< of this rank's memory in which the kernel's ranks leave each other chunks and totals
+  /// Below 30 % of its bound, and no matter of latency: 0.1 ms or longer.
+  [[nodiscard]] COCONET_API bool is_slow() const;
 };
 
 /// Where this process's kernels came from since it started.
@@ -63,6 +69,7 @@ struct Report {
   std::uint64_t runs = 0;             ///< steps run so far
   double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
   std::uint64_t table_bytes = 0;      ///< of this rank's lookup tables for scattered tensors
+  std::vector<std::string> notes;     ///< which steps that were to overlap do not, and why
   CacheCounters cache;
   /// A table for people.
   [[nodiscard]] COCONET_API std::string str() const;

@@ -1,6 +1,8 @@
 // From a command line to kernels and compilers; see kernels.h.
 #include "cli/kernels.h"
 
+#include <algorithm>
+
 #include "cli/program_spec.h"
 #include "coconet/config.h"
 #include "coconet/program.h"
@@ -8,6 +10,7 @@
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/host/compiler.h"
 #include "sched/knobs.h"
+#include "sched/overlaps.h"
 #include "sched/plan.h"
 
 namespace coconet::cli {
@@ -29,8 +32,21 @@ std::vector<jit::KernelText> kernels_of(const CompileOptions& options, const std
   const Program program = resolved.program(resolved.ranks_to_plan_for(options.ranks));
   const Program scheduled =
       sched::with_knobs(resolved.schedule().apply(program).back(), config().knobs);
-  return jit::kernel_texts(sched::lower(*scheduled.graph()),
-                           {.immediate = arch == host, .ranks = ranks_per_launch(options, arch)});
+  const jit::Launching launching{.immediate = arch == host,
+                                 .ranks = ranks_per_launch(options, arch)};
+  const sched::Plan plan = sched::lower(*scheduled.graph());
+  std::vector<jit::KernelText> texts = jit::kernel_texts(plan, launching);
+  if (plan.overlaps.empty()) return texts;
+  // A machine without room for an overlap runs the kernels of its steps one after the other.
+  ir::Graph in_order = *scheduled.graph();
+  for (const sched::Overlap& overlap : plan.overlaps)
+    in_order = sched::without_overlap(std::move(in_order), overlap);
+  for (jit::KernelText& text : jit::kernel_texts(sched::lower(in_order), launching)) {
+    const bool known = std::ranges::any_of(
+        texts, [&](const jit::KernelText& other) { return other.source == text.source; });
+    if (!known) texts.push_back(std::move(text));
+  }
+  return texts;
 }
 
 std::vector<std::string> archs_of(const CompileOptions& options) {

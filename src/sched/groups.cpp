@@ -50,8 +50,17 @@ class Grouping {
   }
 
  private:
+  /// Whether `fusion` is of collectives over one rank alone, and nobody waits for its tiles: they
+  /// are left to the library, which has nothing to do.
+  [[nodiscard]] bool changes_nothing(const ir::Fusion& fusion) const {
+    return fusion.arriving.empty() && std::ranges::all_of(fusion.members, [&](ValueId member) {
+             return is_over_one_rank(graph_, member) && !arrives(graph_, member);
+           });
+  }
+
   void form() {
     for (const ir::Fusion& fusion : graph_.fusions) {
+      if (changes_nothing(fusion)) continue;
       const int group =
           open(fusion.kind == ir::Fusion::Kind::computation ? Group::Kind::computation
                                                             : Group::Kind::collective);
@@ -266,6 +275,12 @@ class Grouping {
 };
 
 }  // namespace
+
+bool is_over_one_rank(const Graph& graph, ValueId value) {
+  const Node& node = graph.at(value);
+  return ir::is_collective(node.op) && node.op != Op::send &&
+         graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size == 1;
+}
 
 bool writes_through(const Graph& graph, ValueId id) {
   const Node& update = graph.at(id);

@@ -35,6 +35,9 @@ struct Groups {
 [[nodiscard]] std::map<ir::ValueId, std::set<ir::ValueId>> overwritten_reads(
     const ir::Graph& graph);
 
+/// Whether `value` is of a collective along an axis of one rank, which changes nothing.
+[[nodiscard]] bool is_over_one_rank(const ir::Graph& graph, ir::ValueId value);
+
 /// The value that update `id` stores needs no copy of its own: it is produced by a collective that
 /// can write the state's memory, which is not its operand, and nothing else reads it.
 [[nodiscard]] bool writes_through(const ir::Graph& graph, ir::ValueId id);

@@ -36,7 +36,7 @@ class Lowering {
     place_crossing_values();
     for (const Group& group : groups_.groups) {
       if (is_view(group)) continue;
-      if (group.beside_previous) join_overlap();
+      if (group.beside_previous) join_overlap(group.fusion->name);
       if (group.kind == Group::Kind::library) {
         plan_.steps.emplace_back(library_step(group));
       } else if (group.kind == Group::Kind::matmul) {
@@ -45,6 +45,7 @@ class Lowering {
         plan_.steps.emplace_back(kernel_step(group));
       }
     }
+    open_unlaunched();
     return std::move(plan_);
   }
 
@@ -94,28 +95,24 @@ class Lowering {
   void place_crossing_values() {
     for (ValueId id = 0; id < graph().size(); ++id) {
       if (group_of(id) < 0 || buffer_of(id) >= 0 || !crosses(id)) continue;
-      if (can_be_view(id)) {
-        buffer_of(id) = buffer_of(graph().at(id).operands.front());
-        continue;
-      }
-      const ValueId result = only_view_of(id);
-      if (result >= 0) {
-        buffer_of(id) = buffer_of(result);
+      const BufferId same = same_as(id);
+      const bool is_temporary =
+          same >= 0 && plan_.buffers[same].role == PlanBuffer::Role::temporary;
+      if (same >= 0 && (is_temporary || !peers_reach(id))) {
+        buffer_of(id) = same;
         continue;
       }
       buffer_of(id) = add_buffer(graph().at(id).name, PlanBuffer::Role::temporary, id);
+      plan_.buffers[buffer_of(id)].same_as = same;
     }
   }
 
-  /// A library collective along an axis of one rank, which changes nothing. What tiles of come in
-  /// order is waited for by name, and stays.
+  /// Of the library, where one that hands on tiles is waited for by name.
   [[nodiscard]] bool is_alone(ValueId id) const {
-    const Node& node = graph().at(id);
     const int group = group_of(id);
-    return ir::is_collective(node.op) && node.op != Op::send && group >= 0 &&
-           groups_.groups[group].kind == Group::Kind::library && !arrives(graph(), id) &&
-           !arrives(graph(), node.operands.front()) &&
-           graph().mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size == 1;
+    return group >= 0 && groups_.groups[group].kind == Group::Kind::library &&
+           is_over_one_rank(graph(), id) && !arrives(graph(), id) &&
+           !arrives(graph(), graph().at(id).operands.front());
   }
 
   /// Whether other ranks read or write `id` from inside a kernel, which the application's memory
@@ -123,31 +120,26 @@ class Lowering {
   [[nodiscard]] bool peers_reach(ValueId id) const {
     const auto is_exchanged = [&](ValueId value) {
       const int group = group_of(value);
-      return group >= 0 && groups_.groups[group].kind == Group::Kind::collective;
+      return group >= 0 && groups_.groups[group].kind == Group::Kind::collective &&
+             ir::is_collective(graph().at(value).op);
     };
     return is_exchanged(id) || std::ranges::any_of(users_[id], is_exchanged);
   }
 
-  /// Whether readers of `id` can read the memory of its operand: a state's may be overwritten
-  /// first.
-  [[nodiscard]] bool can_be_view(ValueId id) {
-    if (!is_alone(id)) return false;
-    const ValueId operand = graph().at(id).operands.front();
-    const BufferId buffer = buffer_of(operand);
-    if (buffer < 0 || plan_.buffers[buffer].scattered) return false;
-    const PlanBuffer::Role role = plan_.buffers[buffer].role;
-    return role == PlanBuffer::Role::temporary ||
-           (role != PlanBuffer::Role::state && !peers_reach(id));
-  }
-
-  /// The output that a collective of one rank makes of the temporary `id`, which can then be stored
-  /// there at once; -1 where there is none.
-  [[nodiscard]] ValueId only_view_of(ValueId id) {
-    if (peers_reach(id)) return -1;
+  /// A buffer that holds what `id` holds, because a collective over one rank makes one of the
+  /// other, and that may be the memory of both; -1 where there is none. It is never a state's,
+  /// which may be overwritten while the other is still read.
+  [[nodiscard]] BufferId same_as(ValueId id) {
+    if (is_alone(id)) {
+      const BufferId operand = buffer_of(graph().at(id).operands.front());
+      if (operand >= 0 && !plan_.buffers[operand].scattered &&
+          plan_.buffers[operand].role != PlanBuffer::Role::state)
+        return operand;
+    }
     for (const ValueId user : users_[id]) {
-      const BufferId buffer = buffer_of(user);
-      if (is_alone(user) && buffer >= 0 && plan_.buffers[buffer].role == PlanBuffer::Role::output)
-        return user;
+      const BufferId result = buffer_of(user);
+      if (is_alone(user) && result >= 0 && plan_.buffers[result].role == PlanBuffer::Role::output)
+        return result;
     }
     return -1;
   }
@@ -158,13 +150,14 @@ class Lowering {
     return is_alone(value) && buffer_of(value) == buffer_of(graph().at(value).operands.front());
   }
 
-  /// The step that comes next runs beside the last one.
-  void join_overlap() {
+  /// The step that comes next, of kernel `name`, runs beside the last one.
+  void join_overlap(const std::string& name) {
     const std::size_t next = plan_.steps.size();
     std::vector<Overlap>& overlaps = plan_.overlaps;
     if (overlaps.empty() || overlaps.back().first + overlaps.back().count != next)
-      overlaps.push_back({next - 1, 1});
+      overlaps.push_back({next - 1, 1, {}});
     ++overlaps.back().count;
+    overlaps.back().takers.insert(name);
   }
 
   [[nodiscard]] bool departs(BufferId buffer) {
@@ -226,7 +219,8 @@ class Lowering {
     }
     divide_into_phases(plan_, buffer_of_, group.values, step);
     if (fusion != nullptr) mark_tiles(*fusion, step);
-    if (step.in_place) open_to_peers(step);
+    // Also where it takes tiles: whether those are there may be known on the machine only.
+    if (step.is_collective && works_in_place(step.knobs)) open_to_peers(step);
     if (step.is_collective && !step.in_place) refuse_scattered(step);
     return step;
   }
@@ -281,6 +275,19 @@ class Lowering {
     step.spread = collective.spread;
     step.domain = collective.domain;
     step.axis = collective.axis;
+  }
+
+  /// What memory a kernel takes shall not depend on the number of ranks, nor on the machine.
+  void open_unlaunched() {
+    for (const ir::Fusion& fusion : graph().fusions) {
+      const Group& group = groups_.groups[group_of(fusion.members.front())];
+      if (group.fusion != nullptr || !works_in_place(fusion.knobs)) continue;
+      for (const ValueId member : fusion.members) {
+        for (const BufferId id :
+             {buffer_of(member), buffer_of(graph().at(member).operands.front())})
+          if (id >= 0) plan_.buffers[id].peer_access = true;
+      }
+    }
   }
 
   void open_to_peers(const KernelStep& step) {

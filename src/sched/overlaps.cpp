@@ -241,6 +241,13 @@ bool arrives(const Graph& graph, ValueId value) {
   });
 }
 
+Graph without_overlap(Graph graph, const Overlap& overlap) {
+  for (Fusion& kernel : graph.fusions) {
+    if (overlap.takers.contains(kernel.name)) kernel.arriving.clear();
+  }
+  return graph;
+}
+
 void check_overlaps(const Graph& graph) {
   std::set<ValueId> handed_on;  // a value of each step that hands on tiles
   for (const Fusion& kernel : graph.fusions) {

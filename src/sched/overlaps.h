@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "sched/plan.h"
 
 namespace coconet::sched {
 
@@ -28,6 +29,9 @@ struct Stage {
 /// Checks every kernel of `graph` that has values arriving. Throws ScheduleError with the rule that
 /// is broken.
 void check_overlaps(const ir::Graph& graph);
+
+/// `graph` where the steps of `overlap`, of its plan, run one after the other.
+[[nodiscard]] ir::Graph without_overlap(ir::Graph graph, const Overlap& overlap);
 
 /// Whether `value` is taken tile by tile by some kernel.
 [[nodiscard]] bool arrives(const ir::Graph& graph, ir::ValueId value);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -23,6 +24,9 @@ struct PlanBuffer {
   DType dtype = DType::f32;
   Shape shape;
   ir::Placements layout;
+  /// Of a temporary: the input or output that holds the same, as a collective over one rank makes
+  /// one of the other. Both have one memory unless the application binds its own; -1: none.
+  BufferId same_as = -1;
   bool peer_access = false;    ///< other ranks read or write it from inside a kernel
   bool multicast = false;      ///< they do so through a multicast pointer
   bool in_collective = false;  ///< of a library collective, which is faster in peer memory
@@ -103,6 +107,7 @@ using PlanStep = std::variant<KernelStep, LibraryStep, MatmulStep>;
 struct Overlap {
   std::size_t first = 0;  ///< index of a step
   std::size_t count = 0;
+  std::set<std::string> takers;  ///< the kernels that take tiles, as the schedule calls them
 };
 
 struct Plan {

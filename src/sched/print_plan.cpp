@@ -101,12 +101,15 @@ std::string print(const Plan& plan) {
   std::string text = "buffers\n";
   for (const PlanBuffer& buffer : plan.buffers) {
     text +=
-        fmt::format("  {}  {}  {}  {}{}{}{}\n", pad(buffer.name, names),
+        fmt::format("  {}  {}  {}  {}{}{}{}{}\n", pad(buffer.name, names),
                     pad(std::string(to_string(buffer.dtype)) + ir::to_string(buffer.shape), types),
                     pad(ir::to_string(buffer.layout, plan.graph.mesh), 10),
                     (buffer.scattered ? "scattered " : ""), role_name(buffer.role),
                     (buffer.peer_access ? ", reached by other ranks" : ""),
-                    (buffer.multicast ? " through a multicast pointer" : ""));
+                    (buffer.multicast ? " through a multicast pointer" : ""),
+                    buffer.same_as < 0
+                        ? ""
+                        : fmt::format(", in the memory of {}", plan.buffers[buffer.same_as].name));
   }
   text += "steps\n";
   auto overlap = plan.overlaps.begin();

@@ -221,8 +221,10 @@ TEST_CASE("run --check passes on threads and reports as JSON") {
   for (const char* key : {"hit_memory", "hit_disk", "hit_peer", "miss"}) {
     CHECK(json.at("cache").at(key).is_number_integer());
   }
+  CHECK(json.at("notes").is_array());
   REQUIRE(!json.at("kernels").empty());
-  for (const char* key : {"name", "kind", "ms", "bytes", "roofline_share", "exchange_bytes"}) {
+  for (const char* key :
+       {"name", "kind", "ms", "bytes", "bound", "roofline_share", "exchange_bytes"}) {
     CHECK(json.at("kernels").at(0).contains(key));
   }
 }

@@ -169,20 +169,41 @@ TEST_CASE("a collective of one rank is a view of its operand") {
 }
 
 TEST_CASE(
-    "a collective of one rank copies where other ranks would reach the application's memory") {
+    "a collective of one rank may have to copy where other ranks would reach the application's "
+    "memory") {
   Program read("read", Mesh({{"dp", 2}, {"tp", 1}}));
   const Value x = read.input("x", f32, {4}, local);
   const Value mine = all_reduce(x, sum, "tp").named("mine");
   read.output("y", all_reduce(mine, sum, "dp").named("total"));
-  CHECK_THAT(steps_of(after(read, Schedule().fuse("k", "all_reduce", {"total"}))),
+  const std::string reads = plan_of(after(read, Schedule().fuse("k", "all_reduce", {"total"})));
+  CHECK_THAT(reads,
              Contains("library all_reduce (sum) along tp\n    reads    x\n    writes   mine\n"));
+  CHECK_THAT(reads, Contains("temporary, reached by other ranks, in the memory of x\n"));
 
   Program written("written", Mesh({{"dp", 2}, {"tp", 1}}));
   const Value g = written.input("g", f32, {4}, local);
   const Value total = all_reduce(g, sum, "dp").named("total");
   written.output("y", all_reduce(total, sum, "tp").named("whole"));
-  CHECK_THAT(steps_of(after(written, Schedule().fuse("k", "all_reduce", {"total"}))),
-             Contains("library all_reduce (sum) along tp\n"));
+  const std::string writes = plan_of(after(written, Schedule().fuse("k", "all_reduce", {"total"})));
+  CHECK_THAT(writes, Contains("library all_reduce (sum) along tp\n"));
+  CHECK_THAT(writes, Contains("temporary, reached by other ranks, in the memory of y\n"));
+}
+
+TEST_CASE("what a kernel reads of its own rank alone can be a view") {
+  Program p("send", Mesh({{"pp", 2}, {"tp", 1}}));
+  const Value x = p.input("x", f32, {4}, local);
+  const Value mine = all_reduce(x, sum, "tp").named("mine");
+  p.output("y", send((mine * 2).named("twice"), 1, "pp").named("sent"));
+  CHECK_THAT(steps_of(after(p, Schedule().fuse("k", "send", {"twice", "sent"}))),
+             Contains("    reads    x\n    computes twice\n"));
+}
+
+TEST_CASE("a kernel of nothing but a collective of one rank is no step") {
+  Program p("alone", Mesh({{"pp", 2}, {"tp", 1}}));
+  const Value x = p.input("x", f32, {4}, local);
+  const Value total = all_reduce((x * 2).named("twice"), sum, "tp").named("total");
+  p.output("y", (total + 1).named("more"));
+  CHECK(steps_of(after(p, Schedule().fuse("k", "all_reduce", {"total"}))) == steps_of(p));
 }
 
 TEST_CASE(

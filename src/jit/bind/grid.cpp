@@ -50,7 +50,6 @@ int share_of(int blocks, int processors, int processes) {
 int blocks_beside(const Platform& platform, int processes, const sched::Plan& plan,
                   const sched::KernelStep& step) {
   constexpr int of_product = 4;  // blocks of kernels have one multiprocessor in so many
-  if (config().overlap == "off") return abi::MAX_BLOCKS;
   for (const sched::Overlap& overlap : plan.overlaps) {
     std::size_t kernels = 0;
     bool is_one = false;

@@ -50,11 +50,22 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
   std::size_t shared = 0, own = 0, large = 0;
   for (sched::BufferId id = 0; id < buffers.count(); ++id) {
     Tensor tensor = make(id);
-    std::size_t& total = is_shared(tensor) ? shared : own;
+    tensor.shared = is_shared(buffers[id]);
+    tensors_.push_back(std::move(tensor));
+  }
+  for (Tensor& tensor : tensors_) {
+    Tensor* const same = same_memory(tensor);
+    if (same != nullptr) same->shared = tensor.shared = same->shared || tensor.shared;
+  }
+  for (Tensor& tensor : tensors_) {
+    if (const Tensor* const same = same_memory(tensor)) {
+      tensor.offset = same->offset;  // which comes first
+      continue;
+    }
+    std::size_t& total = tensor.shared ? shared : own;
     if (tensor.bytes >= large_tensor) total += stagger(large++);
     tensor.offset = total;
     total += tensor.bytes;
-    tensors_.push_back(std::move(tensor));
   }
   if (platform.traits().pages_on_demand) private_ = platform.allocate(own);
   if (shared > 0) {
@@ -64,7 +75,7 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
   }
   for (Tensor& tensor : tensors_) {
     // The application always binds what is scattered.
-    if (!tensor.buffer->scattered && (private_ || is_shared(tensor))) use_own(tensor);
+    if (!tensor.buffer->scattered && (private_ || tensor.shared)) use_own(tensor);
   }
 }
 
@@ -104,14 +115,19 @@ void Tensors::require_multicast(const std::string& kernel) const {
       kernel, why));
 }
 
-bool Tensors::is_shared(const Tensor& tensor) const {
-  const sched::PlanBuffer& buffer = *tensor.buffer;
+Tensors::Tensor* Tensors::same_memory(const Tensor& tensor) {
+  const sched::BufferId same = tensor.buffer->same_as;
+  if (same < 0 || plan_.buffer(same).scattered || tensor.buffer->scattered) return nullptr;
+  return &tensors_[same];
+}
+
+bool Tensors::is_shared(const sched::PlanBuffer& buffer) const {
   if (platform_.traits().shares_for_collectives) return buffer.peer_access || buffer.in_collective;
   return buffer.peer_access && comm_.size() > 1;
 }
 
 void Tensors::use_own(Tensor& tensor) {
-  const bool shared = is_shared(tensor);
+  const bool shared = tensor.shared;
   if (!shared && !private_ && !tensor.own) tensor.own = platform_.allocate(tensor.bytes);
   const auto place = [&](int rank, std::size_t offset) -> std::byte* {
     if (tensor.own) return tensor.own->data() + offset;

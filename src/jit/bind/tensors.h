@@ -29,6 +29,7 @@ class Tensors {
     std::byte* multicast = nullptr;  ///< stands for all peers; null where nothing does
     bool bound = false;              ///< the application chose the memory
     bool read_only = false;          ///< it may not be written
+    bool shared = false;             ///< other ranks reach its own memory
     std::size_t offset = 0;          ///< of its own memory in that of all tensors,
     std::shared_ptr<Memory> own;     ///< which it has for itself on GPUs, unless ranks share it
     std::vector<Buffer> kept;        ///< what is bound, kept alive
@@ -84,8 +85,10 @@ class Tensors {
   void require_scattered(const Tensor& tensor, const char* instead) const;
   void require_memory(const Tensor& tensor, const void* data, std::size_t count) const;
   void require_unreached(const Tensor& tensor) const;
-  /// Whether the library's own memory for `tensor` is where other ranks reach it.
-  [[nodiscard]] bool is_shared(const Tensor& tensor) const;
+  /// Whether the library's own memory for `buffer` must be where other ranks reach it.
+  [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
+  /// The tensor of whose own memory this one's is part, or null.
+  [[nodiscard]] Tensor* same_memory(const Tensor& tensor);
   /// Whether `buffer` must have a multicast pointer: kernels on GPUs of several ranks go to it.
   [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
     return buffer.multicast && platform_.traits().needs_multicast && comm_.size() > 1;

@@ -1,31 +1,30 @@
 // Binding a plan: texts, kernels, grids, then steps.
 #include "jit/run/bound.h"
 
-#include <fmt/format.h>
-
-#include "coconet/config.h"
-#include "jit/config/log.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/plan_kernels.h"
+#include "jit/run/overlaps.h"
 
 namespace coconet::jit {
 
-Bound::Bound(World world_, const Platform& platform_, sched::Plan plan_,
+Bound::Bound(World world_, const Platform& platform_, ChosenPlan chosen,
              std::map<std::string, std::int64_t> sizes, ir::Lists lists)
     : world(std::move(world_)),
       platform(platform_),
-      plan(std::move(plan_), std::move(sizes), std::move(lists), world.rank()),
+      plan(std::move(chosen.plan), std::move(sizes), std::move(lists), world.rank()),
       sync(comm(), platform, plan),
       tensors(comm(), platform, plan),
       tables(platform, plan),
       numbers(plan),
-      tiles(make_tile_counts(platform, plan)) {
+      tiles(make_tile_counts(platform, plan)),
+      at_once(plan.plan().overlaps),
+      notes(std::move(chosen.notes)) {
   // All at once, so that several compilers can run.
   std::vector<KernelText> texts =
       kernel_texts(plan.plan(), {platform.traits().immediate, platform.traits().ranks_per_launch});
   const auto kernels = obtain_kernels(comm(), platform, texts);
   std::size_t next = 0;
-  choose_overlaps();
+  share_cores();
   const KernelContext context{
       comm(), platform, plan, sync, tables, tiles, platform.processes_here(comm())};
   for (const sched::PlanStep& step : plan.plan().steps) {
@@ -47,35 +46,25 @@ Bound::Bound(World world_, const Platform& platform_, sched::Plan plan_,
 }
 
 Room Bound::room_for(const sched::Overlap& overlap) const {
-  Simultaneous together{.steps = static_cast<int>(overlap.count)};
+  Simultaneous together = steps_of(plan.plan(), overlap);
   for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index) {
-    if (!std::holds_alternative<sched::KernelStep>(plan.plan().steps[index])) {
-      together.multiplies = true;
-    } else if (!steps.empty()) {
-      const Grid& grid = std::get<KernelLaunch>(steps[index].work).grid();
-      together.blocks += grid.blocks * grid.ranks;
-    }
+    if (index >= steps.size()) break;
+    if (const auto* kernel = std::get_if<KernelLaunch>(&steps[index].work))
+      together.blocks += kernel->grid().blocks * kernel->grid().ranks;
   }
   return platform.room_for(comm(), together);
 }
 
-void Bound::choose_overlaps() {
-  if (config().overlap == "off") return;
-  for (const sched::Overlap& overlap : plan.plan().overlaps) {
-    const Room room = room_for(overlap);
-    if (room.enough) at_once.push_back(overlap);
-    if (room.enough && room.shared) sync.share_cores();
+void Bound::share_cores() {
+  for (const sched::Overlap& overlap : at_once) {
+    if (room_for(overlap).shared) sync.share_cores();
   }
 }
 
 void Bound::drop_crowded_overlaps() {
   std::erase_if(at_once, [&](const sched::Overlap& overlap) {
     const Room room = room_for(overlap);
-    if (!room.enough) {
-      log_info(fmt::format("steps '{}' to '{}' run one after the other: {}",
-                           steps[overlap.first].name, steps[overlap.first + overlap.count - 1].name,
-                           room.problem));
-    }
+    if (!room.enough) notes.push_back(describe_dropped(plan.plan(), overlap, room.problem));
     return !room.enough;
   });
 }

@@ -4,6 +4,7 @@
 #include "jit/run/launch.h"
 #include "jit/run/library.h"
 #include "jit/run/matmul.h"
+#include "jit/run/overlaps.h"
 
 namespace coconet::jit {
 
@@ -15,7 +16,7 @@ struct Step {
 
 struct Bound {
   /// Collective: compiles, loads and allocates.
-  Bound(World world, const Platform& platform, sched::Plan plan,
+  Bound(World world, const Platform& platform, ChosenPlan chosen,
         std::map<std::string, std::int64_t> sizes, ir::Lists lists);
   Bound(const Bound&) = delete;  // its parts refer to each other
   Bound& operator=(const Bound&) = delete;
@@ -32,13 +33,15 @@ struct Bound {
   AllTileCounts tiles;
   std::vector<sched::Overlap> at_once;  ///< the overlaps whose steps do run at once
   std::vector<Step> steps;
-  NamedKernels library_kernels;  ///< that library steps launch
+  std::vector<std::string> notes;  ///< for people: which overlaps do not run at once, and why
+  NamedKernels library_kernels;    ///< that library steps launch
 
  private:
   /// Whether the steps of `overlap` can run at once; before there are steps, whatever their grids.
   [[nodiscard]] Room room_for(const sched::Overlap& overlap) const;
-  /// Those that there is room for; later, without those whose grids are too large.
-  void choose_overlaps();
+  /// Where steps that run at once have fewer cores than threads, who waits gives way.
+  void share_cores();
+  /// Those whose grids are too large run one after the other.
   void drop_crowded_overlaps();
 };
 

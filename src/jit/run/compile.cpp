@@ -36,9 +36,10 @@ std::string text_of(const ir::Lists& lists) {
   return fmt::format("{}", fmt::join(text, ", "));
 }
 
-/// Knobs as text: those that are set, by their variables.
+/// What is set of `knobs` and of what else decides which kernels there are, by its variables.
 std::string text_of(const Knobs& knobs) {
   std::vector<std::string> text;
+  if (config().overlap != "auto") text.push_back("COCONET_OVERLAP=" + config().overlap);
   for (const ir::KnobRow& row : ir::knob_table()) {
     if (row.is_set(knobs)) text.push_back(fmt::format("{}={}", row.variable, row.value(knobs)));
   }
@@ -121,7 +122,6 @@ Executable compile(const Program& program, const Schedule& schedule, const World
   Sizes resolved;
   ir::Lists resolved_lists;
   std::vector<Program> scheduled;
-  sched::Plan plan;
   const jit::Platform* platform = nullptr;
   jit::together(comm, [&] {
     platform = &jit::platform_of(comm);
@@ -130,13 +130,15 @@ Executable compile(const Program& program, const Schedule& schedule, const World
     resolved_lists = ir::resolve_lists(*program.graph(), resolved, lists);
     scheduled = schedule.apply(program);
     scheduled.back() = sched::with_knobs(scheduled.back(), config().knobs);
-    plan = sched::lower(*scheduled.back().graph());
-    check_nodes(plan, comm.nodes());
-    if (comm.rank() == 0) log_lowering(schedule, scheduled, plan);
   });
   check_agreement(comm, program, schedule, resolved, resolved_lists);
+  jit::ChosenPlan chosen = jit::choose_plan(comm, *platform, *scheduled.back().graph());
+  jit::together(comm, [&] {
+    check_nodes(chosen.plan, comm.nodes());
+    if (comm.rank() == 0) log_lowering(schedule, scheduled, chosen.plan);
+  });
   return Executable(std::make_unique<Executable::State>(world, *platform, scheduled.back(),
-                                                        std::move(plan), std::move(resolved),
+                                                        std::move(chosen), std::move(resolved),
                                                         std::move(resolved_lists)));
 }
 

@@ -1,6 +1,7 @@
 // The inside of coconet::Executable.
 #pragma once
 
+#include "jit/run/roofline.h"
 #include "jit/run/runner.h"
 
 namespace coconet {
@@ -8,22 +9,19 @@ namespace coconet {
 class Executable::State {
  public:
   /// Collective.
-  State(World world, const jit::Platform& platform, Program scheduled, sched::Plan plan,
+  State(World world, const jit::Platform& platform, Program scheduled, jit::ChosenPlan plan,
         std::map<std::string, std::int64_t> sizes, ir::Lists lists)
       : program(std::move(scheduled)),
         bound(std::move(world), platform, std::move(plan), std::move(sizes), std::move(lists)),
-        runner(bound) {}
+        runner(bound),
+        roofline(bound.comm(), platform) {}
 
   Report report();
 
   Program program;  ///< after its schedule
   jit::Bound bound;
   jit::Runner runner;
-
- private:
-  double copy_ms(std::uint64_t bytes);
-
-  std::map<int, double> ms_per_byte_;  ///< of copies, by their size's binary logarithm
+  jit::Roofline roofline;
 };
 
 }  // namespace coconet

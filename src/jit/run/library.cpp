@@ -24,6 +24,9 @@ LibraryCollective::LibraryCollective(const Platform& platform, const RankPlan& p
     const int from = position - attributes_.offset;
     written_ = from >= 0 && from < plan.ranks(axis_);
   }
+  copies_ = plan.ranks(axis_) == 1 && op_ != Op::send && !plan.buffer(in_).scattered &&
+            !plan.buffer(out_).scattered;
+  if (copies_) return;
   const ir::ValueId out = step.value;
   const ir::ValueId in = plan.graph().at(out).operands.front();
   from_ = divide(platform, plan, in, out, axis_);
@@ -151,7 +154,16 @@ void LibraryCollective::unpack(Queue& queue, const Tensors& tensors) {
   }
 }
 
+void LibraryCollective::copy(Queue& queue, const Tensors& tensors) const {
+  if (is_in_place(tensors)) return;
+  queue.copy(tensors[out_].data(), tensors[in_].data(), tensors[in_].count * size_of(dtype_));
+}
+
 void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Member> members) {
+  if (members.front().collective->copies_) {
+    for (const Member& member : members) member.collective->copy(queue, *member.tensors);
+    return;
+  }
   for (const Member& member : members) member.collective->pack(queue, *member.tensors);
   LibraryCollective& self = *members.front().collective;
   const ir::Attributes& how = self.attributes_;

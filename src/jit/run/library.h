@@ -21,6 +21,7 @@ class LibraryCollective {
   [[nodiscard]] int axis() const { return axis_; }
   /// Bytes that this rank reads and writes, counting each buffer once.
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const {
+    if (is_in_place(tensors)) return 0;
     return (tensors[in_].count + tensors[out_].count) * size_of(dtype_);
   }
 
@@ -52,9 +53,15 @@ class LibraryCollective {
     std::size_t count = 0;            ///< elements, for the ops that slice nothing
     std::vector<std::size_t> counts;  ///< of blocks, for those that do
   };
+  /// A collective over one rank whose operand and result are one memory: nothing is left to do.
+  [[nodiscard]] bool is_in_place(const Tensors& tensors) const {
+    return copies_ && tensors[in_].data() == tensors[out_].data();
+  }
   void find_calls(const RankPlan& plan, std::vector<std::size_t> counts, std::size_t count);
   /// What a call reads and writes: the tensors, or packed copies.
   [[nodiscard]] CollectiveCall::Operands operands(const Tensors& tensors, const Call& call) const;
+  /// What a collective over one rank is.
+  void copy(Queue& queue, const Tensors& tensors) const;
   /// Puts the blocks of what is read one after the other.
   void pack(Queue& queue, const Tensors& tensors);
   /// Takes the blocks of what was written apart, and clears what no rank wrote.
@@ -65,6 +72,7 @@ class LibraryCollective {
   ir::Attributes attributes_;
   DType dtype_;
   int axis_;
+  bool copies_ = false;  ///< it is over one rank, and no side is scattered
   bool written_ = true;  ///< false where no rank gives this one a result: it holds zeros
   sched::BufferId in_, out_;
   Side from_, to_;  ///< of `in_` and `out_`

@@ -158,6 +158,11 @@ void Matmul::run(Queue& queue, std::span<const Member> members, const Signals& s
   }
 }
 
+double Matmul::operations() const {
+  return 2.0 * static_cast<double>(shape_.all_rows()) * static_cast<double>(shape_.columns) *
+         static_cast<double>(shape_.terms);
+}
+
 std::uint64_t Matmul::bytes(const Tensors& tensors) const {
   const std::uint64_t of_bias = bias_ < 0 ? 0 : shape_.columns;
   return (tensors[a_].count + tensors[b_].count + of_bias + tensors[out_].count) *

@@ -31,6 +31,9 @@ class Matmul {
   [[nodiscard]] sched::BufferId out() const { return out_; }
   /// Bytes that this rank reads and writes, counting each buffer once.
   [[nodiscard]] std::uint64_t bytes(const Tensors& tensors) const;
+  [[nodiscard]] DType dtype() const { return shape_.dtype; }
+  /// Multiplications and additions of one run.
+  [[nodiscard]] double operations() const;
 
  private:
   void enqueue(Queue& queue, const Tensors& tensors, std::int64_t begin, std::int64_t end);

@@ -330,7 +330,8 @@ TEST_CASE("a kernel is found from another directory, with another locale and env
     return output.text;
   };
   CHECK_THAT(said(""), Catch::Matchers::Contains("5 compiled, 0 in the cache already"));
-  // Another environment puts the stack and the heap elsewhere, and with them every order that hangs on addresses.
+  // Another environment puts the stack and the heap elsewhere, and with them every order that hangs
+  // on addresses.
   for (const char* environment :
        {"LC_ALL=de_DE.UTF-8 LANG=tr_TR", "HOME=/nowhere USER=nobody PADDING=xxxxxxxxxxxxxxxxxxxx",
         "env --chdir=/ "}) {

@@ -1,5 +1,5 @@
-// Test cases that lost_rank_test.cpp runs in processes of their own, whose kernels keep rank 1 from its mailboxes for
-// longer than the others wait for it.
+// Test cases that lost_rank_test.cpp runs in processes of their own, whose kernels keep rank 1 from
+// its mailboxes for longer than the others wait for it.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <thread>

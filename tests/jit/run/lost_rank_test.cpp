@@ -1,5 +1,5 @@
-// A rank that is lost inside a kernel with mailboxes, behind the point where all ranks agreed to run: those that wait for
-// it give up and say for what. That it stops is planted in the kernel.
+// A rank that is lost inside a kernel with mailboxes, behind the point where all ranks agreed to
+// run: those that wait for it give up and say for what. That it stops is planted in the kernel.
 #include <catch2/catch.hpp>
 
 #include "jit/platform/planted_compiler.h"

@@ -27,6 +27,31 @@ Executable compile_overlapped(const World& world, std::int64_t n) {
 
 }  // namespace
 
+TEST_CASE("an overlap that is off", "[.overlap_off]") {
+  const World world = World::self();
+  const Program program = programs::mlp_block(Mesh::over(world));
+  const Sizes sizes = {{"B", 3}, {"S", 5}, {"H", 7}, {"F", 11}};
+  Executable overlapped =
+      compile(program, Schedule::load("mlp_block-overlapped.json"), world, sizes);
+  const Executable fused = compile(program, Schedule::load("mlp_block-fused.json"), world, sizes);
+  CHECK(overlapped.plan() == fused.plan());
+  CHECK(overlapped.sources() == fused.sources());
+  const Report report = overlapped.report();
+  REQUIRE(report.notes.size() == 1);
+  CHECK(report.notes[0] ==
+        "steps 'layer' to 'mlp_block_fused' run one after the other: COCONET_OVERLAP is off");
+  CHECK_THAT(report.str(), Catch::Matchers::Contains(report.notes[0]));
+}
+
+TEST_CASE("an overlap that is on", "[.overlap_on]") {
+  const World world = World::self();
+  Executable step =
+      compile(programs::mlp_block(Mesh::over(world)), Schedule::load("mlp_block-overlapped.json"),
+              world, {{"B", 3}, {"S", 5}, {"H", 7}, {"F", 11}});
+  CHECK_THAT(step.plan(), Catch::Matchers::Contains("at once: steps 1 to 2"));
+  CHECK(step.report().notes.empty());
+}
+
 TEST_CASE("a product that takes long", "[.late_tiles]") {
   const World world = World::self();
   Executable step = compile_overlapped(world, 3000);

@@ -1,4 +1,5 @@
-// Steps that run at once: what the report says of them, and what a kernel says whose tiles come late.
+// Steps that run at once: what the report says of them, and what a kernel says whose tiles come
+// late.
 #include <catch2/catch.hpp>
 
 #include "child_process.h"
@@ -21,6 +22,15 @@ TEST_CASE("steps that run at once are reported one by one") {
   CHECK(report.kernels[0].ms > 0);
   CHECK(report.kernels[1].name == "mlp_block_fused");
   CHECK(report.kernels[1].ms > 0);
+}
+
+TEST_CASE("steps of an overlap without room run in order, as the kernels without one") {
+  const ChildOutput off = run_test_case(".overlap_off", "COCONET_OVERLAP=off");
+  INFO(off.text);
+  CHECK(off.code == 0);
+  const ChildOutput on = run_test_case(".overlap_on", "COCONET_OVERLAP=on");
+  INFO(on.text);
+  CHECK(on.code == 0);
 }
 
 TEST_CASE("a kernel whose tiles come late says which step it waited for") {

@@ -273,7 +273,13 @@ class HostPlatform final : public Platform {
   int processes_here(Comm&) const override { return 1; }
   Room room_for(Comm& comm, const Simultaneous& steps) const override {
     const bool fits = have_cores(comm, steps.steps);
-    return {.enough = fits || config().overlap == "on", .shared = !fits, .problem = {}};
+    if (fits) return {.enough = true, .problem = {}};
+    return {
+        .enough = config().overlap == "on",
+        .shared = true,
+        .problem = fmt::format("they are {} threads on each rank, and there is no core for every "
+                               "one of them",
+                               steps.steps)};
   }
   void require_whole_lines(Comm&, std::span<const int>, std::string_view) const override {}
 };

@@ -1,0 +1,30 @@
+// Which of a schedule's overlaps a machine has room for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "jit/platform/platform.h"
+#include "sched/plan.h"
+
+namespace coconet::jit {
+
+struct ChosenPlan {
+  sched::Plan plan;                ///< with the overlaps that there is room for
+  std::vector<std::string> notes;  ///< for people: a sentence for each of the others
+};
+
+/// Collective: the plan of a scheduled program. An overlap that `platform` has no room for,
+/// whatever grids its kernels get, is taken out before kernels are written: those of steps that run
+/// one after the other need no mailboxes. Throws ScheduleError.
+[[nodiscard]] ChosenPlan choose_plan(Comm& comm, const Platform& platform, const ir::Graph& graph);
+
+/// "steps 'layer' to 'mlp_block_fused' run one after the other: " and why.
+[[nodiscard]] std::string describe_dropped(const sched::Plan& plan, const sched::Overlap& overlap,
+                                           const std::string& why);
+
+/// The steps of `overlap`, without their blocks.
+[[nodiscard]] Simultaneous steps_of(const sched::Plan& plan, const sched::Overlap& overlap);
+
+}  // namespace coconet::jit

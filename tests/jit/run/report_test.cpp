@@ -1,0 +1,77 @@
+// What a report says of steps: what binds them, which are slow, and which do nothing.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "coconet/coconet.h"
+#include "jit/comm/require_on_rank.h"
+
+using namespace coconet;
+using namespace coconet::test;
+using Catch::Contains;
+
+TEST_CASE("a large matmul is bound by arithmetic, and a slow step is marked") {
+  const World world = World::self();
+  Program program("product", Mesh::over(world));
+  const Value a = program.input("a", f32, {512, 512}, replicated);
+  program.output("c", matmul(a, a).named("c"));
+  Executable step = compile(program, Schedule("none"), world, {});
+  (void)step.buffer<float>("a");
+  for (int run = 0; run < 3; ++run) step.run({});
+  const Report report = step.report();
+  REQUIRE(report.kernels.size() == 1);
+  CHECK(report.kernels[0].bound == "arithmetic");
+  CHECK(report.kernels[0].roofline_share > 0);
+  CHECK(report.kernels[0].roofline_share < 10);
+
+  KernelReport kernel = report.kernels[0];
+  kernel.ms = 2;
+  const auto shown = [&](double share) {
+    kernel.roofline_share = share;
+    Report of_kernel;
+    of_kernel.kernels = {kernel};
+    return of_kernel.str();
+  };
+  CHECK_THAT(shown(0.29), Contains("29%              0   slow: below 30 % of what a product"));
+  kernel.bound = "memory";
+  CHECK_THAT(shown(0.29), Contains("slow: below 30 % of what a copy"));
+  CHECK_THAT(shown(0.3), !Contains("slow"));
+  kernel.ms = 0.09;
+  CHECK_THAT(shown(0.29), !Contains("slow"));
+}
+
+/// A sum over both ranks of the mesh by a kernel, after or before one over a single rank.
+Program sum_with_one_alone(bool alone_first) {
+  Program program("alone", Mesh({{"dp", 2}, {"tp", 1}}));
+  Value value = program.input("x", f32, {4}, local);
+  if (alone_first) value = all_reduce(value, sum, "tp").named("alone");
+  value = all_reduce(value, sum, "dp").named("total");
+  if (!alone_first) value = all_reduce(value, sum, "tp").named("alone");
+  program.output("y", value);
+  return program;
+}
+
+TEST_CASE("a collective over one rank copies only to or from memory that the application binds") {
+  for (const bool alone_first : {false, true}) {
+    for (const bool binds : {false, true}) {
+      REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+        Executable step = compile(sum_with_one_alone(alone_first),
+                                  Schedule().fuse("k", "all_reduce", {"total"}), world, {});
+        std::vector<float> in(4, 1), out(4);
+        if (binds && alone_first) {
+          step.bind("x", std::span(in));
+        } else {
+          std::ranges::copy(in, step.buffer<float>("x").begin());
+        }
+        if (binds && !alone_first) step.bind("y", std::span(out));
+        step.run({});
+        step.read("y", out);
+        REQUIRE_ON_RANK(out == std::vector<float>(4, 2));
+        const Report report = step.report();
+        REQUIRE_ON_RANK(report.kernels.size() == 2);
+        const KernelReport& alone = report.kernels[alone_first ? 0 : 1];
+        REQUIRE_ON_RANK(alone.kind == "library");
+        REQUIRE_ON_RANK(alone.bytes == (binds ? 32U : 0U));
+      }));
+    }
+  }
+}
