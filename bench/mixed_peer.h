@@ -1,5 +1,5 @@
-// The peer of Adam in mixed precision: MPI_Allreduce of 16-bit gradients, then one vectorized loop that updates the f32
-// master weights and rounds them for the model.
+// The peer of Adam in mixed precision: MPI_Allreduce of 16-bit gradients, then one vectorized loop
+// that updates the f32 master weights and rounds them for the model.
 #pragma once
 
 #include <mpi.h>
@@ -10,6 +10,7 @@
 
 #include "adam_update.h"
 #include "half_lines.h"
+#include "half_sum.h"
 #include "memory.h"
 
 namespace bench {
@@ -20,7 +21,8 @@ enum class Sum {
   by_op     ///< in 16 bits, by an operation of this program
 };
 
-/// `Element` is coconet::Half or coconet::BFloat16. The number of elements must be a multiple of 16.
+/// `Element` is coconet::Half or coconet::BFloat16. The number of elements must be a multiple
+/// of 16.
 template <class Element>
 class MixedPeer {
  public:
@@ -34,12 +36,7 @@ class MixedPeer {
         wide_sum_(make_array(sum == Sum::widened ? n : 0)),
         master_(make_array(n)),
         m_(make_array(n)),
-        v_(make_array(n)) {
-    MPI_Op_create(&MixedPeer::add, 1, &op_);
-  }
-  MixedPeer(const MixedPeer&) = delete;
-  MixedPeer& operator=(const MixedPeer&) = delete;
-  ~MixedPeer() { MPI_Op_free(&op_); }
+        v_(make_array(n)) {}
 
   void begin(std::span<const Element> g, std::span<const Element> w) {
     std::copy(g.begin(), g.end(), g_.get());
@@ -52,7 +49,7 @@ class MixedPeer {
   void step(int t) {
     const auto count = static_cast<int>(n_);
     if (how_ == Sum::by_op) {
-      MPI_Allreduce(g_.get(), narrow_sum_.get(), count, MPI_UINT16_T, op_, MPI_COMM_WORLD);
+      MPI_Allreduce(g_.get(), narrow_sum_.get(), count, MPI_UINT16_T, op_.op(), MPI_COMM_WORLD);
       update(narrow_sum_.get(), t);
     } else {
       for (std::size_t i = 0; i < n_; i += line) widen_line(g_.get() + i, wide_sum_.get() + i);
@@ -64,27 +61,6 @@ class MixedPeer {
   [[nodiscard]] std::span<const Element> weights() const { return {w_.get(), n_}; }
 
  private:
-  static void add_line(const Element* in, Element* inout) {
-    float a[line], b[line];
-    widen_line(in, a);
-    widen_line(inout, b);
-    for (std::size_t l = 0; l < line; ++l) b[l] += a[l];
-    narrow_line(b, inout);
-  }
-  /// MPI's reduction of `length` elements.
-  static void add(void* in, void* inout, int* length, MPI_Datatype*) {
-    const auto* const from = static_cast<const Element*>(in);
-    auto* const to = static_cast<Element*>(inout);
-    const auto count = static_cast<std::size_t>(*length);
-    const std::size_t whole = count / line * line;
-    for (std::size_t i = 0; i < whole; i += line) add_line(from + i, to + i);
-    Element rest_in[line] = {}, rest_inout[line] = {};
-    std::copy(from + whole, from + count, rest_in);
-    std::copy(to + whole, to + count, rest_inout);
-    add_line(rest_in, rest_inout);
-    std::copy_n(rest_inout, count - whole, to + whole);
-  }
-
   static void read_line(const Element* from, float* to) { widen_line(from, to); }
   static void read_line(const float* from, float* to) { std::copy_n(from, line, to); }
 
@@ -107,7 +83,7 @@ class MixedPeer {
   std::size_t n_;
   float scale_;
   Sum how_;
-  MPI_Op op_{};
+  HalfSum<Element> op_;
   ArrayOf<Element> g_, w_, narrow_sum_;
   Array wide_sum_, master_, m_, v_;
 };

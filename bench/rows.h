@@ -1,4 +1,5 @@
-// What the benchmarks on MPI ranks share around their measurements: command line, rows, and their JSON.
+// What the benchmarks on MPI ranks share around their measurements: command line, rows, and their
+// JSON.
 #pragma once
 
 #include <cstddef>
@@ -60,13 +61,13 @@ class Rows {
   Rows(std::string bench, int ranks, bool is_first_rank, std::string json)
       : bench_(std::move(bench)), ranks_(ranks), prints_(is_first_rank), json_(std::move(json)) {
     if (!prints_) return;
-    std::printf("%s, %d ranks\n%-20s %10s %12s %12s %12s %12s %12s\n", bench_.c_str(), ranks_,
+    std::printf("%s, %d ranks\n%-48s %10s %12s %12s %12s %12s %12s\n", bench_.c_str(), ranks_,
                 "name", "n", "ms", "peer_ms", "ratio_peer", "floor_ms", "ratio_floor");
   }
 
   void add(Row row) {
     if (prints_) {
-      std::printf("%-20s %10zu %12.5f %12.5f %12.2f", row.name.c_str(), row.n, row.ms, row.peer_ms,
+      std::printf("%-48s %10zu %12.5f %12.5f %12.2f", row.name.c_str(), row.n, row.ms, row.peer_ms,
                   row.ratio_peer());
       if (row.floor_ms) std::printf(" %12.5f %12.2f", *row.floor_ms, row.ratio_floor());
       std::printf("\n");

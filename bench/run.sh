@@ -4,8 +4,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
-declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [sweep]="2")
-parts=(adam optimizers scattered algorithms)
+declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [sweep]="2")
+parts=(adam optimizers scattered algorithms blocks)
 
 usage() {
   cat <<TEXT
@@ -17,6 +17,8 @@ against MPI. The parts, all of them but sweep unless some are named:
   optimizers  one step of LAMB in f32, and of Adam in mixed precision, fused, on 2 ranks
   scattered   one Adam step over the 199 parameters of BERT-base as they lie, fused, on 2 ranks
   algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
+  blocks      the ends of a transformer's layers on 2 ranks, and the hand-off between two stages of a pipeline on 2 and 4,
+              in f32 and bf16, under each of their schedules
   sweep       no step of a model: hundreds of small programs, one of each kind that the library generates kernels for (every
               pointwise op, dtype and way to broadcast; reductions in every direction; exchanges), with g++ and with clang++,
               beside a copy of as many bytes. Worst first: what is far from the copy calculates much, which the last column
@@ -25,10 +27,12 @@ against MPI. The parts, all of them but sweep unless some are named:
 A row a contestant and number of elements, but for sweep:
   ms           this library
   peer_ms      MPI_Allreduce, then the update as vectorized loops, with the gradient in place or not, and 16-bit ones
-               widened or added by an operation of the program's own, whichever is faster
+               widened or added by an operation of the program's own, whichever is faster; of blocks the same
+               matmul library, MPI_Allreduce of the whole on every rank, bias, dropout and residual as one vectorized
+               loop, and in a pipeline MPI_Send of the whole by every rank to the next stage
   ratio_peer   peer_ms / ms: how many times faster than the peer
   floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for scattered: the
-               same step of one contiguous tensor
+               same step of one contiguous tensor; for blocks: the bare matmul, and a fused kernel of the rest
   ratio_floor  ms / floor_ms: 1 is as fast as the floor
 All are medians of 15 interleaved samples after a warm-up, of the slowest rank.
 

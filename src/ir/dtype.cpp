@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "ir/half.h"
+
 namespace coconet {
 
 namespace {
@@ -133,21 +135,13 @@ std::optional<DType> parse_dtype(std::string_view text) {
 Half::Half(double value) : bits(narrow(binary16, value)) {}
 
 Half::operator float() const {
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-  const std::uint32_t exponent = (bits >> 10) & 0x1fU;
-  const std::uint32_t fraction = bits & 0x3ffU;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  const std::uint32_t float_exponent = exponent == 0x1f ? 0xffU : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | (float_exponent << 23) | (fraction << 13));
+  return ir::widened(*this);
 }
 
 BFloat16::BFloat16(double value) : bits(narrow(brain16, value)) {}
 
 BFloat16::operator float() const {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  return ir::widened(*this);
 }
 
 double round_to(DType dtype, double value) {

@@ -1,5 +1,6 @@
 // Element types: names, rounding of the 16-bit floats, integers, and elements of untyped arrays.
 #include "coconet/dtype.h"
+#include "ir/half.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -129,4 +130,54 @@ TEST_CASE("the largest i64 survives being stored as a clamped double") {
   std::int64_t element = 0;
   store_element(i64, &element, 0, round_to(i64, 1e300));
   CHECK(element == std::numeric_limits<std::int64_t>::max());
+}
+
+namespace {
+
+/// Whether loops over arrays convert as one number is converted, of which NaNs only stay NaNs.
+template <class T>
+void require_same_conversions(int fraction_bits) {
+  const auto require = [](float value) {
+    const T narrow = ir::narrowed<T>(value);
+    const T expected(static_cast<double>(value));
+    if (std::isnan(value) ? std::isnan(ir::widened(narrow)) : narrow.bits == expected.bits) return;
+    FAIL(value << " is rounded to " << narrow.bits << " instead of " << expected.bits);
+  };
+  for (std::uint32_t bits = 0; bits < 1U << 16; ++bits) {
+    T number;
+    number.bits = static_cast<std::uint16_t>(bits);
+    const float wide = ir::widened(number);
+    // By the definition of the format.
+    const std::uint32_t magnitude = bits & 0x7fffU;
+    const auto exponent = static_cast<int>(magnitude >> fraction_bits);
+    const int largest = (1 << (15 - fraction_bits)) - 1;
+    const auto fraction = static_cast<double>(magnitude & ((1U << fraction_bits) - 1));
+    if (exponent == largest) {
+      if (fraction == 0 ? !std::isinf(wide) : !std::isnan(wide)) FAIL(bits << " is " << wide);
+    } else {
+      const int scale = std::max(exponent, 1) - largest / 2 - fraction_bits;
+      const double whole = exponent == 0 ? 0 : std::ldexp(1.0, fraction_bits);
+      const double expected = std::ldexp(whole + fraction, scale);
+      if (std::abs(static_cast<double>(wide)) != expected) FAIL(bits << " is " << wide);
+    }
+    if (std::signbit(wide) != (bits >> 15 != 0)) FAIL(bits << " is " << wide);
+    // What lies beside it and beside the middle to the next one.
+    const auto around = std::bit_cast<std::uint32_t>(wide);
+    const std::uint32_t half_step = 1U << (22 - fraction_bits);
+    for (const std::uint32_t near : {around, around + 1, around - 1, around + half_step,
+                                     around + half_step + 1, around + half_step - 1})
+      require(std::bit_cast<float>(near));
+  }
+  std::uint32_t bits = 1;
+  for (int i = 0; i < 1 << 18; ++i) {
+    bits = bits * 1664525U + 1013904223U;
+    require(std::bit_cast<float>(bits));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("loops over arrays convert 16-bit floats as single numbers are converted") {
+  require_same_conversions<Half>(10);
+  require_same_conversions<BFloat16>(7);
 }

@@ -1,6 +1,7 @@
 // Binding a plan: texts, kernels, grids, then steps.
 #include "jit/run/bound.h"
 
+#include "jit/config/log.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/plan_kernels.h"
 #include "jit/run/overlaps.h"
@@ -43,6 +44,7 @@ Bound::Bound(World world_, const Platform& platform_, ChosenPlan chosen,
   }
   for (; next < texts.size(); ++next) library_kernels[texts[next].name] = kernels[next];
   drop_crowded_overlaps();
+  for (const std::string& note : notes) log_info(note);
 }
 
 Room Bound::room_for(const sched::Overlap& overlap) const {

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "coconet/error.h"
+#include "ir/half.h"
 #include "jit/config/build_info.h"
 
 namespace coconet::jit {
@@ -30,7 +31,7 @@ auto widen(T value) {
   if constexpr (std::is_same_v<T, Truth>) {
     return value.value != 0;
   } else if constexpr (std::is_class_v<T>) {
-    return static_cast<float>(value);
+    return ir::widened(value);
   } else {
     return value;
   }
@@ -40,6 +41,8 @@ template <class T, class A>
 T narrow(A value) {
   if constexpr (std::is_same_v<T, Truth>) {
     return {static_cast<std::uint8_t>(value)};
+  } else if constexpr (std::is_class_v<T>) {
+    return ir::narrowed<T>(value);
   } else {
     return static_cast<T>(value);
   }
