@@ -102,8 +102,12 @@ void KernelAccesses::count_bytes() {
     }
     bytes_ += bytes_of(store.buffer) * (store.spread ? ranks : 1);
     if (!store.spread || !step_.in_place) continue;
-    const std::size_t offset = plan_.view(step_, store.buffer).offset;
-    gathered_.push_back({store.buffer, offset * size, bytes_of(store.buffer)});
+    const View seen = plan_.view(step_, store.buffer);
+    gathered_.push_back({store.buffer, seen.offset * size, bytes_of(store.buffer)});
+    for (std::size_t d = 0; in_rows_ && d + row_dims_ < seen.strides.size(); ++d) {
+      if (plan_.domain(step_).extent[d] > 1 && seen.strides[d] * size % abi::HOST_VECTOR_BYTES != 0)
+        rows_align_ = false;
+    }
   }
 }
 
@@ -123,8 +127,8 @@ bool KernelAccesses::can_vectorize(const Tensors& tensors) const {
 }
 
 bool KernelAccesses::can_stream(const Tensors& tensors) const {
-  // Rows begin anywhere, kernels check buckets themselves, and sanitizers see no streaming stores.
-  if (in_rows_ || gathered_.empty() || !build_info::sanitize.empty()) return false;
+  // Kernels check buckets themselves, and sanitizers see no streaming stores.
+  if (!rows_align_ || gathered_.empty() || !build_info::sanitize.empty()) return false;
   return std::ranges::all_of(gathered_, [&](const Gathered& store) {
     if (store.bytes < streaming_bytes) return false;
     return by_bucket_ ||

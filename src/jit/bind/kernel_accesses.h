@@ -48,6 +48,7 @@ class KernelAccesses {
   std::size_t row_dims_;
   bool by_bucket_;
   std::size_t lanes_;
+  bool rows_align_ = true;  ///< rows that other ranks get begin at multiples of the host's vectors
   bool aligned_in_tensors_ = true;  ///< all vectors are aligned where the tensors are
   std::vector<Vectors> vectors_;
   std::vector<Gathered> gathered_;

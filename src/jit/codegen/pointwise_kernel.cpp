@@ -190,10 +190,11 @@ std::string PointwiseKernel::write_loop(const sched::KernelStep::Phase& phase) {
   const std::string end = begin + " + " + count_;
   return write_row_loop() + await_arriving(writer_, phase, begin, end, "    ") +
          fmt::format(
-             "    for_each<W>(alone(block), {}, {}, "
+             "    for_each_of<W>(alone(block), 0, {}, {}, "
              "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n{}    }});\n",
              count_, mode_, inside) +
-         signal_departing(writer_, phase, begin, end, "    ") + "  }\n";
+         signal_departing(writer_, phase, begin, end, "    ") + "  }\n" +
+         (stores_to_ranks() ? fmt::format("  order_streams({});\n", mode_) : "");
 }
 
 std::string PointwiseKernel::write_tiled_loop(const sched::KernelStep::Phase& phase,

@@ -33,7 +33,39 @@ bool accesses_rows(bool reduces, std::int64_t b, std::int64_t c, std::size_t shi
   return accesses_vectors(p, {{"b", b}, {"c", c}}, static_cast<std::size_t>(b * c), shift);
 }
 
+/// Whether a kernel that sums up tensors of [b, c] of all ranks and adds a row of [c] stores past
+/// the caches.
+bool streams_rows(std::int64_t b, std::int64_t c) {
+  Program p("rows", Mesh({{"world", 1}}));
+  const Dim columns = p.dim("c");
+  const Value x = p.input("x", f32, {p.dim("b"), columns}, local);
+  const Value total = all_reduce(x, sum).named("total");
+  p.output("y", (total + p.input("bias", f32, {columns}, replicated)).named("y"));
+  const Program fused =
+      Schedule()
+          .split("total")
+          .reorder("total.all_gather", {"y"})
+          .fuse("k", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"})
+          .apply(p)
+          .back();
+  const jit::RankPlan plan(sched::lower(*fused.graph()), {{"b", b}, {"c", c}}, {}, 0);
+  const auto& step = std::get<sched::KernelStep>(plan.plan().steps.front());
+  const std::shared_ptr<jit::Comm> comm = jit::make_self_comm();
+  const jit::Tensors tensors(*comm, jit::host_platform(), plan);
+  const jit::KernelAccesses accesses(plan, step, jit::generate(plan.plan(), step), {});
+  return (accesses.mode(tensors) & jit::abi::STREAMING) != 0;
+}
+
 }  // namespace
+
+TEST_CASE("large rows are stored past the caches where every one begins at a whole vector") {
+  CHECK(streams_rows(1000, 1024));
+  CHECK(streams_rows(1000, 1040));
+  CHECK(streams_rows(1, 1 << 18 | 1));
+  CHECK_FALSE(streams_rows(1000, 1025));
+  CHECK_FALSE(streams_rows(1000, 1032));
+  CHECK_FALSE(streams_rows(10, 1024));
+}
 
 TEST_CASE("a kernel over rows accesses vectors where every row and the tensor itself are aligned") {
   for (const bool reduces : {true, false}) {

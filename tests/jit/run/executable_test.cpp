@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -258,6 +259,31 @@ TEST_CASE("a report names every step in order with time, bytes and its share of 
                           Catch::Matchers::Contains("median of 5 runs") &&
                           Catch::Matchers::Contains("kernel cache: "));
   }
+}
+
+TEST_CASE("large rows that are stored past the caches are there after the step") {
+  constexpr std::int64_t rows = 600, columns = 1024;
+  REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+    Program program("rows", Mesh::over(world));
+    const Value x = program.input("x", f32, {rows, columns}, local);
+    const Value total = all_reduce(x, sum).named("total");
+    const Value bias = program.input("bias", f32, {columns}, replicated);
+    program.output("y", (total + bias).named("y"));
+    Executable step =
+        compile(program,
+                Schedule()
+                    .split("total")
+                    .reorder("total.all_gather", {"y"})
+                    .fuse("k", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"}),
+                world, {});
+    std::ranges::fill(step.buffer<float>("x"), static_cast<float>(world.rank() + 1));
+    std::iota(step.buffer<float>("bias").begin(), step.buffer<float>("bias").end(), 0.0F);
+    step.run({});
+    const std::span<const float> y = step.buffer<float>("y");
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      if (y[i] != 3.0F + static_cast<float>(i % columns)) REQUIRE_ON_RANK(i == y.size());
+    }
+  }));
 }
 
 TEST_CASE("one kernel serves all sizes, and a second compile in the process finds it in memory") {
