@@ -96,19 +96,23 @@ std::int64_t rows_of(const coconet::World& world, DType dtype, int tensors,
 void add_pointwise(const coconet::World& world, bool quick, std::vector<Case>& cases) {
   for (const Op& op : ops) {
     std::vector<std::string> layouts = {"linear"};
-    if (op.arity > 1) layouts.insert(layouts.end(), {"row", "column", "sliced", "unaligned"});
+    if (op.arity > 1)
+      layouts.insert(layouts.end(), {"row", "column", "sliced", "middle", "unaligned"});
     if (quick) layouts.resize(std::min<std::size_t>(layouts.size(), 2));
     for (const DType dtype : dtypes_of(op.rule, quick)) {
       for (const std::string& layout : layouts) {
         const auto build = [&world, op, dtype, layout](Draft& draft) {
           const std::int64_t width = layout == "unaligned" ? columns - 1 : columns;
           const std::int64_t rows = rows_of(world, dtype, op.arity + 1, width);
-          const coconet::Shape whole = {Dim(rows), Dim(width)};
-          const int dim = layout == "sliced" ? 1 : 0;
+          // "sliced" and "middle" divide the last dimension, and one before short rows.
+          const bool is_middle = layout == "middle", is_sliced = is_middle || layout == "sliced";
+          coconet::Shape whole = {Dim(rows), Dim(width)};
+          if (is_middle) whole = {Dim(rows), Dim(width / 8), Dim(8)};
+          const int dim = is_sliced ? 1 : 0;
           const auto operand = [&](const char* name, DType type, bool other) {
             if (!other || layout == "linear")
               return draft.input(name, type, whole, coconet::sliced(dim));
-            if (layout == "sliced") return draft.input(name, type, whole, coconet::replicated);
+            if (is_sliced) return draft.input(name, type, whole, coconet::replicated);
             if (layout == "column")
               return draft.input(name, type, {Dim(rows), Dim(1)}, coconet::sliced(0));
             return draft.input(name, type, {Dim(width)}, coconet::replicated);
