@@ -54,11 +54,11 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
     tensors_.push_back(std::move(tensor));
   }
   for (Tensor& tensor : tensors_) {
-    Tensor* const same = same_memory(tensor);
-    if (same != nullptr) same->shared = tensor.shared = same->shared || tensor.shared;
+    if (Tensor* const same = same_memory(tensor)) same->shared |= tensor.shared;
   }
   for (Tensor& tensor : tensors_) {
     if (const Tensor* const same = same_memory(tensor)) {
+      tensor.shared = same->shared;
       tensor.offset = same->offset;  // which comes first
       continue;
     }

@@ -36,9 +36,9 @@ double Roofline::copy_ms(std::uint64_t bytes) {
   for (const std::string& other : comm_.all_gather(std::to_string(bytes)))
     largest = std::max<std::uint64_t>(largest, std::stoull(other));
   const int exponent = std::clamp(static_cast<int>(std::bit_width(largest)) - 1, 10, 28);
-  const auto [known, is_new] = ms_per_byte_.try_emplace(exponent);
-  if (is_new) known->second = measure_copy(std::size_t{1} << (exponent - 1));
-  return known->second * static_cast<double>(bytes);
+  if (!ms_per_byte_.contains(exponent))
+    ms_per_byte_[exponent] = measure_copy(std::size_t{1} << (exponent - 1));
+  return ms_per_byte_[exponent] * static_cast<double>(bytes);
 }
 
 double Roofline::measure_copy(std::size_t half) {
@@ -63,9 +63,8 @@ double Roofline::measure_copy(std::size_t half) {
 }
 
 double Roofline::multiply_ms(DType dtype, double operations) {
-  const auto [known, is_new] = ms_per_operation_.try_emplace(dtype);
-  if (is_new) known->second = measure_product(dtype);
-  return known->second * operations;
+  if (!ms_per_operation_.contains(dtype)) ms_per_operation_[dtype] = measure_product(dtype);
+  return ms_per_operation_[dtype] * operations;
 }
 
 double Roofline::measure_product(DType dtype) {
