@@ -134,8 +134,17 @@ std::optional<DType> parse_dtype(std::string_view text) {
 
 Half::Half(double value) : bits(narrow(binary16, value)) {}
 
+// Exact also where the processor takes subnormal numbers for zero, unlike ir::widened.
 Half::operator float() const {
-  return ir::widened(*this);
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1fU;
+  const std::uint32_t fraction = bits & 0x3ffU;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const std::uint32_t float_exponent = exponent == 0x1f ? 0xffU : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | (float_exponent << 23) | (fraction << 13));
 }
 
 BFloat16::BFloat16(double value) : bits(narrow(brain16, value)) {}
