@@ -1,5 +1,5 @@
-// Times an AllReduce of f32 inside a kernel, with every algorithm and every protocol, against MPI_Allreduce and against
-// the library's own AllReduce outside of kernels: which is fastest where.
+// Times an AllReduce of f32 inside a kernel, with every algorithm and every protocol, against
+// MPI_Allreduce and against the library's own AllReduce outside of kernels: which is fastest where.
 #include <mpi.h>
 
 #include <algorithm>

@@ -46,17 +46,18 @@ class BlockPeer {
     MPI_Comm_size(group, &ranks_);
   }
 
-  /// `out` = dropout(sum of `x` over the group + `b`) + `r`.
-  void finish(std::span<const Element> x, std::span<const Element> b, std::span<const Element> r,
-              std::span<Element> out, int t) {
-    compute(all_reduce(x), b.data(), r.data(), out.data(), t);
+  /// `out` = dropout(sum of `x` over the group + `b`) + `r`. In place `x` is overwritten by the
+  /// sum, which is the faster call for some sizes.
+  void finish(std::span<Element> x, bool in_place, std::span<const Element> b,
+              std::span<const Element> r, std::span<Element> out, int t) {
+    compute(all_reduce(x, in_place), b.data(), r.data(), out.data(), t);
   }
 
   /// The same, sent to rank `to` of MPI_COMM_WORLD, or where that is negative received from rank
   /// `from`.
-  void hand_on(std::span<const Element> x, std::span<const Element> b, std::span<const Element> r,
-               std::span<Element> out, int t, int to, int from) {
-    compute(all_reduce(x), b.data(), r.data(), sent_.get(), t);
+  void hand_on(std::span<Element> x, bool in_place, std::span<const Element> b,
+               std::span<const Element> r, std::span<Element> out, int t, int to, int from) {
+    compute(all_reduce(x, in_place), b.data(), r.data(), sent_.get(), t);
     const auto count = static_cast<int>(rows_ * hidden_);
     if (to >= 0) {
       MPI_Send(sent_.get(), count, type, to, 0, MPI_COMM_WORLD);
@@ -73,15 +74,14 @@ class BlockPeer {
   static constexpr float scale = 1.1111112f;
   static constexpr unsigned long long seed = 1;
 
-  const Element* all_reduce(std::span<const Element> x) {
+  const Element* all_reduce(std::span<Element> x, bool in_place) {
     if (ranks_ == 1) return x.data();
-    const auto count = static_cast<int>(x.size());
-    if constexpr (is_wide) {
-      MPI_Allreduce(x.data(), sum_.get(), count, type, MPI_SUM, group_);
-    } else {
-      MPI_Allreduce(x.data(), sum_.get(), count, type, op_.op(), group_);
-    }
-    return sum_.get();
+    const void* const from = in_place ? MPI_IN_PLACE : x.data();
+    Element* const sum = in_place ? x.data() : sum_.get();
+    MPI_Op op = MPI_SUM;
+    if constexpr (!is_wide) op = op_.op();
+    MPI_Allreduce(from, sum, static_cast<int>(x.size()), type, op, group_);
+    return sum;
   }
 
   static void read_line(const Element* from, float* to) {

@@ -121,12 +121,20 @@ void measure_block(const World& world, const std::string& name, Sizes sizes, ben
   std::vector<Executable> steps;
   std::vector<bench::Contestant> contestants;
   contestants.push_back(contestant("matmul", world, [&](int) { matmul.run(); }));
-  const auto finish = [&](int t) { peer.finish(layer.span(), b.span(), r.span(), out.span(), t); };
-  contestants.push_back(contestant("peer", world, [&](int t) {
-    matmul.run();
-    finish(t);
-  }));
-  contestants.push_back(contestant("peer, rest", world, finish));
+  for (const bool in_place : {false, true}) {
+    const auto finish = [&, in_place](int t) {
+      peer.finish(layer.span(), in_place, b.span(), r.span(), out.span(), t);
+    };
+    contestants.push_back(
+        contestant(in_place ? "peer, in place" : "peer", world, [&, finish](int t) {
+          matmul.run();
+          finish(t);
+        }));
+    contestants.push_back(
+        contestant(in_place ? "peer, rest, in place" : "peer, rest", world, finish));
+    // In place the sum of one step is what the next one adds up.
+    if (in_place) contestants.back().most_steps = 40;
+  }
   contestants.push_back(contestant("rest", world, [&](int t) { rest.run({{"t", t}}); }));
   for (const std::string schedule : schedules) {
     steps.push_back(bound<Element>(coconet::programs::find(name)->build(mesh, dtype),
@@ -139,18 +147,20 @@ void measure_block(const World& world, const std::string& name, Sizes sizes, ben
     }));
   }
   std::vector<float> expected;
-  matmul.run();
-  for (std::size_t i = 1; i < contestants.size(); ++i)
-    bench::verify(contestants[i], out.span(), 2, expected, allowed<Element>);
+  for (std::size_t i = 1; i < contestants.size(); ++i) {
+    matmul.run();
+    bench::verify(contestants[i], out.span(), 1, expected, allowed<Element>);
+  }
 
   bench::measure(contestants);
   const auto ms = [&](const char* of) { return bench::fastest(contestants, {of}); };
   const std::string what =
       name + " " + std::string(coconet::to_string(dtype)) + " " + sizes.str() + " ";
-  rows.add({what + "behind the matmul", sizes.elements(), ms("rest"), ms("peer, rest")});
+  rows.add({what + "behind the matmul", sizes.elements(), ms("rest"),
+            bench::fastest(contestants, {"peer, rest", "peer, rest, in place"})});
   for (const char* const schedule : schedules) {
-    rows.add(
-        {what + schedule, sizes.elements(), ms(schedule), ms("peer"), ms("matmul") + ms("rest")});
+    rows.add({what + schedule, sizes.elements(), ms(schedule),
+              bench::fastest(contestants, {"peer", "peer, in place"}), ms("matmul") + ms("rest")});
   }
 }
 
@@ -175,10 +185,19 @@ void measure_pipeline(const World& world, Sizes sizes, bench::Rows& rows) {
   bench::BlockPeer<Element> peer(sizes.rows(), hidden, stage);
   std::vector<Executable> steps;
   std::vector<bench::Contestant> contestants;
-  contestants.push_back(contestant("peer", world, [&](int t) {
-    peer.hand_on(x.span(), b.span(), r.span(), out.span(), t,
-                 is_first ? world.rank() + of_stage : -1, world.rank() - of_stage);
-  }));
+  const std::vector<Element> whole(x.span().begin(), x.span().end());
+  for (const bool in_place : {false, true}) {
+    contestants.push_back(
+        contestant(in_place ? "peer, in place" : "peer", world, [&, in_place](int t) {
+          peer.hand_on(x.span(), in_place, b.span(), r.span(), out.span(), t,
+                       is_first ? world.rank() + of_stage : -1, world.rank() - of_stage);
+        }));
+    contestants.back().begin = [&] {
+      std::ranges::copy(whole, x.span().begin());
+      world.barrier();
+    };
+    contestants.back().most_steps = 40;
+  }
   for (const std::string schedule : schedules) {
     steps.push_back(bound<Element>(coconet::programs::pipeline_block(mesh, dtype),
                                    Schedule::load("pipeline_block-" + schedule + ".json"), world,
@@ -191,15 +210,17 @@ void measure_pipeline(const World& world, Sizes sizes, bench::Rows& rows) {
     }));
   }
   std::vector<float> expected;
-  for (bench::Contestant& one : contestants)
-    bench::verify(one, out.span(), 2, expected, allowed<Element>);
+  for (bench::Contestant& one : contestants) {
+    std::ranges::copy(whole, x.span().begin());
+    bench::verify(one, out.span(), 1, expected, allowed<Element>);
+  }
 
   bench::measure(contestants);
   for (const char* const schedule : schedules) {
     rows.add({"pipeline_block " + std::string(coconet::to_string(dtype)) + " " + sizes.str() + " " +
                   schedule,
               sizes.elements(), bench::fastest(contestants, {schedule}),
-              bench::fastest(contestants, {"peer"})});
+              bench::fastest(contestants, {"peer", "peer, in place"})});
   }
   MPI_Comm_free(&stage);
 }

@@ -43,7 +43,8 @@ template <bool streaming>
 
 class Floor {
  public:
-  /// Works on `tensors`, which must outlive it. Two ranks; `n` must be a multiple of 32. The moments are sliced.
+  /// Works on `tensors`, which must outlive it. Two ranks; `n` must be a multiple of 32. The
+  /// moments are sliced.
   Floor(const coconet::World& world, Tensors& tensors, std::size_t n, bool streaming)
       : n_(n),
         streaming_(streaming),

@@ -1,4 +1,5 @@
-// A step that is one matmul against bare calls of cuBLASLt, which choose their algorithm as any application does.
+// A step that is one matmul against bare calls of cuBLASLt, which choose their algorithm as any
+// application does.
 #include "gpu_matmul.h"
 
 #include <stdexcept>

@@ -16,7 +16,8 @@ inline const coconet::jit::Platform& backend_of(const coconet::World& world) {
   return coconet::jit::cuda_platform_of(*world.comm());
 }
 
-/// Numbers like those of gradients and weights: a GPU takes less power, and runs faster, on memory full of zeros.
+/// Numbers like those of gradients and weights: a GPU takes less power, and runs faster, on memory
+/// full of zeros.
 inline std::vector<float> made_up(std::size_t n, std::uint32_t seed) {
   std::vector<float> values(n);
   for (float& value : values) {
@@ -26,8 +27,8 @@ inline std::vector<float> made_up(std::size_t n, std::uint32_t seed) {
   return values;
 }
 
-/// A step of a shipped optimizer that goes into the stopwatch's queue on rank 0, whose GPU runs the ranks' kernels
-/// together. With `lists`, its gradient and weights are scattered.
+/// A step of a shipped optimizer that goes into the stopwatch's queue on rank 0, whose GPU runs the
+/// ranks' kernels together. With `lists`, its gradient and weights are scattered.
 class OptimizerStep : public Contestant {
  public:
   OptimizerStep(const coconet::World& world, Stopwatch& watch, const std::string& program,

@@ -1,4 +1,5 @@
-// Medians of interleaved batches on a GPU: slow spells and clocks that change hit every contestant alike.
+// Medians of interleaved batches on a GPU: slow spells and clocks that change hit every contestant
+// alike.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +40,9 @@ class Stopwatch {
 
   [[nodiscard]] coconet::jit::Queue& queue() { return *queue_; }
 
-  /// Collective: milliseconds of one of `steps` in a row, by events before and after them in the queue. One that is not
-  /// timed goes first, so that the GPU is busy when the first event is queued.
+  /// Collective: milliseconds of one of `steps` in a row, by events before and after them in the
+  /// queue. One that is not timed goes first, so that the GPU is busy when the first event is
+  /// queued.
   double batch(const Contestant& contestant, int steps) {
     comm_.barrier();
     contestant.step();

@@ -1,4 +1,5 @@
-// Lines of 16 elements of 16-bit floats and their f32 values: with the processor's instructions where it has them.
+// Lines of 16 elements of 16-bit floats and their f32 values: with the processor's instructions
+// where it has them.
 #pragma once
 
 #if defined(__F16C__)

@@ -15,8 +15,8 @@ namespace bench {
 
 class LambPeer {
  public:
-  /// `in_place` has the gradient overwritten by the sum, which is the faster call for large arrays. `n` must be a multiple
-  /// of 16.
+  /// `in_place` has the gradient overwritten by the sum, which is the faster call for large arrays.
+  /// `n` must be a multiple of 16.
   LambPeer(std::size_t n, int ranks, bool in_place)
       : n_(n),
         scale_(1.0f / static_cast<float>(ranks)),

@@ -1,4 +1,5 @@
-// Memory of the contestants: private arrays on huge pages, and tensors that the other rank can reach.
+// Memory of the contestants: private arrays on huge pages, and tensors that the other rank can
+// reach.
 #pragma once
 
 #include <sys/mman.h>
@@ -34,8 +35,9 @@ ArrayOf<T> make_array(std::size_t n) {
   return ArrayOf<T>(p);
 }
 
-/// What this library's schedules and the floor work on, in turn. Where its pages happen to lie in the machine's
-/// memory can make 1.5 times between equal loops, so that they must not have memory of their own.
+/// What this library's schedules and the floor work on, in turn. Where its pages happen to lie in
+/// the machine's memory can make 1.5 times between equal loops, so that they must not have memory
+/// of their own.
 struct Tensors {
   Tensors(const coconet::World& world, std::size_t n)
       : g(world.allocate(coconet::f32, n)),

@@ -1,5 +1,6 @@
-// Times a data-parallel step of LAMB, and of Adam in mixed precision, each as the one kernel of its fused schedule,
-// against what an application writes with MPI_Allreduce and vectorized loops. Both must compute the same weights.
+// Times a data-parallel step of LAMB, and of Adam in mixed precision, each as the one kernel of its
+// fused schedule, against what an application writes with MPI_Allreduce and vectorized loops. Both
+// must compute the same weights.
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>

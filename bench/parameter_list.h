@@ -14,8 +14,8 @@
 
 namespace bench {
 
-/// The parameters of a model and what Adam keeps of them, in buffers of `lengths`: one for each parameter, with an
-/// MPI_Allreduce and a loop each, or one packed buffer of all of them.
+/// The parameters of a model and what Adam keeps of them, in buffers of `lengths`: one for each
+/// parameter, with an MPI_Allreduce and a loop each, or one packed buffer of all of them.
 class ListPeer {
  public:
   ListPeer(std::vector<std::int64_t> lengths, int ranks)

@@ -28,8 +28,9 @@ A row a contestant and number of elements, but for sweep:
   ms           this library
   peer_ms      MPI_Allreduce, then the update as vectorized loops, with the gradient in place or not, and 16-bit ones
                widened or added by an operation of the program's own, whichever is faster; of blocks the same
-               matmul library, MPI_Allreduce of the whole on every rank, bias, dropout and residual as one vectorized
-               loop, and in a pipeline MPI_Send of the whole by every rank to the next stage
+               matmul library, MPI_Allreduce of the whole on every rank, in place or not (16-bit ones by an operation of
+               the program's own), bias, dropout and residual as one vectorized loop, and in a pipeline MPI_Send of the
+               whole by every rank to the next stage
   ratio_peer   peer_ms / ms: how many times faster than the peer
   floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for scattered: the
                same step of one contiguous tensor; for blocks: the bare matmul, and a fused kernel of the rest

@@ -1,5 +1,6 @@
-// Times a data-parallel Adam step over the parameters of BERT as they lie, 199 buffers: this library's one kernel against
-// an MPI_Allreduce and a loop for each buffer, against the same for one packed buffer, and against its own kernel for one.
+// Times a data-parallel Adam step over the parameters of BERT as they lie, 199 buffers: this
+// library's one kernel against an MPI_Allreduce and a loop for each buffer, against the same for
+// one packed buffer, and against its own kernel for one.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -56,7 +57,8 @@ class Fused {
   coconet::Executable step_;
 };
 
-/// Collective: throws unless the first step leads to the weights of `peer`. Every 1009th weight is looked at.
+/// Collective: throws unless the first step leads to the weights of `peer`. Every 1009th weight is
+/// looked at.
 void verify(Fused& fused, const Gradient& gradient, bench::ListPeer& peer,
             const std::string& name) {
   fused.begin(gradient);

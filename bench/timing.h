@@ -36,8 +36,8 @@ inline double sample(const Contestant& contestant, int steps) {
   return ms;
 }
 
-/// Collective: fills in `ms` of every contestant. A sample lasts about half a millisecond, so that the
-/// clock's own time and the ranks' different starts do not count.
+/// Collective: fills in `ms` of every contestant. A sample lasts about half a millisecond, so that
+/// the clock's own time and the ranks' different starts do not count.
 inline void measure(std::vector<Contestant>& contestants) {
   constexpr int samples = 15;
   constexpr double sample_ms = 0.5;

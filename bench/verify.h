@@ -12,7 +12,8 @@
 #include "timing.h"
 
 #if !defined(__NO_MATH_ERRNO__) || (defined(__x86_64__) && !defined(__AVX__))
-#error "the contestants need -O3 -march=native -mprefer-vector-width=512 -mtune=generic -fno-math-errno"
+#error \
+    "the contestants need -O3 -march=native -mprefer-vector-width=512 -mtune=generic -fno-math-errno"
 #endif
 
 namespace bench {
@@ -35,8 +36,8 @@ inline std::vector<float> make_gradient(std::size_t n, int rank) {
   return g;
 }
 
-/// Collective: throws unless `steps` steps of `contestant` lead to results, `results` on this rank, that are `allowed` from
-/// `expected` at most, on every rank. An empty `expected` is filled in.
+/// Collective: throws unless `steps` steps of `contestant` lead to results, `results` on this rank,
+/// that are `allowed` from `expected` at most, on every rank. An empty `expected` is filled in.
 template <class Results>
 void verify(Contestant& contestant, const Results& results, int steps, std::vector<float>& expected,
             float allowed = 1e-6f) {
