@@ -1,5 +1,6 @@
-// The end of a transformer's MLP, divided over the ranks as Megatron-LM does: each has some columns of the activations `x`
-// and the same rows of the weights `w`. Run it with `mpirun -n 2 05_model_parallel [BATCH SEQUENCE HIDDEN]`.
+// The end of a transformer's MLP, divided over the ranks as Megatron-LM does: each has some columns
+// of the activations `x` and the same rows of the weights `w`. Run it with `mpirun -n 2
+// 05_model_parallel [BATCH SEQUENCE HIDDEN]`.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -54,8 +55,8 @@ void fill(Executable& step, const World& world, long rows, long hidden, long inn
   step.write("x", x), step.write("w", w), step.write("b", b), step.write("r", r);
 }
 
-/// The largest error of `rows` rows of `out`, which has `count`, against a plain loop. What dropout leaves is either all
-/// residual, or the rest grew by 1 / (1 - dropped).
+/// The largest error of `rows` rows of `out`, which has `count`, against a plain loop. What dropout
+/// leaves is either all residual, or the rest grew by 1 / (1 - dropped).
 double error_of(const std::vector<float>& out, long count, long hidden, long inner, long rows) {
   double worst = 0;
   for (long row = 0; row < count; row += std::max(count / rows, 1L)) {

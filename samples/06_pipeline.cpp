@@ -1,5 +1,6 @@
-// The hand-off between the two stages of a pipeline, each divided over half of the ranks: a stage adds up its partial
-// results, with bias, dropout and residual, and sends them on. Run it with `mpirun -n 4 06_pipeline [BATCH SEQUENCE HIDDEN]`.
+// The hand-off between the two stages of a pipeline, each divided over half of the ranks: a stage
+// adds up its partial results, with bias, dropout and residual, and sends them on. Run it with
+// `mpirun -n 4 06_pipeline [BATCH SEQUENCE HIDDEN]`.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,7 +15,8 @@ using namespace coconet;
 
 constexpr double dropped = 0.1;
 
-/// out = what the stage before has of dropout(sum of its ranks' x + b) + r; zeros on the first stage.
+/// out = what the stage before has of dropout(sum of its ranks' x + b) + r; zeros on the first
+/// stage.
 Program pipeline_block(const Mesh& mesh) {
   Program p("pipeline_block", mesh);
   const Dim batch = p.dim("B"), sequence = p.dim("S"), hidden = p.dim("H");
@@ -39,8 +41,8 @@ double element(char tensor, std::size_t index, int owner) {
   return static_cast<double>(mixed % 2047) / 1024 - 1;
 }
 
-/// The largest error of `out` on the second stage against a plain loop. What dropout leaves is either all residual, or the
-/// rest grew by 1 / (1 - dropped).
+/// The largest error of `out` on the second stage against a plain loop. What dropout leaves is
+/// either all residual, or the rest grew by 1 / (1 - dropped).
 double error_of(const std::vector<float>& out, std::size_t hidden, int ranks_of_stage) {
   double worst = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {

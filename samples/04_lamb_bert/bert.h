@@ -1,4 +1,5 @@
-// The parameters of BERT (Devlin et al., 2019): names and shapes of the encoder with its pooler, as PyTorch holds them.
+// The parameters of BERT (Devlin et al., 2019): names and shapes of the encoder with its pooler, as
+// PyTorch holds them.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct Parameter {
   [[nodiscard]] std::int64_t count() const;
 };
 
-/// In the order of the forward pass: 199 tensors of 109,482,240 elements for BERT-base. The number of attention heads
-/// divides `hidden` and leaves the shapes as they are.
+/// In the order of the forward pass: 199 tensors of 109,482,240 elements for BERT-base. The number
+/// of attention heads divides `hidden` and leaves the shapes as they are.
 [[nodiscard]] std::vector<Parameter> parameters(const Config& config = {});
 
 }  // namespace bert

@@ -1,5 +1,6 @@
-// One LAMB step over the parameters of BERT-base as they lie, 199 buffers, as one kernel: reduce_scatter of the gradients,
-// the update of each rank's slice with norms over all ranks, and all_gather of the weights. `--list` shows the parameters.
+// One LAMB step over the parameters of BERT-base as they lie, 199 buffers, as one kernel:
+// reduce_scatter of the gradients, the update of each rank's slice with norms over all ranks, and
+// all_gather of the weights. `--list` shows the parameters.
 #include <coconet/coconet.h>
 
 #include <algorithm>
@@ -36,8 +37,8 @@ void train(const coconet::World& world) {
   auto lamb = coconet::compile(program, coconet::Schedule::load("lamb-fused.json"), world, {},
                                {{"n", lengths}});
 
-  // What a model would give: its weights, and gradients after a backward pass. Memory that a framework allocates is given
-  // by `bind_scattered`.
+  // What a model would give: its weights, and gradients after a backward pass. Memory that a
+  // framework allocates is given by `bind_scattered`.
   for (const std::span<float> weights : lamb.buffers<float>("w")) std::ranges::fill(weights, 0.02f);
   for (const std::span<float> gradients : lamb.buffers<float>("g"))
     std::ranges::fill(gradients, 1e-3f * static_cast<float>(world.rank() + 1));

@@ -15,8 +15,8 @@
 #include "coconet/error.h"
 #include "jit/cache/entry.h"
 #include "jit/cache/inspect.h"
-#include "jit/cache/locks.h"
 #include "jit/cache/kernel_cache.h"
+#include "jit/cache/locks.h"
 
 namespace coconet::cli {
 namespace {

@@ -25,7 +25,8 @@ constexpr const char* instead =
     ". Kernels are compiled again in every process; COCONET_CACHE_DIR names another directory.";
 
 struct Refused : Place {
-  /// Obtains `count` keys twice in `where`. Says "right" or "wrong", how many were made, and what was printed.
+  /// Obtains `count` keys twice in `where`. Says "right" or "wrong", how many were made, and what
+  /// was printed.
   [[nodiscard]] std::string outcome(const fs::path& where, int count = 3) const {
     const CapturedStderr printed;
     int made = 0;

@@ -32,7 +32,8 @@ CachedBinary binary_at(int round, std::size_t i) {
   return {bytes_for(name, sizes[i]), "log of " + name};
 }
 
-/// Asks for every kernel of a round, and makes those that are not there. How many were not; throws when one is wrong.
+/// Asks for every kernel of a round, and makes those that are not there. How many were not; throws
+/// when one is wrong.
 int populate(const fs::path& directory, int round) {
   KernelCache cache(in_directory(directory));
   int made = 0;

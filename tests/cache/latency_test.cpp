@@ -23,7 +23,8 @@ constexpr bool measures = !address_sanitizer && !thread_sanitizer;
 constexpr bool measures = false;
 #endif
 
-/// Nanoseconds of a call, `calls` at a time: the best of several medians, because others work on this machine.
+/// Nanoseconds of a call, `calls` at a time: the best of several medians, because others work on
+/// this machine.
 double nanoseconds(int calls, const std::function<void()>& body) {
   double best = 1e18;
   for (int series = 0; series < 7; ++series) {

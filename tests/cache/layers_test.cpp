@@ -1,4 +1,5 @@
-// From layer to layer: the written directory, those that are only read, and who makes what is in neither.
+// From layer to layer: the written directory, those that are only read, and who makes what is in
+// neither.
 #include <sys/stat.h>
 #include <catch2/catch.hpp>
 

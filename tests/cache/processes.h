@@ -43,7 +43,8 @@ class StepSync {
   int write_end_ = -1;
 };
 
-/// Runs body(0) ... body(count - 1), each in a process of its own, from the same moment on. How many failed.
+/// Runs body(0) ... body(count - 1), each in a process of its own, from the same moment on. How
+/// many failed.
 int failures_of(int count, const std::function<void(int)>& body);
 
 /// What `body` returns in a process of its own, or "died", or what it threw.

@@ -1,4 +1,5 @@
-// The check finds wrong results: it is the judge of all other tests, so that what it accepts must be right.
+// The check finds wrong results: it is the judge of all other tests, so that what it accepts must
+// be right.
 #include "cli/check.h"
 
 #include <catch2/catch.hpp>
@@ -10,7 +11,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// x += factor * sum of g over all ranks, on 5 elements of `dtype`; keeps what it added, times `scale`.
+/// x += factor * sum of g over all ranks, on 5 elements of `dtype`; keeps what it added, times
+/// `scale`.
 Program accumulate(int ranks, double factor, DType dtype = f32, double scale = 1) {
   Program program("accumulate", Mesh({{"world", ranks}}));
   const Value g = program.input("g", dtype, {5}, local);

@@ -11,7 +11,8 @@ struct Said {
   std::string err;
 };
 
-/// `coconet ARGUMENTS`, with `environment` ("NAME=VALUE NAME=VALUE") in front, both in shell syntax.
+/// `coconet ARGUMENTS`, with `environment` ("NAME=VALUE NAME=VALUE") in front, both in shell
+/// syntax.
 [[nodiscard]] Said coconet_command(const std::string& arguments,
                                    const std::string& environment = "");
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "child_process.h"
-#include "coconet/programs.h"
 #include "cli/command.h"
+#include "coconet/programs.h"
 #include "sample.h"
 
 using coconet::test::coconet_command;

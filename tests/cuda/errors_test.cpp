@@ -1,4 +1,5 @@
-// Every call to the driver fails once: it is told as an error, nothing leaks, and the next executable works.
+// Every call to the driver fails once: it is told as an error, nothing leaks, and the next
+// executable works.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
@@ -74,7 +75,8 @@ void require_clean_failures(const std::function<void()>& body, int most) {
   auto before = stub_cuda::live();
   int failures = 0;
   for (const auto& [function, count] : calls_of(body)) {
-    // A wait that fails while the work goes on: no driver does that. Work that failed is a test of its own.
+    // A wait that fails while the work goes on: no driver does that. Work that failed is a test of
+    // its own.
     if (function == "cuStreamSynchronize") continue;
     for (int skip = 0; skip < count; ++skip) {
       if (skip >= most && skip < count - most) continue;

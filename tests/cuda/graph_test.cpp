@@ -40,7 +40,8 @@ TEST_CASE("a step of several kernels is recorded once; later steps change its nu
   for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i + 1);
   step.write("x", x);
   stub_cuda::clear();
-  // The first step is launched as it is, the next eight are timed launch by launch, and so is the 64th.
+  // The first step is launched as it is, the next eight are timed launch by launch, and so is the
+  // 64th.
   constexpr int runs = 5;
   for (int run = 1; run <= runs; ++run) step.run({{"factor", static_cast<double>(run)}});
   step.read("x", x);

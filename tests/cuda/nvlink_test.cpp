@@ -1,4 +1,5 @@
-// What the protocol ll128 needs of the connections between GPUs: lines that arrive whole, as over NVLink.
+// What the protocol ll128 needs of the connections between GPUs: lines that arrive whole, as over
+// NVLink.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// Steps of an overlap on GPUs: streams of their own, ordered by events where they begin and end, in graphs too.
+// Steps of an overlap on GPUs: streams of their own, ordered by events where they begin and end, in
+// graphs too.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -162,7 +163,8 @@ TEST_CASE("a report has the times of steps that run at once") {
 }
 
 TEST_CASE("a kernel runs while its product is still made, and says whom it waited for too long") {
-  // Every operation begins late: the kernel is there before the second tile is, which takes longer than COCONET_TIMEOUT_S.
+  // Every operation begins late: the kernel is there before the second tile is, which takes longer
+  // than COCONET_TIMEOUT_S.
   const World world = World::self();
   Executable step = doubled_product(world, 1);
   step.run({{"more", 1.0}});

@@ -10,7 +10,8 @@
 
 namespace coconet::test {
 
-/// A stand-in library, found by its file as the library itself finds it, and the controls that all of them have.
+/// A stand-in library, found by its file as the library itself finds it, and the controls that all
+/// of them have.
 class Stub {
  public:
   /// `name` begins the controls' names: "stub_cuda".

@@ -1,6 +1,6 @@
-// Compiles LAMB, which has five kernels, on all ranks of an mpirun, each with a cache directory of its own. Every
-// rank writes where its kernels came from, or what went wrong, to a file: rank 3 has the cache $CACHES/3 and writes
-// $RESULTS/3. compile.sh looks at them.
+// Compiles LAMB, which has five kernels, on all ranks of an mpirun, each with a cache directory of
+// its own. Every rank writes where its kernels came from, or what went wrong, to a file: rank 3 has
+// the cache $CACHES/3 and writes $RESULTS/3. compile.sh looks at them.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Worlds of several nodes, on all ranks of an mpirun: every rank runs the same checks. NODES has a letter for each rank, which
-// is its COCONET_HOST_ID.
+// Worlds of several nodes, on all ranks of an mpirun: every rank runs the same checks. NODES has a
+// letter for each rank, which is its COCONET_HOST_ID.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>

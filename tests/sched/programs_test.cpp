@@ -83,7 +83,8 @@ bool is_optimizer(const programs::Shipped& shipped) {
   return shipped.build(shipped.mesh(2), shipped.dtypes.front()).graph()->find("lr") >= 0;
 }
 
-/// Equal bits, but where a reduction over elements adds in the order of the slices, and no 16 bits round that away.
+/// Equal bits, but where a reduction over elements adds in the order of the slices, and no 16 bits
+/// round that away.
 void check_same(const Program& program, const std::vector<ir::Data>& got,
                 const std::vector<ir::Data>& expected) {
   const auto& nodes = program.graph()->nodes;

@@ -25,7 +25,8 @@ struct Biased {
   }
 };
 
-/// The hand-off of a pipeline of two stages, three ranks each: handed = send(f(all_reduce(x, tp)), pp).
+/// The hand-off of a pipeline of two stages, three ranks each: handed = send(f(all_reduce(x, tp)),
+/// pp).
 struct Stage {
   Program p{"stage", Mesh({{"pp", 2}, {"tp", 3}})};
 

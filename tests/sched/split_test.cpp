@@ -8,7 +8,8 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-/// Two nodes of three ranks each: avg is the mean over each node, and then over the nodes, of g [7, 5].
+/// Two nodes of three ranks each: avg is the mean over each node, and then over the nodes, of g [7,
+/// 5].
 struct Nodes {
   Program p{"nodes", Mesh({{"node", 2}, {"gpu", 3}})};
   Value g = p.input("g", f32, {7, 5}, local);

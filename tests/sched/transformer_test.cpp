@@ -1,4 +1,5 @@
-// The blocks of transformers compute what a plain loop does, under every schedule, and say on what they run.
+// The blocks of transformers compute what a plain loop does, under every schedule, and say on what
+// they run.
 #include <catch2/catch.hpp>
 #include <functional>
 
@@ -25,7 +26,8 @@ int owner_of(const ir::Graph& graph, ir::ValueId id, int rank) {
   return owner;
 }
 
-/// What `rank` has of the tensor `id`, whose elements depend on the place in the whole tensor and on the owner.
+/// What `rank` has of the tensor `id`, whose elements depend on the place in the whole tensor and
+/// on the owner.
 ir::Data part_of(const Program& program, const ir::Reference& reference, ir::ValueId id, int rank,
                  const ir::Extents& global, const Element& element) {
   const ir::Part part = reference.part(id, rank);

@@ -1,6 +1,7 @@
-// An NVRTC that compiles for this machine: it puts the host half of the prelude in the place of CUDA's, and what it
-// calls a cubin is a shared object, which the stub of the driver loads, and PTX is that in digits. COCONET_SOURCE_DIR is
-// where the prelude is, STUB_CXX the compiler, unless the environment's says otherwise.
+// An NVRTC that compiles for this machine: it puts the host half of the prelude in the place of
+// CUDA's, and what it calls a cubin is a shared object, which the stub of the driver loads, and PTX
+// is that in digits. COCONET_SOURCE_DIR is where the prelude is, STUB_CXX the compiler, unless the
+// environment's says otherwise.
 #pragma GCC visibility push(default)
 #include <nvrtc.h>
 #pragma GCC visibility pop
@@ -44,8 +45,8 @@ std::vector<int> architectures() {
   return {std::istream_iterator<int>(words), std::istream_iterator<int>()};
 }
 
-// As the library compiles for the host, with less optimization: kernels compile in half the time. Without contraction
-// results are those of every other target.
+// As the library compiles for the host, with less optimization: kernels compile in half the time.
+// Without contraction results are those of every other target.
 constexpr auto compiler_options = std::to_array<const char*>(
     {STUB_CXX, "-std=c++20", "-O1", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
      "-fwrapv", "-fPIC", "-shared", "-w", "-o", "kernel.so", "kernel.cpp"});
@@ -93,7 +94,8 @@ std::string with(std::string source, std::string_view from, std::string_view to)
   return at == std::string::npos ? std::string() : source.replace(at, from.size(), to);
 }
 
-// Addresses that kernels find in memory are device addresses, of which cuda/kernels.h knows the aliases.
+// Addresses that kernels find in memory are device addresses, of which cuda/kernels.h knows the
+// aliases.
 std::string with_aliases(const std::string& source) {
   const std::string other = with(source, "  return buffers[buffer];\n",
                                  "  return static_cast<T*>(stub_alias(buffers[buffer]));\n");
@@ -114,7 +116,8 @@ std::string with_turns(const std::string& source) {
   return with(source, relax, std::string(relax) + "  return stub_give_way();\n");
 }
 
-// The source with the host half of the prelude for CUDA's; empty when it has none, or blocks would not take turns.
+// The source with the host half of the prelude for CUDA's; empty when it has none, or blocks would
+// not take turns.
 std::string for_host(const std::string& source) {
   const std::size_t begin = line_that_starts(source, "// Prelude, CUDA half");
   const std::size_t abi = line_that_starts(source, "// ABI, ");

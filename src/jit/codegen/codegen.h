@@ -42,7 +42,7 @@ struct KernelText {
   int barriers = 0;  ///< epochs of `Sync` that a launch uses
   bool linear =
       true;  ///< all tensors lie in memory as the domain does; else the kernel goes row by row
-  int row_dims = 1;   ///< last dimensions of the domain that make such a row
+  int row_dims = 1;        ///< last dimensions of the domain that make such a row
   bool by_bucket = false;  ///< some tensors are scattered, and the kernel goes bucket by bucket
 };
 

@@ -13,8 +13,8 @@ using List = std::vector<std::int64_t>;
   return std::accumulate(list.begin(), list.end(), std::int64_t{0});
 }
 
-/// One buffer, buffers shorter than a vector, ones that begin and end inside of the buckets of others, and slices that
-/// begin and end in any of them.
+/// One buffer, buffers shorter than a vector, ones that begin and end inside of the buckets of
+/// others, and slices that begin and end in any of them.
 inline const std::vector<List> lists = {{1},
                                         {17},
                                         {1, 1, 1},

@@ -1,4 +1,5 @@
-// Scattered tensors in an executable: whose memory they are, what is refused, and how small their tables are.
+// Scattered tensors in an executable: whose memory they are, what is refused, and how small their
+// tables are.
 #include <algorithm>
 #include <string_view>
 
@@ -20,7 +21,8 @@ Executable compile_sgd(const World& world, std::string_view schedule, const List
                  shipped_schedule(*programs::find("sgd"), schedule), world, {}, {{"n", list}});
 }
 
-/// Buffers of the lengths of `list`, in order, the last of which is allocated first if `last_first`.
+/// Buffers of the lengths of `list`, in order, the last of which is allocated first if
+/// `last_first`.
 std::vector<Buffer> allocate(const World& world, const List& list, bool last_first) {
   std::vector<Buffer> buffers(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {

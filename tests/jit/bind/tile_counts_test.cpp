@@ -1,4 +1,5 @@
-// The tiles of overlapped steps: every one is made once, in the order in which the kernel after takes them.
+// The tiles of overlapped steps: every one is made once, in the order in which the kernel after
+// takes them.
 #include <catch2/catch.hpp>
 
 #include <set>

@@ -12,12 +12,12 @@ namespace coconet::test {
 /// The structural ops, in table order.
 [[nodiscard]] std::vector<ir::Op> structural_ops();
 
-/// Nodes of `op` without operands that differ in what the op reads: every legal pair of values of two attributes, the
-/// others being the defaults.
+/// Nodes of `op` without operands that differ in what the op reads: every legal pair of values of
+/// two attributes, the others being the defaults.
 [[nodiscard]] std::vector<ir::Node> variations_of(ir::Op op, const Mesh& mesh);
 
-/// A program with tensors of each kind that ops take, all laid out by `layout`, and the operands that an op may have: the
-/// first `arity` of any of the lists.
+/// A program with tensors of each kind that ops take, all laid out by `layout`, and the operands
+/// that an op may have: the first `arity` of any of the lists.
 struct OperandPool {
   using Lists = std::vector<std::vector<ir::ValueId>>;
   OperandPool(const Mesh& mesh, DType dtype, const ir::Placements& layout);
@@ -38,7 +38,8 @@ struct OperandPool {
 /// Layouts of a matrix along all axes of `mesh`.
 [[nodiscard]] std::vector<ir::Placements> matrix_layouts(const Mesh& mesh);
 
-/// The id of `node` with `operands` appended to `graph`, or -1 when a rule of the language refuses it.
+/// The id of `node` with `operands` appended to `graph`, or -1 when a rule of the language refuses
+/// it.
 [[nodiscard]] ir::ValueId try_append(ir::Graph& graph, ir::Node node,
                                      const std::vector<ir::ValueId>& operands);
 

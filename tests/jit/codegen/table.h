@@ -1,5 +1,5 @@
-// The runs of the table conformance test, made from the library's own tables: a new row of a table has its cases without
-// an edit here, and the test fails where a row has none.
+// The runs of the table conformance test, made from the library's own tables: a new row of a table
+// has its cases without an edit here, and the test fails where a row has none.
 #pragma once
 
 #include <string>
@@ -17,14 +17,16 @@ struct TableRun {
   Program program;
   Schedule schedule;
   std::vector<Checked> checks;
-  /// Values that stand for a row, with a dtype, layouts and attributes, and are outputs, to be compared.
+  /// Values that stand for a row, with a dtype, layouts and attributes, and are outputs, to be
+  /// compared.
   int cases = 1;
 };
 
-/// Every op of the tables with all that its attributes can be, on every dtype and layout that it takes, unscheduled.
+/// Every op of the tables with all that its attributes can be, on every dtype and layout that it
+/// takes, unscheduled.
 [[nodiscard]] std::vector<TableRun> runs_of_ops();
-/// Every kind of kernel with every algorithm and protocol, every pair of collectives at its ends, and pointwise ops and
-/// reductions between them.
+/// Every kind of kernel with every algorithm and protocol, every pair of collectives at its ends,
+/// and pointwise ops and reductions between them.
 [[nodiscard]] std::vector<TableRun> runs_of_kernels();
 /// Every sequence of transformations that their candidates lead to.
 [[nodiscard]] std::vector<TableRun> runs_of_schedules();

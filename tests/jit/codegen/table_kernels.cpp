@@ -1,4 +1,5 @@
-// Kernels of every kind: collectives at both ends, as far as `fuse` takes them, and computation between them.
+// Kernels of every kind: collectives at both ends, as far as `fuse` takes them, and computation
+// between them.
 #include <array>
 #include <optional>
 
@@ -22,7 +23,8 @@ struct Shape {
   ir::Op last;
 };
 
-/// What has no bearing on whether a kernel is legal takes turns: every kernel gets the next of each.
+/// What has no bearing on whether a kernel is legal takes turns: every kernel gets the next of
+/// each.
 class Turns {
  public:
   template <class Range>
@@ -113,8 +115,8 @@ class Author {
     return built;
   }
 
-  /// `value` and some pointwise ops, the next ones of the table, of other tensors, whose values are exact: where a last
-  /// bit decides, as in comparisons, sums in another order would not do.
+  /// `value` and some pointwise ops, the next ones of the table, of other tensors, whose values are
+  /// exact: where a last bit decides, as in comparisons, sums in another order would not do.
   Value computed(Program& program, const Value& value, bool reduces_value, Reduction reduction) {
     const DType dtype = value.dtype();
     const Dim n = value.shape()[0], m = value.shape()[1];

@@ -1,4 +1,5 @@
-// The ops of the table, unscheduled: pointwise ops in kernels of a few, all others as lowering makes them.
+// The ops of the table, unscheduled: pointwise ops in kernels of a few, all others as lowering
+// makes them.
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,5 @@
-// All that schedules can become of programs: what the candidates of the transformations lead to, step by step.
+// All that schedules can become of programs: what the candidates of the transformations lead to,
+// step by step.
 #include <set>
 
 #include "jit/codegen/table.h"

@@ -1,4 +1,5 @@
-// Programs that are required to equal the reference, whose kernels are compiled together before the first of them runs.
+// Programs that are required to equal the reference, whose kernels are compiled together before the
+// first of them runs.
 #pragma once
 
 #include <vector>

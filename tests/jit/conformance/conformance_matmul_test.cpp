@@ -1,5 +1,5 @@
-// Matmuls equal the reference: every float dtype, layout and transposition, on any number of ranks and with sizes that
-// do not divide.
+// Matmuls equal the reference: every float dtype, layout and transposition, on any number of ranks
+// and with sizes that do not divide.
 #include "jit/conformance/conformance.h"
 
 using namespace coconet;
@@ -7,7 +7,8 @@ using namespace coconet::test;
 
 namespace {
 
-// Sums of products of both signs may nearly cancel; errors are measured against the result's size as a whole.
+// Sums of products of both signs may nearly cancel; errors are measured against the result's size
+// as a whole.
 const std::vector<Sizes> sizes = {
     {{"M", 1}, {"N", 1}, {"K", 1}},    {{"M", 1}, {"N", 7}, {"K", 5}},
     {{"M", 5}, {"N", 1}, {"K", 3}},    {{"M", 3}, {"N", 2}, {"K", 1}},

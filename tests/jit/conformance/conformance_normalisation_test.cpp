@@ -1,4 +1,5 @@
-// Softmax and layer norm equal the reference over sliced and whole dimensions, and formulas written by hand.
+// Softmax and layer norm equal the reference over sliced and whole dimensions, and formulas written
+// by hand.
 #include <cmath>
 
 #include "ir/reference/reference.h"

@@ -1,5 +1,6 @@
-// Overlapped steps equal the reference: a matmul with every kind of kernel that can take its tiles, chains of kernels, and
-// kernels of several passes, with every algorithm and protocol, on sizes that neither tiles nor chunks divide.
+// Overlapped steps equal the reference: a matmul with every kind of kernel that can take its tiles,
+// chains of kernels, and kernels of several passes, with every algorithm and protocol, on sizes
+// that neither tiles nor chunks divide.
 #include "jit/conformance/conformance_batch.h"
 #include "sched/knobs.h"
 

@@ -1,4 +1,5 @@
-// Programs over lists of buffers equal the reference, whatever the lengths are and wherever slices begin and end.
+// Programs over lists of buffers equal the reference, whatever the lengths are and wherever slices
+// begin and end.
 #include <algorithm>
 #include <memory>
 #include <optional>

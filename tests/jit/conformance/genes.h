@@ -1,4 +1,5 @@
-// Numbers from which a random case is read. Fewer and smaller ones make a simpler case, which is how a failure shrinks.
+// Numbers from which a random case is read. Fewer and smaller ones make a simpler case, which is
+// how a failure shrinks.
 #pragma once
 
 #include <cstdint>

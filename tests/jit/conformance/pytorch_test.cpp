@@ -1,9 +1,11 @@
-// The shipped optimizers end where PyTorch's end, and LAMB where the paper's formula ends, after 50 steps. The expected
-// values are tests/data/optimizers.json; tests/data/make_optimizer_data.py says how they were made. In f32 they are what
-// PyTorch makes of f32, which is itself up to 2e-6 from f64 where AdamW rounds 1 - lr * weight_decay.
+// The shipped optimizers end where PyTorch's end, and LAMB where the paper's formula ends, after 50
+// steps. The expected values are tests/data/optimizers.json; tests/data/make_optimizer_data.py says
+// how they were made. In f32 they are what PyTorch makes of f32, which is itself up to 2e-6 from
+// f64 where AdamW rounds 1 - lr * weight_decay.
 //
-// A deviation is relative to the larger of the expected element and the root mean square of all: an element that
-// happens to come near zero carries the rounding errors of the larger numbers that it is the difference of.
+// A deviation is relative to the larger of the expected element and the root mean square of all: an
+// element that happens to come near zero carries the rounding errors of the larger numbers that it
+// is the difference of.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -27,8 +29,9 @@ double sample(std::uint32_t x) {
   return (static_cast<double>(x >> 21) - 1024) / 1024;
 }
 
-/// The gradient of `rank` at an element of a step. Two ranks' own are the expected average, plus and minus another sample:
-/// multiples of 2^-10 in [-2, 2), which f16 holds, and whose average is exact.
+/// The gradient of `rank` at an element of a step. Two ranks' own are the expected average, plus
+/// and minus another sample: multiples of 2^-10 in [-2, 2), which f16 holds, and whose average is
+/// exact.
 double gradient(int step, int n, int i, int rank, int ranks) {
   const auto counter = static_cast<std::uint32_t>(step * n + i);
   const double spread = ranks == 1 ? 0 : sample(counter + (1u << 20));

@@ -14,8 +14,9 @@ namespace coconet::test {
 
 namespace {
 
-/// What a program's tensors are made of. Whole numbers of any dtype are exact in whatever order they are added, as long as
-/// they are not too large, so that comparisons, too, must come out alike. Real numbers take all ops.
+/// What a program's tensors are made of. Whole numbers of any dtype are exact in whatever order
+/// they are added, as long as they are not too large, so that comparisons, too, must come out
+/// alike. Real numbers take all ops.
 struct Family {
   DType dtype;
   bool whole;
@@ -147,7 +148,8 @@ class Author {
     values_.push_back({in_family(leaf), small, family_.whole || !is_state});
   }
 
-  /// `leaf` with what the application, or an update of a step before, may have put into it brought into the family.
+  /// `leaf` with what the application, or an update of a step before, may have put into it brought
+  /// into the family.
   Value in_family(const Value& leaf) {
     if (!family_.whole || size_of(family_.dtype) == 1) return leaf;
     if (!is_float(family_.dtype)) return maximum(minimum(leaf, small), -small);

@@ -9,10 +9,11 @@ namespace coconet::test {
 struct RandomProgram {
   Program program;
   Sizes sizes;
-  /// Additions between ranks must be in the order of the ranks, as those of the algorithm direct are, for the program to
-  /// be compared at all.
+  /// Additions between ranks must be in the order of the ranks, as those of the algorithm direct
+  /// are, for the program to be compared at all.
   bool in_rank_order = false;
-  /// Whether all is exact: numbers are whole and small enough, or nothing is added in another order than the reference's.
+  /// Whether all is exact: numbers are whole and small enough, or nothing is added in another order
+  /// than the reference's.
   bool exact = true;
 };
 

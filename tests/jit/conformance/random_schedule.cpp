@@ -79,7 +79,8 @@ void turn_knobs(const ir::Graph& graph, sched::Step& step, Genes& genes, bool in
   step.arguments["chunk_bytes"] = genes.any(std::array<std::int64_t, 3>{0, 1024, 2048});
 }
 
-/// The step with another integer in place of a fallback, such as the dimension of a split, where that is legal.
+/// The step with another integer in place of a fallback, such as the dimension of a split, where
+/// that is legal.
 void turn_integers(const ir::Graph& graph, sched::Step& step, Genes& genes) {
   for (auto& [name, argument] : step.arguments) {
     const auto* const number = std::get_if<std::int64_t>(&argument);

@@ -1,5 +1,6 @@
-// A fixed order of additions: the shipped programs end with the same bits under every schedule, over lists of buffers too,
-// but for those that reduce over elements, whose order of additions is that of the slices.
+// A fixed order of additions: the shipped programs end with the same bits under every schedule,
+// over lists of buffers too, but for those that reduce over elements, whose order of additions is
+// that of the slices.
 #include <algorithm>
 
 #include "cli/data.h"

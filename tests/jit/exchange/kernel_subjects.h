@@ -1,4 +1,5 @@
-// One kernel of every kind that holds a collective: what conformance and race checks run with each algorithm and protocol.
+// One kernel of every kind that holds a collective: what conformance and race checks run with each
+// algorithm and protocol.
 #pragma once
 
 #include <string_view>

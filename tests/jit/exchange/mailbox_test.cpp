@@ -1,4 +1,5 @@
-// What mailboxes carry between ranks, with every algorithm and protocol that uses them: any dtype, from and to any place.
+// What mailboxes carry between ranks, with every algorithm and protocol that uses them: any dtype,
+// from and to any place.
 #include "jit/conformance/conformance.h"
 #include "jit/exchange/kernel_subjects.h"
 #include "jit/exchange/slices.h"

@@ -1,4 +1,5 @@
-// A pipe holds the jobs' numbers: whoever is free takes the next. Each process has a file for what it says.
+// A pipe holds the jobs' numbers: whoever is free takes the next. Each process has a file for what
+// it says.
 #include "jit/platform/forked_jobs.h"
 
 #include <sys/wait.h>

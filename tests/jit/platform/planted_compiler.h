@@ -1,5 +1,5 @@
-// A compiler of kernels that edits their source first: to see what becomes of a kernel with a mistake, or with a rank that
-// does not go on.
+// A compiler of kernels that edits their source first: to see what becomes of a kernel with a
+// mistake, or with a rank that does not go on.
 #pragma once
 
 #include <sys/stat.h>
@@ -15,8 +15,8 @@ namespace coconet::test {
 
 class PlantedCompiler {
  public:
-  /// `edit` is for sed, without single quotes; an edit of nothing leaves sources as they are. A source that it does not
-  /// change does not compile.
+  /// `edit` is for sed, without single quotes; an edit of nothing leaves sources as they are. A
+  /// source that it does not change does not compile.
   explicit PlantedCompiler(std::string_view edit) {
     std::string text(script);
     text.replace(text.find("EDIT"), 4, edit);

@@ -11,7 +11,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Checks the text of the headers below `folder`, which are embedded as `prefix` + where they are there.
+/// Checks the text of the headers below `folder`, which are embedded as `prefix` + where they are
+/// there.
 void check_headers(const fs::path& folder, const std::string& prefix,
                    const std::string& library_header) {
   int headers = 0;

@@ -43,7 +43,8 @@ CUstreamCaptureStatus status_of(const Stream& stream) {
 
 using GraphNodes = std::vector<std::pair<CUgraphNode, Node>>;
 
-/// A launch of a graph: a thread for every row of nodes of which each waits for the one before only.
+/// A launch of a graph: a thread for every row of nodes of which each waits for the one before
+/// only.
 class Launched {
  public:
   explicit Launched(const GraphNodes& nodes) : nodes_(nodes) {}

@@ -1,5 +1,6 @@
-// Captures, the graphs that they give, and what is made of those to be launched. What was captured from one stream runs in
-// order, and beside what was captured from others, but for what a node was made to wait for.
+// Captures, the graphs that they give, and what is made of those to be launched. What was captured
+// from one stream runs in order, and beside what was captured from others, but for what a node was
+// made to wait for.
 #pragma once
 
 #include <functional>
@@ -46,7 +47,8 @@ struct Capture {
 /// Records a node in the stream's capture.
 CUresult capture(Stream& stream, Node node);
 
-/// `stream` waits for an event that was recorded behind `nodes` by `recorder` in `capture`: it becomes part of the capture.
+/// `stream` waits for an event that was recorded behind `nodes` by `recorder` in `capture`: it
+/// becomes part of the capture.
 CUresult join(Stream& stream, const std::shared_ptr<Capture>& capture, Stream* recorder,
               const std::vector<CUgraphNode>& nodes);
 

@@ -1,5 +1,6 @@
-// Handles as numbers: 1, 2, 3, ... in order of creation, with what they are a handle of in the upper half. Nobody
-// can look into them, and one that was destroyed, or is of another kind, is found out.
+// Handles as numbers: 1, 2, 3, ... in order of creation, with what they are a handle of in the
+// upper half. Nobody can look into them, and one that was destroyed, or is of another kind, is
+// found out.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Libraries of kernels and launches. An image is a shared object of this machine, which the stub of NVRTC makes, or a
-// true one for GPUs, whose kernels can be launched and do nothing.
+// Libraries of kernels and launches. An image is a shared object of this machine, which the stub of
+// NVRTC makes, or a true one for GPUs, whose kernels can be launched and do nothing.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,12 @@ struct Image {
 /// What KERNEL_ENTRY defines, with the host half of the prelude.
 using Entry = void (*)(const void* words, long long block, long long blocks);
 
-/// What the stub of NVRTC has kernels call with addresses that they find in memory, and the name of their pointer to it.
+/// What the stub of NVRTC has kernels call with addresses that they find in memory, and the name of
+/// their pointer to it.
 using Alias = void* (*)(const void* address);
 inline constexpr const char* alias_name = "stub_alias";
-/// Where the memory at a device address is, for the kernel that runs on this thread. One without access, or whose memory
-/// is freed, stays as it is, and ends whoever follows it.
+/// Where the memory at a device address is, for the kernel that runs on this thread. One without
+/// access, or whose memory is freed, stays as it is, and ends whoever follows it.
 void* alias_of(const void* address);
 
 /// What it has kernels call where they wait, and the name of their pointer to it.

@@ -46,7 +46,8 @@ T read_at(const char* from) {
   return value;
 }
 
-// An image comes without its size: it reaches to the end of whatever its header and its segments mention.
+// An image comes without its size: it reaches to the end of whatever its header and its segments
+// mention.
 std::size_t size_of(const char* data, const Elf64_Ehdr& header) {
   std::size_t end = header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize;
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
@@ -56,7 +57,8 @@ std::size_t size_of(const char* data, const Elf64_Ehdr& header) {
   return end;
 }
 
-// The file stays open: the loader knows a library by its path, and a number that is used again would be another's.
+// The file stays open: the loader knows a library by its path, and a number that is used again
+// would be another's.
 CUresult load_code(Image& image, const char* data, std::size_t bytes) {
   image.file = memfd_create("stub_cuda_image", MFD_CLOEXEC);
   if (image.file == -1) return CUDA_ERROR_OPERATING_SYSTEM;

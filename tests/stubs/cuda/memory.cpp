@@ -1,4 +1,5 @@
-// The area of device addresses, allocations in it, pinned host memory, and what can be asked of a pointer.
+// The area of device addresses, allocations in it, pinned host memory, and what can be asked of a
+// pointer.
 #include "memory.h"
 
 #include <sys/mman.h>
@@ -218,7 +219,8 @@ CUresult cuMemFreeHost(void* address) {
   return call("cuMemFreeHost", Needs::context, [&](Lock& lock) {
     const auto at = memory().pinned.find(address_of(address));
     if (at == memory().pinned.end()) return CUDA_ERROR_INVALID_VALUE;
-    // The real driver waits for the device here; nothing should count on it, but nothing dies of it either.
+    // The real driver waits for the device here; nothing should count on it, but nothing dies of it
+    // either.
     wait_for_device(lock, at->second.device);
     const std::size_t bytes = memory().pinned[address_of(address)].bytes;
     munmap(address, alias_bytes(bytes));

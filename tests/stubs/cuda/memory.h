@@ -1,6 +1,6 @@
-// Device addresses and what is behind them. The addresses that calls hand out belong to one large area that nobody can
-// read or write, so host code that follows one ends at once; the bytes are elsewhere, at aliases, which copies and
-// kernels use.
+// Device addresses and what is behind them. The addresses that calls hand out belong to one large
+// area that nobody can read or write, so host code that follows one ends at once; the bytes are
+// elsewhere, at aliases, which copies and kernels use.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@ namespace stub {
 
 struct Physical;
 
-/// What a multicast object knows: of all processes, in a file in memory that they share, and of this one.
+/// What a multicast object knows: of all processes, in a file in memory that they share, and of
+/// this one.
 class Team {
  public:
   struct Shared {
@@ -53,7 +54,8 @@ constexpr std::size_t multicast_granularity = std::size_t{4} << 20;
 bool is_team_file(const std::string& name);
 std::size_t live_multicasts();
 
-/// Memory of cuMemCreate: a file in memory, which other processes can map too; or a multicast object.
+/// Memory of cuMemCreate: a file in memory, which other processes can map too; or a multicast
+/// object.
 struct Physical {
   int file = -1;
   std::size_t bytes = 0;
@@ -103,7 +105,8 @@ class Memory {
  public:
   Memory();
 
-  /// Adds a range with an alias that is `usable`, or whose pages come later; null when the area is full.
+  /// Adds a range with an alias that is `usable`, or whose pages come later; null when the area is
+  /// full.
   Range* add(std::size_t bytes, std::size_t alignment, bool usable);
   void remove(std::uint64_t base);
 
@@ -130,7 +133,8 @@ inline Memory& memory() {
 
 enum class Where { device, pinned, pageable };
 
-/// Who wants to use memory: kernels reach what their device was given access to, copies also other devices'.
+/// Who wants to use memory: kernels reach what their device was given access to, copies also other
+/// devices'.
 enum class Use { copy, kernel };
 
 struct Place {
@@ -140,8 +144,9 @@ struct Place {
   CUresult problem = CUDA_SUCCESS;
 };
 
-/// Finds [address, address + bytes). CUDA_ERROR_INVALID_VALUE where it sticks out of an allocation or there is none,
-/// CUDA_ERROR_ILLEGAL_ADDRESS where `device` has no access. `late`: an operation asks, not a call.
+/// Finds [address, address + bytes). CUDA_ERROR_INVALID_VALUE where it sticks out of an allocation
+/// or there is none, CUDA_ERROR_ILLEGAL_ADDRESS where `device` has no access. `late`: an operation
+/// asks, not a call.
 Place resolve(std::uint64_t address, std::size_t bytes, int device, Use use, bool late);
 
 template <class T>

@@ -1,6 +1,7 @@
-// Multicast objects: which devices they have and what memory is bound to them, in the order that the driver asks for. Where
-// it would wait for devices that are not added yet, these calls fail, as a test that waits says nothing. What is behind a
-// multicast address nobody can read or write: kernels of the host's prelude go to each rank's own memory.
+// Multicast objects: which devices they have and what memory is bound to them, in the order that
+// the driver asks for. Where it would wait for devices that are not added yet, these calls fail, as
+// a test that waits says nothing. What is behind a multicast address nobody can read or write:
+// kernels of the host's prelude go to each rank's own memory.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// What all calls of the stub share: the lock, the log, failures that a test ordered, and the current context.
+// What all calls of the stub share: the lock, the log, failures that a test ordered, and the
+// current context.
 #pragma once
 
 #include <condition_variable>
@@ -11,7 +12,8 @@
 
 namespace stub {
 
-/// State that lives until the process ends, as workers may still use it while other globals are destroyed.
+/// State that lives until the process ends, as workers may still use it while other globals are
+/// destroyed.
 template <class T>
 T& immortal() {
   static T& object = *new T;
@@ -20,14 +22,16 @@ T& immortal() {
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// One lock for all state; operations of streams run without it. Workers wait for `released` while they are `held`.
+/// One lock for all state; operations of streams run without it. Workers wait for `released` while
+/// they are `held`.
 std::mutex& mutex();
 std::condition_variable& released();
 
 /// An environment variable's number, read anew at each call.
 long long setting(const char* name, long long fallback);
 
-// ---- devices and contexts -----------------------------------------------------------------------------------
+// ---- devices and contexts
+// -----------------------------------------------------------------------------------
 
 int device_count();
 /// Of every device: 90 for sm_90, and its streaming multiprocessors.
@@ -48,11 +52,13 @@ std::size_t memory_in_use();
 CUresult lost(int device);
 void lose(int device, CUresult result);
 
-// ---- calls --------------------------------------------------------------------------------------------------
+// ---- calls
+// --------------------------------------------------------------------------------------------------
 
 enum class Needs { nothing, initialisation, context };
 
-/// Why a call does not get to its body: a failure that a test ordered, or what it needs and is not there.
+/// Why a call does not get to its body: a failure that a test ordered, or what it needs and is not
+/// there.
 CUresult refusal(const char* function, Needs needs);
 
 /// Adds the line "<function> <details>" to the log.

@@ -189,8 +189,8 @@ CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned flags, int priori
     stream->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
     start_worker(stream);
     *handle = streams().add(stream);
-    note("cuStreamCreateWithPriority",
-         details("stream=", number_of(*handle), " device=", stream->device, " priority=", priority));
+    note("cuStreamCreateWithPriority", details("stream=", number_of(*handle),
+                                               " device=", stream->device, " priority=", priority));
     return CUDA_SUCCESS;
   });
 }

@@ -1,4 +1,5 @@
-// Two functions by names that cuda.h gives to newer versions of them: what the library looks up in drivers of any age.
+// Two functions by names that cuda.h gives to newer versions of them: what the library looks up in
+// drivers of any age.
 #include "events.h"
 #include "graphs.h"
 #include "runtime.h"

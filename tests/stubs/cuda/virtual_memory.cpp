@@ -1,4 +1,5 @@
-// Virtual memory management: physical memory that is a file in memory, reserved addresses, and mappings between them.
+// Virtual memory management: physical memory that is a file in memory, reserved addresses, and
+// mappings between them.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,7 +29,8 @@ bool is_supported() {
   return setting("STUB_CUDA_VMM", 1) != 0;
 }
 
-// An exported file carries its device in its name, which is how the importing process learns it; -1 for other files.
+// An exported file carries its device in its name, which is how the importing process learns it; -1
+// for other files.
 int device_of_file(const std::string& name) {
   int device = -1;
   return std::sscanf(name.c_str(), "/memfd:stub_cuda_%d", &device) == 1 ? device : -1;

@@ -1,5 +1,6 @@
-// Making and ending communicators, for ranks that are threads of one process and have the stub of the driver under
-// them. STUB_NCCL_TIMEOUT_MS: how long a rank waits for the others to come, by default 10000.
+// Making and ending communicators, for ranks that are threads of one process and have the stub of
+// the driver under them. STUB_NCCL_TIMEOUT_MS: how long a rank waits for the others to come, by
+// default 10000.
 #include "communicators.h"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Communicators: the ranks of one process that came with the same unique id, where their collectives meet, and their
-// messages.
+// Communicators: the ranks of one process that came with the same unique id, where their
+// collectives meet, and their messages.
 #pragma once
 
 #include <chrono>
@@ -67,13 +67,14 @@ struct Communicator {
 std::mutex& mutex();
 std::condition_variable& changed();
 
-/// Runs in a stream: brings `part` to the communicator's next meeting and stays until the result is there, or the
-/// communicator is aborted.
+/// Runs in a stream: brings `part` to the communicator's next meeting and stays until the result is
+/// there, or the communicator is aborted.
 void meet(Communicator& communicator, Part part);
 
 /// Runs in a stream: leaves a message for rank `part.root`, without waiting for it.
 void post(Communicator& communicator, const Part& part);
-/// Runs in a stream: waits for the message of rank `part.root`, or until the communicator is aborted.
+/// Runs in a stream: waits for the message of rank `part.root`, or until the communicator is
+/// aborted.
 void take(Communicator& communicator, const Part& part);
 
 }  // namespace stub

@@ -1,5 +1,5 @@
-// The lock, the log and ordered failures; the functions by which a test reads and sets them; and errors as text.
-// STUB_NCCL_VERSION is 22809 for 2.28.9, the default.
+// The lock, the log and ordered failures; the functions by which a test reads and sets them; and
+// errors as text. STUB_NCCL_VERSION is 22809 for 2.28.9, the default.
 #include "state.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-// What all calls of the stub share: the lock, the log, failures that a test ordered, and the communicators.
+// What all calls of the stub share: the lock, the log, failures that a test ordered, and the
+// communicators.
 #pragma once
 
 #include <cstdint>
