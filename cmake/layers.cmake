@@ -6,6 +6,14 @@
 
 define_property(GLOBAL PROPERTY COCONET_LAYERS BRIEF_DOCS "Names of all layers, lowest first")
 
+# Precompiled for all layers: headers from outside that most files include. Builds with a sanitizer go without, so that a
+# file that leaves out one of its own includes is found by them.
+add_library(coconet_headers OBJECT ${PROJECT_SOURCE_DIR}/src/precompiled.cpp)
+target_link_libraries(coconet_headers PRIVATE coconet_flags fmt::fmt)
+if(NOT COCONET_SANITIZE)
+  target_precompile_headers(coconet_headers PRIVATE ${PROJECT_SOURCE_DIR}/src/precompiled.h)
+endif()
+
 # The window of `layer`.
 function(coconet_window out layer)
   set(${out} ${PROJECT_BINARY_DIR}/layers/${layer} PARENT_SCOPE)
@@ -25,6 +33,11 @@ function(coconet_layer name)
   if(layer_SOURCES)
     set(scope PRIVATE)
     add_library(${name} OBJECT ${layer_SOURCES})
+    if(NOT COCONET_SANITIZE)
+      # Where a library brings other options the compiler takes the headers as they are.
+      target_precompile_headers(${name} REUSE_FROM coconet_headers)
+      set_target_properties(${name} PROPERTIES PCH_WARN_INVALID OFF)
+    endif()
   else()
     set(scope INTERFACE)
     add_library(${name} INTERFACE)

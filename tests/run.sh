@@ -75,7 +75,11 @@ elif $all; then
   build_preset tsan tests_race
   run tsan --tests-regex '^race/'
 fi
-build_preset release
+if $all; then
+  build_preset release all bench
+else
+  build_preset release
+fi
 run release
 ((status == 0)) || echo "$drawn"
 exit "$status"

@@ -203,7 +203,7 @@ std::vector<Step> candidates(const Graph& graph) {
   std::string kernel = graph.name + "_step";
   std::replace_if(
       kernel.begin(), kernel.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  if (std::isdigit(static_cast<unsigned char>(kernel.front())) != 0) kernel.insert(0, "_");
+  if (std::isdigit(static_cast<unsigned char>(kernel.front())) != 0) kernel = '_' + kernel;
   std::vector<Step> steps;
   for (const bool all_reduce : {false, true}) {
     Step step = complete({"fuse",
