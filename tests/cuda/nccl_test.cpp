@@ -70,6 +70,24 @@ void run_reshard(World& world) {
   if (y != expected) throw InternalError("NCCL moved elements to the wrong rank");
 }
 
+/// y and part = the sum of 2 x, by steps that work on temporaries; z = the sum of x.
+void run_between_temporaries(World& world) {
+  Program program("temporaries", Mesh::over(world));
+  const Value x = program.input("x", f32, {65}, local);
+  program.output("y", all_reduce(x * 2.0, sum) + 1.0);
+  program.output("part", reduce_scatter(x * 2.0, sum) + 1.0);
+  program.output("z", all_reduce(x, sum));
+  Executable step = compile(program, Schedule(), world);
+  step.write("x", std::vector<float>(65, static_cast<float>(world.rank() + 1)));
+  step.run();
+  for (const auto& [name, value] : {std::pair{"y", 7.0f}, {"part", 7.0f}, {"z", 3.0f}}) {
+    std::vector<float> result(step.count(name));
+    step.read(name, result);
+    if (result != std::vector<float>(result.size(), value))
+      throw InternalError(std::string("NCCL added wrongly: ") + name);
+  }
+}
+
 void run_total(World& world) {
   Executable step = compile(total(world, 100), Schedule(), world);
   step.write("x", std::vector<float>(100, static_cast<float>(world.rank() + 1)));
@@ -170,6 +188,32 @@ TEST_CASE("one communicator serves all collectives along an axis") {
   CHECK(stub_nccl::live() == 0);
 }
 
+TEST_CASE("NCCL is told of the temporaries of its calls beforehand, on all ranks alike") {
+  const Setting devices("STUB_CUDA_DEVICES", "2");
+  const std::string before = stub_cuda::live();
+  stub_nccl::clear();
+  World::local(2, run_between_temporaries);
+  for (int rank = 0; rank < 2; ++rank) {
+    INFO("rank " << rank);
+    const auto calls = collectives(rank);
+    REQUIRE(calls.size() == 4);
+    CHECK_THAT(calls[0], StartsWith("ncclAllReduce count=65 ") &&
+                             Contains(" ranks=2 from a window to a window stream="));
+    // What applications may bind is in no window.
+    CHECK_THAT(calls[3], StartsWith("ncclAllReduce count=65 ") && !Contains("window"));
+  }
+  std::vector<std::string> of_windows;
+  for (const std::string& call : stub_nccl::calls()) {
+    if (call.starts_with("ncclCommWindow")) of_windows.push_back(call);
+  }
+  REQUIRE(of_windows.size() == 4);
+  // Three of 65 elements, and the 33 of rank 0 also on rank 1, which has 32; padded to 64 bytes.
+  for (int i = 0; i < 2; ++i)
+    CHECK_THAT(of_windows[i], StartsWith("ncclCommWindowRegister bytes=1152 flags=1 "));
+  for (int i = 2; i < 4; ++i) CHECK_THAT(of_windows[i], StartsWith("ncclCommWindowDeregister "));
+  CHECK(stub_cuda::live() == before);
+}
+
 TEST_CASE("failures of NCCL are errors on every rank, and the next executable works") {
   const Setting devices("STUB_CUDA_DEVICES", "2");
   const auto sliced = [](std::int64_t n) {
@@ -190,6 +234,8 @@ TEST_CASE("failures of NCCL are errors on every rank, and the next executable wo
        std::vector<Case>{{"ncclGetUniqueId", run_total, "ncclGetUniqueId"},
                          {"ncclCommInitRankConfig", run_total, "ncclCommInitRankConfig"},
                          {"ncclAllReduce", run_total, "ncclAllReduce"},
+                         {"ncclCommWindowRegister", run_between_temporaries,
+                          "ncclCommWindowRegister (NCCL_WIN_ENABLE=0 does without)"},
                          {"ncclReduceScatter", sliced(100), "ncclReduceScatter"},
                          {"ncclAllGather", sliced(100), "ncclAllGather"},
                          {"ncclReduce", sliced(101), "ncclReduce"},

@@ -47,7 +47,7 @@ template <class... Args>
 Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
     : comm_(comm), platform_(platform), plan_(plan) {
   const Indexed<sched::PlanBuffer>& buffers = plan.plan().buffers;
-  std::size_t shared = 0, own = 0, large = 0;
+  std::size_t shared = 0, in_window = 0, own = 0, large = 0;
   for (sched::BufferId id = 0; id < buffers.count(); ++id) {
     Tensor tensor = make(id);
     tensor.shared = is_shared(buffers[id]);
@@ -62,7 +62,8 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
       tensor.offset = same->offset;  // which comes first
       continue;
     }
-    std::size_t& total = tensor.shared ? shared : own;
+    tensor.in_window = belongs_in_window(tensor);
+    std::size_t& total = tensor.shared ? shared : tensor.in_window ? in_window : own;
     if (tensor.bytes >= large_tensor) total += stagger(large++);
     tensor.offset = total;
     total += tensor.bytes;
@@ -73,9 +74,14 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan)
         buffers, [&](const sched::PlanBuffer& buffer) { return needs_multicast(buffer); });
     shared_ = platform.allocate_peer(comm, shared, multicast);
   }
+  // All ranks have the same tensors, if not as many elements of them.
+  if (std::ranges::any_of(tensors_, &Tensor::in_window))
+    window_ = platform.allocate_window(comm, in_window);
   for (Tensor& tensor : tensors_) {
+    tensor.in_window = tensor.in_window && window_.memory;
     // The application always binds what is scattered.
-    if (!tensor.buffer->scattered && (private_ || tensor.shared)) use_own(tensor);
+    if (!tensor.buffer->scattered && (private_ || tensor.shared || tensor.in_window))
+      use_own(tensor);
   }
 }
 
@@ -126,11 +132,19 @@ bool Tensors::is_shared(const sched::PlanBuffer& buffer) const {
   return buffer.peer_access && comm_.size() > 1;
 }
 
+bool Tensors::belongs_in_window(const Tensor& tensor) const {
+  const sched::PlanBuffer& buffer = *tensor.buffer;
+  return platform_.traits().has_windows && buffer.in_collective && !tensor.shared &&
+         buffer.role == sched::PlanBuffer::Role::temporary && buffer.same_as < 0;
+}
+
 void Tensors::use_own(Tensor& tensor) {
   const bool shared = tensor.shared;
-  if (!shared && !private_ && !tensor.own) tensor.own = platform_.allocate(tensor.bytes);
+  if (!shared && !tensor.in_window && !private_ && !tensor.own)
+    tensor.own = platform_.allocate(tensor.bytes);
   const auto place = [&](int rank, std::size_t offset) -> std::byte* {
     if (tensor.own) return tensor.own->data() + offset;
+    if (tensor.in_window) return window_.memory->data() + tensor.offset + offset;
     std::byte* const base = shared ? shared_->base(rank) : private_->data();
     return base == nullptr ? nullptr : base + tensor.offset + offset;
   };

@@ -30,8 +30,9 @@ class Tensors {
     bool bound = false;              ///< the application chose the memory
     bool read_only = false;          ///< it may not be written
     bool shared = false;             ///< other ranks reach its own memory
+    bool in_window = false;          ///< library collectives know its own memory
     std::size_t offset = 0;          ///< of its own memory in that of all tensors,
-    std::shared_ptr<Memory> own;     ///< which it has for itself on GPUs, unless ranks share it
+    std::shared_ptr<Memory> own;     ///< which it has for itself on GPUs, but for those two
     std::vector<Buffer> kept;        ///< what is bound, kept alive
     /// Of a tensor that is not scattered.
     [[nodiscard]] std::byte* data() const { return pieces.front().data; }
@@ -40,6 +41,9 @@ class Tensors {
   [[nodiscard]] const Tensor& operator[](sched::BufferId id) const { return tensors_[id]; }
   /// Changes whenever a pointer does.
   [[nodiscard]] std::uint64_t version() const { return version_; }
+
+  /// What library collectives are to be told of; empty where there is no such memory.
+  [[nodiscard]] const Window& window() const { return window_; }
 
   /// Throws BackendError on all ranks where `kernel` needs a multicast pointer and there is none.
   void require_multicast(const std::string& kernel) const;
@@ -87,6 +91,9 @@ class Tensors {
   void require_unreached(const Tensor& tensor) const;
   /// Whether the library's own memory for `buffer` must be where other ranks reach it.
   [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
+  /// Whether `tensor` goes into the window. Ranks must agree on that for every call, and bind their
+  /// inputs, states and outputs each by itself.
+  [[nodiscard]] bool belongs_in_window(const Tensor& tensor) const;
   /// The tensor of whose own memory this one's is part, or null.
   [[nodiscard]] Tensor* same_memory(const Tensor& tensor);
   /// Whether `buffer` must have a multicast pointer: kernels on GPUs of several ranks go to it.
@@ -100,6 +107,7 @@ class Tensors {
   const RankPlan& plan_;
   Indexed<Tensor> tensors_;
   std::shared_ptr<PeerMemory> shared_;
+  Window window_;
   std::shared_ptr<Memory> private_;  ///< of the host, whose pages come when they are touched
   std::uint64_t version_ = 1;
   std::uint64_t completed_ = 0;  ///< the version at the last `complete`

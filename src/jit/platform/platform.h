@@ -64,6 +64,14 @@ class Memory {
   std::function<void()> free_;
 };
 
+/// Zeroed memory that library collectives are told of before their calls (Collectives::open).
+struct Window {
+  std::shared_ptr<Memory> memory;
+  std::size_t bytes = 0;  ///< the same on all ranks
+
+  [[nodiscard]] std::span<std::byte> span() const { return {memory->data(), bytes}; }
+};
+
 class Queue;
 
 /// A point in the work of a queue.
@@ -170,6 +178,7 @@ struct Traits {
   bool pages_on_demand = false;  ///< memory that may never be used can be allocated with the rest
   bool shares_for_collectives = false;  ///< these are quicker on memory that all ranks reach
   bool needs_multicast = false;  ///< kernels with the algorithm multimem need a multicast pointer
+  bool has_windows = false;      ///< `allocate_window` may give memory
   /// Threads of every block, and blocks that run one after the other when it is 1; 0: kernels and
   /// knobs decide.
   int fixed_threads = 0;
@@ -194,6 +203,12 @@ class Platform : public Interface {
   /// With `multicast` there is a multicast pointer, too, or the memory says why not.
   [[nodiscard]] virtual std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
                                                                   bool multicast = false) const = 0;
+  /// Collective: for `bytes` on this rank; empty on all ranks where a window is of no use.
+  [[nodiscard]] virtual Window allocate_window(Comm& comm, std::size_t bytes) const {
+    (void)comm;
+    (void)bytes;
+    return {};
+  }
   /// Throws BackendError, which begins with `what`, unless kernels can use `data`.
   virtual void require_reachable(const void* data, const std::string& what) const = 0;
   /// A queue of its own, or one that puts its work into the application's `handle`.

@@ -86,6 +86,9 @@ void Runner::make_collectives() {
       if (rank != (group_.alone() ? comm.rank() : ranks.front())) continue;
       collectives_.push_back(bound_.platform.make_collectives(bound_.comm(), ranks, step.name,
                                                               bound_.library_kernels));
+      if (bound_.tensors.window().memory) {
+        together(bound_.comm(), [&] { collectives_.back()->open(bound_.tensors.window().span()); });
+      }
       place->second.emplace_back(std::move(ranks), collectives_.back().get());
       if (collectives_.back()->needs_watching()) watched_.push_back(collectives_.back().get());
     }

@@ -53,9 +53,16 @@ ncclResult_t start(Part part, std::size_t send_count, std::size_t receive_count,
     const int ranks = static_cast<int>(communicator->clique->ranks);
     if (width == 0 || part.root < 0 || part.root >= ranks || part.op > ncclAvg)
       return fail(ncclInvalidArgument, "the type, the root or the operation is none");
-    note(details(function, " count=", part.count, " type=", static_cast<int>(part.type),
-                 " op=", static_cast<int>(part.op), " root=", part.root,
-                 " rank=", communicator->rank, " ranks=", ranks,
+    // Those for which NCCL takes another way where the memory of all ranks is in windows.
+    if (function == "ncclAllReduce" || function == "ncclReduceScatter" ||
+        function == "ncclAllGather") {
+      part.send_in_window = communicator->has_window(part.send, send_count * width);
+      part.receive_in_window = communicator->has_window(part.receive, receive_count * width);
+    }
+    note(details(function, " count=", part.count, " type=", static_cast<int>(part.type), " op=",
+                 static_cast<int>(part.op), " root=", part.root, " rank=", communicator->rank,
+                 " ranks=", ranks, part.send_in_window ? " from a window" : "",
+                 part.receive_in_window ? " to a window" : "",
                  " stream=", reinterpret_cast<std::uint64_t>(stream) & 0xffffffffU));
     const bool root_only = function == "ncclReduce" && communicator->rank != part.root;
     const bool no_source = function == "ncclBroadcast" && communicator->rank != part.root;

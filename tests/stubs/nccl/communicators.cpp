@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -55,6 +56,12 @@ ncclResult_t Communicator::state() const {
   std::set<int> distinct;
   for (const auto& row : clique->devices) distinct.insert(row.second);
   return distinct.size() == clique->ranks ? ncclSuccess : ncclInvalidUsage;
+}
+
+bool Communicator::has_window(const char* data, std::size_t bytes) const {
+  return bytes > 0 && std::ranges::any_of(windows, [&](const auto& row) {
+           return data >= row.second.data && data + bytes <= row.second.data + row.second.bytes;
+         });
 }
 
 }  // namespace stub
@@ -124,6 +131,39 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
     *result = async_error();
   }
   return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* data, std::size_t bytes,
+                                    ncclWindow_t* window, int flags) {
+  return call("ncclCommWindowRegister", [&](Lock&) {
+    const auto communicator = find(handle);
+    if (communicator == nullptr) return fail(ncclInvalidArgument, "there is no such communicator");
+    int version = 0;
+    if (ncclGetVersion(&version) != ncclSuccess || version < 22703)
+      return fail(ncclInvalidUsage, "this version of NCCL has no windows");
+    if (reinterpret_cast<std::uintptr_t>(data) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
+      return fail(ncclInvalidArgument, "a window begins between two pages");
+    const std::size_t turn = ++communicator->registrations;
+    std::set<std::size_t>& given = communicator->clique->windows[turn];
+    given.insert(bytes);
+    if (given.size() > 1) return fail(ncclInvalidUsage, "another rank's window has another size");
+    communicator->windows[turn] = {static_cast<const char*>(data), bytes};
+    *window = reinterpret_cast<ncclWindow_t>(turn);
+    note(details("ncclCommWindowRegister bytes=", bytes, " flags=", flags,
+                 " rank=", communicator->rank, " ranks=", communicator->clique->ranks));
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
+  return call("ncclCommWindowDeregister", [&](Lock&) {
+    const auto communicator = find(handle);
+    if (communicator == nullptr ||
+        communicator->windows.erase(reinterpret_cast<std::size_t>(window)) == 0)
+      return fail(ncclInvalidArgument, "there is no such window");
+    note(details("ncclCommWindowDeregister rank=", communicator->rank));
+    return ncclSuccess;
+  });
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ struct Part {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
   int root = 0;  ///< of a message: the other rank
+  bool send_in_window = false;
+  bool receive_in_window = false;
 
   /// Whether the two belong together; buffers may differ.
   [[nodiscard]] bool matches(const Part& other) const;
@@ -42,12 +45,19 @@ struct Message {
   ncclDataType_t type = ncclFloat32;
 };
 
+/// Memory that NCCL was told of: a device address and bytes.
+struct OpenWindow {
+  const char* data = nullptr;
+  std::size_t bytes = 0;
+};
+
 struct Clique {
   std::size_t ranks = 0;
   std::map<int, int> devices;  ///< by rank, of those that are here
   std::map<std::uint64_t, std::shared_ptr<Barrier>> meetings;
   std::map<std::pair<int, int>, std::deque<Message>> messages;  ///< by sender and receiver
-  std::string error;                                            ///< why its calls are wrong
+  std::map<std::size_t, std::set<std::size_t>> windows;  ///< by turn: the bytes that ranks gave
+  std::string error;                                     ///< why its calls are wrong
 };
 
 struct Communicator {
@@ -57,10 +67,13 @@ struct Communicator {
   bool blocking = true;
   bool aborted = false;
   std::uint64_t collectives = 0;  ///< that its streams have come to
+  std::size_t registrations = 0;  ///< calls of ncclCommWindowRegister
+  std::map<std::size_t, OpenWindow> windows;
   std::chrono::steady_clock::time_point deadline;
 
   /// ncclInProgress until all ranks are here, or late.
   [[nodiscard]] ncclResult_t state() const;
+  [[nodiscard]] bool has_window(const char* data, std::size_t bytes) const;
 };
 
 /// One lock for all of it; operations wait for `changed`.

@@ -52,7 +52,8 @@ void finish(Clique& clique, const Parts& parts) {
     if (first.matches(part)) continue;
     clique.error = "rank 0 is in " + first.function + " of " + std::to_string(first.count) +
                    " elements and rank " + std::to_string(rank) + " in " + part.function + " of " +
-                   std::to_string(part.count) + ", or with another type, operation or root";
+                   std::to_string(part.count) +
+                   ", or with another type, operation, root or memory in windows";
     return;
   }
   const std::vector<std::string> of_rank = results(parts);
@@ -66,7 +67,8 @@ void finish(Clique& clique, const Parts& parts) {
 
 bool Part::matches(const Part& other) const {
   return function == other.function && count == other.count && type == other.type &&
-         op == other.op && root == other.root;
+         op == other.op && root == other.root && send_in_window == other.send_in_window &&
+         receive_in_window == other.receive_in_window;
 }
 
 void meet(Communicator& communicator, Part part) {

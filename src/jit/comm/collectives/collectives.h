@@ -55,6 +55,9 @@ class Collectives {
   /// Collective over the group. On the host it blocks and does not look at the queue; on GPUs it
   /// puts work there.
   virtual void run(Queue& queue, const CollectiveCall& call) = 0;
+  /// Collective over the group: calls whose operands all lie in `memory`, the same number of bytes
+  /// on all ranks, may be quicker from here on. It must outlive the group. Throws CommError.
+  virtual void open(std::span<std::byte> memory) { (void)memory; }
   /// On the host: instead of the next call, which then throws Refused on the other ranks, before it
   /// writes anything. Does not wait. The ranks must agree by other means before they use the group
   /// again.

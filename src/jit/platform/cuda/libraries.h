@@ -18,6 +18,9 @@ namespace coconet::jit {
 [[nodiscard]] std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
                                                            const std::string& step);
 
+/// Whether NCCL takes memory that it is told of beforehand, its windows; loads it. Since 2.27.
+[[nodiscard]] bool nccl_has_windows();
+
 /// All ranks of a group, which one process drives on one GPU: the tensors of all are at hand, and
 /// kernels reduce them in rank order.
 [[nodiscard]] std::unique_ptr<Collectives> make_launch_collectives(int ranks,

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -46,7 +47,31 @@ constexpr int least_version = 21400;
 
 COCONET_FUNCTION_TABLE(NcclFunctions, COCONET_NCCL_FUNCTIONS);
 
-struct Nccl : NcclFunctions, LibraryFacts {};
+// Windows came with 2.27, and are used where they are there.
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+constexpr int least_version_of_windows = 22703;
+using Window = ncclWindow_t;
+
+#define COCONET_NCCL_WINDOW_FUNCTIONS(FUNCTION) \
+  FUNCTION(open_window, ncclCommWindowRegister) \
+  FUNCTION(close_window, ncclCommWindowDeregister)
+
+COCONET_FUNCTION_TABLE(WindowFunctions, COCONET_NCCL_WINDOW_FUNCTIONS);
+#else
+constexpr int least_version_of_windows = std::numeric_limits<int>::max();
+constexpr int NCCL_WIN_COLL_SYMMETRIC = 0;
+using Window = void*;
+
+struct WindowFunctions {
+  ncclResult_t (*open_window)(ncclComm_t, void*, std::size_t, Window*, int) = nullptr;
+  ncclResult_t (*close_window)(ncclComm_t, Window) = nullptr;
+  std::vector<std::string> find_in(const SharedLibrary&) { return {"windows"}; }
+};
+#endif
+
+struct Nccl : NcclFunctions, WindowFunctions, LibraryFacts {
+  bool has_windows = false;
+};
 
 // major * 10000 + minor * 100 + patch since 2.9; before, major * 1000.
 std::string version_text(int number) {
@@ -58,10 +83,12 @@ Nccl load() {
   Nccl nccl;
   const SharedLibrary file({"libnccl.so.2"});
   nccl.file = file.file();
-  const std::vector<std::string> missing = nccl.find_in(file);
+  const std::vector<std::string> missing = nccl.NcclFunctions::find_in(file);
+  const bool has_windows = nccl.WindowFunctions::find_in(file).empty();
   int number = 0;
   const bool told = nccl.get_version != nullptr && nccl.get_version(&number) == ncclSuccess;
   if (told) nccl.version = version_text(number);
+  nccl.has_windows = has_windows && number >= least_version_of_windows;
   if (!file.is_open()) {
     nccl.problem = file.problem();
   } else if (!told) {
@@ -124,6 +151,7 @@ class NcclGroup final : public Collectives {
     if (comm_ == nullptr) return;
     const OnDevice current(device_);
     const clock::time_point deadline = clock::now() + patience;
+    if (window_ != Window{}) (void)nccl().close_window(comm_, window_);
     ncclResult_t state = nccl().finalize(comm_);
     while (state == ncclInProgress && clock::now() < deadline) {
       std::this_thread::yield();
@@ -179,6 +207,11 @@ class NcclGroup final : public Collectives {
       default:
         throw_unknown(call);
     }
+  }
+
+  void open(std::span<std::byte> memory) override {
+    queue_one("ncclCommWindowRegister (NCCL_WIN_ENABLE=0 does without)", nccl().open_window, comm_,
+              memory.data(), memory.size(), &window_, NCCL_WIN_COLL_SYMMETRIC);
   }
 
   bool needs_watching() const override { return true; }
@@ -296,6 +329,7 @@ class NcclGroup final : public Collectives {
   std::vector<int> ranks_;
   int position_;
   ncclComm_t comm_ = nullptr;
+  Window window_{};  ///< none where NCCL has no use for it
 };
 
 /// Throws on every rank when two of `ranks` have the same GPU; NCCL's own message is less clear.
@@ -319,6 +353,10 @@ void require_own_gpus(Comm& comm, const std::vector<int>& ranks, const std::stri
 
 LibraryFacts nccl_facts() {
   return nccl();
+}
+
+bool nccl_has_windows() {
+  return nccl().problem.empty() && nccl().has_windows;
 }
 
 std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,

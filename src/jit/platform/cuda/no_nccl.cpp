@@ -9,6 +9,10 @@ LibraryFacts nccl_facts() {
   return {{}, "this library was built without nccl.h"};
 }
 
+bool nccl_has_windows() {
+  return false;
+}
+
 std::unique_ptr<Collectives> make_nccl_group(Comm&, std::vector<int>, const std::string& step) {
   throw CommError("library collective '" + step + "' needs NCCL, and there is none to use: " +
                   nccl_facts().problem + "; build where nccl.h is, or fuse the collective");

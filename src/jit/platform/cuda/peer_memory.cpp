@@ -112,6 +112,21 @@ void import_blocks(Comm& comm, const Descriptor& own, std::size_t size,
   });
 }
 
+/// An address for all of `physical`, which is cleared, for kernels on `devices`.
+std::shared_ptr<std::byte> map_cleared(const MemoryHandle& physical, std::size_t size,
+                                       const std::vector<int>& devices) {
+  std::shared_ptr<std::byte> block = physical.map(size, devices);
+  CUresult cleared =
+      driver().set_bytes_async(reinterpret_cast<CUdeviceptr>(block.get()), 0, size, nullptr);
+  if (cleared == CUDA_SUCCESS) cleared = driver().stream_synchronize(nullptr);
+  check(cleared, "clearing memory of a GPU");
+  return block;
+}
+
+std::size_t rounded_up(std::size_t bytes, std::size_t granularity) {
+  return (std::max<std::size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
+}
+
 /// A block of `size` on every rank: threads use each other's addresses, processes map each other's
 /// memory. `problem` says why no multicast pointer is made; empty: one is.
 Shared share_blocks(Comm& comm, const Device& device, std::size_t size, std::string problem) {
@@ -123,13 +138,8 @@ Shared share_blocks(Comm& comm, const Device& device, std::size_t size, std::str
   std::unique_ptr<const MemoryHandle> physical;
   together(comm, [&] {
     physical = allocate_physical(device, size);
-    std::shared_ptr<std::byte> block = physical->map(size, devices);
-    CUresult cleared =
-        driver().set_bytes_async(reinterpret_cast<CUdeviceptr>(block.get()), 0, size, nullptr);
-    if (cleared == CUDA_SUCCESS) cleared = driver().stream_synchronize(nullptr);
-    check(cleared, "clearing memory of a GPU");
+    (*blocks)[comm.rank()] = map_cleared(*physical, size, devices);
     if (imports) exported = physical->descriptor();
-    (*blocks)[comm.rank()] = std::move(block);
   });
   if (imports) import_blocks(comm, exported, size, devices, *blocks);
   std::shared_ptr<std::byte> multicast;
@@ -158,8 +168,7 @@ std::shared_ptr<PeerMemory> allocate_in_node(Comm& comm, std::size_t bytes, bool
   if (multicast && comm.size() == 1) support.problem = "there is one rank";
   if (multicast && comm.size() > 1) support = multicast_support(comm, *device, uuids);
   granularity = greatest_of_all(comm, std::max(granularity, support.granularity));
-  const std::size_t size =
-      (std::max<std::size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
+  const std::size_t size = rounded_up(bytes, granularity);
   const std::shared_ptr<const Owner> owner(
       new Owner{*device, share_blocks(comm, *device, size, std::move(support.problem))});
   const auto& [blocks, pointer, problem] = owner->shared;
@@ -220,6 +229,23 @@ std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes, b
   if (&comm.node() == &comm) return allocate_in_node(comm, bytes, multicast);
   return allocate_in_nodes(comm, bytes,
                            [&](Comm& node) { return allocate_in_node(node, bytes, multicast); });
+}
+
+Window allocate_window_on_device(Comm& comm, const Device& device, std::size_t bytes, bool wanted) {
+  if (greatest_of_all(comm, wanted ? 0 : 1) > 0) return {};
+  Window window{nullptr, greatest_of_all(comm, bytes)};
+  together(comm, [&] {
+    const OnDevice current(device);
+    const std::size_t size = rounded_up(window.bytes, granularity_of(device));
+    std::shared_ptr<std::byte> block =
+        map_cleared(*allocate_physical(device, size), size, {device.ordinal});
+    std::byte* const data = block.get();
+    window.memory = std::make_shared<Memory>(data, [&device, block = std::move(block)]() mutable {
+      const OnDevice current_again(device);
+      block.reset();
+    });
+  });
+  return window;
 }
 
 void require_nvlink(Comm& comm, std::span<const int> group, std::string_view kernel) {

@@ -12,6 +12,7 @@
 #include "jit/comm/comm.h"
 #include "jit/comm/memory/descriptors.h"
 #include "jit/platform/cuda/driver.h"
+#include "jit/platform/platform.h"
 
 namespace coconet::jit {
 
@@ -20,6 +21,11 @@ namespace coconet::jit {
 [[nodiscard]] std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes,
                                                               bool multicast);
 void require_nvlink(Comm& comm, std::span<const int> group, std::string_view kernel);
+
+/// `Platform::allocate_window`: physical memory that NCCL can map on other GPUs, the most bytes
+/// that a rank asks for. Empty on all ranks unless all of them want it.
+[[nodiscard]] Window allocate_window_on_device(Comm& comm, const Device& device, std::size_t bytes,
+                                               bool wanted);
 
 /// A handle of physical memory, or of a multicast object; released at the end. Mappings keep what
 /// is behind it.

@@ -90,6 +90,7 @@ class CudaPlatform final : public Platform {
             {.processor = device.name,
              .ranks_per_launch = ranks,
              .needs_multicast = true,
+             .has_windows = true,
              .processors = std::max(1, device.multiprocessors - config().free_multiprocessors)}),
         device_(device),
         own_queue_(make_cuda_queue(device)) {}
@@ -117,6 +118,11 @@ class CudaPlatform final : public Platform {
   std::shared_ptr<PeerMemory> allocate_peer(Comm& comm, std::size_t bytes,
                                             bool multicast) const override {
     return allocate_on_devices(comm, bytes, multicast);
+  }
+  Window allocate_window(Comm& comm, std::size_t bytes) const override {
+    const bool by_nccl = comm.size() > 1 && traits().ranks_per_launch == 1;
+    return allocate_window_on_device(comm, device_, bytes,
+                                     by_nccl && device_.shares_memory && nccl_has_windows());
   }
   void require_whole_lines(Comm& comm, std::span<const int> group,
                            std::string_view kernel) const override {
