@@ -55,6 +55,18 @@ TEST_CASE("shipped programs run and pass their check") {
   }
 }
 
+TEST_CASE("an unfused schedule needs neither NCCL's windows nor memory that GPUs share") {
+  for (const char* const lacks : {"STUB_NCCL_VERSION=22602", "STUB_CUDA_VMM=0"}) {
+    const auto said = coconet_command(
+        "run attention_block --schedule unfused --world local:2 --set B=1 --set S=8 --set H=8 "
+        "--check",
+        emulated + "STUB_CUDA_DEVICES=2 " + lacks);
+    INFO(lacks << "\n" << said.out << said.err);
+    CHECK(said.code == 0);
+    CHECK_THAT(said.out, Contains("check passed"));
+  }
+}
+
 TEST_CASE("a run finds what was compiled for its GPU before") {
   const auto cache =
       std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".cubins");

@@ -4,16 +4,24 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/codegen/tile_sync.h"
 
 namespace coconet::jit {
 namespace {
 
 constexpr std::size_t flag_bytes = abi::FLAG_STRIDE * sizeof(abi::u64);
 constexpr std::uint64_t looks_before_yield = 2000;  // some 40 us of pauses
+
+/// Whether the step is a kernel that raises flags or looks at them.
+bool waits_in_kernels(const sched::PlanStep& step) {
+  const auto* const kernel = std::get_if<sched::KernelStep>(&step);
+  return kernel != nullptr && (kernel->is_collective || synchronizes_tiles(*kernel));
+}
 
 }  // namespace
 
@@ -34,15 +42,19 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan)
     bytes += abi::barrier_words(axis.size) * sizeof(abi::u64);
   }
   if (&comm.node() == &comm) host_flags_ = comm.allocate(comm.size() * flag_bytes);
-  if (comm.size() == 1) {
-    own_flags_ = platform.allocate(bytes);
-  } else {
-    kernel_flags_ = platform.allocate_peer(comm, bytes);
+  // GPUs that reach no other's memory run plans without such kernels.
+  if (std::ranges::any_of(plan.plan().steps, waits_in_kernels)) {
+    if (comm.size() == 1) {
+      own_flags_ = platform.allocate(bytes);
+    } else {
+      kernel_flags_ = platform.allocate_peer(comm, bytes);
+    }
   }
   spin_limit_ = comm.ranks_per_core() > 1 ? 0 : looks_before_yield;
 }
 
 abi::u64* StepSync::kernel_flags(int axis, int rank) const {
+  if (!own_flags_ && !kernel_flags_) return nullptr;
   std::byte* const base = own_flags_ ? own_flags_->data() : kernel_flags_->base(rank);
   return base == nullptr ? nullptr : reinterpret_cast<abi::u64*>(base + axes_[axis].flags);
 }

@@ -59,7 +59,7 @@ class StepSync {
   std::uint64_t host_epoch_ = 0;
   std::uint64_t spin_limit_ = 0;
   std::shared_ptr<PeerMemory> host_flags_;    ///< of `meet` in a world of one node
-  std::shared_ptr<PeerMemory> kernel_flags_;  ///< where kernels run
+  std::shared_ptr<PeerMemory> kernel_flags_;  ///< where kernels run; null where none waits
   std::shared_ptr<Memory> own_flags_;         ///< the same, in a world of one rank
   std::shared_ptr<Memory> fault_memory_;
   abi::Fault* fault_;
