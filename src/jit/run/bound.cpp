@@ -25,7 +25,7 @@ Bound::Bound(World world_, const Platform& platform_, ChosenPlan chosen,
       kernel_texts(plan.plan(), {platform.traits().immediate, platform.traits().ranks_per_launch});
   const auto kernels = obtain_kernels(comm(), platform, texts);
   std::size_t next = 0;
-  share_cores();
+  if (chosen.shares_cores) sync.share_cores();
   const KernelContext context{
       comm(), platform, plan, sync, tables, tiles, platform.processes_here(comm())};
   for (const sched::PlanStep& step : plan.plan().steps) {
@@ -50,17 +50,10 @@ Bound::Bound(World world_, const Platform& platform_, ChosenPlan chosen,
 Room Bound::room_for(const sched::Overlap& overlap) const {
   Simultaneous together = steps_of(plan.plan(), overlap);
   for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index) {
-    if (index >= steps.size()) break;
     if (const auto* kernel = std::get_if<KernelLaunch>(&steps[index].work))
       together.blocks += kernel->grid().blocks * kernel->grid().ranks;
   }
   return platform.room_for(comm(), together);
-}
-
-void Bound::share_cores() {
-  for (const sched::Overlap& overlap : at_once) {
-    if (room_for(overlap).shared) sync.share_cores();
-  }
 }
 
 void Bound::drop_crowded_overlaps() {

@@ -37,10 +37,8 @@ struct Bound {
   NamedKernels library_kernels;    ///< that library steps launch
 
  private:
-  /// Whether the steps of `overlap` can run at once; before there are steps, whatever their grids.
+  /// For the steps of `overlap` with the grids that they have.
   [[nodiscard]] Room room_for(const sched::Overlap& overlap) const;
-  /// Where steps that run at once have fewer cores than threads, who waits gives way.
-  void share_cores();
   /// Those whose grids are too large run one after the other.
   void drop_crowded_overlaps();
 };

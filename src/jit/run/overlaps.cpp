@@ -33,6 +33,7 @@ ChosenPlan choose_plan(Comm& comm, const Platform& platform, const ir::Graph& gr
     std::string problem = "COCONET_OVERLAP is off";
     if (config().overlap != "off") {
       const Room room = platform.room_for(comm, steps_of(chosen.plan, overlap));
+      chosen.shares_cores |= room.enough && room.shared;
       if (room.enough) continue;
       problem = room.problem;
     }
