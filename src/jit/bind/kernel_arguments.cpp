@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "coconet/error.h"
+#include "jit/codegen/tile_sync.h"
 
 namespace coconet::jit {
 
@@ -11,14 +14,15 @@ namespace coconet::jit {
 class ArgumentWriter {
  public:
   ArgumentWriter(KernelArguments& block, const KernelContext& context,
-                 const sched::KernelStep& step, const ExchangeMemory& memory,
-                 const SegmentMemory& segments, std::size_t number)
+                 const sched::KernelStep& step, const KernelText& text,
+                 const ExchangeMemory& memory, const SegmentMemory& segments, std::size_t number)
       : block_(block),
         context_(context),
         step_(step),
         memory_(memory),
         segments_(segments),
-        number_(number) {}
+        number_(number),
+        row_begin_(find_rows(text)) {}
 
   void put(const KernelArgument& argument);
 
@@ -51,6 +55,30 @@ class ArgumentWriter {
                                 : context_.plan.view_of_whole(step_, argument.value);
   }
 
+  /// The first of the last dimensions that make one row of a pointwise kernel: as many as all
+  /// tensors that it accesses have behind each other in memory. Rows stay as many as they are on a
+  /// GPU, which shares them out among blocks, and where they arrive or depart one by one.
+  [[nodiscard]] int find_rows(const KernelText& text) const {
+    const int last = static_cast<int>(domain().extent.size()) - 1;
+    const bool of_all_rows = context_.platform.traits().fixed_threads > 0 && !text.linear &&
+                             !text.by_bucket && !step_.is_reduction() && !synchronizes_tiles(step_);
+    if (!of_all_rows) return last;
+    const auto continues_in_all = [&](int dim) {
+      return std::ranges::all_of(text.arguments, [&](Argument argument) {
+        return argument.kind != KernelArgument::Kind::offset || continues(view(argument), dim);
+      });
+    };
+    int first = last;
+    while (first > 0 && continues_in_all(first - 1)) --first;
+    return first;
+  }
+  /// Whether the elements of `seen` along dimension `dim` are as far from each other as the rows of
+  /// the dimensions behind it are long.
+  [[nodiscard]] bool continues(const View& seen, int dim) const {
+    return domain().extent[dim] == 1 ||
+           seen.strides[dim] == seen.strides.back() * row_of(domain(), dim + 1);
+  }
+
   void put_pointer(Argument argument) {
     if (is_scattered(argument)) {
       append(context_.tables.addresses(argument.buffer, context_.plan.rank()));
@@ -72,9 +100,19 @@ class ArgumentWriter {
   }
   void put_offset(Argument argument) { append(view(argument).offset); }
   void put_stride(Argument argument) { append(view(argument).strides[argument.dim]); }
-  void put_extent(Argument argument) { append(domain().extent[argument.dim]); }
+  void put_extent(Argument argument) {
+    const int last = static_cast<int>(domain().extent.size()) - 1;
+    if (argument.dim < row_begin_) {
+      append(domain().extent[argument.dim]);
+    } else {
+      append(argument.dim == last ? row_of(domain(), row_begin_) : std::int64_t{1});
+    }
+  }
   void put_count(Argument) { append(domain().count()); }
-  void put_rows(Argument) { append(rows_of(domain())); }
+  void put_rows(Argument) {
+    const std::int64_t row = row_of(domain(), row_begin_);
+    append(row == 0 ? 0 : domain().count() / row);
+  }
   void put_outputs(Argument) { append(results_of(context_.plan.graph(), step_, domain()).count); }
   void put_inner(Argument) { append(results_of(context_.plan.graph(), step_, domain()).elements); }
   void put_row(Argument argument) { append(row_of(domain(), argument.dim)); }
@@ -107,6 +145,7 @@ class ArgumentWriter {
   const ExchangeMemory& memory_;
   const SegmentMemory& segments_;
   const std::size_t number_;
+  const int row_begin_;
 };
 
 void ArgumentWriter::put(const KernelArgument& argument) {
@@ -131,7 +170,7 @@ KernelArguments::KernelArguments(const KernelContext& context, const sched::Kern
                                  const KernelText& text, const ExchangeMemory& memory,
                                  const SegmentMemory& segments, std::size_t number)
     : group_(context.plan.group(step.axis)) {
-  ArgumentWriter writer(*this, context, step, memory, segments, number);
+  ArgumentWriter writer(*this, context, step, text, memory, segments, number);
   for (const KernelArgument& argument : text.arguments) writer.put(argument);
 }
 
