@@ -37,7 +37,7 @@ struct RandomWords {
   static constexpr int WINDOW = 128;  ///< words that are drawn together
   u64 offset, seed;
   u64 begin = ~u64(0) - WINDOW;  ///< the index that word[0] belongs to
-  u32 word[WINDOW];
+  alignas(64) u32 word[WINDOW];
 
   /// The words of elements [index, index + N), by lane.
   template <int N>
@@ -62,6 +62,7 @@ struct RandomWords {
       c3[v] = c2[v] >> 32;
     }
     u32 k0 = u32(seed), k1 = u32(seed >> 32);
+    UNROLL
     for (int round = 0; round < 10; ++round) {
       UNROLL
       for (int v = 0; v < BATCH; ++v) {
@@ -75,6 +76,7 @@ struct RandomWords {
       k0 += 0x9E3779B9u;
       k1 += 0xBB67AE85u;
     }
+    UNROLL
     for (int v = 0; v < BATCH; ++v) {
       const block_lanes low = (c0[v] & 0xffffffffu) | c1[v] << 32;
       const block_lanes high = (c2[v] & 0xffffffffu) | c3[v] << 32;
