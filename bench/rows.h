@@ -49,9 +49,10 @@ inline int run_program(int argc, char** argv, void (*run)(const Options& options
 struct Row {
   std::string name;
   std::size_t n = 0;  ///< elements
-  double ms = 0, peer_ms = 0;
-  std::optional<double> floor_ms = {};  ///< by a loop written by hand, where there is one
-  [[nodiscard]] double ratio_peer() const { return peer_ms / ms; }
+  double ms = 0;
+  std::optional<double> peer_ms = {};   ///< what an application writes without this library
+  std::optional<double> floor_ms = {};  ///< what it should cost, where there is such a thing
+  [[nodiscard]] double ratio_peer() const { return *peer_ms / ms; }
   [[nodiscard]] double ratio_floor() const { return ms / *floor_ms; }
 };
 
@@ -67,8 +68,12 @@ class Rows {
 
   void add(Row row) {
     if (prints_) {
-      std::printf("%-48s %10zu %12.5f %12.5f %12.2f", row.name.c_str(), row.n, row.ms, row.peer_ms,
-                  row.ratio_peer());
+      std::printf("%-48s %10zu %12.5f", row.name.c_str(), row.n, row.ms);
+      if (row.peer_ms) {
+        std::printf(" %12.5f %12.2f", *row.peer_ms, row.ratio_peer());
+      } else {
+        std::printf(" %12s %12s", "", "");
+      }
       if (row.floor_ms) std::printf(" %12.5f %12.2f", *row.floor_ms, row.ratio_floor());
       std::printf("\n");
       std::fflush(stdout);
@@ -80,11 +85,11 @@ class Rows {
     if (!prints_ || json_.empty()) return;
     nlohmann::json rows = nlohmann::json::array();
     for (const Row& row : rows_) {
-      nlohmann::json one = {{"name", row.name},
-                            {"n", row.n},
-                            {"ms", row.ms},
-                            {"peer_ms", row.peer_ms},
-                            {"ratio_peer", row.ratio_peer()}};
+      nlohmann::json one = {{"name", row.name}, {"n", row.n}, {"ms", row.ms}};
+      if (row.peer_ms) {
+        one["peer_ms"] = *row.peer_ms;
+        one["ratio_peer"] = row.ratio_peer();
+      }
       if (row.floor_ms) {
         one["floor_ms"] = *row.floor_ms;
         one["ratio_floor"] = row.ratio_floor();

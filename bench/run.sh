@@ -4,8 +4,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
-declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [sweep]="2")
-parts=(adam optimizers scattered algorithms blocks)
+declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2" [sweep]="2")
+parts=(adam optimizers scattered algorithms blocks kernels)
 
 usage() {
   cat <<TEXT
@@ -19,6 +19,7 @@ against MPI. The parts, all of them but sweep unless some are named:
   algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
   blocks      the ends of a transformer's layers on 2 ranks, and the hand-off between two stages of a pipeline on 2 and 4,
               in f32 and bf16, under each of their schedules
+  kernels     single kernels with dropout, masks, reductions and vectors beside what they should cost as much as
   sweep       no step of a model: hundreds of small programs, one of each kind that the library generates kernels for (every
               pointwise op, dtype and way to broadcast; reductions in every direction; exchanges), with g++ and with clang++,
               beside a copy of as many bytes. Worst first: what is far from the copy calculates much, which the last column
@@ -33,7 +34,8 @@ A row a contestant and number of elements, but for sweep:
                whole by every rank to the next stage
   ratio_peer   peer_ms / ms: how many times faster than the peer
   floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for scattered: the
-               same step of one contiguous tensor; for blocks: the bare matmul, and a fused kernel of the rest
+               same step of one contiguous tensor; for blocks: the bare matmul, and a fused kernel of the rest; for kernels: the
+               same without dropout, with a mask of f32, along long rows, or as sums of products
   ratio_floor  ms / floor_ms: 1 is as fast as the floor
 All are medians of 15 interleaved samples after a warm-up, of the slowest rank.
 
