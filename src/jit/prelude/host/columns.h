@@ -5,13 +5,6 @@
 constexpr int AT_HAND = 1024;
 static_assert(SHORT_ROW <= AT_HAND);
 
-/// Before a loop over vectors: clang would gather the lanes of several.
-#if defined(__clang__)
-#define VECTOR_BY_VECTOR _Pragma("clang loop vectorize(disable)")
-#else
-#define VECTOR_BY_VECTOR
-#endif
-
 /// Leaves f(l) in to[l] for N lanes, as vectors.
 template <int N, class T, class F>
 DEVICE void write_lanes(T* to, F f) {
@@ -25,17 +18,24 @@ DEVICE void write_lanes(T* to, F f) {
 #endif
 }
 
-/// Combines `count` totals with as many elements from `first` on.
-template <int W, class Op, class T, class Elements>
-DEVICE void add_row(T* totals, index_t count, const Elements& elements, index_t first) {
+/// Combines `count` totals with as many elements of each of `rows` from `first` on, in their order.
+template <int W, class Op, class T, class... Rows>
+DEVICE void add_rows_of(T* totals, index_t count, index_t first, const Rows&... rows) {
   const auto add = [&]<int N>(width<N, false> lanes_here, index_t c) {
-    const auto values = elements(lanes_here, first + c);
     T* const to = totals + c;
-    write_lanes<N>(to, [&](int l) { return Op::apply(to[l], T(values[l])); });
+    const auto add_all = [&](const auto&... values) {
+      write_lanes<N>(to, [&](int l) {
+        T total = to[l];
+        ((total = Op::apply(total, T(values[l]))), ...);
+        return total;
+      });
+    };
+    add_all(rows(lanes_here, first + c)...);
   };
   index_t c = 0;
+  constexpr int N = AT_ONCE<W>;
   VECTOR_BY_VECTOR
-  for (; c + W <= count; c += W) add(width<W, false>{}, c);
+  for (; c + N <= count; c += N) add(width<N, false>{}, c);
   for (; c < count; ++c) add(width<1, false>{}, c);
 }
 
@@ -57,9 +57,15 @@ DEVICE void reduce_columns(const Block& block, const Segments&, index_t results,
     alignas(64) T totals[AT_HAND];
     for (index_t c = 0; c < count * beside; ++c) totals[c] = Op::template identity<T>();
     index_t q = 0;
+    // Where parts of rows are far from each other, four at a time: totals go to and from the cache
+    // less often, and the processor fetches ahead along all of them.
+    for (; tiles > 1 && q + 4 * beside <= rows; q += 4 * beside) {
+      add_rows_of<W, Op>(totals, count * beside, first, row(p, q), row(p, q + beside),
+                         row(p, q + 2 * beside), row(p, q + 3 * beside));
+    }
     for (; q + beside <= rows; q += beside)
-      add_row<W, Op>(totals, count * beside, row(p, q), first);
-    if (q < rows) add_row<W, Op>(totals, count * (rows - q), row(p, q), first);
+      add_rows_of<W, Op>(totals, count * beside, first, row(p, q));
+    if (q < rows) add_rows_of<W, Op>(totals, count * (rows - q), first, row(p, q));
     for (index_t b = 1; b < beside; ++b) {
       for (index_t c = 0; c < count; ++c) totals[c] = Op::apply(totals[c], totals[b * count + c]);
     }
@@ -82,6 +88,48 @@ struct machine {
   DEVICE void store(T* to, const vector& value) { __builtin_memcpy(to, &value, sizeof value); }
 };
 
+/// What elements are while they are at hand, before they become T: f32 has twice the lanes of f64.
+template <class T, class Element>
+struct at_hand {
+  typedef T type;
+};
+template <>
+struct at_hand<f64, f32> {
+  typedef f32 type;
+};
+
+template <int N, class T>
+T lane_of(vec<N, T>);  // for decltype
+
+/// As many elements as a vector of T has lanes.
+template <class T, class Element>
+struct elements_for {
+  typedef Element vector __attribute__((vector_size(machine<T>::lanes * sizeof(Element))));
+
+  DEVICE typename machine<T>::vector converted(const vector& elements) {
+    return __builtin_convertvector(elements, typename machine<T>::vector);
+  }
+};
+#if defined(__AVX512F__) && !defined(__clang__)
+// gcc converts half vectors and puts them together.
+template <>
+struct elements_for<f64, f32> {
+  typedef f32 vector __attribute__((vector_size(32)));
+
+  DEVICE typename machine<f64>::vector converted(const vector& elements) {
+    constexpr int as_set = 4;  // the rounding, which is none here
+    return __builtin_ia32_cvtps2pd512_mask(elements, machine<f64>::vector{}, 0xff, as_set);
+  }
+};
+#endif
+
+template <class T, class Element>
+DEVICE typename machine<T>::vector load_as(const Element* from) {
+  typename elements_for<T, Element>::vector elements;
+  __builtin_memcpy(&elements, from, sizeof elements);
+  return elements_for<T, Element>::converted(elements);
+}
+
 /// A list of numbers 0, 1 ... N - 1.
 template <int... I>
 struct numbers {};
@@ -92,11 +140,12 @@ struct numbers_to<0, I...> {
   typedef numbers<I...> type;
 };
 
-/// Combines `totals` with those of as many rows of L elements as a vector has lanes.
-template <int L, class Op, class T>
+/// Combines totals with those of as many rows of L elements as a vector of elements has lanes.
+template <int L, class Op, class T, class Element>
 struct few_elements {
-  typedef typename machine<T>::vector vector;
-  static constexpr int lanes = machine<T>::lanes;
+  typedef typename machine<Element>::vector vector;
+  static constexpr int lanes = machine<Element>::lanes, of_totals = machine<T>::lanes;
+  typedef typename numbers_to<lanes>::type all_lanes;
 
   /// `taken`, with those of elements E of the rows that vector V of them has.
   template <int E, int V, int... I>
@@ -107,33 +156,51 @@ struct few_elements {
   template <int E, int... V>
   DEVICE vector element(const vector (&rows)[L], numbers<V...>) {
     vector taken = rows[0];
-    ((taken = take<E, V>(taken, rows[V], typename numbers_to<lanes>::type{})), ...);
+    ((taken = take<E, V>(taken, rows[V], all_lanes{})), ...);
     return taken;
   }
+  /// The lanes from FIRST on that a vector of totals has, as T.
+  template <int FIRST, int... I>
+  DEVICE typename machine<T>::vector part(const vector& elements, numbers<I...>) {
+    return elements_for<T, Element>::converted(
+        __builtin_shufflevector(elements, elements, (FIRST + I)...));
+  }
+  template <int FIRST>
+  DEVICE void add_part(T* totals, const vector (&elements)[L]) {
+    typename machine<T>::vector total = machine<T>::load(totals + FIRST);
+    for (int e = 0; e < L; ++e) {
+      total = Op::apply(total,
+                        part<FIRST>(elements[e], typename numbers_to<of_totals>::type{}));
+    }
+    machine<T>::store(totals + FIRST, total);
+  }
   template <int... E>
-  DEVICE void add(T* totals, const T* rows, numbers<E...>) {
-    const vector vectors[L] = {machine<T>::load(rows + E * lanes)...};
-    vector total = machine<T>::load(totals);
-    ((total = Op::apply(total, element<E>(vectors, numbers<E...>{}))), ...);
-    machine<T>::store(totals, total);
+  DEVICE void add(T* totals, const Element* rows, numbers<E...> all) {
+    const vector vectors[L] = {machine<Element>::load(rows + E * lanes)...};
+    const vector elements[L] = {element<E>(vectors, all)...};
+    add_part<0>(totals, elements);
+    if constexpr (of_totals < lanes) add_part<of_totals>(totals, elements);
+    static_assert(2 * of_totals >= lanes);
   }
 };
 
 /// Combines totals with the L elements of their rows, which are at hand, one row behind the other:
 /// in their order. Returns how many of `count` are whole vectors, which it did.
-template <int L, class Op, class T>
-DEVICE index_t add_few_elements(T* totals, const T* rows, index_t count) {
-  constexpr int lanes = machine<T>::lanes;
+template <int L, class Op, class T, class Element>
+DEVICE index_t add_few_elements(T* totals, const Element* rows, index_t count) {
+  constexpr int lanes = machine<Element>::lanes;
   index_t k = 0;
-  for (; k + lanes <= count; k += lanes)
-    few_elements<L, Op, T>::add(totals + k, rows + k * L, typename numbers_to<L>::type{});
+  for (; k + lanes <= count; k += lanes) {
+    few_elements<L, Op, T, Element>::add(totals + k, rows + k * L,
+                                         typename numbers_to<L>::type{});
+  }
   return k;
 }
 
 /// Combines each of `count` totals with the `length` elements of its row, at least 16, in the order
 /// of `block_reduce`. What is behind the last row may be anything.
-template <class Op, class T>
-DEVICE void add_elements(T* totals, const T* rows, index_t count, index_t length) {
+template <class Op, class T, class Element>
+DEVICE void add_elements(T* totals, const Element* rows, index_t count, index_t length) {
   typedef typename machine<T>::vector vector;
   constexpr int LANES = 16, lanes = machine<T>::lanes, VECTORS = LANES / lanes;
   const index_t whole = length / LANES * LANES;
@@ -141,15 +208,15 @@ DEVICE void add_elements(T* totals, const T* rows, index_t count, index_t length
   vector rest[VECTORS];  // of the last elements: which lanes have one
   for (int l = 0; l < LANES; ++l) rest[l / lanes][l % lanes] = whole + l < length ? T(1) : T(0);
   for (index_t k = 0; k < count; ++k) {
-    const T* const row = rows + k * length;
+    const Element* const row = rows + k * length;
     vector partial[VECTORS];
     for (int v = 0; v < VECTORS; ++v) partial[v] = none;
     for (index_t j = 0; j < whole; j += LANES) {
       for (int v = 0; v < VECTORS; ++v)
-        partial[v] = Op::apply(partial[v], machine<T>::load(row + j + v * lanes));
+        partial[v] = Op::apply(partial[v], load_as<T>(row + j + v * lanes));
     }
     for (int v = 0; v < VECTORS && whole < length; ++v) {
-      const vector more = Op::apply(partial[v], machine<T>::load(row + whole + v * lanes));
+      const vector more = Op::apply(partial[v], load_as<T>(row + whole + v * lanes));
       partial[v] = rest[v] != vector{} ? more : partial[v];
     }
     for (int step = VECTORS / 2; step > 0; step /= 2) {
@@ -165,8 +232,8 @@ DEVICE void add_elements(T* totals, const T* rows, index_t count, index_t length
 }
 
 /// Whichever of them it is: lengths that the compiler knows need no loop for each row.
-template <class Op, class T>
-DEVICE void add_rows(T* totals, const T* rows, index_t count, index_t length) {
+template <class Op, class T, class Element>
+DEVICE void add_rows(T* totals, const Element* rows, index_t count, index_t length) {
   if (length >= 16) return add_elements<Op>(totals, rows, count, length);
   index_t k = 0;
   switch (length) {
@@ -185,14 +252,14 @@ DEVICE void add_rows(T* totals, const T* rows, index_t count, index_t length) {
     typename machine<T>::vector total = machine<T>::load(totals + k);
     for (index_t j = 0; j < length; ++j) {
       typename machine<T>::vector one;
-      for (int l = 0; l < lanes; ++l) one[l] = rows[(k + l) * length + j];
+      for (int l = 0; l < lanes; ++l) one[l] = T(rows[(k + l) * length + j]);
       total = Op::apply(total, one);
     }
     machine<T>::store(totals + k, total);
   }
   for (; k < count; ++k) {
     T total = totals[k];
-    for (index_t j = 0; j < length; ++j) total = Op::apply(total, rows[k * length + j]);
+    for (index_t j = 0; j < length; ++j) total = Op::apply(total, T(rows[k * length + j]));
     totals[k] = total;
   }
 }
@@ -205,21 +272,30 @@ DEVICE void compute_row(T* values, index_t count, const Elements& elements) {
     write_lanes<N>(values + j, [&](int l) { return T(some[l]); });
   };
   index_t j = 0;
+  constexpr int N = AT_ONCE<W>;
   VECTOR_BY_VECTOR
-  for (; j + W <= count; j += W) compute(width<W, false>{}, j);
+  for (; j + N <= count; j += N) compute(width<N, false>{}, j);
   for (; j < count; ++j) compute(width<1, false>{}, j);
 }
 
-/// `reduce_rows` of short rows: as many as fit are computed, as if they were one row if they are
+/// Short rows that are taken at once: few, so that the processor fetches the next ones meanwhile.
+constexpr index_t MOST_ROWS = 32;
+
+/// `reduce_rows` of short rows: as many as that are computed, as if they were one row if they are
 /// adjacent, and then each is reduced.
 template <int W, class Op, class T, bool ADJACENT, class Row, class Keep>
 DEVICE void reduce_short_rows(const Block& block, const Segments&, index_t results, index_t rows,
                               index_t length, Row row, Keep keep) {
-  const index_t at_once = AT_HAND / (length > 0 ? length : 1);
-  alignas(64) T totals[AT_HAND], values[AT_HAND + 16];
+  index_t at_once = AT_HAND / (length > 0 ? length : 1);
+  if (at_once > MOST_ROWS) at_once = MOST_ROWS;
+  typedef decltype(lane_of(row(0, 0)(width<1, false>{}, 0))) computed;
+  typedef typename at_hand<T, computed>::type Element;
+  alignas(64) T totals[AT_HAND];
+  alignas(64) Element values[AT_HAND + 16];
   for (index_t o = block.index * at_once; o < results; o += block.count * at_once) {
     const index_t count = results - o < at_once ? results - o : at_once;
-    for (index_t k = 0; k < count; ++k) totals[k] = Op::template identity<T>();
+    for (index_t k = 0; k < count; k += machine<T>::lanes)
+      machine<T>::store(totals + k, typename machine<T>::vector{} + Op::template identity<T>());
     for (index_t q = 0; q < rows; ++q) {
       if constexpr (ADJACENT) {
         compute_row<W>(values, count * length, row(o, q));

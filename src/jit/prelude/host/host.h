@@ -84,6 +84,15 @@ struct narrow_to<bf16> {
 
 // ---- vectors ------------------------------------------------------------------------------------
 
+/// Of the machine's vectors. gcc takes longer ones apart into single lanes.
+#if defined(__AVX512F__)
+constexpr int MACHINE_BYTES = 64;
+#elif defined(__AVX__)
+constexpr int MACHINE_BYTES = 32;
+#else
+constexpr int MACHINE_BYTES = 16;
+#endif
+
 /// N elements that a lane loads, computes and stores together.
 template <int N, class T>
 struct vec {
@@ -92,16 +101,32 @@ struct vec {
   DEVICE_MEMBER const T& operator[](int i) const { return lane[i]; }
 };
 
+/// A copy. Of 32 bytes, gcc takes 16 at a time where no vector is meant, and a vector that is loaded
+/// from where two halves were just stored has to wait for both.
+template <int BYTES>
+DEVICE void copy_bytes(void* to, const void* from) {
+  if constexpr (MACHINE_BYTES == 32 && BYTES % MACHINE_BYTES == 0) {
+    typedef char line __attribute__((vector_size(MACHINE_BYTES)));
+    for (int i = 0; i < BYTES; i += MACHINE_BYTES) {
+      line part;
+      __builtin_memcpy(&part, static_cast<const char*>(from) + i, sizeof part);
+      __builtin_memcpy(static_cast<char*>(to) + i, &part, sizeof part);
+    }
+  } else {
+    __builtin_memcpy(to, from, BYTES);
+  }
+}
+
 template <int N, class T>
 DEVICE vec<N, T> load(const T* from) {
   vec<N, T> value;
-  __builtin_memcpy(&value, from, sizeof(value));
+  copy_bytes<sizeof(value)>(&value, from);
   return value;
 }
 
 template <int N, class T>
 DEVICE void store(T* to, const vec<N, T>& value) {
-  __builtin_memcpy(to, &value, sizeof(value));
+  copy_bytes<sizeof(value)>(to, &value);
 }
 
 template <int N, class F>
@@ -124,14 +149,6 @@ DEVICE void choosing_lanes(F f) {
 
 constexpr bool is_power_of_2(int n) { return n > 1 && (n & (n - 1)) == 0; }
 
-/// Of the machine's vectors. gcc takes longer ones apart into single lanes.
-#if defined(__AVX512F__)
-constexpr int MACHINE_BYTES = 64;
-#elif defined(__AVX__)
-constexpr int MACHINE_BYTES = 32;
-#else
-constexpr int MACHINE_BYTES = 16;
-#endif
 constexpr int NATIVE_LANES = MACHINE_BYTES / 4;  // of f32
 
 /// Fills `to` with what f makes of `from`, a vector of the machine at a time.

@@ -60,15 +60,31 @@ DEVICE void order_streams(u64 mode) {
 #endif
 }
 
-/// Calls f(width<W>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over.
-/// `order_streams` must follow.
+/// What a loop over vectors of W lanes takes at once. W are 64 bytes of the widest element, and gcc
+/// keeps no more than the machine's vectors in registers.
+constexpr int PARTS = VECTOR_BYTES / MACHINE_BYTES;
+template <int W>
+constexpr int AT_ONCE = W % PARTS == 0 ? W / PARTS : W;
+
+/// Before a loop over vectors: clang would gather the lanes of several.
+#if defined(__clang__)
+#define VECTOR_BY_VECTOR _Pragma("clang loop vectorize(disable)")
+#else
+#define VECTOR_BY_VECTOR
+#endif
+
+/// Calls f(width<N>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over;
+/// N is W or a part of it. `order_streams` must follow.
 template <int W, class F>
 DEVICE void for_each_of(const Block&, index_t begin, index_t end, u64 mode, F f) {
+  constexpr int N = AT_ONCE<W>;
   index_t i = begin;
   if (mode & STREAMING) {
-    for (; i + W <= end; i += W) f(width<W, true>{}, i);
+    VECTOR_BY_VECTOR
+    for (; i + N <= end; i += N) f(width<N, true>{}, i);
   }
-  for (; i + W <= end; i += W) f(width<W, false>{}, i);
+  VECTOR_BY_VECTOR
+  for (; i + N <= end; i += N) f(width<N, false>{}, i);
   for (; i < end; ++i) f(width<1, false>{}, i);
 }
 
@@ -114,15 +130,15 @@ DEVICE T block_total(const Block&, T total) { return total; }
 /// get the result. f(width<N>, i) is elements [i, i + N), one by one where W is 1.
 template <int W, class Op, class T, class F>
 DEVICE T block_reduce(const Block&, index_t begin, index_t end, u64, F f) {
-  constexpr int LANES = 16, AT_ONCE = W < LANES ? W : LANES;
+  constexpr int LANES = 16, N = AT_ONCE<W> < LANES ? AT_ONCE<W> : LANES;
   T partial[LANES];
   for (int l = 0; l < LANES; ++l) partial[l] = Op::template identity<T>();
   index_t i = begin;
   for (; i + LANES <= end; i += LANES) {
-    for (int v = 0; v < LANES; v += AT_ONCE) {
-      const auto values = f(width<AT_ONCE, false>{}, i + v);
+    for (int v = 0; v < LANES; v += N) {
+      const auto values = f(width<N, false>{}, i + v);
       TO_MEMORY
-      for (int l = 0; l < AT_ONCE; ++l) partial[v + l] = Op::apply(partial[v + l], T(values[l]));
+      for (int l = 0; l < N; ++l) partial[v + l] = Op::apply(partial[v + l], T(values[l]));
     }
   }
   for (int l = 0; i + l < end; ++l)
