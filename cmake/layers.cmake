@@ -8,10 +8,10 @@ define_property(GLOBAL PROPERTY COCONET_LAYERS BRIEF_DOCS "Names of all layers, 
 
 # Precompiled for all layers: headers from outside that most files include. Builds with a sanitizer go without, so that a
 # file that leaves out one of its own includes is found by them.
-add_library(coconet_headers OBJECT ${PROJECT_SOURCE_DIR}/src/precompiled.cpp)
+add_library(coconet_headers OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
 target_link_libraries(coconet_headers PRIVATE coconet_flags fmt::fmt)
 if(NOT COCONET_SANITIZE)
-  target_precompile_headers(coconet_headers PRIVATE ${PROJECT_SOURCE_DIR}/src/precompiled.h)
+  target_precompile_headers(coconet_headers PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h)
 endif()
 
 # The window of `layer`.
