@@ -1,0 +1,87 @@
+// The machine code of simple kernels on the host, for processors of several widths, none of which
+// this one needs to be: vectors stay in registers.
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "child_process.h"
+#include "coconet/coconet.h"
+#include "jit/codegen/codegen.h"
+#include "jit/platform/host/compiler.h"
+#include "sched/plan.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+#if defined(__x86_64__)
+
+namespace {
+
+struct Processor {
+  const char* option;
+  const char* multiply;  ///< of its widest vectors
+};
+constexpr Processor processors[] = {{"-march=x86-64", R"(\bmulps\b.*%xmm)"},
+                                    {"-march=haswell", R"(\bvmulps\b.*%ymm)"},
+                                    {"-march=skylake-avx512", R"(\bvmulps\b.*%zmm)"}};
+
+/// The instructions of y = x t, of f32; empty where there is no such compiler, or no objdump.
+std::vector<std::string> instructions_of(const std::string& cxx, const std::string& option) {
+  if (run_shell("command -v objdump && command -v " + cxx).code != 0) return {};
+  Program program("scale", Mesh({{"world", 1}}));
+  const Value x = program.input("x", f32, {program.dim("n")}, replicated);
+  program.output("y", x * program.scalar("t"));
+  const jit::KernelText text = jit::generate(sched::lower(*program.graph())).front();
+  const jit::HostCompiler compiler(cxx, option, config().compile_timeout);
+  const jit::CompileResult compiled =
+      compiler.compile(jit::complete_source(text, compiler.target()));
+  INFO(compiled.log);
+  REQUIRE(compiled.ok);
+  const ScratchDirectory directory;
+  const std::string file = (directory.path() / "kernel.so").string();
+  std::ofstream(file, std::ios::binary) << compiled.binary;
+  const ChildOutput dump = run_shell("objdump -d --no-show-raw-insn " + file);
+  REQUIRE(dump.code == 0);
+  std::istringstream all(dump.text);
+  std::vector<std::string> lines;
+  bool in_kernel = false;
+  for (std::string line; std::getline(all, line);) {
+    if (line.ends_with(">:")) in_kernel = line.find("<" + text.entry + ">") != std::string::npos;
+    if (in_kernel) lines.push_back(line);
+  }
+  return lines;
+}
+
+/// Those of `lines` that match.
+std::vector<std::string> matching(const std::vector<std::string>& lines, const char* pattern) {
+  const std::regex expression(pattern);
+  std::vector<std::string> found;
+  for (const std::string& line : lines) {
+    if (std::regex_search(line, expression)) found.push_back(line);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("vectors of a kernel are the processor's, and no lane takes a way round") {
+  for (const char* const cxx : {"g++", "clang++"}) {
+    for (const Processor& processor : processors) {
+      INFO(cxx << " " << processor.option);
+      const std::vector<std::string> lines = instructions_of(cxx, processor.option);
+      if (lines.empty()) continue;
+      CHECK_FALSE(matching(lines, processor.multiply).empty());
+      // Through the stack, or from lanes of other vectors.
+      const std::vector<std::string> around = matching(
+          lines, R"(%[xyz]mm.*\(%[re]sp|\(%[re]sp.*%[xyz]mm|gather|scatter|vpermt2|pinsr)");
+      INFO((around.empty() ? std::string() : around.front()));
+      CHECK(around.empty());
+    }
+  }
+}
+
+#endif
