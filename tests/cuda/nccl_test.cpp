@@ -250,10 +250,10 @@ TEST_CASE("failures of NCCL are errors on every rank, and the next executable wo
     CHECK(stub_nccl::live() == 0);
     CHECK(refusal([&] { World::local(2, one.body); }) == "(accepted)");
   }
-  for (const char* function : {"ncclCommFinalize", "ncclCommDestroy"}) {
+  for (const char* function : {"ncclCommWindowDeregister", "ncclCommFinalize", "ncclCommDestroy"}) {
     INFO(function);  // what cannot be given back is nobody's error
     stub_nccl::fail(function, 0, system_error);
-    CHECK(refusal([] { World::local(2, run_total); }) == "(accepted)");
+    CHECK(refusal([] { World::local(2, run_between_temporaries); }) == "(accepted)");
   }
 }
 

@@ -151,13 +151,15 @@ class NcclGroup final : public Collectives {
     if (comm_ == nullptr) return;
     const OnDevice current(device_);
     const clock::time_point deadline = clock::now() + patience;
-    if (window_ != Window{}) (void)nccl().close_window(comm_, window_);
-    ncclResult_t state = nccl().finalize(comm_);
-    while (state == ncclInProgress && clock::now() < deadline) {
-      std::this_thread::yield();
-      if (nccl().async_error(comm_, &state) != ncclSuccess) state = ncclSystemError;
-    }
-    if (state == ncclSuccess) {
+    const auto ended = [&](ncclResult_t state) {
+      while (state == ncclInProgress && clock::now() < deadline) {
+        std::this_thread::yield();
+        if (nccl().async_error(comm_, &state) != ncclSuccess) state = ncclSystemError;
+      }
+      return state == ncclSuccess;
+    };
+    const bool is_closed = window_ == Window{} || ended(nccl().close_window(comm_, window_));
+    if (is_closed && ended(nccl().finalize(comm_))) {
       (void)nccl().destroy(comm_);
     } else {
       abort();
