@@ -50,7 +50,7 @@ COCONET_FUNCTION_TABLE(NcclFunctions, COCONET_NCCL_FUNCTIONS);
 // Windows came with 2.27, and are used where they are there.
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
 constexpr int least_version_of_windows = 22703;
-using Window = ncclWindow_t;
+using NcclWindow = ncclWindow_t;
 
 #define COCONET_NCCL_WINDOW_FUNCTIONS(FUNCTION) \
   FUNCTION(open_window, ncclCommWindowRegister) \
@@ -60,11 +60,11 @@ COCONET_FUNCTION_TABLE(WindowFunctions, COCONET_NCCL_WINDOW_FUNCTIONS);
 #else
 constexpr int least_version_of_windows = std::numeric_limits<int>::max();
 constexpr int NCCL_WIN_COLL_SYMMETRIC = 0;
-using Window = void*;
+using NcclWindow = void*;
 
 struct WindowFunctions {
-  ncclResult_t (*open_window)(ncclComm_t, void*, std::size_t, Window*, int) = nullptr;
-  ncclResult_t (*close_window)(ncclComm_t, Window) = nullptr;
+  ncclResult_t (*open_window)(ncclComm_t, void*, std::size_t, NcclWindow*, int) = nullptr;
+  ncclResult_t (*close_window)(ncclComm_t, NcclWindow) = nullptr;
   std::vector<std::string> find_in(const SharedLibrary&) { return {"windows"}; }
 };
 #endif
@@ -158,7 +158,7 @@ class NcclGroup final : public Collectives {
       }
       return state == ncclSuccess;
     };
-    const bool is_closed = window_ == Window{} || ended(nccl().close_window(comm_, window_));
+    const bool is_closed = window_ == NcclWindow{} || ended(nccl().close_window(comm_, window_));
     if (is_closed && ended(nccl().finalize(comm_))) {
       (void)nccl().destroy(comm_);
     } else {
@@ -331,7 +331,7 @@ class NcclGroup final : public Collectives {
   std::vector<int> ranks_;
   int position_;
   ncclComm_t comm_ = nullptr;
-  Window window_{};  ///< none where NCCL has no use for it
+  NcclWindow window_{};  ///< none where NCCL has no use for it
 };
 
 /// Throws on every rank when two of `ranks` have the same GPU; NCCL's own message is less clear.
