@@ -118,10 +118,13 @@ DEVICE void reduce_columns(const Block& block, const Segments& segments, index_t
   reduce(width<1, false>{});
 }
 
+/// Whether `reduce_rows_together` is how these rows are reduced.
+DEVICE bool together(index_t, index_t length) { return length < SHORT_ROW; }
+
 /// `reduce_rows` of short rows: as many threads for each as leave everyone about four elements.
 template <int W, class Op, class T, bool ADJACENT, class Row, class Keep>
-DEVICE void reduce_short_rows(const Block& block, const Segments& segments, index_t results,
-                              index_t rows, index_t length, Row row, Keep keep) {
+DEVICE void reduce_rows_together(const Block& block, const Segments& segments, index_t results,
+                                 index_t rows, index_t length, Row row, Keep keep) {
   int group = 1;
   while (group < 32 && group * 4 < length) group *= 2;
   reduce_tiles<1, Op, T>(

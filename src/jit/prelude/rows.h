@@ -7,8 +7,8 @@
 template <int W, class Op, class T, bool ADJACENT, class Row, class Keep>
 DEVICE void reduce_rows(const Block& block, const Segments& segments, index_t results, index_t rows,
                         index_t length, u64 mode, Row row, Keep keep) {
-  if (length < SHORT_ROW) {
-    reduce_short_rows<W, Op, T, ADJACENT>(block, segments, results, rows, length, row, keep);
+  if (together(rows, length)) {
+    reduce_rows_together<W, Op, T, ADJACENT>(block, segments, results, rows, length, row, keep);
     return;
   }
   reduce_segments<Op, T>(

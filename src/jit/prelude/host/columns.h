@@ -1,9 +1,51 @@
 // Prelude, reductions of many results where a block runs as one lane. Memory is walked along: the
 // totals of many results are in the first cache, and every row that is read is added to them.
 
-/// Totals, or elements of short rows, that a block has at a time: 8 KiB at most.
+/// Totals of columns, or elements of short rows, that a block has at a time: 8 KiB at most.
 constexpr int AT_HAND = 1024;
 static_assert(SHORT_ROW <= AT_HAND);
+
+/// Rows that are read at the same time, piece by piece: the processor fetches ahead along each of
+/// as many.
+constexpr index_t ROWS_AHEAD = 16;
+
+/// Up to N T as the machine's vectors have them, in the vector types of gcc and clang: gcc takes
+/// apart loops over lanes of which it needs others than neighbours, and loops that choose.
+template <class T, int N = 16>
+struct machine {
+  static constexpr int lanes = MACHINE_BYTES < N * sizeof(T) ? MACHINE_BYTES / sizeof(T) : N;
+  typedef T vector __attribute__((vector_size(lanes * sizeof(T))));
+
+  DEVICE vector load(const T* from) {
+    vector value;
+    __builtin_memcpy(&value, from, sizeof value);
+    return value;
+  }
+  DEVICE void store(T* to, const vector& value) { __builtin_memcpy(to, &value, sizeof value); }
+
+  template <class Element>
+  struct of {
+    typedef Element vector __attribute__((vector_size(lanes * sizeof(Element))));
+  };
+  /// The same of elements of another type.
+  template <class Element>
+  DEVICE vector converted(const Element& elements) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    // gcc converts half vectors and puts them together.
+    if constexpr (sizeof(T) == 8 && sizeof(elements) == 32 && T(0.5) != T(0)) {
+      constexpr int as_set = 4;  // the rounding, which is none here
+      return __builtin_ia32_cvtps2pd512_mask(elements, vector{}, 0xff, as_set);
+    } else
+#endif
+      return __builtin_convertvector(elements, vector);
+  }
+  template <class Element>
+  DEVICE vector load_as(const Element* from) {
+    typename of<Element>::vector elements;
+    __builtin_memcpy(&elements, from, sizeof elements);
+    return converted(elements);
+  }
+};
 
 /// Leaves f(l) in to[l] for N lanes, as vectors.
 template <int N, class T, class F>
@@ -22,13 +64,13 @@ DEVICE void write_lanes(T* to, F f) {
 template <int W, class Op, class T, class... Rows>
 DEVICE void add_rows_of(T* totals, index_t count, index_t first, const Rows&... rows) {
   const auto add = [&]<int N>(width<N, false> lanes_here, index_t c) {
-    T* const to = totals + c;
+    typedef machine<T, N> part;
     const auto add_all = [&](const auto&... values) {
-      write_lanes<N>(to, [&](int l) {
-        T total = to[l];
-        ((total = Op::apply(total, T(values[l]))), ...);
-        return total;
-      });
+      for (int l = 0; l < N; l += part::lanes) {
+        auto total = part::load(totals + c + l);
+        ((total = Op::apply(total, part::load_as(values.lane + l))), ...);
+        part::store(totals + c + l, total);
+      }
     };
     add_all(rows(lanes_here, first + c)...);
   };
@@ -50,10 +92,11 @@ DEVICE void reduce_columns(const Block& block, const Segments&, index_t results,
   const index_t fit = AT_HAND / 2 / columns;
   index_t beside = !ADJACENT || fit < 2 ? 1 : fit < rows ? fit : rows > 0 ? rows : 1;
   if (beside > W) beside -= beside % W;  // whole vectors
-  const index_t tiles = (columns + AT_HAND - 1) / AT_HAND;
+  const index_t wide = rows > ROWS_AHEAD ? AT_HAND : 8 * W;
+  const index_t tiles = (columns + wide - 1) / wide;
   for (index_t tile = block.index; tile < results / columns * tiles; tile += block.count) {
-    const index_t p = tile / tiles, first = tile % tiles * AT_HAND;
-    const index_t count = columns - first < AT_HAND ? columns - first : AT_HAND;
+    const index_t p = tile / tiles, first = tile % tiles * wide;
+    const index_t count = columns - first < wide ? columns - first : wide;
     alignas(64) T totals[AT_HAND];
     for (index_t c = 0; c < count * beside; ++c) totals[c] = Op::template identity<T>();
     index_t q = 0;
@@ -73,134 +116,10 @@ DEVICE void reduce_columns(const Block& block, const Segments&, index_t results,
   }
 }
 
-/// Up to 16 T as the machine's vectors have them, in the vector types of gcc and clang: gcc takes
-/// apart loops over lanes of which it needs others than neighbours.
-template <class T>
-struct machine {
-  static constexpr int lanes = MACHINE_BYTES < 16 * sizeof(T) ? MACHINE_BYTES / sizeof(T) : 16;
-  typedef T vector __attribute__((vector_size(lanes * sizeof(T))));
-
-  DEVICE vector load(const T* from) {
-    vector value;
-    __builtin_memcpy(&value, from, sizeof value);
-    return value;
-  }
-  DEVICE void store(T* to, const vector& value) { __builtin_memcpy(to, &value, sizeof value); }
-};
-
-/// What elements are while they are at hand, before they become T: f32 has twice the lanes of f64.
-template <class T, class Element>
-struct at_hand {
-  typedef T type;
-};
-template <>
-struct at_hand<f64, f32> {
-  typedef f32 type;
-};
-
-template <int N, class T>
-T lane_of(vec<N, T>);  // for decltype
-
-/// As many elements as a vector of T has lanes.
-template <class T, class Element>
-struct elements_for {
-  typedef Element vector __attribute__((vector_size(machine<T>::lanes * sizeof(Element))));
-
-  DEVICE typename machine<T>::vector converted(const vector& elements) {
-    return __builtin_convertvector(elements, typename machine<T>::vector);
-  }
-};
-#if defined(__AVX512F__) && !defined(__clang__)
-// gcc converts half vectors and puts them together.
-template <>
-struct elements_for<f64, f32> {
-  typedef f32 vector __attribute__((vector_size(32)));
-
-  DEVICE typename machine<f64>::vector converted(const vector& elements) {
-    constexpr int as_set = 4;  // the rounding, which is none here
-    return __builtin_ia32_cvtps2pd512_mask(elements, machine<f64>::vector{}, 0xff, as_set);
-  }
-};
-#endif
-
-template <class T, class Element>
-DEVICE typename machine<T>::vector load_as(const Element* from) {
-  typename elements_for<T, Element>::vector elements;
-  __builtin_memcpy(&elements, from, sizeof elements);
-  return elements_for<T, Element>::converted(elements);
-}
-
-/// A list of numbers 0, 1 ... N - 1.
-template <int... I>
-struct numbers {};
-template <int N, int... I>
-struct numbers_to : numbers_to<N - 1, N - 1, I...> {};
-template <int... I>
-struct numbers_to<0, I...> {
-  typedef numbers<I...> type;
-};
-
-/// Combines totals with those of as many rows of L elements as a vector of elements has lanes.
-template <int L, class Op, class T, class Element>
-struct few_elements {
-  typedef typename machine<Element>::vector vector;
-  static constexpr int lanes = machine<Element>::lanes, of_totals = machine<T>::lanes;
-  typedef typename numbers_to<lanes>::type all_lanes;
-
-  /// `taken`, with those of elements E of the rows that vector V of them has.
-  template <int E, int V, int... I>
-  DEVICE vector take(const vector& taken, const vector& from, numbers<I...>) {
-    return __builtin_shufflevector(taken, from,
-                                   ((I * L + E) / lanes == V ? lanes + (I * L + E) % lanes : I)...);
-  }
-  template <int E, int... V>
-  DEVICE vector element(const vector (&rows)[L], numbers<V...>) {
-    vector taken = rows[0];
-    ((taken = take<E, V>(taken, rows[V], all_lanes{})), ...);
-    return taken;
-  }
-  /// The lanes from FIRST on that a vector of totals has, as T.
-  template <int FIRST, int... I>
-  DEVICE typename machine<T>::vector part(const vector& elements, numbers<I...>) {
-    return elements_for<T, Element>::converted(
-        __builtin_shufflevector(elements, elements, (FIRST + I)...));
-  }
-  template <int FIRST>
-  DEVICE void add_part(T* totals, const vector (&elements)[L]) {
-    typename machine<T>::vector total = machine<T>::load(totals + FIRST);
-    for (int e = 0; e < L; ++e) {
-      total = Op::apply(total,
-                        part<FIRST>(elements[e], typename numbers_to<of_totals>::type{}));
-    }
-    machine<T>::store(totals + FIRST, total);
-  }
-  template <int... E>
-  DEVICE void add(T* totals, const Element* rows, numbers<E...> all) {
-    const vector vectors[L] = {machine<Element>::load(rows + E * lanes)...};
-    const vector elements[L] = {element<E>(vectors, all)...};
-    add_part<0>(totals, elements);
-    if constexpr (of_totals < lanes) add_part<of_totals>(totals, elements);
-    static_assert(2 * of_totals >= lanes);
-  }
-};
-
-/// Combines totals with the L elements of their rows, which are at hand, one row behind the other:
-/// in their order. Returns how many of `count` are whole vectors, which it did.
-template <int L, class Op, class T, class Element>
-DEVICE index_t add_few_elements(T* totals, const Element* rows, index_t count) {
-  constexpr int lanes = machine<Element>::lanes;
-  index_t k = 0;
-  for (; k + lanes <= count; k += lanes) {
-    few_elements<L, Op, T, Element>::add(totals + k, rows + k * L,
-                                         typename numbers_to<L>::type{});
-  }
-  return k;
-}
-
 /// Combines each of `count` totals with the `length` elements of its row, at least 16, in the order
 /// of `block_reduce`. What is behind the last row may be anything.
-template <class Op, class T, class Element>
-DEVICE void add_elements(T* totals, const Element* rows, index_t count, index_t length) {
+template <class Op, class T>
+DEVICE void add_elements(T* totals, const T* rows, index_t count, index_t length) {
   typedef typename machine<T>::vector vector;
   constexpr int LANES = 16, lanes = machine<T>::lanes, VECTORS = LANES / lanes;
   const index_t whole = length / LANES * LANES;
@@ -208,15 +127,15 @@ DEVICE void add_elements(T* totals, const Element* rows, index_t count, index_t 
   vector rest[VECTORS];  // of the last elements: which lanes have one
   for (int l = 0; l < LANES; ++l) rest[l / lanes][l % lanes] = whole + l < length ? T(1) : T(0);
   for (index_t k = 0; k < count; ++k) {
-    const Element* const row = rows + k * length;
+    const T* const row = rows + k * length;
     vector partial[VECTORS];
     for (int v = 0; v < VECTORS; ++v) partial[v] = none;
     for (index_t j = 0; j < whole; j += LANES) {
       for (int v = 0; v < VECTORS; ++v)
-        partial[v] = Op::apply(partial[v], load_as<T>(row + j + v * lanes));
+        partial[v] = Op::apply(partial[v], machine<T>::load(row + j + v * lanes));
     }
     for (int v = 0; v < VECTORS && whole < length; ++v) {
-      const vector more = Op::apply(partial[v], load_as<T>(row + whole + v * lanes));
+      const vector more = Op::apply(partial[v], machine<T>::load(row + whole + v * lanes));
       partial[v] = rest[v] != vector{} ? more : partial[v];
     }
     for (int step = VECTORS / 2; step > 0; step /= 2) {
@@ -231,35 +150,24 @@ DEVICE void add_elements(T* totals, const Element* rows, index_t count, index_t 
   }
 }
 
-/// Whichever of them it is: lengths that the compiler knows need no loop for each row.
-template <class Op, class T, class Element>
-DEVICE void add_rows(T* totals, const Element* rows, index_t count, index_t length) {
+/// Combines each of `count` totals with the `length` elements of its row.
+template <class Op, class T>
+DEVICE void add_rows(T* totals, const T* rows, index_t count, index_t length) {
   if (length >= 16) return add_elements<Op>(totals, rows, count, length);
-  index_t k = 0;
-  switch (length) {
-#define COCONET_FEW_ELEMENTS(L)                       \
-  case L:                                             \
-    k = add_few_elements<L, Op>(totals, rows, count); \
-    break;
-    COCONET_FEW_ELEMENTS(2)
-    COCONET_FEW_ELEMENTS(3)
-    COCONET_FEW_ELEMENTS(4)
-    COCONET_FEW_ELEMENTS(5)
-#undef COCONET_FEW_ELEMENTS
-  }
   constexpr int lanes = machine<T>::lanes;
+  index_t k = 0;
   for (; k + lanes <= count; k += lanes) {
     typename machine<T>::vector total = machine<T>::load(totals + k);
     for (index_t j = 0; j < length; ++j) {
       typename machine<T>::vector one;
-      for (int l = 0; l < lanes; ++l) one[l] = T(rows[(k + l) * length + j]);
+      for (int l = 0; l < lanes; ++l) one[l] = rows[(k + l) * length + j];
       total = Op::apply(total, one);
     }
     machine<T>::store(totals + k, total);
   }
   for (; k < count; ++k) {
     T total = totals[k];
-    for (index_t j = 0; j < length; ++j) total = Op::apply(total, T(rows[k * length + j]));
+    for (index_t j = 0; j < length; ++j) total = Op::apply(total, rows[k * length + j]);
     totals[k] = total;
   }
 }
@@ -278,24 +186,22 @@ DEVICE void compute_row(T* values, index_t count, const Elements& elements) {
   for (; j < count; ++j) compute(width<1, false>{}, j);
 }
 
-/// Short rows that are taken at once: few, so that the processor fetches the next ones meanwhile.
+/// Rows that are computed before they are reduced: few, so that the processor fetches the next ones
+/// meanwhile.
 constexpr index_t MOST_ROWS = 32;
 
-/// `reduce_rows` of short rows: as many as that are computed, as if they were one row if they are
-/// adjacent, and then each is reduced.
+/// Reduces short rows: some are computed, as if they were one row if they are adjacent, and then
+/// each is reduced.
 template <int W, class Op, class T, bool ADJACENT, class Row, class Keep>
-DEVICE void reduce_short_rows(const Block& block, const Segments&, index_t results, index_t rows,
-                              index_t length, Row row, Keep keep) {
+DEVICE void reduce_computed_rows(index_t begin, index_t end, index_t rows, index_t length, Row row,
+                                 Keep keep) {
   index_t at_once = AT_HAND / (length > 0 ? length : 1);
   if (at_once > MOST_ROWS) at_once = MOST_ROWS;
-  typedef decltype(lane_of(row(0, 0)(width<1, false>{}, 0))) computed;
-  typedef typename at_hand<T, computed>::type Element;
-  alignas(64) T totals[AT_HAND];
-  alignas(64) Element values[AT_HAND + 16];
-  for (index_t o = block.index * at_once; o < results; o += block.count * at_once) {
-    const index_t count = results - o < at_once ? results - o : at_once;
-    for (index_t k = 0; k < count; k += machine<T>::lanes)
-      machine<T>::store(totals + k, typename machine<T>::vector{} + Op::template identity<T>());
+  alignas(64) T totals[MOST_ROWS];
+  alignas(64) T values[AT_HAND + 16];
+  for (index_t o = begin; o < end; o += at_once) {
+    const index_t count = end - o < at_once ? end - o : at_once;
+    for (index_t k = 0; k < MOST_ROWS; ++k) totals[k] = Op::template identity<T>();
     for (index_t q = 0; q < rows; ++q) {
       if constexpr (ADJACENT) {
         compute_row<W>(values, count * length, row(o, q));
@@ -307,4 +213,164 @@ DEVICE void reduce_short_rows(const Block& block, const Segments&, index_t resul
     }
     for (index_t k = 0; k < count; ++k) keep(o + k, totals[k]);
   }
+}
+
+/// A list of numbers 0, 1 ... N - 1.
+template <int... I>
+struct numbers {};
+template <int N, int... I>
+struct numbers_to : numbers_to<N - 1, N - 1, I...> {};
+template <int... I>
+struct numbers_to<0, I...> {
+  typedef numbers<I...> type;
+};
+
+template <int N, class T>
+T lane_of(vec<N, T>);  // for decltype
+
+/// What elements are until they are combined with totals: f32 has twice the lanes of f64.
+template <class T, class Computed>
+struct until_combined {
+  typedef T type;
+};
+template <>
+struct until_combined<f64, f32> {
+  typedef f32 type;
+};
+
+/// The totals of rows of L adjacent elements, as many as a vector of elements has lanes.
+template <int L, class Op, class T, class Element>
+struct few_elements {
+  typedef typename machine<Element>::vector vector;
+  typedef typename machine<T>::vector total;
+  static constexpr int lanes = machine<Element>::lanes, of_total = machine<T>::lanes;
+  static constexpr int parts = lanes / of_total;
+  typedef typename numbers_to<lanes>::type all_lanes;
+
+  /// The elements E of all rows, by row. Where no two of them are in one lane of their vectors, each
+  /// lane is chosen first and all are put in order after, which is fewer permutations.
+  template <int E, int... I>
+  DEVICE vector element(const vector (&rows)[L], numbers<I...> all) {
+    if constexpr (L % 2 == 1) {
+      const vector chosen = choose<E, L - 1>(rows, all);
+      return __builtin_shufflevector(chosen, chosen, ((I * L + E) % lanes)...);
+    } else {
+      return permute<E, L - 1>(rows, all);
+    }
+  }
+  /// Lanes of vectors up to V that hold an element E.
+  template <int E, int V, int... I>
+  DEVICE vector choose(const vector (&rows)[L], numbers<I...> all) {
+    if constexpr (V == 0) {
+      return rows[0];
+    } else {
+      return __builtin_shufflevector(choose<E, V - 1>(rows, all), rows[V],
+                                     ((V * lanes + I) % L == E ? lanes + I : I)...);
+    }
+  }
+  /// Lane I is element E of row I, if that is in vector V or one before it.
+  template <int E, int V, int... I>
+  DEVICE vector permute(const vector (&rows)[L], numbers<I...> all) {
+    if constexpr (V == 1) {
+      return __builtin_shufflevector(rows[0], rows[1],
+                                     (I * L + E < 2 * lanes ? I * L + E : 0)...);
+    } else {
+      return __builtin_shufflevector(
+          permute<E, V - 1>(rows, all), rows[V],
+          ((I * L + E) / lanes == V ? lanes + (I * L + E) % lanes : I)...);
+    }
+  }
+  template <int FIRST, int... I>
+  DEVICE total part(const vector& elements, numbers<I...>) {
+    return machine<T>::converted(__builtin_shufflevector(elements, elements, (FIRST + I)...));
+  }
+  template <int... P>
+  DEVICE void add(total (&totals)[parts], const vector& elements, numbers<P...>) {
+    typedef typename numbers_to<of_total>::type lanes_of_total;
+    ((totals[P] = Op::apply(totals[P], part<P * of_total>(elements, lanes_of_total{}))), ...);
+  }
+  template <int... E>
+  DEVICE void add_rows(total (&totals)[parts], const vector (&rows)[L], numbers<E...>) {
+    (add(totals, element<E>(rows, all_lanes{}), typename numbers_to<parts>::type{}), ...);
+  }
+};
+
+/// Reduces adjacent rows of L elements, of as many results at a time as a vector of elements has
+/// lanes, in their order. Returns the first result that is left.
+template <int L, class Op, class T, class Row, class Keep>
+DEVICE index_t reduce_few_elements(index_t begin, index_t end, index_t rows, Row row, Keep keep) {
+  typedef decltype(lane_of(row(0, 0)(width<1, false>{}, 0))) computed;
+  typedef typename until_combined<T, computed>::type Element;
+  typedef few_elements<L, Op, T, Element> few;
+  constexpr int N = few::lanes;
+  index_t o = begin;
+  for (; o + N <= end; o += N) {
+    typename few::total totals[few::parts];
+    for (int p = 0; p < few::parts; ++p)
+      totals[p] = typename few::total{} + Op::template identity<T>();
+    for (index_t q = 0; q < rows; ++q) {
+      const auto elements = row(o, q);
+      typename few::vector vectors[L];
+      for (int v = 0; v < L; ++v) {
+        const auto values = elements(width<N, false>{}, v * N);
+        Element taken[N];
+        for (int l = 0; l < N; ++l) taken[l] = Element(values[l]);
+        vectors[v] = machine<Element>::load(taken);
+      }
+      few::add_rows(totals, vectors, typename numbers_to<L>::type{});
+    }
+    T kept[N];
+    __builtin_memcpy(kept, totals, sizeof kept);
+    TO_MEMORY
+    for (int l = 0; l < N; ++l) keep(o + l, kept[l]);
+  }
+  return o;
+}
+
+/// Reduces long rows, several for each result: row q of many results before row q + 1 of any, so
+/// that memory is walked along.
+template <int W, class Op, class T, class Row, class Keep>
+DEVICE void reduce_rows_in_turn(const Block& block, const Range& share, index_t rows,
+                                index_t length, Row row, Keep keep) {
+  T totals[AT_HAND];
+  for (index_t o = share.begin; o < share.end; o += AT_HAND) {
+    const index_t count = share.end - o < AT_HAND ? share.end - o : AT_HAND;
+    for (index_t k = 0; k < count; ++k) totals[k] = Op::template identity<T>();
+    for (index_t q = 0; q < rows; ++q) {
+      for (index_t k = 0; k < count; ++k) {
+        totals[k] = Op::apply(totals[k],
+                              block_reduce<W, Op, T>(block, 0, length, 0, row(o + k, q)));
+      }
+    }
+    for (index_t k = 0; k < count; ++k) keep(o + k, totals[k]);
+  }
+}
+
+/// Whether `reduce_rows_together` is how these rows are reduced.
+DEVICE bool together(index_t rows, index_t length) { return length < SHORT_ROW || rows > 1; }
+
+/// `reduce_rows` of many results, of which each block has its share.
+template <int W, class Op, class T, bool ADJACENT, class Row, class Keep>
+DEVICE void reduce_rows_together(const Block& block, const Segments&, index_t results, index_t rows,
+                                 index_t length, Row row, Keep keep) {
+  const Range share = share_of(block, results, MOST_ROWS);
+  if (length >= SHORT_ROW) {
+    reduce_rows_in_turn<W, Op, T>(block, share, rows, length, row, keep);
+    return;
+  }
+  index_t begin = share.begin;
+  if constexpr (ADJACENT) {
+    switch (length) {  // lengths that the compiler knows need no loop for each row
+#define COCONET_FEW_ELEMENTS(L)                                               \
+  case L:                                                                     \
+    begin = reduce_few_elements<L, Op, T>(begin, share.end, rows, row, keep); \
+    break;
+      COCONET_FEW_ELEMENTS(2)
+      COCONET_FEW_ELEMENTS(3)
+      COCONET_FEW_ELEMENTS(4)
+      COCONET_FEW_ELEMENTS(5)
+#undef COCONET_FEW_ELEMENTS
+    }
+  }
+  reduce_computed_rows<W, Op, T, ADJACENT>(begin, share.end, rows, length, row, keep);
 }

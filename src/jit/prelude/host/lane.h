@@ -88,14 +88,22 @@ DEVICE void for_each_of(const Block&, index_t begin, index_t end, u64 mode, F f)
   for (; i < end; ++i) f(width<1, false>{}, i);
 }
 
+struct Range {
+  index_t begin, end;
+};
+/// This block's share of [0, count): a multiple of W, and the last block has what is left over.
+DEVICE Range share_of(const Block& block, index_t count, index_t W) {
+  const index_t share = (count / W + block.count - 1) / block.count * W;
+  const index_t begin = share * block.index < count ? share * block.index : count;
+  return {begin,
+          block.index + 1 == block.count || begin + share > count ? count : begin + share};
+}
+
 /// The same for this block's share of [0, count), streaming stores put before what comes after.
 template <int W, class F>
 DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
-  const index_t chunk = (count / W + block.count - 1) / block.count * W;
-  const index_t begin = chunk * block.index < count ? chunk * block.index : count;
-  const index_t end =
-      block.index + 1 == block.count || begin + chunk > count ? count : begin + chunk;
-  for_each_of<W>(block, begin, end, mode, f);
+  const Range share = share_of(block, count, W);
+  for_each_of<W>(block, share.begin, share.end, mode, f);
   order_streams(mode);
 }
 
