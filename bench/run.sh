@@ -4,8 +4,9 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
-declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2" [sweep]="2")
-parts=(adam optimizers scattered algorithms blocks kernels)
+declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2"
+  [matmul]="2" [sweep]="2")
+parts=(adam optimizers scattered algorithms blocks kernels matmul)
 
 usage() {
   cat <<TEXT
@@ -19,6 +20,7 @@ against MPI. The parts, all of them but sweep unless some are named:
   algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
   blocks      the ends of a transformer's layers on 2 ranks, and the hand-off between two stages of a pipeline on 2 and 4,
               in f32 and bf16, under each of their schedules
+  matmul      products of the sizes that a transformer's layers have on a rank, on 2 ranks, in f32 and bf16
   kernels     single kernels with dropout, masks, reductions and vectors beside what they should cost as much as
   sweep       no step of a model: hundreds of small programs, one of each kind that the library generates kernels for (every
               pointwise op, dtype and way to broadcast; reductions in every direction; exchanges), with g++ and with clang++,
@@ -31,11 +33,11 @@ A row a contestant and number of elements, but for sweep:
                widened or added by an operation of the program's own, whichever is faster; of blocks the same
                matmul library, MPI_Allreduce of the whole on every rank, in place or not (16-bit ones by an operation of
                the program's own), bias, dropout and residual as one vectorized loop, and in a pipeline MPI_Send of the
-               whole by every rank to the next stage
+               whole by every rank to the next stage; of matmul oneDNN or OpenBLAS called directly, whichever is faster
   ratio_peer   peer_ms / ms: how many times faster than the peer
   floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for scattered: the
-               same step of one contiguous tensor; for blocks: the bare matmul, and a fused kernel of the rest; for kernels: the
-               same without dropout, with a mask of f32, along long rows, or as sums of products
+               same step of one contiguous tensor; for blocks: the bare matmul, then a fused kernel of the rest; for kernels:
+               the same without dropout, with a mask of f32, along long rows, or as sums of products
   ratio_floor  ms / floor_ms: 1 is as fast as the floor
 All are medians of 15 interleaved samples after a warm-up, of the slowest rank.
 

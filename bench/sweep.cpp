@@ -60,8 +60,11 @@ struct Measured {
   Case of;
   double ms = 0, copy_ms = 0;
   std::int64_t bytes = 0;
+  std::int64_t elements = 0;  ///< of the largest tensor
   [[nodiscard]] double of_copy() const { return copy_ms / ms; }
   [[nodiscard]] bool calculates() const { return arithmetic.contains(of.op); }
+  /// What an element costs on one core.
+  [[nodiscard]] double nanoseconds() const { return ms * 1e6 / static_cast<double>(elements); }
 };
 
 struct Op {
@@ -225,13 +228,18 @@ Measured time_case(const coconet::World& world, const Case& of) {
   const DType out = result.dtype();
   draft.program.output("y", result);
   coconet::Executable step = coconet::compile(draft.program, of.schedule, world);
-  std::int64_t bytes = static_cast<std::int64_t>(step.count("y") * coconet::size_of(out));
+  std::size_t bytes = 0, elements = 0;
+  const auto add = [&](const std::string& name, DType dtype) {
+    bytes += step.count(name) * coconet::size_of(dtype);
+    elements = std::max(elements, step.count(name));
+  };
   step.own("y", out);
+  add("y", out);
   for (const auto& [name, dtype] : draft.inputs) {
     fill(step, name, dtype);
-    bytes += static_cast<std::int64_t>(step.count(name) * coconet::size_of(dtype));
+    add(name, dtype);
   }
-  const std::size_t half = static_cast<std::size_t>(bytes) / 2;
+  const std::size_t half = bytes / 2;
   const auto from = bench::make_array<char>(half), to = bench::make_array<char>(half);
   std::vector<bench::Contestant> contestants;
   contestants.push_back({.name = "kernel", .begin = [] {}, .step = [&](int) { step.run(); }});
@@ -243,16 +251,21 @@ Measured time_case(const coconet::World& world, const Case& of) {
                                asm volatile("" : : "r"(to.get()) : "memory");
                              }});
   bench::measure(contestants);
-  return {of, contestants[0].ms, contestants[1].ms, bytes};
+  return {.of = of,
+          .ms = contestants[0].ms,
+          .copy_ms = contestants[1].ms,
+          .bytes = static_cast<std::int64_t>(bytes),
+          .elements = static_cast<std::int64_t>(elements)};
 }
 
 void print(const std::vector<Measured>& rows) {
-  std::printf("%-10s %-14s %-8s %-16s %10s %10s %8s  %s\n", "kind", "op", "dtype", "layout", "ms",
-              "copy_ms", "of copy", "bound by");
+  std::printf("%-10s %-14s %-8s %-16s %10s %10s %8s %10s  %s\n", "kind", "op", "dtype", "layout",
+              "ms", "copy_ms", "of copy", "ns/element", "bound by");
   for (const Measured& row : rows) {
-    std::printf("%-10s %-14s %-8s %-16s %10.4f %10.4f %8.2f  %s\n", row.of.kind.c_str(),
+    std::printf("%-10s %-14s %-8s %-16s %10.4f %10.4f %8.2f %10.3f  %s\n", row.of.kind.c_str(),
                 row.of.name.c_str(), row.of.dtype.c_str(), row.of.layout.c_str(), row.ms,
-                row.copy_ms, row.of_copy(), row.calculates() ? "arithmetic" : "");
+                row.copy_ms, row.of_copy(), row.nanoseconds(),
+                row.calculates() ? "arithmetic" : "");
   }
 }
 
@@ -267,6 +280,7 @@ void write(const std::vector<Measured>& rows, int ranks, const std::string& file
                    {"copy_ms", row.copy_ms},
                    {"of_copy", row.of_copy()},
                    {"bytes", row.bytes},
+                   {"ns_per_element", row.nanoseconds()},
                    {"arithmetic", row.calculates()}});
   }
   const char* const compiler = std::getenv("COCONET_CXX");
