@@ -6,11 +6,15 @@
 
 define_property(GLOBAL PROPERTY COCONET_LAYERS BRIEF_DOCS "Names of all layers, lowest first")
 
-# Precompiled for all layers: headers from outside that most files include. Builds with a sanitizer go without, so that a
-# file that leaves out one of its own includes is found by them.
+# Precompiled for all layers: headers from outside that most files include. The build with AddressSanitizer goes without,
+# so that a file that leaves out one of its own includes is found by it.
+set(precompiles ON)
+if(COCONET_SANITIZE MATCHES address)
+  set(precompiles OFF)
+endif()
 add_library(coconet_headers OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
 target_link_libraries(coconet_headers PRIVATE coconet_flags fmt::fmt)
-if(NOT COCONET_SANITIZE)
+if(precompiles)
   target_precompile_headers(coconet_headers PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h)
 endif()
 
@@ -33,7 +37,7 @@ function(coconet_layer name)
   if(layer_SOURCES)
     set(scope PRIVATE)
     add_library(${name} OBJECT ${layer_SOURCES})
-    if(NOT COCONET_SANITIZE)
+    if(precompiles)
       # Where a library brings other options the compiler takes the headers as they are.
       target_precompile_headers(${name} REUSE_FROM coconet_headers)
       set_target_properties(${name} PROPERTIES PCH_WARN_INVALID OFF)
