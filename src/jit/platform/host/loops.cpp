@@ -106,7 +106,7 @@ COCONET_INLINE void some_rows(const T* matrix, std::int64_t stride, const Sum<T>
 template <int bytes, class T>
 COCONET_INLINE void rows_of(const T* matrix, std::int64_t stride, const Sum<T>* vector,
                             std::int64_t count, std::int64_t terms, T* out) {
-  constexpr int rows = 8;
+  constexpr int rows = 2;
   std::int64_t i = 0;
   for (; i + rows <= count; i += rows)
     some_rows<bytes, rows>(matrix + i * stride, stride, vector, terms, out + i);

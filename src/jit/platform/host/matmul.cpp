@@ -17,7 +17,7 @@ namespace {
 // Tiles are an eighth of a product, so that there is something to overlap, but not so few rows that
 // rearranging the right side for each gets noticed, and no more than where that no longer matters.
 constexpr std::int64_t wanted_tiles = 8;
-constexpr std::int64_t least_rows = 64;
+constexpr std::int64_t least_rows = 128;
 constexpr std::int64_t most_rows = 256;
 // What a vector's elements take is hardly more than a call, and nobody gains by waiting for some.
 constexpr std::int64_t least_rows_of_vector = 4096;
@@ -27,9 +27,6 @@ constexpr std::int64_t least_rows_of_vector = 4096;
 constexpr std::int64_t rows_to_keep = 1024;
 constexpr std::int64_t columns_to_keep = 1024;
 constexpr std::int64_t elements_to_keep = std::int64_t{1} << 21;
-
-// A right side that is multiplied with fewer rows is not worth rearranging.
-constexpr std::int64_t rows_to_rearrange = 256;
 
 /// What multiplies a shape.
 enum class Way {
@@ -75,8 +72,8 @@ class HostMatmul final : public LibraryMatmul {
   explicit HostMatmul(MatmulShape shape) : shape_(std::move(shape)), way_(way_of(shape_)) {
     require_library(shape_, way_);
     if (way_ == Way::product) {
-      const bool has_tiles = shape_.rows >= rows_to_rearrange && shape_.rows > rows_of_tile();
-      product_ = onednn::make_product(shape_, has_tiles);
+      // oneDNN would rearrange the right side for every tile.
+      product_ = onednn::make_product(shape_, shape_.rows > rows_of_tile());
     }
   }
 
