@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "jit/platform/host/instruction_set.h"
 
@@ -42,6 +43,14 @@ COCONET_INLINE void load(const T* from, Vector<T, bytes>& to) {
   } else {
     __builtin_memcpy(&to, from, sizeof to);
   }
+}
+
+/// The same of fewer elements, and zeros.
+template <int bytes, class T>
+COCONET_INLINE void load_some(const T* from, std::int64_t count, Vector<T, bytes>& to) {
+  T padded[Vectors<T, bytes>::lanes] = {};
+  __builtin_memcpy(padded, from, count * sizeof(T));
+  load<bytes>(padded, to);
 }
 
 COCONET_INLINE float widened(BFloat16 value) {
@@ -79,38 +88,38 @@ COCONET_INLINE Sum<T> lanes_of(const Vector<T, bytes>& vector) {
   }
 }
 
-/// Of `rows` rows at once, which share the loads of the vector and whose additions need not wait
-/// for each other.
-template <int bytes, int rows, class T>
+/// Of rows R, which share the loads of the vector and whose additions need not wait for each other.
+/// They are a pack, as gcc keeps an array in memory that a loop goes through.
+template <int bytes, class T, int... R>
 COCONET_INLINE void some_rows(const T* matrix, std::int64_t stride, const Sum<T>* vector,
-                              std::int64_t terms, T* out) {
+                              std::int64_t terms, T* out, std::integer_sequence<int, R...>) {
   constexpr int lanes = Vectors<T, bytes>::lanes;
-  Vector<T, bytes> sum[rows] = {};
+  Vector<T, bytes> sum[sizeof...(R)] = {};
   Vector<T, bytes> x, y;
   std::int64_t k = 0;
   for (; k + lanes <= terms; k += lanes) {
     load<bytes>(vector + k, y);
-    for (int row = 0; row < rows; ++row) {
-      load<bytes>(matrix + row * stride + k, x);
-      sum[row] += x * y;
-    }
+    ((load<bytes>(matrix + R * stride + k, x), sum[R] += x * y), ...);
   }
-  for (int row = 0; row < rows; ++row) {
-    Sum<T> total = lanes_of<bytes, T>(sum[row]);
-    for (std::int64_t rest = k; rest < terms; ++rest)
-      total += widened(matrix[row * stride + rest]) * vector[rest];
-    round_into(total, out[row]);
+  // As vectors, too: gcc may or may not multiply and add single elements in one step.
+  if (k < terms) {
+    load_some<bytes>(vector + k, terms - k, y);
+    ((load_some<bytes>(matrix + R * stride + k, terms - k, x), sum[R] += x * y), ...);
   }
+  (round_into(lanes_of<bytes, T>(sum[R]), out[R]), ...);
 }
 
 template <int bytes, class T>
 COCONET_INLINE void rows_of(const T* matrix, std::int64_t stride, const Sum<T>* vector,
                             std::int64_t count, std::int64_t terms, T* out) {
-  constexpr int rows = 2;
+  constexpr int several = 8;
   std::int64_t i = 0;
-  for (; i + rows <= count; i += rows)
-    some_rows<bytes, rows>(matrix + i * stride, stride, vector, terms, out + i);
-  for (; i < count; ++i) some_rows<bytes, 1>(matrix + i * stride, stride, vector, terms, out + i);
+  for (; i + several <= count; i += several)
+    some_rows<bytes>(matrix + i * stride, stride, vector, terms, out + i,
+                     std::make_integer_sequence<int, several>{});
+  for (; i < count; ++i)
+    some_rows<bytes>(matrix + i * stride, stride, vector, terms, out + i,
+                     std::integer_sequence<int, 0>{});
 }
 
 /// Adds the terms of `depth` rows to the sums of `count` columns.
