@@ -86,6 +86,7 @@ TEST_CASE("a reduction reads long rows, which blocks share out") {
 TEST_CASE("columns of any number and height equal the reference, alone and of many tensors") {
   const std::vector<Sizes> columns = {{{"A", 1}, {"B", 2}, {"C", 1100}},
                                       {{"A", 2}, {"B", 70}, {"C", 129}},
+                                      {{"A", 1}, {"B", 5}, {"C", 300}},
                                       {{"A", 3}, {"B", 700}, {"C", 5}},
                                       {{"A", 1}, {"B", 1300}, {"C", 1}}};
   ConformanceBatch batch;

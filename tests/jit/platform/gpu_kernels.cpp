@@ -74,11 +74,10 @@ struct Unit {
   }
 };
 
-std::vector<Unit> make_units(const GpuKernels& kernels) {
+std::vector<Unit> make_units(const GpuKernels& kernels, std::size_t in_a_compilation) {
   std::vector<Unit> units;
   for (const auto& [key, kernel] : kernels) {
-    if (units.empty() || units.back().kernels.size() == kernels_in_a_compilation)
-      units.emplace_back();
+    if (units.empty() || units.back().kernels.size() == in_a_compilation) units.emplace_back();
     units.back().add(kernel);
   }
   return units;
@@ -111,15 +110,8 @@ std::string fault_of(const Unit& unit, const char* architecture, const Inspectio
               architecture + ": " + unit.kernels.at(kernel.entry).from + "\n";
   }
   for (const auto& [entry, kernel] : unit.kernels) {
-    if (!binary.resources.contains(entry)) {
+    if (!binary.resources.contains(entry))
       faults += entry + " is not in the cubin: " + kernel.from + "\n";
-    } else if (inspect && unit.kernels.size() > 1 &&
-               jit::nvrtc::register_bound(binary.resources[entry].registers) > 0) {
-      Unit alone;
-      alone.add(kernel);
-      faults += fault_of(alone, architecture, inspect);
-      binary.kernels.erase(entry);
-    }
   }
   return inspect ? faults + inspect(binary) : faults;
 }
@@ -204,7 +196,8 @@ void require_nvrtc() {
 
 std::vector<std::string> faults_of(const GpuKernels& kernels, Architectures which,
                                    const Inspection& inspect) {
-  const std::vector<Unit> units = make_units(kernels);
+  // What is looked at is compiled alone: registers depend on the kernels beside it.
+  const std::vector<Unit> units = make_units(kernels, inspect ? 1 : kernels_in_a_compilation);
   std::vector<std::pair<const Unit*, const char*>> jobs;
   for (const Unit& unit : units) {
     if (which == Architectures::all) {

@@ -92,7 +92,7 @@ DEVICE void reduce_columns(const Block& block, const Segments&, index_t results,
   const index_t fit = AT_HAND / 2 / columns;
   index_t beside = !ADJACENT || fit < 2 ? 1 : fit < rows ? fit : rows > 0 ? rows : 1;
   if (beside > W) beside -= beside % W;  // whole vectors
-  const index_t wide = rows > ROWS_AHEAD ? AT_HAND : 8 * W;
+  const index_t wide = beside > 1 || rows > ROWS_AHEAD ? AT_HAND : 8 * W;
   const index_t tiles = (columns + wide - 1) / wide;
   for (index_t tile = block.index; tile < results / columns * tiles; tile += block.count) {
     const index_t p = tile / tiles, first = tile % tiles * wide;
