@@ -9,6 +9,11 @@ static_assert(SHORT_ROW <= AT_HAND);
 /// as many.
 constexpr index_t ROWS_AHEAD = 16;
 
+template <class A, class B>
+constexpr bool same = false;
+template <class A>
+constexpr bool same<A, A> = true;
+
 /// Up to N T as the machine's vectors have them, in the vector types of gcc and clang: gcc takes
 /// apart loops over lanes of which it needs others than neighbours, and loops that choose.
 template <class T, int N = 16>
@@ -29,10 +34,10 @@ struct machine {
   };
   /// The same of elements of another type.
   template <class Element>
-  DEVICE vector converted(const Element& elements) {
+  DEVICE vector converted(const typename of<Element>::vector& elements) {
 #if defined(__AVX512F__) && !defined(__clang__)
     // gcc converts half vectors and puts them together.
-    if constexpr (sizeof(T) == 8 && sizeof(elements) == 32 && T(0.5) != T(0)) {
+    if constexpr (same<T, f64> && same<Element, f32> && lanes == 8) {
       constexpr int as_set = 4;  // the rounding, which is none here
       return __builtin_ia32_cvtps2pd512_mask(elements, vector{}, 0xff, as_set);
     } else
@@ -43,7 +48,7 @@ struct machine {
   DEVICE vector load_as(const Element* from) {
     typename of<Element>::vector elements;
     __builtin_memcpy(&elements, from, sizeof elements);
-    return converted(elements);
+    return converted<Element>(elements);
   }
 };
 
@@ -282,7 +287,8 @@ struct few_elements {
   }
   template <int FIRST, int... I>
   DEVICE total part(const vector& elements, numbers<I...>) {
-    return machine<T>::converted(__builtin_shufflevector(elements, elements, (FIRST + I)...));
+    return machine<T>::template converted<Element>(
+        __builtin_shufflevector(elements, elements, (FIRST + I)...));
   }
   template <int... P>
   DEVICE void add(total (&totals)[parts], const vector& elements, numbers<P...>) {
