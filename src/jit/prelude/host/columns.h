@@ -252,8 +252,8 @@ struct few_elements {
   static constexpr int parts = lanes / of_total;
   typedef typename numbers_to<lanes>::type all_lanes;
 
-  /// The elements E of all rows, by row. Where no two of them are in one lane of their vectors, each
-  /// lane is chosen first and all are put in order after, which is fewer permutations.
+  /// The elements E of all rows, by row. Where no two of them are in one lane of their vectors,
+  /// each lane is chosen first and all are put in order after, which is fewer permutations.
   template <int E, int... I>
   DEVICE vector element(const vector (&rows)[L], numbers<I...> all) {
     if constexpr (L % 2 == 1) {

@@ -101,8 +101,8 @@ struct vec {
   DEVICE_MEMBER const T& operator[](int i) const { return lane[i]; }
 };
 
-/// A copy. Of 32 bytes, gcc takes 16 at a time where no vector is meant, and a vector that is loaded
-/// from where two halves were just stored has to wait for both.
+/// A copy. Of 32 bytes, gcc takes 16 at a time where no vector is meant, and a vector that is
+/// loaded from where two halves were just stored has to wait for both.
 template <int BYTES>
 DEVICE void copy_bytes(void* to, const void* from) {
   if constexpr (MACHINE_BYTES == 32 && BYTES % MACHINE_BYTES == 0) {
