@@ -1,7 +1,9 @@
 // The host's loops: 16-bit floats are converted as dtype.h does, and sums do not depend on what is
 // computed with them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -66,13 +68,66 @@ TEST_CASE("16-bit floats are widened and rounded as everywhere else") {
   require_conversions<Half>();
 }
 
-TEST_CASE("a sum has the same bits alone and among others") {
+TEMPLATE_TEST_CASE("a sum of products has the same bits alone and among others", "", float, double,
+                   BFloat16) {
   const std::int64_t count = 77, terms = 531;
-  std::vector<float> matrix(count * terms), vector(terms), all(count), alone(count);
-  for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] = std::sin(static_cast<float>(i));
-  for (std::size_t i = 0; i < vector.size(); ++i) vector[i] = std::cos(static_cast<float>(i));
-  loops::multiply_rows(matrix.data(), terms, vector.data(), count, terms, all.data());
+  const auto numbers = [](std::int64_t length, double phase) {
+    std::vector<TestType> values;
+    for (std::int64_t i = 0; i < length; ++i)
+      values.emplace_back(static_cast<TestType>(std::sin(static_cast<double>(i) + phase)));
+    return values;
+  };
+  const std::vector<TestType> matrix = numbers(count * terms, 0);
+  const std::vector<TestType> row = numbers(terms, 1), column = numbers(count, 1);
+  std::vector<TestType> all(terms), alone(terms);
+  const auto differ = [&](std::int64_t results) {
+    return std::memcmp(all.data(), alone.data(), results * sizeof(TestType));
+  };
+
+  loops::multiply_rows(matrix.data(), terms, row.data(), count, terms, all.data());
   for (std::int64_t i = 0; i < count; ++i)
-    loops::multiply_rows(matrix.data() + i * terms, terms, vector.data(), 1, terms, &alone[i]);
-  CHECK(all == alone);
+    loops::multiply_rows(matrix.data() + i * terms, terms, row.data(), 1, terms, &alone[i]);
+  CHECK(differ(count) == 0);
+
+  loops::multiply_columns(matrix.data(), terms, column.data(), terms, count, all.data());
+  for (std::int64_t j = 0; j < terms; ++j)
+    loops::multiply_columns(matrix.data() + j, terms, column.data(), 1, count, &alone[j]);
+  CHECK(differ(terms) == 0);
+}
+
+/// The greatest distance of `out[i]` from the sum over k of element(i, k) vector[k], in units of
+/// the sum of their magnitudes.
+template <class Element>
+double largest_error(const std::vector<BFloat16>& out, const std::vector<BFloat16>& vector,
+                     const Element& element) {
+  double largest = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    double sum = 0, magnitude = 0;
+    for (std::size_t k = 0; k < vector.size(); ++k) {
+      const double term = double{static_cast<float>(element(i, k))} * static_cast<float>(vector[k]);
+      sum += term;
+      magnitude += std::abs(term);
+    }
+    largest = std::max(largest, std::abs(static_cast<float>(out[i]) - sum) / magnitude);
+  }
+  return largest;
+}
+
+TEST_CASE("products of bf16 are in their places") {
+  const std::int64_t rows = 45, columns = 1131;
+  std::vector<BFloat16> matrix, vector;
+  for (std::int64_t i = 0; i < rows * columns; ++i)
+    matrix.emplace_back(std::sin(static_cast<double>(i * i % 101)));
+  for (std::int64_t i = 0; i < columns; ++i)
+    vector.emplace_back(std::cos(static_cast<double>(i * i % 89)));
+  const auto at = [&](std::size_t i, std::size_t k) { return matrix[i * columns + k]; };
+
+  std::vector<BFloat16> out(rows);
+  loops::multiply_rows(matrix.data(), columns, vector.data(), rows, columns, out.data());
+  CHECK(largest_error(out, vector, at) < 1.0 / 256);  // that of rounding the result
+
+  vector.resize(rows);
+  out.resize(columns);
+  loops::multiply_columns(matrix.data(), columns, vector.data(), columns, rows, out.data());
+  CHECK(largest_error(out, vector, [&](auto i, auto k) { return at(k, i); }) < 1.0 / 256);
 }

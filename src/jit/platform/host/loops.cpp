@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 #include <utility>
 
 #include "jit/platform/host/instruction_set.h"
@@ -18,12 +19,14 @@ namespace coconet::jit::loops {
 
 namespace {
 
+/// What sums of products of T are held in.
+template <class T>
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
 template <class T, int bytes>
 struct Vectors {
-  static constexpr int lanes = bytes / static_cast<int>(sizeof(Sum<T>));
   // NOLINTBEGIN(modernize-use-using): g++ drops the attribute of an alias that depends on `bytes`
   typedef Sum<T> Value __attribute__((vector_size(bytes)));
-  typedef std::uint16_t Halves __attribute__((vector_size(bytes / 2)));
   typedef std::uint32_t Words __attribute__((vector_size(bytes)));
   // NOLINTEND(modernize-use-using)
 };
@@ -31,26 +34,50 @@ struct Vectors {
 template <class T, int bytes>
 using Vector = typename Vectors<T, bytes>::Value;
 
+template <class T>
+constexpr bool in_pairs = std::is_same_v<T, BFloat16>;
+
+/// Elements that lie one after the other, `bytes` of them, as vectors of what they are summed in.
+/// 16-bit floats are pairs in words of 32 bits, which become f32 by a shift and a mask: that takes
+/// fewer instructions than to widen them in their order.
+template <class T, int bytes>
+struct Piece {
+  static constexpr int elements = bytes / static_cast<int>(sizeof(T));
+  Vector<T, bytes> values;  ///< all, or those of even places
+  Vector<T, bytes> odd;     ///< unused but for pairs
+};
+
 // Passed by reference: how vectors are passed by value depends on the instructions.
 template <int bytes, class T>
-COCONET_INLINE void load(const T* from, Vector<T, bytes>& to) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    using Words = typename Vectors<T, bytes>::Words;
-    typename Vectors<T, bytes>::Halves bits;
-    __builtin_memcpy(&bits, from, sizeof bits);
-    const Words wide = __builtin_convertvector(bits, Words) << 16;
-    __builtin_memcpy(&to, &wide, sizeof to);
+COCONET_INLINE void load(const T* from, Piece<T, bytes>& to) {
+  if constexpr (in_pairs<T>) {
+    typename Vectors<T, bytes>::Words pairs, even, odd;
+    __builtin_memcpy(&pairs, from, sizeof pairs);
+#if defined(__x86_64__) && !defined(__clang__)
+    asm("" : "+v"(pairs));  // or gcc reads them from memory twice, which takes longer
+#endif
+    even = pairs << 16;
+    odd = pairs & 0xffff0000U;
+    __builtin_memcpy(&to.values, &even, sizeof even);
+    __builtin_memcpy(&to.odd, &odd, sizeof odd);
   } else {
-    __builtin_memcpy(&to, from, sizeof to);
+    __builtin_memcpy(&to.values, from, sizeof to.values);
   }
 }
 
 /// The same of fewer elements, and zeros.
 template <int bytes, class T>
-COCONET_INLINE void load_some(const T* from, std::int64_t count, Vector<T, bytes>& to) {
-  T padded[Vectors<T, bytes>::lanes] = {};
+COCONET_INLINE void load_some(const T* from, std::int64_t count, Piece<T, bytes>& to) {
+  T padded[Piece<T, bytes>::elements] = {};
   __builtin_memcpy(padded, from, count * sizeof(T));
   load<bytes>(padded, to);
+}
+
+template <int bytes, class T>
+COCONET_INLINE void add_products(const Piece<T, bytes>& x, const Piece<T, bytes>& y,
+                                 Vector<T, bytes>& sum) {
+  sum += x.values * y.values;
+  if constexpr (in_pairs<T>) sum += x.odd * y.odd;
 }
 
 COCONET_INLINE float widened(BFloat16 value) {
@@ -91,26 +118,28 @@ COCONET_INLINE Sum<T> lanes_of(const Vector<T, bytes>& vector) {
 /// Of rows R, which share the loads of the vector and whose additions need not wait for each other.
 /// They are a pack, as gcc keeps an array in memory that a loop goes through.
 template <int bytes, class T, int... R>
-COCONET_INLINE void some_rows(const T* matrix, std::int64_t stride, const Sum<T>* vector,
+COCONET_INLINE void some_rows(const T* matrix, std::int64_t stride, const T* vector,
                               std::int64_t terms, T* out, std::integer_sequence<int, R...>) {
-  constexpr int lanes = Vectors<T, bytes>::lanes;
+  constexpr int elements = Piece<T, bytes>::elements;
   Vector<T, bytes> sum[sizeof...(R)] = {};
-  Vector<T, bytes> x, y;
+  Piece<T, bytes> x, y;
   std::int64_t k = 0;
-  for (; k + lanes <= terms; k += lanes) {
+  for (; k + elements <= terms; k += elements) {
     load<bytes>(vector + k, y);
-    ((load<bytes>(matrix + R * stride + k, x), sum[R] += x * y), ...);
+    ((load<bytes>(matrix + R * stride + k, x), add_products<bytes, T>(x, y, sum[R])), ...);
   }
   // As vectors, too: gcc may or may not multiply and add single elements in one step.
   if (k < terms) {
     load_some<bytes>(vector + k, terms - k, y);
-    ((load_some<bytes>(matrix + R * stride + k, terms - k, x), sum[R] += x * y), ...);
+    ((load_some<bytes>(matrix + R * stride + k, terms - k, x),
+      add_products<bytes, T>(x, y, sum[R])),
+     ...);
   }
   (round_into(lanes_of<bytes, T>(sum[R]), out[R]), ...);
 }
 
 template <int bytes, class T>
-COCONET_INLINE void rows_of(const T* matrix, std::int64_t stride, const Sum<T>* vector,
+COCONET_INLINE void rows_of(const T* matrix, std::int64_t stride, const T* vector,
                             std::int64_t count, std::int64_t terms, T* out) {
   constexpr int several = 8;
   std::int64_t i = 0;
@@ -122,49 +151,82 @@ COCONET_INLINE void rows_of(const T* matrix, std::int64_t stride, const Sum<T>* 
                      std::integer_sequence<int, 0>{});
 }
 
-/// Adds the terms of `depth` rows to the sums of `count` columns.
+/// Adds the terms of `depth` rows to the sums of a Piece of columns, or of its first `count`. The
+/// sums are in the Piece's order.
 template <int bytes, int depth, class T>
-COCONET_INLINE void add_terms(const T* matrix, std::int64_t stride, const Sum<T>* vector,
+COCONET_INLINE void add_terms(const T* matrix, std::int64_t stride, const T* vector,
                               std::int64_t count, Sum<T>* sums) {
-  constexpr int lanes = Vectors<T, bytes>::lanes;
-  Vector<T, bytes> sum, x;
-  std::int64_t j = 0;
-  for (; j + lanes <= count; j += lanes) {
-    __builtin_memcpy(&sum, sums + j, sizeof sum);
-    for (int k = 0; k < depth; ++k) {
-      load<bytes>(matrix + k * stride + j, x);
-      sum += x * vector[k];
+  constexpr int elements = Piece<T, bytes>::elements;
+  Vector<T, bytes> sum, odd;
+  Piece<T, bytes> x;
+  __builtin_memcpy(&sum, sums, sizeof sum);
+  if constexpr (in_pairs<T>) __builtin_memcpy(&odd, sums + elements / 2, sizeof odd);
+  for (int k = 0; k < depth; ++k) {
+    if (count < elements) {
+      load_some<bytes>(matrix + k * stride, count, x);
+    } else {
+      load<bytes>(matrix + k * stride, x);
     }
-    __builtin_memcpy(sums + j, &sum, sizeof sum);
+    sum += x.values * widened(vector[k]);
+    if constexpr (in_pairs<T>) odd += x.odd * widened(vector[k]);
   }
-  for (; j < count; ++j) {
-    for (int k = 0; k < depth; ++k) sums[j] += widened(matrix[k * stride + j]) * vector[k];
+  __builtin_memcpy(sums, &sum, sizeof sum);
+  if constexpr (in_pairs<T>) __builtin_memcpy(sums + elements / 2, &odd, sizeof odd);
+}
+
+/// The same of columns in any number.
+template <int bytes, int depth, class T>
+COCONET_INLINE void add_rows(const T* matrix, std::int64_t stride, const T* vector,
+                             std::int64_t count, Sum<T>* sums) {
+  constexpr int elements = Piece<T, bytes>::elements;
+  std::int64_t j = 0;
+  for (; j + elements <= count; j += elements)
+    add_terms<bytes, depth>(matrix + j, stride, vector, elements, sums + j);
+  if (j < count) add_terms<bytes, depth>(matrix + j, stride, vector, count - j, sums + j);
+}
+
+/// Rounds sums that are in the order of Pieces.
+template <int bytes, class T>
+COCONET_INLINE void round_columns(const Sum<T>* sums, std::int64_t count, T* out) {
+  constexpr int elements = Piece<T, bytes>::elements;
+  if constexpr (in_pairs<T>) {
+    constexpr int pairs = elements / 2;
+    for (std::int64_t j = 0; j < count; j += elements) {
+      T rounded[elements];
+      for (int i = 0; i < pairs; ++i) {
+        round_into(sums[j + i], rounded[2 * i]);
+        round_into(sums[j + pairs + i], rounded[2 * i + 1]);
+      }
+      const std::int64_t here = count - j < elements ? count - j : elements;
+      __builtin_memcpy(out + j, rounded, here * sizeof(T));
+    }
+  } else {
+    __builtin_memcpy(out, sums, count * sizeof(T));
   }
 }
 
 template <int bytes, class T>
-COCONET_INLINE void columns_of(const T* matrix, std::int64_t stride, const Sum<T>* vector,
+COCONET_INLINE void columns_of(const T* matrix, std::int64_t stride, const T* vector,
                                std::int64_t count, std::int64_t terms, T* out) {
   constexpr std::int64_t width = 1024;  // whose sums stay in the first cache
   constexpr int depth = 8;              // rows that are streamed at once
   Sum<T> sums[width];
   for (std::int64_t first = 0; first < count; first += width) {
     const std::int64_t here = count - first < width ? count - first : width;
-    for (std::int64_t j = 0; j < here; ++j) sums[j] = 0;
+    for (Sum<T>& sum : sums) sum = 0;
     const T* const columns = matrix + first;
     std::int64_t k = 0;
     for (; k + depth <= terms; k += depth)
-      add_terms<bytes, depth>(columns + k * stride, stride, vector + k, here, sums);
-    for (; k < terms; ++k)
-      add_terms<bytes, 1>(columns + k * stride, stride, vector + k, here, sums);
-    for (std::int64_t j = 0; j < here; ++j) round_into(sums[j], out[first + j]);
+      add_rows<bytes, depth>(columns + k * stride, stride, vector + k, here, sums);
+    for (; k < terms; ++k) add_rows<bytes, 1>(columns + k * stride, stride, vector + k, here, sums);
+    round_columns<bytes>(sums, here, out + first);
   }
 }
 
 /// The functions of one set of instructions.
 struct Table {
   template <class T>
-  using Multiply = void (*)(const T*, std::int64_t, const Sum<T>*, std::int64_t, std::int64_t, T*);
+  using Multiply = void (*)(const T*, std::int64_t, const T*, std::int64_t, std::int64_t, T*);
   Multiply<float> rows_f32, columns_f32;
   Multiply<double> rows_f64, columns_f64;
   Multiply<BFloat16> rows_bf16, columns_bf16;
@@ -174,30 +236,30 @@ struct Table {
 };
 
 // TARGET(BYTES): a table of functions with the attributes that follow.
-#define COCONET_LOOPS(Name, bytes, ...)                                                         \
-  struct Name {                                                                                 \
-    template <class T>                                                                          \
-    __VA_ARGS__ static void rows(const T* matrix, std::int64_t stride, const Sum<T>* vector,    \
-                                 std::int64_t count, std::int64_t terms, T* out) {              \
-      rows_of<bytes>(matrix, stride, vector, count, terms, out);                                \
-    }                                                                                           \
-    template <class T>                                                                          \
-    __VA_ARGS__ static void columns(const T* matrix, std::int64_t stride, const Sum<T>* vector, \
-                                    std::int64_t count, std::int64_t terms, T* out) {           \
-      columns_of<bytes>(matrix, stride, vector, count, terms, out);                             \
-    }                                                                                           \
-    __VA_ARGS__ static void widen(const BFloat16* from, std::int64_t count, float* to) {        \
-      for (std::int64_t i = 0; i < count; ++i) to[i] = widened(from[i]);                        \
-    }                                                                                           \
-    __VA_ARGS__ static void narrow(const float* from, std::int64_t count, BFloat16* to) {       \
-      for (std::int64_t i = 0; i < count; ++i) round_into(from[i], to[i]);                      \
-    }                                                                                           \
-    __VA_ARGS__ static void add(const float* from, std::int64_t count, float* to) {             \
-      for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];                                \
-    }                                                                                           \
-    static constexpr Table table = {rows<float>,     columns<float>, rows<double>,              \
-                                    columns<double>, rows<BFloat16>, columns<BFloat16>,         \
-                                    widen,           narrow,         add};                      \
+#define COCONET_LOOPS(Name, bytes, ...)                                                    \
+  struct Name {                                                                            \
+    template <class T>                                                                     \
+    __VA_ARGS__ static void rows(const T* matrix, std::int64_t stride, const T* vector,    \
+                                 std::int64_t count, std::int64_t terms, T* out) {         \
+      rows_of<bytes>(matrix, stride, vector, count, terms, out);                           \
+    }                                                                                      \
+    template <class T>                                                                     \
+    __VA_ARGS__ static void columns(const T* matrix, std::int64_t stride, const T* vector, \
+                                    std::int64_t count, std::int64_t terms, T* out) {      \
+      columns_of<bytes>(matrix, stride, vector, count, terms, out);                        \
+    }                                                                                      \
+    __VA_ARGS__ static void widen(const BFloat16* from, std::int64_t count, float* to) {   \
+      for (std::int64_t i = 0; i < count; ++i) to[i] = widened(from[i]);                   \
+    }                                                                                      \
+    __VA_ARGS__ static void narrow(const float* from, std::int64_t count, BFloat16* to) {  \
+      for (std::int64_t i = 0; i < count; ++i) round_into(from[i], to[i]);                 \
+    }                                                                                      \
+    __VA_ARGS__ static void add(const float* from, std::int64_t count, float* to) {        \
+      for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];                           \
+    }                                                                                      \
+    static constexpr Table table = {rows<float>,     columns<float>, rows<double>,         \
+                                    columns<double>, rows<BFloat16>, columns<BFloat16>,    \
+                                    widen,           narrow,         add};                 \
   };
 
 COCONET_LOOPS(Baseline, 16, )
@@ -247,7 +309,7 @@ void multiply_rows(const double* matrix, std::int64_t stride, const double* vect
                    std::int64_t count, std::int64_t terms, double* out) {
   table().rows_f64(matrix, stride, vector, count, terms, out);
 }
-void multiply_rows(const BFloat16* matrix, std::int64_t stride, const float* vector,
+void multiply_rows(const BFloat16* matrix, std::int64_t stride, const BFloat16* vector,
                    std::int64_t count, std::int64_t terms, BFloat16* out) {
   table().rows_bf16(matrix, stride, vector, count, terms, out);
 }
@@ -259,7 +321,7 @@ void multiply_columns(const double* matrix, std::int64_t stride, const double* v
                       std::int64_t count, std::int64_t terms, double* out) {
   table().columns_f64(matrix, stride, vector, count, terms, out);
 }
-void multiply_columns(const BFloat16* matrix, std::int64_t stride, const float* vector,
+void multiply_columns(const BFloat16* matrix, std::int64_t stride, const BFloat16* vector,
                       std::int64_t count, std::int64_t terms, BFloat16* out) {
   table().columns_bf16(matrix, stride, vector, count, terms, out);
 }

@@ -8,18 +8,6 @@
 
 namespace coconet::jit::loops {
 
-/// What sums of products of T are held in.
-template <class T>
-struct Summed {
-  using type = float;
-};
-template <>
-struct Summed<double> {
-  using type = double;
-};
-template <class T>
-using Sum = typename Summed<T>::type;
-
 // Rows of `matrix` are `stride` elements apart. An element's bits do not depend on the others that
 // are computed with it.
 
@@ -28,14 +16,14 @@ void multiply_rows(const float* matrix, std::int64_t stride, const float* vector
                    std::int64_t count, std::int64_t terms, float* out);
 void multiply_rows(const double* matrix, std::int64_t stride, const double* vector,
                    std::int64_t count, std::int64_t terms, double* out);
-void multiply_rows(const BFloat16* matrix, std::int64_t stride, const float* vector,
+void multiply_rows(const BFloat16* matrix, std::int64_t stride, const BFloat16* vector,
                    std::int64_t count, std::int64_t terms, BFloat16* out);
 /// out[j] = the sum over k of vector[k] matrix[k][j], for `count` columns of `terms` elements.
 void multiply_columns(const float* matrix, std::int64_t stride, const float* vector,
                       std::int64_t count, std::int64_t terms, float* out);
 void multiply_columns(const double* matrix, std::int64_t stride, const double* vector,
                       std::int64_t count, std::int64_t terms, double* out);
-void multiply_columns(const BFloat16* matrix, std::int64_t stride, const float* vector,
+void multiply_columns(const BFloat16* matrix, std::int64_t stride, const BFloat16* vector,
                       std::int64_t count, std::int64_t terms, BFloat16* out);
 
 void widen(const BFloat16* from, std::int64_t count, float* to);

@@ -162,7 +162,7 @@ class HostMatmul final : public LibraryMatmul {
   void multiply_vector(std::int64_t rows, const T* a, std::int64_t a_row, const T* b, T* out) {
     const MatmulShape& p = shape_;
     const bool is_right = p.columns == 1;
-    const loops::Sum<T>* const vector = widened_vector(is_right ? b : a);
+    const T* const vector = is_right ? b : a;
     const T* const matrix = is_right ? a : b;
     const std::int64_t stride = is_right ? a_row : p.b.row;
     const std::int64_t count = is_right ? rows : p.columns;
@@ -171,17 +171,6 @@ class HostMatmul final : public LibraryMatmul {
       loops::multiply_columns(matrix, stride, vector, count, p.terms, out);
     } else {
       loops::multiply_rows(matrix, stride, vector, count, p.terms, out);
-    }
-  }
-
-  template <class T>
-  const loops::Sum<T>* widened_vector(const T* vector) {
-    if constexpr (std::is_same_v<T, BFloat16>) {
-      grow(wide_vector_, shape_.terms);
-      loops::widen(vector, shape_.terms, wide_vector_.data());
-      return wide_vector_.data();
-    } else {
-      return vector;
     }
   }
 
@@ -225,8 +214,8 @@ class HostMatmul final : public LibraryMatmul {
   MatmulShape shape_;
   Way way_;
   std::unique_ptr<onednn::Product> product_;
-  std::vector<float> wide_a_, wide_b_, wide_out_, wide_vector_;  ///< of 16-bit floats
-  std::int64_t widened_b_ = -1;  ///< what `wide_b_` holds in this run
+  std::vector<float> wide_a_, wide_b_, wide_out_;  ///< of 16-bit floats
+  std::int64_t widened_b_ = -1;                    ///< what `wide_b_` holds in this run
 };
 
 }  // namespace
