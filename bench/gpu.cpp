@@ -30,8 +30,9 @@ using bench::Table;
 using clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
-    "usage: bench_gpu copy|handshakes|barriers|adam|ranks|lamb|algorithms|multicast|overlap|matmul|"
-    "launch|compile-cold|compile-warm [--small] [--torch FILE] [--json FILE]";
+    "usage: bench_gpu copy|handshakes|barriers|adam|ranks|lamb|algorithms|multicast|blocks|"
+    "blocks-over-gpus|matmul|launch|compile-cold|compile-warm [--small] [--torch FILE] [--json "
+    "FILE]";
 
 struct Options {
   std::string part;
@@ -317,7 +318,8 @@ void run(const Options& options) {
   if (options.part == "ranks") return bench::measure_ranks("adam", options.small, table);
   if (options.part == "lamb") return bench::measure_ranks("lamb", options.small, table);
   if (options.part == "algorithms") return bench::measure_algorithms(options.small, table);
-  if (options.part == "overlap") return bench::measure_overlap(options.small, table);
+  if (options.part == "blocks") return bench::measure_blocks(false, options.small, table);
+  if (options.part == "blocks-over-gpus") return bench::measure_blocks(true, options.small, table);
   if (options.part == "multicast") return bench::measure_multicast(options.small, table);
   if (options.part == "matmul") return bench::measure_matmul(options.small, table);
   if (options.part == "launch") return measure_launch(options, table);

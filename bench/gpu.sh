@@ -11,7 +11,8 @@ Measures on one GPU, the first that CUDA_VISIBLE_DEVICES names, but for one part
   fused Adam on one rank    against a copy of as many bytes, and torch.optim.Adam(fused=True) where there is PyTorch
   fused Adam and LAMB       of 2, 4 and 8 ranks on the GPU, against the unfused and the sliced schedule, and over 64 buffers
   AllReduce                 of 2, 4 and 8 ranks in a kernel, with every algorithm and protocol, against the library's
-  output of an MLP          of 2 and 4 ranks: its matmul overlapped with the fused kernel, against one after the other
+  blocks of transformers    of 2 and 4 ranks on the GPU, fused and overlapped, against unfused ones
+  the same blocks           of a rank a GPU, against unfused ones with NCCL's collectives, where there are several GPUs
   AllReduce                 of a rank a GPU with multimem and direct, against NCCL's, where several GPUs have multicast
   matmuls                   of bf16, f16 and f32, against bare calls of cuBLASLt
   steps of n = 1024         host's time of 1000 launches, against bare launches of an empty kernel
@@ -83,10 +84,10 @@ status=0
 # part NAME ARGUMENT...: the rows of one part, or one that says why there are none.
 part() {
   local code=0
-  timeout 180 "$bin/bench_gpu" "$@" "${small[@]}" --json "$lines" 2>"$work/error" || code=$?
+  timeout 300 "$bin/bench_gpu" "$@" "${small[@]}" --json "$lines" 2>"$work/error" || code=$?
   ((code == 0)) && return
   status=1
-  ((code != 124)) || echo "it took more than 180 s" >>"$work/error"
+  ((code != 124)) || echo "it took more than 300 s" >>"$work/error"
   echo "| $1 | - | FAILED: $(tail -n 1 "$work/error" | tr '|' '/') | - | - | - |"
   echo "bench/gpu.sh: 'bench_gpu $1' ended with $code: $(cat "$work/error")" >&2
 }
@@ -112,8 +113,9 @@ torch_error=$(tail -n 1 "$work/error" | tr '|' '/')
   part ranks
   part lamb
   part algorithms
-  part overlap
+  part blocks
   if [[ -n $all_gpus ]]; then export CUDA_VISIBLE_DEVICES=$all_gpus; else unset CUDA_VISIBLE_DEVICES; fi
+  part blocks-over-gpus
   part multicast
   export CUDA_VISIBLE_DEVICES=$one_gpu
   part matmul

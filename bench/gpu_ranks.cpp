@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "coconet/programs.h"
 #include "gpu_steps.h"
 #include "gpu_timing.h"
 #include "jit/platform/cuda/driver.h"
@@ -50,28 +49,6 @@ class SumStep : public Contestant {
     return coconet::compile(program, schedule, world, {{"n", static_cast<std::int64_t>(n)}});
   }
 
-  coconet::Executable executable_;
-};
-
-/// The shipped program "mlp_block" in bf16, put into the stopwatch's queue.
-class BlockStep : public Contestant {
- public:
-  BlockStep(const coconet::World& world, Stopwatch& watch, const coconet::Sizes& sizes,
-            const std::string& schedule)
-      : executable_(coconet::compile(
-            coconet::programs::mlp_block(coconet::Mesh::over(world), coconet::bf16),
-            coconet::Schedule::load("mlp_block-" + schedule + ".json"), world, sizes)) {
-    if (world.rank() == 0) executable_.use_stream(watch.queue().handle());
-    for (const char* name : {"x", "w", "b", "r"}) {
-      const std::size_t count = executable_.count(name);
-      const std::vector<coconet::BFloat16> values(count, coconet::BFloat16(0.0625));
-      executable_.write(name, coconet::bf16, values.data(), count);
-    }
-    step = [this] { executable_.run({{"t", 1}}); };
-    wait = [this] { executable_.synchronize(); };
-  }
-
- private:
   coconet::Executable executable_;
 };
 
@@ -155,44 +132,6 @@ void measure_algorithms(bool small, Table& table) {
                                  {"ms", steps[i]->ms},
                                  {"peer_ms", library.ms}}});
         }
-      });
-    }
-  }
-}
-
-void measure_overlap(bool small, Table& table) {
-  // Sequences of GPT-2's 8.3 billion parameters, as Megatron-LM has them.
-  for (const std::int64_t batch :
-       small ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{2, 8}) {
-    const std::int64_t hidden = small ? 64 : 3072;
-    const std::int64_t sequence = small ? 256 : 1024;
-    for (const int ranks : {2, 4}) {
-      coconet::World::local(ranks, [&](coconet::World& world) {
-        const coconet::Sizes sizes = {
-            {"B", batch}, {"S", sequence}, {"H", hidden}, {"F", 4 * hidden}};
-        Stopwatch watch(*world.comm(), backend_of(world));
-        BlockStep overlapped(world, watch, sizes, "overlapped");
-        BlockStep fused(world, watch, sizes, "fused");
-        BlockStep unfused(world, watch, sizes, "unfused");
-        watch.measure({&overlapped, &fused, &unfused}, small ? 1 : 10);
-        if (world.rank() != 0) return;
-        const auto add = [&](const char* name, const Contestant& other) {
-          const double ratio = other.ms / overlapped.ms;
-          table.add({.what = "overlapped output of an MLP, bf16, " + std::to_string(ranks) +
-                             " ranks on one GPU",
-                     .size = std::to_string(batch) + " x " + std::to_string(sequence) + " x " +
-                             std::to_string(hidden),
-                     .result = decimals(overlapped.ms * 1e3, 1) + " us",
-                     .peer = std::string(name) + ": " + decimals(other.ms * 1e3, 1) + " us",
-                     .ratio = ratio,
-                     .numbers = {{"ranks", ranks},
-                                 {"batch", batch},
-                                 {"ms", overlapped.ms},
-                                 {"peer", name},
-                                 {"peer_ms", other.ms}}});
-        };
-        add("fused", fused);
-        add("unfused", unfused);
       });
     }
   }

@@ -13,12 +13,14 @@ void measure_ranks(const std::string& program, bool small, Table& table);
 /// An AllReduce inside a kernel, with every algorithm and protocol, against the library's own.
 void measure_algorithms(bool small, Table& table);
 
-/// The output layer of an MLP of a transformer, its matmul overlapped with the fused kernel,
-/// against the same one after the other and against the library's AllReduce.
-void measure_overlap(bool small, Table& table);
+/// The shipped blocks of transformers of 2 and 4 ranks, in f32 and bf16: `fused` and `overlapped`
+/// against `unfused`, whose matmuls and collectives are the libraries'. On one GPU for all ranks
+/// or, `over_gpus`, on one for each, with NCCL's collectives; a line that says why not where there
+/// are fewer than two.
+void measure_blocks(bool over_gpus, bool small, Table& table);
 
-/// The same with a rank a GPU on all GPUs, through the switch and without, against NCCL's; a line
-/// that says why not where there is one GPU, or no multicast.
+/// An AllReduce with a rank a GPU on all GPUs, through the switch and without, against NCCL's; a
+/// line that says why not where there is one GPU, or no multicast.
 void measure_multicast(bool small, Table& table);
 
 }  // namespace bench
