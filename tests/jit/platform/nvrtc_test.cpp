@@ -203,6 +203,7 @@ TEST_CASE("a key tells architectures, options and sources apart, and line number
 }
 
 TEST_CASE("a bound on registers is for one more block at once, near, and of use") {
+  if (!nvrtc::is_available()) return;
   // 64 warps of 32 registers fill a multiprocessor, 32 of 64, 24 of 80, 16 of 128, 8 of 255.
   for (const auto& [registers, bound] : std::vector<std::pair<int, int>>{{0, 0},
                                                                          {41, 0},
