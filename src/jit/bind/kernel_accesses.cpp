@@ -70,10 +70,9 @@ void KernelAccesses::find_vectors(const abi::Slices& slices) {
     for (const auto& load : step_.loads()) add_vectors(load.buffer, false);
     return;
   }
-  const bool mailboxes = step_.is_collective && !step_.in_place;
   const auto add = [&](sched::BufferId id, bool exchanged) {
     add_vectors(id, exchanged && step_.in_place);
-    if (exchanged && mailboxes) add_slices(id, slices);
+    if (exchanged && has_mailboxes()) add_slices(id, slices);
   };
   for (const sched::KernelStep::Phase& phase : step_.phases) {
     for (const auto& load : phase.loads) add(load.buffer, load.combined);
@@ -127,11 +126,12 @@ bool KernelAccesses::can_vectorize(const Tensors& tensors) const {
 }
 
 bool KernelAccesses::can_stream(const Tensors& tensors) const {
-  // Kernels check buckets themselves, and sanitizers see no streaming stores.
-  if (!rows_align_ || gathered_.empty() || !build_info::sanitize.empty()) return false;
+  if (!build_info::sanitize.empty()) return false;  // sanitizers see no streaming stores
+  if (has_mailboxes()) return true;                 // which are aligned; kernels know the sizes
+  if (!rows_align_ || gathered_.empty()) return false;
   return std::ranges::all_of(gathered_, [&](const Gathered& store) {
     if (store.bytes < streaming_bytes) return false;
-    return by_bucket_ ||
+    return by_bucket_ ||  // a kernel checks buckets itself
            std::ranges::all_of(tensors[store.buffer].peers(), [&](const std::byte* peer) {
              return is_aligned(peer + store.offset_bytes, abi::HOST_VECTOR_BYTES);
            });

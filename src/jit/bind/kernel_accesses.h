@@ -30,6 +30,8 @@ class KernelAccesses {
     std::size_t offset_bytes;
     std::uint64_t bytes;  ///< of this rank's part
   };
+  /// Whether ranks hand each other chunks of the tensors.
+  [[nodiscard]] bool has_mailboxes() const { return step_.is_collective && !step_.in_place; }
   /// Bytes that vectors of buffer `id` have, or the widest access.
   [[nodiscard]] std::size_t alignment_of(sched::BufferId id) const;
   void add_vectors(sched::BufferId id, bool of_peers);

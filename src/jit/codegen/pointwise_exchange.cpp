@@ -56,6 +56,8 @@ std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phas
                                             const sched::KernelStep::Load* combined, bool spreads) {
   (void)writer_.argument({Kind::mailboxes, "mailboxes"});
   (void)writer_.argument({Kind::slices, "slices"});
+  // Unlike loops over the tensors, that over a chunk may store past the caches.
+  const std::string mode = writer_.argument({Kind::mode, "mode"});
   ExchangeTypes types;
   if (combined != nullptr) types.combined = compute_type(at(step_.combine).dtype);
   types.made = spreads ? storage_type(at(step_.spread).dtype) : types.combined;
@@ -70,7 +72,7 @@ std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phas
                       "  if (!pass_on<{}, {}, W, {}>(\n"
                       "          block, a.sync, a.mailboxes, a.slices, {}, {}, {})) {{\n"
                       "    return;\n  }}\n",
-                      algorithm_.topology, protocol_.name, types.made, mode_,
+                      algorithm_.topology, protocol_.name, types.made, mode,
                       at(step_.spread).attributes.offset, functions);
   }
   text += fmt::format(
@@ -78,7 +80,7 @@ std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phas
       "          block, a.sync, a.mailboxes, a.slices, {}, own, {})) {{\n    return;\n  }}\n",
       algorithm_.topology, protocol_.name,
       combined != nullptr ? operator_of(step_.combine) : "sum_of", combined != nullptr, spreads,
-      types.combined, types.made, mode_, functions);
+      types.combined, types.made, mode, functions);
   const bool others_store = std::any_of(phase.stores.begin(), phase.stores.end(),
                                         [](const auto& store) { return !store.spread; });
   if (root() < 0 || !others_store) return text;

@@ -80,6 +80,10 @@ struct Reader {
   bool ok = true;
 };
 
+/// Bytes of a chunk from which on its stores go past the caches, where a kernel may do that.
+/// Measured on 2 ranks: 1.4 to 13 times as fast from 8 KiB on, and 0.8 times at 2 KiB.
+constexpr index_t STREAMED_CHUNK_BYTES = 4 << 10;
+
 /// Waits until the upper half of `*cell` is `tag`, and returns the cell.
 template <int R>
 DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 tag) {
@@ -148,22 +152,25 @@ struct Incoming {
 };
 
 /// Passes on a chunk with such a protocol: every thread takes, computes and puts elements of its
-/// own.
+/// own. A slot was read by its owner before, so that its lines are in that processor's cache: what
+/// is long enough goes past the caches, and needs not fetch them.
 template <class P, int W, class C, class T, int R, class F>
 DEVICE void pass_elements(const Block& block, const Passage<R>& chunk, F f) {
+  const bool is_long = chunk.count * index_t(sizeof(T)) >= STREAMED_CHUNK_BYTES;
+  const u64 mode = P::STREAMS && is_long ? chunk.mode : chunk.mode & ~u64(STREAMING);
   const Incoming<P, C, R> incoming{chunk};
-  for_each<W>(alone(block), chunk.count, chunk.mode,
+  for_each<W>(alone(block), chunk.count, mode,
               [&]<int N, bool STREAM>(width<N, STREAM>, index_t j) {
                 const vec<N, T> value = f(width<N, false>{}, j, incoming);
                 ROLLED
                 for (int t = 0; t < chunk.links.targets; ++t)
-                  P::template put<N, T>(chunk.out[t], j, chunk.tag, value);
+                  P::template put<STREAM, N, T>(chunk.out[t], j, chunk.tag, value);
               });
 }
 
 /// The elements one after the other; a flag beside the box says that all of them are there.
 struct simple {
-  static constexpr bool FLAGGED = true;
+  static constexpr bool FLAGGED = true, STREAMS = true;
 
   template <int W, class C, class T, int R, class F>
   DEVICE void pass(const Block& block, const Passage<R>& chunk, F f) {
@@ -173,16 +180,21 @@ struct simple {
   DEVICE vec<N, T> take(Reader<R>&, int, const u8* slot, index_t j, u64) {
     return load<N>(reinterpret_cast<const T*>(slot) + j);
   }
-  template <int N, class T>
+  template <bool STREAM, int N, class T>
   DEVICE void put(u8* slot, index_t j, u64, const vec<N, T>& value) {
-    store<N>(reinterpret_cast<T*>(slot) + j, value);
+    T* const to = reinterpret_cast<T*>(slot) + j;
+    if (STREAM) {
+      stream<N>(to, value);
+    } else {
+      store<N>(to, value);
+    }
   }
 };
 
 /// A cell of 8 bytes is 4 of data and 4 of the tag: no flag to wait for, and half of the bytes. Two
 /// cells may be one access: each of them comes whole, and has its own tag.
 struct ll {
-  static constexpr bool FLAGGED = false;
+  static constexpr bool FLAGGED = false, STREAMS = false;
   template <class T>
   static constexpr int CELLS = sizeof(T) == 8 ? 2 : 1;  // of an element
 
@@ -212,7 +224,7 @@ struct ll {
       value[l] = from_words<T>(words[l * CELLS<T>], words[l * CELLS<T> + CELLS<T> - 1]);
     return value;
   }
-  template <int N, class T>
+  template <bool, int N, class T>
   DEVICE void put(u8* slot, index_t j, u64 tag, const vec<N, T>& value) {
     constexpr int cells = N * CELLS<T>, at_once = cells < 2 ? 1 : 2;
     u64* const to = reinterpret_cast<u64*>(slot) + j * CELLS<T>;
