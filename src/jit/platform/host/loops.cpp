@@ -208,12 +208,14 @@ COCONET_INLINE void round_columns(const Sum<T>* sums, std::int64_t count, T* out
 template <int bytes, class T>
 COCONET_INLINE void columns_of(const T* matrix, std::int64_t stride, const T* vector,
                                std::int64_t count, std::int64_t terms, T* out) {
-  constexpr std::int64_t width = 1024;  // whose sums stay in the first cache
-  constexpr int depth = 8;              // rows that are streamed at once
+  constexpr std::int64_t width = (16 << 10) / sizeof(Sum<T>);  // their sums stay in the first cache
+  constexpr int depth = 8;                                     // rows that are streamed at once
+  constexpr std::int64_t elements = Piece<T, bytes>::elements;
   Sum<T> sums[width];
   for (std::int64_t first = 0; first < count; first += width) {
     const std::int64_t here = count - first < width ? count - first : width;
-    for (Sum<T>& sum : sums) sum = 0;
+    const std::int64_t pieces = (here + elements - 1) / elements;
+    for (std::int64_t j = 0; j < pieces * elements; ++j) sums[j] = 0;
     const T* const columns = matrix + first;
     std::int64_t k = 0;
     for (; k + depth <= terms; k += depth)
