@@ -143,7 +143,7 @@ readonly apart='^(layers/|package|scripts)'
 
 # The test that fails first, if one does, of those that ctest selects with the arguments.
 killer() {
-  (cd "$clone" && timeout 7200 ctest --test-dir "$build" --parallel "$(nproc)" --stop-on-failure --timeout 300 "$@") \
+  (cd "$clone" && timeout 7200 ctest --test-dir "$build" --parallel "$(($(nproc) + 3))" --stop-on-failure --timeout 300 "$@") \
     >"$log" 2>&1 && return 1
   sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) .*\*\*\*.*/\1/p' "$log" | head -n 1
 }

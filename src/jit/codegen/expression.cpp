@@ -118,8 +118,8 @@ std::string identifier(std::string_view text) {
   // clang-format off
   static constexpr std::string_view reserved[] = {
       "a", "block", "i", "j", "l", "N", "W", "o", "row", "load", "store", "lanes", "vec", "width",
-      "wide", "widened", "narrow", "narrowed", "Args", "Block", "Sync", "Fault", "signal",
-      "observe", "now", "relax", "LIBRARY", "STREAMING", "VECTORIZE",
+      "wide", "widened", "narrow", "narrowed", "narrowed_exactly", "Args", "Block", "Sync",
+      "Fault", "signal", "observe", "now", "relax", "LIBRARY", "STREAMING", "VECTORIZE",
       "bits_of", "float_of", "rounded", "limits", "infinity", "for_each", "block_reduce", "f64",
       "reduce_segments", "begin", "end",
       "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "b8", "u32", "u64", "index_t", "auto",

@@ -267,8 +267,10 @@ std::string KernelWriter::loaded(const std::string& vector, DType dtype) const {
   return is_converted(dtype) ? fmt::format("converted<{}>({})", lane_type(dtype), vector) : vector;
 }
 
-std::string KernelWriter::to_store(const std::string& vector, DType dtype) const {
-  return fmt::format("{}<{}>({})", is_16_bit(dtype) ? "narrowed" : "converted", storage_type(dtype),
+std::string KernelWriter::to_store(const std::string& vector, ValueId value, DType dtype) const {
+  // What members of the kernel compute is rounded, and numbers that every element gets need not be.
+  const char* const narrow = graph().at(resolve(value)).weak ? "narrowed" : "narrowed_exactly";
+  return fmt::format("{}<{}>({})", is_16_bit(dtype) ? narrow : "converted", storage_type(dtype),
                      vector);
 }
 

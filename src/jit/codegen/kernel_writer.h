@@ -96,10 +96,11 @@ class KernelWriter {
   [[nodiscard]] bool is_converted(DType dtype) const {
     return lane_type(dtype) != storage_type(dtype);
   }
-  /// `vector`, loaded from a tensor of `dtype`, in lanes' type; and what lanes computed as it is
-  /// stored.
+  /// `vector`, loaded from a tensor of `dtype`, in lanes' type; and what lanes computed of `value`
+  /// as it is stored.
   [[nodiscard]] std::string loaded(const std::string& vector, DType dtype) const;
-  [[nodiscard]] std::string to_store(const std::string& vector, DType dtype) const;
+  [[nodiscard]] std::string to_store(const std::string& vector, ir::ValueId value,
+                                     DType dtype) const;
   /// `text`, of `dtype`'s computation type, as a stored element.
   [[nodiscard]] std::string stored(const std::string& text, DType dtype) const;
   /// `text` rounded to `dtype`, in its computation type.

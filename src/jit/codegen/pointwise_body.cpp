@@ -131,8 +131,8 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
     declarations += fmt::format("{}vec<N, {}> {};\n", indent, writer_.lane_type(dtype), computed);
     text += fmt::format("{}  {}[l] = {};\n", indent, computed, writer_.read(store.value, dtype));
     if (converts) {
-      conversions +=
-          fmt::format("{}const auto {} = {};\n", indent, out, writer_.to_store(computed, dtype));
+      conversions += fmt::format("{}const auto {} = {};\n", indent, out,
+                                 writer_.to_store(computed, store.value, dtype));
     }
   }
   return declarations + indent + (chooses(text) ? "choosing_" : "") + "lanes<N>([&](int l) {\n" +

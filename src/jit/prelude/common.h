@@ -85,6 +85,12 @@ DEVICE vec<N, T> narrowed(const vec<N, S>& value) {
   return stored;
 }
 
+/// The same of values that T has: nothing is rounded.
+template <class T, int N, class S>
+DEVICE vec<N, T> narrowed_exactly(const vec<N, S>& value) {
+  return narrowed<T>(value);
+}
+
 /// An integer as a float. Zero is chosen apart because gcc makes a truncation of a float's way to
 /// an integer and back, and that keeps a zero's sign.
 template <class T, class S>

@@ -220,16 +220,6 @@ DEVICE void reduce_computed_rows(index_t begin, index_t end, index_t rows, index
   }
 }
 
-/// A list of numbers 0, 1 ... N - 1.
-template <int... I>
-struct numbers {};
-template <int N, int... I>
-struct numbers_to : numbers_to<N - 1, N - 1, I...> {};
-template <int... I>
-struct numbers_to<0, I...> {
-  typedef numbers<I...> type;
-};
-
 template <int N, class T>
 T lane_of(vec<N, T>);  // for decltype
 

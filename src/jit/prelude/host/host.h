@@ -77,8 +77,7 @@ struct narrow_to<bf16> {
   DEVICE f32 rounded(f32 x) {
     const u32 bits = bits_of(x);
     const u32 nearest = bits + 0x7fffu + (bits >> 16 & 1u);
-    return float_of(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : nearest) &
-                    0xffff0000u);
+    return float_of((x != x ? bits | 0x400000u : nearest) & 0xffff0000u);
   }
 };
 
@@ -165,6 +164,13 @@ struct lanes_of {
   typedef unsigned short narrow __attribute__((vector_size(2 * N)));
 };
 
+/// The f32 of `x`'s lanes as bf16, in the upper halves.
+template <int N>
+DEVICE typename lanes_of<N>::wide rounded_bits(typename lanes_of<N>::wide x) {
+  const auto value = (typename lanes_of<N>::floats)x;
+  return value != value ? x | 0x400000u : x + 0x7fffu + (x >> 16 & 1u);
+}
+
 /// `x`'s lanes as they are stored, in the lower halves.
 template <int N>
 DEVICE typename lanes_of<N>::wide narrow_bits(f16, typename lanes_of<N>::wide x) {
@@ -189,10 +195,7 @@ DEVICE typename lanes_of<N>::wide narrow_bits(f16, typename lanes_of<N>::wide x)
 }
 template <int N>
 DEVICE typename lanes_of<N>::wide narrow_bits(bf16, typename lanes_of<N>::wide x) {
-  typedef typename lanes_of<N>::wide wide;
-  const wide nearest = (x + 0x7fffu + (x >> 16 & 1u)) >> 16;
-  const wide quiet_nan = x >> 16 | 0x40u;
-  return (x & 0x7fffffffu) > 0x7f800000u ? quiet_nan : nearest;
+  return rounded_bits<N>(x) >> 16;
 }
 
 /// The f32 of lanes as they are stored.
@@ -211,12 +214,91 @@ DEVICE typename lanes_of<N>::wide wide_bits(bf16, typename lanes_of<N>::wide x) 
   return x << 16;
 }
 
+/// A list of numbers 0, 1 ... N - 1.
+template <int... I>
+struct numbers {};
+template <int N, int... I>
+struct numbers_to : numbers_to<N - 1, N - 1, I...> {};
+template <int... I>
+struct numbers_to<0, I...> {
+  typedef numbers<I...> type;
+};
+
+/// Whether 16-bit floats are converted by two vectors of the machine at a time. gcc keeps them in
+/// registers where no half goes through memory, but before AVX2 x86 has no instructions that it
+/// moves their lanes with.
+#if defined(__AVX2__)
+constexpr bool IN_PAIRS = true;
+#else
+constexpr bool IN_PAIRS = false;
+#endif
+
+/// Vectors of the machine in twos: 16-bit floats, and the f32 that they are computed with.
+template <class T>
+struct vector_pair {
+  static constexpr int N = NATIVE_LANES;
+  typedef typename lanes_of<N>::wide wide;
+  typedef typename lanes_of<N>::narrow half;
+  typedef typename lanes_of<2 * N>::narrow whole;
+  typedef typename numbers_to<N>::type of_half;
+  typedef typename numbers_to<2 * N>::type of_whole;
+
+  template <int FIRST, int... I>
+  DEVICE wide widened(whole bits, numbers<I...>) {
+    return wide_bits<N>(T{}, widened_lanes(__builtin_shufflevector(bits, bits, (FIRST + I)...)));
+  }
+  template <bool, int... I>
+  DEVICE whole narrowed(wide low, wide high, numbers<I...>) {
+    return __builtin_shufflevector(__builtin_convertvector(narrow_bits<N>(T{}, low), half),
+                                   __builtin_convertvector(narrow_bits<N>(T{}, high), half), I...);
+  }
+  /// gcc converts half vectors and puts them together.
+  DEVICE wide widened_lanes(half bits) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    typedef short signed_half __attribute__((vector_size(2 * N)));
+    typedef i32 signed_wide __attribute__((vector_size(4 * N)));
+    return (wide)__builtin_ia32_pmovzxwd512_mask((signed_half)bits, signed_wide{}, 0xffff);
+#else
+    return __builtin_convertvector(bits, wide);
+#endif
+  }
+};
+/// A bf16 is the upper half of its f32, wherever that lies.
+template <>
+struct vector_pair<bf16> {
+  static constexpr int N = NATIVE_LANES;
+  typedef typename lanes_of<N>::wide wide;
+  typedef typename lanes_of<2 * N>::narrow whole;
+  typedef typename numbers_to<2 * N>::type of_half, of_whole;
+
+  template <int FIRST, int... I>
+  DEVICE wide widened(whole bits, numbers<I...>) {
+    return (wide)__builtin_shufflevector(whole{}, bits, (I % 2 == 0 ? 0 : 2 * N + FIRST + I / 2)...);
+  }
+  template <bool EXACT, int... I>
+  DEVICE whole narrowed(wide low, wide high, numbers<I...>) {
+    if constexpr (!EXACT) {
+      low = rounded_bits<N>(low);
+      high = rounded_bits<N>(high);
+    }
+    return __builtin_shufflevector((whole)low, (whole)high, (2 * I + 1)...);
+  }
+};
+
 /// Elements as they are computed with.
 template <int N, class T>
   requires has_16_bits<T>
 DEVICE vec<N, f32> widened(const vec<N, T>& stored) {
   vec<N, f32> value;
-  if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
+  if constexpr (IN_PAIRS && N == 2 * NATIVE_LANES) {
+    typedef vector_pair<T> pair;
+    typename pair::whole bits;
+    __builtin_memcpy(&bits, &stored, sizeof bits);
+    const auto low = pair::template widened<0>(bits, typename pair::of_half{});
+    const auto high = pair::template widened<NATIVE_LANES>(bits, typename pair::of_half{});
+    __builtin_memcpy(value.lane, &low, sizeof low);
+    __builtin_memcpy(value.lane + NATIVE_LANES, &high, sizeof high);
+  } else if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
     in_native_vectors(stored, value, [](const auto& part) { return widened(part); });
   } else if constexpr (is_power_of_2(N)) {
     typename lanes_of<N>::narrow bits;
@@ -229,13 +311,20 @@ DEVICE vec<N, f32> widened(const vec<N, T>& stored) {
   return value;
 }
 
-/// Elements as they are stored.
-template <class T, int N>
+/// Elements as they are stored; EXACT says that they are so already, and need no rounding.
+template <class T, bool EXACT = false, int N>
   requires has_16_bits<T>
 DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
   vec<N, T> stored;
-  if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
-    in_native_vectors(value, stored, [](const auto& part) { return narrowed<T>(part); });
+  if constexpr (IN_PAIRS && N == 2 * NATIVE_LANES) {
+    typedef vector_pair<T> pair;
+    typename pair::wide low, high;
+    __builtin_memcpy(&low, value.lane, sizeof low);
+    __builtin_memcpy(&high, value.lane + NATIVE_LANES, sizeof high);
+    const auto bits = pair::template narrowed<EXACT>(low, high, typename pair::of_whole{});
+    __builtin_memcpy(&stored, &bits, sizeof bits);
+  } else if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
+    in_native_vectors(value, stored, [](const auto& part) { return narrowed<T, EXACT>(part); });
   } else if constexpr (is_power_of_2(N)) {
     typename lanes_of<N>::wide bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
@@ -246,6 +335,12 @@ DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
     lanes<N>([&](int l) { stored[l] = narrow_to<T>::from(value[l]); });
   }
   return stored;
+}
+
+template <class T, int N>
+  requires has_16_bits<T>
+DEVICE vec<N, T> narrowed_exactly(const vec<N, f32>& value) {
+  return narrowed<T, true>(value);
 }
 
 /// An integer type of `BYTES`.
