@@ -25,6 +25,7 @@ for ranks in 2 3; do
   run_job 60 -n "$ranks" "$bin/coconet" run adam --schedule fused --set n=1001 --iters 20 --check >"$log" 2>&1 ||
     fail "the fused step failed on $ranks processes"
   grep -q "check passed" "$log" || fail "there was no check on $ranks processes"
+  ! grep -q "without MPS" "$log" || fail "$ranks processes under MPS were told that they have the GPU in turns"
 done
 
 # Kernels that would each fill the GPU: blocks of all processes must be on it at once.

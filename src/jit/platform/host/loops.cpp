@@ -225,19 +225,23 @@ COCONET_INLINE void columns_of(const T* matrix, std::int64_t stride, const T* ve
   }
 }
 
+template <class T>
+using Multiply = void (*)(const T*, std::int64_t, const T*, std::int64_t, std::int64_t, T*);
+
+/// Products of matrices and vectors of T.
+template <class T>
+struct Products {
+  Multiply<T> rows, columns;
+};
+
 /// The functions of one set of instructions.
-struct Table {
-  template <class T>
-  using Multiply = void (*)(const T*, std::int64_t, const T*, std::int64_t, std::int64_t, T*);
-  Multiply<float> rows_f32, columns_f32;
-  Multiply<double> rows_f64, columns_f64;
-  Multiply<BFloat16> rows_bf16, columns_bf16;
+struct Table : Products<float>, Products<double>, Products<BFloat16> {
   void (*widen)(const BFloat16*, std::int64_t, float*);
   void (*narrow)(const float*, std::int64_t, BFloat16*);
   void (*add)(const float*, std::int64_t, float*);
 };
 
-// TARGET(BYTES): a table of functions with the attributes that follow.
+// COCONET_LOOPS(Name, bytes of a vector, attributes): the functions with these attributes.
 #define COCONET_LOOPS(Name, bytes, ...)                                                    \
   struct Name {                                                                            \
     template <class T>                                                                     \
@@ -259,9 +263,12 @@ struct Table {
     __VA_ARGS__ static void add(const float* from, std::int64_t count, float* to) {        \
       for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];                           \
     }                                                                                      \
-    static constexpr Table table = {rows<float>,     columns<float>, rows<double>,         \
-                                    columns<double>, rows<BFloat16>, columns<BFloat16>,    \
-                                    widen,           narrow,         add};                 \
+    static constexpr Table table = {{rows<float>, columns<float>},                         \
+                                    {rows<double>, columns<double>},                       \
+                                    {rows<BFloat16>, columns<BFloat16>},                   \
+                                    widen,                                                 \
+                                    narrow,                                                \
+                                    add};                                                  \
   };
 
 COCONET_LOOPS(Baseline, 16, )
@@ -303,30 +310,22 @@ const Table& table() {
 
 }  // namespace
 
-void multiply_rows(const float* matrix, std::int64_t stride, const float* vector,
-                   std::int64_t count, std::int64_t terms, float* out) {
-  table().rows_f32(matrix, stride, vector, count, terms, out);
+template <class T>
+void multiply_rows(const T* matrix, std::int64_t stride, const T* vector, std::int64_t count,
+                   std::int64_t terms, T* out) {
+  table().Products<T>::rows(matrix, stride, vector, count, terms, out);
 }
-void multiply_rows(const double* matrix, std::int64_t stride, const double* vector,
-                   std::int64_t count, std::int64_t terms, double* out) {
-  table().rows_f64(matrix, stride, vector, count, terms, out);
+template <class T>
+void multiply_columns(const T* matrix, std::int64_t stride, const T* vector, std::int64_t count,
+                      std::int64_t terms, T* out) {
+  table().Products<T>::columns(matrix, stride, vector, count, terms, out);
 }
-void multiply_rows(const BFloat16* matrix, std::int64_t stride, const BFloat16* vector,
-                   std::int64_t count, std::int64_t terms, BFloat16* out) {
-  table().rows_bf16(matrix, stride, vector, count, terms, out);
-}
-void multiply_columns(const float* matrix, std::int64_t stride, const float* vector,
-                      std::int64_t count, std::int64_t terms, float* out) {
-  table().columns_f32(matrix, stride, vector, count, terms, out);
-}
-void multiply_columns(const double* matrix, std::int64_t stride, const double* vector,
-                      std::int64_t count, std::int64_t terms, double* out) {
-  table().columns_f64(matrix, stride, vector, count, terms, out);
-}
-void multiply_columns(const BFloat16* matrix, std::int64_t stride, const BFloat16* vector,
-                      std::int64_t count, std::int64_t terms, BFloat16* out) {
-  table().columns_bf16(matrix, stride, vector, count, terms, out);
-}
+#define COCONET_PRODUCTS(T)                                                                      \
+  template void multiply_rows(const T*, std::int64_t, const T*, std::int64_t, std::int64_t, T*); \
+  template void multiply_columns(const T*, std::int64_t, const T*, std::int64_t, std::int64_t, T*);
+COCONET_PRODUCTS(float)
+COCONET_PRODUCTS(double)
+COCONET_PRODUCTS(BFloat16)
 
 void widen(const BFloat16* from, std::int64_t count, float* to) {
   table().widen(from, count, to);

@@ -11,20 +11,15 @@ namespace coconet::jit::loops {
 // Rows of `matrix` are `stride` elements apart. An element's bits do not depend on the others that
 // are computed with it.
 
-/// out[i] = the sum over k of matrix[i][k] vector[k], for `count` rows of `terms` elements.
-void multiply_rows(const float* matrix, std::int64_t stride, const float* vector,
-                   std::int64_t count, std::int64_t terms, float* out);
-void multiply_rows(const double* matrix, std::int64_t stride, const double* vector,
-                   std::int64_t count, std::int64_t terms, double* out);
-void multiply_rows(const BFloat16* matrix, std::int64_t stride, const BFloat16* vector,
-                   std::int64_t count, std::int64_t terms, BFloat16* out);
+/// out[i] = the sum over k of matrix[i][k] vector[k], for `count` rows of `terms` elements: float,
+/// double or BFloat16.
+template <class T>
+void multiply_rows(const T* matrix, std::int64_t stride, const T* vector, std::int64_t count,
+                   std::int64_t terms, T* out);
 /// out[j] = the sum over k of vector[k] matrix[k][j], for `count` columns of `terms` elements.
-void multiply_columns(const float* matrix, std::int64_t stride, const float* vector,
-                      std::int64_t count, std::int64_t terms, float* out);
-void multiply_columns(const double* matrix, std::int64_t stride, const double* vector,
-                      std::int64_t count, std::int64_t terms, double* out);
-void multiply_columns(const BFloat16* matrix, std::int64_t stride, const BFloat16* vector,
-                      std::int64_t count, std::int64_t terms, BFloat16* out);
+template <class T>
+void multiply_columns(const T* matrix, std::int64_t stride, const T* vector, std::int64_t count,
+                      std::int64_t terms, T* out);
 
 void widen(const BFloat16* from, std::int64_t count, float* to);
 void widen(const Half* from, std::int64_t count, float* to);
