@@ -1,4 +1,4 @@
-// Whether kernels access tensors in vectors.
+// Whether kernels access tensors in vectors, and past the caches.
 #include "jit/bind/kernel_accesses.h"
 
 #include <catch2/catch.hpp>
@@ -33,9 +33,9 @@ bool accesses_rows(bool reduces, std::int64_t b, std::int64_t c, std::size_t shi
   return accesses_vectors(p, {{"b", b}, {"c", c}}, static_cast<std::size_t>(b * c), shift);
 }
 
-/// Whether a kernel that sums up tensors of [b, c] of all ranks and adds a row of [c] stores past
-/// the caches.
-bool streams_rows(std::int64_t b, std::int64_t c) {
+/// Whether a kernel that sums up tensors of [b, c] of all ranks and adds a row of [c] may store
+/// past the caches.
+bool streams_rows(std::int64_t b, std::int64_t c, const Knobs& knobs = {}) {
   Program p("rows", Mesh({{"world", 1}}));
   const Dim columns = p.dim("c");
   const Value x = p.input("x", f32, {p.dim("b"), columns}, local);
@@ -45,7 +45,7 @@ bool streams_rows(std::int64_t b, std::int64_t c) {
       Schedule()
           .split("total")
           .reorder("total.all_gather", {"y"})
-          .fuse("k", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"})
+          .fuse("k", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"}, knobs)
           .apply(p)
           .back();
   const jit::RankPlan plan(sched::lower(*fused.graph()), {{"b", b}, {"c", c}}, {}, 0);
@@ -65,6 +65,13 @@ TEST_CASE("large rows are stored past the caches where every one begins at a who
   CHECK_FALSE(streams_rows(1000, 1025));
   CHECK_FALSE(streams_rows(1000, 1032));
   CHECK_FALSE(streams_rows(10, 1024));
+}
+
+TEST_CASE("kernels decide by their chunks what goes into mailboxes past the caches") {
+  Knobs knobs;
+  knobs.algorithm = "ring";
+  CHECK(streams_rows(1000, 1025, knobs));
+  CHECK(streams_rows(1, 1, knobs));
 }
 
 TEST_CASE("a kernel over rows accesses vectors where every row and the tensor itself are aligned") {

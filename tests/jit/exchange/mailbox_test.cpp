@@ -54,6 +54,21 @@ TEST_CASE("a chunk may end anywhere in a line") {
   }
 }
 
+TEST_CASE("long chunks, which are stored past the caches, arrive whole") {
+  for (const char* const algorithm : {"ring", "tree"}) {
+    Knobs knobs = knobs_of(algorithm, "simple");
+    knobs.chunk_bytes = 8 << 10;
+    for (const DType dtype : {f16, f64}) {
+      INFO(algorithm << ", " << to_string(dtype));
+      Program program("long", Mesh({{"world", 2}}));
+      program.output(
+          "y", all_reduce(program.state("x", dtype, {program.dim("n")}, local), sum).named("sum"));
+      require_conforms(program, Schedule("long").fuse("long", "all_reduce", {"sum"}, knobs), 2,
+                       {Sizes{{"n", 40000}}, Sizes{{"n", 100003}}});
+    }
+  }
+}
+
 TEST_CASE("mailboxes take tensors that lie at any element of the application's memory") {
   constexpr std::int64_t n = 1031;
   const auto run = [](World& world, const Knobs& knobs) {
