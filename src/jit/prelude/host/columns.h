@@ -9,11 +9,6 @@ static_assert(SHORT_ROW <= AT_HAND);
 /// as many.
 constexpr index_t ROWS_AHEAD = 16;
 
-template <class A, class B>
-constexpr bool same = false;
-template <class A>
-constexpr bool same<A, A> = true;
-
 /// Up to N T as the machine's vectors have them, in the vector types of gcc and clang: gcc takes
 /// apart loops over lanes of which it needs others than neighbours, and loops that choose.
 template <class T, int N = 16>

@@ -56,13 +56,14 @@ struct narrow_to<f16> {
   }
   /// The same of the f32 that it is widened to: what a loop over lanes does with 32 bits alone.
   DEVICE f32 rounded(f32 x) {
-    const u32 magnitude = bits_of(x) & 0x7fffffffu;
-    const u32 odd = magnitude >> 13 & 1u;
-    const u32 normal = (magnitude + 0xfffu + odd) & ~0x1fffu;
-    const u32 subnormal = bits_of((float_of(magnitude) + 0.5f) - 0.5f);
-    const u32 special = magnitude > 0x7f800000u ? 0x7fc00000u : 0x7f800000u;
-    const u32 finite = magnitude < 0x38800000u ? subnormal : normal;
-    return float_of((bits_of(x) & 0x80000000u) | (magnitude >= 0x477ff000u ? special : finite));
+    const i32 magnitude = i32(bits_of(x) & 0x7fffffffu);
+    const i32 exponent = i32(bits_of(x) & 0x7f800000u);
+    // A power of two whose last bit is that of the f16: to add it rounds to nearest even.
+    const i32 power = (exponent > 0x38800000 ? exponent : 0x38800000) + 0x06800000;
+    const f32 finite = (float_of(u32(magnitude)) + float_of(u32(power))) - float_of(u32(power));
+    const u32 special = magnitude > 0x7f800000 ? 0x7fc00000u : 0x7f800000u;
+    return float_of((bits_of(x) & 0x80000000u) |
+                    (magnitude >= 0x477ff000 ? special : bits_of(finite)));
   }
 };
 template <>
@@ -214,6 +215,11 @@ DEVICE typename lanes_of<N>::wide wide_bits(bf16, typename lanes_of<N>::wide x) 
   return x << 16;
 }
 
+template <class A, class B>
+constexpr bool same = false;
+template <class A>
+constexpr bool same<A, A> = true;
+
 /// A list of numbers 0, 1 ... N - 1.
 template <int... I>
 struct numbers {};
@@ -224,50 +230,75 @@ struct numbers_to<0, I...> {
   typedef numbers<I...> type;
 };
 
-/// Whether 16-bit floats are converted by two vectors of the machine at a time. gcc keeps them in
-/// registers where no half goes through memory, but before AVX2 x86 has no instructions that it
-/// moves their lanes with.
-#if defined(__AVX2__)
-constexpr bool IN_PAIRS = true;
+/// Whether 16-bit floats are converted by whole vectors of the machine. gcc keeps them in registers
+/// where no half goes through memory, but before AVX2 x86 has no instructions that it moves their
+/// lanes with.
+#if defined(__AVX2__) && defined(__F16C__)
+constexpr bool IN_VECTORS = true;
 #else
-constexpr bool IN_PAIRS = false;
+constexpr bool IN_VECTORS = false;
 #endif
 
-/// Vectors of the machine in twos: 16-bit floats, and the f32 that they are computed with.
-template <class T>
-struct vector_pair {
+/// A vector of f32, as its bits, and as many 16-bit floats, which are half a vector.
+struct half_vector {
   static constexpr int N = NATIVE_LANES;
   typedef typename lanes_of<N>::wide wide;
+  typedef typename lanes_of<N>::floats floats;
   typedef typename lanes_of<N>::narrow half;
+  typedef short signed_half __attribute__((vector_size(2 * N)));
+  typedef i32 signed_wide __attribute__((vector_size(4 * N)));
+
+  DEVICE wide widened(f16, half bits) {
+#if defined(__AVX512F__)
+    constexpr int as_set = 4;  // the rounding, which is none here
+    return (wide)__builtin_ia32_vcvtph2ps512_mask((signed_half)bits, floats{}, 0xffff, as_set);
+#elif defined(__F16C__) && defined(__AVX2__)
+    return (wide)__builtin_ia32_vcvtph2ps256((signed_half)bits);
+#else
+    return wide_bits<N>(f16{}, __builtin_convertvector(bits, wide));
+#endif
+  }
+  DEVICE wide widened(bf16, half bits) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    // gcc converts half of them at a time and puts them together.
+    return (wide)__builtin_ia32_pmovzxwd512_mask((signed_half)bits, signed_wide{}, 0xffff) << 16;
+#else
+    return __builtin_convertvector(bits, wide) << 16;
+#endif
+  }
+  /// EXACT says that nothing is to be rounded.
+  template <bool EXACT, class T>
+  DEVICE half narrowed(T, wide x) {
+#if defined(__AVX512F__)
+    if constexpr (EXACT && same<T, f16>)
+      return (half)__builtin_ia32_vcvtps2ph512_mask((floats)x, 0, signed_half{}, 0xffff);
+#elif defined(__F16C__) && defined(__AVX2__)
+    if constexpr (EXACT && same<T, f16>) return (half)__builtin_ia32_vcvtps2ph256((floats)x, 0);
+#endif
+    return __builtin_convertvector(narrow_bits<N>(T{}, x), half);
+  }
+};
+
+/// Two vectors of f32, and as many 16-bit floats, which are one.
+template <class T>
+struct whole_vector : half_vector {
   typedef typename lanes_of<2 * N>::narrow whole;
   typedef typename numbers_to<N>::type of_half;
   typedef typename numbers_to<2 * N>::type of_whole;
 
   template <int FIRST, int... I>
   DEVICE wide widened(whole bits, numbers<I...>) {
-    return wide_bits<N>(T{}, widened_lanes(__builtin_shufflevector(bits, bits, (FIRST + I)...)));
+    return half_vector::widened(T{}, __builtin_shufflevector(bits, bits, (FIRST + I)...));
   }
-  template <bool, int... I>
+  template <bool EXACT, int... I>
   DEVICE whole narrowed(wide low, wide high, numbers<I...>) {
-    return __builtin_shufflevector(__builtin_convertvector(narrow_bits<N>(T{}, low), half),
-                                   __builtin_convertvector(narrow_bits<N>(T{}, high), half), I...);
-  }
-  /// gcc converts half vectors and puts them together.
-  DEVICE wide widened_lanes(half bits) {
-#if defined(__AVX512F__) && !defined(__clang__)
-    typedef short signed_half __attribute__((vector_size(2 * N)));
-    typedef i32 signed_wide __attribute__((vector_size(4 * N)));
-    return (wide)__builtin_ia32_pmovzxwd512_mask((signed_half)bits, signed_wide{}, 0xffff);
-#else
-    return __builtin_convertvector(bits, wide);
-#endif
+    return __builtin_shufflevector(half_vector::narrowed<EXACT>(T{}, low),
+                                   half_vector::narrowed<EXACT>(T{}, high), I...);
   }
 };
 /// A bf16 is the upper half of its f32, wherever that lies.
 template <>
-struct vector_pair<bf16> {
-  static constexpr int N = NATIVE_LANES;
-  typedef typename lanes_of<N>::wide wide;
+struct whole_vector<bf16> : half_vector {
   typedef typename lanes_of<2 * N>::narrow whole;
   typedef typename numbers_to<2 * N>::type of_half, of_whole;
 
@@ -290,14 +321,19 @@ template <int N, class T>
   requires has_16_bits<T>
 DEVICE vec<N, f32> widened(const vec<N, T>& stored) {
   vec<N, f32> value;
-  if constexpr (IN_PAIRS && N == 2 * NATIVE_LANES) {
-    typedef vector_pair<T> pair;
-    typename pair::whole bits;
+  if constexpr (IN_VECTORS && N == 2 * NATIVE_LANES) {
+    typedef whole_vector<T> vectors;
+    typename vectors::whole bits;
     __builtin_memcpy(&bits, &stored, sizeof bits);
-    const auto low = pair::template widened<0>(bits, typename pair::of_half{});
-    const auto high = pair::template widened<NATIVE_LANES>(bits, typename pair::of_half{});
+    const auto low = vectors::template widened<0>(bits, typename vectors::of_half{});
+    const auto high = vectors::template widened<NATIVE_LANES>(bits, typename vectors::of_half{});
     __builtin_memcpy(value.lane, &low, sizeof low);
     __builtin_memcpy(value.lane + NATIVE_LANES, &high, sizeof high);
+  } else if constexpr (IN_VECTORS && N == NATIVE_LANES) {
+    half_vector::half bits;
+    __builtin_memcpy(&bits, &stored, sizeof bits);
+    const auto wider = half_vector::widened(T{}, bits);
+    __builtin_memcpy(&value, &wider, sizeof wider);
   } else if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
     in_native_vectors(stored, value, [](const auto& part) { return widened(part); });
   } else if constexpr (is_power_of_2(N)) {
@@ -316,13 +352,18 @@ template <class T, bool EXACT = false, int N>
   requires has_16_bits<T>
 DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
   vec<N, T> stored;
-  if constexpr (IN_PAIRS && N == 2 * NATIVE_LANES) {
-    typedef vector_pair<T> pair;
-    typename pair::wide low, high;
+  if constexpr (IN_VECTORS && N == 2 * NATIVE_LANES) {
+    typedef whole_vector<T> vectors;
+    typename vectors::wide low, high;
     __builtin_memcpy(&low, value.lane, sizeof low);
     __builtin_memcpy(&high, value.lane + NATIVE_LANES, sizeof high);
-    const auto bits = pair::template narrowed<EXACT>(low, high, typename pair::of_whole{});
+    const auto bits = vectors::template narrowed<EXACT>(low, high, typename vectors::of_whole{});
     __builtin_memcpy(&stored, &bits, sizeof bits);
+  } else if constexpr (IN_VECTORS && N == NATIVE_LANES) {
+    half_vector::wide bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    const auto narrower = half_vector::narrowed<EXACT>(T{}, bits);
+    __builtin_memcpy(&stored, &narrower, sizeof narrower);
   } else if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
     in_native_vectors(value, stored, [](const auto& part) { return narrowed<T, EXACT>(part); });
   } else if constexpr (is_power_of_2(N)) {
