@@ -229,24 +229,37 @@ void Job::make_products(Machine& machine, std::size_t kernel, std::uint64_t laun
   }
 }
 
-void Job::access_tensors(Machine& machine, sched::PlanBuffer::Role role, bool store) const {
+template <class Visit>
+void Job::for_each_element(const Machine& machine, sched::PlanBuffer::Role role,
+                           const Visit& visit) const {
   for (std::size_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
     if (plan_.buffers[buffer].role != role) continue;
     for (int rank = 0; rank < shape_.ranks; ++rank) {
       for (std::int64_t i = 0; i < size_on(plan_.buffers[buffer]); ++i) {
-        // Not the thread of the kernel that has the element.
         const std::size_t turn = static_cast<std::size_t>(i + 1) % shape_.looked_at.size();
         const int thread = machine.thread(rank, 0, shape_.looked_at[turn]);
         const std::uint64_t at = place(Use::tensor, static_cast<int>(buffer), rank) +
                                  static_cast<std::uint64_t>(i) * element_bytes;
-        if (store) {
-          machine.store(thread, at, 1, element_bytes);
-        } else {
-          machine.load(thread, at, element_bytes);
-        }
+        visit(thread, at, rank, i);
       }
     }
   }
+}
+
+void Job::write_inputs(Machine& machine) const {
+  for_each_element(machine, sched::PlanBuffer::Role::input,
+                   [&](int thread, std::uint64_t at, int rank, std::int64_t i) {
+                     machine.store(thread, at, operand(rank, i), element_bytes);
+                   });
+}
+
+std::vector<std::uint64_t> Job::read_outputs(Machine& machine) const {
+  std::vector<std::uint64_t> outputs;
+  for_each_element(machine, sched::PlanBuffer::Role::output,
+                   [&](int thread, std::uint64_t at, int, std::int64_t) {
+                     outputs.push_back(machine.load(thread, at, element_bytes));
+                   });
+  return outputs;
 }
 
 std::int64_t Job::size_on(const sched::PlanBuffer& buffer) const {
@@ -254,14 +267,15 @@ std::int64_t Job::size_on(const sched::PlanBuffer& buffer) const {
   return (shape_.elements + shape_.ranks - 1) / shape_.ranks;
 }
 
-std::unique_ptr<Machine> Job::run(int times, int first) const {
+Execution Job::run(int times, int first) const {
   const MachineShape shape = machine_shape();
   auto machine = make_machine();
+  std::vector<std::uint64_t> outputs;
   const auto end_kernels = [&] {
     for (int rank = 0; rank < shape.ranks; ++rank) machine->end_kernels(rank, 0, shape.blocks);
   };
   for (int time = 0; time < times; ++time) {
-    access_tensors(*machine, sched::PlanBuffer::Role::input, true);
+    write_inputs(*machine);
     end_kernels();
     for (std::size_t kernel = 0; kernel < kernels_.size(); ++kernel) {
       const int block = static_cast<int>(kernel) * shape_.blocks;
@@ -275,9 +289,9 @@ std::unique_ptr<Machine> Job::run(int times, int first) const {
     }
     machine->run(first);
     end_kernels();
-    access_tensors(*machine, sched::PlanBuffer::Role::output, false);
+    outputs = read_outputs(*machine);
   }
-  return machine;
+  return {std::move(machine), std::move(outputs)};
 }
 
 Run Job::describe(const Machine& machine) const {

@@ -26,6 +26,12 @@ struct JobShape {
   std::vector<int> looked_at = {0, 1};  ///< threads of a block
 };
 
+/// What is left when a job has run.
+struct Execution {
+  std::unique_ptr<Machine> machine;
+  std::vector<std::uint64_t> outputs;  ///< elements of all outputs, of one rank after the other
+};
+
 class Job {
  public:
   /// Kernels of one overlap run at once, each in blocks of its own. A product of the library is
@@ -35,9 +41,13 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
+  /// Element `i` of every input of a rank.
+  [[nodiscard]] static std::uint64_t operand(int rank, std::int64_t i) {
+    return 1 + static_cast<std::uint64_t>(100 * rank + i);
+  }
   /// The application writes all inputs, the ranks run the kernels, and the application reads all
   /// outputs; each `times`. Rank `first` goes ahead of the others.
-  [[nodiscard]] std::unique_ptr<Machine> run(int times, int first) const;
+  [[nodiscard]] Execution run(int times, int first) const;
   [[nodiscard]] Run describe(const Machine& machine) const;
 
  private:
@@ -66,7 +76,13 @@ class Job {
   [[nodiscard]] std::vector<std::uint64_t> tiles(sched::BufferId buffer, int rank,
                                                  std::uint64_t launch) const;
   void make_products(Machine& machine, std::size_t kernel, std::uint64_t launch) const;
-  void access_tensors(Machine& machine, sched::PlanBuffer::Role role, bool store) const;
+  void write_inputs(Machine& machine) const;
+  [[nodiscard]] std::vector<std::uint64_t> read_outputs(Machine& machine) const;
+  /// Calls visit(thread, address, rank, i) with each element of the tensors with a role, and a
+  /// thread that does not have it in the kernel.
+  template <class Visit>
+  void for_each_element(const Machine& machine, sched::PlanBuffer::Role role,
+                        const Visit& visit) const;
   [[nodiscard]] std::int64_t size_on(const sched::PlanBuffer& buffer) const;
 
   JobShape shape_;

@@ -19,13 +19,16 @@ constexpr int turns = 20'000;  // of all threads, before they are said to wait f
 constexpr int lanes_of_warp = 32;
 
 /// Whether it accesses what other threads may look at or signal.
+bool is_volatile(const Instruction& code) {
+  return std::ranges::find(code.parts, "volatile") != code.parts.end();
+}
 bool is_strong(const Instruction& code) {
   const std::string& name = code.parts.front();
   if (name == "atom" || name == "red") return true;
   if (name != "ld" && name != "st") return false;
-  return std::ranges::any_of(code.parts, [](const std::string& part) {
-    return part == "acquire" || part == "release" || part == "relaxed" || part == "volatile";
-  });
+  return is_volatile(code) || std::ranges::any_of(code.parts, [](const std::string& part) {
+           return part == "acquire" || part == "release" || part == "relaxed";
+         });
 }
 
 }  // namespace
@@ -83,8 +86,9 @@ void Machine::run(int first) {
     for (Agent& agent : agents_) {
       if (agent.rank == first || agent.frames.empty() || !agent.waits_for.empty()) continue;
       advance(agent);
-      (void)advance_rank(first);
       moved = true;
+      const bool waits_for_lanes = !agent.waits_for.empty() && agent.lanes != 0;
+      if (!waits_for_lanes) (void)advance_rank(first);
     }
     const auto left = std::ranges::find_if(agents_, is_left);
     if (left == agents_.end()) return;
@@ -113,7 +117,8 @@ void Machine::advance(Agent& agent) {
     Frame& frame = agent.frames.back();
     if (frame.next >= frame.function->body.size()) return leave(agent);
     Code code = frame.function->body[frame.next];
-    const bool lets_others = is_strong(code);
+    // Lanes that are together access a line as one.
+    const bool lets_others = is_strong(code) && (agent.together < 0 || !is_volatile(code));
     if (lets_others && code.parts.front() != "st" && !std::exchange(agent.has_let_others, true))
       return;
     agent.has_let_others = false;
@@ -122,6 +127,8 @@ void Machine::advance(Agent& agent) {
     if (code.guard >= 0 && (frame.registers[code.guard] != 0) == code.if_not) continue;
     execute(agent, code);
     if (lets_others && code.parts.front() == "st") return;
+    // The last lane to come does not go ahead of those that it met.
+    if (code.mnemonic == "bar.warp.sync" && agent.waits_for.empty()) return;
   }
 }
 

@@ -70,7 +70,7 @@ class Machine {
 
   /// Accesses of the application, between kernels.
   void store(int thread, std::uint64_t address, std::uint64_t value, std::size_t bytes);
-  void load(int thread, std::uint64_t address, std::size_t bytes);
+  std::uint64_t load(int thread, std::uint64_t address, std::size_t bytes);
   /// The end of a kernel before the next one of a stream: what all threads of the blocks did is
   /// before what they will do.
   void end_kernels(int rank, int first, int end);

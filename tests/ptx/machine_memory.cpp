@@ -192,10 +192,10 @@ void Machine::store(int thread, std::uint64_t address, std::uint64_t value, std:
   agent.at = nullptr;
   access(agent, {.kind = Op::Kind::store}, address, value, bytes);
 }
-void Machine::load(int thread, std::uint64_t address, std::size_t bytes) {
+std::uint64_t Machine::load(int thread, std::uint64_t address, std::size_t bytes) {
   Agent& agent = agents_[thread];
   agent.at = nullptr;
-  access(agent, {.kind = Op::Kind::load}, address, 0, bytes);
+  return access(agent, {.kind = Op::Kind::load}, address, 0, bytes);
 }
 
 }  // namespace coconet::test::ptx

@@ -180,7 +180,7 @@ std::vector<Run> runs_of(const Job& job, int ranks) {
   constexpr int launches = 2;
   std::vector<Run> runs;
   for (int first = 0; first < ranks; ++first)
-    runs.push_back(job.describe(*job.run(launches, first)));
+    runs.push_back(job.describe(*job.run(launches, first).machine));
   return runs;
 }
 
@@ -252,6 +252,30 @@ TEST_CASE("no load is stale with any algorithm and protocol, on three ranks") {
       if (protocol == "ll128") shape.threads = 8;
       if (protocol == "ll128") shape.looked_at = {0, 1, 7};
       check_loads(runs_of(Job(exchange.program, exchange.schedule, shape), 3));
+    }
+  }
+}
+
+TEST_CASE("sums of all ranks are right with any algorithm and protocol") {
+  require_nvrtc();
+  constexpr int ranks = 2;
+  for (const std::string algorithm : {"direct", "ring", "tree"}) {
+    for (const std::string protocol : {"simple", "ll", "ll128"}) {
+      if (!draw()) continue;
+      INFO(algorithm << " with " << protocol);
+      const Exchange exchange = an_all_reduce(ranks, knobs_of(algorithm, protocol));
+      JobShape shape{.ranks = ranks, .elements = 12, .chunk = 3, .looked_at = {0}};
+      if (protocol == "ll128") {  // of which a slice is more than a line
+        shape.threads = 8;
+        shape.elements = 72;
+        shape.chunk = 36;
+      }
+      std::vector<std::uint64_t> expected;
+      for (int rank = 0; rank < ranks; ++rank) {
+        for (std::int64_t i = 0; i < shape.elements; ++i)
+          expected.push_back(Job::operand(0, i) + Job::operand(1, i));
+      }
+      CHECK(Job(exchange.program, exchange.schedule, shape).run(1, 1).outputs == expected);
     }
   }
 }

@@ -313,7 +313,17 @@ std::string KernelWriter::expression(ValueId value) {
     const bool condition = row.rule == ir::DTypeRule::choose && i == 0;
     operands[i] = read(node.operands[i], condition ? DType::boolean : typed);
   }
-  return rounded(expand(row.device, operands[0], operands[1], operands[2]), node.dtype);
+  const std::string result = expand(row.device, operands[0], operands[1], operands[2]);
+  return needs_rounding(node) ? rounded(result, node.dtype) : result;
+}
+
+bool KernelWriter::needs_rounding(const Node& node) const {
+  // What these make of 16-bit floats is a 16-bit float; numbers may be none.
+  static constexpr Op exact[] = {Op::negative, Op::abs,   Op::sign, Op::minimum, Op::maximum,
+                                 Op::relu,     Op::floor, Op::ceil, Op::select};
+  const auto is_number = [&](ValueId operand) { return graph().at(resolve(operand)).weak; };
+  return !is_16_bit(node.dtype) || std::ranges::find(exact, node.op) == std::end(exact) ||
+         std::ranges::any_of(node.operands, is_number);
 }
 
 std::string KernelWriter::number_text(ValueId value) const {

@@ -120,6 +120,8 @@ class KernelWriter {
   /// The line of struct Args that has `argument`.
   [[nodiscard]] std::string field(const KernelArgument& argument) const;
   [[nodiscard]] std::string expression(ir::ValueId value);
+  /// Whether the result of a pointwise op may be no value of its dtype.
+  [[nodiscard]] bool needs_rounding(const ir::Node& node) const;
   [[nodiscard]] std::string dropout(ir::ValueId value);
   /// `linear_index` of a tensor called `name`.
   std::string index_from(const Shape& shape, const ir::Placements& layout, const std::string& name,
