@@ -19,8 +19,8 @@ usage: tests/run.sh [--all] [--sanitizers]
 
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs the quick suite: every
 claim, with some cases of the large products (of ops, dtypes, layouts, schedules, algorithms, ranks, ...).
-  --all         runs all cases but of three products that take hours (of kernels of tables every second one on the host and
-                every 16th under NVRTC, of stores that serve every program every fourth), and looks for races in kernels,
+  --all         runs all cases but of three products that take hours (of kernels of tables every fourth one on the host and
+                every 40th under NVRTC, of stores that serve every program every eighth), and looks for races in kernels,
                 with as much of the preset tsan (thread) in build/tsan as that takes; fetches CUDA's nvdisasm from PyPI
                 into build/nvdisasm
   --sanitizers  first builds and tests all of the presets asan (address and undefined) and tsan
