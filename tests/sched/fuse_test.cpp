@@ -391,11 +391,32 @@ TEST_CASE("the kernels of a program file are checked too") {
         "and updates");
 }
 
-TEST_CASE("all updates, and all of a sliced step, are the candidates") {
+TEST_CASE(
+    "a collective alone, with what is computed beside it, and all computation are candidates") {
   const Momentum step;
   CHECK(legal_candidates(step.p, "fuse") ==
-        Names{"fuse kernel=step_step kind=computation ops=[m.new, w.new]"});
+        Names{"fuse kernel=step_computation kind=computation ops=[m.new, w.new]",
+              "fuse kernel=step_all_reduce kind=all_reduce ops=[avg]"});
   CHECK(legal_candidates(after(step.p, on_slices), "fuse") ==
-        Names{"fuse kernel=step_step kind=all_reduce ops=[avg.reduce_scatter, m.new, w.all_gather, "
-              "w.new]"});
+        Names{"fuse kernel=step_computation kind=computation ops=[m.new, w.slice]",
+              "fuse kernel=step_reduce_scatter kind=reduce_scatter ops=[avg.reduce_scatter]",
+              "fuse kernel=step_reduce_scatter kind=reduce_scatter ops=[avg.reduce_scatter, m.new, "
+              "w.slice]",
+              "fuse kernel=step_all_reduce kind=all_reduce ops=[avg.reduce_scatter, m.new, "
+              "w.all_gather, w.new]",
+              "fuse kernel=step_all_gather kind=all_gather ops=[w.all_gather, w.new]",
+              "fuse kernel=step_all_gather kind=all_gather ops=[m.new, w.all_gather, w.new]"});
+}
+
+TEST_CASE("computation is proposed for each domain between reductions") {
+  Program p("2 norms", two_ranks());
+  const Dim n = p.dim("n", 8);
+  const Value x = p.input("x", f32, {n}, replicated);
+  const Value y = p.state("y", f32, {n}, replicated);
+  const Value scaled = (2 * x).named("scaled");
+  update(y, scaled / sqrt(sum(square(scaled))).named("norm"));
+  CHECK(legal_candidates(p, "fuse") ==
+        Names{"fuse kernel=_2_norms_computation kind=computation ops=[scaled]",
+              "fuse kernel=_2_norms_computation kind=computation ops=[norm]",
+              "fuse kernel=_2_norms_computation kind=computation ops=[y.new]"});
 }

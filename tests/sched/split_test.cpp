@@ -212,6 +212,7 @@ TEST_CASE("every all_reduce is a candidate, in each way that it can be split") {
                                               "split op=b into=reduce+broadcast"});
   const Nodes nodes;
   CHECK(legal_candidates(nodes.p, "split") ==
-        Names{"split op=inner", "split op=inner into=reduce+broadcast", "split op=avg",
-              "split op=avg into=reduce+broadcast", "split op=avg into=hierarchical"});
+        Names{"split op=inner", "split op=inner dim=1", "split op=inner into=reduce+broadcast",
+              "split op=avg", "split op=avg dim=1", "split op=avg into=reduce+broadcast",
+              "split op=avg into=hierarchical", "split op=avg into=hierarchical dim=1"});
 }

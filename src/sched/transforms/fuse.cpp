@@ -20,7 +20,7 @@
 #include "sched/kernels.h"
 #include "sched/knobs.h"
 #include "sched/rewrite.h"
-#include "sched/transform.h"
+#include "sched/transforms/fuse.h"
 
 namespace coconet::sched {
 
@@ -191,33 +191,9 @@ Graph apply(const Graph& graph, const Step& step) {
   return result;
 }
 
-std::vector<Step> candidates(const Graph& graph) {
-  std::vector<std::string> updates;
-  std::vector<std::string> everything;
-  for (const Node& node : graph.nodes) {
-    if (node.op == Op::update) updates.push_back(node.name);
-    if (node.op == Op::update || node.op == Op::reduce_scatter || node.op == Op::all_gather) {
-      everything.push_back(node.name);
-    }
-  }
-  std::string kernel = graph.name + "_step";
-  std::replace_if(
-      kernel.begin(), kernel.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  if (std::isdigit(static_cast<unsigned char>(kernel.front())) != 0) kernel = '_' + kernel;
-  std::vector<Step> steps;
-  for (const bool all_reduce : {false, true}) {
-    Step step = complete({"fuse",
-                          {{"kernel", kernel},
-                           {"kind", std::string(kinds[all_reduce ? 1 : 0])},
-                           {"ops", all_reduce ? everything : updates}}});
-    if (legal(graph, step).empty()) steps.push_back(std::move(step));
-  }
-  return steps;
-}
-
 }  // namespace
 
 constinit const Transformation fuse_transformation{"fuse", "makes one kernel of several ops",
-                                                   parameters, apply, candidates};
+                                                   parameters, apply, fuse_candidates};
 
 }  // namespace coconet::sched

@@ -323,13 +323,14 @@ std::vector<Step> candidates(const Graph& graph) {
   std::vector<Step> steps;
   for (ValueId gather = 0; gather < graph.size(); ++gather) {
     if (graph.at(gather).op != ir::Op::all_gather) continue;
-    std::vector<std::string> ends;  // of the computation: what is written, and what is sent
+    std::vector<std::string> ends;  // of the computation: what is written, read, or sent
     for (const ValueId id : descendants(graph, {gather})) {
       const Node& node = graph.at(id);
       const bool writes = node.op == ir::Op::update && node.operands[1] != gather;
       const bool sends =
           node.op == ir::Op::send && node.attributes.axis != graph.at(gather).attributes.axis;
-      if (writes || sends) ends.push_back(node.name);
+      const bool gives = ir::is_elementwise(node.op) && is_output(graph, id);
+      if (writes || sends || gives) ends.push_back(node.name);
     }
     if (ends.empty()) continue;
     Step step = complete({"reorder", {{"all_gather", graph.at(gather).name}, {"before", ends}}});

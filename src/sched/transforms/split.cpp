@@ -141,9 +141,14 @@ std::vector<Step> candidates(const ir::Graph& graph) {
   std::vector<Step> steps;
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
     if (graph.at(id).op != ir::Op::all_reduce || graph.fusion_of(id) != nullptr) continue;
-    for (const std::string_view way : ways) {
-      Step step = complete({"split", {{"op", graph.at(id).name}, {"into", std::string(way)}}});
+    const auto try_step = [&](std::string_view way, std::int64_t dim) {
+      Step step = complete(
+          {"split", {{"op", graph.at(id).name}, {"into", std::string(way)}, {"dim", dim}}});
       if (legal(graph, step).empty()) steps.push_back(std::move(step));
+    };
+    for (const std::string_view way : ways) {
+      const int dims = way == ways[1] ? 1 : static_cast<int>(graph.at(id).shape.size());
+      for (int dim = 0; dim < dims; ++dim) try_step(way, dim);
     }
   }
   return steps;
