@@ -61,6 +61,12 @@ struct CompileOptions {
   bool share_gpu = false;          ///< all ranks are threads of a process and share a GPU
 };
 
+struct SimOptions {
+  ProgramSpec spec;                ///< its schedule, or with none every one that there is
+  std::string cluster;             ///< a shipped cluster or a JSON file
+  std::vector<std::string> sizes;  ///< --sizes
+};
+
 struct CacheListOptions {
   bool json = false;
 };
@@ -78,6 +84,7 @@ struct ProgramsOptions {
 [[nodiscard]] int run(const RunOptions& options);
 [[nodiscard]] int explain(const ExplainOptions& options);
 [[nodiscard]] int compile(const CompileOptions& options);
+[[nodiscard]] int sim(const SimOptions& options);
 [[nodiscard]] int cache_list(const CacheListOptions& options);
 [[nodiscard]] int cache_verify();
 [[nodiscard]] int cache_explain(const CompileOptions& options);

@@ -22,6 +22,7 @@ constexpr const char* overview_examples = R"(Examples:
   coconet programs                                     what ships
   coconet explain adam --schedule fused                what a schedule does to a program
   coconet compile adam --schedule fused --arch sm_90   fill the cache, also for other machines
+  coconet sim adam --cluster dgx2                      predict times on a cluster that is not here
   coconet cache stats                                  how many kernels are kept, and where
   mpirun -n 2 coconet run adam --schedule fused --check
 `coconet COMMAND --help` tells more. Exit codes: 0 success, 1 failure, 2 wrong command line.)";
@@ -49,6 +50,14 @@ constexpr const char* explain_examples = R"(Examples:
   coconet explain adam --schedule fused --show kernels --arch sm_90    their registers and memory
   coconet explain adam --schedule fused --show dot | dot -Tsvg -o adam.svg
 Lines that begin with + or - were added or removed by the step.)";
+
+constexpr const char* sim_examples = R"(Examples:
+  coconet sim adam --cluster dgx2 --sizes 2^10..2^30          every schedule that ships, and the best there is
+  coconet sim adam --cluster dgx2-x16 --nodes 16              on 16 such nodes
+  coconet sim lamb --cluster dgx-h100 --schedule fused        each step, and what binds it
+  coconet sim mlp_block --cluster cluster.json --sizes S=128..1024 --set B=16
+NAME-xN takes N nodes of a cluster that ships: host-2rank, dgx1v, dgx2, dgx-a100, dgx-h100. docs/model.md says what is
+predicted, and how.)";
 
 constexpr const char* cache_examples = R"(Examples:
   coconet cache list                                       what is there, used last first
@@ -308,6 +317,23 @@ CLI::App& add_compile(CLI::App& app, CompileOptions& options, Raw& raw) {
   return command;
 }
 
+CLI::App& add_sim(CLI::App& app, SimOptions& options, Raw& raw) {
+  CLI::App& command = add_command(
+      app, "sim", "Predict how long a program takes on a cluster, at hand or not", sim_examples);
+  add_spec(command, options.spec, raw);
+  command.add_option("--cluster", options.cluster, "A cluster that ships, or a JSON file")
+      ->required()
+      ->type_name("NAME|FILE");
+  command
+      .add_option(
+          "--sizes", options.sizes,
+          "Extents of a dimension: 2^10..2^26, which doubles, or 1000,4000; S=128..1024 where "
+          "there are several dimensions")
+      ->type_name("[NAME=]SIZES")
+      ->allow_extra_args(false);
+  return command;
+}
+
 void read_run(const Raw& raw, RunOptions& options) {
   read_spec(raw, options.spec);
   for (const std::string& text : raw.scalars) options.scalars.insert(parse_scalar(text));
@@ -329,10 +355,12 @@ int command(int argc, char** argv) {
   RunOptions run_options;
   ExplainOptions explain_options;
   CompileOptions compile_options;
+  SimOptions sim_options;
   ProgramsOptions programs_options;
   const CLI::App& run_command = add_run(app, run_options, raw);
   const CLI::App& explain_command = add_explain(app, explain_options, raw);
   const CLI::App& compile_command = add_compile(app, compile_options, raw);
+  const CLI::App& sim_command = add_sim(app, sim_options, raw);
   Cache cache(app, raw);
   CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");
   programs_command.add_flag("--schedules", programs_options.schedules,
@@ -359,6 +387,10 @@ int command(int argc, char** argv) {
   if (compile_command) {
     read_spec(raw, compile_options.spec);
     return compile(compile_options);
+  }
+  if (sim_command) {
+    read_spec(raw, sim_options.spec);
+    return sim(sim_options);
   }
   if (cache.command) return cache.run(raw);
   if (programs_command) return programs(programs_options);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "sched/schedule.h"
 
 namespace coconet::cli {
 namespace {
@@ -147,6 +148,24 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
                                      schedule_name_, nodes_.has_value());
 }
 
+std::vector<Schedule> ResolvedSpec::shipped_schedules() const {
+  std::vector<Schedule> schedules;
+  if (!shipped_) return schedules;
+  for (const std::string_view name : nodes_ ? shipped_->across_nodes : shipped_->schedules)
+    schedules.push_back(shipped_schedule(std::string(shipped_->name), std::string(name), !!nodes_));
+  return schedules;
+}
+
+std::set<std::string> ResolvedSpec::sliceable_states() const {
+  std::set<std::string> states;
+  for (const Schedule& schedule : shipped_schedules()) {
+    for (const sched::Step& step : schedule.steps().steps) {
+      if (step.transformation == "as_slice") states.insert(step.text("state"));
+    }
+  }
+  return states;
+}
+
 Program ResolvedSpec::program(int ranks) const {
   if (shipped_) {
     const auto build = scattered_ ? shipped_->scattered : shipped_->build;
@@ -175,6 +194,36 @@ int ResolvedSpec::ranks_to_plan_for(std::optional<int> asked) const {
                                  asked_, *fixed, *asked));
   }
   return fixed ? *fixed : asked.value_or(2 * nodes_.value_or(shipped_ ? shipped_->stages : 1));
+}
+
+std::pair<std::string, std::vector<std::int64_t>> parse_sizes(const std::string& text) {
+  const auto equals = text.find('=');
+  const std::string name = equals == std::string::npos ? "" : text.substr(0, equals);
+  std::string_view rest = text;
+  if (equals != std::string::npos) rest.remove_prefix(equals + 1);
+  const auto refuse = [&] {
+    throw UsageError(
+        "--sizes takes [NAME=]FROM..TO or [NAME=]SIZE,SIZE, such as 2^10..2^26, not '" + text +
+        "'.");
+  };
+  std::vector<std::int64_t> sizes;
+  if (const auto dots = rest.find(".."); dots != std::string_view::npos) {
+    const auto from = read_size(rest.substr(0, dots)), to = read_size(rest.substr(dots + 2));
+    if (!from || !to || *from < 1 || *to < *from) refuse();
+    for (std::int64_t size = *from; size <= *to; size *= 2) {
+      sizes.push_back(size);
+      if (size > *to / 2) break;
+    }
+    return {name, sizes};
+  }
+  for (;;) {
+    const auto comma = rest.find(',');
+    const auto size = read_size(rest.substr(0, comma));
+    if (!size || *size < 1) refuse();
+    sizes.push_back(*size);
+    if (comma == std::string_view::npos) return {name, sizes};
+    rest.remove_prefix(comma + 1);
+  }
 }
 
 std::pair<std::string, std::int64_t> parse_size(const std::string& text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ class ResolvedSpec {
   /// UsageError when `asked` contradicts the file.
   [[nodiscard]] int ranks_to_plan_for(std::optional<int> asked) const;
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
+  /// The schedules that ship with the program, for a mesh of nodes if it is on one.
+  [[nodiscard]] std::vector<Schedule> shipped_schedules() const;
+  /// The states that some shipped schedule keeps sliced, which no application reads whole then.
+  [[nodiscard]] std::set<std::string> sliceable_states() const;
   /// The schedule as the command line called it, or "none".
   [[nodiscard]] const std::string& schedule_name() const { return schedule_name_; }
 
@@ -43,6 +48,10 @@ class ResolvedSpec {
   std::string schedule_name_ = "none";
 };
 
+/// `--sizes [NAME=]FROM..TO` or `[NAME=]SIZE,SIZE`: a dimension, which may be left out where there
+/// is one only, and its extents. FROM..TO doubles from FROM on. Throws UsageError.
+[[nodiscard]] std::pair<std::string, std::vector<std::int64_t>> parse_sizes(
+    const std::string& text);
 /// `value` of `--set NAME=VALUE`: an integer, or a power such as 2^20. Throws UsageError.
 [[nodiscard]] std::pair<std::string, std::int64_t> parse_size(const std::string& text);
 /// `--list NAME=LENGTH,LENGTH`, each as of `--set`. Throws UsageError.

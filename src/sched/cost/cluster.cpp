@@ -1,0 +1,232 @@
+// Clusters from JSON and back.
+#include "sched/cost/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "coconet/error.h"
+#include "ir/graph.h"
+#include "ir/json/element.h"
+
+namespace coconet::sched {
+
+namespace {
+
+using ir::JsonElement;
+
+constexpr int format_version = 1;
+constexpr int most_ranks = 1 << 20;
+
+double positive(const JsonElement& element) {
+  const double number = element.number();
+  if (!(number > 0) || !std::isfinite(number)) element.wrong_type("a number above 0");
+  return number;
+}
+
+double not_negative(const JsonElement& element) {
+  const double number = element.number();
+  if (!(number >= 0) || !std::isfinite(number)) element.wrong_type("a number of at least 0");
+  return number;
+}
+
+std::vector<Cluster::Rate> parse_memory(const JsonElement& element) {
+  std::vector<Cluster::Rate> rates;
+  for (const JsonElement& point : element.elements()) {
+    point.require_object({"bytes", "gb_per_s"});
+    rates.push_back({positive(point.at("bytes")), positive(point.at("gb_per_s"))});
+    if (rates.size() > 1 && rates[rates.size() - 2].bytes >= rates.back().bytes)
+      point.at("bytes").fail("the points must be in the order of their bytes");
+  }
+  if (rates.empty())
+    element.fail("there must be a point at least: {\"bytes\": 1e9, \"gb_per_s\": 10}");
+  return rates;
+}
+
+std::map<DType, double> parse_matmul(const JsonElement& element) {
+  std::map<DType, double> rates;
+  for (const auto& [name, rate] : element.members()) {
+    const auto dtype = parse_dtype(name);
+    if (!dtype) {
+      std::vector<std::string> known;
+      for (const DType one : all_dtypes) known.emplace_back(to_string(one));
+      rate.unknown("dtype", name, known);
+    }
+    rates[*dtype] = positive(rate);
+  }
+  if (!rates.contains(DType::f32))
+    element.fail("the key 'f32' is missing: other dtypes take its rate");
+  return rates;
+}
+
+NcclTopology::Paths parse_paths(const JsonElement& element) {
+  element.require_object({"channels", "gb_per_s"});
+  return {element.at("channels").small_integer(1), positive(element.at("gb_per_s"))};
+}
+
+NcclTopology parse_nccl(const JsonElement& element, int nodes) {
+  element.require_object({"generation", "node", "network", "node_switch"});
+  NcclTopology topology;
+  using Generation = NcclTopology::Generation;
+  const std::string generation = element.at("generation").string();
+  std::vector<std::string> known;
+  bool found = false;
+  for (const Generation one : {Generation::volta, Generation::ampere, Generation::hopper}) {
+    known.emplace_back(to_string(one));
+    if (generation == known.back()) topology.generation = one, found = true;
+  }
+  if (!found) element.at("generation").unknown("generation", generation, known);
+  topology.node = parse_paths(element.at("node"));
+  if (const auto network = element.find("network")) topology.network = parse_paths(*network);
+  if (nodes > 1 && topology.network.channels == 0)
+    element.fail("the key 'network' is missing: there are several nodes");
+  if (const auto node_switch = element.find("node_switch"))
+    topology.node_switch = parse_paths(*node_switch);
+  return topology;
+}
+
+Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
+  if (!root.is_object()) root.wrong_type("an object with the key coconet_cluster and others");
+  const JsonElement version = root.at("coconet_cluster");
+  if (version.integer(1) != format_version) {
+    version.fail(fmt::format("version {} is unknown; this library reads version {}",
+                             version.integer(1), format_version));
+  }
+  root.require_object({"coconet_cluster", "name", "description", "nodes", "ranks_per_node",
+                       "memory", "launch_us", "barrier_us", "pointwise_gop_per_s",
+                       "matmul_gop_per_s", "overlaps", "link_gb_per_s", "kernels_cross_nodes",
+                       "nccl"});
+  Cluster cluster;
+  cluster.name = root.at("name").name();
+  if (const auto description = root.find("description"))
+    cluster.description = description->string();
+  if (const auto element = root.find("nodes")) cluster.nodes = element->small_integer(1);
+  if (nodes) cluster.nodes = *nodes;
+  cluster.ranks_per_node = root.at("ranks_per_node").small_integer(1);
+  if (cluster.ranks_per_node > most_ranks / cluster.nodes)
+    root.at("ranks_per_node").fail(fmt::format("there are more than {} ranks in all", most_ranks));
+  cluster.memory = parse_memory(root.at("memory"));
+  cluster.launch_us = not_negative(root.at("launch_us"));
+  cluster.barrier_us = not_negative(root.at("barrier_us"));
+  cluster.pointwise_gop_per_s = positive(root.at("pointwise_gop_per_s"));
+  cluster.matmul_gop_per_s = parse_matmul(root.at("matmul_gop_per_s"));
+  if (const auto overlaps = root.find("overlaps")) cluster.overlaps = overlaps->boolean();
+  if (const auto link = root.find("link_gb_per_s")) cluster.link_gb_per_s = positive(*link);
+  if (const auto cross = root.find("kernels_cross_nodes"))
+    cluster.kernels_cross_nodes = cross->boolean();
+  if (const auto nccl = root.find("nccl")) cluster.nccl = parse_nccl(*nccl, cluster.nodes);
+  if (cluster.nodes > 1 && !cluster.nccl)
+    root.fail(fmt::format("the key 'nccl' is missing: it says what joins {} nodes", cluster.nodes));
+  return cluster;
+}
+
+Cluster parse(std::string_view json, std::optional<int> nodes) {
+  try {
+    return parse_root(ir::parse_json(json, "cluster JSON"), nodes);
+  } catch (const ProgramError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+/// "dgx2-x16": a shipped cluster and its nodes.
+struct Asked {
+  std::string name;
+  std::optional<int> nodes;
+};
+Asked split_name(const std::string& asked) {
+  const auto at = asked.rfind("-x");
+  if (at == std::string::npos) return {asked, {}};
+  int nodes = 0;
+  const char* const end = asked.data() + asked.size();
+  const auto [rest, error] = std::from_chars(asked.data() + at + 2, end, nodes);
+  if (error != std::errc() || rest != end || nodes < 1) return {asked, {}};
+  return {asked.substr(0, at), nodes};
+}
+
+nlohmann::ordered_json as_json(const NcclTopology::Paths& paths) {
+  return {{"channels", paths.channels}, {"gb_per_s", paths.gb_per_s}};
+}
+
+}  // namespace
+
+double Cluster::memory_gb_per_s(double bytes) const {
+  const auto above = std::find_if(memory.begin(), memory.end(),
+                                  [&](const Rate& rate) { return rate.bytes >= bytes; });
+  if (above == memory.begin()) return memory.front().gb_per_s;
+  if (above == memory.end()) return memory.back().gb_per_s;
+  const Rate& below = *std::prev(above);
+  const double share = std::log(bytes / below.bytes) / std::log(above->bytes / below.bytes);
+  return below.gb_per_s + share * (above->gb_per_s - below.gb_per_s);
+}
+
+double Cluster::matmul_gop(DType dtype) const {
+  const auto found = matmul_gop_per_s.find(dtype);
+  return found != matmul_gop_per_s.end() ? found->second : matmul_gop_per_s.at(DType::f32);
+}
+
+Cluster parse_cluster(std::string_view json) {
+  return parse(json, {});
+}
+
+std::string to_json(const Cluster& cluster) {
+  nlohmann::ordered_json out;
+  out["coconet_cluster"] = format_version;
+  out["name"] = cluster.name;
+  if (!cluster.description.empty()) out["description"] = cluster.description;
+  out["nodes"] = cluster.nodes;
+  out["ranks_per_node"] = cluster.ranks_per_node;
+  for (const Cluster::Rate& rate : cluster.memory)
+    out["memory"].push_back({{"bytes", rate.bytes}, {"gb_per_s", rate.gb_per_s}});
+  out["launch_us"] = cluster.launch_us;
+  out["barrier_us"] = cluster.barrier_us;
+  out["pointwise_gop_per_s"] = cluster.pointwise_gop_per_s;
+  for (const auto& [dtype, rate] : cluster.matmul_gop_per_s)
+    out["matmul_gop_per_s"][std::string(to_string(dtype))] = rate;
+  out["overlaps"] = cluster.overlaps;
+  if (cluster.link_gb_per_s) out["link_gb_per_s"] = *cluster.link_gb_per_s;
+  out["kernels_cross_nodes"] = cluster.kernels_cross_nodes;
+  if (const auto& nccl = cluster.nccl) {
+    out["nccl"]["generation"] = to_string(nccl->generation);
+    out["nccl"]["node"] = as_json(nccl->node);
+    if (nccl->network.channels > 0) out["nccl"]["network"] = as_json(nccl->network);
+    if (nccl->node_switch.channels > 0) out["nccl"]["node_switch"] = as_json(nccl->node_switch);
+  }
+  return out.dump(2) + "\n";
+}
+
+Cluster load_cluster(const std::string& name_or_file) {
+  std::error_code ignored;
+  if (std::filesystem::exists(name_or_file, ignored)) {
+    std::ifstream stream(name_or_file, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(stream)), {});
+    if (!stream) throw ConfigError("cannot read the cluster file '" + name_or_file + "'");
+    try {
+      return parse_cluster(text);
+    } catch (const ConfigError& error) {
+      throw ConfigError(name_or_file + ": " + error.what());
+    }
+  }
+  const Asked asked = split_name(name_or_file);
+  std::vector<std::string> known;
+  for (const ShippedCluster& shipped : shipped_clusters()) {
+    const std::string name(shipped.file.substr(0, shipped.file.find('.')));
+    if (name == asked.name) {
+      Cluster cluster = parse(shipped.text, asked.nodes);
+      cluster.name = name_or_file;
+      return cluster;
+    }
+    known.push_back(name);
+  }
+  const std::string near = ir::nearest(asked.name, known);
+  throw ConfigError("there is no cluster file '" + name_or_file + "', and none of that name ships" +
+                    (near.empty() ? fmt::format("; those are {}", fmt::join(known, ", "))
+                                  : "; did you mean '" + near + "'?"));
+}
+
+}  // namespace coconet::sched

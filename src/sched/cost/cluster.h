@@ -1,0 +1,66 @@
+// The description of a machine or a cluster that plans are estimated for, and its JSON.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/dtype.h"
+#include "sched/cost/nccl.h"
+
+namespace coconet::sched {
+
+/// Ranks are numbered node by node. Rates are of one rank while all others do the same, in 10^9 a
+/// second.
+struct Cluster {
+  std::string name;
+  std::string description;  ///< what the numbers are of and where they come from
+  int nodes = 1;
+  int ranks_per_node = 1;
+
+  /// Bytes that kernels read and write, by the bytes that a rank's step works on: caches are faster
+  /// than memory. Sorted; between two points on the line between them over the logarithm of bytes.
+  struct Rate {
+    double bytes = 0, gb_per_s = 0;
+    bool operator==(const Rate&) const = default;
+  };
+  std::vector<Rate> memory;
+  double launch_us = 0;            ///< of a kernel, until the next one can begin
+  double barrier_us = 0;           ///< of the ranks of a node, inside a kernel
+  double pointwise_gop_per_s = 0;  ///< additions of f32, element by element
+  /// Additions and multiplications in products of large matrices; other dtypes take f32's.
+  std::map<DType, double> matmul_gop_per_s;
+  /// Whether steps that overlap run at once: where a rank has one core they do not.
+  bool overlaps = true;
+
+  /// Bytes that a rank receives from its node's others, while it sends as many. Nothing where ranks
+  /// share memory: what they exchange is then read and written like the rest.
+  std::optional<double> link_gb_per_s;
+  /// Whether kernels exchange data with ranks of other nodes, through NCCL's rings.
+  bool kernels_cross_nodes = false;
+  /// Library collectives are NCCL's; nothing where they are this library's own, of ranks that share
+  /// memory.
+  std::optional<NcclTopology> nccl;
+
+  [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
+  [[nodiscard]] double memory_gb_per_s(double bytes) const;
+  [[nodiscard]] double matmul_gop(DType dtype) const;
+};
+
+/// "dgx2.json", and what is in it.
+struct ShippedCluster {
+  std::string_view file, text;
+};
+[[nodiscard]] std::span<const ShippedCluster> shipped_clusters();
+
+/// Throws ConfigError with the JSON pointer of what is wrong.
+[[nodiscard]] Cluster parse_cluster(std::string_view json);
+[[nodiscard]] std::string to_json(const Cluster& cluster);
+/// Reads a file, or takes the shipped cluster of that name, with `nodes` in place of its own where
+/// it ends in "-xN". Throws ConfigError.
+[[nodiscard]] Cluster load_cluster(const std::string& name_or_file);
+
+}  // namespace coconet::sched

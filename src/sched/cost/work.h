@@ -1,0 +1,43 @@
+// What each step of a plan makes a rank do, in bytes and operations: what no machine changes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sched/plan.h"
+
+namespace coconet::sched {
+
+/// Data that the ranks along a mesh axis exchange in a step.
+struct Exchange {
+  ir::Op op = ir::Op::all_reduce;  ///< a collective
+  int axis = 0;                    ///< of the mesh
+  double bytes = 0;  ///< of the whole tensor: that each rank gives to a reduce_scatter, or has
+                     ///< after an all_gather
+};
+
+/// One step, on the rank that has the most to do.
+struct Work {
+  std::string name;
+  enum class Kind : std::uint8_t { kernel, library, matmul } kind = Kind::kernel;
+  double bytes = 0;  ///< read and written in the rank's own memory, but for the exchanges
+  std::vector<Exchange> exchanges;
+  double operations = 0;     ///< additions and multiplications, or what costs as much
+  DType dtype = DType::f32;  ///< of what is computed
+  int passes = 1;            ///< over the domain of a kernel
+  int totals = 0;            ///< of a kernel's reductions, which ranks combine
+  Knobs knobs;               ///< of a kernel
+  bool in_place = false;     ///< a kernel's ranks work in each other's tensors
+};
+
+struct PlanWork {
+  std::vector<Work> steps;  ///< by the plan's steps
+  double footprint = 0;     ///< bytes of all buffers of a rank
+};
+
+/// `sizes` has the extents of all symbols.
+[[nodiscard]] PlanWork work_of(const Plan& plan, const std::map<std::string, std::int64_t>& sizes);
+
+}  // namespace coconet::sched

@@ -1,0 +1,89 @@
+// Clusters from JSON: what is read, what is refused and how.
+#include "sched/cost/cluster.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "coconet/error.h"
+#include "refusal.h"
+
+using namespace coconet;
+using nlohmann::json;
+
+namespace {
+
+json small() {
+  return json::parse(R"({"coconet_cluster": 1, "name": "two", "ranks_per_node": 2,
+    "memory": [{"bytes": 1024, "gb_per_s": 100}, {"bytes": 1048576, "gb_per_s": 10}],
+    "launch_us": 0.1, "barrier_us": 0.2, "pointwise_gop_per_s": 30,
+    "matmul_gop_per_s": {"f32": 100}})");
+}
+
+std::string refusal_of(const json& cluster) {
+  return refusal<ConfigError>([&] { (void)sched::parse_cluster(cluster.dump()); });
+}
+
+std::string with(const std::string& pointer, const json& value) {
+  json cluster = small();
+  cluster[json::json_pointer(pointer)] = value;
+  return refusal_of(cluster);
+}
+
+}  // namespace
+
+TEST_CASE("every shipped cluster is read, and survives JSON") {
+  REQUIRE(sched::shipped_clusters().size() == 5);
+  for (const sched::ShippedCluster& shipped : sched::shipped_clusters()) {
+    const sched::Cluster cluster = sched::parse_cluster(shipped.text);
+    CHECK(cluster.name + ".json" == shipped.file);
+    CHECK(sched::to_json(sched::parse_cluster(sched::to_json(cluster))) == sched::to_json(cluster));
+    CHECK(sched::load_cluster(cluster.name).ranks() == cluster.ranks());
+  }
+  CHECK(sched::load_cluster("dgx2-x16").ranks() == 256);
+  CHECK(sched::load_cluster("dgx-h100-x1024").ranks() == 8192);
+}
+
+TEST_CASE("rates of memory are on the line between two points, and level beyond them") {
+  const sched::Cluster cluster = sched::parse_cluster(small().dump());
+  CHECK(cluster.memory_gb_per_s(1) == 100);
+  CHECK(cluster.memory_gb_per_s(1024) == 100);
+  CHECK(cluster.memory_gb_per_s(32768) == Approx(55));
+  CHECK(cluster.memory_gb_per_s(1e12) == 10);
+  CHECK(cluster.matmul_gop(DType::f16) == 100);
+}
+
+TEST_CASE("a bad cluster is refused with the place and the reason") {
+  CHECK(
+      with("/ranks_per_node", 0) ==
+      "cluster JSON at /ranks_per_node: is the number 0; it must be a whole number of at least 1");
+  CHECK(with("/launch_us", -1) ==
+        "cluster JSON at /launch_us: is the number -1; it must be a number of at least 0");
+  CHECK(with("/barrier_us", "fast") ==
+        "cluster JSON at /barrier_us: is a string; it must be a number");
+  CHECK(with("/memory", json::array()) ==
+        "cluster JSON at /memory: there must be a point at least: {\"bytes\": 1e9, \"gb_per_s\": "
+        "10}");
+  CHECK(with("/memory/1/bytes", 512) ==
+        "cluster JSON at /memory/1/bytes: the points must be in the order of their bytes");
+  CHECK(with("/memory/0/gb_per_s", 0) ==
+        "cluster JSON at /memory/0/gb_per_s: is the number 0; it must be a number above 0");
+  CHECK(with("/matmul_gop_per_s/f33", 1) ==
+        "cluster JSON at /matmul_gop_per_s/f33: unknown dtype 'f33'; did you mean 'f32'?");
+  CHECK(with("/matmul_gop_per_s", json{{"f16", 1}}) ==
+        "cluster JSON at /matmul_gop_per_s: the key 'f32' is missing: other dtypes take its rate");
+  CHECK(with("/nodes", 2) == "cluster JSON: the key 'nccl' is missing: it says what joins 2 nodes");
+  CHECK(with("/coconet_cluster", 2) ==
+        "cluster JSON at /coconet_cluster: version 2 is unknown; this library reads version 1");
+  CHECK(
+      with("/nccl", json{{"generation", "kepler"}, {"node", {{"channels", 1}, {"gb_per_s", 1}}}}) ==
+      "cluster JSON at /nccl/generation: unknown generation 'kepler'; known are volta, "
+      "ampere, hopper");
+  CHECK(with("/speed", 1).starts_with("cluster JSON at /speed: "));
+}
+
+TEST_CASE("a cluster that is not there is named with the nearest one") {
+  CHECK(refusal<ConfigError>([] { (void)sched::load_cluster("dgx3"); }) ==
+        "there is no cluster file 'dgx3', and none of that name ships; did you mean 'dgx2'?");
+  CHECK(refusal<ConfigError>([] { (void)sched::load_cluster("host-2rank-x2"); }) ==
+        "cluster JSON: the key 'nccl' is missing: it says what joins 2 nodes");
+}
