@@ -398,14 +398,39 @@ struct integer_of<4> {
   typedef i32 type;
 };
 
+/// Two vectors of the machine with integers as those of half their length, which are one.
+template <class To, class From, int... I>
+DEVICE void halve(const From* from, To* to, numbers<I...>) {
+  constexpr int HALF = MACHINE_BYTES / int(sizeof(From));
+  typedef From wide __attribute__((vector_size(MACHINE_BYTES)));
+  typedef To narrow __attribute__((vector_size(MACHINE_BYTES / 2)));
+  wide low, high;
+  __builtin_memcpy(&low, from, sizeof low);
+  __builtin_memcpy(&high, from + HALF, sizeof high);
+  const auto whole = __builtin_shufflevector(__builtin_convertvector(low, narrow),
+                                             __builtin_convertvector(high, narrow), I...);
+  __builtin_memcpy(to, &whole, sizeof whole);
+}
+
 /// Integers as those of another type, each of which it has. gcc knows vector instructions for one
-/// doubling or halving at a time.
+/// doubling or halving at a time. Where halves were stored apart, a vector that is loaded from there
+/// would have to wait for both.
 template <class To, int N, class From>
 DEVICE vec<N, To> converted(const vec<N, From>& from) {
   constexpr int widest = sizeof(To) > sizeof(From) ? sizeof(To) : sizeof(From);
   constexpr int PART = MACHINE_BYTES / widest;
   vec<N, To> to;
-  if constexpr (N > PART && N % PART == 0) {
+  if constexpr (IN_VECTORS && sizeof(To) < sizeof(From) && N % (2 * PART) == 0) {
+    if constexpr (2 * sizeof(To) == sizeof(From)) {
+      for (int i = 0; i < N; i += 2 * PART)
+        halve(from.lane + i, to.lane + i, typename numbers_to<2 * PART>::type{});
+    } else {
+      vec<N, typename integer_of<sizeof(From) / 2>::type> half;
+      for (int i = 0; i < N; i += 2 * PART)
+        halve(from.lane + i, half.lane + i, typename numbers_to<2 * PART>::type{});
+      to = converted<To>(half);
+    }
+  } else if constexpr (N > PART && N % PART == 0) {
     for (int i = 0; i < N; i += PART) store(to.lane + i, converted<To>(load<PART>(from.lane + i)));
   } else if constexpr (!is_power_of_2(N)) {
     lanes<N>([&](int l) { to[l] = To(from[l]); });
