@@ -1,9 +1,8 @@
 // Test cases that bad_input_test.cpp runs in processes of their own, each in its own environment.
+#include <atomic>
 #include <catch2/catch.hpp>
-
-#include <chrono>
 #include <filesystem>
-#include <thread>
+#include <functional>
 
 #include "coconet/coconet.h"
 #include "jit/comm/rank_outcomes.h"
@@ -33,10 +32,31 @@ Executable compile_and_fill(const World& world, const char* schedule) {
   return step;
 }
 
-void run_after(Executable& step, std::chrono::milliseconds delay) {
-  std::this_thread::sleep_for(delay);
-  step.run({{"lr", 1}});
-}
+/// Runs a step on every rank, and on rank 1 when all others have ended theirs: later than their
+/// limit, however busy the machine is.
+class LateRank {
+ public:
+  explicit LateRank(int ranks) : others_(ranks - 1) {}
+
+  void run(const World& world, const std::function<void()>& step) {
+    if (world.rank() == 1) {
+      for (int left = others_; left > 0; left = others_) others_.wait(left);
+      step();
+      return;
+    }
+    const struct Ended {
+      std::atomic<int>& others;
+      ~Ended() {
+        --others;
+        others.notify_all();
+      }
+    } ended{others_};
+    step();
+  }
+
+ private:
+  std::atomic<int> others_;
+};
 
 }  // namespace
 
@@ -68,11 +88,11 @@ TEST_CASE("no compiler", "[.child][no-compiler]") {
 }
 
 TEST_CASE("a late rank in a fused kernel", "[.child][late-rank]") {
-  const auto outcomes = outcomes_of(3, [](World& world) {
+  LateRank late(3);
+  const auto outcomes = outcomes_of(3, [&](World& world) {
     Executable step = compile_and_fill(world, "fused");
     step.run({{"lr", 1}});
-    const RankOutcome first = outcome_of(
-        [&] { run_after(step, std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0)); });
+    const RankOutcome first = outcome_of([&] { late.run(world, [&] { step.run({{"lr", 1}}); }); });
     const RankOutcome second = outcome_of([&] { step.run({{"lr", 1}}); });
     if (second.kind != "CommError")
       throw InternalError("the broken executable ran again: " + second.what);
@@ -97,10 +117,11 @@ TEST_CASE("a late rank in a fused kernel", "[.child][late-rank]") {
 TEST_CASE("a late rank in a step that starts with a library collective", "[.child][late-rank]") {
   for (const char* schedule : {"sliced", "unfused"}) {
     const std::string call = schedule == std::string("sliced") ? "reduce_scatter" : "all_reduce";
+    LateRank late(2);
     const auto outcomes = outcomes_of(2, [&](World& world) {
       Executable step = compile_and_fill(world, schedule);
       step.run({{"lr", 1}});
-      run_after(step, std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0));
+      late.run(world, [&] { step.run({{"lr", 1}}); });
     });
     CHECK(outcomes[0].kind == "CommError");
     CHECK_THAT(outcomes[0].what,
@@ -113,6 +134,7 @@ TEST_CASE("a late rank in a step that starts with a library collective", "[.chil
 }
 
 TEST_CASE("a late rank in a step that starts with a computation", "[.child][late-rank]") {
+  LateRank late(2);
   const auto outcomes = outcomes_of(2, [&](World& world) {
     Program program("scaled", Mesh::over(world));
     const Value g = program.input("g", f32, {16}, local);
@@ -120,8 +142,7 @@ TEST_CASE("a late rank in a step that starts with a computation", "[.child][late
     Executable step = compile(program, Schedule(), world);
     (void)step.buffer<float>("g");
     step.run();
-    std::this_thread::sleep_for(std::chrono::milliseconds(world.rank() == 1 ? 3000 : 0));
-    step.run();
+    late.run(world, [&] { step.run(); });
   });
   CHECK(outcomes[0].kind == "CommError");
   CHECK_THAT(outcomes[0].what, StartsWith("rank 0 waited 1 s for rank 1 to enter the step; it is "
