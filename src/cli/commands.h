@@ -67,6 +67,15 @@ struct SimOptions {
   std::vector<std::string> sizes;  ///< --sizes
 };
 
+struct TuneOptions {
+  ProgramSpec spec;
+  std::vector<std::string> sizes;      ///< --sizes
+  std::vector<std::string> sliceable;  ///< --slice: states that the application does not need whole
+  std::string cluster = "host-2rank";  ///< that predictions are for
+  std::string out;                     ///< file for the schedule, or empty
+  bool exhaustive = false;             ///< nothing is predicted away
+};
+
 struct CacheListOptions {
   bool json = false;
 };
@@ -85,6 +94,7 @@ struct ProgramsOptions {
 [[nodiscard]] int explain(const ExplainOptions& options);
 [[nodiscard]] int compile(const CompileOptions& options);
 [[nodiscard]] int sim(const SimOptions& options);
+[[nodiscard]] int tune(const TuneOptions& options);
 [[nodiscard]] int cache_list(const CacheListOptions& options);
 [[nodiscard]] int cache_verify();
 [[nodiscard]] int cache_explain(const CompileOptions& options);

@@ -23,6 +23,7 @@ constexpr const char* overview_examples = R"(Examples:
   coconet explain adam --schedule fused                what a schedule does to a program
   coconet compile adam --schedule fused --arch sm_90   fill the cache, also for other machines
   coconet sim adam --cluster dgx2                      predict times on a cluster that is not here
+  mpirun -n 2 coconet tune adam --out best.json        measure all schedules, keep the quickest
   coconet cache stats                                  how many kernels are kept, and where
   mpirun -n 2 coconet run adam --schedule fused --check
 `coconet COMMAND --help` tells more. Exit codes: 0 success, 1 failure, 2 wrong command line.)";
@@ -58,6 +59,13 @@ constexpr const char* sim_examples = R"(Examples:
   coconet sim mlp_block --cluster cluster.json --sizes S=128..1024 --set B=16
 NAME-xN takes N nodes of a cluster that ships: host-2rank, dgx1v, dgx2, dgx-a100, dgx-h100. docs/model.md says what is
 predicted, and how.)";
+
+constexpr const char* tune_examples = R"(Examples:
+  mpirun -n 2 coconet tune adam --sizes 2^10..2^24 --out best.json
+  mpirun -n 2 coconet tune mlp_block --set B=8 --set S=512 --out best.json
+  mpirun -n 2 coconet tune step.json --slice m --slice v --sizes n=2^20
+Every size is measured. --out gets the schedule of the last one. A state that --slice names may be kept sliced over the
+ranks; of a program that ships these are those that its schedules keep so. Ctrl-C keeps the best so far.)";
 
 constexpr const char* cache_examples = R"(Examples:
   coconet cache list                                       what is there, used last first
@@ -334,6 +342,34 @@ CLI::App& add_sim(CLI::App& app, SimOptions& options, Raw& raw) {
   return command;
 }
 
+CLI::App& add_tune(CLI::App& app, TuneOptions& options, Raw& raw) {
+  CLI::App& command = add_command(
+      app, "tune", "Measure a program's schedules and write the quickest", tune_examples);
+  add_spec(command, options.spec, raw);
+  command
+      .add_option(
+          "--sizes", options.sizes,
+          "Extents of a dimension: 2^10..2^26, which doubles, or 1000,4000; S=128..1024 where "
+          "there are several dimensions")
+      ->type_name("[NAME=]SIZES")
+      ->allow_extra_args(false);
+  command
+      .add_option(
+          "--slice", options.sliceable,
+          "A state that may be kept sliced, because nothing needs it whole; may be repeated")
+      ->type_name("STATE")
+      ->allow_extra_args(false);
+  command.add_option("--out", options.out, "Write the schedule to FILE")->type_name("FILE");
+  command
+      .add_option(
+          "--cluster", options.cluster,
+          "What predictions are for: a cluster that ships, or a JSON file; default host-2rank")
+      ->type_name("NAME|FILE");
+  command.add_flag("--exhaustive", options.exhaustive,
+                   "Measure all candidates, also those that are predicted to be slow");
+  return command;
+}
+
 void read_run(const Raw& raw, RunOptions& options) {
   read_spec(raw, options.spec);
   for (const std::string& text : raw.scalars) options.scalars.insert(parse_scalar(text));
@@ -356,11 +392,13 @@ int command(int argc, char** argv) {
   ExplainOptions explain_options;
   CompileOptions compile_options;
   SimOptions sim_options;
+  TuneOptions tune_options;
   ProgramsOptions programs_options;
   const CLI::App& run_command = add_run(app, run_options, raw);
   const CLI::App& explain_command = add_explain(app, explain_options, raw);
   const CLI::App& compile_command = add_compile(app, compile_options, raw);
   const CLI::App& sim_command = add_sim(app, sim_options, raw);
+  const CLI::App& tune_command = add_tune(app, tune_options, raw);
   Cache cache(app, raw);
   CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");
   programs_command.add_flag("--schedules", programs_options.schedules,
@@ -391,6 +429,10 @@ int command(int argc, char** argv) {
   if (sim_command) {
     read_spec(raw, sim_options.spec);
     return sim(sim_options);
+  }
+  if (tune_command) {
+    read_spec(raw, tune_options.spec);
+    return tune(tune_options);
   }
   if (cache.command) return cache.run(raw);
   if (programs_command) return programs(programs_options);

@@ -226,6 +226,24 @@ std::pair<std::string, std::vector<std::int64_t>> parse_sizes(const std::string&
   }
 }
 
+SizesToTry sizes_to_try(const ir::Graph& graph, const std::vector<std::string>& asked) {
+  if (asked.empty()) return {"", {0}};
+  if (asked.size() > 1) throw UsageError("--sizes is given twice; one dimension can vary.");
+  auto [name, extents] = parse_sizes(asked.front());
+  std::vector<std::string> known;
+  for (const Dim& dim : graph.dims) known.push_back(dim.name);
+  const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
+  if (name.empty() && known.size() == 1) return {known.front(), extents};
+  if (!is_known) {
+    throw UsageError(fmt::format(
+        "--sizes: {}; the dimensions of {} are {}.",
+        name.empty() ? "name a dimension, as in --sizes " + known.front() + "=2^10..2^20"
+                     : "there is no dimension '" + name + "'",
+        graph.name, fmt::join(known, ", ")));
+  }
+  return {name, extents};
+}
+
 std::pair<std::string, std::int64_t> parse_size(const std::string& text) {
   auto [name, value] = assignment("--set", text);
   const auto size = read_size(value);

@@ -11,6 +11,10 @@
 #include "coconet/programs.h"
 #include "coconet/schedule.h"
 
+namespace coconet::ir {
+struct Graph;
+}
+
 namespace coconet::cli {
 
 /// A program and a schedule that exist, before the ranks are known.
@@ -52,6 +56,14 @@ class ResolvedSpec {
 /// is one only, and its extents. FROM..TO doubles from FROM on. Throws UsageError.
 [[nodiscard]] std::pair<std::string, std::vector<std::int64_t>> parse_sizes(
     const std::string& text);
+/// The dimension of `--sizes` and its extents; no dimension and one extent where there is none.
+struct SizesToTry {
+  std::string dim;
+  std::vector<std::int64_t> extents;
+};
+/// Throws UsageError when `graph` has no such dimension, or several and none is named.
+[[nodiscard]] SizesToTry sizes_to_try(const ir::Graph& graph,
+                                      const std::vector<std::string>& asked);
 /// `value` of `--set NAME=VALUE`: an integer, or a power such as 2^20. Throws UsageError.
 [[nodiscard]] std::pair<std::string, std::int64_t> parse_size(const std::string& text);
 /// `--list NAME=LENGTH,LENGTH`, each as of `--set`. Throws UsageError.

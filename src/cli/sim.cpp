@@ -21,30 +21,6 @@ namespace {
 using sched::Cluster;
 using sched::Estimate;
 
-/// The extents to predict for: those of the program, with one dimension's in turn.
-struct Sizes {
-  std::string dim;  ///< empty: as they are
-  std::vector<std::int64_t> extents;
-};
-
-Sizes sizes_of(const ir::Graph& graph, const std::vector<std::string>& asked) {
-  if (asked.empty()) return {"", {0}};
-  if (asked.size() > 1) throw UsageError("--sizes is given twice; one dimension can vary.");
-  auto [name, extents] = parse_sizes(asked.front());
-  std::vector<std::string> known;
-  for (const Dim& dim : graph.dims) known.push_back(dim.name);
-  const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
-  if (name.empty() && known.size() == 1) return {known.front(), extents};
-  if (!is_known) {
-    throw UsageError(fmt::format(
-        "--sizes: {}; the dimensions of {} are {}.",
-        name.empty() ? "name a dimension, as in --sizes " + known.front() + "=2^10..2^20"
-                     : "there is no dimension '" + name + "'",
-        graph.name, fmt::join(known, ", ")));
-  }
-  return {name, extents};
-}
-
 std::string milliseconds(double us) {
   return fmt::format("{:.4g}", us / 1000);
 }
@@ -153,7 +129,7 @@ int sim(const SimOptions& options) {
   const Cluster cluster = sched::load_cluster(options.cluster);
   const Program program = resolved.program(resolved.ranks().value_or(cluster.ranks()));
   const ir::Graph& graph = *program.graph();
-  const Sizes asked = sizes_of(graph, options.sizes);
+  const SizesToTry asked = sizes_to_try(graph, options.sizes);
   std::printf("%s on %s, %d ranks%s: milliseconds, predicted\n", graph.name.c_str(),
               cluster.name.c_str(), cluster.ranks(),
               cluster.nodes > 1 ? fmt::format(" of {} nodes", cluster.nodes).c_str() : "");

@@ -56,9 +56,9 @@ TEST_CASE("--version and --help succeed and --help shows examples") {
   CHECK_THAT(version.out, StartsWith("coconet 0."));
   const Said help = coconet_command("--help");
   CHECK(help.code == 0);
-  for (const char* command : {"run", "explain", "compile", "sim", "cache", "programs", "doctor"})
+  for (const char* command : {"run", "explain", "compile", "sim", "tune", "cache", "programs", "doctor"})
     CHECK_THAT(help.out, Contains(command));
-  for (const char* command : {"run", "explain", "compile", "sim"}) {
+  for (const char* command : {"run", "explain", "compile", "sim", "tune"}) {
     const Said more = coconet_command(std::string(command) + " --help");
     CHECK(more.code == 0);
     CHECK_THAT(more.out, Contains("Examples:") && Contains("--schedule") && Contains("--set"));

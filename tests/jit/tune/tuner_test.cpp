@@ -1,0 +1,145 @@
+// The tuner: what it measures, in which order, and that what it finds is a schedule of the program.
+#include "jit/tune/tuner.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <mutex>
+
+#include "cli/check.h"
+#include "coconet/programs.h"
+#include "jit/comm/comm.h"
+#include "jit/tune/timing.h"
+
+using namespace coconet;
+using jit::Tuned;
+using jit::TuneOptions;
+
+namespace {
+
+/// A host of two ranks on which copying costs and nothing else does.
+sched::Cluster simple_cluster() {
+  sched::Cluster cluster;
+  cluster.name = "simple";
+  cluster.ranks_per_node = 2;
+  cluster.memory = {{1, 10}};
+  cluster.pointwise_gop_per_s = 1e6;
+  cluster.matmul_gop_per_s = {{DType::f32, 1e6}};
+  cluster.overlaps = false;
+  return cluster;
+}
+
+/// Tunes `sgd` on two ranks; what rank 0 found, after checking that rank 1 found the same.
+Tuned tune_sgd(const std::vector<Sizes>& sizes, const TuneOptions& options) {
+  Tuned found[2];
+  World::local(2, [&](World& world) {
+    found[world.rank()] =
+        jit::tune(programs::sgd(Mesh::over(world)), world, simple_cluster(), sizes, options);
+  });
+  REQUIRE(found[0].sizes.size() == found[1].sizes.size());
+  for (std::size_t i = 0; i < found[0].sizes.size(); ++i)
+    CHECK(found[0].sizes[i].best == found[1].sizes[i].best);
+  return std::move(found[0]);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "every size gets a schedule that was measured, and the program without one is measured first") {
+  const Tuned tuned = tune_sgd({{{"n", 64}}, {{"n", 5000}}}, {.pairs = 3});
+  CHECK(tuned.whole);
+  CHECK(tuned.impossible.empty());
+  CHECK(tuned.kernels > 3);
+  REQUIRE(tuned.sizes.size() == 2);
+  for (const jit::TunedSize& size : tuned.sizes) {
+    REQUIRE(size.trials.size() > 3);
+    CHECK(size.trials.front().candidate == 0);
+    std::set<std::size_t> different;
+    bool has_best = false;
+    for (const jit::Trial& trial : size.trials) {
+      different.insert(trial.candidate);
+      CHECK(trial.ms > 0);
+      has_best = has_best || trial.candidate == size.best;
+    }
+    CHECK(has_best);
+    CHECK(different.size() == size.trials.size());
+    CHECK(size.best_ms > 0);
+    // In the order of the predictions, behind the first.
+    for (std::size_t i = 2; i < size.trials.size(); ++i)
+      CHECK(size.trials[i - 1].predicted_us <= size.trials[i].predicted_us);
+  }
+}
+
+TEST_CASE("what is predicted to be slow is not measured, unless everything is asked for") {
+  const std::vector<Sizes> sizes = {{{"n", 64}}};
+  const Tuned all = tune_sgd(sizes, {.hopeless = 0, .pairs = 1});
+  const Tuned some = tune_sgd(sizes, {.hopeless = 1.2, .pairs = 1});
+  CHECK(some.sizes[0].trials.size() < all.sizes[0].trials.size());
+  CHECK(some.sizes[0].trials.size() + some.predicted_away == some.space.candidates.size());
+  double least = all.sizes[0].trials[0].predicted_us;
+  for (const jit::Trial& trial : all.sizes[0].trials) least = std::min(least, trial.predicted_us);
+  for (const jit::Trial& trial : some.sizes[0].trials)
+    CHECK((trial.candidate == 0 || trial.predicted_us <= 1.2 * least));
+}
+
+TEST_CASE("the schedule that is found survives JSON and computes what the program does") {
+  const Tuned tuned = tune_sgd({{{"n", 3000}}}, {.pairs = 1});
+  const Schedule schedule =
+      jit::schedule_of(tuned.space.candidates[tuned.sizes[0].best], "sgd-tuned");
+  CHECK(Schedule::parse(schedule.json()).json() == schedule.json());
+  World::local(2, [&](World& world) {
+    const cli::CheckResult result =
+        cli::run_check(programs::sgd(Mesh::over(world)), schedule, world, {{"n", 3000}});
+    if (!result.passed) throw InternalError(result.failure);
+  });
+}
+
+TEST_CASE("a search that is interrupted keeps the best so far") {
+  std::atomic<int> asked = 0;
+  TuneOptions options{.pairs = 1};
+  options.interrupted = [&] { return ++asked > 8; };  // on two ranks: some measurements later
+  const Tuned tuned = tune_sgd({{{"n", 64}}, {{"n", 128}}}, options);
+  CHECK_FALSE(tuned.whole);
+  REQUIRE(tuned.sizes.size() == 1);
+  CHECK(tuned.sizes[0].trials.size() < 6);
+  CHECK(tuned.sizes[0].best_ms > 0);
+}
+
+TEST_CASE("progress goes up to what there is, and every size is told") {
+  std::size_t last = 0, all = 0, told = 0;
+  TuneOptions options{.pairs = 1};
+  options.progress = [&](const TuneOptions::Progress& progress) {
+    CHECK(progress.done >= last);
+    last = progress.done;
+    all = progress.all;
+  };
+  options.finished_size = [&](const Tuned& tuned) { CHECK(tuned.sizes.size() == ++told); };
+  const Tuned tuned = tune_sgd({{{"n", 64}}, {{"n", 128}}}, options);
+  CHECK(told == 2);
+  CHECK(all == tuned.sizes[0].trials.size() + tuned.sizes[1].trials.size());
+  CHECK(last + 1 == all);
+}
+
+TEST_CASE("a comparison gives up early on what takes far longer") {
+  World::local(2, [](World& world) {
+    const Program program = programs::sgd(Mesh::over(world));
+    jit::Contestant small(world, program, Schedule(), {{"n", 64}});
+    jit::Contestant large(world, program, Schedule(), {{"n", 1 << 20}});
+    const jit::Comparison up = jit::compare(small, large, 5, 2);
+    const jit::Comparison down = jit::compare(large, small, 3, 2);
+    if (!up.stopped || up.ratio < 2 || down.stopped || down.ratio > 1)
+      throw InternalError("the larger one is not slower");
+  });
+}
+
+TEST_CASE("rank correlation is 1 in the same order, -1 in the opposite one, and takes ties") {
+  const auto trials = [](std::vector<std::pair<double, double>> times) {
+    std::vector<jit::Trial> found;
+    for (const auto& [predicted, ms] : times) found.push_back({0, predicted, ms, 1, false});
+    return found;
+  };
+  CHECK(jit::rank_correlation(trials({{1, 10}, {2, 30}, {3, 1000}})) == Approx(1));
+  CHECK(jit::rank_correlation(trials({{1, 9}, {2, 5}, {3, 2}})) == Approx(-1));
+  // Ranks 0, 1.5, 1.5, 3 and 0, 1, 2, 3.
+  CHECK(jit::rank_correlation(trials({{1, 1}, {2, 2}, {2, 3}, {4, 4}})) == Approx(0.9486832981));
+  CHECK(jit::rank_correlation(trials({{1, 1}})) == 0);
+}
