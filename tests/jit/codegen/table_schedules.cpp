@@ -1,38 +1,33 @@
-// All that schedules can become of programs: what the candidates of the transformations lead to,
-// step by step.
+// What schedules can become of programs: candidates of the space that transformations lead to.
 #include <set>
 
 #include "jit/codegen/table.h"
 #include "sched/knobs.h"
 #include "sched/schedule.h"
+#include "sched/tune/space.h"
 
 namespace coconet::test {
 
 namespace {
 
-/// Steps of the longest schedule.
-constexpr std::size_t longest = 6;
+/// Candidates of a program that run.
+constexpr std::size_t most_of_program = 20;
 
-struct Walk {
-  std::vector<sched::Step> steps;
-  ir::Graph graph;
-};
-
-/// Every program that candidates lead to from `program`, by one of the shortest ways.
-std::vector<Walk> walks_from(const Program& program) {
-  std::vector<Walk> walks = {{{}, *program.graph()}};
-  std::set<std::string> seen = {ir::print(walks.front().graph)};
-  for (std::size_t at = 0; at < walks.size(); ++at) {
-    if (walks[at].steps.size() == longest) break;
-    for (const sched::Transformation* transformation : sched::transformations()) {
-      for (sched::Step& step : transformation->candidates(walks[at].graph)) {
-        Walk next = {walks[at].steps, sched::transform(walks[at].graph, step)};
-        next.steps.push_back(std::move(step));
-        if (seen.insert(ir::print(next.graph)).second) walks.push_back(std::move(next));
-      }
-    }
+/// As many candidates of the space of `program`, with every depth among them. By `turn` all of its
+/// states may be kept sliced, all but the first, or none.
+std::vector<sched::Candidate> candidates_of(const Program& program, std::size_t turn) {
+  std::set<std::string> sliceable;
+  std::size_t states = 0;
+  for (const ir::Node& node : program.graph()->nodes) {
+    if (node.op == ir::Op::state && (turn % 3 == 0 || (turn % 3 == 1 && states++ > 0)))
+      sliceable.insert(node.name);
   }
-  return walks;
+  std::vector<sched::Candidate> all =
+      sched::find_space(*program.graph(), sliceable, {.most = 200}).candidates;
+  const std::size_t step = (all.size() + most_of_program - 1) / most_of_program;
+  std::vector<sched::Candidate> some;
+  for (std::size_t i = turn % step; i < all.size(); i += step) some.push_back(std::move(all[i]));
+  return some;
 }
 
 bool are_legal(const Program& program, const std::vector<sched::Step>& steps) {
@@ -75,14 +70,14 @@ std::vector<TableRun> runs_of_schedules() {
     Sizes sizes;
     std::int64_t extent = 5;
     for (const Dim& dim : program.graph()->dims) sizes[dim.name] = extent += 2;
-    for (Walk& walk : walks_from(program)) {
-      for (sched::Step& step : walk.steps) {
+    for (sched::Candidate& candidate : candidates_of(program, turn++)) {
+      for (sched::Step& step : candidate.steps) {
         if (step.transformation != "fuse") continue;
         do {
           turn_knobs(step, turn++);
-        } while (!are_legal(program, walk.steps));
+        } while (!are_legal(program, candidate.steps));
       }
-      const Schedule schedule = Schedule::parse(sched::to_json({"walk", walk.steps}));
+      const Schedule schedule = Schedule::parse(sched::to_json({"candidate", candidate.steps}));
       runs.push_back({program, schedule, {check_of(sizes, 2)}});
     }
   };
