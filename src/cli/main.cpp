@@ -325,6 +325,16 @@ CLI::App& add_compile(CLI::App& app, CompileOptions& options, Raw& raw) {
   return command;
 }
 
+void add_sizes(CLI::App& command, std::vector<std::string>& sizes) {
+  command
+      .add_option(
+          "--sizes", sizes,
+          "Extents of a dimension: 2^10..2^26, which doubles, or 1000,4000; S=128..1024 where "
+          "there are several dimensions")
+      ->type_name("[NAME=]SIZES")
+      ->allow_extra_args(false);
+}
+
 CLI::App& add_sim(CLI::App& app, SimOptions& options, Raw& raw) {
   CLI::App& command = add_command(
       app, "sim", "Predict how long a program takes on a cluster, at hand or not", sim_examples);
@@ -332,13 +342,7 @@ CLI::App& add_sim(CLI::App& app, SimOptions& options, Raw& raw) {
   command.add_option("--cluster", options.cluster, "A cluster that ships, or a JSON file")
       ->required()
       ->type_name("NAME|FILE");
-  command
-      .add_option(
-          "--sizes", options.sizes,
-          "Extents of a dimension: 2^10..2^26, which doubles, or 1000,4000; S=128..1024 where "
-          "there are several dimensions")
-      ->type_name("[NAME=]SIZES")
-      ->allow_extra_args(false);
+  add_sizes(command, options.sizes);
   return command;
 }
 
@@ -346,13 +350,7 @@ CLI::App& add_tune(CLI::App& app, TuneOptions& options, Raw& raw) {
   CLI::App& command = add_command(
       app, "tune", "Measure a program's schedules and write the quickest", tune_examples);
   add_spec(command, options.spec, raw);
-  command
-      .add_option(
-          "--sizes", options.sizes,
-          "Extents of a dimension: 2^10..2^26, which doubles, or 1000,4000; S=128..1024 where "
-          "there are several dimensions")
-      ->type_name("[NAME=]SIZES")
-      ->allow_extra_args(false);
+  add_sizes(command, options.sizes);
   command
       .add_option(
           "--slice", options.sliceable,

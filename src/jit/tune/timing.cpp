@@ -81,7 +81,7 @@ double Contestant::sample() {
 }
 
 Comparison compare(Contestant& champion, Contestant& challenger, int pairs, double hopeless) {
-  std::vector<double> ratios, own, others;
+  std::vector<double> ratios, own;
   Comparison result;
   for (int pair = 0; pair < pairs && !result.stopped; ++pair) {
     // Who comes first finds the caches as the other left them; they take turns.
@@ -91,12 +91,10 @@ Comparison compare(Contestant& champion, Contestant& challenger, int pairs, doub
     if (pair % 2 == 1) champion_ms = champion.sample();
     ratios.push_back(challenger_ms / champion_ms);
     own.push_back(challenger_ms);
-    others.push_back(champion_ms);
     result.stopped = pair == 1 && *std::min_element(ratios.begin(), ratios.end()) > hopeless;
   }
   result.ratio = median(ratios);
   result.ms = median(own);
-  result.champion_ms = median(others);
   return result;
 }
 

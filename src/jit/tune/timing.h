@@ -34,7 +34,6 @@ class Contestant {
 struct Comparison {
   double ratio = 0;  ///< the median of the challenger's time over the champion's, sample by sample
   double ms = 0;     ///< the challenger's median
-  double champion_ms = 0;
   bool stopped = false;  ///< early, because the first ratios were hopeless
 };
 

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
-#include <optional>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -35,15 +34,19 @@ class Tuner {
       : program_(program), world_(world), cluster_(cluster), options_(options) {}
 
   Tuned run(const std::vector<Sizes>& sizes) {
+    together(comm(),
+             [&] { tuned_.space = sched::find_space(*program_.graph(), options_.sliceable); });
+    choose_plans();
     together(comm(), [&] {
-      tuned_.space = sched::find_space(*program_.graph(), options_.sliceable);
       for (const Sizes& one : sizes) plan_size(one);
     });
     compile_all();
     begin_ = std::chrono::steady_clock::now();
     for (const Waiting& one : waiting_) {
       const bool goes_on = tune_size(one);
-      if (options_.finished_size && comm().rank() == 0) options_.finished_size(tuned_);
+      together(comm(), [&] {
+        if (options_.finished_size && comm().rank() == 0) options_.finished_size(tuned_);
+      });
       if (!goes_on) break;
     }
     return std::move(tuned_);
@@ -75,15 +78,41 @@ class Tuner {
                        return waiting.predicted_us[a] < waiting.predicted_us[b];
                      });
     tuned_.predicted_away += std::erase_if(waiting.candidates, [&](std::size_t index) {
-      const bool is_slow =
-          options_.hopeless > 0 && waiting.predicted_us[index] > options_.hopeless * best;
-      // Without a core for each, steps that overlap run in turn, as without the overlap.
-      const bool is_in_turn =
-          !cluster_.overlaps && !tuned_.space.candidates[index].plan.overlaps.empty();
-      return index != 0 && (is_slow || is_in_turn);
+      const bool is_slow = waiting.predicted_us[index] > options_.hopeless * best;
+      return index != 0 && options_.hopeless > 0 && (is_slow || runs_in_turn(index));
     });
     all_ += waiting.candidates.size();
     waiting_.push_back(std::move(waiting));
+  }
+
+  /// Collective: the plans that candidates have on this machine. What has none is noted.
+  void choose_plans() {
+    const Platform& platform = platform_of(comm());
+    for (std::size_t index = 0; index < tuned_.space.candidates.size(); ++index) {
+      chosen_.emplace_back();
+      try {
+        const Program scheduled = sched::with_knobs(
+            schedule_of(tuned_.space.candidates[index], "candidate").apply(program_).back(),
+            config().knobs);
+        chosen_.back() = choose_plan(comm(), platform, *scheduled.graph()).plan;
+      } catch (const CommError&) {
+        throw;
+      } catch (const Error& error) {
+        give_up(index, error);
+      }
+    }
+  }
+
+  /// Whether the candidate overlaps steps that there is no room for: it runs as without the
+  /// overlap.
+  [[nodiscard]] bool runs_in_turn(std::size_t index) const {
+    return chosen_[index].overlaps.size() < tuned_.space.candidates[index].plan.overlaps.size();
+  }
+
+  void give_up(std::size_t index, const Error& error) {
+    given_up_.insert(index);
+    tuned_.impossible.push_back(fmt::format(
+        "{}: {}", sched::to_string(tuned_.space.candidates[index].steps), error.what()));
   }
 
   /// Collective: all kernels that will be measured at once, so that all ranks' compilers are busy.
@@ -95,12 +124,9 @@ class Tuner {
     const Platform& platform = platform_of(comm());
     std::vector<KernelText> texts;
     for (const std::size_t index : all) {
-      const Program scheduled = sched::with_knobs(
-          schedule_of(tuned_.space.candidates[index], "candidate").apply(program_).back(),
-          config().knobs);
-      const ChosenPlan chosen = choose_plan(comm(), platform, *scheduled.graph());
+      if (given_up_.contains(index)) continue;
       for (KernelText& text : kernel_texts(
-               chosen.plan, {platform.traits().immediate, platform.traits().ranks_per_launch}))
+               chosen_[index], {platform.traits().immediate, platform.traits().ranks_per_launch}))
         texts.push_back(std::move(text));
     }
     std::set<std::string_view> different;
@@ -114,7 +140,7 @@ class Tuner {
 
   /// Collective: a candidate ready to run; nothing where it cannot, which is noted.
   std::unique_ptr<Contestant> make(std::size_t index, const Sizes& sizes) {
-    if (std::find(given_up_.begin(), given_up_.end(), index) != given_up_.end()) return nullptr;
+    if (given_up_.contains(index)) return nullptr;
     const sched::Candidate& candidate = tuned_.space.candidates[index];
     try {
       return std::make_unique<Contestant>(world_, program_, schedule_of(candidate, "candidate"),
@@ -122,9 +148,7 @@ class Tuner {
     } catch (const CommError&) {
       throw;  // the world is broken
     } catch (const Error& error) {
-      given_up_.push_back(index);
-      tuned_.impossible.push_back(
-          fmt::format("{}: {}", sched::to_string(candidate.steps), error.what()));
+      give_up(index, error);
       return nullptr;
     }
   }
@@ -187,7 +211,8 @@ class Tuner {
   Tuned tuned_;
   std::vector<Waiting> waiting_;
   std::vector<std::shared_ptr<const Kernel>> kernels_;  ///< so that they stay loaded
-  std::vector<std::size_t> given_up_;
+  std::vector<sched::Plan> chosen_;                     ///< by candidate of the space
+  std::set<std::size_t> given_up_;
   std::size_t all_ = 0, done_ = 0;
   std::chrono::steady_clock::time_point begin_;
 };

@@ -57,9 +57,7 @@ class Counter {
   Work count(const KernelStep& step) const {
     Work work;
     work.name = step.name;
-    work.knobs = step.knobs;
     work.in_place = step.in_place;
-    work.passes = static_cast<int>(step.phases.size());
     const Extents domain = part(step.domain);
     const auto elements = static_cast<double>(ir::product(domain));
     work.dtype = graph_.at(step.domain).dtype;

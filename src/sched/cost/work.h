@@ -26,9 +26,7 @@ struct Work {
   std::vector<Exchange> exchanges;
   double operations = 0;     ///< additions and multiplications, or what costs as much
   DType dtype = DType::f32;  ///< of what is computed
-  int passes = 1;            ///< over the domain of a kernel
   int totals = 0;            ///< of a kernel's reductions, which ranks combine
-  Knobs knobs;               ///< of a kernel
   bool in_place = false;     ///< a kernel's ranks work in each other's tensors
 };
 

@@ -103,6 +103,12 @@ TEST_CASE("a kernel that reaches other nodes is a problem, and a library collect
   CHECK(estimate(plan_of(adam(32), "fused"), sizes, cluster).problem ==
         "kernel 'adam_fused' exchanges data among 32 ranks of 2 nodes, and kernels reach the 16 "
         "ranks of a node");
+  sched::Cluster rings_in_kernels = cluster;
+  rings_in_kernels.kernels_cross_nodes = true;
+  const sched::Estimate fused = estimate(plan_of(adam(32), "fused"), sizes, rings_in_kernels);
+  CHECK(fused.problem.empty());
+  CHECK(fused.steps.front().way.starts_with("ring, "));
+  CHECK(fused.steps.front().bound() == "links");
   const sched::Estimate sliced = estimate(plan_of(adam(32), "sliced"), sizes, cluster);
   CHECK(sliced.problem.empty());
   CHECK(sliced.steps.front().way == "ring, ll128");
