@@ -251,19 +251,28 @@ struct half_vector {
   DEVICE wide widened(f16, half bits) {
 #if defined(__AVX512F__)
     constexpr int as_set = 4;  // the rounding, which is none here
-    return (wide)__builtin_ia32_vcvtph2ps512_mask((signed_half)bits, floats{}, 0xffff, as_set);
+    return opaque((wide)__builtin_ia32_vcvtph2ps512_mask((signed_half)bits, floats{}, 0xffff,
+                                                        as_set));
 #elif defined(__F16C__) && defined(__AVX2__)
-    return (wide)__builtin_ia32_vcvtph2ps256((signed_half)bits);
+    return opaque((wide)__builtin_ia32_vcvtph2ps256((signed_half)bits));
 #else
     return wide_bits<N>(f16{}, __builtin_convertvector(bits, wide));
 #endif
+  }
+  /// `x`, of which a compiler does not see how it was made or what becomes of it: clang takes a lane
+  /// of a conversion as the conversion of a lane, and then never finds back to vectors.
+  DEVICE wide opaque(wide x) {
+#if defined(__clang__) && defined(__x86_64__)
+    __asm__("" : "+v"(x));
+#endif
+    return x;
   }
   DEVICE wide widened(bf16, half bits) {
 #if defined(__AVX512F__) && !defined(__clang__)
     // gcc converts half of them at a time and puts them together.
     return (wide)__builtin_ia32_pmovzxwd512_mask((signed_half)bits, signed_wide{}, 0xffff) << 16;
 #else
-    return __builtin_convertvector(bits, wide) << 16;
+    return opaque(__builtin_convertvector(bits, wide) << 16);
 #endif
   }
   /// EXACT says that nothing is to be rounded.
@@ -304,7 +313,8 @@ struct whole_vector<bf16> : half_vector {
 
   template <int FIRST, int... I>
   DEVICE wide widened(whole bits, numbers<I...>) {
-    return (wide)__builtin_shufflevector(whole{}, bits, (I % 2 == 0 ? 0 : 2 * N + FIRST + I / 2)...);
+    return half_vector::opaque(
+        (wide)__builtin_shufflevector(whole{}, bits, (I % 2 == 0 ? 0 : 2 * N + FIRST + I / 2)...));
   }
   template <bool EXACT, int... I>
   DEVICE whole narrowed(wide low, wide high, numbers<I...>) {
@@ -357,12 +367,13 @@ DEVICE vec<N, T> narrowed(const vec<N, f32>& value) {
     typename vectors::wide low, high;
     __builtin_memcpy(&low, value.lane, sizeof low);
     __builtin_memcpy(&high, value.lane + NATIVE_LANES, sizeof high);
-    const auto bits = vectors::template narrowed<EXACT>(low, high, typename vectors::of_whole{});
+    const auto bits = vectors::template narrowed<EXACT>(
+        half_vector::opaque(low), half_vector::opaque(high), typename vectors::of_whole{});
     __builtin_memcpy(&stored, &bits, sizeof bits);
   } else if constexpr (IN_VECTORS && N == NATIVE_LANES) {
     half_vector::wide bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
-    const auto narrower = half_vector::narrowed<EXACT>(T{}, bits);
+    const auto narrower = half_vector::narrowed<EXACT>(T{}, half_vector::opaque(bits));
     __builtin_memcpy(&stored, &narrower, sizeof narrower);
   } else if constexpr (N > NATIVE_LANES && N % NATIVE_LANES == 0) {
     in_native_vectors(value, stored, [](const auto& part) { return narrowed<T, EXACT>(part); });

@@ -134,6 +134,14 @@ DEVICE T block_total(const Block&, T total) { return total; }
 #define TO_MEMORY ROLLED
 #endif
 
+/// Before a loop whose turns are each a whole vector: clang would make vectors of several turns,
+/// and gather their elements from memory one by one.
+#if defined(__clang__)
+#define TURN_BY_TURN _Pragma("clang loop vectorize(disable)")
+#else
+#define TURN_BY_TURN
+#endif
+
 /// Reduces elements [begin, end) with Op, in an order that depends on their number alone; all lanes
 /// get the result. f(width<N>, i) is elements [i, i + N), one by one where W is 1.
 template <int W, class Op, class T, class F>
@@ -142,6 +150,7 @@ DEVICE T block_reduce(const Block&, index_t begin, index_t end, u64, F f) {
   T partial[LANES];
   for (int l = 0; l < LANES; ++l) partial[l] = Op::template identity<T>();
   index_t i = begin;
+  TURN_BY_TURN
   for (; i + LANES <= end; i += LANES) {
     for (int v = 0; v < LANES; v += N) {
       const auto values = f(width<N, false>{}, i + v);
