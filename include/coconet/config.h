@@ -44,6 +44,10 @@ struct Config {
   std::uint64_t cache_max_files = 20000;  ///< COCONET_CACHE_MAX_FILES: entries; 0: no limit
   int jit_jobs = 0;  ///< COCONET_JIT_JOBS: compilers at once for each process; 0: cores over the
                      ///< processes of a node
+  /// COCONET_TUNE: off, cached or on; what `compile` does for an automatic schedule
+  std::string tune = "cached";
+  /// COCONET_TUNE_FILE: what was measured on this machine; default: tuning.json in `cache_dir`
+  std::filesystem::path tune_file;
   /// COCONET_DUMP_DIR: every kernel's source, binary and what its compiler said are written here;
   /// empty: no
   std::filesystem::path dump_dir;

@@ -69,10 +69,21 @@ struct Report {
   std::uint64_t runs = 0;             ///< steps run so far
   double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
   std::uint64_t table_bytes = 0;      ///< of this rank's lookup tables for scattered tensors
-  std::vector<std::string> notes;     ///< which steps that were to overlap do not, and why
+  /// Where an automatic schedule comes from; which steps that were to overlap do not, and why.
+  std::vector<std::string> notes;
   CacheCounters cache;
   /// A table for people.
   [[nodiscard]] COCONET_API std::string str() const;
+};
+
+/// Where one kernel or library collective of a step was in time, on this rank.
+struct TraceSpan {
+  std::string name;  ///< as in KernelReport
+  std::string kind;
+  std::uint64_t run = 0;  ///< the step, counted from the executable's first
+  int lane = 0;           ///< 0, or its place among those that ran at once
+  double begin_us = 0;    ///< microseconds since `start_trace`, which all ranks left together
+  double end_us = 0;
 };
 
 /// A compiled step on this rank. Calls marked collective must be made by every rank of the world,
@@ -191,6 +202,12 @@ class COCONET_API Executable {
   /// allows, which it measures at the first call.
   [[nodiscard]] Report report();
 
+  /// Collective: keeps where the kernels of the next `runs` steps are in time. On a GPU these are
+  /// put into the stream one by one, not as CUDA graphs.
+  void start_trace(std::size_t runs = 64);
+  /// Collective: waits for the steps so far; what was kept of them, in order.
+  [[nodiscard]] std::vector<TraceSpan> trace();
+
   /// The program after its schedule.
   [[nodiscard]] Program program() const;
   /// The steps of the plan with their buffers, as text.
@@ -209,6 +226,10 @@ class COCONET_API Executable {
 /// CommError when ranks compile different programs.
 [[nodiscard]] COCONET_API Executable compile(const Program& program, const Schedule& schedule,
                                              const World& world, const Sizes& sizes = {},
+                                             const ParameterLists& lists = {});
+/// Collective: the same with `Schedule::automatic(program)`.
+[[nodiscard]] COCONET_API Executable compile(const Program& program, const World& world,
+                                             const Sizes& sizes = {},
                                              const ParameterLists& lists = {});
 
 }  // namespace coconet

@@ -40,6 +40,12 @@ class COCONET_API Schedule {
   /// there is no such file. Throws ScheduleError with the JSON pointer of what is wrong.
   [[nodiscard]] static Schedule load(const std::filesystem::path& file);
   [[nodiscard]] static Schedule parse(std::string_view json);
+  /// The quickest schedule of `program` that is known, which `compile` looks up in the tuning file
+  /// for the ranks, the machine and the sizes that it is given; what COCONET_TUNE says about those
+  /// that are not there (docs/tuning.md). It may keep each state in `sliceable` as 1/n on every
+  /// rank, which nothing may then need whole. Throws ScheduleError when one of them is no state.
+  [[nodiscard]] static Schedule automatic(const Program& program,
+                                          const std::vector<std::string>& sliceable = {});
   [[nodiscard]] std::string json() const;
   [[nodiscard]] const std::string& name() const;
 
@@ -68,6 +74,9 @@ class COCONET_API Schedule {
   /// results are those of running them in turn.
   Schedule& overlap(std::vector<std::string> steps);
 
+  /// Whether `compile` chooses the steps; there are none until then, and `apply` throws
+  /// ScheduleError.
+  [[nodiscard]] bool is_automatic() const;
   /// The program after each step, the first one being `program` itself: size() + 1 programs.
   [[nodiscard]] std::vector<Program> apply(const Program& program) const;
   /// Number of steps.

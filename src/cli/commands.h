@@ -42,6 +42,7 @@ struct RunOptions {
   std::optional<int> warmup;      ///< steps before those; default 3, or 0 with `check`
   bool check = false;
   std::string json;   ///< file to write, or empty
+  std::string trace;  ///< file for where the kernels of the first 64 steps are in time, or empty
   std::string world;  ///< "mpi", "self", "local:N", or empty: what this process was started as
   std::map<std::string, double> scalars;  ///< --scalar
   ParameterLists lists;                   ///< --list; missing ones are made up
@@ -50,7 +51,7 @@ struct RunOptions {
 struct ExplainOptions {
   ProgramSpec spec;
   std::optional<int> ranks;  ///< default: the program file's mesh, or 2
-  std::string show = "ir";   ///< "ir", "plan", "source", "kernels" or "dot"
+  std::string show = "ir";   ///< "ir", "plan", "source", "kernels", "dot" or "svg"
   std::string arch;          ///< "kernels": the architecture; default COCONET_ARCH, or sm_90
 };
 
@@ -71,9 +72,15 @@ struct TuneOptions {
   ProgramSpec spec;
   std::vector<std::string> sizes;      ///< --sizes
   std::vector<std::string> sliceable;  ///< --slice: states that the application does not need whole
-  std::string cluster = "host-2rank";  ///< that predictions are for
+  std::string cluster;                 ///< that predictions are for; empty: this machine
   std::string out;                     ///< file for the schedule, or empty
+  std::string report;                  ///< HTML file, or empty
+  std::string json;                    ///< file for all that was measured, or empty
   bool exhaustive = false;             ///< nothing is predicted away
+};
+
+struct CalibrateOptions {
+  std::string out;  ///< file for the cluster, or empty
 };
 
 struct CacheListOptions {
@@ -95,6 +102,7 @@ struct ProgramsOptions {
 [[nodiscard]] int compile(const CompileOptions& options);
 [[nodiscard]] int sim(const SimOptions& options);
 [[nodiscard]] int tune(const TuneOptions& options);
+[[nodiscard]] int calibrate(const CalibrateOptions& options);
 [[nodiscard]] int cache_list(const CacheListOptions& options);
 [[nodiscard]] int cache_verify();
 [[nodiscard]] int cache_explain(const CompileOptions& options);

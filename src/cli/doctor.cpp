@@ -39,19 +39,6 @@ std::string gigabytes(std::uint64_t bytes) {
   return text;
 }
 
-/// The path of a program on PATH.
-std::optional<std::string> find_on_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::string left = path ? path : "";
-  while (!left.empty()) {
-    const auto colon = left.find(':');
-    const std::string file = left.substr(0, colon) + "/" + name;
-    if (access(file.c_str(), X_OK) == 0) return file;
-    left = colon == std::string::npos ? "" : left.substr(colon + 1);
-  }
-  return std::nullopt;
-}
-
 /// The first line that the compiler prints when asked for its version.
 std::string version_of(const jit::HostCompiler& compiler, const Config& config) {
   const jit::TemporaryDirectory directory;
@@ -101,8 +88,8 @@ void examine_mpi(Findings& findings) {
                      "install libopenmpi-dev and openmpi-bin, then configure and build again");
     return;
   }
-  if (const auto launcher = find_on_path("mpirun")) {
-    findings.here("MPI", facts.version + ", " + *launcher);
+  if (const fs::path launcher = jit::find_program("mpirun"); !launcher.empty()) {
+    findings.here("MPI", facts.version + ", " + launcher.string());
   } else {
     findings.missing("MPI", facts.version + ", and no mpirun on PATH", off,
                      "install openmpi-bin, or add it to PATH");

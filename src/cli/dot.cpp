@@ -1,7 +1,15 @@
 // Writes programs as Graphviz text.
 #include "cli/dot.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "coconet/error.h"
 #include "ir/graph.h"
+#include "jit/platform/host/process.h"
 
 namespace coconet::cli {
 
@@ -63,7 +71,7 @@ class Picture {
       for (const ValueId member : fusion.members) text += "      " + node(member);
       text += "    }\n";
     }
-    for (ValueId id = 0; id < graph_.size(); ++id) text += edges(id);
+    for (ValueId id = 0; id < graph_.size(); ++id) text += edges(id) + peers(id);
     return text + "  }\n";
   }
 
@@ -84,6 +92,19 @@ class Picture {
     return text;
   }
 
+  /// The edge between a collective and the ranks that it exchanges data with.
+  [[nodiscard]] std::string peers(ValueId id) const {
+    const Node& node = graph_.at(id);
+    if (node.weak || !ir::is_collective(node.op)) return {};
+    const Mesh::Axis& axis = graph_.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)];
+    const std::string others = name(id) + "_peers";
+    return fmt::format(
+        "    {0} [label=\"{1} rank{2}\\nof {3}\", shape=box, style=\"rounded,dashed\", "
+        "color=\"#d9822b\", fontsize=9];\n"
+        "    {4} -> {0} [dir=both, color=\"#d9822b\", penwidth=2, constraint=false];\n",
+        others, axis.size, axis.size == 1 ? "" : "s", axis.name, name(id));
+  }
+
   const Graph& graph_;
   std::string prefix_;
 };
@@ -98,6 +119,25 @@ std::string dot(const Program& before, const Program& after) {
   text += Picture(*before.graph(), "a").str("program " + before.name() + " as written");
   text += Picture(*after.graph(), "b").str("after its schedule");
   return text + "}\n";
+}
+
+std::string svg(const std::string& dot) {
+  const std::filesystem::path program = jit::find_program("dot");
+  if (program.empty()) {
+    throw BackendError(
+        "There is no 'dot' on PATH, which draws pictures; install graphviz, or take --show dot.");
+  }
+  const jit::TemporaryDirectory directory;
+  const std::filesystem::path text = directory.path() / "picture.dot";
+  const std::filesystem::path picture = directory.path() / "picture.svg";
+  std::ofstream(text, std::ios::binary) << dot;
+  const jit::Outcome outcome =
+      jit::run_program({program.string(), "-Tsvg", "-o", picture.string(), text.string()},
+                       directory.path(), std::chrono::minutes(2));
+  if (!outcome.ok())
+    throw BackendError("Graphviz cannot draw the picture: " + outcome.failure + "\n" +
+                       outcome.printed);
+  return jit::read_file(picture);
 }
 
 }  // namespace coconet::cli

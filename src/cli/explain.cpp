@@ -125,6 +125,8 @@ int explain(const ExplainOptions& options) {
     show_kernels(planned, arch.empty() ? "sm_90" : arch);
   } else if (options.show == "dot") {
     print_text(dot(programs.front(), programs.back()));
+  } else if (options.show == "svg") {
+    print_text(svg(dot(programs.front(), programs.back())));
   } else {
     show_ir(resolved.schedule(), programs);
   }

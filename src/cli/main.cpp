@@ -34,6 +34,7 @@ constexpr const char* run_examples = R"(Examples:
   coconet run adam --schedule fused --world local:3 --check --json result.json
   mpirun -n 2 coconet run lamb --scattered --list n=768,1,4099,2^20 --schedule fused --check
   mpirun -n 8 coconet run program.json --schedule schedule.json --scalar lr=1e-3
+  mpirun -n 2 coconet run mlp_block --schedule overlapped --trace trace.json
 
 The data are made up, the same on every run. --check compares every state and output on every rank with a naive
 interpretation of the program, and the ranks with each other; a difference is exit code 1.)";
@@ -49,7 +50,7 @@ constexpr const char* explain_examples = R"(Examples:
   coconet explain adam --schedule sliced --show plan   the kernels and collectives, with their buffers
   coconet explain adam --schedule fused --show source  the generated kernels
   coconet explain adam --schedule fused --show kernels --arch sm_90    their registers and memory
-  coconet explain adam --schedule fused --show dot | dot -Tsvg -o adam.svg
+  coconet explain adam --schedule fused --show svg > adam.svg
 Lines that begin with + or - were added or removed by the step.)";
 
 constexpr const char* sim_examples = R"(Examples:
@@ -66,6 +67,12 @@ constexpr const char* tune_examples = R"(Examples:
   mpirun -n 2 coconet tune step.json --slice m --slice v --sizes n=2^20
 Every size is measured. --out gets the schedule of the last one. A state that --slice names may be kept sliced over the
 ranks; of a program that ships these are those that its schedules keep so. Ctrl-C keeps the best so far.)";
+
+constexpr const char* calibrate_examples = R"(Examples:
+  mpirun -n 2 coconet calibrate
+  mpirun -n 2 coconet calibrate --out this.json; coconet sim adam --cluster this.json
+Times small programs for some seconds and keeps what it found in COCONET_TUNE_FILE, where `coconet tune` takes it from.
+Nothing else should run meanwhile.)";
 
 constexpr const char* cache_examples = R"(Examples:
   coconet cache list                                       what is there, used last first
@@ -137,10 +144,10 @@ void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
       ->required()
       ->type_name("");
   command
-      .add_option(
-          "--schedule", spec.schedule,
-          "A schedule that ships with PROGRAM (`coconet programs` lists them), or a JSON file; "
-          "default: none")
+      .add_option("--schedule", spec.schedule,
+                  "A schedule that ships with PROGRAM (`coconet programs` lists them), a JSON "
+                  "file, or auto: "
+                  "what `coconet tune` found; default: none")
       ->type_name("NAME|FILE");
   repeated(command, "--set", raw.sizes,
            "Extent of a dimension, such as n=4099 or n=2^20; may be repeated");
@@ -284,6 +291,11 @@ CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
                    "Compare with the reference, and the ranks with each other");
   command.add_option("--json", options.json, "Write the result to FILE")->type_name("FILE");
   command
+      .add_option("--trace", options.trace,
+                  "Write when every kernel of the first 64 steps began and ended, on all ranks, to "
+                  "FILE, for https://ui.perfetto.dev or chrome://tracing")
+      ->type_name("FILE");
+  command
       .add_option("--world", options.world,
                   "mpi; self: one rank; local:N: N threads of this process. Default: mpi under "
                   "mpirun, else self")
@@ -306,9 +318,9 @@ CLI::App& add_explain(CLI::App& app, ExplainOptions& options, Raw& raw) {
       .add_option(
           "--show", options.show,
           "ir (default): the program after each step; plan; source; kernels: what they take of a "
-          "GPU; dot: a Graphviz picture")
+          "GPU; dot: a picture as Graphviz text; svg: that picture, which takes Graphviz")
       ->type_name("WHAT")
-      ->check(CLI::IsMember({"ir", "plan", "source", "kernels", "dot"}));
+      ->check(CLI::IsMember({"ir", "plan", "source", "kernels", "dot", "svg"}));
   command
       .add_option("--arch", options.arch,
                   "GPU architecture of --show kernels; default COCONET_ARCH, or sm_90")
@@ -359,12 +371,26 @@ CLI::App& add_tune(CLI::App& app, TuneOptions& options, Raw& raw) {
       ->allow_extra_args(false);
   command.add_option("--out", options.out, "Write the schedule to FILE")->type_name("FILE");
   command
+      .add_option("--report", options.report,
+                  "Write a page with charts, the search and the winner's picture to FILE")
+      ->type_name("FILE.html");
+  command.add_option("--json", options.json, "Write all that was measured to FILE")
+      ->type_name("FILE");
+  command
       .add_option(
           "--cluster", options.cluster,
-          "What predictions are for: a cluster that ships, or a JSON file; default host-2rank")
+          "What predictions are for: a cluster that ships, or a JSON file; default: this machine, "
+          "which is measured where it was not yet")
       ->type_name("NAME|FILE");
   command.add_flag("--exhaustive", options.exhaustive,
                    "Measure all candidates, also those that are predicted to be slow");
+  return command;
+}
+
+CLI::App& add_calibrate(CLI::App& app, CalibrateOptions& options) {
+  CLI::App& command =
+      add_command(app, "calibrate", "Measure this machine, for predictions", calibrate_examples);
+  command.add_option("--out", options.out, "Write the cluster to FILE")->type_name("FILE");
   return command;
 }
 
@@ -391,12 +417,14 @@ int command(int argc, char** argv) {
   CompileOptions compile_options;
   SimOptions sim_options;
   TuneOptions tune_options;
+  CalibrateOptions calibrate_options;
   ProgramsOptions programs_options;
   const CLI::App& run_command = add_run(app, run_options, raw);
   const CLI::App& explain_command = add_explain(app, explain_options, raw);
   const CLI::App& compile_command = add_compile(app, compile_options, raw);
   const CLI::App& sim_command = add_sim(app, sim_options, raw);
   const CLI::App& tune_command = add_tune(app, tune_options, raw);
+  const CLI::App& calibrate_command = add_calibrate(app, calibrate_options);
   Cache cache(app, raw);
   CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");
   programs_command.add_flag("--schedules", programs_options.schedules,
@@ -432,6 +460,7 @@ int command(int argc, char** argv) {
     read_spec(raw, tune_options.spec);
     return tune(tune_options);
   }
+  if (calibrate_command) return calibrate(calibrate_options);
   if (cache.command) return cache.run(raw);
   if (programs_command) return programs(programs_options);
   if (doctor_command) return doctor();

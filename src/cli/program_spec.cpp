@@ -142,6 +142,11 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
   }
   if (spec.schedule.empty()) return;
   schedule_name_ = spec.schedule;
+  if (schedule_name_ == "auto") {
+    schedule_ =
+        Schedule::parse(sched::to_json(Schedule::Steps{"automatic", {}, sliceable_states()}));
+    return;
+  }
   schedule_ = is_file_name(schedule_name_) || is_file(schedule_name_)
                   ? Schedule::load(schedule_name_)
                   : shipped_schedule(shipped_ ? std::string(shipped_->name) : file_->name(),

@@ -2,13 +2,9 @@
 // and checks it.
 #include <fmt/format.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -19,12 +15,14 @@
 #include "cli/data.h"
 #include "cli/launch.h"
 #include "cli/program_spec.h"
+#include "cli/trace.h"
 #include "coconet/error.h"
 #include "coconet/executable.h"
 #include "coconet/world.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/comm/comm.h"
+#include "jit/config/files.h"
 
 namespace coconet::cli {
 namespace {
@@ -116,23 +114,6 @@ nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, 
   return json;
 }
 
-/// Readers of `file` see the old content or all of the new one.
-void write_atomically(const std::filesystem::path& file, const std::string& text) {
-  std::filesystem::path temporary = file;
-  temporary += fmt::format(".tmp{}", getpid());
-  std::ofstream stream(temporary, std::ios::binary);
-  stream << text;
-  stream.close();
-  std::error_code error;
-  if (stream) std::filesystem::rename(temporary, file, error);
-  if (!stream || error) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw BackendError("Cannot write the file '" + file.string() +
-                       "' of --json: is its directory there, and writable?");
-  }
-}
-
 void print(const RunOptions& options, const ResolvedSpec& resolved, const World& world,
            const Outcome& outcome) {
   std::string sizes;
@@ -175,18 +156,22 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   check.drive.fresh_inputs = options.check;
 
   Executable step = compile(program, resolved.schedule(), world, outcome.sizes, lists);
+  if (!options.trace.empty()) step.start_trace();
   std::vector<double> ms = drive(step, world, outcome.sizes, check.drive);
   ms.erase(ms.begin(), ms.begin() + warmup);
   outcome.ms_median = median(ms);
   if (options.check) outcome.check = compare(step, program, world, outcome.sizes, check);
   outcome.report = step.report();
+  const std::string trace = options.trace.empty() ? "" : trace_json(step, world);
 
   jit::together(*world.comm(), [&] {
     if (world.rank() != 0) return;
     print(options, resolved, world, outcome);
     if (!options.json.empty()) {
-      write_atomically(options.json, as_json(options, resolved, world, outcome).dump(2) + "\n");
+      jit::write_atomically(options.json, as_json(options, resolved, world, outcome).dump(2) + "\n",
+                            "--json");
     }
+    if (!options.trace.empty()) jit::write_atomically(options.trace, trace, "--trace");
     if (outcome.check && !outcome.check->passed)
       complain("check failed: " + outcome.check->failure);
   });

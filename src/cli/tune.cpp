@@ -7,17 +7,20 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "cli/program_spec.h"
+#include "cli/tune_report.h"
 #include "coconet/error.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/comm/comm.h"
+#include "jit/config/files.h"
+#include "jit/tune/calibrate.h"
 #include "jit/tune/tuner.h"
 
 namespace coconet::cli {
@@ -46,39 +49,28 @@ void clear_progress() {
   if (isatty(STDERR_FILENO) == 1) std::fputs("\r\x1b[K", stderr);
 }
 
-std::string extents_text(const Sizes& sizes) {
-  std::string text;
-  for (const auto& [name, extent] : sizes)
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, extent);
-  return text.empty() ? "as it is" : text;
-}
-
-void print_sizes(const jit::Tuned& tuned, std::vector<std::size_t>& winners) {
+void print_sizes(const jit::Tuned& tuned, const std::vector<jit::Variant>& winners) {
   std::printf("%-28s %10s %14s %14s %10s %12s  %s\n", "size", "ms", "predicted ms", "over unfused",
               "measured", "correlation", "schedule");
   for (const jit::TunedSize& size : tuned.sizes) {
     double predicted = 0;
     for (const jit::Trial& trial : size.trials) {
-      if (trial.candidate == size.best) predicted = trial.predicted_us / 1000;
+      if (trial.variant == size.best) predicted = trial.predicted_us / 1000;
     }
-    const auto known = std::find(winners.begin(), winners.end(), size.best);
-    const auto letter = static_cast<std::size_t>(known - winners.begin());
-    if (known == winners.end()) winners.push_back(size.best);
-    std::printf("%-28s %10.4g %14.4g %14.2f %10zu %12.2f  %c\n", extents_text(size.sizes).c_str(),
+    const auto place = std::find(winners.begin(), winners.end(), size.best) - winners.begin();
+    std::printf("%-28s %10.4g %14.4g %14.2f %10zu %12.2f  %s\n", extents_text(size.sizes).c_str(),
                 size.best_ms, predicted, size.unfused_ratio, size.trials.size(),
-                jit::rank_correlation(size.trials), static_cast<char>('A' + letter % 26));
+                jit::rank_correlation(size.trials),
+                letter(static_cast<std::size_t>(place)).c_str());
   }
 }
 
 void print(const jit::Tuned& tuned, double seconds) {
-  std::vector<std::size_t> winners;
+  const std::vector<jit::Variant> winners = winners_of(tuned);
   print_sizes(tuned, winners);
   const sched::Space& space = tuned.space;
-  for (std::size_t i = 0; i < winners.size(); ++i) {
-    const auto& steps = space.candidates[winners[i]].steps;
-    std::printf("  %c: %s\n", static_cast<char>('A' + i % 26),
-                steps.empty() ? "no steps" : sched::to_string(steps).c_str());
-  }
+  for (std::size_t i = 0; i < winners.size(); ++i)
+    std::printf("  %s: %s\n", letter(i).c_str(), jit::describe(space, winners[i]).c_str());
   std::printf(
       "%zu programs generated, of which %zu were there and %zu had the plan of another: %zu "
       "candidates; %zu measurements left out by prediction; %zu kernels; %.1f s\n",
@@ -88,20 +80,51 @@ void print(const jit::Tuned& tuned, double seconds) {
     std::printf("cannot be planned: %s\n", one.c_str());
   for (const std::string& one : tuned.impossible)
     std::printf("cannot be measured: %s\n", one.c_str());
+  if (tuned.calibration_s > 0)
+    std::printf("%.1f s of these measured the machine, as coconet calibrate does\n",
+                tuned.calibration_s);
   if (!tuned.whole) std::printf("interrupted: the best so far\n");
 }
 
 /// The best of the last size.
-void write(const std::string& file, const jit::Tuned& tuned, const std::string& program) {
+void write(const std::string& file, const jit::Tuned& tuned, const Program& program) {
   if (file.empty() || tuned.sizes.empty()) return;
-  const sched::Candidate& best = tuned.space.candidates[tuned.sizes.back().best];
-  std::ofstream stream(file, std::ios::binary);
-  stream << jit::schedule_of(best, program + "-tuned").json();
-  stream.close();
-  if (!stream) {
-    throw BackendError("Cannot write the file '" + file +
-                       "' of --out: is its directory there, and writable?");
+  jit::write_atomically(file, jit::best_schedule(program, tuned, tuned.sizes.back()).json(),
+                        "--out");
+}
+
+std::string as_json(const jit::Tuned& tuned, const Program& program, double seconds) {
+  nlohmann::json sizes = nlohmann::json::array();
+  for (const jit::TunedSize& size : tuned.sizes) {
+    nlohmann::json trials = nlohmann::json::array();
+    for (const jit::Trial& trial : size.trials) {
+      trials.push_back({{"schedule", jit::describe(tuned.space, trial.variant)},
+                        {"predicted_ms", trial.predicted_us / 1000},
+                        {"ms", trial.ms},
+                        {"over_unfused", trial.relative},
+                        {"stopped", trial.stopped}});
+    }
+    sizes.push_back({{"sizes", size.sizes},
+                     {"best", jit::describe(tuned.space, size.best)},
+                     {"best_ms", size.best_ms},
+                     {"over_unfused", size.unfused_ratio},
+                     {"rank_correlation", jit::rank_correlation(size.trials)},
+                     {"trials", std::move(trials)}});
   }
+  const sched::Space& space = tuned.space;
+  return nlohmann::json{{"program", program.name()},
+                        {"ranks", program.mesh().size()},
+                        {"seconds", seconds},
+                        {"generated", space.generated},
+                        {"same_program", space.same_program},
+                        {"same_plan", space.same_plan},
+                        {"candidates", space.candidates.size()},
+                        {"predicted_away", tuned.predicted_away},
+                        {"kernels", tuned.kernels},
+                        {"impossible", tuned.impossible},
+                        {"sizes", std::move(sizes)}}
+             .dump(2) +
+         "\n";
 }
 
 int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& resolved) {
@@ -110,10 +133,10 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
   jit::TuneOptions how;
   how.sliceable = resolved.sliceable_states();
   how.sliceable.insert(options.sliceable.begin(), options.sliceable.end());
-  if (options.exhaustive) how.hopeless = 0;
+  if (options.exhaustive) how.hopeless = 0, how.most = 0;
   how.progress = show_progress;
   how.interrupted = [] { return interrupted != 0; };
-  how.finished_size = [&](const jit::Tuned& tuned) { write(options.out, tuned, program.name()); };
+  how.finished_size = [&](const jit::Tuned& tuned) { write(options.out, tuned, program); };
   listen_for_interrupts();
   std::vector<Sizes> sizes;
   const auto [dim, extents] = sizes_to_try(*program.graph(), options.sizes);
@@ -121,15 +144,23 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
     sizes.push_back(options.spec.sizes);
     if (!dim.empty()) sizes.back()[dim] = extent;
   }
-  sched::Cluster cluster = sched::load_cluster(options.cluster);
-  cluster.nodes = 1;
-  cluster.ranks_per_node = world.size();
-  const jit::Tuned tuned = jit::tune(program, world, cluster, sizes, how);
+  if (!options.cluster.empty()) {
+    how.cluster = sched::load_cluster(options.cluster);
+    how.cluster->nodes = 1;
+    how.cluster->ranks_per_node = world.size();
+  }
+  const jit::Tuned tuned = jit::tune_and_keep(program, world, sizes, how);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   jit::together(*world.comm(), [&] {
     if (world.rank() != 0) return;
     clear_progress();
     print(tuned, took.count());
+    if (!options.json.empty())
+      jit::write_atomically(options.json, as_json(tuned, program, took.count()), "--json");
+    if (!options.report.empty()) {
+      const std::string device = jit::device_of(jit::platform_of(*world.comm()));
+      jit::write_atomically(options.report, tune_report(program, tuned, device), "--report");
+    }
   });
   return exit_ok;
 }

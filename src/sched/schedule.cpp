@@ -14,7 +14,7 @@
 namespace coconet {
 
 Schedule::Schedule(std::string name)
-    : steps_(std::make_unique<Steps>(Steps{std::move(name), {}})) {}
+    : steps_(std::make_unique<Steps>(Steps{std::move(name), {}, {}})) {}
 Schedule::~Schedule() = default;
 Schedule::Schedule(const Schedule& other) : steps_(std::make_unique<Steps>(*other.steps_)) {}
 Schedule::Schedule(Schedule&&) noexcept = default;
@@ -27,6 +27,19 @@ Schedule& Schedule::operator=(Schedule&&) noexcept = default;
 Schedule Schedule::parse(std::string_view json) {
   Schedule schedule;
   *schedule.steps_ = sched::parse_schedule(json);
+  return schedule;
+}
+
+Schedule Schedule::automatic(const Program& program, const std::vector<std::string>& sliceable) {
+  const ir::Graph& graph = *program.graph();
+  for (const std::string& name : sliceable) {
+    const ir::Node& node = graph.at(sched::require_value(graph, name));
+    if (node.op == ir::Op::state) continue;
+    throw ScheduleError(fmt::format("an automatic schedule cannot keep {} sliced; only states can",
+                                    sched::quoted(graph, graph.find(name))));
+  }
+  Schedule schedule("automatic");
+  schedule.steps_->automatic.emplace(sliceable.begin(), sliceable.end());
   return schedule;
 }
 
@@ -106,7 +119,16 @@ Schedule& Schedule::overlap(std::vector<std::string> steps) {
   return *this;
 }
 
+bool Schedule::is_automatic() const {
+  return steps_->automatic.has_value();
+}
+
 std::vector<Program> Schedule::apply(const Program& program) const {
+  if (is_automatic()) {
+    throw ScheduleError("schedule '" + name() +
+                        "' is automatic: it has no steps until compile() chooses them for ranks, a "
+                        "machine and sizes");
+  }
   std::vector<Program> programs = {program};
   for (std::size_t index = 0; index < size(); ++index) {
     const sched::Step& step = steps_->steps[index];

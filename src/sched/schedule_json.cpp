@@ -16,6 +16,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr int format_version = 1;
+constexpr std::string_view why_key = "why";
 
 using ir::JsonElement;
 
@@ -53,16 +54,21 @@ const Transformation& parse_transformation(const std::string& name, const JsonEl
 }
 
 Step parse_step(const JsonElement& element) {
-  if (!element.is_object() || element.members().size() != 1) {
+  auto members =
+      element.is_object() ? element.members() : std::vector<std::pair<std::string, JsonElement>>();
+  std::erase_if(members, [](const auto& member) { return member.first == why_key; });
+  if (members.size() != 1) {
     element.wrong_type(
-        "an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}");
+        "an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}, and perhaps "
+        "a text, \"why\"");
   }
-  const auto [name, arguments] = element.members().front();
+  const auto [name, arguments] = members.front();
   const Transformation& transformation = parse_transformation(name, element);
   std::vector<std::string_view> keys;
   for (const Parameter& parameter : transformation.parameters) keys.push_back(parameter.name);
   arguments.require_object(keys);
   Step step{name, {}};
+  if (const auto why = element.find(why_key)) step.why = why->string();
   for (const Parameter& parameter : transformation.parameters) {
     if (const auto argument = arguments.find(parameter.name)) {
       step.arguments.emplace(parameter.name, parse_argument(*argument, parameter));
@@ -81,10 +87,18 @@ Schedule::Steps parse_root(const JsonElement& root) {
     version.fail(fmt::format("version {} is unknown; this library reads version {}",
                              version.integer(1), format_version));
   }
-  root.require_object({"$schema", "coconet_schedule", "name", "description", "steps"});
+  root.require_object({"$schema", "coconet_schedule", "name", "description", "automatic", "steps"});
   if (const auto description = root.find("description")) (void)description->string();
   Schedule::Steps steps;
   steps.name = root.at("name").string();
+  if (const auto automatic = root.find("automatic")) {
+    automatic->require_object({"slice"});
+    steps.automatic.emplace();
+    for (const JsonElement& state : automatic->at("slice").elements())
+      steps.automatic->insert(state.name());
+    if (root.find("steps")) root.at("steps").fail("an automatic schedule has no steps of its own");
+    return steps;
+  }
   for (const JsonElement& step : root.at("steps").elements())
     steps.steps.push_back(parse_step(step));
   return steps;
@@ -96,6 +110,10 @@ std::string to_json(const Schedule::Steps& steps) {
   json out;
   out["coconet_schedule"] = format_version;
   out["name"] = steps.name;
+  if (steps.automatic) {
+    out["automatic"]["slice"] = *steps.automatic;
+    return out.dump(2) + "\n";
+  }
   out["steps"] = json::array();
   for (const Step& step : steps.steps) {
     json arguments = json::object();
@@ -116,9 +134,15 @@ std::string to_json(const Schedule::Steps& steps) {
       std::visit([&](const auto& held) { arguments[std::string(parameter.name)] = held; },
                  argument);
     }
-    out["steps"].push_back({{step.transformation, std::move(arguments)}});
+    json written = {{step.transformation, std::move(arguments)}};
+    if (!step.why.empty()) written[std::string(why_key)] = step.why;
+    out["steps"].push_back(std::move(written));
   }
   return out.dump(2) + "\n";
+}
+
+Schedule::Steps parse_schedule(const JsonElement& element) {
+  return parse_root(element);
 }
 
 Schedule::Steps parse_schedule(std::string_view text) {
@@ -158,12 +182,24 @@ std::string json_schema() {
                             {"properties", std::move(properties)},
                             {"required", std::move(required)},
                             {"additionalProperties", false}};
-    steps.push_back({{"type", "object"},
-                     {"description", transformation->summary},
-                     {"properties", {{std::string(transformation->name), arguments}}},
-                     {"required", {transformation->name}},
-                     {"additionalProperties", false}});
+    steps.push_back(
+        {{"type", "object"},
+         {"description", transformation->summary},
+         {"properties",
+          {{std::string(transformation->name), arguments},
+           {std::string(why_key),
+            {{"type", "string"}, {"description", "why the step is there, for people"}}}}},
+         {"required", {transformation->name}},
+         {"additionalProperties", false}});
   }
+  const json automatic = {
+      {"type", "object"},
+      {"description",
+       "compile chooses the steps, the quickest known, and may keep the states of \"slice\" "
+       "sliced"},
+      {"properties", {{"slice", {{"type", "array"}, {"items", {{"type", "string"}}}}}}},
+      {"required", {"slice"}},
+      {"additionalProperties", false}};
   const json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                        {"title", "coconet-jit schedule"},
                        {"type", "object"},
@@ -173,8 +209,10 @@ std::string json_schema() {
                           {{"const", format_version}, {"description", "version of this format"}}},
                          {"name", {{"type", "string"}}},
                          {"description", {{"type", "string"}}},
+                         {"automatic", automatic},
                          {"steps", {{"type", "array"}, {"items", {{"oneOf", std::move(steps)}}}}}}},
-                       {"required", {"coconet_schedule", "name", "steps"}},
+                       {"required", {"coconet_schedule", "name"}},
+                       {"oneOf", {{{"required", {"steps"}}}, {{"required", {"automatic"}}}}},
                        {"additionalProperties", false}};
   return schema.dump(2) + "\n";
 }

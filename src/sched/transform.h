@@ -31,6 +31,7 @@ using Argument = std::variant<std::string, std::vector<std::string>, std::int64_
 struct Step {
   std::string transformation;
   std::map<std::string, Argument, std::less<>> arguments;
+  std::string why = {};  ///< for people; empty: nobody said
 
   [[nodiscard]] const std::string& text(std::string_view name) const;
   [[nodiscard]] const std::vector<std::string>& list(std::string_view name) const;

@@ -1,32 +1,142 @@
-// `coconet tune` from outside: what it prints and writes.
+// `coconet tune` and `coconet calibrate` from outside: what they print, write and keep.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "child_process.h"
 #include "cli/command.h"
 #include "coconet/schedule.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
+using coconet::test::ChildOutput;
 using coconet::test::coconet_command;
-using coconet::test::Said;
+using coconet::test::run_command;
+using coconet::test::ScratchDirectory;
 
-TEST_CASE("every size has a row, and the schedule of the last one is written") {
-  const auto file = std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".json");
-  const Said said = coconet_command("tune sgd --sizes 64,128 --out " + file.string());
-  INFO(said.err);
+namespace {
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// The command, with a tuning file of its own.
+ChildOutput command_with(const std::filesystem::path& tuning, const std::string& arguments) {
+  ChildOutput said = run_command(arguments, "COCONET_TUNE_FILE=" + tuning.string());
+  INFO(arguments + "\n" + said.text);
   CHECK(said.code == 0);
-  CHECK_THAT(said.out, StartsWith("size ") && Contains("\nn=64 ") && Contains("\nn=128 ") &&
-                           Contains("\n  A: ") && Contains(" candidates; ") &&
-                           !Contains("interrupted"));
-  CHECK(coconet::Schedule::load(file).name() == "sgd-tuned");
-  const Said run = coconet_command("run sgd --set n=128 --check --schedule " + file.string());
-  INFO(run.err);
-  CHECK(run.code == 0);
-  std::filesystem::remove(file);
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("every size has a row, and the schedule of the last one is written, with reasons") {
+  const ScratchDirectory scratch;
+  const auto file = scratch.path() / "best.json", tuning = scratch.path() / "tuning.json";
+  const ChildOutput said =
+      command_with(tuning, "tune sgd --sizes 64,128 --cluster host-2rank --out " + file.string() +
+                               " --report " + (scratch.path() / "page.html").string() + " --json " +
+                               (scratch.path() / "all.json").string());
+  CHECK_THAT(said.text, StartsWith("size ") && Contains("\nn=64 ") && Contains("\nn=128 ") &&
+                            Contains("\n  A: ") && Contains(" candidates; ") &&
+                            !Contains("interrupted") && !Contains("measured the machine"));
+  const coconet::Schedule best = coconet::Schedule::load(file);
+  CHECK(best.name() == "sgd-tuned");
+  if (best.size() > 0) CHECK_THAT(text_of(file), Contains("\"why\": \"predicted: "));
+  (void)command_with(tuning, "run sgd --set n=128 --check --schedule " + file.string());
+
+  const auto all = nlohmann::json::parse(text_of(scratch.path() / "all.json"));
+  REQUIRE(all["sizes"].size() == 2);
+  CHECK(all["sizes"][0]["trials"].size() > 1);
+  CHECK(all["sizes"][0]["trials"][0]["schedule"] == "no steps");
+
+  const std::string page = text_of(scratch.path() / "page.html");
+  CHECK_THAT(page, StartsWith("<!doctype html>") && Contains("<h2>Time against size</h2>") &&
+                       Contains("split op=avg") && Contains("<svg class='chart'") &&
+                       !Contains("<script") && !Contains("http://") && !Contains("src="));
+}
+
+TEST_CASE("what was tuned is kept, and runs without a schedule find it") {
+  const ScratchDirectory scratch;
+  const auto tuning = scratch.path() / "tuning.json";
+  CHECK_THAT(command_with(tuning, "run sgd --set n=100 --schedule auto").text,
+             Contains("the automatic schedule is 'none': nothing is known of program 'sgd'"));
+  CHECK_THAT(command_with(tuning, "tune sgd --sizes 100").text,
+             Contains("of these measured the machine"));
+  CHECK_THAT(command_with(tuning, "tune sgd --sizes 4096").text,
+             !Contains("of these measured the machine"));
+  const auto kept = nlohmann::json::parse(text_of(tuning));
+  CHECK(kept["coconet_tuning"] == 1);
+  CHECK(kept["machines"].size() == 1);
+  REQUIRE(kept["programs"].size() == 1);
+  CHECK(kept["programs"][0]["choices"].size() == 2);
+  CHECK_THAT(
+      command_with(tuning, "run sgd --set n=150 --schedule auto --check").text,
+      Contains("the automatic schedule is 'sgd-tuned': it took ") && Contains("check passed"));
+  // Too far from both.
+  CHECK_THAT(command_with(tuning, "run sgd --set n=700 --schedule auto").text,
+             Contains("the automatic schedule is 'none': nothing is known"));
+  const ChildOutput off = run_command("run sgd --set n=100 --schedule auto",
+                                      "COCONET_TUNE=off COCONET_TUNE_FILE=" + tuning.string());
+  CHECK_THAT(off.text, Contains("the automatic schedule is 'none': COCONET_TUNE is off"));
+}
+
+TEST_CASE("with COCONET_TUNE=on what is not known is measured, once") {
+  const ScratchDirectory scratch;
+  const auto tuning = scratch.path() / "tuning.json";
+  const std::string environment = "COCONET_TUNE=on COCONET_TUNE_FILE=" + tuning.string();
+  for (int time = 0; time < 2; ++time) {
+    const ChildOutput run = run_command("run sgd --set n=100 --schedule auto --check", environment);
+    INFO(run.text);
+    CHECK(run.code == 0);
+    CHECK_THAT(run.text, Contains("the automatic schedule is 'sgd-tuned'"));
+    CHECK(nlohmann::json::parse(text_of(tuning))["programs"][0]["choices"].size() == 1);
+  }
+}
+
+TEST_CASE("a tuning file of another device or version is ignored with one line") {
+  const ScratchDirectory scratch;
+  const auto tuning = scratch.path() / "tuning.json";
+  for (const std::string other : {"library", "device"}) {
+    (void)command_with(tuning, "tune sgd --sizes 100 --cluster host-2rank");
+    auto kept = nlohmann::json::parse(text_of(tuning));
+    kept[other] = "another";
+    std::ofstream(tuning) << kept.dump();
+    const ChildOutput run = command_with(tuning, "run sgd --set n=100 --schedule auto");
+    CHECK_THAT(run.text, Contains("the tuning file '" + tuning.string() +
+                                  "' is ignored: it is of "
+                                  "version ") &&
+                             Contains("another") && Contains("the automatic schedule is 'none'"));
+  }
+}
+
+TEST_CASE("a malformed tuning file is refused, with the place") {
+  const ScratchDirectory scratch;
+  const auto tuning = scratch.path() / "tuning.json";
+  std::ofstream(tuning) << R"({"coconet_tuning": 1, "library": "0", "device": "x", "programs": [
+    {"name": "sgd", "digest": "d", "choices": [{"sizes": {"n": 0}}]}]})";
+  const ChildOutput run =
+      run_command("run sgd --set n=100 --schedule auto", "COCONET_TUNE_FILE=" + tuning.string());
+  CHECK(run.code == 1);
+  CHECK_THAT(run.text,
+             Contains(tuning.string() + ": tuning JSON at /programs/0/choices/0/sizes/n"));
+}
+
+TEST_CASE("the machine that calibrate measures is a cluster that sim takes") {
+  const ScratchDirectory scratch;
+  const auto file = scratch.path() / "this.json";
+  const ChildOutput said =
+      command_with(scratch.path() / "tuning.json", "calibrate --out " + file.string());
+  CHECK_THAT(said.text, StartsWith("host-1rank: ") && Contains("measured by coconet calibrate") &&
+                            Contains("GB/s") && Contains("kept in "));
+  CHECK_THAT(coconet_command("sim sgd --sizes 2^10,2^20 --cluster " + file.string()).out,
+             StartsWith("sgd on host-1rank, 1 rank"));
 }
 
 TEST_CASE("what cannot be tuned is said before anything is measured") {
@@ -34,6 +144,8 @@ TEST_CASE("what cannot be tuned is said before anything is measured") {
              Contains("did you mean 'dgx2'?"));
   CHECK_THAT(coconet_command("tune sgd --sizes k=64").err,
              Contains("there is no dimension 'k'; the dimensions of sgd are n."));
-  CHECK_THAT(coconet_command("tune sgd --sizes 64 --out /no/such/folder/best.json").err,
-             Contains("Cannot write the file '/no/such/folder/best.json' of --out"));
+  CHECK_THAT(
+      coconet_command("tune sgd --sizes 64 --cluster host-2rank --out /no/such/folder/best.json")
+          .err,
+      Contains("Cannot write the file '/no/such/folder/best.json' of --out"));
 }

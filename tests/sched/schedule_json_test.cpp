@@ -43,6 +43,42 @@ TEST_CASE("a schedule built in C++ survives a round trip, knobs included") {
   CHECK(read.steps().steps == schedule.steps().steps);
 }
 
+TEST_CASE("a step may say why it is there") {
+  const Schedule read = Schedule::parse(R"({"coconet_schedule": 1, "name": "s", "steps": [
+    {"why": "less to gather", "split": {"op": "avg"}}]})");
+  CHECK(read.steps().steps[0].why == "less to gather");
+  CHECK(read.step(0) == "split op=avg");
+  CHECK(Schedule::parse(read.json()).steps().steps == read.steps().steps);
+  CHECK_THAT(refusal([] {
+               (void)Schedule::parse(
+                   R"({"coconet_schedule": 1, "name": "s", "steps": [{"why": "alone"}]})");
+             }),
+             Catch::Contains("/steps/0") && Catch::Contains("an object with one key"));
+}
+
+TEST_CASE("an automatic schedule has no steps, survives JSON, and is not applied") {
+  const Program program = programs::adam(Mesh({{"world", 2}}));
+  const Schedule schedule = Schedule::automatic(program, {"m", "v"});
+  CHECK(schedule.is_automatic());
+  CHECK(schedule.size() == 0);
+  CHECK_FALSE(Schedule("s").is_automatic());
+  const Schedule read = Schedule::parse(schedule.json());
+  CHECK(read.is_automatic());
+  CHECK(read.json() == schedule.json());
+  CHECK(*read.steps().automatic == std::set<std::string>{"m", "v"});
+  CHECK_THAT(refusal<ScheduleError>([&] { (void)schedule.apply(program); }),
+             Catch::Contains("is automatic: it has no steps until compile() chooses them"));
+  CHECK_THAT(refusal<ScheduleError>([&] { (void)Schedule::automatic(program, {"g"}); }),
+             Catch::Contains("'g' (input)") && Catch::Contains("only states can"));
+  CHECK_THAT(refusal<ScheduleError>([&] { (void)Schedule::automatic(program, {"mm"}); }),
+             Catch::Contains("'mm'"));
+  CHECK_THAT(refusal([] {
+               (void)Schedule::parse(R"({"coconet_schedule": 1, "name": "s",
+                 "automatic": {"slice": []}, "steps": []})");
+             }),
+             Catch::Contains("/steps") && Catch::Contains("no steps of its own"));
+}
+
 TEST_CASE("JSON holds what differs from the fallbacks") {
   CHECK(Schedule("s")
             .split("avg")
@@ -158,7 +194,8 @@ TEST_CASE("errors at the top level point at what is wrong") {
 
 TEST_CASE("a step is an object with one transformation") {
   const std::string shape =
-      "; it must be an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}";
+      "; it must be an object with one key, the transformation: {\"split\": {\"op\": \"avg\"}}, "
+      "and perhaps a text, \"why\"";
   CHECK(error_of(with_step(R"("dead")")) == "schedule JSON at /steps/0: is a string" + shape);
   CHECK(error_of(with_step("{}")) == "schedule JSON at /steps/0: is an object" + shape);
   CHECK(error_of(with_step(R"({"dead": {}, "split": {"op": "avg"}})")) ==

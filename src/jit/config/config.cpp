@@ -190,6 +190,13 @@ constexpr Row settings_of_builds[] = {
     {{"COCONET_JIT_JOBS", "1 to 1024", "the node's cores over the job's processes there",
       "compilers that run at once for every process"},
      read_number<&Config::jit_jobs, 1, 1024>},
+    {{"COCONET_TUNE", "off, cached or on", "cached",
+      "what compile() does for an automatic schedule, or without one: nothing, so that it has no "
+      "steps; takes what the tuning file has; or measures what is not there, and keeps it"},
+     read_word<&Config::tune>},
+    {{"COCONET_TUNE_FILE", "a file", "tuning.json in COCONET_CACHE_DIR",
+      "where what `coconet tune` and `coconet calibrate` measured is kept"},
+     read<&Config::tune_file>},
     {{"COCONET_DUMP_DIR", "a directory", "none",
       "where the source of every kernel is written, with its binary and what its compiler said"},
      read<&Config::dump_dir>},
@@ -274,6 +281,9 @@ ParsedConfig parse_config(const Environment& environment, const BuildDefaults& d
     throw ConfigError(
         fmt::format("{} is '{}'; it takes {}", variable.name, *value, variable.accepts));
   }
+  Config& config = result.config;
+  if (config.tune_file.empty() && !config.cache_dir.empty())
+    config.tune_file = config.cache_dir / "tuning.json";
   for (const auto& [name, value] : environment) {
     if (name.starts_with("COCONET_") && std::ranges::find(known, name) == known.end())
       result.warnings.push_back(unknown_name(name, known));

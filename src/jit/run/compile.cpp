@@ -1,4 +1,4 @@
-// compile(): schedule, lower, agree, generate, compile, load, allocate.
+// Compiling: schedule, lower, agree, generate, compile, load, allocate.
 #include <fmt/format.h>
 
 #include "coconet/config.h"
@@ -7,6 +7,7 @@
 #include "jit/cache/digest.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/config/log.h"
+#include "jit/run/compile.h"
 #include "jit/run/executable_state.h"
 #include "sched/knobs.h"
 #include "sched/schedule.h"
@@ -116,8 +117,9 @@ void log_lowering(const Schedule& schedule, const std::vector<Program>& programs
 
 }  // namespace
 
-Executable compile(const Program& program, const Schedule& schedule, const World& world,
-                   const Sizes& sizes, const ParameterLists& lists) {
+Executable jit::compile_scheduled(const Program& program, const Schedule& schedule,
+                                  const World& world, const Sizes& sizes,
+                                  const ParameterLists& lists, std::vector<std::string> notes) {
   jit::Comm& comm = *world.comm();
   Sizes resolved;
   ir::Lists resolved_lists;
@@ -133,6 +135,7 @@ Executable compile(const Program& program, const Schedule& schedule, const World
   });
   check_agreement(comm, program, schedule, resolved, resolved_lists);
   jit::ChosenPlan chosen = jit::choose_plan(comm, *platform, *scheduled.back().graph());
+  chosen.notes.insert(chosen.notes.begin(), notes.begin(), notes.end());
   jit::together(comm, [&] {
     check_nodes(chosen.plan, comm.nodes());
     if (comm.rank() == 0) log_lowering(schedule, scheduled, chosen.plan);

@@ -58,6 +58,20 @@ void Executable::run(std::span<const ScalarValue> scalars) {
 Report Executable::report() {
   return state_->report();
 }
+void Executable::start_trace(std::size_t runs) {
+  state_->runner.start_trace(runs);
+}
+std::vector<TraceSpan> Executable::trace() {
+  state_->runner.collect_times();
+  std::vector<TraceSpan> spans;
+  for (const jit::Sampler::Traced& traced : state_->runner.trace()) {
+    const jit::Step& step = state_->bound.steps[traced.step];
+    spans.push_back(
+        {step.name, step.kind, traced.run, traced.lane, traced.begin_us, traced.end_us});
+  }
+  state_->runner.let_times_go();
+  return spans;
+}
 Program Executable::program() const {
   return state_->program;
 }

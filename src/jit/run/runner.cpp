@@ -175,6 +175,12 @@ void Runner::run(std::span<const ScalarValue> scalars) {
   ++runs_;
 }
 
+void Runner::start_trace(std::size_t runs) {
+  collect_times();
+  bound_.comm().barrier();
+  if (group_.drives()) sampler_.start_trace(*queue_, runs);
+}
+
 void Runner::prepare(std::size_t first, std::size_t count) {
   for (std::size_t index = first; index < first + count; ++index) {
     if (auto* kernel = std::get_if<KernelLaunch>(&bound_.steps[index].work))

@@ -31,6 +31,11 @@ class Runner {
   /// The ranks of a launch meet when they have read the times, which are one rank's: it may then
   /// run on, or end.
   void let_times_go();
+  /// Collective: waits, and traces the next `runs` runs; all ranks' traces begin here.
+  void start_trace(std::size_t runs);
+  [[nodiscard]] const std::vector<Sampler::Traced>& trace() const {
+    return group_.sampler().trace();
+  }
   /// Median milliseconds of step `index`, or of whole runs.
   [[nodiscard]] double step_ms(std::size_t index) const { return group_.sampler().step_ms(index); }
   [[nodiscard]] double run_ms() const { return group_.sampler().run_ms(); }

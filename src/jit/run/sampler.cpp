@@ -35,8 +35,8 @@ Sampler::Sampler(const Platform& platform, std::size_t steps)
     : platform_(platform), steps_(steps), times_(steps + 1) {}
 
 bool Sampler::starts(std::uint64_t run) {
-  if (!platform_.traits().immediate && (!is_sampled(run) || pending_.size() >= most_pending))
-    return false;
+  const bool wanted = untraced_ > pending_.size() || is_sampled(run);
+  if (!platform_.traits().immediate && (!wanted || pending_.size() >= most_pending)) return false;
   if (current_.spans.empty() && !spare_.empty()) {
     current_ = std::move(spare_.back());
     spare_.pop_back();
@@ -45,6 +45,7 @@ bool Sampler::starts(std::uint64_t run) {
   current_.spans.assign(steps_, {});
   current_.first = current_.last = nullptr;
   current_.joins = 0;
+  current_.run = run;
   return true;
 }
 
@@ -62,6 +63,7 @@ void Sampler::forks(Queue& queue) {
 void Sampler::begins(Queue& queue, std::size_t step, bool beside) {
   if (beside) {
     current_.spans[step].begun = mark(queue, 2 * step + 1);
+    current_.spans[step].beside = true;
     return;
   }
   if (current_.last == nullptr) forks(queue);
@@ -92,9 +94,31 @@ void Sampler::harvest() {
     for (std::size_t i = 0; i < sample.spans.size(); ++i)
       times_[i].add(whole(sample.spans[i].ended->ms_since(*sample.spans[i].begun)));
     times_.back().add(whole(sample.last->ms_since(*sample.first)));
+    keep(sample);
     // A GPU's events are made anew for each run, so that how many does not depend on its pace.
     if (platform_.traits().immediate) spare_.push_back(std::move(pending_.front()));
     pending_.erase(pending_.begin());
+  }
+}
+
+void Sampler::start_trace(Queue& queue, std::size_t runs) {
+  origin_ = platform_.make_event();
+  origin_->record(queue);
+  untraced_ = runs;
+  traced_.clear();
+}
+
+void Sampler::keep(const Sample& sample) {
+  if (untraced_ == 0) return;
+  --untraced_;
+  int lane = 0;
+  for (std::size_t step = 0; step < sample.spans.size(); ++step) {
+    const Sample::Span& span = sample.spans[step];
+    const auto us = [&](const Event& event) {
+      return 1000 * static_cast<double>(event.ms_since(*origin_));
+    };
+    traced_.push_back({sample.run, step, span.beside ? lane : 0, us(*span.begun), us(*span.ended)});
+    lane = span.beside ? lane + 1 : 0;
   }
 }
 

@@ -34,6 +34,16 @@ class Sampler {
   void finish_run();
   /// Takes the times of runs that are over.
   void harvest();
+  /// Keeps where the steps of the next `runs` runs are, all of which are timed.
+  void start_trace(Queue& queue, std::size_t runs);
+  /// A step of a run: microseconds since the trace began.
+  struct Traced {
+    std::uint64_t run = 0;
+    std::size_t step = 0;
+    int lane = 0;  ///< 0, or its place among steps that ran at once
+    double begin_us = 0, end_us = 0;
+  };
+  [[nodiscard]] const std::vector<Traced>& trace() const { return traced_; }
   /// Median milliseconds of a step, or of whole runs.
   [[nodiscard]] double step_ms(std::size_t step) const { return times_[step].median_ms(); }
   [[nodiscard]] double run_ms() const { return times_.back().median_ms(); }
@@ -44,7 +54,9 @@ class Sampler {
     struct Span {
       const Event* begun = nullptr;
       const Event* ended = nullptr;
+      bool beside = false;
     };
+    std::uint64_t run = 0;
     std::vector<std::unique_ptr<Event>> events;
     std::vector<Span> spans;
     const Event* first = nullptr;
@@ -54,13 +66,17 @@ class Sampler {
   /// The event number `number` of the current run, recorded in `queue`. The first is before all
   /// steps, then each step has two, and then come those behind steps that ran at once.
   const Event* mark(Queue& queue, std::size_t number);
+  void keep(const Sample& sample);
 
   const Platform& platform_;
   std::size_t steps_;
   Sample current_;
   std::vector<Sample> pending_;
   std::vector<Sample> spare_;
-  std::vector<Times> times_;  ///< by step, then of the whole run
+  std::vector<Times> times_;       ///< by step, then of the whole run
+  std::unique_ptr<Event> origin_;  ///< of the trace; null before there is one
+  std::size_t untraced_ = 0;       ///< runs that it still takes
+  std::vector<Traced> traced_;
 };
 
 }  // namespace coconet::jit

@@ -5,14 +5,33 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "ir/graph.h"
 #include "jit/comm/comm.h"
+#include "jit/run/compile.h"
 
 namespace coconet::jit {
 namespace {
 
 constexpr double sample_ms = 2;  // or one step
+
+/// The ratio above which all pairs up to `pair` must be for the challenger to be given up:
+/// `hopeless` for one, less for two, and from three on it is enough that it never won.
+double least_hopeless(int pair, double hopeless) {
+  return pair == 0 ? hopeless : pair == 1 ? 1 + (hopeless - 1) / 3 : 1;
+}
+
+/// Values as of a model in training: neither zeros nor what overflows in many steps.
+void fill_tensor(DType dtype, std::byte* data, std::size_t count) {
+  const std::size_t size = size_of(dtype), repeated = std::min<std::size_t>(count, 97 * 64);
+  for (std::size_t i = 0; i < repeated; ++i)
+    store_element(dtype, data, i, 0.25 + 0.5 * static_cast<double>(i % 97) / 97);
+  for (std::size_t done = repeated; done < count; done += repeated)
+    std::memcpy(data + done * size, data, std::min(repeated, count - done) * size);
+}
+
+}  // namespace
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -20,7 +39,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Collective: the largest of all ranks' `mine`.
 double largest(Comm& comm, double mine) {
   char bytes[sizeof mine];
   std::memcpy(bytes, &mine, sizeof mine);
@@ -32,37 +50,51 @@ double largest(Comm& comm, double mine) {
   return mine;
 }
 
-}  // namespace
-
 Contestant::Contestant(const World& world, const Program& program, const Schedule& schedule,
-                       const Sizes& sizes)
-    : world_(world), step_(compile(program, schedule, world, sizes)) {
-  fill();
-  double before = run(1);
+                       const Sizes& sizes, const ParameterLists& lists, SharedTensors* shared)
+    : world_(world), step_(compile_scheduled(program, schedule, world, sizes, lists)) {
+  fill(shared);
+  double ms = run(1);
   for (int round = 0; round < 10; ++round) {
-    const double ms = run(1);
+    const double before = std::exchange(ms, run(1));
     if (ms > 0.9 * before) break;
-    before = ms;
   }
-  steps_ = static_cast<int>(std::clamp(std::ceil(sample_ms / std::max(run(1), 1e-4)), 1.0, 2000.0));
+  steps_ = static_cast<int>(std::clamp(std::ceil(sample_ms / std::max(ms, 1e-4)), 1.0, 2000.0));
 }
 
-/// Values as of a model in training: neither zeros nor what overflows in many steps.
-void Contestant::fill() {
+const Buffer& SharedTensors::get(const World& world, const std::string& name, DType dtype,
+                                 std::size_t count) {
+  Buffer& buffer = buffers_[{name, count}];
+  if (buffer.memory()) return buffer;
+  buffer = world.allocate(dtype, count);
+  fill_tensor(dtype, static_cast<std::byte*>(buffer.data()), count);
+  return buffer;
+}
+
+void Contestant::fill(SharedTensors* shared) {
   const Program scheduled = step_.program();
+  std::vector<const ir::Node*> tensors;
+  std::string counts;
   for (const ir::Node& node : scheduled.graph()->nodes) {
     if (node.op == ir::Op::scalar) scalars_.emplace_back(node.name, node.name == "t" ? 10 : 1e-3);
     if (node.op != ir::Op::input && node.op != ir::Op::state) continue;
-    const std::size_t count = step_.count(node.name);
-    const std::size_t size = size_of(node.dtype), repeated = std::min<std::size_t>(count, 97 * 64);
-    std::vector<std::byte> data(count * size);
-    for (std::size_t i = 0; i < repeated; ++i)
-      store_element(node.dtype, data.data(), i, 0.25 + 0.5 * static_cast<double>(i % 97) / 97);
-    for (std::size_t done = repeated; done < count; done += repeated) {
-      const std::size_t elements = std::min(repeated, count - done);
-      std::memcpy(data.data() + done * size, data.data(), elements * size);
+    tensors.push_back(&node);
+    counts +=
+        std::to_string(step_.count(node.name)) + (node.attributes.scattered ? " scattered " : " ");
+  }
+  // Memory of the world has one size on all ranks, and slices may not.
+  bool is_even = shared != nullptr && counts.find("scattered") == std::string::npos;
+  for (const std::string& other : world_.comm()->all_gather(counts))
+    is_even = is_even && other == counts;
+  for (const ir::Node* node : tensors) {
+    const std::size_t count = step_.count(node->name);
+    if (is_even && count > 0) {
+      step_.bind(node->name, shared->get(world_, node->name, node->dtype, count));
+      continue;
     }
-    step_.write(node.name, node.dtype, data.data(), count);
+    std::vector<std::byte> data(count * size_of(node->dtype));
+    fill_tensor(node->dtype, data.data(), count);
+    step_.write(node->name, node->dtype, data.data(), count);
   }
 }
 
@@ -91,7 +123,9 @@ Comparison compare(Contestant& champion, Contestant& challenger, int pairs, doub
     if (pair % 2 == 1) champion_ms = champion.sample();
     ratios.push_back(challenger_ms / champion_ms);
     own.push_back(challenger_ms);
-    result.stopped = pair == 1 && *std::min_element(ratios.begin(), ratios.end()) > hopeless;
+    result.stopped =
+        hopeless > 0 && pair + 1 < pairs &&
+        *std::min_element(ratios.begin(), ratios.end()) > least_hopeless(pair, hopeless);
   }
   result.ratio = median(ratios);
   result.ms = median(own);

@@ -11,13 +11,15 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "ir/extents.h"
 #include "ir/graph.h"
+#include "ir/lists.h"
 #include "jit/comm/comm.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/plan_kernels.h"
 #include "jit/run/overlaps.h"
+#include "jit/tune/calibrate.h"
 #include "jit/tune/timing.h"
+#include "jit/tune/tuning_file.h"
 #include "sched/cost/estimate.h"
 #include "sched/knobs.h"
 #include "sched/schedule.h"
@@ -25,13 +27,70 @@
 namespace coconet::jit {
 namespace {
 
-constexpr double tie = 0.99;  // what counts as quicker than the quickest so far
+constexpr double tie = 0.99;       // what counts as quicker than the quickest so far
+constexpr double knob_tie = 0.97;  // and for knobs, which nobody should write down for nothing
+constexpr int knob_rounds = 2;
+
+/// Whether the candidate has a kernel that exchanges data.
+bool exchanges(const sched::Candidate& candidate) {
+  return std::any_of(candidate.steps.begin(), candidate.steps.end(), [](const sched::Step& step) {
+    return step.transformation == "fuse" && step.text("kind") != "computation";
+  });
+}
+
+/// The knobs to try around `best`: in the first round how ranks exchange data, in the second the
+/// width of accesses and, with mailboxes, what goes through them at a time.
+std::vector<Variant> knob_variants(const sched::Space& space, const Variant& best,
+                                   const Traits& traits, int round) {
+  std::vector<Variant> variants;
+  const auto add = [&](const Knobs& knobs) {
+    if (knobs != best.knobs && sched::conflict_in(knobs).empty())
+      variants.push_back({best.candidate, knobs});
+  };
+  if (!exchanges(space.candidates[best.candidate])) return variants;
+  Knobs knobs = best.knobs;
+  if (round == 0) {
+    for (const ir::KnobChoice& algorithm : ir::algorithm_choices) {
+      if (algorithm.name == "multimem" && !traits.needs_multicast) continue;
+      for (const ir::KnobChoice& protocol : ir::protocol_choices) {
+        knobs.algorithm = algorithm.name;
+        knobs.protocol = protocol.name;
+        // The first of each is what a kernel has without knobs.
+        if (algorithm.name != ir::algorithm_choices[0].name ||
+            protocol.name != ir::protocol_choices[0].name)
+          add(knobs);
+      }
+    }
+    return variants;
+  }
+  if (!sched::works_in_place(best.knobs)) {
+    for (const int bytes : {8192, 131072}) {
+      knobs = best.knobs;
+      knobs.chunk_bytes = bytes;
+      add(knobs);
+    }
+  }
+  if (traits.fixed_threads == 0) {  // a GPU; the width of a processor's vectors is its own
+    for (const int bytes : {8, 32}) {
+      knobs = best.knobs;
+      knobs.vector_bytes = bytes;
+      add(knobs);
+    }
+    for (const int threads : {128, 512}) {
+      knobs = best.knobs;
+      knobs.threads = threads;
+      add(knobs);
+    }
+  }
+  return variants;
+}
 
 class Tuner {
  public:
-  Tuner(const Program& program, const World& world, const sched::Cluster& cluster,
-        const TuneOptions& options)
-      : program_(program), world_(world), cluster_(cluster), options_(options) {}
+  Tuner(const Program& program, const World& world, const TuneOptions& options)
+      : program_(program), world_(world), options_(options) {
+    tuned_.cluster = *options.cluster;
+  }
 
   Tuned run(const std::vector<Sizes>& sizes) {
     together(comm(),
@@ -58,18 +117,28 @@ class Tuner {
     Sizes sizes;
     std::vector<std::size_t> candidates;  ///< the first is the program without a schedule
     std::vector<double> predicted_us;     ///< by candidate of the space
+    double best_us = 0;                   ///< the least of these
+    double common_us = 0;  ///< what all of them spend in matmuls, which no schedule changes
   };
+
+  /// Whether what a schedule can change is predicted to take far longer than in the quickest.
+  [[nodiscard]] bool is_hopeless(const Waiting& size, double predicted_us) const {
+    return options_.hopeless > 0 &&
+           predicted_us - size.common_us > options_.hopeless * (size.best_us - size.common_us);
+  }
 
   [[nodiscard]] Comm& comm() const { return *world_.comm(); }
 
   void plan_size(const Sizes& sizes) {
-    const auto extents = ir::resolve_sizes(*program_.graph(), sizes);
-    Waiting waiting{sizes, {}, {}};
-    double best = 0;
+    const auto extents = ir::resolve_sizes(*program_.graph(), sizes, options_.lists);
+    Waiting waiting{sizes, {}, {}, 0, 0};
     for (const sched::Candidate& candidate : tuned_.space.candidates) {
-      const double us = estimate(candidate.plan, extents, cluster_).us;
-      waiting.predicted_us.push_back(us);
-      best = best == 0 ? us : std::min(best, us);
+      const sched::Estimate found = estimate(candidate.plan, extents, tuned_.cluster);
+      const bool is_first = waiting.predicted_us.empty();
+      waiting.predicted_us.push_back(found.us);
+      waiting.best_us = is_first ? found.us : std::min(waiting.best_us, found.us);
+      waiting.common_us =
+          is_first ? found.matmuls_us : std::min(waiting.common_us, found.matmuls_us);
     }
     waiting.candidates.resize(waiting.predicted_us.size());
     std::iota(waiting.candidates.begin(), waiting.candidates.end(), std::size_t{0});
@@ -78,28 +147,34 @@ class Tuner {
                        return waiting.predicted_us[a] < waiting.predicted_us[b];
                      });
     tuned_.predicted_away += std::erase_if(waiting.candidates, [&](std::size_t index) {
-      const bool is_slow = waiting.predicted_us[index] > options_.hopeless * best;
-      return index != 0 && options_.hopeless > 0 && (is_slow || runs_in_turn(index));
+      return index != 0 && options_.hopeless > 0 &&
+             (is_hopeless(waiting, waiting.predicted_us[index]) || runs_in_turn(index));
     });
+    if (options_.most > 0 && waiting.candidates.size() > options_.most + 1) {
+      tuned_.predicted_away += waiting.candidates.size() - options_.most - 1;
+      waiting.candidates.resize(options_.most + 1);
+    }
     all_ += waiting.candidates.size();
     waiting_.push_back(std::move(waiting));
   }
 
   /// Collective: the plans that candidates have on this machine. What has none is noted.
   void choose_plans() {
-    const Platform& platform = platform_of(comm());
-    for (std::size_t index = 0; index < tuned_.space.candidates.size(); ++index) {
-      chosen_.emplace_back();
-      try {
-        const Program scheduled = sched::with_knobs(
-            schedule_of(tuned_.space.candidates[index], "candidate").apply(program_).back(),
-            config().knobs);
-        chosen_.back() = choose_plan(comm(), platform, *scheduled.graph()).plan;
-      } catch (const CommError&) {
-        throw;
-      } catch (const Error& error) {
-        give_up(index, error);
-      }
+    for (std::size_t index = 0; index < tuned_.space.candidates.size(); ++index)
+      chosen_.push_back(plan_of({index, {}}).value_or(sched::Plan()));
+  }
+
+  /// Collective: nothing where the machine has none, which is noted.
+  std::optional<sched::Plan> plan_of(const Variant& variant) {
+    try {
+      const Program scheduled = sched::with_knobs(
+          schedule_of(tuned_.space, variant, "candidate").apply(program_).back(), config().knobs);
+      return choose_plan(comm(), platform_of(comm()), *scheduled.graph()).plan;
+    } catch (const CommError&) {
+      throw;
+    } catch (const Error& error) {
+      give_up(variant, error);
+      return {};
     }
   }
 
@@ -109,85 +184,161 @@ class Tuner {
     return chosen_[index].overlaps.size() < tuned_.space.candidates[index].plan.overlaps.size();
   }
 
-  void give_up(std::size_t index, const Error& error) {
-    given_up_.insert(index);
-    tuned_.impossible.push_back(fmt::format(
-        "{}: {}", sched::to_string(tuned_.space.candidates[index].steps), error.what()));
+  void give_up(const Variant& variant, const Error& error) {
+    given_up_.push_back(variant);
+    tuned_.impossible.push_back(
+        fmt::format("{}: {}", describe(tuned_.space, variant), error.what()));
+  }
+  [[nodiscard]] bool is_given_up(const Variant& variant) const {
+    return std::find(given_up_.begin(), given_up_.end(), variant) != given_up_.end();
   }
 
   /// Collective: all kernels that will be measured at once, so that all ranks' compilers are busy.
-  /// What does not compile is said when its candidate is made.
   void compile_all() {
     std::set<std::size_t> all;
     for (const Waiting& waiting : waiting_)
       all.insert(waiting.candidates.begin(), waiting.candidates.end());
+    std::vector<const sched::Plan*> plans;
+    for (const std::size_t index : all) {
+      if (!is_given_up({index, {}})) plans.push_back(&chosen_[index]);
+    }
+    compile_kernels(plans);
+  }
+
+  /// Collective. What does not compile is said when its candidate is made.
+  void compile_kernels(const std::vector<const sched::Plan*>& plans) {
     const Platform& platform = platform_of(comm());
     std::vector<KernelText> texts;
-    for (const std::size_t index : all) {
-      if (given_up_.contains(index)) continue;
-      for (KernelText& text : kernel_texts(
-               chosen_[index], {platform.traits().immediate, platform.traits().ranks_per_launch}))
+    for (const sched::Plan* plan : plans) {
+      for (KernelText& text :
+           kernel_texts(*plan, {platform.traits().immediate, platform.traits().ranks_per_launch}))
         texts.push_back(std::move(text));
     }
     std::set<std::string_view> different;
     for (const KernelText& text : texts) different.insert(text.source);
-    tuned_.kernels = different.size();
+    tuned_.kernels += different.size();
     try {
-      kernels_ = obtain_kernels(comm(), platform, texts);
+      for (auto& kernel : obtain_kernels(comm(), platform, texts))
+        kernels_.push_back(std::move(kernel));
     } catch (const CompileError&) {
     }
   }
 
-  /// Collective: a candidate ready to run; nothing where it cannot, which is noted.
-  std::unique_ptr<Contestant> make(std::size_t index, const Sizes& sizes) {
-    if (given_up_.contains(index)) return nullptr;
-    const sched::Candidate& candidate = tuned_.space.candidates[index];
+  /// Collective: a variant ready to run; nothing where it cannot, which is noted.
+  std::unique_ptr<Contestant> make(const Variant& variant, const Sizes& sizes) {
+    if (is_given_up(variant)) return nullptr;
     try {
-      return std::make_unique<Contestant>(world_, program_, schedule_of(candidate, "candidate"),
-                                          sizes);
+      return std::make_unique<Contestant>(
+          world_, program_, schedule_of(tuned_.space, variant, "candidate"), sizes, options_.lists,
+          platform_of(comm()).traits().immediate ? &tensors_ : nullptr);
     } catch (const CommError&) {
       throw;  // the world is broken
     } catch (const Error& error) {
-      give_up(index, error);
+      give_up(variant, error);
       return nullptr;
     }
   }
 
+  /// The search at one size.
+  struct Contest {
+    const Sizes& sizes;
+    TunedSize result;
+    std::unique_ptr<Contestant> champion, unfused;  ///< the first may be the second
+    double relative = 1;                            ///< of the champion
+  };
+
+  /// Collective: measures a variant beside the quickest so far. Whether the search goes on.
+  bool challenge(Contest& contest, const Variant& variant, double predicted_us) {
+    TunedSize& result = contest.result;
+    tell(result);
+    if (any_interrupted()) return false;
+    ++done_;
+    std::unique_ptr<Contestant> challenger = make(variant, contest.sizes);
+    if (!challenger) return true;
+    Trial trial{variant, predicted_us, 0, 1, false};
+    if (!contest.champion) {
+      trial.ms = challenger->sample();
+      result.best = variant;
+      result.best_ms = trial.ms;
+      contest.champion = std::move(challenger);
+    } else {
+      const Comparison found = compare(*contest.champion, *challenger, pairs_for(result.best_ms),
+                                       options_.hopeless > 0 ? hopeless_ratio : never_hopeless);
+      trial = {variant, predicted_us, found.ms, found.ratio * contest.relative, found.stopped};
+      if (found.ratio < (variant.knobs == Knobs{} ? tie : knob_tie)) {
+        if (result.best == Variant{}) contest.unfused = std::move(contest.champion);
+        contest.champion = std::move(challenger);
+        result.best = variant;
+        result.best_ms = found.ms;
+        contest.relative = trial.relative;
+      }
+    }
+    result.trials.push_back(std::move(trial));
+    return true;
+  }
+
   /// Whether the search goes on.
   bool tune_size(const Waiting& waiting) {
-    TunedSize result{waiting.sizes, waiting.candidates.front(), 0, 1, {}};
-    std::unique_ptr<Contestant> champion, unfused;
+    tensors_ = {};
+    Contest contest{waiting.sizes, {waiting.sizes, {}, 0, 1, {}}, nullptr, nullptr, 1};
     bool goes_on = true;
     for (const std::size_t index : waiting.candidates) {
-      tell(result);
-      goes_on = !any_interrupted();
+      goes_on = challenge(contest, {index, {}}, waiting.predicted_us[index]);
       if (!goes_on) break;
-      ++done_;
-      std::unique_ptr<Contestant> challenger = make(index, waiting.sizes);
-      if (!challenger) continue;
-      Trial trial{index, waiting.predicted_us[index], 0, 1, false};
-      if (!champion) {
-        trial.ms = challenger->sample();
-        result.best = index;
-        result.best_ms = trial.ms;
-        champion = std::move(challenger);
-      } else {
-        const Comparison found = compare(*champion, *challenger, options_.pairs, hopeless_ratio);
-        trial = {index, trial.predicted_us, found.ms, found.ratio, found.stopped};
-        if (found.ratio < tie) {
-          if (index != 0 && result.best == 0) unfused = std::move(champion);
-          champion = std::move(challenger);
-          result.best = index;
-          result.best_ms = found.ms;
-        }
-      }
-      result.trials.push_back(trial);
     }
-    if (champion && unfused)
-      result.unfused_ratio = compare(*unfused, *champion, options_.pairs, 1e9).ratio;
-    if (champion) tuned_.sizes.push_back(std::move(result));
+    if (goes_on && options_.knobs) goes_on = tune_knobs(contest, waiting);
+    TunedSize& result = contest.result;
+    if (contest.champion && contest.unfused) {
+      const Comparison last =
+          compare(*contest.unfused, *contest.champion, pairs_for(result.best_ms), never_hopeless);
+      result.unfused_ratio = last.ratio;
+      if (last.ratio >= tie) result.best = {}, result.unfused_ratio = 1;
+    }
+    if (contest.champion) tuned_.sizes.push_back(std::move(result));
     tuned_.whole = tuned_.whole && goes_on;
     return goes_on;
+  }
+
+  /// Collective: the knobs of the quickest plan, those that go together at once and then the next,
+  /// each round around the best of the one before.
+  bool tune_knobs(Contest& contest, const Waiting& waiting) {
+    const auto extents = ir::resolve_sizes(*program_.graph(), contest.sizes, options_.lists);
+    const Traits& traits = platform_of(comm()).traits();
+    for (int round = 0; round < knob_rounds; ++round) {
+      std::vector<Variant> variants;
+      std::vector<sched::Plan> plans;
+      std::vector<double> predicted;
+      for (const Variant& variant :
+           knob_variants(tuned_.space, contest.result.best, traits, round)) {
+        if (is_given_up(variant)) continue;
+        auto plan = plan_of(variant);
+        if (!plan) continue;
+        const double us = estimate(*plan, extents, tuned_.cluster).us;
+        if (is_hopeless(waiting, us)) {
+          ++tuned_.predicted_away;
+          continue;
+        }
+        variants.push_back(variant);
+        plans.push_back(std::move(*plan));
+        predicted.push_back(us);
+      }
+      std::vector<const sched::Plan*> all;
+      for (const sched::Plan& plan : plans) all.push_back(&plan);
+      compile_kernels(all);
+      all_ += variants.size();
+      for (std::size_t i = 0; i < variants.size(); ++i) {
+        if (!challenge(contest, variants[i], predicted[i])) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Fewer of long steps, of which single ones are about alike.
+  [[nodiscard]] int pairs_for(double ms) const {
+    constexpr double enough_ms = 60;
+    constexpr int least = 3;
+    const int pairs = static_cast<int>(std::min<double>(enough_ms / ms, options_.pairs));
+    return std::min(std::max(pairs, least), options_.pairs);
   }
 
   void tell(const TunedSize& so_far) const {
@@ -202,26 +353,67 @@ class Tuner {
     return comm().any_failed(options_.interrupted());
   }
 
-  static constexpr double hopeless_ratio = 1.3;
+  static constexpr double hopeless_ratio = 1.3, never_hopeless = 0;
 
   const Program& program_;
   const World& world_;
-  const sched::Cluster& cluster_;
   const TuneOptions& options_;
   Tuned tuned_;
   std::vector<Waiting> waiting_;
   std::vector<std::shared_ptr<const Kernel>> kernels_;  ///< so that they stay loaded
   std::vector<sched::Plan> chosen_;                     ///< by candidate of the space
-  std::set<std::size_t> given_up_;
+  std::vector<Variant> given_up_;
+  SharedTensors tensors_;  ///< of the size that is being measured, in the host's memory
   std::size_t all_ = 0, done_ = 0;
   std::chrono::steady_clock::time_point begin_;
 };
 
+/// The machine at hand: as the tuning file has it, or measured now.
+void find_machine(const World& world, TuningFile& file, Tuned& tuned) {
+  const auto known = file.machines.find(world.size());
+  if (known != file.machines.end()) {
+    tuned.cluster = known->second;
+    return;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  tuned.cluster = file.machines[world.size()] = calibrate(world);
+  tuned.calibration_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Tuned tune_with(const Program& program, const World& world, TuningFile& file,
+                const std::vector<Sizes>& sizes, TuneOptions options) {
+  Tuned machine;
+  if (!options.cluster) {
+    find_machine(world, file, machine);
+    options.cluster = machine.cluster;
+  }
+  Tuned tuned = Tuner(program, world, options).run(sizes);
+  tuned.calibration_s = machine.calibration_s;
+  return tuned;
+}
+
 }  // namespace
 
-Tuned tune(const Program& program, const World& world, const sched::Cluster& cluster,
-           const std::vector<Sizes>& sizes, const TuneOptions& options) {
-  return Tuner(program, world, cluster, options).run(sizes);
+Tuned tune(const Program& program, const World& world, const std::vector<Sizes>& sizes,
+           const TuneOptions& options) {
+  TuningFile file;
+  return tune_with(program, world, file, sizes, options);
+}
+
+Tuned tune_and_keep(const Program& program, const World& world, const std::vector<Sizes>& sizes,
+                    const TuneOptions& options) {
+  Comm& comm = *world.comm();
+  TuningFile file = read_tuning(comm, platform_of(comm));
+  Tuned tuned = tune_with(program, world, file, sizes, options);
+  const std::string digest = digest_of(program, options.sliceable);
+  for (const TunedSize& size : tuned.sizes) {
+    file.set(program.name(), digest,
+             {ir::resolve_sizes(*program.graph(), size.sizes, options.lists),
+              best_schedule(program, tuned, size).json(), size.best_ms, size.unfused_ratio});
+  }
+  write_tuning(comm, file);
+  return tuned;
 }
 
 double rank_correlation(const std::vector<Trial>& trials) {
@@ -240,7 +432,7 @@ double rank_correlation(const std::vector<Trial>& trials) {
   double both = 0, predicted = 0, measured = 0;
   for (const Trial& trial : trials) {
     const double a = rank_of(&Trial::predicted_us, trial) - mean;
-    const double b = rank_of(&Trial::ms, trial) - mean;
+    const double b = rank_of(&Trial::relative, trial) - mean;
     both += a * b;
     predicted += a * a;
     measured += b * b;
@@ -248,8 +440,49 @@ double rank_correlation(const std::vector<Trial>& trials) {
   return predicted == 0 || measured == 0 ? 0 : both / std::sqrt(predicted * measured);
 }
 
-Schedule schedule_of(const sched::Candidate& candidate, const std::string& name) {
-  return Schedule::parse(sched::to_json(Schedule::Steps{name, candidate.steps}));
+std::string describe(const sched::Space& space, const Variant& variant) {
+  std::string text = sched::to_string(space.candidates[variant.candidate].steps);
+  if (text.empty()) text = "no steps";
+  for (const ir::KnobRow& row : ir::knob_table()) {
+    if (row.is_set(variant.knobs))
+      text += fmt::format("; {} {}", row.name, row.value(variant.knobs));
+  }
+  return text;
+}
+
+Schedule schedule_of(const sched::Space& space, const Variant& variant, const std::string& name) {
+  Schedule::Steps steps{name, space.candidates[variant.candidate].steps, {}};
+  for (sched::Step& step : steps.steps) {
+    if (step.transformation != "fuse") continue;
+    for (const ir::KnobRow& row : ir::knob_table()) {
+      if (!row.is_set(variant.knobs)) continue;
+      step.arguments[std::string(row.name)] =
+          row.text != nullptr ? sched::Argument(variant.knobs.*row.text)
+                              : sched::Argument(std::int64_t{variant.knobs.*row.number});
+    }
+  }
+  return Schedule::parse(sched::to_json(steps));
+}
+
+Schedule best_schedule(const Program& program, const Tuned& tuned, const TunedSize& size) {
+  const Schedule schedule = schedule_of(tuned.space, size.best, program.name() + "-tuned");
+  Schedule::Steps steps = schedule.steps();
+  const auto extents = ir::resolve_sizes(*program.graph(), size.sizes, {});
+  const auto facts_of = [&](const Program& scheduled) {
+    const sched::Plan plan = sched::lower(*scheduled.graph());
+    return std::pair{plan.steps.size(), estimate(plan, extents, tuned.cluster).us};
+  };
+  const std::vector<Program> programs = schedule.apply(program);
+  for (std::size_t i = 0; i < steps.steps.size(); ++i) {
+    try {
+      const auto before = facts_of(programs[i]), after = facts_of(programs[i + 1]);
+      steps.steps[i].why =
+          fmt::format("predicted: {} kernels and collectives in {:.4g} us, before it {} in {:.4g}",
+                      after.first, after.second, before.first, before.second);
+    } catch (const ScheduleError&) {  // what only a later step makes a plan of
+    }
+  }
+  return Schedule::parse(sched::to_json(steps));
 }
 
 }  // namespace coconet::jit

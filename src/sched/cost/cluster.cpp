@@ -91,6 +91,44 @@ NcclTopology parse_nccl(const JsonElement& element, int nodes) {
   return topology;
 }
 
+std::vector<Cluster::Time> parse_times(const JsonElement& element) {
+  std::vector<Cluster::Time> times;
+  for (const JsonElement& point : element.elements()) {
+    point.require_object({"bytes", "us"});
+    times.push_back({positive(point.at("bytes")), positive(point.at("us"))});
+    if (times.size() > 1 && times[times.size() - 2].bytes >= times.back().bytes)
+      point.at("bytes").fail("the points must be in the order of their bytes");
+  }
+  if (times.size() < 2)
+    element.fail("there must be two points at least: {\"bytes\": 1e6, \"us\": 50}");
+  return times;
+}
+
+ir::Op next(ir::Op op) {
+  return static_cast<ir::Op>(static_cast<int>(op) + 1);
+}
+
+std::map<ir::Op, std::vector<Cluster::Time>> parse_library(const JsonElement& element) {
+  std::map<ir::Op, std::vector<Cluster::Time>> times;
+  for (const auto& [name, points] : element.members()) {
+    const auto op = ir::parse_op(name);
+    if (!op || !ir::is_collective(*op)) {
+      std::vector<std::string> known;
+      for (auto one = ir::Op::all_reduce; ir::is_collective(one); one = next(one))
+        known.emplace_back(to_string(one));
+      points.unknown("collective", name, known);
+    }
+    times[*op] = parse_times(points);
+  }
+  return times;
+}
+
+std::map<std::string, std::vector<Cluster::Time>> parse_mailboxes(const JsonElement& element) {
+  std::map<std::string, std::vector<Cluster::Time>> times;
+  for (const auto& [way, points] : element.members()) times[way] = parse_times(points);
+  return times;
+}
+
 Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_cluster and others");
   const JsonElement version = root.at("coconet_cluster");
@@ -101,7 +139,7 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
   root.require_object({"coconet_cluster", "name", "description", "nodes", "ranks_per_node",
                        "memory", "launch_us", "barrier_us", "pointwise_gop_per_s",
                        "matmul_gop_per_s", "overlaps", "link_gb_per_s", "kernels_cross_nodes",
-                       "nccl"});
+                       "nccl", "library", "mailboxes"});
   Cluster cluster;
   cluster.name = root.at("name").name();
   if (const auto description = root.find("description"))
@@ -121,6 +159,9 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
   if (const auto cross = root.find("kernels_cross_nodes"))
     cluster.kernels_cross_nodes = cross->boolean();
   if (const auto nccl = root.find("nccl")) cluster.nccl = parse_nccl(*nccl, cluster.nodes);
+  if (const auto library = root.find("library")) cluster.library = parse_library(*library);
+  if (const auto mailboxes = root.find("mailboxes"))
+    cluster.mailboxes = parse_mailboxes(*mailboxes);
   if (cluster.nodes > 1 && !cluster.nccl)
     root.fail(fmt::format("the key 'nccl' is missing: it says what joins {} nodes", cluster.nodes));
   return cluster;
@@ -132,6 +173,17 @@ Cluster parse(std::string_view json, std::optional<int> nodes) {
   } catch (const ProgramError& error) {
     throw ConfigError(error.what());
   }
+}
+
+/// Between two points, and past the last one, on a line.
+double us_of(const std::vector<Cluster::Time>& times, double bytes) {
+  if (bytes <= times.front().bytes) return times.front().us;
+  auto above = std::find_if(times.begin(), times.end(),
+                            [&](const Cluster::Time& time) { return time.bytes >= bytes; });
+  if (above == times.end()) --above;
+  const Cluster::Time& below = *std::prev(above);
+  const double share = (bytes - below.bytes) / (above->bytes - below.bytes);
+  return std::max(below.us + share * (above->us - below.us), below.us);
 }
 
 /// "dgx2-x16": a shipped cluster and its nodes.
@@ -147,6 +199,13 @@ Asked split_name(const std::string& asked) {
   const auto [rest, error] = std::from_chars(asked.data() + at + 2, end, nodes);
   if (error != std::errc() || rest != end || nodes < 1) return {asked, {}};
   return {asked.substr(0, at), nodes};
+}
+
+nlohmann::ordered_json as_json(const std::vector<Cluster::Time>& times) {
+  nlohmann::ordered_json points;
+  for (const Cluster::Time& time : times)
+    points.push_back({{"bytes", time.bytes}, {"us", time.us}});
+  return points;
 }
 
 nlohmann::ordered_json as_json(const NcclTopology::Paths& paths) {
@@ -170,8 +229,24 @@ double Cluster::matmul_gop(DType dtype) const {
   return found != matmul_gop_per_s.end() ? found->second : matmul_gop_per_s.at(DType::f32);
 }
 
+std::optional<double> Cluster::library_us(ir::Op op, double bytes) const {
+  const auto found = library.find(op);
+  if (found == library.end()) return {};
+  return us_of(found->second, bytes);
+}
+
+std::optional<double> Cluster::mailboxes_us(const std::string& way, double bytes) const {
+  const auto found = mailboxes.find(way);
+  if (found == mailboxes.end()) return {};
+  return us_of(found->second, bytes);
+}
+
 Cluster parse_cluster(std::string_view json) {
   return parse(json, {});
+}
+
+Cluster parse_cluster(const JsonElement& element) {
+  return parse_root(element, {});
 }
 
 std::string to_json(const Cluster& cluster) {
@@ -197,6 +272,9 @@ std::string to_json(const Cluster& cluster) {
     if (nccl->network.channels > 0) out["nccl"]["network"] = as_json(nccl->network);
     if (nccl->node_switch.channels > 0) out["nccl"]["node_switch"] = as_json(nccl->node_switch);
   }
+  for (const auto& [op, times] : cluster.library)
+    out["library"][std::string(to_string(op))] = as_json(times);
+  for (const auto& [way, times] : cluster.mailboxes) out["mailboxes"][way] = as_json(times);
   return out.dump(2) + "\n";
 }
 

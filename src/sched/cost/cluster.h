@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coconet/dtype.h"
+#include "ir/json/element.h"
 #include "sched/cost/nccl.h"
 
 namespace coconet::sched {
@@ -45,9 +46,24 @@ struct Cluster {
   /// memory.
   std::optional<NcclTopology> nccl;
 
+  /// What a library collective took on the whole tensor's bytes.
+  struct Time {
+    double bytes = 0, us = 0;
+    bool operator==(const Time&) const = default;
+  };
+  /// Of those that were measured, by op; sorted. Between two points, and past the last one, on a
+  /// line. The others are calculated.
+  std::map<ir::Op, std::vector<Time>> library;
+  /// What an all_reduce inside a kernel took whose ranks send each other chunks through mailboxes,
+  /// by algorithm and protocol: "ring, ll". The others are calculated.
+  std::map<std::string, std::vector<Time>> mailboxes;
+
   [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
   [[nodiscard]] double memory_gb_per_s(double bytes) const;
   [[nodiscard]] double matmul_gop(DType dtype) const;
+  /// Nothing where `op` was not measured.
+  [[nodiscard]] std::optional<double> library_us(ir::Op op, double bytes) const;
+  [[nodiscard]] std::optional<double> mailboxes_us(const std::string& way, double bytes) const;
 };
 
 /// "dgx2.json", and what is in it.
@@ -58,6 +74,8 @@ struct ShippedCluster {
 
 /// Throws ConfigError with the JSON pointer of what is wrong.
 [[nodiscard]] Cluster parse_cluster(std::string_view json);
+/// The same of a part of a document; throws ProgramError.
+[[nodiscard]] Cluster parse_cluster(const ir::JsonElement& element);
 [[nodiscard]] std::string to_json(const Cluster& cluster);
 /// Reads a file, or takes the shipped cluster of that name, with `nodes` in place of its own where
 /// it ends in "-xN". Throws ConfigError.

@@ -61,6 +61,7 @@ class Estimator {
           break;
         case Work::Kind::matmul:
           result_.steps.push_back(matmul(work));
+          result_.matmuls_us += result_.steps.back().total();
           break;
       }
     }
@@ -83,7 +84,7 @@ class Estimator {
   StepEstimate kernel(const Work& work) {
     StepEstimate step{.name = work.name, .way = ""};
     step.latency = cluster_.launch_us;
-    double bytes = work.bytes;
+    double bytes = work.bytes, mailboxes = 0;
     for (const Exchange& exchange : work.exchanges) {
       const Group group = group_along(exchange.axis);
       if (group.ranks == 1) continue;
@@ -91,15 +92,21 @@ class Estimator {
         cross_nodes(work, exchange, group, step);
         continue;
       }
+      if (const auto us = cluster_.mailboxes_us(work.way, exchange.bytes)) {
+        // Measured of an all_reduce, of which the others are halves.
+        mailboxes += *us * (exchange.op == Op::all_reduce ? 1 : 0.5);
+        continue;
+      }
       const Moved moved = moved_by(exchange, group.ranks);
       // Mailboxes are written by one rank and read by another beside what is sent.
       const double copies = work.in_place ? 1 : 2;
       bytes += copies * moved.all;
       if (cluster_.link_gb_per_s) step.links += moved.remote / (per_us * *cluster_.link_gb_per_s);
-      step.latency += cluster_.barrier_us;
+      // The ranks of an all_reduce meet before they read, and after they have written.
+      step.latency += cluster_.barrier_us * (exchange.op == Op::all_reduce ? 2 : 1);
     }
     step.latency += work.totals * cluster_.barrier_us;
-    step.memory = memory_us(bytes);
+    step.memory = memory_us(bytes) + mailboxes;
     step.arithmetic = work.operations / (per_us * cluster_.pointwise_gop_per_s);
     return step;
   }
@@ -134,6 +141,10 @@ class Estimator {
           nccl_way(*cluster_.nccl, exchange.op, exchange.bytes, group.ranks, group.nodes);
       step.links = way.us;
       step.way = fmt::format("{}, {}", way.algorithm, way.protocol);
+      return step;
+    }
+    if (const auto us = cluster_.library_us(exchange.op, exchange.bytes)) {
+      step.memory = *us;
       return step;
     }
     // Each rank computes and writes its share of the results, between two barriers.

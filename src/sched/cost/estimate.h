@@ -27,6 +27,7 @@ struct StepEstimate {
 struct Estimate {
   std::vector<StepEstimate> steps;  ///< by the plan's steps
   double us = 0;                    ///< of the whole, overlaps included
+  double matmuls_us = 0;            ///< of the matmuls, one after the other
   /// Why the plan cannot run there, such as a kernel that reaches other nodes; empty where it can.
   std::string problem;
 };

@@ -5,6 +5,7 @@
 
 #include "ir/extents.h"
 #include "ir/matmul.h"
+#include "sched/knobs.h"
 
 namespace coconet::sched {
 
@@ -49,6 +50,11 @@ double cost_of(Op op) {
   }
 }
 
+std::string exchange_way(const Knobs& knobs) {
+  const Knobs chosen = with_defaults(knobs);
+  return chosen.algorithm + ", " + chosen.protocol;
+}
+
 class Counter {
  public:
   Counter(const Plan& plan, const std::map<std::string, std::int64_t>& sizes)
@@ -58,6 +64,7 @@ class Counter {
     Work work;
     work.name = step.name;
     work.in_place = step.in_place;
+    if (!step.in_place) work.way = exchange_way(step.knobs);
     const Extents domain = part(step.domain);
     const auto elements = static_cast<double>(ir::product(domain));
     work.dtype = graph_.at(step.domain).dtype;

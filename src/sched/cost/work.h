@@ -28,6 +28,7 @@ struct Work {
   DType dtype = DType::f32;  ///< of what is computed
   int totals = 0;            ///< of a kernel's reductions, which ranks combine
   bool in_place = false;     ///< a kernel's ranks work in each other's tensors
+  std::string way;           ///< how a kernel's ranks exchange data otherwise: "ring, ll"
 };
 
 struct PlanWork {

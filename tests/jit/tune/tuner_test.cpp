@@ -29,11 +29,11 @@ sched::Cluster simple_cluster() {
 }
 
 /// Tunes `sgd` on two ranks; what rank 0 found, after checking that rank 1 found the same.
-Tuned tune_sgd(const std::vector<Sizes>& sizes, const TuneOptions& options) {
+Tuned tune_sgd(const std::vector<Sizes>& sizes, TuneOptions options) {
   Tuned found[2];
+  options.cluster = simple_cluster();
   World::local(2, [&](World& world) {
-    found[world.rank()] =
-        jit::tune(programs::sgd(Mesh::over(world)), world, simple_cluster(), sizes, options);
+    found[world.rank()] = jit::tune(programs::sgd(Mesh::over(world)), world, sizes, options);
   });
   REQUIRE(found[0].sizes.size() == found[1].sizes.size());
   for (std::size_t i = 0; i < found[0].sizes.size(); ++i)
@@ -45,20 +45,20 @@ Tuned tune_sgd(const std::vector<Sizes>& sizes, const TuneOptions& options) {
 
 TEST_CASE(
     "every size gets a schedule that was measured, and the program without one is measured first") {
-  const Tuned tuned = tune_sgd({{{"n", 64}}, {{"n", 5000}}}, {.pairs = 3});
+  const Tuned tuned = tune_sgd({{{"n", 64}}, {{"n", 5000}}}, {.knobs = false, .pairs = 3});
   CHECK(tuned.whole);
   CHECK(tuned.impossible.empty());
   CHECK(tuned.kernels > 3);
   REQUIRE(tuned.sizes.size() == 2);
   for (const jit::TunedSize& size : tuned.sizes) {
     REQUIRE(size.trials.size() > 3);
-    CHECK(size.trials.front().candidate == 0);
+    CHECK(size.trials.front().variant == jit::Variant{});
     std::set<std::size_t> different;
     bool has_best = false;
     for (const jit::Trial& trial : size.trials) {
-      different.insert(trial.candidate);
+      different.insert(trial.variant.candidate);
       CHECK(trial.ms > 0);
-      has_best = has_best || trial.candidate == size.best;
+      has_best = has_best || trial.variant == size.best;
     }
     CHECK(has_best);
     CHECK(different.size() == size.trials.size());
@@ -71,20 +71,19 @@ TEST_CASE(
 
 TEST_CASE("what is predicted to be slow is not measured, unless everything is asked for") {
   const std::vector<Sizes> sizes = {{{"n", 64}}};
-  const Tuned all = tune_sgd(sizes, {.hopeless = 0, .pairs = 1});
-  const Tuned some = tune_sgd(sizes, {.hopeless = 1.2, .pairs = 1});
+  const Tuned all = tune_sgd(sizes, {.hopeless = 0, .knobs = false, .pairs = 1});
+  const Tuned some = tune_sgd(sizes, {.hopeless = 1.2, .knobs = false, .pairs = 1});
   CHECK(some.sizes[0].trials.size() < all.sizes[0].trials.size());
   CHECK(some.sizes[0].trials.size() + some.predicted_away == some.space.candidates.size());
   double least = all.sizes[0].trials[0].predicted_us;
   for (const jit::Trial& trial : all.sizes[0].trials) least = std::min(least, trial.predicted_us);
   for (const jit::Trial& trial : some.sizes[0].trials)
-    CHECK((trial.candidate == 0 || trial.predicted_us <= 1.2 * least));
+    CHECK((trial.variant.candidate == 0 || trial.predicted_us <= 1.2 * least));
 }
 
 TEST_CASE("the schedule that is found survives JSON and computes what the program does") {
-  const Tuned tuned = tune_sgd({{{"n", 3000}}}, {.pairs = 1});
-  const Schedule schedule =
-      jit::schedule_of(tuned.space.candidates[tuned.sizes[0].best], "sgd-tuned");
+  const Tuned tuned = tune_sgd({{{"n", 3000}}}, {.knobs = false, .pairs = 1});
+  const Schedule schedule = jit::schedule_of(tuned.space, tuned.sizes[0].best, "sgd-tuned");
   CHECK(Schedule::parse(schedule.json()).json() == schedule.json());
   World::local(2, [&](World& world) {
     const cli::CheckResult result =
@@ -95,7 +94,7 @@ TEST_CASE("the schedule that is found survives JSON and computes what the progra
 
 TEST_CASE("a search that is interrupted keeps the best so far") {
   std::atomic<int> asked = 0;
-  TuneOptions options{.pairs = 1};
+  TuneOptions options{.knobs = false, .pairs = 1};
   options.interrupted = [&] { return ++asked > 8; };  // on two ranks: some measurements later
   const Tuned tuned = tune_sgd({{{"n", 64}}, {{"n", 128}}}, options);
   CHECK_FALSE(tuned.whole);
@@ -106,7 +105,7 @@ TEST_CASE("a search that is interrupted keeps the best so far") {
 
 TEST_CASE("progress goes up to what there is, and every size is told") {
   std::size_t last = 0, all = 0, told = 0;
-  TuneOptions options{.pairs = 1};
+  TuneOptions options{.knobs = false, .pairs = 1};
   options.progress = [&](const TuneOptions::Progress& progress) {
     CHECK(progress.done >= last);
     last = progress.done;
@@ -134,7 +133,7 @@ TEST_CASE("a comparison gives up early on what takes far longer") {
 TEST_CASE("rank correlation is 1 in the same order, -1 in the opposite one, and takes ties") {
   const auto trials = [](std::vector<std::pair<double, double>> times) {
     std::vector<jit::Trial> found;
-    for (const auto& [predicted, ms] : times) found.push_back({0, predicted, ms, 1, false});
+    for (const auto& [predicted, ms] : times) found.push_back({{}, predicted, 1, ms, false});
     return found;
   };
   CHECK(jit::rank_correlation(trials({{1, 10}, {2, 30}, {3, 1000}})) == Approx(1));

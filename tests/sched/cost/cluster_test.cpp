@@ -87,3 +87,30 @@ TEST_CASE("a cluster that is not there is named with the nearest one") {
   CHECK(refusal<ConfigError>([] { (void)sched::load_cluster("host-2rank-x2"); }) ==
         "cluster JSON: the key 'nccl' is missing: it says what joins 2 nodes");
 }
+
+TEST_CASE("what was measured of collectives is on the line between two points") {
+  json cluster = small();
+  cluster["library"]["all_reduce"] =
+      json::parse(R"([{"bytes": 1000, "us": 10}, {"bytes": 3000, "us": 20}])");
+  cluster["mailboxes"]["ring, ll"] =
+      json::parse(R"([{"bytes": 1000, "us": 5}, {"bytes": 2000, "us": 4}])");
+  const sched::Cluster read = sched::parse_cluster(cluster.dump());
+  CHECK(sched::to_json(sched::parse_cluster(sched::to_json(read))) == sched::to_json(read));
+  CHECK(read.library_us(ir::Op::all_reduce, 10) == Approx(10));
+  CHECK(read.library_us(ir::Op::all_reduce, 2000) == Approx(15));
+  CHECK(read.library_us(ir::Op::all_reduce, 5000) == Approx(30));
+  CHECK_FALSE(read.library_us(ir::Op::all_gather, 10));
+  // Noise never makes more bytes quicker.
+  CHECK(read.mailboxes_us("ring, ll", 4000) == Approx(5));
+  CHECK_FALSE(read.mailboxes_us("ring, simple", 4000));
+}
+
+TEST_CASE("what is wrong with measured collectives is named with its place") {
+  CHECK_THAT(with("/library", {{"all_redcue", json::array()}}),
+             Catch::Contains("/library/all_redcue") && Catch::Contains("'all_reduce'"));
+  CHECK_THAT(with("/library", {{"all_reduce", json::parse(R"([{"bytes": 1, "us": 1}])")}}),
+             Catch::Contains("/library/all_reduce") && Catch::Contains("two points"));
+  CHECK_THAT(with("/mailboxes",
+                  {{"ring, ll", json::parse(R"([{"bytes": 2, "us": 1}, {"bytes": 1, "us": 1}])")}}),
+             Catch::Contains("/mailboxes/ring, ll/1/bytes") && Catch::Contains("order"));
+}

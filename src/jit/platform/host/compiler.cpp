@@ -59,24 +59,6 @@ bool links_lean(const std::string& identity, const std::vector<std::string>& ext
          });
 }
 
-bool is_program(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-}
-
-// Where execvp would find it; empty when nowhere.
-fs::path search(const std::string& name) {
-  if (name.find('/') != std::string::npos)
-    return is_program(name) ? fs::absolute(name) : fs::path();
-  const char* variable = std::getenv("PATH");
-  std::istringstream directories(variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin");
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
-    if (!name.empty() && is_program(candidate)) return fs::absolute(candidate);
-  }
-  return {};
-}
-
 [[noreturn]] void no_compiler(const std::string& asked) {
   constexpr std::string_view advice = "a C++20 compiler such as g++ or clang++";
   if (asked == build_info::default_cxx) {
@@ -215,7 +197,7 @@ std::string typed(const std::vector<std::string>& arguments) {
 
 HostCompiler::HostCompiler(const std::string& compiler, const std::string& extra_flags,
                            std::chrono::milliseconds timeout, int threads)
-    : path_(search(compiler).string()), timeout_(timeout) {
+    : path_(find_program(compiler).string()), timeout_(timeout) {
   if (path_.empty()) no_compiler(compiler);
   std::vector<std::string> options(base_options.begin(), base_options.end());
   if constexpr (!build_info::sanitize.empty()) {

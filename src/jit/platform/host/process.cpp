@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -18,6 +20,11 @@
 
 namespace coconet::jit {
 namespace {
+
+bool is_program(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
 
 /// How a child is started: its output goes to `log`; in a process group of its own, so that a
 /// timeout reaches its children; with default signals, whatever the application has blocked.
@@ -123,6 +130,19 @@ std::string run(const std::vector<std::string>& arguments, const std::filesystem
 }
 
 }  // namespace
+
+std::filesystem::path find_program(const std::string& name) {
+  namespace fs = std::filesystem;
+  if (name.find('/') != std::string::npos)
+    return is_program(name) ? fs::absolute(name) : fs::path();
+  const char* variable = std::getenv("PATH");
+  std::istringstream directories(variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
+    if (!name.empty() && is_program(candidate)) return fs::absolute(candidate);
+  }
+  return {};
+}
 
 TemporaryDirectory::TemporaryDirectory() {
   std::error_code error;

@@ -25,6 +25,9 @@ class TemporaryDirectory {
 
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
+/// Where execvp would find `name`; empty when nowhere.
+[[nodiscard]] std::filesystem::path find_program(const std::string& name);
+
 /// How a program ended.
 struct Outcome {
   std::string failure;  ///< a sentence about "it"; empty when it exited with status 0

@@ -1,0 +1,63 @@
+// `coconet calibrate`: measures the machine at hand, for predictions.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/launch.h"
+#include "coconet/config.h"
+#include "jit/comm/comm.h"
+#include "jit/config/files.h"
+#include "jit/tune/calibrate.h"
+#include "jit/tune/tuning_file.h"
+
+namespace coconet::cli {
+namespace {
+
+void print(const sched::Cluster& cluster) {
+  std::printf("%s: %s\n", cluster.name.c_str(), cluster.description.c_str());
+  std::printf("a kernel %.3g us, a meeting of its ranks %.3g us\n", cluster.launch_us,
+              cluster.barrier_us);
+  std::printf("element by element %.4g G operations/s", cluster.pointwise_gop_per_s);
+  for (const auto& [dtype, rate] : cluster.matmul_gop_per_s)
+    std::printf(", matmul of %s %.4g", std::string(to_string(dtype)).c_str(), rate);
+  std::printf("\nsteps %s at once\n", cluster.overlaps ? "can run" : "do not run");
+  std::printf("%14s %10s\n", "bytes", "GB/s");
+  for (const sched::Cluster::Rate& rate : cluster.memory)
+    std::printf("%14.0f %10.4g\n", rate.bytes, rate.gb_per_s);
+  if (cluster.library.empty()) return;
+  std::printf("%14s", "bytes, us of");
+  for (const auto& [op, times] : cluster.library)
+    std::printf(" %14s", std::string(to_string(op)).c_str());
+  for (std::size_t i = 0; i < cluster.library.begin()->second.size(); ++i) {
+    std::printf("\n%14.0f", cluster.library.begin()->second[i].bytes);
+    for (const auto& [op, times] : cluster.library) std::printf(" %14.4g", times[i].us);
+  }
+  std::printf("\n");
+}
+
+int calibrate_on(const World& world, const CalibrateOptions& options) {
+  jit::Comm& comm = *world.comm();
+  const sched::Cluster cluster = jit::calibrate(world);
+  jit::TuningFile file = jit::read_tuning(comm, jit::platform_of(comm));
+  file.machines[world.size()] = cluster;
+  jit::write_tuning(comm, file);
+  jit::together(comm, [&] {
+    if (world.rank() != 0) return;
+    print(cluster);
+    if (!options.out.empty()) jit::write_atomically(options.out, sched::to_json(cluster), "--out");
+    if (!config().tune_file.empty())
+      std::printf("kept in %s\n", config().tune_file.string().c_str());
+  });
+  return exit_ok;
+}
+
+}  // namespace
+
+int calibrate(const CalibrateOptions& options) {
+  const World world = launch().by_mpi ? World::mpi() : World::self();
+  return guarded(world, [&] { return calibrate_on(world, options); });
+}
+
+}  // namespace coconet::cli

@@ -1,0 +1,74 @@
+// Looking automatic schedules up, and measuring those that are not there.
+#include "jit/tune/automatic.h"
+
+#include <fmt/format.h>
+
+#include "coconet/config.h"
+#include "ir/graph.h"
+#include "ir/lists.h"
+#include "jit/comm/comm.h"
+#include "jit/config/log.h"
+#include "jit/run/compile.h"
+#include "jit/tune/tuner.h"
+#include "jit/tune/tuning_file.h"
+#include "sched/schedule.h"
+
+namespace coconet {
+namespace jit {
+
+ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule, const World& world,
+                               const Sizes& sizes, const ParameterLists& lists) {
+  if (config().tune == "off") return {Schedule("none"), "COCONET_TUNE is off"};
+  Comm& comm = *world.comm();
+  const std::set<std::string>& sliceable = *schedule.steps().automatic;
+  TuningFile file;
+  const Platform* platform = nullptr;
+  Sizes resolved;
+  std::string digest;
+  together(comm, [&] {
+    platform = &platform_of(comm);
+    resolved = ir::resolve_sizes(*program.graph(), sizes, lists);
+    digest = digest_of(program, sliceable);
+  });
+  file = read_tuning(comm, *platform);
+  const auto look = [&]() -> const TuningFile::Choice* {
+    const TuningFile::TunedProgram* const known = file.find(digest);
+    return known == nullptr ? nullptr : nearest_choice(*known, resolved);
+  };
+  const TuningFile::Choice* choice = look();
+  if (choice == nullptr && config().tune == "on") {
+    (void)tune_and_keep(program, world, {resolved}, {.sliceable = sliceable, .lists = lists});
+    file = read_tuning(comm, *platform);
+    choice = look();
+  }
+  if (choice == nullptr) {
+    return {Schedule("none"),
+            fmt::format("nothing is known of program '{}' at these sizes; `coconet tune` measures, "
+                        "and so does COCONET_TUNE=on",
+                        program.name())};
+  }
+  return {
+      Schedule::parse(choice->schedule),
+      fmt::format("it took {:.2f} of the time without a schedule, {:.4g} ms, when it was measured",
+                  choice->over_unfused, choice->ms)};
+}
+
+}  // namespace jit
+
+Executable compile(const Program& program, const Schedule& schedule, const World& world,
+                   const Sizes& sizes, const ParameterLists& lists) {
+  if (!schedule.is_automatic())
+    return jit::compile_scheduled(program, schedule, world, sizes, lists);
+  const jit::ChosenSchedule chosen = jit::choose_schedule(program, schedule, world, sizes, lists);
+  const std::string note =
+      fmt::format("the automatic schedule is '{}': {}", chosen.schedule.name(), chosen.why);
+  if (world.rank() == 0) jit::log_info("program '" + program.name() + "': " + note);
+  return jit::compile_scheduled(program, chosen.schedule, world, sizes, lists, {note});
+}
+
+Executable compile(const Program& program, const World& world, const Sizes& sizes,
+                   const ParameterLists& lists) {
+  return compile(program, Schedule::automatic(program), world, sizes, lists);
+}
+
+}  // namespace coconet

@@ -1,0 +1,204 @@
+// Reading and writing tuning files.
+#include "jit/tune/tuning_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "coconet/config.h"
+#include "coconet/error.h"
+#include "ir/json/element.h"
+#include "jit/cache/digest.h"
+#include "jit/config/build_info.h"
+#include "jit/config/files.h"
+#include "jit/config/log.h"
+#include "jit/tune/calibrate.h"
+#include "sched/schedule.h"
+
+namespace coconet::jit {
+namespace {
+
+using ir::JsonElement;
+using json = nlohmann::ordered_json;
+
+constexpr int format_version = 1;
+
+double positive(const JsonElement& element) {
+  const double number = element.number();
+  if (!(number > 0)) element.wrong_type("a number above 0");
+  return number;
+}
+
+TuningFile::Choice parse_choice(const JsonElement& element) {
+  element.require_object({"sizes", "ms", "over_unfused", "schedule"});
+  TuningFile::Choice choice;
+  for (const auto& [name, extent] : element.at("sizes").members())
+    choice.sizes[name] = extent.integer(1);
+  choice.ms = positive(element.at("ms"));
+  choice.over_unfused = positive(element.at("over_unfused"));
+  choice.schedule = sched::to_json(sched::parse_schedule(element.at("schedule")));
+  return choice;
+}
+
+TuningFile parse_root(const JsonElement& root) {
+  if (!root.is_object()) root.wrong_type("an object with the key coconet_tuning and others");
+  const JsonElement version = root.at("coconet_tuning");
+  if (version.integer(1) != format_version) {
+    version.fail(fmt::format("version {} is unknown; this library reads version {}",
+                             version.integer(1), format_version));
+  }
+  root.require_object({"coconet_tuning", "library", "device", "machines", "programs"});
+  TuningFile file;
+  file.library = root.at("library").string();
+  file.device = root.at("device").string();
+  if (const auto machines = root.find("machines")) {
+    for (const JsonElement& machine : machines->elements()) {
+      const sched::Cluster cluster = sched::parse_cluster(machine);
+      file.machines[cluster.ranks()] = cluster;
+    }
+  }
+  if (const auto programs = root.find("programs")) {
+    for (const JsonElement& program : programs->elements()) {
+      program.require_object({"name", "digest", "choices"});
+      file.programs.push_back({program.at("name").string(), program.at("digest").name(), {}});
+      for (const JsonElement& choice : program.at("choices").elements())
+        file.programs.back().choices.push_back(parse_choice(choice));
+    }
+  }
+  return file;
+}
+
+/// How far `sizes` are from what was measured: the sum of the binary logarithms of the extents'
+/// ratios; nothing where one is beyond a factor of 2, or the dimensions are others.
+std::optional<double> distance(const Sizes& measured, const Sizes& sizes) {
+  if (measured.size() != sizes.size()) return {};
+  double sum = 0;
+  for (const auto& [name, extent] : measured) {
+    const auto found = sizes.find(name);
+    if (found == sizes.end()) return {};
+    const double steps =
+        std::abs(std::log2(static_cast<double>(found->second) / static_cast<double>(extent)));
+    if (!(steps <= 1)) return {};
+    sum += steps;
+  }
+  return sum;
+}
+
+/// Empty where there is no file.
+std::string read_text(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return {};
+  std::ifstream stream(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(stream)), {});
+  if (!stream || text.empty())
+    throw ConfigError("cannot read the tuning file '" + path.string() + "'");
+  return text;
+}
+
+}  // namespace
+
+const TuningFile::TunedProgram* TuningFile::find(std::string_view digest) const {
+  const auto found = std::ranges::find(programs, digest, &TunedProgram::digest);
+  return found == programs.end() ? nullptr : &*found;
+}
+
+void TuningFile::set(const std::string& name, const std::string& digest, Choice choice) {
+  auto program = std::ranges::find(programs, digest, &TunedProgram::digest);
+  if (program == programs.end())
+    program = programs.insert(programs.end(), TunedProgram{name, digest, {}});
+  std::erase_if(program->choices, [&](const Choice& one) { return one.sizes == choice.sizes; });
+  program->choices.push_back(std::move(choice));
+}
+
+std::string digest_of(const Program& program, const std::set<std::string>& sliceable) {
+  std::string text = program.json();
+  for (const std::string& state : sliceable) text += state + "\n";
+  return sha256_hex(text);
+}
+
+const TuningFile::Choice* nearest_choice(const TuningFile::TunedProgram& program,
+                                         const Sizes& sizes) {
+  const TuningFile::Choice* nearest = nullptr;
+  double least = 0;
+  for (const TuningFile::Choice& choice : program.choices) {
+    const auto far = distance(choice.sizes, sizes);
+    if (!far || (nearest != nullptr && *far >= least)) continue;
+    nearest = &choice;
+    least = *far;
+  }
+  return nearest;
+}
+
+TuningFile parse_tuning(std::string_view text) {
+  try {
+    return parse_root(ir::parse_json(text, "tuning JSON"));
+  } catch (const ProgramError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+std::string to_json(const TuningFile& file) {
+  json out;
+  out["coconet_tuning"] = format_version;
+  out["library"] = file.library;
+  out["device"] = file.device;
+  out["machines"] = json::array();
+  for (const auto& [ranks, cluster] : file.machines)
+    out["machines"].push_back(json::parse(sched::to_json(cluster)));
+  out["programs"] = json::array();
+  for (const TuningFile::TunedProgram& program : file.programs) {
+    json choices = json::array();
+    for (const TuningFile::Choice& choice : program.choices) {
+      choices.push_back({{"sizes", choice.sizes},
+                         {"ms", choice.ms},
+                         {"over_unfused", choice.over_unfused},
+                         {"schedule", json::parse(choice.schedule)}});
+    }
+    out["programs"].push_back(
+        {{"name", program.name}, {"digest", program.digest}, {"choices", std::move(choices)}});
+  }
+  return out.dump(1) + "\n";
+}
+
+TuningFile read_tuning(Comm& comm, const Platform& platform) {
+  std::string text;
+  together(comm, [&] {
+    if (comm.rank() == 0) text = read_text(config().tune_file);
+  });
+  text = comm.broadcast(text, 0);
+  TuningFile file;
+  const std::string device = device_of(platform);
+  together(comm, [&] {
+    if (text.empty()) return;
+    try {
+      file = parse_tuning(text);
+    } catch (const ConfigError& error) {
+      throw ConfigError(config().tune_file.string() + ": " + error.what());
+    }
+  });
+  const bool is_ours = file.library == build_info::version && file.device == device;
+  if (!text.empty() && !is_ours && comm.rank() == 0) {
+    log_warn(fmt::format(
+        "the tuning file '{}' is ignored: it is of version {} on {}, and this is {} on {}",
+        config().tune_file.string(), file.library, file.device, build_info::version, device));
+  }
+  if (!is_ours) file = {};
+  file.library = build_info::version;
+  file.device = device;
+  return file;
+}
+
+void write_tuning(Comm& comm, const TuningFile& file) {
+  together(comm, [&] {
+    if (comm.rank() != 0 || config().tune_file.empty()) return;
+    std::error_code ignored;
+    std::filesystem::create_directories(config().tune_file.parent_path(), ignored);
+    write_atomically(config().tune_file, to_json(file), "COCONET_TUNE_FILE");
+  });
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,62 @@
+// The tuning file: what was measured on a machine, kept for later processes: the machine itself,
+// and the quickest schedules of programs.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/executable.h"
+#include "jit/comm/comm.h"
+#include "jit/platform/platform.h"
+#include "sched/cost/cluster.h"
+
+namespace coconet::jit {
+
+struct TuningFile {
+  /// The quickest schedule of a program at some sizes.
+  struct Choice {
+    Sizes sizes;
+    std::string schedule;  ///< as JSON
+    double ms = 0;
+    double over_unfused = 1;  ///< its time over that of the program without a schedule
+  };
+  struct TunedProgram {
+    std::string name;
+    std::string digest;  ///< of the program, its mesh and its dtypes, and of what may be sliced
+    std::vector<Choice> choices;
+  };
+  std::string library;                     ///< the version that measured
+  std::string device;                      ///< what it measured on
+  std::map<int, sched::Cluster> machines;  ///< by ranks
+  std::vector<TunedProgram> programs;
+
+  [[nodiscard]] const TunedProgram* find(std::string_view digest) const;
+  /// Puts it in the place of what is there for the program and the same sizes.
+  void set(const std::string& name, const std::string& digest, Choice choice);
+};
+
+/// Which program, for ranks, with which states sliceable: what a tuning file knows it by.
+[[nodiscard]] std::string digest_of(const Program& program, const std::set<std::string>& sliceable);
+
+/// The choice made nearest to `sizes`: every extent within a factor of 2. Null where there is none.
+[[nodiscard]] const TuningFile::Choice* nearest_choice(const TuningFile::TunedProgram& program,
+                                                       const Sizes& sizes);
+
+/// Throws ConfigError with the JSON pointer of what is wrong.
+[[nodiscard]] TuningFile parse_tuning(std::string_view json);
+[[nodiscard]] std::string to_json(const TuningFile& file);
+
+/// Collective: what COCONET_TUNE_FILE of rank 0 has, the same on all ranks; an empty one where
+/// there is no file, or it is of another device or version, which is warned of. Throws ConfigError
+/// on all ranks when it is malformed.
+[[nodiscard]] TuningFile read_tuning(Comm& comm, const Platform& platform);
+/// Collective: rank 0 replaces the file, as a whole. Throws BackendError on all ranks when it
+/// cannot.
+void write_tuning(Comm& comm, const TuningFile& file);
+
+}  // namespace coconet::jit
