@@ -40,6 +40,7 @@ struct KernelReport {
   double ms = 0;  ///< median over the recorded runs, milliseconds on this rank
   std::uint64_t bytes =
       0;  ///< bytes that this rank reads and writes in one run, peers' memory included
+  std::uint64_t peer_bytes = 0;  ///< of those, what goes to and from other ranks
   /// What binds the step: "memory", or for a matmul with many operations a byte "arithmetic".
   std::string bound = "memory";
   /// The time that this bound leaves, over `ms`; 1 is ideal. Memory's is that of a plain copy of as

@@ -101,7 +101,7 @@ class Picture {
     return fmt::format(
         "    {0} [label=\"{1} rank{2}\\nof {3}\", shape=box, style=\"rounded,dashed\", "
         "color=\"#d9822b\", fontsize=9];\n"
-        "    {4} -> {0} [dir=both, color=\"#d9822b\", penwidth=2, constraint=false];\n",
+        "    {0} -> {4} [dir=both, color=\"#d9822b\", penwidth=2];\n",
         others, axis.size, axis.size == 1 ? "" : "s", axis.name, name(id));
   }
 

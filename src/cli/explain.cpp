@@ -12,6 +12,7 @@
 #include "cli/dot.h"
 #include "cli/program_spec.h"
 #include "coconet/config.h"
+#include "coconet/error.h"
 #include "coconet/program.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
@@ -19,6 +20,7 @@
 #include "jit/exchange/slices.h"
 #include "jit/kernels/binary_request.h"
 #include "jit/platform/cuda/nvrtc.h"
+#include "sched/cost/work.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
 
@@ -59,8 +61,28 @@ void show_ir(const Schedule& schedule, const std::vector<Program>& programs) {
   }
 }
 
-void show_plan(const Program& program) {
-  print_text(sched::print(sched::lower(*program.graph())));
+/// The steps, and where all extents are known what each moves and calculates on the first rank.
+void show_plan(const Program& program, const Sizes& sizes) {
+  const sched::Plan plan = sched::lower(*program.graph());
+  print_text(sched::print(plan));
+  Sizes extents;
+  try {
+    extents = ir::resolve_sizes(*program.graph(), sizes);
+  } catch (const ProgramError& error) {
+    std::printf("\nbytes and operations are not known: %s\n", error.what());
+    return;
+  }
+  const sched::PlanWork work = sched::work_of(plan, extents);
+  const std::vector<sched::Moved> traffic = sched::traffic_of(plan, work);
+  std::printf("\n%-32s %16s %16s %16s\n", "a rank", "bytes", "of peers", "operations");
+  for (std::size_t i = 0; i < work.steps.size(); ++i) {
+    std::printf("%-32s %16.0f %16.0f %16.0f\n", work.steps[i].name.c_str(), traffic[i].all,
+                traffic[i].remote, work.steps[i].operations);
+  }
+  for (const auto& [name, extent] : extents)
+    std::printf("%s%s = %lld", name == extents.begin()->first ? "with " : ", ", name.c_str(),
+                static_cast<long long>(extent));
+  if (!extents.empty()) std::printf("; what binds them there, coconet sim says\n");
 }
 
 /// The kernels as they are generated, without the prelude that goes before every one of them.
@@ -117,7 +139,7 @@ int explain(const ExplainOptions& options) {
   const std::vector<Program> programs = resolved.schedule().apply(program);
   const Program planned = sched::with_knobs(programs.back(), config().knobs);
   if (options.show == "plan") {
-    show_plan(planned);
+    show_plan(planned, options.spec.sizes);
   } else if (options.show == "source") {
     show_source(planned);
   } else if (options.show == "kernels") {

@@ -80,6 +80,7 @@ nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, 
                        {"kind", kernel.kind},
                        {"ms", kernel.ms},
                        {"bytes", kernel.bytes},
+                       {"peer_bytes", kernel.peer_bytes},
                        {"bound", kernel.bound},
                        {"roofline_share", kernel.roofline_share},
                        {"exchange_bytes", kernel.exchange_bytes}});

@@ -27,7 +27,7 @@ p { color: var(--soft); margin: .3rem 0 }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
-svg.chart { width: 100%; height: auto; background: var(--panel); border-radius: 8px }
+svg.chart { width: 100%; min-width: 34rem; height: auto; background: var(--panel); border-radius: 8px }
 svg.chart text { fill: var(--soft); font: 12px system-ui, sans-serif }
 svg.chart .grid { stroke: var(--line) } svg.chart .mark { stroke: var(--soft); stroke-dasharray: 3 4 }
 .c0 { --c: #6b7280 } .c1 { --c: #d9822b } .c2 { --c: #2f7fd1 } .c3 { --c: #2e9e5b } .c4 { --c: #b04fc4 }
@@ -110,8 +110,9 @@ std::string grid_of(const Axis& y) {
 }
 
 std::string open_chart(const std::string& label) {
-  return fmt::format("<svg class='chart' viewBox='0 0 {} {}' role='img' aria-label='{}'>\n", width,
-                     height, label);
+  return fmt::format(
+      "<div class='wide'><svg class='chart' viewBox='0 0 {} {}' role='img' aria-label='{}'>\n",
+      width, height, label);
 }
 
 class Report {
@@ -209,7 +210,7 @@ class Report {
       }
     }
     for (std::size_t i = 0; i < shown_.size(); ++i) text += line_of(i, y);
-    return text + "</svg>\n<p>Dashed: from there on another schedule is the quickest.</p>\n";
+    return text + "</svg></div>\n<p>Dashed: from there on another schedule is the quickest.</p>\n";
   }
 
   [[nodiscard]] std::string line_of(std::size_t index, const Axis& y) const {
@@ -284,7 +285,8 @@ class Report {
       text += "</g>\n";
     }
     return text +
-           "</svg>\n<p>Across: predicted; upwards: measured. A point is a schedule at a size, a "
+           "</svg></div>\n<p>Across: predicted; upwards: measured. A point is a schedule at a "
+           "size, a "
            "colour a size; on the dashed line both are the same.</p>\n";
   }
 

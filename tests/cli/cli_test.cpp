@@ -56,7 +56,8 @@ TEST_CASE("--version and --help succeed and --help shows examples") {
   CHECK_THAT(version.out, StartsWith("coconet 0."));
   const Said help = coconet_command("--help");
   CHECK(help.code == 0);
-  for (const char* command : {"run", "explain", "compile", "sim", "tune", "cache", "programs", "doctor"})
+  for (const char* command :
+       {"run", "explain", "compile", "sim", "tune", "cache", "programs", "doctor"})
     CHECK_THAT(help.out, Contains(command));
   for (const char* command : {"run", "explain", "compile", "sim", "tune"}) {
     const Said more = coconet_command(std::string(command) + " --help");

@@ -35,6 +35,8 @@ class RankPlan {
   [[nodiscard]] const ir::Graph& graph() const { return plan_.graph; }
   [[nodiscard]] const Mesh& mesh() const { return plan_.graph.mesh; }
   [[nodiscard]] int rank() const { return rank_; }
+  /// The extents of all symbols.
+  [[nodiscard]] const std::map<std::string, std::int64_t>& sizes() const { return sizes_; }
   [[nodiscard]] std::int64_t extent(const Dim& dim) const { return ir::extent_of(dim, sizes_); }
 
   /// Of a value as a whole.

@@ -5,6 +5,7 @@
 
 #include "jit/kernels/kernel_store.h"
 #include "jit/run/executable_state.h"
+#include "sched/cost/work.h"
 
 namespace coconet {
 
@@ -27,6 +28,8 @@ Report Executable::State::report() {
   report.table_bytes = bound.tables.bytes();
   report.cache = cache_counters();
   report.notes = bound.notes;
+  const std::vector<sched::Moved> traffic =
+      sched::traffic_of(bound.plan.plan(), sched::work_of(bound.plan.plan(), bound.plan.sizes()));
   for (std::size_t index = 0; index < bound.steps.size(); ++index) {
     const Step& step = bound.steps[index];
     KernelReport row;
@@ -34,6 +37,7 @@ Report Executable::State::report() {
     row.kind = step.kind;
     row.ms = runner.step_ms(index);
     row.bytes = std::visit([&](const auto& work) { return work.bytes(bound.tensors); }, step.work);
+    row.peer_bytes = static_cast<std::uint64_t>(traffic[index].remote);
     if (const auto* kernel = std::get_if<KernelLaunch>(&step.work))
       row.exchange_bytes = kernel->exchange_bytes();
     double bound_ms = roofline.copy_ms(row.bytes);
@@ -55,13 +59,14 @@ bool KernelReport::is_slow() const {
 }
 
 std::string Report::str() const {
-  std::string text = fmt::format("{:<24} {:<12} {:>10} {:>14} {:>9} {:>14}\n", "kernel", "kind",
-                                 "ms", "bytes", "roofline", "exchange bytes");
+  std::string text = fmt::format("{:<24} {:<12} {:>10} {:>14} {:>14} {:>20} {:>14}\n", "kernel",
+                                 "kind", "ms", "bytes", "of peers", "roofline", "exchange bytes");
   for (const KernelReport& kernel : kernels) {
-    text +=
-        fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>8.0f}% {:>14}{}\n", kernel.name, kernel.kind,
-                    kernel.ms, kernel.bytes, 100 * kernel.roofline_share, kernel.exchange_bytes,
-                    kernel.is_slow() ? "   slow: below 30 % of " + limit_of(kernel) : "");
+    text += fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>14} {:>20} {:>14}{}\n", kernel.name,
+                        kernel.kind, kernel.ms, kernel.bytes, kernel.peer_bytes,
+                        fmt::format("{:.0f}% of {}", 100 * kernel.roofline_share, kernel.bound),
+                        kernel.exchange_bytes,
+                        kernel.is_slow() ? "   slow: below 30 % of " + limit_of(kernel) : "");
   }
   text += fmt::format("{:<24} {:<12} {:>10.4f}   median of {} runs\n", "step", "", ms, runs);
   if (table_bytes > 0) text += fmt::format("tables of scattered tensors: {} bytes\n", table_bytes);

@@ -464,6 +464,15 @@ Schedule schedule_of(const sched::Space& space, const Variant& variant, const st
   return Schedule::parse(sched::to_json(steps));
 }
 
+namespace {
+
+std::string counted(std::size_t steps) {
+  return fmt::format("{} kernel{} or collective{}", steps, steps == 1 ? "" : "s",
+                     steps == 1 ? "" : "s");
+}
+
+}  // namespace
+
 Schedule best_schedule(const Program& program, const Tuned& tuned, const TunedSize& size) {
   const Schedule schedule = schedule_of(tuned.space, size.best, program.name() + "-tuned");
   Schedule::Steps steps = schedule.steps();
@@ -477,8 +486,8 @@ Schedule best_schedule(const Program& program, const Tuned& tuned, const TunedSi
     try {
       const auto before = facts_of(programs[i]), after = facts_of(programs[i + 1]);
       steps.steps[i].why =
-          fmt::format("predicted: {} kernels and collectives in {:.4g} us, before it {} in {:.4g}",
-                      after.first, after.second, before.first, before.second);
+          fmt::format("predicted: {:.4g} ms in {}; before it {:.4g} ms in {}", after.second / 1000,
+                      counted(after.first), before.second / 1000, counted(before.first));
     } catch (const ScheduleError&) {  // what only a later step makes a plan of
     }
   }

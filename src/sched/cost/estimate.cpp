@@ -22,29 +22,6 @@ struct Group {
   int nodes = 1;
 };
 
-/// Bytes that a rank moves for an exchange in which ranks work on each other's tensors: what it
-/// reads and writes wherever that is, and what of that other ranks have.
-struct Moved {
-  double all = 0, remote = 0;
-};
-Moved moved_by(const Exchange& exchange, int ranks) {
-  const double whole = exchange.bytes, part = whole / ranks;
-  switch (exchange.op) {
-    case Op::reduce_scatter:  // a slice of every rank's tensor is read
-      return {whole, whole - part};
-    case Op::all_gather:  // its own slice is written to every rank's
-      return {whole, whole - part};
-    case Op::all_reduce:  // both
-      return {2 * whole, 2 * (whole - part)};
-    case Op::reduce:  // the root reads all of every rank's
-      return {ranks * whole, (ranks - 1) * whole};
-    case Op::broadcast:
-      return {ranks * whole, (ranks - 1) * whole};
-    default:
-      return {whole, whole};
-  }
-}
-
 class Estimator {
  public:
   Estimator(const Plan& plan, const PlanWork& work, const Cluster& cluster)

@@ -154,6 +154,38 @@ class Counter {
 
 }  // namespace
 
+Moved moved_by(const Exchange& exchange, int ranks) {
+  const double whole = exchange.bytes, part = whole / ranks;
+  switch (exchange.op) {
+    case Op::reduce_scatter:  // a slice of every rank's tensor is read
+      return {whole, whole - part};
+    case Op::all_gather:  // its own slice is written to every rank's
+      return {whole, whole - part};
+    case Op::all_reduce:  // both
+      return {2 * whole, 2 * (whole - part)};
+    case Op::reduce:  // the root reads all of every rank's
+      return {ranks * whole, (ranks - 1) * whole};
+    case Op::broadcast:
+      return {ranks * whole, (ranks - 1) * whole};
+    default:
+      return {whole, whole};
+  }
+}
+
+std::vector<Moved> traffic_of(const Plan& plan, const PlanWork& work) {
+  std::vector<Moved> traffic;
+  for (const Work& step : work.steps) {
+    Moved& sum = traffic.emplace_back(Moved{step.bytes, 0});
+    for (const Exchange& exchange : step.exchanges) {
+      const int ranks = plan.graph.mesh.axes()[static_cast<std::size_t>(exchange.axis)].size;
+      const Moved moved = ranks == 1 ? Moved() : moved_by(exchange, ranks);
+      sum.all += moved.all;
+      sum.remote += moved.remote;
+    }
+  }
+  return traffic;
+}
+
 PlanWork work_of(const Plan& plan, const std::map<std::string, std::int64_t>& sizes) {
   const Counter counter(plan, sizes);
   PlanWork work;

@@ -18,6 +18,13 @@ struct Exchange {
                      ///< after an all_gather
 };
 
+/// Bytes that a rank moves for an exchange in which ranks work on each other's tensors: what it
+/// reads and writes wherever that is, and what of that other ranks have.
+struct Moved {
+  double all = 0, remote = 0;
+};
+[[nodiscard]] Moved moved_by(const Exchange& exchange, int ranks);
+
 /// One step, on the rank that has the most to do.
 struct Work {
   std::string name;
@@ -35,6 +42,9 @@ struct PlanWork {
   std::vector<Work> steps;  ///< by the plan's steps
   double footprint = 0;     ///< bytes of all buffers of a rank
 };
+
+/// What the steps of `plan` move to and from other ranks' memory, and in all; by step.
+[[nodiscard]] std::vector<Moved> traffic_of(const Plan& plan, const PlanWork& work);
 
 /// `sizes` has the extents of all symbols.
 [[nodiscard]] PlanWork work_of(const Plan& plan, const std::map<std::string, std::int64_t>& sizes);

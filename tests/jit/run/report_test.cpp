@@ -31,7 +31,8 @@ TEST_CASE("a large matmul is bound by arithmetic, and a slow step is marked") {
     of_kernel.kernels = {kernel};
     return of_kernel.str();
   };
-  CHECK_THAT(shown(0.29), Contains("29%              0   slow: below 30 % of what a product"));
+  CHECK_THAT(shown(0.29),
+             Contains("29% of arithmetic              0   slow: below 30 % of what a product"));
   kernel.bound = "memory";
   CHECK_THAT(shown(0.29), Contains("slow: below 30 % of what a copy"));
   CHECK_THAT(shown(0.3), !Contains("slow"));
