@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <limits>
+#include <map>
 #include <string>
 
 #include "cli/commands.h"
@@ -9,7 +11,6 @@
 #include "coconet/config.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
-#include "jit/tune/calibrate.h"
 #include "jit/tune/tuning_file.h"
 
 namespace coconet::cli {
@@ -37,15 +38,29 @@ void print(const sched::Cluster& cluster) {
   std::printf("\n");
 }
 
+void print(const std::map<int, jit::CollectiveWays>& by_ranks, int ranks) {
+  const auto ways = by_ranks.find(ranks);
+  if (ways == by_ranks.end()) return;
+  const auto bytes = [](std::size_t limit) {
+    return limit == std::numeric_limits<std::size_t>::max() ? "never" : std::to_string(limit);
+  };
+  std::printf(
+      "library collectives copy up to %s bytes, go through shared memory up to %s where "
+      "ranks do not reach the tensors, and past the caches from %s on\n",
+      bytes(ways->second.copied_bytes).c_str(), bytes(ways->second.shared_bytes).c_str(),
+      bytes(ways->second.streamed_bytes).c_str());
+}
+
 int calibrate_on(const World& world, const CalibrateOptions& options) {
   jit::Comm& comm = *world.comm();
-  const sched::Cluster cluster = jit::calibrate(world);
   jit::TuningFile file = jit::read_tuning(comm, jit::platform_of(comm));
-  file.machines[world.size()] = cluster;
+  jit::measure_machine(world, file);
+  const sched::Cluster& cluster = file.machines[world.size()];
   jit::write_tuning(comm, file);
   jit::together(comm, [&] {
     if (world.rank() != 0) return;
     print(cluster);
+    print(file.ways, world.size());
     if (!options.out.empty()) jit::write_atomically(options.out, sched::to_json(cluster), "--out");
     if (!config().tune_file.empty())
       std::printf("kept in %s\n", config().tune_file.string().c_str());

@@ -49,25 +49,30 @@ void clear_progress() {
   if (isatty(STDERR_FILENO) == 1) std::fputs("\r\x1b[K", stderr);
 }
 
-void print_sizes(const jit::Tuned& tuned, const std::vector<jit::Variant>& winners) {
+void print_head() {
   std::printf("%-28s %10s %14s %14s %10s %12s  %s\n", "size", "ms", "predicted ms", "over unfused",
               "measured", "correlation", "schedule");
-  for (const jit::TunedSize& size : tuned.sizes) {
-    double predicted = 0;
-    for (const jit::Trial& trial : size.trials) {
-      if (trial.variant == size.best) predicted = trial.predicted_us / 1000;
-    }
-    const auto place = std::find(winners.begin(), winners.end(), size.best) - winners.begin();
-    std::printf("%-28s %10.4g %14.4g %14.2f %10zu %12.2f  %s\n", extents_text(size.sizes).c_str(),
-                size.best_ms, predicted, size.unfused_ratio, size.trials.size(),
-                jit::rank_correlation(size.trials),
-                letter(static_cast<std::size_t>(place)).c_str());
-  }
+  std::fflush(stdout);
 }
 
-void print(const jit::Tuned& tuned, double seconds) {
+/// The row of the size that was finished last; under mpirun it is all that shows progress.
+void print_row(const jit::Tuned& tuned) {
   const std::vector<jit::Variant> winners = winners_of(tuned);
-  print_sizes(tuned, winners);
+  const jit::TunedSize& size = tuned.sizes.back();
+  double predicted = 0;
+  for (const jit::Trial& trial : size.trials) {
+    if (trial.variant == size.best) predicted = trial.predicted_us / 1000;
+  }
+  const auto place = std::find(winners.begin(), winners.end(), size.best) - winners.begin();
+  clear_progress();
+  std::printf("%-28s %10.4g %14.4g %14.2f %10zu %12.2f  %s\n", extents_text(size.sizes).c_str(),
+              size.best_ms, predicted, size.unfused_ratio, size.trials.size(),
+              jit::rank_correlation(size.trials), letter(static_cast<std::size_t>(place)).c_str());
+  std::fflush(stdout);
+}
+
+void print_foot(const jit::Tuned& tuned, double seconds) {
+  const std::vector<jit::Variant> winners = winners_of(tuned);
   const sched::Space& space = tuned.space;
   for (std::size_t i = 0; i < winners.size(); ++i)
     std::printf("  %s: %s\n", letter(i).c_str(), jit::describe(space, winners[i]).c_str());
@@ -136,7 +141,10 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
   if (options.exhaustive) how.hopeless = 0, how.most = 0;
   how.progress = show_progress;
   how.interrupted = [] { return interrupted != 0; };
-  how.finished_size = [&](const jit::Tuned& tuned) { write(options.out, tuned, program); };
+  how.finished_size = [&](const jit::Tuned& tuned) {
+    print_row(tuned);
+    write(options.out, tuned, program);
+  };
   listen_for_interrupts();
   std::vector<Sizes> sizes;
   const auto [dim, extents] = sizes_to_try(*program.graph(), options.sizes);
@@ -149,12 +157,13 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
     how.cluster->nodes = 1;
     how.cluster->ranks_per_node = world.size();
   }
+  if (world.rank() == 0) print_head();
   const jit::Tuned tuned = jit::tune_and_keep(program, world, sizes, how);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   jit::together(*world.comm(), [&] {
     if (world.rank() != 0) return;
     clear_progress();
-    print(tuned, took.count());
+    print_foot(tuned, took.count());
     if (!options.json.empty())
       jit::write_atomically(options.json, as_json(tuned, program, took.count()), "--json");
     if (!options.report.empty()) {

@@ -1,5 +1,6 @@
 // The MPI world, on all ranks of an mpirun: every rank runs the same checks.
 #include <catch2/catch.hpp>
+#include <limits>
 #include <numeric>
 
 #include "coconet/mesh.h"
@@ -31,6 +32,25 @@ TEST_CASE("messages that are too long for shared memory arrive by MPI") {
     }
   }
   REQUIRE_NOTHROW(test::check_edges(*comm, jit::DirectCollectives::capacity + 1));
+}
+
+TEST_CASE("collectives give the same by whatever way they are told to go") {
+  const auto comm = jit::make_mpi_comm();
+  std::vector<int> all(comm->size());
+  std::iota(all.begin(), all.end(), 0);
+  test::Group group(*comm, all);
+  const std::size_t never = std::numeric_limits<std::size_t>::max();
+  const auto memory = comm->allocate(std::size_t{1} << 20);
+  std::byte* const own = memory->base(comm->rank());
+  for (const jit::CollectiveWays& ways :
+       {jit::CollectiveWays{0, 0, 0}, jit::CollectiveWays{never, never, never}}) {
+    comm->set_ways(ways);
+    const std::vector<std::size_t> counts(all.size(), 700);
+    REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum));
+    REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum, own,
+                                            own + (std::size_t{1} << 19)));
+    REQUIRE_NOTHROW(test::check_edges(*comm, 700));
+  }
 }
 
 TEST_CASE(

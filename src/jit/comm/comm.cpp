@@ -50,6 +50,11 @@ Comm::Comm(std::string_view kind, int rank, Nodes nodes, std::shared_ptr<Members
       membership_(std::move(membership)),
       ranks_per_core_(ranks_per_core) {}
 
+void Comm::set_ways(const CollectiveWays& ways) {
+  *ways_ = ways;
+  if (&node() != this) node().set_ways(ways);
+}
+
 std::string Comm::broadcast(std::string_view mine, int root) {
   if (root < 0 || root >= size())
     throw InternalError(fmt::format("broadcast from rank {} of a world of {}", root, size()));

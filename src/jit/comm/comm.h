@@ -15,11 +15,10 @@
 
 #include "ir/indexed.h"
 #include "jit/comm/barrier/barrier.h"
+#include "jit/comm/collectives/collectives.h"
 #include "jit/comm/worlds/nodes.h"
 
 namespace coconet::jit {
-
-class Collectives;
 
 /// One collective allocation: a block of the same size on every rank, those of one node mapped
 /// here. Zeroed, aligned to 4096 bytes. Pages that nobody touches take no memory. Freed when the
@@ -89,6 +88,9 @@ class Comm {
   /// The host's collectives of a group. Collective over the world: each rank passes the group it is
   /// in, in group order. Groups are disjoint.
   [[nodiscard]] std::shared_ptr<Collectives> collectives(const std::vector<int>& ranks);
+  /// Collective: how the collectives of a node's ranks choose their way from here on.
+  void set_ways(const CollectiveWays& ways);
+  [[nodiscard]] const std::shared_ptr<CollectiveWays>& ways() const { return ways_; }
   /// Collective, before a step: whether any rank says that it cannot run it.
   [[nodiscard]] virtual bool any_failed(bool failed);
 
@@ -117,6 +119,8 @@ class Comm {
 
   /// The ordinal of this rank's GPU, -1 until the platform has chosen one; platforms keep it here.
   [[nodiscard]] int& gpu() { return gpu_; }
+  /// Whether the tuning file was looked into for the ways; the tuner keeps it here.
+  [[nodiscard]] bool& is_tuned() { return is_tuned_; }
 
  protected:
   /// The groups of one call of `collectives`, by rank.
@@ -141,7 +145,9 @@ class Comm {
   int ranks_per_core_;
 
  private:
+  std::shared_ptr<CollectiveWays> ways_ = std::make_shared<CollectiveWays>();
   int gpu_ = -1;
+  bool is_tuned_ = false;
 };
 
 /// The world of one rank: this process.

@@ -57,6 +57,7 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
 
 Executable compile(const Program& program, const Schedule& schedule, const World& world,
                    const Sizes& sizes, const ParameterLists& lists) {
+  jit::use_tuned_ways(world);
   if (!schedule.is_automatic())
     return jit::compile_scheduled(program, schedule, world, sizes, lists);
   const jit::ChosenSchedule chosen = jit::choose_schedule(program, schedule, world, sizes, lists);

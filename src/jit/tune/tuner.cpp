@@ -17,7 +17,6 @@
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/plan_kernels.h"
 #include "jit/run/overlaps.h"
-#include "jit/tune/calibrate.h"
 #include "jit/tune/timing.h"
 #include "jit/tune/tuning_file.h"
 #include "sched/cost/estimate.h"
@@ -102,9 +101,11 @@ class Tuner {
     compile_all();
     begin_ = std::chrono::steady_clock::now();
     for (const Waiting& one : waiting_) {
+      const std::size_t before = tuned_.sizes.size();
       const bool goes_on = tune_size(one);
       together(comm(), [&] {
-        if (options_.finished_size && comm().rank() == 0) options_.finished_size(tuned_);
+        if (options_.finished_size && comm().rank() == 0 && tuned_.sizes.size() > before)
+          options_.finished_size(tuned_);
       });
       if (!goes_on) break;
     }
@@ -376,7 +377,8 @@ void find_machine(const World& world, TuningFile& file, Tuned& tuned) {
     return;
   }
   const auto begin = std::chrono::steady_clock::now();
-  tuned.cluster = file.machines[world.size()] = calibrate(world);
+  measure_machine(world, file);
+  tuned.cluster = file.machines[world.size()];
   tuned.calibration_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -404,6 +406,7 @@ Tuned tune(const Program& program, const World& world, const std::vector<Sizes>&
 Tuned tune_and_keep(const Program& program, const World& world, const std::vector<Sizes>& sizes,
                     const TuneOptions& options) {
   Comm& comm = *world.comm();
+  use_tuned_ways(world);
   TuningFile file = read_tuning(comm, platform_of(comm));
   Tuned tuned = tune_with(program, world, file, sizes, options);
   const std::string digest = digest_of(program, options.sliceable);

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -17,6 +19,7 @@
 #include "jit/config/files.h"
 #include "jit/config/log.h"
 #include "jit/tune/calibrate.h"
+#include "jit/tune/measure_ways.h"
 #include "sched/schedule.h"
 
 namespace coconet::jit {
@@ -44,6 +47,10 @@ TuningFile::Choice parse_choice(const JsonElement& element) {
   return choice;
 }
 
+std::size_t bytes_of(const JsonElement& element) {
+  return static_cast<std::size_t>(element.unsigned_integer());
+}
+
 TuningFile parse_root(const JsonElement& root) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_tuning and others");
   const JsonElement version = root.at("coconet_tuning");
@@ -51,7 +58,8 @@ TuningFile parse_root(const JsonElement& root) {
     version.fail(fmt::format("version {} is unknown; this library reads version {}",
                              version.integer(1), format_version));
   }
-  root.require_object({"coconet_tuning", "library", "device", "machines", "programs"});
+  root.require_object(
+      {"coconet_tuning", "library", "device", "machines", "collectives", "programs"});
   TuningFile file;
   file.library = root.at("library").string();
   file.device = root.at("device").string();
@@ -59,6 +67,14 @@ TuningFile parse_root(const JsonElement& root) {
     for (const JsonElement& machine : machines->elements()) {
       const sched::Cluster cluster = sched::parse_cluster(machine);
       file.machines[cluster.ranks()] = cluster;
+    }
+  }
+  if (const auto collectives = root.find("collectives")) {
+    for (const JsonElement& ways : collectives->elements()) {
+      ways.require_object({"ranks", "copied_bytes", "shared_bytes", "streamed_bytes"});
+      file.ways[ways.at("ranks").small_integer(2)] = {bytes_of(ways.at("copied_bytes")),
+                                                      bytes_of(ways.at("shared_bytes")),
+                                                      bytes_of(ways.at("streamed_bytes"))};
     }
   }
   if (const auto programs = root.find("programs")) {
@@ -149,6 +165,12 @@ std::string to_json(const TuningFile& file) {
   out["machines"] = json::array();
   for (const auto& [ranks, cluster] : file.machines)
     out["machines"].push_back(json::parse(sched::to_json(cluster)));
+  for (const auto& [ranks, ways] : file.ways) {
+    out["collectives"].push_back({{"ranks", ranks},
+                                  {"copied_bytes", ways.copied_bytes},
+                                  {"shared_bytes", ways.shared_bytes},
+                                  {"streamed_bytes", ways.streamed_bytes}});
+  }
   out["programs"] = json::array();
   for (const TuningFile::TunedProgram& program : file.programs) {
     json choices = json::array();
@@ -181,7 +203,8 @@ TuningFile read_tuning(Comm& comm, const Platform& platform) {
     }
   });
   const bool is_ours = file.library == build_info::version && file.device == device;
-  if (!text.empty() && !is_ours && comm.rank() == 0) {
+  static std::atomic<bool> was_told = false;
+  if (!text.empty() && !is_ours && comm.rank() == 0 && !was_told.exchange(true)) {
     log_warn(fmt::format(
         "the tuning file '{}' is ignored: it is of version {} on {}, and this is {} on {}",
         config().tune_file.string(), file.library, file.device, build_info::version, device));
@@ -190,6 +213,25 @@ TuningFile read_tuning(Comm& comm, const Platform& platform) {
   file.library = build_info::version;
   file.device = device;
   return file;
+}
+
+void measure_machine(const World& world, TuningFile& file) {
+  Comm& comm = *world.comm();
+  const Platform& platform = platform_of(comm);
+  if (platform.traits().immediate && comm.size() > 1 && comm.nodes().count() == 1)
+    file.ways[comm.size()] = measure_ways(comm, platform);
+  file.machines[comm.size()] = calibrate(world);
+}
+
+void use_tuned_ways(const World& world) {
+  Comm& comm = *world.comm();
+  if (std::exchange(comm.is_tuned(), true) || config().tune == "off" || comm.size() == 1) return;
+  const Platform* platform = nullptr;
+  together(comm, [&] { platform = &platform_of(comm); });
+  if (!platform->traits().immediate) return;
+  const TuningFile file = read_tuning(comm, *platform);
+  const auto ways = file.ways.find(comm.size());
+  if (ways != file.ways.end()) comm.set_ways(ways->second);
 }
 
 void write_tuning(Comm& comm, const TuningFile& file) {

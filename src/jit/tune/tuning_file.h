@@ -33,6 +33,7 @@ struct TuningFile {
   std::string library;                     ///< the version that measured
   std::string device;                      ///< what it measured on
   std::map<int, sched::Cluster> machines;  ///< by ranks
+  std::map<int, CollectiveWays> ways;      ///< of the host's collectives, by ranks
   std::vector<TunedProgram> programs;
 
   [[nodiscard]] const TunedProgram* find(std::string_view digest) const;
@@ -55,6 +56,12 @@ struct TuningFile {
 /// there is no file, or it is of another device or version, which is warned of. Throws ConfigError
 /// on all ranks when it is malformed.
 [[nodiscard]] TuningFile read_tuning(Comm& comm, const Platform& platform);
+/// Collective: measures the machine at hand, with as many ranks as `world` has, into `file`: how
+/// the host's collectives choose their way, which they do from here on, and its cluster.
+void measure_machine(const World& world, TuningFile& file);
+/// Collective: once for a world, unless COCONET_TUNE is off: the host's collectives choose their
+/// way as the tuning file says.
+void use_tuned_ways(const World& world);
 /// Collective: rank 0 replaces the file, as a whole. Throws BackendError on all ranks when it
 /// cannot.
 void write_tuning(Comm& comm, const TuningFile& file);

@@ -2,18 +2,23 @@
 // computes what the program does.
 #include "sched/tune/space.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
 
 #include "coconet/programs.h"
+#include "golden.h"
 #include "ir/reference/reference.h"
+#include "sample.h"
 #include "sched/schedule.h"
 #include "sched/subjects.h"
 #include "sched/tune/canonical.h"
 
 using namespace coconet;
+using coconet::test::draw;
 
 namespace {
 
@@ -193,6 +198,7 @@ TEST_CASE("all of a space computes what the program does") {
     const Results expected = results_of(*program.graph());
     for (const sched::Candidate& candidate :
          sched::find_space(*program.graph(), sliceable).candidates) {
+      if (!draw()) continue;
       INFO(shipped.name << ": " << sched::to_string(candidate.steps));
       check_close(results_of(candidate.graph), expected);
       check_close(results_of(candidate.plan.graph), expected);
@@ -248,6 +254,31 @@ TEST_CASE("states that may be sliced are all at once, and no others") {
   CHECK(counts == std::set<std::int64_t>{0, 2});
   for (const sched::Candidate& candidate : sched::find_space(*program.graph()).candidates)
     CHECK(sliced(candidate) == 0);
+}
+
+TEST_CASE("docs/tuning.md says how large the spaces are") {
+  std::string table = "| | adam | lamb | mlp_block | attention_block |\n|---|---|---|---|---|\n";
+  std::vector<sched::Space> spaces;
+  for (const char* const name : {"adam", "lamb", "mlp_block", "attention_block"}) {
+    const Program program = shipped_program(*programs::find(name), f32);
+    spaces.push_back(sched::find_space(*program.graph(), sliceable));
+  }
+  const auto row = [&](const std::string& what, std::size_t (*count)(const sched::Space&)) {
+    table += "| " + what + " |";
+    for (const sched::Space& space : spaces) table += fmt::format(" {} |", count(space));
+    table += "\n";
+  };
+  row("programs generated", [](const sched::Space& space) { return space.generated; });
+  row("of which were there, by other steps",
+      [](const sched::Space& space) { return space.same_program; });
+  row("had the plan of another", [](const sched::Space& space) { return space.same_plan; });
+  row("candidates", [](const sched::Space& space) { return space.candidates.size(); });
+  const std::string text = source_text("docs/tuning.md");
+  const std::string begin = "<!-- written by sched/space -->\n", end = "\n<!-- end -->";
+  const auto from = text.find(begin), to = text.find(end);
+  REQUIRE(from != std::string::npos);
+  REQUIRE(to != std::string::npos);
+  check_golden("docs/tuning.md", text.substr(0, from) + begin + "\n" + table + text.substr(to));
 }
 
 TEST_CASE("a search stops where it is told to, and says so") {

@@ -71,6 +71,21 @@ class Collectives {
   virtual void abort() noexcept {}
 };
 
+/// How the collectives of ranks that share memory choose their way, by bytes: the same on all
+/// ranks. The tuning file has those of the machine at hand; the defaults are of two ranks on one
+/// socket.
+struct CollectiveWays {
+  /// Up to here the others copy what a rank shows them, even where they reach it: that takes less
+  /// than the second barrier of tensors that stay where they are. Half of it in an all_reduce,
+  /// where every rank reads all.
+  std::size_t copied_bytes = 4096;
+  /// Up to here, what others do not reach goes through shared memory, the rest by MPI.
+  std::size_t shared_bytes = std::size_t{1} << 18;
+  /// From this size of a rank's share on, results go past the caches, as those of kernels do.
+  std::size_t streamed_bytes = 512 << 10;
+  bool operator==(const CollectiveWays&) const = default;
+};
+
 /// Where each rank's block starts, and at the end the number of elements of all blocks.
 [[nodiscard]] std::vector<std::size_t> block_starts(std::span<const std::size_t> counts);
 

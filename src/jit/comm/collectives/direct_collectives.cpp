@@ -16,10 +16,6 @@ using ir::Op;
 
 namespace {
 
-/// From this size of a rank's share on, the other ranks' results are written past the caches, as
-/// kernels do: with 2 ranks of one socket a tenth of an unfused Adam step from 2^22 parameters on.
-constexpr std::size_t streaming_bytes = 512 << 10;
-
 /// `pointers`, all of them moved by `bytes`.
 template <class Pointer>
 std::vector<Pointer> advanced(std::span<const Pointer> pointers, std::size_t bytes) {
@@ -65,12 +61,14 @@ std::byte* PeerAllocations::at(const Place& place, int rank) const {
 DirectCollectives::DirectCollectives(std::shared_ptr<Barrier> barrier, std::vector<int> ranks,
                                      std::vector<Board*> boards,
                                      std::shared_ptr<const PeerAllocations> allocations,
-                                     std::shared_ptr<Collectives> large)
+                                     std::shared_ptr<Collectives> large,
+                                     std::shared_ptr<const CollectiveWays> ways)
     : barrier_(std::move(barrier)),
       ranks_(std::move(ranks)),
       boards_(std::move(boards)),
       allocations_(std::move(allocations)),
       large_(std::move(large)),
+      ways_(std::move(ways)),
       ins_(ranks_.size()),
       outs_(ranks_.size()) {}
 
@@ -78,10 +76,11 @@ void DirectCollectives::run(Queue& queue, const CollectiveCall& call) {
   require_sane(call, size());
   const std::size_t bytes = allocations_ ? most_shown(call, size()) : SIZE_MAX;
   // Copied, an all_reduce makes every rank read all of the other ranks' data.
-  if (bytes > (call.op == Op::all_reduce ? always_copied / 2 : always_copied) && reaches(call)) {
+  const std::size_t copied = std::min(ways_->copied_bytes, capacity);
+  if (bytes > (call.op == Op::all_reduce ? copied / 2 : copied) && reaches(call)) {
     read(call, outs_);
     barrier_->wait(to_string(call.op));
-  } else if (bytes <= capacity) {
+  } else if (bytes <= std::min(ways_->shared_bytes, capacity)) {
     copy(call);
     read(call, {});
   } else {
@@ -172,7 +171,7 @@ void DirectCollectives::combine_all(const CollectiveCall& call, std::span<void* 
   const std::size_t bytes = first * size_of(call.dtype);
   const std::size_t length = std::min(share, call.count - first);
   const std::vector<void*> to = advanced(outs, bytes);
-  const bool streams = outs.size() > 1 && length * size_of(call.dtype) >= streaming_bytes;
+  const bool streams = outs.size() > 1 && length * size_of(call.dtype) >= ways_->streamed_bytes;
   combine_in_order(call.dtype, call.reduction, advanced<const void*>(ins_, bytes), length, to,
                    streams ? to[rank()] : nullptr);
 }

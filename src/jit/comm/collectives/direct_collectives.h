@@ -43,7 +43,7 @@ class PeerAllocations {
 /// through shared memory, tensors in peer memory stay where they are, and the rest is MPI's.
 class DirectCollectives final : public Collectives {
  public:
-  /// Bytes that fit a copy: no rank may have more to show.
+  /// Bytes that fit a copy: no rank may have more to show, whatever the ways say.
   static constexpr std::size_t capacity = std::size_t{1} << 18;
 
   /// What a rank writes for the others: zeroed memory that all see. Operands and copies are written
@@ -59,20 +59,15 @@ class DirectCollectives final : public Collectives {
 
   /// `boards[i]` is that of `ranks[i]`. `allocations` is null where the ranks are threads, and
   /// `large` carries out what goes neither way: it has the same ranks, and begins every call with
-  /// the same barrier.
+  /// the same barrier. `ways` may change between calls, on all ranks alike.
   DirectCollectives(std::shared_ptr<Barrier> barrier, std::vector<int> ranks,
                     std::vector<Board*> boards, std::shared_ptr<const PeerAllocations> allocations,
-                    std::shared_ptr<Collectives> large);
+                    std::shared_ptr<Collectives> large, std::shared_ptr<const CollectiveWays> ways);
 
   void run(Queue& queue, const CollectiveCall& call) override;
   void refuse() override { barrier_->refuse(); }
 
  private:
-  /// Bytes up to which a copy takes less time than the second barrier of tensors that stay where
-  /// they are: with 2 ranks of one socket. From there to `capacity` these took 0.5 to 0.8 of a
-  /// copy's time.
-  static constexpr std::size_t always_copied = 4096;
-
   [[nodiscard]] int size() const { return barrier_->size(); }
   [[nodiscard]] int rank() const { return barrier_->position(); }
   /// Collective: whether every rank's `in` and `out` can be reached here, which are then in `ins_`
@@ -92,6 +87,7 @@ class DirectCollectives final : public Collectives {
   std::vector<Board*> boards_;
   std::shared_ptr<const PeerAllocations> allocations_;
   std::shared_ptr<Collectives> large_;
+  std::shared_ptr<const CollectiveWays> ways_;
   std::vector<const void*> ins_;
   std::vector<void*> outs_;
 };

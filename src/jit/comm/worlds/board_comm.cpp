@@ -90,7 +90,7 @@ std::shared_ptr<Collectives> BoardComm::make_collectives(const std::vector<int>&
       std::make_shared<Barrier>(membership_, std::move(numbers), std::move(arrivals), memory);
   made = std::make_shared<DirectCollectives>(barrier, ranks, std::move(boards),
                                              in_one_process() ? nullptr : allocations_,
-                                             make_large(ranks, barrier));
+                                             make_large(ranks, barrier), ways());
   return made;
 }
 

@@ -1,0 +1,122 @@
+// Timing collectives that go one way beside the same that go another.
+#include "jit/tune/measure_ways.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "jit/comm/collectives/direct_collectives.h"
+#include "jit/tune/timing.h"
+
+namespace coconet::jit {
+namespace {
+
+constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+constexpr double gain = 0.97;  // what another way than the usual one must bring
+
+/// An all_reduce of f32 over all ranks, in memory that the others reach or do not.
+class Subject {
+ public:
+  Subject(Comm& comm, const Platform& platform, std::size_t bytes, bool is_reached)
+      : comm_(comm), count_(bytes / sizeof(float)), queue_(platform.make_queue()) {
+    std::vector<int> ranks(static_cast<std::size_t>(comm.size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    collectives_ = comm.collectives(ranks);
+    if (is_reached) {
+      in_ = comm.allocate(bytes);
+      out_ = comm.allocate(bytes);
+      operands_ = {in_->base(comm.rank()), out_->base(comm.rank())};
+    } else {
+      own_.resize(2 * count_);
+      operands_ = {own_.data(), own_.data() + count_};
+    }
+    (void)time(1);
+    (void)time(1);
+    const double wanted_ms = 1;
+    calls_ = static_cast<int>(std::clamp(wanted_ms / std::max(time(1), 1e-4), 1.0, 2000.0));
+  }
+
+  /// Milliseconds of a call with `ways`.
+  double sample(const CollectiveWays& ways) {
+    comm_.set_ways(ways);
+    return time(calls_);
+  }
+
+ private:
+  double time(int calls) {
+    const CollectiveCall call{.op = ir::Op::all_reduce,
+                              .dtype = DType::f32,
+                              .count = count_,
+                              .operands = {&operands_, 1}};
+    comm_.barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) collectives_->run(*queue_, call);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    return largest(comm_, took.count() / calls);
+  }
+
+  Comm& comm_;
+  std::size_t count_;
+  std::unique_ptr<Queue> queue_;
+  std::shared_ptr<Collectives> collectives_;
+  std::shared_ptr<PeerMemory> in_, out_;
+  std::vector<float> own_;
+  CollectiveCall::Operands operands_;
+  int calls_ = 1;
+};
+
+/// The median of `one`'s time over `other`'s, sample by sample.
+double ratio(Subject& subject, const CollectiveWays& one, const CollectiveWays& other) {
+  std::vector<double> ratios;
+  for (int pair = 0; pair < 7; ++pair) {
+    const double first = subject.sample(one);
+    ratios.push_back(first / subject.sample(other));
+  }
+  return median(std::move(ratios));
+}
+
+}  // namespace
+
+CollectiveWays measure_ways(Comm& comm, const Platform& platform) {
+  CollectiveWays best;
+  const CollectiveWays usual;
+  const auto with = [&](std::size_t CollectiveWays::*field, std::size_t bytes) {
+    CollectiveWays ways = usual;
+    ways.*field = bytes;
+    return ways;
+  };
+  // An all_reduce is copied up to half of the bound.
+  best.copied_bytes = 0;
+  for (std::size_t bytes = 512; bytes <= 1 << 15; bytes *= 2) {
+    Subject subject(comm, platform, bytes, true);
+    if (ratio(subject, with(&CollectiveWays::copied_bytes, never),
+              with(&CollectiveWays::copied_bytes, 0)) > 1)
+      break;
+    best.copied_bytes = 2 * bytes;
+  }
+  best.shared_bytes = 0;
+  for (std::size_t bytes = 1 << 12; bytes <= DirectCollectives::capacity; bytes *= 2) {
+    Subject subject(comm, platform, bytes, false);
+    if (ratio(subject, with(&CollectiveWays::shared_bytes, never),
+              with(&CollectiveWays::shared_bytes, 0)) > 1)
+      break;
+    best.shared_bytes = bytes;
+  }
+  // From the largest down, as long as it gains.
+  best.streamed_bytes = never;
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  for (std::size_t share = 1 << 23; share >= 1 << 17; share /= 2) {
+    Subject subject(comm, platform, share * ranks, true);
+    if (ratio(subject, with(&CollectiveWays::streamed_bytes, 0),
+              with(&CollectiveWays::streamed_bytes, never)) > gain)
+      break;
+    best.streamed_bytes = share;
+  }
+  comm.set_ways(best);
+  return best;
+}
+
+}  // namespace coconet::jit
