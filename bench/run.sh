@@ -25,8 +25,9 @@ against MPI. The parts, all of them but sweep unless some are named:
   sweep       no step of a model: hundreds of small programs, one of each kind that the library generates kernels for (every
               pointwise op, dtype and way to broadcast; reductions in every direction; exchanges), with g++ and with clang++,
               beside a copy of as many bytes. Worst first: what is far from the copy keeps the processor busy, so that an
-              element takes as long in the caches, or goes through mailboxes, which the last column says, or is a cliff. Some 15 minutes, most of them compilers'. COCONET_CXX
-              chooses one of them, and SWEEP_ONLY the rows whose first four columns contain it, such as "select f32".
+              element takes as long in the caches, or goes through mailboxes, which the last column says, or is a cliff.
+              Some 20 minutes, half of them compilers'. COCONET_CXX chooses one of them, and SWEEP_ONLY the rows whose
+              first four columns contain it, such as "select f32".
 A row a contestant and number of elements, but for sweep:
   ms           this library
   peer_ms      MPI_Allreduce, then the update as vectorized loops, with the gradient in place or not, and 16-bit ones

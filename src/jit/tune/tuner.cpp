@@ -122,10 +122,12 @@ class Tuner {
     double common_us = 0;  ///< what all of them spend in matmuls, which no schedule changes
   };
 
-  /// Whether what a schedule can change is predicted to take far longer than in the quickest.
+  /// Whether what a schedule can change is predicted to take far longer than in the quickest, where
+  /// it may be next to nothing: an overlap hides it.
   [[nodiscard]] bool is_hopeless(const Waiting& size, double predicted_us) const {
-    return options_.hopeless > 0 &&
-           predicted_us - size.common_us > options_.hopeless * (size.best_us - size.common_us);
+    constexpr double least_share = 0.05;
+    const double best_us = std::max(size.best_us - size.common_us, least_share * size.best_us);
+    return options_.hopeless > 0 && predicted_us - size.common_us > options_.hopeless * best_us;
   }
 
   [[nodiscard]] Comm& comm() const { return *world_.comm(); }
@@ -293,7 +295,11 @@ class Tuner {
       const Comparison last =
           compare(*contest.unfused, *contest.champion, pairs_for(result.best_ms), never_hopeless);
       result.unfused_ratio = last.ratio;
-      if (last.ratio >= tie) result.best = {}, result.unfused_ratio = 1;
+      if (last.ratio >= tie) {
+        result.best = {};
+        result.best_ms /= last.ratio;
+        result.unfused_ratio = 1;
+      }
     }
     if (contest.champion) tuned_.sizes.push_back(std::move(result));
     tuned_.whole = tuned_.whole && goes_on;

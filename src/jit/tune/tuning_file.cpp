@@ -237,8 +237,11 @@ void use_tuned_ways(const World& world) {
 void write_tuning(Comm& comm, const TuningFile& file) {
   together(comm, [&] {
     if (comm.rank() != 0 || config().tune_file.empty()) return;
+    // Like the kernel cache, which it may be: only a folder of the owner alone is trusted.
     std::error_code ignored;
-    std::filesystem::create_directories(config().tune_file.parent_path(), ignored);
+    const std::filesystem::path folder = config().tune_file.parent_path();
+    if (std::filesystem::create_directories(folder, ignored))
+      std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
     write_atomically(config().tune_file, to_json(file), "COCONET_TUNE_FILE");
   });
 }
