@@ -246,7 +246,7 @@ class Tuner {
   struct Contest {
     const Sizes& sizes;
     TunedSize result;
-    std::unique_ptr<Contestant> champion, unfused;  ///< the first may be the second
+    std::shared_ptr<Contestant> champion, unfused;  ///< the first may be the second
     double relative = 1;                            ///< of the champion
   };
 
@@ -263,13 +263,17 @@ class Tuner {
       trial.ms = challenger->sample();
       result.best = variant;
       result.best_ms = trial.ms;
-      contest.champion = std::move(challenger);
+      contest.champion = contest.unfused = std::move(challenger);
     } else {
-      const Comparison found = compare(*contest.champion, *challenger, pairs_for(result.best_ms),
-                                       options_.hopeless > 0 ? hopeless_ratio : never_hopeless);
-      trial = {variant, predicted_us, found.ms, found.ratio * contest.relative, found.stopped};
-      if (found.ratio < (variant.knobs == Knobs{} ? tie : knob_tie)) {
-        if (result.best == Variant{}) contest.unfused = std::move(contest.champion);
+      // Where everything is measured it is beside one and the same: along many champions, each of
+      // which noise may have helped, the ratios would drift.
+      const bool is_beside_first = options_.hopeless == 0;
+      const Comparison found =
+          compare(is_beside_first ? *contest.unfused : *contest.champion, *challenger,
+                  pairs_for(result.best_ms), is_beside_first ? never_hopeless : hopeless_ratio);
+      const double relative = found.ratio * (is_beside_first ? 1 : contest.relative);
+      trial = {variant, predicted_us, found.ms, relative, found.stopped};
+      if (relative < contest.relative * (variant.knobs == Knobs{} ? tie : knob_tie)) {
         contest.champion = std::move(challenger);
         result.best = variant;
         result.best_ms = found.ms;
@@ -291,7 +295,7 @@ class Tuner {
     }
     if (goes_on && options_.knobs) goes_on = tune_knobs(contest, waiting);
     TunedSize& result = contest.result;
-    if (contest.champion && contest.unfused) {
+    if (contest.champion != contest.unfused) {
       const Comparison last =
           compare(*contest.unfused, *contest.champion, pairs_for(result.best_ms), never_hopeless);
       result.unfused_ratio = last.ratio;
