@@ -12,7 +12,6 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,12 +34,8 @@ std::int64_t bytes_wanted = past_caches;
 constexpr std::int64_t columns = 1024;
 /// A row below that share of the copy's speed is to have a reason.
 constexpr double least_of_copy = 0.5;
-
-/// Ops that calculate for longer than a copy takes: functions of the C library, divisions and
-/// roots.
-const std::set<std::string> arithmetic = {"exp",  "expm1", "log",    "log1p",     "sin",  "cos",
-                                          "tanh", "erf",   "pow",    "gelu",      "silu", "sigmoid",
-                                          "sqrt", "rsqrt", "divide", "reciprocal"};
+/// Ops that cost as much as so many additions calculate for longer than a copy takes.
+constexpr int costly = 5;
 
 /// A program, and the inputs that it has.
 struct Draft {
@@ -57,6 +52,7 @@ struct Case {
   std::string kind, name, op, dtype, layout;
   std::function<Value(Draft&)> build;  ///< the value that the program computes
   coconet::Schedule schedule = coconet::Schedule();
+  int cost = 1;  ///< of an element, as pointwise.def has it
 };
 
 struct Measured {
@@ -70,7 +66,7 @@ struct Measured {
   /// What makes it slower than the copy by its nature: what it calculates, or that elements go
   /// through mailboxes on their way, widened and with flags; empty where nothing does.
   [[nodiscard]] std::string bound_by() const {
-    if (arithmetic.contains(of.op)) return "arithmetic";
+    if (of.cost >= costly) return "arithmetic";
     if (as_long_in_caches) return "processor (as long in the caches)";
     return of.kind == "exchange" && of.name != "direct simple" ? "mailboxes" : "";
   }
@@ -82,9 +78,10 @@ struct Op {
   std::string name;
   int arity;
   std::string rule;
+  int cost;
 };
 const std::vector<Op> ops = {
-#define COCONET_POINTWISE(name, arity, rule, device, reference) {#name, arity, #rule},
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) {#name, arity, #rule, cost},
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
 };
@@ -137,8 +134,8 @@ void add_pointwise(const coconet::World& world, bool quick, std::vector<Case>& c
           if (op.arity == 2) return coconet::detail::pointwise(op.name, {a, b});
           return coconet::detail::pointwise(op.name, {a, b, operand("c", dtype, false)});
         };
-        cases.push_back(
-            {"pointwise", op.name, op.name, std::string(coconet::to_string(dtype)), layout, build});
+        cases.push_back({"pointwise", op.name, op.name, std::string(coconet::to_string(dtype)),
+                         layout, build, coconet::Schedule(), op.cost});
       }
     }
   }

@@ -136,9 +136,9 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 #define COCONET_ARGUMENTS_1 a
 #define COCONET_ARGUMENTS_2 a, b
 #define COCONET_ARGUMENTS_3 a, b, c
-#define COCONET_POINTWISE(name, arity, rule, device, reference)   \
-  [[nodiscard]] inline Value name(COCONET_OPERANDS_##arity) {     \
-    return detail::pointwise(#name, {COCONET_ARGUMENTS_##arity}); \
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) \
+  [[nodiscard]] inline Value name(COCONET_OPERANDS_##arity) {         \
+    return detail::pointwise(#name, {COCONET_ARGUMENTS_##arity});     \
   }
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE

@@ -10,11 +10,12 @@ namespace coconet::ir {
 namespace {
 
 constexpr PointwiseRow pointwise_rows[] = {
-#define COCONET_POINTWISE(name, arity, rule, device, reference)                                    \
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference)                              \
   {Op::name,                                                                                       \
    #name,                                                                                          \
    arity,                                                                                          \
    DTypeRule::rule,                                                                                \
+   cost,                                                                                           \
    device,                                                                                         \
    []([[maybe_unused]] double a, [[maybe_unused]] double b, [[maybe_unused]] double c) -> double { \
      return reference;                                                                             \
@@ -34,7 +35,7 @@ constexpr OpFacts op_facts[] = {
 #define COCONET_STRUCTURAL(name, arity, attributes, summary) {#name, arity, attributes},
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
-#define COCONET_POINTWISE(name, arity, rule, device, reference) {#name, arity, ""},
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) {#name, arity, ""},
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
 };

@@ -13,7 +13,7 @@ enum class Op : std::uint8_t {
 #define COCONET_STRUCTURAL(name, ...) name,
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
-#define COCONET_POINTWISE(name, arity, rule, device, reference) name,
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) name,
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
 };
@@ -27,6 +27,7 @@ struct PointwiseRow {
   std::string_view name;
   int arity;
   DTypeRule rule;
+  int cost;                                           ///< of an element, beside an addition
   std::string_view device;                            ///< dialect text over a, b, c
   double (*reference)(double a, double b, double c);  ///< the meaning, in double
 };

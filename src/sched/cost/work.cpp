@@ -16,33 +16,15 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// What `op` costs an element beside an addition. Divisions and roots take a vector unit some 4 to
-/// 10 times as long on current processors and GPUs, functions a polynomial of some 20 operations,
-/// and dropout a quarter of a Philox4x32-10: 10 rounds of 2 multiplications for 4 elements.
+/// What `op` costs an element beside an addition. Dropout takes a quarter of a Philox4x32-10: 10
+/// rounds of 2 multiplications for 4 elements.
 double cost_of(Op op) {
+  if (const ir::PointwiseRow* const row = ir::find_pointwise(op)) return row->cost;
   switch (op) {
     case Op::update:
     case Op::copy:
     case Op::slice:
       return 0;
-    case Op::divide:
-    case Op::reciprocal:
-    case Op::sqrt:
-    case Op::rsqrt:
-      return 5;
-    case Op::pow:
-    case Op::exp:
-    case Op::expm1:
-    case Op::log:
-    case Op::log1p:
-    case Op::sin:
-    case Op::cos:
-    case Op::tanh:
-    case Op::erf:
-    case Op::sigmoid:
-    case Op::silu:
-    case Op::gelu:
-      return 20;
     case Op::dropout:
       return 20;
     default:
