@@ -20,6 +20,8 @@ struct Config {
   std::string graph = "auto";      ///< COCONET_GRAPH: auto, on or off; CUDA graphs of whole steps
   std::string overlap =
       "auto";  ///< COCONET_OVERLAP: auto, on or off; whether overlapped steps run at once
+  /// COCONET_COLLECTIVES: auto or mpi; how library collectives on the host go
+  std::string collectives = "auto";
   /// COCONET_FREE_MULTIPROCESSORS: of a GPU, left free by kernels that wait for other ranks
   int free_multiprocessors = 0;
   int host_threads = 1;  ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024

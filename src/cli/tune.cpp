@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -71,6 +72,23 @@ void print_row(const jit::Tuned& tuned) {
   std::fflush(stdout);
 }
 
+/// What was found where everything was measured.
+void print_all(const jit::Tuned& tuned) {
+  bool is_first = true;
+  for (const jit::TunedSize& size : tuned.sizes) {
+    if (!size.all) continue;
+    if (std::exchange(is_first, false)) {
+      std::printf("%-28s %10s %16s %12s %12s %14s\n", "all candidates", "measured",
+                  "choice over best", "over MPI", "correlation", "repeatability");
+    }
+    const auto& over_mpi = size.all->choice_over_mpi;
+    std::printf("%-28s %10zu %16.3f %12s %12.2f %14.2f\n", extents_text(size.sizes).c_str(),
+                size.all->trials.size(), size.all->choice_over_best,
+                over_mpi ? fmt::format("{:.3f}", *over_mpi).c_str() : "-",
+                jit::rank_correlation(size.all->trials), size.all->repeatability);
+  }
+}
+
 void print_foot(const jit::Tuned& tuned, double seconds) {
   const std::vector<jit::Variant> winners = winners_of(tuned);
   const sched::Space& space = tuned.space;
@@ -78,9 +96,11 @@ void print_foot(const jit::Tuned& tuned, double seconds) {
     std::printf("  %s: %s\n", letter(i).c_str(), jit::describe(space, winners[i]).c_str());
   std::printf(
       "%zu programs generated, of which %zu were there and %zu had the plan of another: %zu "
-      "candidates; %zu measurements left out by prediction; %zu kernels; %.1f s\n",
+      "candidates; left out of measurements: %zu predicted to be far slower, %zu with overlaps "
+      "without room, %zu beyond the best few; %zu kernels; %.1f s\n",
       space.generated, space.same_program, space.same_plan, space.candidates.size(),
-      tuned.predicted_away, tuned.kernels, seconds);
+      tuned.left_out.hopeless, tuned.left_out.no_room, tuned.left_out.many, tuned.kernels, seconds);
+  print_all(tuned);
   for (const std::string& one : space.unplanned)
     std::printf("cannot be planned: %s\n", one.c_str());
   for (const std::string& one : tuned.impossible)
@@ -98,23 +118,35 @@ void write(const std::string& file, const jit::Tuned& tuned, const Program& prog
                         "--out");
 }
 
+nlohmann::json as_json(const sched::Space& space, const std::vector<jit::Trial>& trials) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const jit::Trial& trial : trials) {
+    nlohmann::json one = {{"schedule", jit::describe(space, trial.variant)},
+                          {"ms", trial.ms},
+                          {"over_unfused", trial.relative},
+                          {"stopped", trial.stopped}};
+    if (trial.predicted_us > 0) one["predicted_ms"] = trial.predicted_us / 1000;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 std::string as_json(const jit::Tuned& tuned, const Program& program, double seconds) {
   nlohmann::json sizes = nlohmann::json::array();
   for (const jit::TunedSize& size : tuned.sizes) {
-    nlohmann::json trials = nlohmann::json::array();
-    for (const jit::Trial& trial : size.trials) {
-      trials.push_back({{"schedule", jit::describe(tuned.space, trial.variant)},
-                        {"predicted_ms", trial.predicted_us / 1000},
-                        {"ms", trial.ms},
-                        {"over_unfused", trial.relative},
-                        {"stopped", trial.stopped}});
-    }
     sizes.push_back({{"sizes", size.sizes},
                      {"best", jit::describe(tuned.space, size.best)},
                      {"best_ms", size.best_ms},
                      {"over_unfused", size.unfused_ratio},
                      {"rank_correlation", jit::rank_correlation(size.trials)},
-                     {"trials", std::move(trials)}});
+                     {"trials", as_json(tuned.space, size.trials)}});
+    if (!size.all) continue;
+    nlohmann::json all = {{"trials", as_json(tuned.space, size.all->trials)},
+                          {"rank_correlation", jit::rank_correlation(size.all->trials)},
+                          {"repeatability", size.all->repeatability},
+                          {"choice_over_best", size.all->choice_over_best}};
+    if (size.all->choice_over_mpi) all["choice_over_mpi"] = *size.all->choice_over_mpi;
+    sizes.back()["all"] = std::move(all);
   }
   const sched::Space& space = tuned.space;
   return nlohmann::json{{"program", program.name()},
@@ -124,7 +156,10 @@ std::string as_json(const jit::Tuned& tuned, const Program& program, double seco
                         {"same_program", space.same_program},
                         {"same_plan", space.same_plan},
                         {"candidates", space.candidates.size()},
-                        {"predicted_away", tuned.predicted_away},
+                        {"left_out",
+                         {{"hopeless", tuned.left_out.hopeless},
+                          {"no_room", tuned.left_out.no_room},
+                          {"many", tuned.left_out.many}}},
                         {"kernels", tuned.kernels},
                         {"impossible", tuned.impossible},
                         {"sizes", std::move(sizes)}}
@@ -138,7 +173,7 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
   jit::TuneOptions how;
   how.sliceable = resolved.sliceable_states();
   how.sliceable.insert(options.sliceable.begin(), options.sliceable.end());
-  if (options.exhaustive) how.hopeless = 0, how.most = 0;
+  how.exhaustive = options.exhaustive;
   how.progress = show_progress;
   how.interrupted = [] { return interrupted != 0; };
   how.finished_size = [&](const jit::Tuned& tuned) {

@@ -255,6 +255,7 @@ class Report {
     std::vector<double> all;
     for (const jit::TunedSize& size : tuned_.sizes) {
       for (const jit::Trial& trial : size.trials) {
+        if (trial.predicted_us == 0) continue;
         all.push_back(trial.ms);
         all.push_back(trial.predicted_us / 1000);
       }
@@ -274,6 +275,7 @@ class Report {
     for (std::size_t i = 0; i < tuned_.sizes.size(); ++i) {
       text += fmt::format("<g class='c{}' opacity='.7'>", i % most_shown);
       for (const jit::Trial& trial : tuned_.sizes[i].trials) {
+        if (trial.predicted_us == 0) continue;
         text += fmt::format(
             "<circle cx='{:.1f}' cy='{:.1f}' r='3'><title>{}, {}: predicted {}, "
             "measured {}</title></circle>",
@@ -296,7 +298,7 @@ class Report {
         "<p>{} programs generated, of which {} were there and {} had the plan of another: {} "
         "candidates. {} measurements left out by prediction, {} made, {} kernels.</p>\n",
         space.generated, space.same_program, space.same_plan, space.candidates.size(),
-        tuned_.predicted_away, measurements(), tuned_.kernels);
+        tuned_.left_out.total(), measurements(), tuned_.kernels);
   }
 
   [[nodiscard]] std::size_t measurements() const {

@@ -14,27 +14,16 @@
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/worlds/mpi_threads.h"
+#include "mpi/own_allreduce.h"
 #include "sample.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;
 
-namespace {
-
-bool broken_all_reduce = false;
-
-}  // namespace
-
-extern "C" int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
-                             MPI_Comm comm) {
-  if (broken_all_reduce) return MPI_ERR_COUNT;
-  return PMPI_Allreduce(in, out, count, type, op, comm);
-}
-
 TEST_CASE("an error of MPI is told in its words", "[broken]") {
   const auto comm = jit::make_mpi_comm();
   test::Group group(*comm, {0, 1});
-  broken_all_reduce = true;
+  test::broken_all_reduce = true;
   const std::vector<float> in(jit::DirectCollectives::capacity);  // more bytes than go without MPI
   std::vector<float> out(in.size());
   CHECK_THROWS_WITH(

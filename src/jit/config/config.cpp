@@ -143,6 +143,10 @@ constexpr Row settings_of_runs[] = {
       "streams of their own, or one after the other; auto: at once where every one has a core, and "
       "wherever a GPU has room for them"},
      read_word<&Config::overlap>},
+    {{"COCONET_COLLECTIVES", "auto or mpi", "auto",
+      "how the library's collectives among processors go; auto: through shared memory where that "
+      "is quicker, as the tuning file says; mpi: all by MPI"},
+     read_word<&Config::collectives>},
     {{"COCONET_FREE_MULTIPROCESSORS", "a number from 0 to 1024", "0",
       "multiprocessors of a GPU that kernels which wait for other ranks leave free, for the "
       "application's own NCCL; above 0, their blocks have one each"},

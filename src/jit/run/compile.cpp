@@ -41,6 +41,7 @@ std::string text_of(const ir::Lists& lists) {
 std::string text_of(const Knobs& knobs) {
   std::vector<std::string> text;
   if (config().overlap != "auto") text.push_back("COCONET_OVERLAP=" + config().overlap);
+  if (config().collectives != "auto") text.push_back("COCONET_COLLECTIVES=" + config().collectives);
   for (const ir::KnobRow& row : ir::knob_table()) {
     if (row.is_set(knobs)) text.push_back(fmt::format("{}={}", row.variable, row.value(knobs)));
   }
@@ -119,7 +120,7 @@ void log_lowering(const Schedule& schedule, const std::vector<Program>& programs
 
 Executable jit::compile_scheduled(const Program& program, const Schedule& schedule,
                                   const World& world, const Sizes& sizes,
-                                  const ParameterLists& lists, std::vector<std::string> notes) {
+                                  const ParameterLists& lists, const CompileChoices& choices) {
   jit::Comm& comm = *world.comm();
   Sizes resolved;
   ir::Lists resolved_lists;
@@ -135,7 +136,8 @@ Executable jit::compile_scheduled(const Program& program, const Schedule& schedu
   });
   check_agreement(comm, program, schedule, resolved, resolved_lists);
   jit::ChosenPlan chosen = jit::choose_plan(comm, *platform, *scheduled.back().graph());
-  chosen.notes.insert(chosen.notes.begin(), notes.begin(), notes.end());
+  chosen.notes.insert(chosen.notes.begin(), choices.notes.begin(), choices.notes.end());
+  chosen.collectives_by_mpi = choices.collectives_by_mpi || config().collectives == "mpi";
   jit::together(comm, [&] {
     check_nodes(chosen.plan, comm.nodes());
     if (comm.rank() == 0) log_lowering(schedule, scheduled, chosen.plan);

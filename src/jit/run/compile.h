@@ -6,10 +6,16 @@
 
 namespace coconet::jit {
 
-/// `coconet::compile` for a schedule that is not automatic. `notes` are for its reports.
+/// What a schedule does not say.
+struct CompileChoices {
+  std::vector<std::string> notes = {};  ///< for reports
+  bool collectives_by_mpi = false;      ///< library collectives on the host, whatever the bytes
+};
+
+/// `coconet::compile` for a schedule that is not automatic.
 [[nodiscard]] Executable compile_scheduled(const Program& program, const Schedule& schedule,
                                            const World& world, const Sizes& sizes,
                                            const ParameterLists& lists,
-                                           std::vector<std::string> notes = {});
+                                           const CompileChoices& choices = {});
 
 }  // namespace coconet::jit

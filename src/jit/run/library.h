@@ -8,7 +8,9 @@ namespace coconet::jit {
 
 class LibraryCollective {
  public:
-  LibraryCollective(const Platform& platform, const RankPlan& plan, const sched::LibraryStep& step);
+  /// `by_mpi`: on the host, MPI does it whatever the bytes.
+  LibraryCollective(const Platform& platform, const RankPlan& plan, const sched::LibraryStep& step,
+                    bool by_mpi);
 
   /// A rank that is driven from here, by its position among the group's.
   struct Member {
@@ -72,6 +74,7 @@ class LibraryCollective {
   ir::Attributes attributes_;
   DType dtype_;
   int axis_;
+  bool by_mpi_;
   bool copies_ = false;  ///< it is over one rank, and no side is scattered
   bool written_ = true;  ///< false where no rank gives this one a result: it holds zeros
   sched::BufferId in_, out_;

@@ -11,9 +11,10 @@
 namespace coconet::jit {
 
 struct ChosenPlan {
-  sched::Plan plan;                ///< with the overlaps that there is room for
-  std::vector<std::string> notes;  ///< for people: a sentence for each of the others
-  bool shares_cores = false;       ///< some of them run at once on fewer cores than threads
+  sched::Plan plan;                 ///< with the overlaps that there is room for
+  std::vector<std::string> notes;   ///< for people: a sentence for each of the others
+  bool shares_cores = false;        ///< some of them run at once on fewer cores than threads
+  bool collectives_by_mpi = false;  ///< library collectives on the host, whatever the bytes
 };
 
 /// Collective: the plan of a scheduled program. An overlap that `platform` has no room for,

@@ -50,7 +50,8 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
   return {
       Schedule::parse(choice->schedule),
       fmt::format("it took {:.2f} of the time without a schedule, {:.4g} ms, when it was measured",
-                  choice->over_unfused, choice->ms)};
+                  choice->over_unfused, choice->ms),
+      choice->collectives_by_mpi};
 }
 
 }  // namespace jit
@@ -62,9 +63,11 @@ Executable compile(const Program& program, const Schedule& schedule, const World
     return jit::compile_scheduled(program, schedule, world, sizes, lists);
   const jit::ChosenSchedule chosen = jit::choose_schedule(program, schedule, world, sizes, lists);
   const std::string note =
-      fmt::format("the automatic schedule is '{}': {}", chosen.schedule.name(), chosen.why);
+      fmt::format("the automatic schedule is '{}'{}: {}", chosen.schedule.name(),
+                  chosen.collectives_by_mpi ? ", its collectives by MPI" : "", chosen.why);
   if (world.rank() == 0) jit::log_info("program '" + program.name() + "': " + note);
-  return jit::compile_scheduled(program, chosen.schedule, world, sizes, lists, {note});
+  return jit::compile_scheduled(program, chosen.schedule, world, sizes, lists,
+                                {{note}, chosen.collectives_by_mpi});
 }
 
 Executable compile(const Program& program, const World& world, const Sizes& sizes,

@@ -10,6 +10,7 @@ namespace coconet::jit {
 struct ChosenSchedule {
   Schedule schedule;
   std::string why;  ///< for people: where it comes from
+  bool collectives_by_mpi = false;
 };
 
 /// Collective: what takes the place of `schedule`, which is automatic, as COCONET_TUNE says; one

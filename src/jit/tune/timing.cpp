@@ -9,7 +9,6 @@
 
 #include "ir/graph.h"
 #include "jit/comm/comm.h"
-#include "jit/run/compile.h"
 
 namespace coconet::jit {
 namespace {
@@ -51,8 +50,9 @@ double largest(Comm& comm, double mine) {
 }
 
 Contestant::Contestant(const World& world, const Program& program, const Schedule& schedule,
-                       const Sizes& sizes, const ParameterLists& lists, SharedTensors* shared)
-    : world_(world), step_(compile_scheduled(program, schedule, world, sizes, lists)) {
+                       const Sizes& sizes, const ParameterLists& lists,
+                       const CompileChoices& choices, SharedTensors* shared)
+    : world_(world), step_(compile_scheduled(program, schedule, world, sizes, lists, choices)) {
   fill(shared);
   double ms = run(1);
   for (int round = 0; round < 10; ++round) {

@@ -8,6 +8,7 @@
 
 #include "coconet/executable.h"
 #include "coconet/world.h"
+#include "jit/run/compile.h"
 
 namespace coconet::jit {
 
@@ -31,7 +32,8 @@ class Contestant {
   /// `shared` where there are such, and runs it until its times no longer fall. Throws what
   /// `compile` and `run` do.
   Contestant(const World& world, const Program& program, const Schedule& schedule,
-             const Sizes& sizes, const ParameterLists& lists = {}, SharedTensors* shared = nullptr);
+             const Sizes& sizes, const ParameterLists& lists = {},
+             const CompileChoices& choices = {}, SharedTensors* shared = nullptr);
 
   /// Collective: milliseconds of a step, on the rank where it takes longest: the mean of as many as
   /// take some milliseconds.

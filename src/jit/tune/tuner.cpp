@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <numeric>
 
@@ -16,72 +15,22 @@
 #include "jit/comm/comm.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/plan_kernels.h"
+#include "jit/run/compile.h"
 #include "jit/run/overlaps.h"
 #include "jit/tune/timing.h"
 #include "jit/tune/tuning_file.h"
 #include "sched/cost/estimate.h"
 #include "sched/knobs.h"
-#include "sched/schedule.h"
 
 namespace coconet::jit {
 namespace {
 
 constexpr double tie = 0.99;       // what counts as quicker than the quickest so far
 constexpr double knob_tie = 0.97;  // and for knobs, which nobody should write down for nothing
-constexpr int knob_rounds = 2;
-
-/// Whether the candidate has a kernel that exchanges data.
-bool exchanges(const sched::Candidate& candidate) {
-  return std::any_of(candidate.steps.begin(), candidate.steps.end(), [](const sched::Step& step) {
-    return step.transformation == "fuse" && step.text("kind") != "computation";
-  });
-}
-
-/// The knobs to try around `best`: in the first round how ranks exchange data, in the second the
-/// width of accesses and, with mailboxes, what goes through them at a time.
-std::vector<Variant> knob_variants(const sched::Space& space, const Variant& best,
-                                   const Traits& traits, int round) {
-  std::vector<Variant> variants;
-  const auto add = [&](const Knobs& knobs) {
-    if (knobs != best.knobs && sched::conflict_in(knobs).empty())
-      variants.push_back({best.candidate, knobs});
-  };
-  if (!exchanges(space.candidates[best.candidate])) return variants;
-  Knobs knobs = best.knobs;
-  if (round == 0) {
-    for (const ir::KnobChoice& algorithm : ir::algorithm_choices) {
-      if (algorithm.name == "multimem" && !traits.needs_multicast) continue;
-      for (const ir::KnobChoice& protocol : ir::protocol_choices) {
-        knobs.algorithm = algorithm.name;
-        knobs.protocol = protocol.name;
-        // The first of each is what a kernel has without knobs.
-        if (algorithm.name != ir::algorithm_choices[0].name ||
-            protocol.name != ir::protocol_choices[0].name)
-          add(knobs);
-      }
-    }
-    return variants;
-  }
-  if (!sched::works_in_place(best.knobs)) {
-    for (const int bytes : {8192, 131072}) {
-      knobs = best.knobs;
-      knobs.chunk_bytes = bytes;
-      add(knobs);
-    }
-  }
-  if (traits.fixed_threads == 0) {  // a GPU; the width of a processor's vectors is its own
-    for (const int bytes : {8, 32}) {
-      knobs = best.knobs;
-      knobs.vector_bytes = bytes;
-      add(knobs);
-    }
-    for (const int threads : {128, 512}) {
-      knobs = best.knobs;
-      knobs.threads = threads;
-      add(knobs);
-    }
-  }
-  return variants;
+/// Whether COCONET_COLLECTIVES=mpi could change what the program without a schedule does.
+bool has_mpi(const Platform& platform, const Comm& comm) {
+  return platform.traits().immediate && comm.size() > 1 && !comm.in_one_process() &&
+         config().collectives == "auto";
 }
 
 class Tuner {
@@ -149,12 +98,15 @@ class Tuner {
                      [&](std::size_t a, std::size_t b) {
                        return waiting.predicted_us[a] < waiting.predicted_us[b];
                      });
-    tuned_.predicted_away += std::erase_if(waiting.candidates, [&](std::size_t index) {
-      return index != 0 && options_.hopeless > 0 &&
-             (is_hopeless(waiting, waiting.predicted_us[index]) || runs_in_turn(index));
+    LeftOut& left_out = tuned_.left_out;
+    left_out.hopeless += std::erase_if(waiting.candidates, [&](std::size_t index) {
+      return index != 0 && is_hopeless(waiting, waiting.predicted_us[index]);
+    });
+    left_out.no_room += std::erase_if(waiting.candidates, [&](std::size_t index) {
+      return options_.skips_crowded_overlaps && runs_in_turn(index);
     });
     if (options_.most > 0 && waiting.candidates.size() > options_.most + 1) {
-      tuned_.predicted_away += waiting.candidates.size() - options_.most - 1;
+      left_out.many += waiting.candidates.size() - options_.most - 1;
       waiting.candidates.resize(options_.most + 1);
     }
     all_ += waiting.candidates.size();
@@ -201,6 +153,8 @@ class Tuner {
     std::set<std::size_t> all;
     for (const Waiting& waiting : waiting_)
       all.insert(waiting.candidates.begin(), waiting.candidates.end());
+    for (std::size_t index = 0; options_.exhaustive && index < chosen_.size(); ++index)
+      all.insert(index);
     std::vector<const sched::Plan*> plans;
     for (const std::size_t index : all) {
       if (!is_given_up({index, {}})) plans.push_back(&chosen_[index]);
@@ -233,6 +187,7 @@ class Tuner {
     try {
       return std::make_unique<Contestant>(
           world_, program_, schedule_of(tuned_.space, variant, "candidate"), sizes, options_.lists,
+          CompileChoices{.collectives_by_mpi = variant.by_mpi},
           platform_of(comm()).traits().immediate ? &tensors_ : nullptr);
     } catch (const CommError&) {
       throw;  // the world is broken
@@ -265,15 +220,10 @@ class Tuner {
       result.best_ms = trial.ms;
       contest.champion = contest.unfused = std::move(challenger);
     } else {
-      // Where everything is measured it is beside one and the same: along many champions, each of
-      // which noise may have helped, the ratios would drift.
-      const bool is_beside_first = options_.hopeless == 0;
       const Comparison found =
-          compare(is_beside_first ? *contest.unfused : *contest.champion, *challenger,
-                  pairs_for(result.best_ms), is_beside_first ? never_hopeless : hopeless_ratio);
-      const double relative = found.ratio * (is_beside_first ? 1 : contest.relative);
-      trial = {variant, predicted_us, found.ms, relative, found.stopped};
-      if (relative < contest.relative * (variant.knobs == Knobs{} ? tie : knob_tie)) {
+          compare(*contest.champion, *challenger, pairs_for(result.best_ms), hopeless_ratio);
+      trial = {variant, predicted_us, found.ms, found.ratio * contest.relative, found.stopped};
+      if (found.ratio < (variant.knobs == Knobs{} ? tie : knob_tie)) {
         contest.champion = std::move(challenger);
         result.best = variant;
         result.best_ms = found.ms;
@@ -293,6 +243,8 @@ class Tuner {
       goes_on = challenge(contest, {index, {}}, waiting.predicted_us[index]);
       if (!goes_on) break;
     }
+    if (goes_on && has_mpi(platform_of(comm()), comm()))
+      goes_on = challenge(contest, {0, {}, true}, 0);
     if (goes_on && options_.knobs) goes_on = tune_knobs(contest, waiting);
     TunedSize& result = contest.result;
     if (contest.champion != contest.unfused) {
@@ -300,14 +252,57 @@ class Tuner {
           compare(*contest.unfused, *contest.champion, pairs_for(result.best_ms), never_hopeless);
       result.unfused_ratio = last.ratio;
       if (last.ratio >= tie) {
+        contest.champion = contest.unfused;
         result.best = {};
         result.best_ms /= last.ratio;
         result.unfused_ratio = 1;
       }
     }
+    if (goes_on && options_.exhaustive) goes_on = measure_all(contest, waiting);
     if (contest.champion) tuned_.sizes.push_back(std::move(result));
     tuned_.whole = tuned_.whole && goes_on;
     return goes_on;
+  }
+
+  /// Collective: every candidate beside the program without a schedule, twice, and then the few
+  /// quickest beside what the search chose.
+  bool measure_all(Contest& contest, const Waiting& waiting) {
+    constexpr std::size_t finalists = 5;
+    constexpr int final_pairs = 15;
+    AllMeasured all;
+    std::vector<double> first, second;
+    for (std::size_t index = 1; index < tuned_.space.candidates.size(); ++index) {
+      if (any_interrupted()) return false;
+      const std::unique_ptr<Contestant> one = make({index, {}}, contest.sizes);
+      if (!one) continue;
+      const int pairs = (pairs_for(contest.result.best_ms) + 1) / 2 + 1;
+      const Comparison a = compare(*contest.unfused, *one, pairs, never_hopeless);
+      const Comparison b = compare(*contest.unfused, *one, pairs, never_hopeless);
+      first.push_back(a.ratio);
+      second.push_back(b.ratio);
+      all.trials.push_back({{index, {}},
+                            waiting.predicted_us[index],
+                            (a.ms + b.ms) / 2,
+                            (a.ratio + b.ratio) / 2,
+                            false});
+    }
+    all.repeatability = rank_correlation(first, second);
+    std::vector<Trial> quickest = all.trials;
+    std::stable_sort(quickest.begin(), quickest.end(), [](const Trial& one, const Trial& other) {
+      return one.relative < other.relative;
+    });
+    quickest.resize(std::min(quickest.size(), finalists));
+    const auto over = [&](const Variant& variant) {
+      const std::unique_ptr<Contestant> other = make(variant, contest.sizes);
+      return compare(*other, *contest.champion, final_pairs, never_hopeless).ratio;
+    };
+    for (const Trial& trial : quickest) {
+      if (trial.variant != contest.result.best)
+        all.choice_over_best = std::max(all.choice_over_best, over(trial.variant));
+    }
+    if (has_mpi(platform_of(comm()), comm())) all.choice_over_mpi = over({0, {}, true});
+    contest.result.all = std::move(all);
+    return true;
   }
 
   /// Collective: the knobs of the quickest plan, those that go together at once and then the next,
@@ -326,7 +321,7 @@ class Tuner {
         if (!plan) continue;
         const double us = estimate(*plan, extents, tuned_.cluster).us;
         if (is_hopeless(waiting, us)) {
-          ++tuned_.predicted_away;
+          ++tuned_.left_out.hopeless;
           continue;
         }
         variants.push_back(variant);
@@ -423,88 +418,11 @@ Tuned tune_and_keep(const Program& program, const World& world, const std::vecto
   for (const TunedSize& size : tuned.sizes) {
     file.set(program.name(), digest,
              {ir::resolve_sizes(*program.graph(), size.sizes, options.lists),
-              best_schedule(program, tuned, size).json(), size.best_ms, size.unfused_ratio});
+              best_schedule(program, tuned, size).json(), size.best_ms, size.unfused_ratio,
+              size.best.by_mpi});
   }
   write_tuning(comm, file);
   return tuned;
-}
-
-double rank_correlation(const std::vector<Trial>& trials) {
-  const auto count = static_cast<double>(trials.size());
-  if (trials.size() < 2) return 0;
-  // Of equal times each has the mean of their ranks.
-  const auto rank_of = [&](double Trial::*time, const Trial& trial) {
-    double below = 0, equal = 0;
-    for (const Trial& other : trials) {
-      below += other.*time < trial.*time ? 1 : 0;
-      equal += other.*time == trial.*time ? 1 : 0;
-    }
-    return below + (equal - 1) / 2;
-  };
-  const double mean = (count - 1) / 2;
-  double both = 0, predicted = 0, measured = 0;
-  for (const Trial& trial : trials) {
-    const double a = rank_of(&Trial::predicted_us, trial) - mean;
-    const double b = rank_of(&Trial::relative, trial) - mean;
-    both += a * b;
-    predicted += a * a;
-    measured += b * b;
-  }
-  return predicted == 0 || measured == 0 ? 0 : both / std::sqrt(predicted * measured);
-}
-
-std::string describe(const sched::Space& space, const Variant& variant) {
-  std::string text = sched::to_string(space.candidates[variant.candidate].steps);
-  if (text.empty()) text = "no steps";
-  for (const ir::KnobRow& row : ir::knob_table()) {
-    if (row.is_set(variant.knobs))
-      text += fmt::format("; {} {}", row.name, row.value(variant.knobs));
-  }
-  return text;
-}
-
-Schedule schedule_of(const sched::Space& space, const Variant& variant, const std::string& name) {
-  Schedule::Steps steps{name, space.candidates[variant.candidate].steps, {}};
-  for (sched::Step& step : steps.steps) {
-    if (step.transformation != "fuse") continue;
-    for (const ir::KnobRow& row : ir::knob_table()) {
-      if (!row.is_set(variant.knobs)) continue;
-      step.arguments[std::string(row.name)] =
-          row.text != nullptr ? sched::Argument(variant.knobs.*row.text)
-                              : sched::Argument(std::int64_t{variant.knobs.*row.number});
-    }
-  }
-  return Schedule::parse(sched::to_json(steps));
-}
-
-namespace {
-
-std::string counted(std::size_t steps) {
-  return fmt::format("{} kernel{} or collective{}", steps, steps == 1 ? "" : "s",
-                     steps == 1 ? "" : "s");
-}
-
-}  // namespace
-
-Schedule best_schedule(const Program& program, const Tuned& tuned, const TunedSize& size) {
-  const Schedule schedule = schedule_of(tuned.space, size.best, program.name() + "-tuned");
-  Schedule::Steps steps = schedule.steps();
-  const auto extents = ir::resolve_sizes(*program.graph(), size.sizes, {});
-  const auto facts_of = [&](const Program& scheduled) {
-    const sched::Plan plan = sched::lower(*scheduled.graph());
-    return std::pair{plan.steps.size(), estimate(plan, extents, tuned.cluster).us};
-  };
-  const std::vector<Program> programs = schedule.apply(program);
-  for (std::size_t i = 0; i < steps.steps.size(); ++i) {
-    try {
-      const auto before = facts_of(programs[i]), after = facts_of(programs[i + 1]);
-      steps.steps[i].why =
-          fmt::format("predicted: {:.4g} ms in {}; before it {:.4g} ms in {}", after.second / 1000,
-                      counted(after.first), before.second / 1000, counted(before.first));
-    } catch (const ScheduleError&) {  // what only a later step makes a plan of
-    }
-  }
-  return Schedule::parse(sched::to_json(steps));
 }
 
 }  // namespace coconet::jit

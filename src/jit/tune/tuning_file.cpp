@@ -37,13 +37,19 @@ double positive(const JsonElement& element) {
 }
 
 TuningFile::Choice parse_choice(const JsonElement& element) {
-  element.require_object({"sizes", "ms", "over_unfused", "schedule"});
+  element.require_object({"sizes", "ms", "over_unfused", "schedule", "collectives"});
   TuningFile::Choice choice;
   for (const auto& [name, extent] : element.at("sizes").members())
     choice.sizes[name] = extent.integer(1);
   choice.ms = positive(element.at("ms"));
   choice.over_unfused = positive(element.at("over_unfused"));
   choice.schedule = sched::to_json(sched::parse_schedule(element.at("schedule")));
+  if (const auto collectives = element.find("collectives")) {
+    choice.collectives_by_mpi = collectives->string() == "mpi";
+    if (!choice.collectives_by_mpi)
+      collectives->fail(fmt::format("'{}' is none of the ways that collectives are kept to; mpi is",
+                                    collectives->string()));
+  }
   return choice;
 }
 
@@ -179,6 +185,7 @@ std::string to_json(const TuningFile& file) {
                          {"ms", choice.ms},
                          {"over_unfused", choice.over_unfused},
                          {"schedule", json::parse(choice.schedule)}});
+      if (choice.collectives_by_mpi) choices.back()["collectives"] = "mpi";
     }
     out["programs"].push_back(
         {{"name", program.name}, {"digest", program.digest}, {"choices", std::move(choices)}});
@@ -221,6 +228,14 @@ void measure_machine(const World& world, TuningFile& file) {
   if (platform.traits().immediate && comm.size() > 1 && comm.nodes().count() == 1)
     file.ways[comm.size()] = measure_ways(comm, platform);
   file.machines[comm.size()] = calibrate(world);
+}
+
+std::optional<sched::Cluster> known_machine(int ranks) {
+  const World self = World::self();
+  const TuningFile file = read_tuning(*self.comm(), platform_of(*self.comm()));
+  const auto machine = file.machines.find(ranks);
+  if (machine == file.machines.end()) return {};
+  return machine->second;
 }
 
 void use_tuned_ways(const World& world) {

@@ -24,6 +24,7 @@ struct TuningFile {
     std::string schedule;  ///< as JSON
     double ms = 0;
     double over_unfused = 1;  ///< its time over that of the program without a schedule
+    bool collectives_by_mpi = false;
   };
   struct TunedProgram {
     std::string name;
@@ -59,6 +60,9 @@ struct TuningFile {
 /// Collective: measures the machine at hand, with as many ranks as `world` has, into `file`: how
 /// the host's collectives choose their way, which they do from here on, and its cluster.
 void measure_machine(const World& world, TuningFile& file);
+/// This machine as COCONET_TUNE_FILE has it, with so many ranks; nothing where it does not. Throws
+/// ConfigError when the file is malformed.
+[[nodiscard]] std::optional<sched::Cluster> known_machine(int ranks);
 /// Collective: once for a world, unless COCONET_TUNE is off: the host's collectives choose their
 /// way as the tuning file says.
 void use_tuned_ways(const World& world);

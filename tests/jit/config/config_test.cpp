@@ -61,6 +61,7 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_BACKEND", "cuda"},
                                {"COCONET_GRAPH", "off"},
                                {"COCONET_OVERLAP", "on"},
+                               {"COCONET_COLLECTIVES", "mpi"},
                                {"COCONET_FREE_MULTIPROCESSORS", "16"},
                                {"COCONET_HOST_THREADS", "96"},
                                {"COCONET_ALGORITHM", "ring"},
@@ -88,6 +89,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.backend == "cuda");
   CHECK(config.graph == "off");
   CHECK(config.overlap == "on");
+  CHECK(config.collectives == "mpi");
   CHECK(config.free_multiprocessors == 16);
   CHECK(config.host_threads == 96);
   CHECK(config.knobs == Knobs{"ring", "ll128", 3, 64, 32, 2048});
@@ -231,6 +233,7 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
   CHECK(far[0] ==
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
         "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_OVERLAP, "
+        "COCONET_COLLECTIVES, "
         "COCONET_FREE_MULTIPROCESSORS, COCONET_HOST_THREADS, "
         "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <mutex>
 
 #include "cli/check.h"
@@ -74,11 +75,25 @@ TEST_CASE("what is predicted to be slow is not measured, unless everything is as
   const Tuned all = tune_sgd(sizes, {.hopeless = 0, .knobs = false, .pairs = 1});
   const Tuned some = tune_sgd(sizes, {.hopeless = 1.2, .knobs = false, .pairs = 1});
   CHECK(some.sizes[0].trials.size() < all.sizes[0].trials.size());
-  CHECK(some.sizes[0].trials.size() + some.predicted_away == some.space.candidates.size());
+  CHECK(some.sizes[0].trials.size() + some.left_out.total() == some.space.candidates.size());
   double least = all.sizes[0].trials[0].predicted_us;
   for (const jit::Trial& trial : all.sizes[0].trials) least = std::min(least, trial.predicted_us);
   for (const jit::Trial& trial : some.sizes[0].trials)
     CHECK((trial.variant.candidate == 0 || trial.predicted_us <= 1.2 * least));
+}
+
+TEST_CASE("an exhaustive search measures what the others leave out, and how near the choice is") {
+  const Tuned tuned = tune_sgd(
+      {{{"n", 64}}}, {.hopeless = 1.01, .most = 2, .exhaustive = true, .knobs = false, .pairs = 1});
+  const jit::TunedSize& size = tuned.sizes.at(0);
+  CHECK(size.trials.size() <= 3);
+  CHECK(tuned.left_out.total() > 0);
+  REQUIRE(size.all.has_value());
+  CHECK(size.all->trials.size() + 1 == tuned.space.candidates.size());
+  CHECK(size.all->choice_over_best >= 1);
+  CHECK(size.all->choice_over_best < 20);
+  CHECK(std::abs(size.all->repeatability) <= 1);
+  CHECK_FALSE(size.all->choice_over_mpi.has_value());  // ranks are threads
 }
 
 TEST_CASE("the schedule that is found survives JSON and computes what the program does") {

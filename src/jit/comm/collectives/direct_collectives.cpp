@@ -74,6 +74,10 @@ DirectCollectives::DirectCollectives(std::shared_ptr<Barrier> barrier, std::vect
 
 void DirectCollectives::run(Queue& queue, const CollectiveCall& call) {
   require_sane(call, size());
+  if (call.by_library && large_) {
+    large_->run(queue, call);
+    return;
+  }
   const std::size_t bytes = allocations_ ? most_shown(call, size()) : SIZE_MAX;
   // Copied, an all_reduce makes every rank read all of the other ranks' data.
   const std::size_t copied = std::min(ways_->copied_bytes, capacity);
