@@ -53,6 +53,7 @@ struct ExplainOptions {
   std::optional<int> ranks;  ///< default: the program file's mesh, or 2
   std::string show = "ir";   ///< "ir", "plan", "source", "kernels", "dot" or "svg"
   std::string arch;          ///< "kernels": the architecture; default COCONET_ARCH, or sm_90
+  std::string cluster;       ///< "plan": what times are predicted for; empty: this machine
 };
 
 struct CompileOptions {

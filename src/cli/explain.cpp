@@ -1,10 +1,15 @@
 // `coconet explain`: shows what a schedule makes of a program, after each step, as a plan, or as
 // generated source.
+#include <fmt/format.h>
+
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
@@ -20,6 +25,9 @@
 #include "jit/exchange/slices.h"
 #include "jit/kernels/binary_request.h"
 #include "jit/platform/cuda/nvrtc.h"
+#include "jit/tune/tuning_file.h"
+#include "sched/cost/cluster.h"
+#include "sched/cost/estimate.h"
 #include "sched/cost/work.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
@@ -61,28 +69,61 @@ void show_ir(const Schedule& schedule, const std::vector<Program>& programs) {
   }
 }
 
-/// The steps, and where all extents are known what each moves and calculates on the first rank.
-void show_plan(const Program& program, const Sizes& sizes) {
+/// The machine to predict for: the one named, this one where it was measured with as many ranks, or
+/// the host that ships, with that many.
+sched::Cluster machine_for(const ExplainOptions& options, const Mesh& mesh) {
+  if (!options.cluster.empty()) return sched::load_cluster(options.cluster);
+  if (auto known = jit::known_machine(mesh.size())) return *known;
+  sched::Cluster shipped = sched::load_cluster("host-2rank");
+  shipped.nodes = options.spec.nodes.value_or(1);
+  shipped.ranks_per_node = mesh.size() / shipped.nodes;
+  return shipped;
+}
+
+/// The steps, and where all extents are known what each moves and calculates on the first rank, how
+/// long that is predicted to take, and what binds it.
+void show_plan(const Program& program, const ExplainOptions& options) {
   const sched::Plan plan = sched::lower(*program.graph());
   print_text(sched::print(plan));
   Sizes extents;
   try {
-    extents = ir::resolve_sizes(*program.graph(), sizes);
+    extents = ir::resolve_sizes(*program.graph(), options.spec.sizes);
   } catch (const ProgramError& error) {
-    std::printf("\nbytes and operations are not known: %s\n", error.what());
+    std::printf("\nbytes, operations and times are not known: %s\n", error.what());
     return;
   }
   const sched::PlanWork work = sched::work_of(plan, extents);
   const std::vector<sched::Moved> traffic = sched::traffic_of(plan, work);
-  std::printf("\n%-32s %16s %16s %16s\n", "a rank", "bytes", "of peers", "operations");
+  const sched::Cluster machine = machine_for(options, program.mesh());
+  const sched::Estimate estimate = sched::estimate(plan, extents, machine);
+  const auto row = [](const std::string& name, const sched::Moved& moved, double operations,
+                      double us, std::string_view bound) {
+    std::printf("%-32s %16.0f %16.0f %16.0f %14.4g  %s\n", name.c_str(), moved.all, moved.remote,
+                operations, us / 1000, std::string(bound).c_str());
+  };
+  std::printf("\n%-32s %16s %16s %16s %14s  %s\n", "a rank", "bytes", "of peers", "operations",
+              "predicted ms", "bound");
+  sched::Moved all;
+  double operations = 0;
+  std::map<std::string_view, double> us_by_bound;
   for (std::size_t i = 0; i < work.steps.size(); ++i) {
-    std::printf("%-32s %16.0f %16.0f %16.0f\n", work.steps[i].name.c_str(), traffic[i].all,
-                traffic[i].remote, work.steps[i].operations);
+    const sched::StepEstimate& step = estimate.steps[i];
+    row(work.steps[i].name, traffic[i], work.steps[i].operations, step.total(), step.bound());
+    all.all += traffic[i].all;
+    all.remote += traffic[i].remote;
+    operations += work.steps[i].operations;
+    us_by_bound[step.bound()] += step.total();
   }
+  const auto most = std::max_element(
+      us_by_bound.begin(), us_by_bound.end(),
+      [](const auto& one, const auto& other) { return one.second < other.second; });
+  if (work.steps.size() > 1) row("whole step", all, operations, estimate.us, most->first);
+  std::string with;
   for (const auto& [name, extent] : extents)
-    std::printf("%s%s = %lld", name == extents.begin()->first ? "with " : ", ", name.c_str(),
-                static_cast<long long>(extent));
-  if (!extents.empty()) std::printf("; what binds them there, coconet sim says\n");
+    with += fmt::format("{}{} = {}", with.empty() ? "with " : ", ", name, extent);
+  std::printf("%s%spredicted for %s\n", with.c_str(), with.empty() ? "" : "; ",
+              machine.name.c_str());
+  if (!estimate.problem.empty()) std::printf("it cannot run there: %s\n", estimate.problem.c_str());
 }
 
 /// The kernels as they are generated, without the prelude that goes before every one of them.
@@ -139,7 +180,7 @@ int explain(const ExplainOptions& options) {
   const std::vector<Program> programs = resolved.schedule().apply(program);
   const Program planned = sched::with_knobs(programs.back(), config().knobs);
   if (options.show == "plan") {
-    show_plan(planned, options.spec.sizes);
+    show_plan(planned, options);
   } else if (options.show == "source") {
     show_source(planned);
   } else if (options.show == "kernels") {

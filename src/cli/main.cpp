@@ -325,6 +325,11 @@ CLI::App& add_explain(CLI::App& app, ExplainOptions& options, Raw& raw) {
       .add_option("--arch", options.arch,
                   "GPU architecture of --show kernels; default COCONET_ARCH, or sm_90")
       ->type_name("ARCH");
+  command
+      .add_option("--cluster", options.cluster,
+                  "What --show plan predicts times for: a cluster that ships, or a JSON file; "
+                  "default: this machine as `coconet calibrate` found it, else host-2rank")
+      ->type_name("NAME|FILE");
   return command;
 }
 
@@ -382,8 +387,10 @@ CLI::App& add_tune(CLI::App& app, TuneOptions& options, Raw& raw) {
           "What predictions are for: a cluster that ships, or a JSON file; default: this machine, "
           "which is measured where it was not yet")
       ->type_name("NAME|FILE");
-  command.add_flag("--exhaustive", options.exhaustive,
-                   "Measure all candidates, also those that are predicted to be slow");
+  command.add_flag(
+      "--exhaustive", options.exhaustive,
+      "Measure all candidates, also those that are predicted to be slow, and say how near to the "
+      "best of them the choice is");
   return command;
 }
 
