@@ -27,6 +27,11 @@ void print(const sched::Cluster& cluster) {
   std::printf("%14s %10s\n", "bytes", "GB/s");
   for (const sched::Cluster::Rate& rate : cluster.memory)
     std::printf("%14.0f %10.4g\n", rate.bytes, rate.gb_per_s);
+  if (!cluster.lines.empty()) {
+    std::printf("%14s %10s\n", "from others'", "caches, us");
+    for (const sched::Cluster::Time& time : cluster.lines)
+      std::printf("%14.0f %10.4g\n", time.bytes, time.us);
+  }
   if (cluster.library.empty()) return;
   std::printf("%14s", "bytes, us of");
   for (const auto& [op, times] : cluster.library)

@@ -107,6 +107,7 @@ TEST_CASE("a tuning file of another device or version is ignored with one line")
     (void)command_with(tuning, "tune sgd --sizes 100 --cluster host-2rank");
     auto kept = nlohmann::json::parse(text_of(tuning));
     kept[other] = "another";
+    kept["of_that_version"] = 1;
     std::ofstream(tuning) << kept.dump();
     const ChildOutput run = command_with(tuning, "run sgd --set n=100 --schedule auto");
     CHECK_THAT(run.text, Contains("the tuning file '" + tuning.string() +
@@ -119,8 +120,10 @@ TEST_CASE("a tuning file of another device or version is ignored with one line")
 TEST_CASE("a malformed tuning file is refused, with the place") {
   const ScratchDirectory scratch;
   const auto tuning = scratch.path() / "tuning.json";
-  std::ofstream(tuning) << R"({"coconet_tuning": 1, "library": "0", "device": "x", "programs": [
-    {"name": "sgd", "digest": "d", "choices": [{"sizes": {"n": 0}}]}]})";
+  (void)command_with(tuning, "tune sgd --sizes 100 --cluster host-2rank");
+  auto kept = nlohmann::json::parse(text_of(tuning));
+  kept["programs"][0]["choices"][0]["sizes"]["n"] = 0;
+  std::ofstream(tuning) << kept.dump();
   const ChildOutput run =
       run_command("run sgd --set n=100 --schedule auto", "COCONET_TUNE_FILE=" + tuning.string());
   CHECK(run.code == 1);

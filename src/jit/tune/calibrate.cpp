@@ -29,6 +29,8 @@ constexpr double memory_points[] = {1 << 15, 1 << 18, 1 << 20, 1 << 22, 1 << 24,
 constexpr double library_points[] = {1 << 12, 1 << 15, 1 << 18, 1 << 19,
                                      1 << 21, 1 << 23, 1 << 25, 1 << 27};
 
+/// Bytes that come from other ranks' caches.
+constexpr double line_points[] = {1 << 14, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25};
 constexpr double mailbox_points[] = {1 << 12, 1 << 16, 1 << 20, 1 << 24};
 
 /// Four digits, and more than nothing: small differences of times that vary may come out below 0.
@@ -65,6 +67,7 @@ class Calibration {
     measure_matmul(cluster);
     if (world_.size() > 1) {
       measure_barrier(cluster);
+      measure_lines(cluster);
       measure_library(cluster);
       measure_mailboxes(cluster);
     }
@@ -155,6 +158,43 @@ class Calibration {
     step.output("y", all_reduce(x, sum).named("total"));
     const double own = us(step, {}, Schedule("sum").fuse("sum", "all_reduce", {"total"}));
     cluster.barrier_us = rounded((own - cluster.launch_us) / 2);
+  }
+
+  /// What steps take longer together than alone, because one writes what the other reads of all
+  /// ranks.
+  void measure_lines(Cluster& cluster) {
+    const auto step_of = [&](bool is_made, bool is_reduced) {
+      Program step = program("lines");
+      const Dim n = step.dim("n");
+      Value x = step.input("x", DType::f32, {n}, local);
+      Schedule schedule("lines");
+      if (is_made) {
+        x = (x + 1).named("made");
+        schedule.fuse("make", "computation", {"made"});
+      }
+      if (is_reduced) {
+        x = reduce_scatter(x, sum).named("total");
+        schedule.fuse("sum", "reduce_scatter", {"total"});
+      }
+      step.output("y", x);
+      return std::pair(step, schedule);
+    };
+    const auto [making, make] = step_of(true, false);
+    const auto [reducing, reduce] = step_of(false, true);
+    const auto [both, one_by_one] = step_of(true, true);
+    const double others = comm_.size() - 1;
+    for (const double bytes : line_points) {
+      // They move twice: to whoever reads them, and back to be written again.
+      const auto elements =
+          static_cast<std::int64_t>(bytes / 2 / others * comm_.size() / sizeof(float));
+      const Sizes sizes = {{"n", elements}};
+      Contestant whole(world_, both, one_by_one, sizes), first(world_, making, make, sizes),
+          second(world_, reducing, reduce, sizes);
+      std::vector<double> more_ms;
+      for (int i = 0; i < 2 * samples; ++i)
+        more_ms.push_back(whole.sample() - first.sample() - second.sample());
+      cluster.lines.push_back({bytes, rounded(1000 * median(std::move(more_ms)))});
+    }
   }
 
   void measure_library(Cluster& cluster) {

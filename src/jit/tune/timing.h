@@ -36,7 +36,7 @@ class Contestant {
              const CompileChoices& choices = {}, SharedTensors* shared = nullptr);
 
   /// Collective: milliseconds of a step, on the rank where it takes longest: the mean of as many as
-  /// take some milliseconds.
+  /// take some milliseconds, after one that brings the caches to where a step leaves them.
   double sample();
 
  private:

@@ -23,7 +23,8 @@ struct Trial {
   bool stopped = false;  ///< early, as hopeless
 };
 
-/// All candidates of a size, whatever is predicted, each beside the program without a schedule.
+/// All candidates of a size that run differently, whatever is predicted, each beside the program
+/// without a schedule.
 struct AllMeasured {
   std::vector<Trial> trials;
   /// Of two measurements of each candidate: what no prediction can exceed, but by chance.
@@ -46,7 +47,7 @@ struct TunedSize {
 /// Candidates that rules kept from being measured, of all sizes.
 struct LeftOut {
   std::size_t hopeless = 0;  ///< predicted to take far longer than the quickest
-  std::size_t no_room = 0;   ///< with overlaps that the machine runs one after the other
+  std::size_t no_room = 0;   ///< with overlaps that there is no room for: they run as others do
   std::size_t many = 0;      ///< beyond the best few
   [[nodiscard]] std::size_t total() const { return hopeless + no_room + many; }
 };

@@ -21,6 +21,7 @@
 #include "jit/tune/tuning_file.h"
 #include "sched/cost/estimate.h"
 #include "sched/knobs.h"
+#include "sched/tune/canonical.h"
 
 namespace coconet::jit {
 namespace {
@@ -103,7 +104,7 @@ class Tuner {
       return index != 0 && is_hopeless(waiting, waiting.predicted_us[index]);
     });
     left_out.no_room += std::erase_if(waiting.candidates, [&](std::size_t index) {
-      return options_.skips_crowded_overlaps && runs_in_turn(index);
+      return options_.skips_crowded_overlaps && is_another_[index];
     });
     if (options_.most > 0 && waiting.candidates.size() > options_.most + 1) {
       left_out.many += waiting.candidates.size() - options_.most - 1;
@@ -117,6 +118,13 @@ class Tuner {
   void choose_plans() {
     for (std::size_t index = 0; index < tuned_.space.candidates.size(); ++index)
       chosen_.push_back(plan_of({index, {}}).value_or(sched::Plan()));
+    sched::Canonical canonical;
+    std::set<std::string> plans;
+    for (std::size_t index = 0; index < chosen_.size(); ++index) {
+      if (!runs_in_turn(index)) plans.insert(canonical.key(chosen_[index]));
+    }
+    for (std::size_t index = 0; index < chosen_.size(); ++index)
+      is_another_.push_back(runs_in_turn(index) && plans.contains(canonical.key(chosen_[index])));
   }
 
   /// Collective: nothing where the machine has none, which is noted.
@@ -133,8 +141,7 @@ class Tuner {
     }
   }
 
-  /// Whether the candidate overlaps steps that there is no room for: it runs as without the
-  /// overlap.
+  /// Whether the candidate overlaps steps that there is no room for: it runs without the overlap.
   [[nodiscard]] bool runs_in_turn(std::size_t index) const {
     return chosen_[index].overlaps.size() < tuned_.space.candidates[index].plan.overlaps.size();
   }
@@ -273,6 +280,7 @@ class Tuner {
     std::vector<double> first, second;
     for (std::size_t index = 1; index < tuned_.space.candidates.size(); ++index) {
       if (any_interrupted()) return false;
+      if (is_another_[index]) continue;
       const std::unique_ptr<Contestant> one = make({index, {}}, contest.sizes);
       if (!one) continue;
       const int pairs = (pairs_for(contest.result.best_ms) + 1) / 2 + 1;
@@ -368,6 +376,7 @@ class Tuner {
   std::vector<Waiting> waiting_;
   std::vector<std::shared_ptr<const Kernel>> kernels_;  ///< so that they stay loaded
   std::vector<sched::Plan> chosen_;                     ///< by candidate of the space
+  std::vector<bool> is_another_;  ///< of these, which run as another candidate does
   std::vector<Variant> given_up_;
   SharedTensors tensors_;  ///< of the size that is being measured, in the host's memory
   std::size_t all_ = 0, done_ = 0;

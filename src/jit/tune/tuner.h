@@ -28,7 +28,8 @@ struct TuneOptions {
   /// Schedules to measure at a size, those that are predicted to be the quickest, beside the
   /// program without one; 0: any number.
   std::size_t most = 6;
-  /// Whether overlaps that the machine runs one after the other are left out.
+  /// Whether candidates whose overlaps the machine has no room for are left out, which then run as
+  /// others without these do.
   bool skips_crowded_overlaps = true;
   /// After the search, whatever it left out is measured, too: `TunedSize::all`.
   bool exhaustive = false;

@@ -57,18 +57,24 @@ std::size_t bytes_of(const JsonElement& element) {
   return static_cast<std::size_t>(element.unsigned_integer());
 }
 
-TuningFile parse_root(const JsonElement& root) {
+/// Who measured, on what.
+TuningFile parse_origin(const JsonElement& root) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_tuning and others");
   const JsonElement version = root.at("coconet_tuning");
   if (version.integer(1) != format_version) {
     version.fail(fmt::format("version {} is unknown; this library reads version {}",
                              version.integer(1), format_version));
   }
-  root.require_object(
-      {"coconet_tuning", "library", "device", "machines", "collectives", "programs"});
   TuningFile file;
   file.library = root.at("library").string();
   file.device = root.at("device").string();
+  return file;
+}
+
+TuningFile parse_root(const JsonElement& root) {
+  TuningFile file = parse_origin(root);
+  root.require_object(
+      {"coconet_tuning", "library", "device", "machines", "collectives", "programs"});
   if (const auto machines = root.find("machines")) {
     for (const JsonElement& machine : machines->elements()) {
       const sched::Cluster cluster = sched::parse_cluster(machine);
@@ -92,6 +98,14 @@ TuningFile parse_root(const JsonElement& root) {
     }
   }
   return file;
+}
+
+TuningFile parse_by(std::string_view text, TuningFile (*parse)(const JsonElement& root)) {
+  try {
+    return parse(ir::parse_json(text, "tuning JSON"));
+  } catch (const ProgramError& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 /// How far `sizes` are from what was measured: the sum of the binary logarithms of the extents'
@@ -156,11 +170,7 @@ const TuningFile::Choice* nearest_choice(const TuningFile::TunedProgram& program
 }
 
 TuningFile parse_tuning(std::string_view text) {
-  try {
-    return parse_root(ir::parse_json(text, "tuning JSON"));
-  } catch (const ProgramError& error) {
-    throw ConfigError(error.what());
-  }
+  return parse_by(text, parse_root);
 }
 
 std::string to_json(const TuningFile& file) {
@@ -201,15 +211,18 @@ TuningFile read_tuning(Comm& comm, const Platform& platform) {
   text = comm.broadcast(text, 0);
   TuningFile file;
   const std::string device = device_of(platform);
+  bool is_ours = false;
   together(comm, [&] {
     if (text.empty()) return;
     try {
-      file = parse_tuning(text);
+      // Another version's may have other keys.
+      file = parse_by(text, parse_origin);
+      is_ours = file.library == build_info::version && file.device == device;
+      if (is_ours) file = parse_tuning(text);
     } catch (const ConfigError& error) {
       throw ConfigError(config().tune_file.string() + ": " + error.what());
     }
   });
-  const bool is_ours = file.library == build_info::version && file.device == device;
   static std::atomic<bool> was_told = false;
   if (!text.empty() && !is_ours && comm.rank() == 0 && !was_told.exchange(true)) {
     log_warn(fmt::format(

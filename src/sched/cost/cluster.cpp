@@ -139,7 +139,7 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
   root.require_object({"coconet_cluster", "name", "description", "nodes", "ranks_per_node",
                        "memory", "launch_us", "barrier_us", "pointwise_gop_per_s",
                        "matmul_gop_per_s", "overlaps", "link_gb_per_s", "kernels_cross_nodes",
-                       "nccl", "library", "mailboxes"});
+                       "nccl", "library", "mailboxes", "lines"});
   Cluster cluster;
   cluster.name = root.at("name").name();
   if (const auto description = root.find("description"))
@@ -162,6 +162,7 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
   if (const auto library = root.find("library")) cluster.library = parse_library(*library);
   if (const auto mailboxes = root.find("mailboxes"))
     cluster.mailboxes = parse_mailboxes(*mailboxes);
+  if (const auto lines = root.find("lines")) cluster.lines = parse_times(*lines);
   if (cluster.nodes > 1 && !cluster.nccl)
     root.fail(fmt::format("the key 'nccl' is missing: it says what joins {} nodes", cluster.nodes));
   return cluster;
@@ -235,6 +236,12 @@ std::optional<double> Cluster::library_us(ir::Op op, double bytes) const {
   return us_of(found->second, bytes);
 }
 
+double Cluster::lines_us(double bytes) const {
+  if (lines.empty() || bytes == 0) return 0;
+  const Time& least = lines.front();
+  return bytes < least.bytes ? least.us * bytes / least.bytes : us_of(lines, bytes);
+}
+
 std::optional<double> Cluster::mailboxes_us(const std::string& way, double bytes) const {
   const auto found = mailboxes.find(way);
   if (found == mailboxes.end()) return {};
@@ -275,6 +282,7 @@ std::string to_json(const Cluster& cluster) {
   for (const auto& [op, times] : cluster.library)
     out["library"][std::string(to_string(op))] = as_json(times);
   for (const auto& [way, times] : cluster.mailboxes) out["mailboxes"][way] = as_json(times);
+  if (!cluster.lines.empty()) out["lines"] = as_json(cluster.lines);
   return out.dump(2) + "\n";
 }
 

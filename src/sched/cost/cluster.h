@@ -57,12 +57,17 @@ struct Cluster {
   /// What an all_reduce inside a kernel took whose ranks send each other chunks through mailboxes,
   /// by algorithm and protocol: "ring, ll". The others are calculated.
   std::map<std::string, std::vector<Time>> mailboxes;
+  /// What a rank waits, beyond the time of its own caches and memory, for so many bytes that are in
+  /// another rank's caches. Sorted; nothing where that was not measured.
+  std::vector<Time> lines;
 
   [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
   [[nodiscard]] double memory_gb_per_s(double bytes) const;
   [[nodiscard]] double matmul_gop(DType dtype) const;
   /// Nothing where `op` was not measured.
   [[nodiscard]] std::optional<double> library_us(ir::Op op, double bytes) const;
+  /// 0 where it was not measured.
+  [[nodiscard]] double lines_us(double bytes) const;
   [[nodiscard]] std::optional<double> mailboxes_us(const std::string& way, double bytes) const;
 };
 

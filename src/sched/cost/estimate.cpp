@@ -83,7 +83,7 @@ class Estimator {
       step.latency += cluster_.barrier_us * (exchange.op == Op::all_reduce ? 2 : 1);
     }
     step.latency += work.totals * cluster_.barrier_us;
-    step.memory = memory_us(bytes) + mailboxes;
+    step.memory = memory_us(bytes) + cluster_.lines_us(work.lines) + mailboxes;
     step.arithmetic = work.operations / (per_us * cluster_.pointwise_gop_per_s);
     return step;
   }
@@ -121,7 +121,7 @@ class Estimator {
       return step;
     }
     if (const auto us = cluster_.library_us(exchange.op, exchange.bytes)) {
-      step.memory = *us;
+      step.memory = *us + memory_us(work.bytes) + cluster_.lines_us(work.lines);
       return step;
     }
     // Each rank computes and writes its share of the results, between two barriers.
@@ -130,7 +130,7 @@ class Estimator {
     double bytes = moved.all * (copies ? 2 : 1);
     if (exchange.op == Op::reduce_scatter) bytes += exchange.bytes / group.ranks;
     step.latency = 2 * cluster_.barrier_us;
-    step.memory = memory_us(bytes);
+    step.memory = memory_us(bytes + work.bytes) + cluster_.lines_us(work.lines);
     return step;
   }
 

@@ -2,9 +2,11 @@
 #include "sched/cost/work.h"
 
 #include <algorithm>
+#include <span>
 
 #include "ir/extents.h"
 #include "ir/matmul.h"
+#include "sched/cost/coherence.h"
 #include "sched/knobs.h"
 
 namespace coconet::sched {
@@ -74,6 +76,9 @@ class Counter {
     work.kind = Work::Kind::library;
     work.dtype = graph_.at(step.value).dtype;
     work.exchanges = {exchange_of(step.value)};
+    const ValueId in = graph_.at(step.value).operands.front();
+    work.bytes = packed(in, step.value, work.exchanges.front().axis) +
+                 packed(step.value, in, work.exchanges.front().axis);
     return work;
   }
 
@@ -100,7 +105,29 @@ class Counter {
            static_cast<double>(size_of(buffer.dtype));
   }
 
+  /// What a rank reads or writes of other ranks' memory for the collective `id`, which an
+  /// all_reduce does to halves.
+  [[nodiscard]] double moved_for(ValueId id) const {
+    const Exchange exchange = exchange_of(id);
+    const int ranks = graph_.mesh.axes()[static_cast<std::size_t>(exchange.axis)].size;
+    const double moved = ranks == 1 ? 0 : moved_by(exchange, ranks).remote;
+    return exchange.op == Op::all_reduce ? moved / 2 : moved;
+  }
+
  private:
+  /// Bytes read and written to put the slices of `tensor` that `sliced` has along `axis` one after
+  /// the other, which they are where it is sliced along its first dimension.
+  [[nodiscard]] double packed(ValueId tensor, ValueId sliced, int axis) const {
+    const Placement placement = graph_.at(sliced).layout[static_cast<std::size_t>(axis)];
+    if (placement.kind != Placement::Kind::sliced) return 0;
+    const Extents whole = part(tensor);
+    const auto rows = std::span(whole).first(static_cast<std::size_t>(placement.dim));
+    if (std::all_of(rows.begin(), rows.end(), [](std::int64_t extent) { return extent == 1; }))
+      return 0;
+    return 2 * static_cast<double>(ir::product(whole)) *
+           static_cast<double>(size_of(graph_.at(tensor).dtype));
+  }
+
   /// What the first rank, which never has less than another, holds of a value.
   [[nodiscard]] Extents part(ValueId id) const {
     const Node& node = graph_.at(id);
@@ -173,6 +200,10 @@ PlanWork work_of(const Plan& plan, const std::map<std::string, std::int64_t>& si
   PlanWork work;
   for (const PlanStep& step : plan.steps)
     work.steps.push_back(std::visit([&](const auto& one) { return counter.count(one); }, step));
+  const auto moved_for = [&](ValueId id) { return counter.moved_for(id); };
+  const std::vector<double> lines = moved_lines(
+      plan, [&](BufferId id) { return counter.bytes_of(id); }, moved_for);
+  for (std::size_t i = 0; i < lines.size(); ++i) work.steps[i].lines = lines[i];
   for (BufferId id = 0; id < plan.buffers.count(); ++id) {
     if (plan.buffers[id].same_as < 0) work.footprint += counter.bytes_of(id);
   }
