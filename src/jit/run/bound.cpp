@@ -30,8 +30,9 @@ Bound::Bound(World world_, const Platform& platform_, ChosenPlan chosen,
       comm(), platform, plan, sync, tables, tiles, platform.processes_here(comm())};
   for (const sched::PlanStep& step : plan.plan().steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&step)) {
-      steps.push_back({library->name, "library",
-                       LibraryCollective(platform, plan, *library, chosen.collectives_by_mpi)});
+      steps.push_back(
+          {library->name, "library",
+           LibraryCollective(comm(), platform, plan, *library, chosen.collectives_by_mpi)});
     } else if (const auto* matmul = std::get_if<sched::MatmulStep>(&step)) {
       steps.push_back({matmul->name, "matmul", Matmul(platform, plan, *matmul)});
     } else {

@@ -2,14 +2,17 @@
 #include "jit/run/library.h"
 
 #include <algorithm>
+#include <span>
 
 #include "coconet/error.h"
+#include "jit/comm/comm.h"
+#include "jit/comm/memory/peer_memory.h"
 
 namespace coconet::jit {
 
 using ir::Op;
 
-LibraryCollective::LibraryCollective(const Platform& platform, const RankPlan& plan,
+LibraryCollective::LibraryCollective(Comm& comm, const Platform& platform, const RankPlan& plan,
                                      const sched::LibraryStep& step, bool by_mpi)
     : name_(step.name),
       op_(plan.graph().at(step.value).op),
@@ -30,16 +33,16 @@ LibraryCollective::LibraryCollective(const Platform& platform, const RankPlan& p
   if (copies_) return;
   const ir::ValueId out = step.value;
   const ir::ValueId in = plan.graph().at(out).operands.front();
-  from_ = divide(platform, plan, in, out, axis_);
-  to_ = divide(platform, plan, out, in, axis_);
+  from_ = divide(comm, platform, plan, in, out, axis_);
+  to_ = divide(comm, platform, plan, out, in, axis_);
   const ir::ValueId whole = from_.blocks.empty() ? out : in;
   find_calls(plan, counts_of(plan, in, out), plan.part(whole).count());
 }
 
 /// How the slices of `sliced` along `axis`, if it has any, divide what this rank holds of `tensor`.
-LibraryCollective::Side LibraryCollective::divide(const Platform& platform, const RankPlan& plan,
-                                                  ir::ValueId tensor, ir::ValueId sliced,
-                                                  int axis) {
+LibraryCollective::Side LibraryCollective::divide(Comm& comm, const Platform& platform,
+                                                  const RankPlan& plan, ir::ValueId tensor,
+                                                  ir::ValueId sliced, int axis) {
   Side side;
   const Placement placement = plan.graph().at(sliced).layout[axis];
   if (placement.kind != Placement::Kind::sliced) return side;
@@ -58,8 +61,17 @@ LibraryCollective::Side LibraryCollective::divide(const Platform& platform, cons
     block.run = part.extent[placement.dim] * shape.run;
     side.blocks.push_back(block);
   }
-  if (shape.rows > 1) {
-    side.packed = platform.allocate(all.count() * size_of(plan.graph().at(tensor).dtype));
+  // The first rank has the largest part; all ranks decide alike.
+  const ir::Part first = plan.part_on(0, tensor);
+  const auto rows = std::span(first.extent).first(static_cast<std::size_t>(placement.dim));
+  if (std::ranges::all_of(rows, [](std::int64_t extent) { return extent <= 1; })) return side;
+  const std::size_t bytes = first.count() * size_of(plan.graph().at(tensor).dtype);
+  if (platform.traits().shares_for_collectives && comm.size() > 1) {
+    side.peer_memory = platform.allocate_peer(comm, bytes);
+    side.packed = side.peer_memory->base(comm.rank());
+  } else {
+    side.memory = platform.allocate(bytes);
+    side.packed = side.memory->data();
   }
   return side;
 }
@@ -125,15 +137,15 @@ CollectiveCall::Operands LibraryCollective::operands(const Tensors& tensors,
     return tensors[id].pieces[place.piece].data + place.first * size_of(dtype_);
   };
   CollectiveCall::Operands operands{at(in_, call.in), at(out_, call.out)};
-  if (from_.packed) operands.in = from_.packed->data();
-  if (to_.packed) operands.out = to_.packed->data();
+  if (from_.packed != nullptr) operands.in = from_.packed;
+  if (to_.packed != nullptr) operands.out = to_.packed;
   return operands;
 }
 
 void LibraryCollective::pack(Queue& queue, const Tensors& tensors) {
-  if (!from_.packed) return;
+  if (from_.packed == nullptr) return;
   const std::size_t size = size_of(dtype_);
-  std::byte* to = from_.packed->data();
+  std::byte* to = from_.packed;
   for (const Block& block : from_.blocks) {
     queue.copy_rows(to, block.run * size, tensors[in_].data() + block.first * size,
                     block.stride * size, block.run * size, block.rows);
@@ -146,8 +158,8 @@ void LibraryCollective::unpack(Queue& queue, const Tensors& tensors) {
   for (const Call& call : calls_) {
     if (!written_) queue.zero(operands(tensors, call).out, call.count * size);
   }
-  if (!to_.packed) return;
-  const std::byte* from = to_.packed->data();
+  if (to_.packed == nullptr) return;
+  const std::byte* from = to_.packed;
   for (const Block& block : to_.blocks) {
     queue.copy_rows(tensors[out_].data() + block.first * size, block.stride * size, from,
                     block.run * size, block.run * size, block.rows);

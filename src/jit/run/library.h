@@ -8,9 +8,9 @@ namespace coconet::jit {
 
 class LibraryCollective {
  public:
-  /// `by_mpi`: on the host, MPI does it whatever the bytes.
-  LibraryCollective(const Platform& platform, const RankPlan& plan, const sched::LibraryStep& step,
-                    bool by_mpi);
+  /// Collective. `by_mpi`: on the host, MPI does it whatever the bytes.
+  LibraryCollective(Comm& comm, const Platform& platform, const RankPlan& plan,
+                    const sched::LibraryStep& step, bool by_mpi);
 
   /// A rank that is driven from here, by its position among the group's.
   struct Member {
@@ -38,9 +38,11 @@ class LibraryCollective {
   struct Side {
     std::vector<Block> blocks;  ///< by position in the group
     /// The blocks one after the other; null where they lie so in the tensor.
-    std::shared_ptr<Memory> packed;
+    std::byte* packed = nullptr;
+    std::shared_ptr<Memory> memory;           ///< that holds `packed`,
+    std::shared_ptr<PeerMemory> peer_memory;  ///< or where other ranks reach it
   };
-  [[nodiscard]] static Side divide(const Platform& platform, const RankPlan& plan,
+  [[nodiscard]] static Side divide(Comm& comm, const Platform& platform, const RankPlan& plan,
                                    ir::ValueId tensor, ir::ValueId sliced, int axis);
   /// `CollectiveCall::counts` of the whole tensors.
   [[nodiscard]] std::vector<std::size_t> counts_of(const RankPlan& plan, ir::ValueId in,

@@ -1,6 +1,7 @@
 // The tuner: what it measures, in which order, and that what it finds is a schedule of the program.
 #include "jit/tune/tuner.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -89,7 +90,13 @@ TEST_CASE("an exhaustive search measures what the others leave out, and how near
   CHECK(size.trials.size() <= 3);
   CHECK(tuned.left_out.total() > 0);
   REQUIRE(size.all.has_value());
-  CHECK(size.all->trials.size() + 1 == tuned.space.candidates.size());
+  // Those that overlap steps run as others do where there is no room for that.
+  const auto overlapped = std::count_if(
+      tuned.space.candidates.begin(), tuned.space.candidates.end(),
+      [](const sched::Candidate& candidate) { return !candidate.plan.overlaps.empty(); });
+  const std::size_t measured = size.all->trials.size() + 1;
+  CHECK(measured <= tuned.space.candidates.size());
+  CHECK(measured + static_cast<std::size_t>(overlapped) >= tuned.space.candidates.size());
   CHECK(size.all->choice_over_best >= 1);
   CHECK(size.all->choice_over_best < 20);
   CHECK(std::abs(size.all->repeatability) <= 1);
