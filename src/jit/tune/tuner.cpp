@@ -106,9 +106,10 @@ class Tuner {
     left_out.no_room += std::erase_if(waiting.candidates, [&](std::size_t index) {
       return options_.skips_crowded_overlaps && is_another_[index];
     });
-    if (options_.most > 0 && waiting.candidates.size() > options_.most + 1) {
-      left_out.many += waiting.candidates.size() - options_.most - 1;
-      waiting.candidates.resize(options_.most + 1);
+    const std::size_t most = most_of(waiting.best_us / 1000);
+    if (most > 0 && waiting.candidates.size() > most + 1) {
+      left_out.many += waiting.candidates.size() - most - 1;
+      waiting.candidates.resize(most + 1);
     }
     all_ += waiting.candidates.size();
     waiting_.push_back(std::move(waiting));
@@ -316,6 +317,8 @@ class Tuner {
   /// Collective: the knobs of the quickest plan, those that go together at once and then the next,
   /// each round around the best of the one before.
   bool tune_knobs(Contest& contest, const Waiting& waiting) {
+    // Behind a matmul, what they could gain at most is less than what they must.
+    if (waiting.best_us - waiting.common_us < (1 - knob_tie) * waiting.best_us) return true;
     const auto extents = ir::resolve_sizes(*program_.graph(), contest.sizes, options_.lists);
     const Traits& traits = platform_of(comm()).traits();
     for (int round = 0; round < knob_rounds; ++round) {
@@ -335,6 +338,7 @@ class Tuner {
         variants.push_back(variant);
         plans.push_back(std::move(*plan));
         predicted.push_back(us);
+        if (variants.size() == most_of(contest.result.best_ms)) break;
       }
       std::vector<const sched::Plan*> all;
       for (const sched::Plan& plan : plans) all.push_back(&plan);
@@ -345,6 +349,15 @@ class Tuner {
       }
     }
     return true;
+  }
+
+  /// Schedules to measure at a size where the quickest takes `ms`: fewer of long steps, so that it
+  /// takes a second or two; at least two.
+  [[nodiscard]] std::size_t most_of(double ms) const {
+    constexpr double enough_ms = 150;
+    constexpr std::size_t least = 2;
+    const auto in_time = static_cast<std::size_t>(enough_ms / ms);
+    return std::min(std::max(in_time, least), options_.most);
   }
 
   /// Fewer of long steps, of which single ones are about alike.

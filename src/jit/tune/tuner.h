@@ -26,7 +26,7 @@ struct TuneOptions {
   /// measured; 0: everything is.
   double hopeless = 1.5;
   /// Schedules to measure at a size, those that are predicted to be the quickest, beside the
-  /// program without one; 0: any number.
+  /// program without one, and fewer where they take long; 0: any number.
   std::size_t most = 6;
   /// Whether candidates whose overlaps the machine has no room for are left out, which then run as
   /// others without these do.
