@@ -26,6 +26,7 @@
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/platform/host/process.h"
+#include "jit/tune/tuning_file.h"
 
 namespace coconet::cli {
 namespace {
@@ -268,6 +269,28 @@ void examine_cache(const Config& config, Findings& findings) {
   examine_cache_path(layers, findings);
 }
 
+void examine_tuning(const Config& config, Findings& findings) {
+  const std::string where = config.tune_file.string();
+  try {
+    const World self = World::self();
+    const jit::TuningFile file = jit::read_tuning(*self.comm(), jit::platform_of(*self.comm()));
+    if (file.machines.empty() && file.programs.empty()) {
+      findings.missing("tuning", "nothing was measured here, or it is not in " + where,
+                       "programs without a schedule run as they are written, and collectives "
+                       "choose their way by figures of another machine",
+                       "mpirun -n 2 coconet calibrate, and coconet tune PROGRAM");
+      return;
+    }
+    std::vector<int> ranks;
+    for (const auto& [count, machine] : file.machines) ranks.push_back(count);
+    findings.here("tuning", fmt::format("{}: measured with {} ranks, {} programs tuned", where,
+                                        fmt::join(ranks, ", "), file.programs.size()));
+  } catch (const Error& error) {
+    findings.missing("tuning", error.what(), "what was tuned",
+                     "mend or remove the file, or name another with COCONET_TUNE_FILE");
+  }
+}
+
 void examine_shared_memory(Findings& findings) {
   struct statvfs facts {};
   if (statvfs("/dev/shm", &facts) != 0) {
@@ -310,6 +333,7 @@ int doctor() {
   if (config != nullptr) {
     examine_host_compiler(*config, findings);
     examine_cache(*config, findings);
+    examine_tuning(*config, findings);
   }
   examine_shared_memory(findings);
   examine_mpi(findings);

@@ -201,6 +201,21 @@ TEST_CASE("the environment chooses algorithm and protocol of kernels that are sh
   CHECK_THAT(ran.out, Contains("check passed") && Contains("1 on disk, 0 from a peer, 0 compiled"));
 }
 
+TEST_CASE(
+    "a plan shows what its steps move, how long that is predicted to take, and what binds it") {
+  const std::string plan = "explain adam --schedule sliced --show plan ";
+  CHECK_THAT(coconet_command(plan).out,
+             Contains("bytes, operations and times are not known: ") && Contains("'n'"));
+  const Said host = coconet_command(plan + "--set n=2^20 --cluster host-2rank");
+  CHECK_THAT(host.out, Contains("predicted ms  bound") && Contains("whole step ") &&
+                           Contains("  memory\n") &&
+                           Contains("with n = 1048576; predicted for host-2rank\n"));
+  const Said gpus = coconet_command(plan + "--set n=64 --ranks 8 --cluster dgx-h100");
+  CHECK_THAT(gpus.out, Contains("  links\n") && Contains("predicted for dgx-h100\n"));
+  CHECK_THAT(coconet_command(plan + "--set n=64 --cluster dgx-h100").err,
+             Contains("the cluster 'dgx-h100' has 8 ranks"));
+}
+
 TEST_CASE("run --check passes on threads and reports as JSON") {
   const TemporaryFile file("result.json", "");
   const Said said = coconet_command(

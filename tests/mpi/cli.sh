@@ -47,6 +47,9 @@ for ranks in 2 3; do
   done
 done
 
+COCONET_COLLECTIVES=mpi coconet 2 run adam --schedule sliced --set n=4099 --check
+expect "adam passes its check with collectives by MPI" once "$work/out" "all ranks bit-identical"
+
 coconet 2 run sgd --schedule fused --set n=1000 --iters 5 --json "$work/result.json"
 expect "a run without --check succeeds" test "$code" = 0
 for key in program schedule ranks world sizes dtype iters ms_median max_rel_error bit_identical cache hit_memory \

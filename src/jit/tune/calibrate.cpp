@@ -67,6 +67,7 @@ class Calibration {
     measure_matmul(cluster);
     if (world_.size() > 1) {
       measure_barrier(cluster);
+      measure_jumps(cluster);
       measure_lines(cluster);
       measure_library(cluster);
       measure_mailboxes(cluster);
@@ -158,6 +159,24 @@ class Calibration {
     step.output("y", all_reduce(x, sum).named("total"));
     const double own = us(step, {}, Schedule("sum").fuse("sum", "all_reduce", {"total"}));
     cluster.barrier_us = rounded((own - cluster.launch_us) / 2);
+  }
+
+  /// What a kernel takes longer that reads its part of every row of a whole tensor, instead of a
+  /// slice that lies in one piece.
+  void measure_jumps(Cluster& cluster) {
+    constexpr std::int64_t rows = 2048, columns = 384;  // of a slice
+    const auto step_of = [&](const Layout& layout) {
+      Program step = program("jumps");
+      const Shape shape = {Dim(rows), Dim(columns * comm_.size())};
+      const Value a = step.input("a", DType::f32, shape, layout);
+      step.output("y", a + step.input("b", DType::f32, shape, sliced(1)));
+      return step;
+    };
+    Contestant parts(world_, step_of(replicated), Schedule(), {}),
+        pieces(world_, step_of(sliced(1)), Schedule(), {});
+    std::vector<double> more_ms;
+    for (int i = 0; i < 4 * samples; ++i) more_ms.push_back(parts.sample() - pieces.sample());
+    cluster.jump_us = rounded(1000 * median(std::move(more_ms))) / rows;
   }
 
   /// What steps take longer together than alone, because one writes what the other reads of all

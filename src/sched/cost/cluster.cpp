@@ -137,7 +137,7 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
                              version.integer(1), format_version));
   }
   root.require_object({"coconet_cluster", "name", "description", "nodes", "ranks_per_node",
-                       "memory", "launch_us", "barrier_us", "pointwise_gop_per_s",
+                       "memory", "launch_us", "jump_us", "barrier_us", "pointwise_gop_per_s",
                        "matmul_gop_per_s", "overlaps", "link_gb_per_s", "kernels_cross_nodes",
                        "nccl", "library", "mailboxes", "lines"});
   Cluster cluster;
@@ -151,6 +151,7 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
     root.at("ranks_per_node").fail(fmt::format("there are more than {} ranks in all", most_ranks));
   cluster.memory = parse_memory(root.at("memory"));
   cluster.launch_us = not_negative(root.at("launch_us"));
+  if (const auto jump = root.find("jump_us")) cluster.jump_us = not_negative(*jump);
   cluster.barrier_us = not_negative(root.at("barrier_us"));
   cluster.pointwise_gop_per_s = positive(root.at("pointwise_gop_per_s"));
   cluster.matmul_gop_per_s = parse_matmul(root.at("matmul_gop_per_s"));
@@ -266,6 +267,7 @@ std::string to_json(const Cluster& cluster) {
   for (const Cluster::Rate& rate : cluster.memory)
     out["memory"].push_back({{"bytes", rate.bytes}, {"gb_per_s", rate.gb_per_s}});
   out["launch_us"] = cluster.launch_us;
+  if (cluster.jump_us > 0) out["jump_us"] = cluster.jump_us;
   out["barrier_us"] = cluster.barrier_us;
   out["pointwise_gop_per_s"] = cluster.pointwise_gop_per_s;
   for (const auto& [dtype, rate] : cluster.matmul_gop_per_s)

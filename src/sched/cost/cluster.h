@@ -29,8 +29,9 @@ struct Cluster {
     bool operator==(const Rate&) const = default;
   };
   std::vector<Rate> memory;
-  double launch_us = 0;            ///< of a kernel, until the next one can begin
-  double barrier_us = 0;           ///< of the ranks of a node, inside a kernel
+  double launch_us = 0;   ///< of a kernel, until the next one can begin
+  double jump_us = 0;     ///< from a part of a row to the next: what was fetched ahead is lost
+  double barrier_us = 0;  ///< of the ranks of a node, inside a kernel
   double pointwise_gop_per_s = 0;  ///< additions of f32, element by element
   /// Additions and multiplications in products of large matrices; other dtypes take f32's.
   std::map<DType, double> matmul_gop_per_s;

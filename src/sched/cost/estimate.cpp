@@ -83,7 +83,8 @@ class Estimator {
       step.latency += cluster_.barrier_us * (exchange.op == Op::all_reduce ? 2 : 1);
     }
     step.latency += work.totals * cluster_.barrier_us;
-    step.memory = memory_us(bytes) + cluster_.lines_us(work.lines) + mailboxes;
+    step.memory = memory_us(bytes) + cluster_.lines_us(work.lines) + work.jumps * cluster_.jump_us +
+                  mailboxes;
     step.arithmetic = work.operations / (per_us * cluster_.pointwise_gop_per_s);
     return step;
   }

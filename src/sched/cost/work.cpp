@@ -55,9 +55,11 @@ class Counter {
     for (const KernelStep::Phase& phase : step.phases) {
       for (const KernelStep::Load& load : phase.loads) {
         if (!load.combined) work.bytes += bytes_within(load.buffer, domain);
+        work.jumps += jumps_within(load.buffer, domain) * (load.combined ? ranks_of(step) : 1);
       }
       for (const KernelStep::Store& store : phase.stores) {
         if (!store.spread) work.bytes += bytes_within(store.buffer, domain);
+        work.jumps += jumps_within(store.buffer, domain) * (store.spread ? ranks_of(step) : 1);
       }
       for (const ValueId id : phase.members)
         work.operations += cost_of(graph_.at(id).op) * elements;
@@ -145,6 +147,25 @@ class Counter {
       elements *= static_cast<double>(own == 1 ? 1 : domain[domain.size() - back]);
     }
     return elements * static_cast<double>(size_of(buffer.dtype));
+  }
+
+  [[nodiscard]] double ranks_of(const KernelStep& step) const {
+    return graph_.mesh.axes()[static_cast<std::size_t>(step.axis)].size;
+  }
+
+  /// Parts of rows of `id` that a pass over `domain` touches, where it touches only parts.
+  [[nodiscard]] double jumps_within(BufferId id, const Extents& domain) const {
+    const PlanBuffer& buffer = plan_.buffers[id];
+    const Extents held =
+        ir::part_of(graph_.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes_), 0).extent;
+    double rows = 1;
+    bool is_cut = false;
+    for (std::size_t back = 1; back <= std::min(held.size(), domain.size()); ++back) {
+      const std::int64_t own = held[held.size() - back], used = domain[domain.size() - back];
+      if (is_cut) rows *= static_cast<double>(std::min(own, used));
+      is_cut = is_cut || own > used;
+    }
+    return is_cut && rows > 1 ? rows : 0;
   }
 
   [[nodiscard]] Exchange exchange_of(ValueId id) const {

@@ -31,7 +31,8 @@ struct Work {
   enum class Kind : std::uint8_t { kernel, library, matmul } kind = Kind::kernel;
   double bytes = 0;  ///< read and written in the rank's own memory, but for the exchanges
   std::vector<Exchange> exchanges;
-  double lines = 0;          ///< bytes that come from other ranks' caches, where ranks share memory
+  double jumps = 0;  ///< from the end of a part of a row to the next one, where slices cut rows
+  double lines = 0;  ///< bytes that come from other ranks' caches, where ranks share memory
   double operations = 0;     ///< additions and multiplications, or what costs as much
   DType dtype = DType::f32;  ///< of what is computed
   int totals = 0;            ///< of a kernel's reductions, which ranks combine

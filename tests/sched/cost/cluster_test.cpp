@@ -52,6 +52,19 @@ TEST_CASE("rates of memory are on the line between two points, and level beyond 
   CHECK(cluster.matmul_gop(DType::f16) == 100);
 }
 
+TEST_CASE("what comes from other ranks' caches costs nothing where that was not measured") {
+  CHECK(sched::parse_cluster(small().dump()).lines_us(1000) == 0);
+  json cluster = small();
+  cluster["lines"] = json::parse(
+      R"([{"bytes": 1000, "us": 2}, {"bytes": 2000, "us": 3}, {"bytes": 4000, "us": 9}])");
+  const sched::Cluster measured = sched::parse_cluster(cluster.dump());
+  CHECK(measured.lines_us(0) == 0);
+  CHECK(measured.lines_us(500) == Approx(1));  // in proportion below the first point
+  CHECK(measured.lines_us(3000) == Approx(6));
+  CHECK(measured.lines_us(8000) == Approx(21));
+  CHECK(sched::to_json(sched::parse_cluster(sched::to_json(measured))) == sched::to_json(measured));
+}
+
 TEST_CASE("a bad cluster is refused with the place and the reason") {
   CHECK(
       with("/ranks_per_node", 0) ==
