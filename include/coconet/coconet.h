@@ -9,4 +9,5 @@
 #include "coconet/program.h"
 #include "coconet/programs.h"
 #include "coconet/schedule.h"
+#include "coconet/scheduler.h"
 #include "coconet/world.h"

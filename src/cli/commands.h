@@ -56,6 +56,11 @@ struct ExplainOptions {
   std::string cluster;       ///< "plan": what times are predicted for; empty: this machine
 };
 
+struct LegalOptions {
+  ProgramSpec spec;
+  std::optional<int> ranks;  ///< default: the program file's mesh, or 2
+};
+
 struct CompileOptions {
   ProgramSpec spec;
   std::optional<int> ranks;        ///< default: the program file's mesh, or 2
@@ -100,6 +105,7 @@ struct ProgramsOptions {
 /// Each returns the exit code, and throws UsageError or coconet::Error.
 [[nodiscard]] int run(const RunOptions& options);
 [[nodiscard]] int explain(const ExplainOptions& options);
+[[nodiscard]] int legal(const LegalOptions& options);
 [[nodiscard]] int compile(const CompileOptions& options);
 [[nodiscard]] int sim(const SimOptions& options);
 [[nodiscard]] int tune(const TuneOptions& options);

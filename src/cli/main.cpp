@@ -74,6 +74,12 @@ constexpr const char* calibrate_examples = R"(Examples:
 Times small programs for some seconds and keeps what it found in COCONET_TUNE_FILE, where `coconet tune` takes it from.
 Nothing else should run meanwhile.)";
 
+constexpr const char* legal_examples = R"(Examples:
+  coconet legal adam                                   what a schedule may begin with
+  coconet legal adam --schedule sliced                 what may follow its steps
+A step a line, with its arguments: those that `coconet tune` would try. Others may be legal, too, such as kernels of fewer
+ops.)";
+
 constexpr const char* cache_examples = R"(Examples:
   coconet cache list                                       what is there, used last first
   coconet cache stats                                      how much, and the limits
@@ -333,6 +339,14 @@ CLI::App& add_explain(CLI::App& app, ExplainOptions& options, Raw& raw) {
   return command;
 }
 
+CLI::App& add_legal(CLI::App& app, LegalOptions& options, Raw& raw) {
+  CLI::App& command = add_command(app, "legal", "List the steps that a schedule may take next",
+                                  legal_examples);
+  add_spec(command, options.spec, raw);
+  add_ranks(command, options.ranks);
+  return command;
+}
+
 CLI::App& add_compile(CLI::App& app, CompileOptions& options, Raw& raw) {
   CLI::App& command =
       add_command(app, "compile", "Fill the cache with a program's kernels", compile_examples);
@@ -421,6 +435,7 @@ int command(int argc, char** argv) {
   Raw raw;
   RunOptions run_options;
   ExplainOptions explain_options;
+  LegalOptions legal_options;
   CompileOptions compile_options;
   SimOptions sim_options;
   TuneOptions tune_options;
@@ -428,6 +443,7 @@ int command(int argc, char** argv) {
   ProgramsOptions programs_options;
   const CLI::App& run_command = add_run(app, run_options, raw);
   const CLI::App& explain_command = add_explain(app, explain_options, raw);
+  const CLI::App& legal_command = add_legal(app, legal_options, raw);
   const CLI::App& compile_command = add_compile(app, compile_options, raw);
   const CLI::App& sim_command = add_sim(app, sim_options, raw);
   const CLI::App& tune_command = add_tune(app, tune_options, raw);
@@ -454,6 +470,10 @@ int command(int argc, char** argv) {
   if (explain_command) {
     read_spec(raw, explain_options.spec);
     return explain(explain_options);
+  }
+  if (legal_command) {
+    read_spec(raw, legal_options.spec);
+    return legal(legal_options);
   }
   if (compile_command) {
     read_spec(raw, compile_options.spec);

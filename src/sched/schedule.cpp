@@ -130,23 +130,26 @@ std::vector<Program> Schedule::apply(const Program& program) const {
                         "machine and sizes");
   }
   std::vector<Program> programs = {program};
-  for (std::size_t index = 0; index < size(); ++index) {
-    const sched::Step& step = steps_->steps[index];
-    try {
-      const ir::Graph& before = *programs.back().graph();
-      auto after = std::make_shared<ir::Graph>(sched::transform(before, step));
-      for (ir::Node& node : after->nodes) {
-        if (before.find(node.name) < 0) node.origin = to_string(step);
-      }
-      programs.emplace_back(std::move(after));
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& error) {
-      throw ScheduleError(fmt::format("schedule '{}', step {} ({}): {}", name(), index + 1,
-                                      to_string(step), error.what()));
-    }
-  }
+  for (std::size_t index = 0; index < size(); ++index)
+    programs.push_back(sched::apply_step(programs.back(), *steps_, index));
   return programs;
+}
+
+Program sched::apply_step(const Program& program, const Schedule::Steps& steps, std::size_t index) {
+  const Step& step = steps.steps[index];
+  try {
+    const ir::Graph& before = *program.graph();
+    auto after = std::make_shared<ir::Graph>(transform(before, step));
+    for (ir::Node& node : after->nodes) {
+      if (before.find(node.name) < 0) node.origin = to_string(step);
+    }
+    return Program(std::move(after));
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& error) {
+    throw ScheduleError(fmt::format("schedule '{}', step {} ({}): {}", steps.name, index + 1,
+                                    to_string(step), error.what()));
+  }
 }
 
 }  // namespace coconet

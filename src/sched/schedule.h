@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "coconet/program.h"
 #include "coconet/schedule.h"
 #include "ir/json/element.h"
 #include "sched/transform.h"
@@ -24,6 +25,10 @@ struct Schedule::Steps {
 }  // namespace coconet
 
 namespace coconet::sched {
+
+/// `program` after step `index`. Throws ScheduleError, naming the step, when it is not legal.
+[[nodiscard]] Program apply_step(const Program& program, const Schedule::Steps& steps,
+                                 std::size_t index);
 
 [[nodiscard]] std::string to_json(const Schedule::Steps& steps);
 /// Throws ScheduleError with the JSON pointer of what is wrong.
