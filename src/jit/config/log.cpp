@@ -9,6 +9,8 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 namespace coconet::jit {
 namespace {
@@ -32,6 +34,16 @@ spdlog::logger& logger() {
   return *made;
 }
 
+/// The application's; empty for standard error. Never destroyed, like the logger.
+struct Sink {
+  std::mutex mutex;
+  LogSink take;
+};
+Sink& sink() {
+  static auto* const made = new Sink;  // NOLINT: see above
+  return *made;
+}
+
 }  // namespace
 
 bool set_log_level(std::string_view level) {
@@ -47,9 +59,25 @@ bool log_enabled(LogLevel level) {
 
 void log(LogLevel level, std::string_view message) {
   if (!log_enabled(level)) return;
+  {
+    const std::lock_guard lock(sink().mutex);
+    if (sink().take) {
+      sink().take(level, message);
+      return;
+    }
+  }
   // The text is an argument, not a format: a brace in a message means a brace.
   logger().log(static_cast<spdlog::level::level_enum>(level),  // whose first five are LogLevel's
                spdlog::string_view_t(message.data(), message.size()));
 }
 
 }  // namespace coconet::jit
+
+namespace coconet {
+
+void set_log_sink(LogSink sink) {
+  const std::lock_guard lock(jit::sink().mutex);
+  jit::sink().take = std::move(sink);
+}
+
+}  // namespace coconet

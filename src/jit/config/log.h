@@ -1,13 +1,12 @@
-// The library's log: lines on standard error, filtered by COCONET_LOG. Hides the logging library
-// behind functions.
+// The library's log: lines on standard error, or for the application's sink, filtered by
+// COCONET_LOG. Hides the logging library behind functions.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
-namespace coconet::jit {
+#include "coconet/log.h"
 
-enum class LogLevel : std::uint8_t { trace, debug, info, warn, error, off };
+namespace coconet::jit {
 
 /// Sets the least level that is printed: "trace", "debug", "info", "warn", "error" or "off", false
 /// for any other text. `config()` does this when it reads COCONET_LOG; until then it is "warn".
@@ -16,7 +15,8 @@ bool set_log_level(std::string_view level);
 /// Whether a line of `level` would be printed, for messages that are dear to compose.
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// Prints one line: process number, level, message. Safe from several threads.
+/// Prints one line: process number, level, message; or hands the message to the application's sink.
+/// Safe from several threads.
 void log(LogLevel level, std::string_view message);
 
 inline void log_trace(std::string_view message) {

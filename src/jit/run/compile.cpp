@@ -107,13 +107,13 @@ void check_nodes(const sched::Plan& plan, const jit::Nodes& nodes) {
 /// The program after each step at level trace, the plan at level debug.
 void log_lowering(const Schedule& schedule, const std::vector<Program>& programs,
                   const sched::Plan& plan) {
-  if (jit::log_enabled(jit::LogLevel::trace)) {
+  if (jit::log_enabled(LogLevel::trace)) {
     for (std::size_t step = 0; step < programs.size(); ++step) {
       jit::log_trace((step == 0 ? "the program as written" : "after " + schedule.step(step - 1)) +
                      "\n" + programs[step].str());
     }
   }
-  if (jit::log_enabled(jit::LogLevel::debug)) jit::log_debug("the plan\n" + sched::print(plan));
+  if (jit::log_enabled(LogLevel::debug)) jit::log_debug("the plan\n" + sched::print(plan));
 }
 
 }  // namespace

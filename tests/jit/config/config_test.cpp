@@ -8,6 +8,7 @@
 #include "child_process.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "coconet/version.h"
 #include "jit/config/log.h"
 #include "jit/config/parse.h"
 
@@ -305,4 +306,31 @@ TEST_CASE("the log prints what its level allows, braces included") {
   CHECK(printed.count("this {}") == 1);
   CHECK(printed.count("nor this") == 0);
   CHECK(printed.text().starts_with("[coconet "));
+}
+
+TEST_CASE("an application's sink gets the messages that the level lets through") {
+  std::vector<std::pair<LogLevel, std::string>> got;
+  REQUIRE(set_log_level("info"));
+  {
+    const CapturedStderr captured;
+    set_log_sink(
+        [&](LogLevel level, std::string_view message) { got.emplace_back(level, message); });
+    log_debug("not this");
+    log_info("this {}");
+    log_warn("and this");
+    CHECK(captured.text().empty());
+    set_log_sink({});
+    log_info("printed");
+    CHECK(captured.count("printed") == 1);
+  }
+  REQUIRE(set_log_level("warn"));
+  CHECK(got == std::vector<std::pair<LogLevel, std::string>>{{LogLevel::info, "this {}"},
+                                                             {LogLevel::warn, "and this"}});
+}
+
+TEST_CASE("the library's version is that of its headers") {
+  CHECK(version() == std::to_string(COCONET_VERSION_MAJOR) + "." +
+                         std::to_string(COCONET_VERSION_MINOR) + "." +
+                         std::to_string(COCONET_VERSION_PATCH));
+  CHECK(COCONET_VERSION >= 100);
 }
