@@ -114,9 +114,11 @@ class COCONET_API Executable {
   void* own(std::string_view name, DType dtype);
 
   /// Uses the caller's memory for `name`: `count(name)` elements, aligned to the element size,
-  /// alive and at rest during `run`, and not part of another tensor. Throws BackendError for an
-  /// unknown name, another dtype or count, constant memory for what the step writes, or when a
-  /// kernel of the schedule reaches `name` from other ranks, which needs a Buffer of the world.
+  /// alive and at rest during `run`. States and outputs that nothing is bound to are in the
+  /// library's own memory, zeroed at first. `run` throws BackendError where two tensors share
+  /// memory and one of them is no input. Throws BackendError for an unknown name, another dtype or
+  /// count, constant memory for what the step writes, or when a kernel of the schedule reaches
+  /// `name` from other ranks, which needs a Buffer of the world.
   template <class T>
   void bind(std::string_view name, std::span<T> data) {
     if constexpr (std::is_const_v<T>) {
@@ -191,9 +193,9 @@ class COCONET_API Executable {
   /// Throws CommError or BackendError for what went wrong in them.
   void synchronize();
 
-  /// Collective: one step, with the same scalars on all ranks. Throws BackendError for a missing
-  /// binding or an unknown or missing scalar, before any state is touched; CommError when a rank
-  /// failed or is late.
+  /// Collective: one step, with the same scalars on all ranks. Throws BackendError for an input
+  /// that nothing is bound to or an unknown or missing scalar, before any state is touched;
+  /// CommError when a rank failed or is late.
   void run(std::initializer_list<ScalarValue> scalars = {}) {
     run(std::span<const ScalarValue>(scalars.begin(), scalars.size()));
   }

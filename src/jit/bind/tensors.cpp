@@ -350,17 +350,47 @@ void Tensors::use(Tensor& tensor, std::span<const Buffer> buffers) {
 
 void Tensors::complete() {
   if (completed_ == version_) return;
+  require_apart();
   for (Tensor& tensor : tensors_) {
-    const sched::PlanBuffer& buffer = *tensor.buffer;
-    const bool needed = buffer.role == sched::PlanBuffer::Role::input ||
-                        buffer.role == sched::PlanBuffer::Role::state;
-    if (needed && !tensor.bound) {
+    if (tensor.bound) continue;
+    if (tensor.buffer->role == sched::PlanBuffer::Role::input) {
       refuse(describe(tensor), "has no memory; bind data to it, or fill Executable::{}(\"{}\")",
-             own_call(tensor), buffer.name);
+             own_call(tensor), tensor.buffer->name);
     }
-    if (!tensor.bound && !buffer.scattered && tensor.data() == nullptr) use_own(tensor);
+    const bool has_memory = std::ranges::all_of(
+        tensor.pieces, [](const Piece& piece) { return piece.data != nullptr; });
+    if (!has_memory) use_own(tensor);
   }
   completed_ = version_;
+}
+
+void Tensors::require_apart() const {
+  struct Bound {
+    const std::byte *begin, *end;
+    const Tensor* tensor;
+  };
+  std::vector<Bound> all;
+  for (const Tensor& tensor : tensors_) {
+    if (!tensor.bound) continue;
+    for (const Piece& piece : tensor.pieces) {
+      if (piece.count > 0)
+        all.push_back({piece.data, piece.data + piece.count * size_of(tensor), &tensor});
+    }
+  }
+  std::ranges::sort(all, {}, &Bound::begin);
+  const Bound *last_input = nullptr, *last_written = nullptr;  // those that end last
+  for (const Bound& one : all) {
+    const bool is_input = one.tensor->buffer->role == sched::PlanBuffer::Role::input;
+    for (const Bound* const other : {last_written, is_input ? nullptr : last_input}) {
+      if (other == nullptr || other->end <= one.begin || other->tensor == one.tensor) continue;
+      refuse(describe(*one.tensor),
+             "shares memory with '{}': a step that writes one of them would change the other; bind "
+             "memory of its own to each",
+             other->tensor->buffer->name);
+    }
+    const Bound*& last = is_input ? last_input : last_written;
+    if (last == nullptr || last->end < one.end) last = &one;
+  }
 }
 
 void Tensors::write(Queue& queue, std::string_view name, DType dtype, const void* from,

@@ -62,7 +62,8 @@ class Tensors {
                       std::span<const Executable::Piece> pieces);
   void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
 
-  /// Throws BackendError when an input or a state has no memory yet.
+  /// Uses the library's own memory for states and outputs that have none. Throws BackendError when
+  /// an input has none, or two tensors have the same and the step writes one of them.
   void complete();
   /// Copies all of `name` in order with the rest of `queue`; binds own memory where none is bound.
   void write(Queue& queue, std::string_view name, DType dtype, const void* from, std::size_t count);
@@ -89,6 +90,7 @@ class Tensors {
   void require_scattered(const Tensor& tensor, const char* instead) const;
   void require_memory(const Tensor& tensor, const void* data, std::size_t count) const;
   void require_unreached(const Tensor& tensor) const;
+  void require_apart() const;
   /// Whether the library's own memory for `buffer` must be where other ranks reach it.
   [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
   /// Whether `tensor` goes into the window. Ranks must agree on that for every call, and bind their

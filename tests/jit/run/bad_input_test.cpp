@@ -119,6 +119,43 @@ TEST_CASE("a missing binding on one rank fails the step on every rank") {
        false});
 }
 
+TEST_CASE("one memory cannot be two tensors' of which one is written") {
+  const auto outcomes = outcomes_of(2, [](World& world) {
+    Executable step = compile_adam(world, "unfused");
+    std::vector<float> memory(4 * n);
+    const std::span all(memory);
+    step.bind("g", all.subspan(0, n));
+    step.bind("w", all.subspan(n - 1, n));
+    const RankOutcome outcome = outcome_of([&] { step.run(Mistake().scalars); });
+    world.barrier();
+    step.bind("w", all.subspan(n, n));
+    step.run(Mistake().scalars);
+    if (outcome.kind != "BackendError") throw InternalError("it was taken");
+    throw BackendError(outcome.what);
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(outcomes[rank].what ==
+          "'w', 17 x f32 on rank " + std::to_string(rank) +
+              ", shares memory with 'g': a step that writes one of them would change the other; "
+              "bind memory of its own to each");
+  }
+}
+
+TEST_CASE("states that nothing is bound to are in the library's memory, zeroed") {
+  World::local(2, [](World& world) {
+    for (const std::string schedule : {"unfused", "fused"}) {
+      Executable step = compile_adam(world, schedule);
+      std::ranges::fill(step.buffer<float>("g"), 1.0f);
+      step.run({{"lr", 1.0}, {"t", 1.0}});
+      std::vector<float> m(step.count("m")), w(step.count("w"));
+      step.read("m", m);
+      step.read("w", w);
+      if (std::abs(m.front() - 0.1f) > 1e-6f || std::abs(w.front() + 1) > 1e-3f)
+        throw InternalError("a state did not begin with zeros");
+    }
+  });
+}
+
 TEST_CASE("an unknown scalar on one rank fails the step on every rank") {
   require_step_fails_everywhere({"there is no scalar 'momentum'; the program takes lr, t",
                                  true,
