@@ -52,10 +52,14 @@ enum class Reduction : std::uint8_t { sum, mean, max, min, prod };
 /// the dtype of what it is combined with.
 class COCONET_API Value {
  public:
+  /// An empty value, to be assigned before it is used: what takes it throws ProgramError until
+  /// then.
+  Value() = default;
   template <class T>
   requires std::is_arithmetic_v<T> Value(T constant)
-      : constant_(static_cast<double>(constant)) {}  // NOLINT: implicit by design
-  Value(std::shared_ptr<ir::Graph> graph, int id) : graph_(std::move(graph)), id_(id) {}
+      : constant_(static_cast<double>(constant)), is_empty_(false) {}  // NOLINT: implicit by design
+  Value(std::shared_ptr<ir::Graph> graph, int id)
+      : graph_(std::move(graph)), id_(id), is_empty_(false) {}
 
   /// Names the value; schedules, errors and reports use the name. Throws ProgramError when it is
   /// taken.
@@ -72,11 +76,13 @@ class COCONET_API Value {
   }  ///< null for a constant
   [[nodiscard]] int id() const { return id_; }
   [[nodiscard]] double constant() const { return constant_; }
+  [[nodiscard]] bool is_empty() const { return is_empty_; }
 
  private:
   std::shared_ptr<ir::Graph> graph_;
   int id_ = -1;
   double constant_ = 0;
+  bool is_empty_ = true;
 };
 
 /// A distributed program under construction: a single-assignment graph over a mesh.

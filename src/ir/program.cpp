@@ -17,10 +17,17 @@ namespace {
 
 /// The graph that the operands belong to; null when they are all constants. Throws when there are
 /// several.
+void require_given(const Value& value, std::string_view taker) {
+  if (!value.is_empty()) return;
+  throw ProgramError(fmt::format(
+      "{} was given an empty Value, which was declared and has not been assigned", taker));
+}
+
 std::shared_ptr<ir::Graph> common_graph(std::string_view op,
                                         std::initializer_list<Value> operands) {
   const Value* first = nullptr;
   for (const Value& value : operands) {
+    require_given(value, op);
     if (!value.graph()) continue;
     if (first == nullptr) first = &value;
     if (first->graph() != value.graph()) {
@@ -56,6 +63,7 @@ Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op,
 }
 
 const ir::Node& node_of(const Value& value) {
+  if (value.is_empty()) throw ProgramError("an empty Value has no name, dtype, shape or layout");
   if (!value.graph())
     throw ProgramError("a constant has no name, dtype, shape or layout of its own");
   return value.graph()->at(value.id());
@@ -63,6 +71,7 @@ const ir::Node& node_of(const Value& value) {
 
 /// `value` as an operand that must be a tensor of a program.
 const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view op) {
+  require_given(value, op);
   if (!value.graph()) {
     throw ProgramError(
         fmt::format("{} takes a tensor of a program, but its operand is the constant {:f}", op,

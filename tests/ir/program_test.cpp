@@ -196,3 +196,19 @@ TEST_CASE("the program file of the documentation loads, and its JSON is what it 
         "outputs: grad_norm\n");
   CHECK(Program::parse(p.json()).json() == p.json());
 }
+
+TEST_CASE("a value may be declared first, and is refused until it is assigned") {
+  Program p("later", Mesh({{"world", 2}}));
+  const Value x = p.input("x", f32, {4}, local);
+  Value y;
+  CHECK(y.is_empty());
+  const std::string empty =
+      " was given an empty Value, which was declared and has not been assigned";
+  CHECK(refusal([&] { y = x + y; }) == "add" + empty);
+  CHECK(refusal([&] { y = all_reduce(y, sum); }) == "all_reduce" + empty);
+  CHECK(refusal([&] { (void)y.name(); }) == "an empty Value has no name, dtype, shape or layout");
+  y = x * 2;
+  CHECK_FALSE(y.is_empty());
+  CHECK_FALSE(Value(0).is_empty());
+  CHECK(y.shape() == x.shape());
+}
