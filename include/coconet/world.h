@@ -67,6 +67,12 @@ class COCONET_API World {
   /// may use the world, and calls from others throw CommError. Throws CommError when the library
   /// was built without MPI.
   [[nodiscard]] static World mpi();
+  /// Collective over `communicator`, an MPI_Comm of one group: the world of its ranks, which the
+  /// library talks to by a duplicate. It lives until the communicator is freed; the same one gives
+  /// the same world. Include coconet/mpi.h. Throws CommError for MPI_COMM_NULL, an
+  /// intercommunicator, or one of another MPI than the library's.
+  template <class Communicator>
+  [[nodiscard]] static World mpi(Communicator communicator);
   /// Runs `body` on `ranks` threads of this process, each with its own rank of one world. The first
   /// exception that a rank throws is thrown here, after all ranks have ended.
   static void local(int ranks, const std::function<void(World&)>& body);
@@ -85,6 +91,9 @@ class COCONET_API World {
   /// Throws CommError when those cannot reach each other's memory, BackendError when a GPU has no
   /// room.
   [[nodiscard]] Buffer allocate(DType dtype, std::size_t count) const;
+
+  /// What `mpi` of a communicator does: `handle` is the MPI_Comm, of `bytes`.
+  [[nodiscard]] static World of_communicator(const void* handle, std::size_t bytes);
 
   explicit World(std::shared_ptr<jit::Comm> comm) : comm_(std::move(comm)) {}
   [[nodiscard]] const std::shared_ptr<jit::Comm>& comm() const { return comm_; }

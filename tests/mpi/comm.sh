@@ -17,13 +17,15 @@ rank_counts=(2 3)
 [[ -z ${TESTS_ALL-} ]] || rank_counts=(1 2 3 5)
 for ranks in "${rank_counts[@]}"; do
   echo "== $ranks ranks"
-  mpirun -n "$ranks" "$tests" --filenames-as-tags "[#comm_test],[#by_mpi_test]" --use-colour no
+  mpirun -n "$ranks" "$tests" --filenames-as-tags "[#comm_test],[#by_mpi_test],[#communicator_test]" --use-colour no
 done
 
 for fault in broken leaves application funneled funneled-late; do
   echo "== $fault"
   mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no
 done
+echo "== missing"
+COCONET_TIMEOUT_S=1 mpirun -n 3 "$tests" "[missing]" --warn NoTests --use-colour no
 for fault in late late-collective; do
   echo "== $fault"
   COCONET_TIMEOUT_S=1 mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "coconet/mpi.h"
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
@@ -172,4 +173,23 @@ TEST_CASE("ranks of different nodes that are in different calls are told so", "[
   } catch (const CommError& error) {
     CHECK_THAT(error.what(), Contains("; all ranks must make the same collective calls"));
   }
+}
+
+// Run with COCONET_TIMEOUT_S=1 on three ranks.
+TEST_CASE("a rank that does not come to the making of a world is missed by name", "[missing]") {
+  const World all = World::mpi();
+  MPI_Comm communicator = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
+  if (all.rank() != 1) {
+    CHECK_THROWS_WITH(World::mpi(communicator),
+                      "rank " + std::to_string(all.rank()) +
+                          " waited in World::mpi for rank 1, which did not come within 1 s, the "
+                          "limit that COCONET_TIMEOUT_S sets");
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (all.rank() != 1) return;
+  // So that what the others began ends.
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(communicator, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
 }

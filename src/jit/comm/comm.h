@@ -154,6 +154,9 @@ class Comm {
 [[nodiscard]] std::shared_ptr<Comm> make_self_comm();
 /// Throws CommError when the library was built without MPI (no_mpi.cpp).
 [[nodiscard]] std::shared_ptr<Comm> make_mpi_comm();
+/// The same of the ranks of a communicator: `handle` is the MPI_Comm, of `bytes`. One world a
+/// communicator, until that is freed.
+[[nodiscard]] std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes);
 /// Runs `body` on `ranks` threads, each with its comm of one new world. When a rank throws, the
 /// others' waits for it end at once. Throws after all have ended, what the first rank threw of its
 /// own accord; what ranks threw because another one had failed comes last.

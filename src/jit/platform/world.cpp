@@ -49,6 +49,10 @@ World World::mpi() {
   return World(jit::make_mpi_comm());
 }
 
+World World::of_communicator(const void* handle, std::size_t bytes) {
+  return World(jit::make_mpi_comm_of(handle, bytes));
+}
+
 void World::local(int ranks, const std::function<void(World&)>& body) {
   jit::run_local_ranks(ranks, [&](const std::shared_ptr<jit::Comm>& comm) {
     World world(comm);

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -104,8 +108,57 @@ struct Connected {
   std::shared_ptr<MpiLink> link;
 };
 
-Connected connect() {
-  const MPI_Comm world = split_mpi(MPI_COMM_WORLD, 0, 0);
+/// Whether `request` ends in time.
+bool ends_within(MPI_Request& request, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (int done = 0;;) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+/// The ranks that do not answer within a second: all that wait call this at about the same time.
+std::vector<int> find_missing(MPI_Comm communicator) {
+  constexpr int tag = 32767;  // the largest that every MPI has
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(communicator, &rank);
+  MPI_Comm_size(communicator, &ranks);
+  std::vector<int> missing;
+  std::vector<MPI_Request> sent(static_cast<std::size_t>(ranks), MPI_REQUEST_NULL), got = sent;
+  for (int other = 0; other < ranks; ++other) {
+    if (other == rank) continue;
+    MPI_Isend(nullptr, 0, MPI_BYTE, other, tag, communicator, &sent[other]);
+    MPI_Irecv(nullptr, 0, MPI_BYTE, other, tag, communicator, &got[other]);
+  }
+  for (int other = 0; other < ranks; ++other) {
+    if (!ends_within(got[other], std::chrono::seconds(missing.empty() ? 1 : 0)))
+      missing.push_back(other);
+  }
+  return missing;
+}
+
+/// Collective: what follows waits for nobody that does not come.
+void wait_for_all(MPI_Comm communicator) {
+  MPI_Request everybody = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(communicator, &everybody), "MPI_Ibarrier");
+  if (ends_within(everybody, config().timeout)) return;
+  int rank = 0;
+  MPI_Comm_rank(communicator, &rank);
+  const std::vector<int> missing = find_missing(communicator);
+  throw CommError(
+      fmt::format("rank {} waited in World::mpi for rank{} {}, which did not come within {:g} s, "
+                  "the limit that "
+                  "COCONET_TIMEOUT_S sets",
+                  rank, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
+                  std::chrono::duration<double>(config().timeout).count()));
+}
+
+/// Collective over `communicator`, which is not used from then on.
+Connected connect(MPI_Comm communicator) {
+  wait_for_all(communicator);
+  const MPI_Comm world = split_mpi(communicator, 0, 0);
   int rank = 0;
   int ranks = 1;
   MPI_Comm_rank(world, &rank);
@@ -156,8 +209,8 @@ Connected connect() {
   return made;
 }
 
-/// MPI calls this first of all when it is finalised, by us or by the application: ranks that still
-/// wait for this one learn that it will not come.
+/// MPI calls this first of all when it is finalised, by us or by the application, and when the
+/// communicator is freed: ranks that still wait for this one learn that it will not come.
 int leave_world(MPI_Comm, int, void* world, void*) {
   const std::unique_ptr<Connected> owned(static_cast<Connected*>(world));
   owned->comm->membership()->leave();
@@ -192,18 +245,60 @@ void start_mpi() {
   require_mpi_thread();
 }
 
+/// For communicators of the application's, which has started MPI.
+void require_started() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (initialized == 0 || finalized != 0)
+    throw CommError("World::mpi was given a communicator outside of MPI_Init and MPI_Finalize");
+  require_mpi_thread();
+}
+
 }  // namespace
 
-// One world per process: communicators are scarce, and to free one is collective.
+// One world for a communicator: they are scarce, and to free one is collective.
 std::shared_ptr<Comm> make_mpi_comm() {
-  static std::mutex mutex;
-  static Connected world;
-  const std::lock_guard lock(mutex);
   start_mpi();
-  if (!world.comm) {
-    world = connect();
-    leave_when_finalized(world);
+  const MPI_Comm world = MPI_COMM_WORLD;
+  return make_mpi_comm_of(&world, sizeof world);
+}
+
+std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes) {
+  static std::mutex mutex;
+  static int key = MPI_KEYVAL_INVALID;
+  MPI_Comm communicator = MPI_COMM_NULL;
+  if (bytes != sizeof communicator) {
+    throw CommError(fmt::format(
+        "World::mpi was given a communicator of {} bytes, and this library's MPI has {}; build the "
+        "application with the MPI that the library was built with",
+        bytes, sizeof communicator));
   }
+  std::memcpy(&communicator, handle, bytes);
+  const std::lock_guard lock(mutex);
+  require_started();
+  if (communicator == MPI_COMM_NULL) {
+    throw CommError(
+        "World::mpi was given MPI_COMM_NULL; only ranks that are in a communicator make its world");
+  }
+  int is_inter = 0;
+  check_mpi(MPI_Comm_test_inter(communicator, &is_inter), "MPI_Comm_test_inter");
+  if (is_inter != 0) {
+    throw CommError(
+        "World::mpi was given an intercommunicator; merge its groups by MPI_Intercomm_merge");
+  }
+  // MPI keeps the world with the communicator.
+  if (key == MPI_KEYVAL_INVALID)
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_world, &key, nullptr);
+  void* kept = nullptr;
+  int is_there = 0;
+  check_mpi(MPI_Comm_get_attr(communicator, key, static_cast<void*>(&kept), &is_there),
+            "MPI_Comm_get_attr");
+  if (is_there != 0) return static_cast<Connected*>(kept)->comm;
+  const Connected world = connect(communicator);
+  check_mpi(MPI_Comm_set_attr(communicator, key, std::make_unique<Connected>(world).release()),
+            "MPI_Comm_set_attr");
+  leave_when_finalized(world);
   return world.comm;
 }
 

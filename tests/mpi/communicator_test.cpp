@@ -1,0 +1,73 @@
+// Worlds of the application's own communicators, on all ranks of an mpirun.
+#include "coconet/mpi.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "coconet/coconet.h"
+
+namespace {
+
+using namespace coconet;
+using Catch::Matchers::Contains;
+
+/// The sum of every rank's 1, by a fused kernel.
+float ranks_by_sum(const World& world) {
+  Program program("sum", Mesh::over(world));
+  const Dim n = program.dim("n", 100);
+  program.output("y", all_reduce(program.input("x", f32, {n}, local), sum).named("total"));
+  Executable step = compile(program, Schedule().fuse("k", "all_reduce", {"total"}), world);
+  std::ranges::fill(step.buffer<float>("x"), 1.0f);
+  step.run();
+  return step.buffer<float>("y").back();
+}
+
+/// The ranks of MPI_COMM_WORLD whose numbers are odd, or even.
+MPI_Comm half_of_world() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  return half;
+}
+
+TEST_CASE("a communicator's ranks are a world, beside others of the same process") {
+  const World all = World::mpi();
+  MPI_Comm communicator = half_of_world();
+  int ranks = 0, rank = 0;
+  MPI_Comm_size(communicator, &ranks);
+  MPI_Comm_rank(communicator, &rank);
+  {
+    const World half = World::mpi(communicator);
+    CHECK(half.size() == ranks);
+    CHECK(half.rank() == rank);
+    CHECK(half.comm() != all.comm());
+    CHECK(World::mpi(communicator).comm() == half.comm());
+    CHECK(World::mpi(MPI_COMM_WORLD).comm() == all.comm());
+    for (int time = 0; time < 2; ++time) {
+      CHECK(ranks_by_sum(half) == static_cast<float>(ranks));
+      CHECK(ranks_by_sum(all) == static_cast<float>(all.size()));
+    }
+  }
+  all.barrier();
+  MPI_Comm_free(&communicator);
+  all.barrier();
+  CHECK(ranks_by_sum(all) == static_cast<float>(all.size()));
+}
+
+TEST_CASE("what is no communicator of one group is refused") {
+  const World all = World::mpi();
+  CHECK_THROWS_WITH(World::mpi(MPI_COMM_NULL), Contains("was given MPI_COMM_NULL"));
+  const char other = 0;
+  CHECK_THROWS_WITH(World::of_communicator(&other, sizeof other),
+                    Contains("was given a communicator of 1 bytes"));
+  if (all.size() == 1) return;
+  MPI_Comm half = half_of_world(), both = MPI_COMM_NULL;
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - all.rank() % 2, 0, &both);
+  CHECK_THROWS_WITH(World::mpi(both), Contains("was given an intercommunicator"));
+  MPI_Comm_free(&both);
+  MPI_Comm_free(&half);
+}
+
+}  // namespace
