@@ -11,6 +11,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/coconet DESTINATION ${CMAKE_INST
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/sched/shipped/
   DESTINATION ${CMAKE_INSTALL_DATADIR}/coconet-jit/schedules FILES_MATCHING PATTERN "*.json")
 
+install(FILES LICENSE CHANGELOG.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
 install(EXPORT coconet-jit-targets NAMESPACE coconet:: DESTINATION ${config_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/coconet-jit-config.cmake.in
   ${PROJECT_BINARY_DIR}/coconet-jit-config.cmake INSTALL_DESTINATION ${config_dir})
