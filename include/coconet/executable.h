@@ -69,7 +69,12 @@ struct Report {
   std::vector<KernelReport> kernels;  ///< in execution order
   std::uint64_t runs = 0;             ///< steps run so far
   double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
-  std::uint64_t table_bytes = 0;      ///< of this rank's lookup tables for scattered tensors
+  std::uint64_t bytes = 0;  ///< of all kernels, and of these what goes to and from others:
+  std::uint64_t peer_bytes = 0;
+  /// The times that the kernels' bounds leave, one after the other, over `ms`; above 1 is possible
+  /// where kernels overlap.
+  double roofline_share = 0;
+  std::uint64_t table_bytes = 0;  ///< of this rank's lookup tables for scattered tensors
   /// Where an automatic schedule comes from; which steps that were to overlap do not, and why.
   std::vector<std::string> notes;
   CacheCounters cache;
@@ -183,6 +188,39 @@ class COCONET_API Executable {
     read(name, dtype_of<typename decltype(span)::element_type>, span.data(), span.size());
   }
   void read(std::string_view name, DType dtype, void* to, std::size_t count);
+
+  /// Where this rank's part of a tensor lies in the whole of it: per dimension its first index and
+  /// its length, and the whole's extent. A local tensor is whole on every rank.
+  struct Slice {
+    std::vector<std::int64_t> begin, extent, whole;
+  };
+  [[nodiscard]] Slice slice_of(std::string_view name) const;
+  /// `write` of a whole tensor, row-major, whatever the schedule makes of it: of `data`, which all
+  /// ranks pass, every rank keeps its part. Of a local tensor it is the rank's own. Throws
+  /// BackendError as `write` does, and where `data` is not as long as the whole.
+  template <class Range>
+  requires requires(const Range& range) { std::span(range); }
+  void write_whole(std::string_view name, const Range& data) {
+    const std::span span(data);
+    using T = std::remove_cv_t<typename decltype(span)::element_type>;
+    write_whole(name, dtype_of<T>, span.data(), span.size());
+  }
+  void write_whole(std::string_view name, DType dtype, const void* from, std::size_t count);
+  /// Collective: `read` of a whole tensor, which every rank gets.
+  template <class Range>
+  requires requires(Range& range) { std::span(range); }
+  void read_whole(std::string_view name, Range&& data) {
+    const std::span span(data);
+    read_whole(name, dtype_of<typename decltype(span)::element_type>, span.data(), span.size());
+  }
+  void read_whole(std::string_view name, DType dtype, void* to, std::size_t count);
+  /// The one element of the output or state `name`. Throws BackendError where there are several.
+  template <class T>
+  [[nodiscard]] T scalar_of(std::string_view name) {
+    T value;
+    read(name, std::span(&value, 1));
+    return value;
+  }
 
   /// With COCONET_BACKEND=cuda: puts steps, reads and writes into the application's `stream`, a
   /// cudaStream_t or CUstream of the rank's GPU, from here on, in order with what else is in it.

@@ -51,6 +51,9 @@ class RankPlan {
     return plan_.buffers[id];
   }
   [[nodiscard]] const ir::Part& buffer_part(sched::BufferId id) const { return buffers_[id].part; }
+  [[nodiscard]] const ir::Extents& buffer_extents(sched::BufferId id) const {
+    return buffers_[id].extents;
+  }
   /// Elements of the largest part of any rank, for which all ranks have room.
   [[nodiscard]] std::int64_t block_count(sched::BufferId id) const {
     return ir::block_count(mesh(), buffer(id).layout, buffers_[id].extents);

@@ -47,6 +47,9 @@ Report Executable::State::report() {
       bound_ms = std::max(bound_ms, multiply_ms);
     }
     if (row.ms > 0) row.roofline_share = bound_ms / row.ms;
+    report.bytes += row.bytes;
+    report.peer_bytes += row.peer_bytes;
+    if (report.ms > 0) report.roofline_share += bound_ms / report.ms;
     report.kernels.push_back(std::move(row));
   }
   runner.let_times_go();
@@ -68,7 +71,9 @@ std::string Report::str() const {
                         kernel.exchange_bytes,
                         kernel.is_slow() ? "   slow: below 30 % of " + limit_of(kernel) : "");
   }
-  text += fmt::format("{:<24} {:<12} {:>10.4f}   median of {} runs\n", "step", "", ms, runs);
+  text +=
+      fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>14} {:>20}   median of {} runs\n", "step", "",
+                  ms, bytes, peer_bytes, fmt::format("{:.0f}% of bounds", 100 * roofline_share), runs);
   if (table_bytes > 0) text += fmt::format("tables of scattered tensors: {} bytes\n", table_bytes);
   for (const std::string& note : notes) text += note + "\n";
   return text + describe(cache) + "\n";

@@ -303,6 +303,7 @@ class Tuner {
     quickest.resize(std::min(quickest.size(), finalists));
     const auto over = [&](const Variant& variant) {
       const std::unique_ptr<Contestant> other = make(variant, contest.sizes);
+      if (!other) return 1.0;
       return compare(*other, *contest.champion, final_pairs, never_hopeless).ratio;
     };
     for (const Trial& trial : quickest) {

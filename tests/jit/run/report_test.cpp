@@ -22,6 +22,10 @@ TEST_CASE("a large matmul is bound by arithmetic, and a slow step is marked") {
   CHECK(report.kernels[0].bound == "arithmetic");
   CHECK(report.kernels[0].roofline_share > 0);
   CHECK(report.kernels[0].roofline_share < 10);
+  CHECK(report.bytes == report.kernels[0].bytes);
+  CHECK(report.roofline_share * report.ms ==
+        Approx(report.kernels[0].roofline_share * report.kernels[0].ms));
+  CHECK_THAT(report.str(), Contains("% of bounds   median of 3 runs"));
 
   KernelReport kernel = report.kernels[0];
   kernel.ms = 2;
