@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "coconet/export.h"
@@ -81,6 +82,13 @@ struct BFloat16 {
   COCONET_API explicit BFloat16(double value);
   COCONET_API explicit operator float() const;
 };
+
+/// Converts arrays of as many elements, rounded to nearest, ties to even; vectorized. Throws
+/// BackendError when `to` has not the length of `from`.
+COCONET_API void convert(std::span<const float> from, std::span<Half> to);
+COCONET_API void convert(std::span<const float> from, std::span<BFloat16> to);
+COCONET_API void convert(std::span<const Half> from, std::span<float> to);
+COCONET_API void convert(std::span<const BFloat16> from, std::span<float> to);
 
 /// `value` rounded once to what `dtype` can hold (integers wrap, bool is `value != 0`).
 [[nodiscard]] COCONET_API double round_to(DType dtype, double value);

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "refusal.h"
+
 using namespace coconet;
 
 namespace {
@@ -180,4 +182,24 @@ void require_same_conversions(int fraction_bits) {
 TEST_CASE("loops over arrays convert 16-bit floats as single numbers are converted") {
   require_same_conversions<Half>(10);
   require_same_conversions<BFloat16>(7);
+}
+
+TEST_CASE("arrays are converted as single numbers are") {
+  std::vector<float> values;
+  for (int i = -1000; i < 1000; ++i) values.push_back(static_cast<float>(i) * 1.37e-2f);
+  values.insert(values.end(), {0.0f, 65504.0f, 1e9f, -1e-9f, 3.0517578e-5f});
+  const auto check = [&]<class T>(T) {
+    std::vector<T> narrow(values.size());
+    std::vector<float> wide(values.size());
+    convert(values, std::span(narrow));
+    convert(std::span<const T>(narrow), wide);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      CHECK(narrow[i].bits == T(static_cast<double>(values[i])).bits);
+      CHECK(wide[i] == static_cast<float>(narrow[i]));
+    }
+    CHECK(refusal([&] { convert(values, std::span(narrow).first(3)); }) ==
+          "convert was given 2005 elements, and room for 3; both must be as many");
+  };
+  check(Half());
+  check(BFloat16());
 }
