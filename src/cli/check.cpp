@@ -362,7 +362,9 @@ std::vector<double> drive(Executable& step, const World& world, const Sizes& siz
   const ResolvedSizes resolved = ir::resolve_sizes(graph, sizes);
   std::vector<double> ms;
   for (int iteration = 0; iteration < options.iterations; ++iteration) {
-    if (iteration == 0 || options.fresh_inputs) {
+    if (options.give) {
+      if (iteration == 0) options.give(step);
+    } else if (iteration == 0 || options.fresh_inputs) {
       jit::together(*world.comm(), [&] {
         for (ir::ValueId id = 0; id < graph.size(); ++id) {
           const ir::Op op = graph.at(id).op;

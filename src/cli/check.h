@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ struct DriveOptions {
   std::uint64_t seed = 1;
   std::map<std::string, double> scalars;  ///< overrides of `default_scalar`
   bool fresh_inputs = true;  ///< other inputs for each step, which finds reads of stale data
+  /// Writes inputs and states before the first step, instead of made-up data.
+  std::function<void(Executable&)> give = {};
 };
 
 struct CheckOptions {

@@ -46,6 +46,8 @@ struct RunOptions {
   std::string world;  ///< "mpi", "self", "local:N", or empty: what this process was started as
   std::map<std::string, double> scalars;  ///< --scalar
   ParameterLists lists;                   ///< --list; missing ones are made up
+  /// --input and --output: .npy files by tensor
+  std::map<std::string, std::string> inputs, outputs;
 };
 
 struct ExplainOptions {

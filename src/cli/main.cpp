@@ -35,6 +35,7 @@ constexpr const char* run_examples = R"(Examples:
   mpirun -n 2 coconet run lamb --scattered --list n=768,1,4099,2^20 --schedule fused --check
   mpirun -n 8 coconet run program.json --schedule schedule.json --scalar lr=1e-3
   mpirun -n 2 coconet run mlp_block --schedule overlapped --trace trace.json
+  mpirun -n 2 coconet run step.json --input g=g%r.npy --input w=w.npy --output w=new.npy
 
 The data are made up, the same on every run. --check compares every state and output on every rank with a naive
 interpretation of the program, and the ranks with each other; a difference is exit code 1.)";
@@ -127,6 +128,8 @@ struct Raw {
   std::vector<std::string> sizes;
   std::vector<std::string> scalars;
   std::vector<std::string> lists;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
   std::string dtype;
   std::string max_size;
 };
@@ -312,6 +315,12 @@ CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
   repeated(command, "--list", raw.lists,
            "Lengths of the buffers of a dimension, such as n=768,1,2^20; may be repeated; default: "
            "uneven ones");
+  repeated(command, "--input", raw.inputs,
+           "A .npy file for an input or a state; with %r in its name, the rank's number, a file of "
+           "each rank's part; may be repeated. One step is run, and states without a file begin "
+           "with zeros");
+  repeated(command, "--output", raw.outputs,
+           "A .npy file that a state or an output is written to at the end, likewise");
   return command;
 }
 
@@ -340,8 +349,8 @@ CLI::App& add_explain(CLI::App& app, ExplainOptions& options, Raw& raw) {
 }
 
 CLI::App& add_legal(CLI::App& app, LegalOptions& options, Raw& raw) {
-  CLI::App& command = add_command(app, "legal", "List the steps that a schedule may take next",
-                                  legal_examples);
+  CLI::App& command =
+      add_command(app, "legal", "List the steps that a schedule may take next", legal_examples);
   add_spec(command, options.spec, raw);
   add_ranks(command, options.ranks);
   return command;
@@ -415,7 +424,22 @@ CLI::App& add_calibrate(CLI::App& app, CalibrateOptions& options) {
   return command;
 }
 
+std::map<std::string, std::string> files_by_tensor(const char* option,
+                                                   const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> files;
+  for (const std::string& text : texts) {
+    const std::size_t at = text.find('=');
+    if (at == 0 || at == std::string::npos || at + 1 == text.size())
+      throw UsageError(fmt::format("{} takes NAME=FILE, not '{}'.", option, text));
+    if (!files.emplace(text.substr(0, at), text.substr(at + 1)).second)
+      throw UsageError(fmt::format("{} gives '{}' twice.", option, text.substr(0, at)));
+  }
+  return files;
+}
+
 void read_run(const Raw& raw, RunOptions& options) {
+  options.inputs = files_by_tensor("--input", raw.inputs);
+  options.outputs = files_by_tensor("--output", raw.outputs);
   read_spec(raw, options.spec);
   for (const std::string& text : raw.scalars) options.scalars.insert(parse_scalar(text));
   for (const std::string& text : raw.lists) {

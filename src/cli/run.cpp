@@ -16,6 +16,7 @@
 #include "cli/launch.h"
 #include "cli/program_spec.h"
 #include "cli/trace.h"
+#include "cli/user_data.h"
 #include "coconet/error.h"
 #include "coconet/executable.h"
 #include "coconet/world.h"
@@ -95,6 +96,9 @@ nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, 
                          {"dtype", outcome.dtype},
                          {"iters", outcome.timed},
                          {"ms_median", outcome.ms_median},
+                         {"bytes", outcome.report.bytes},
+                         {"peer_bytes", outcome.report.peer_bytes},
+                         {"roofline_share", outcome.report.roofline_share},
                          {"max_rel_error", nullptr},
                          {"bit_identical", nullptr},
                          {"table_bytes", outcome.report.table_bytes},
@@ -136,14 +140,18 @@ void print(const RunOptions& options, const ResolvedSpec& resolved, const World&
 }
 
 int run_on(const World& world, const RunOptions& options, const ResolvedSpec& resolved) {
-  const int warmup = options.warmup.value_or(options.check ? 0 : 3);
+  const bool has_data = !options.inputs.empty();
+  const int warmup = options.warmup.value_or(options.check || has_data ? 0 : 3);
   Outcome outcome;
-  outcome.timed = options.iterations.value_or(options.check ? 3 : 20);
+  outcome.timed = options.iterations.value_or(has_data ? 1 : options.check ? 3 : 20);
   std::optional<Program> written;
   ParameterLists lists;
   jit::together(*world.comm(), [&] {  // mpirun may give each rank a command line of its own
     written = resolved.program(world.size());
     require_scalars(*written->graph(), options.scalars);
+    require_tensors(*written, options.inputs, options.outputs);
+    if (has_data && options.check)
+      throw UsageError("--check makes up data, and does not go with --input.");
     outcome.sizes = ir::resolve_sizes(*written->graph(), options.spec.sizes, options.lists);
     lists = test_lists(*written->graph(), outcome.sizes);
     for (const auto& [name, lengths] : options.lists) lists[name] = lengths;
@@ -155,6 +163,7 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   check.drive.iterations = warmup + outcome.timed;
   check.drive.scalars = options.scalars;
   check.drive.fresh_inputs = options.check;
+  if (has_data) check.drive.give = [&](Executable& to) { give(to, world, options.inputs); };
 
   Executable step = compile(program, resolved.schedule(), world, outcome.sizes, lists);
   if (!options.trace.empty()) step.start_trace();
@@ -162,6 +171,7 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   ms.erase(ms.begin(), ms.begin() + warmup);
   outcome.ms_median = median(ms);
   if (options.check) outcome.check = compare(step, program, world, outcome.sizes, check);
+  take(step, world, options.outputs);
   outcome.report = step.report();
   const std::string trace = options.trace.empty() ? "" : trace_json(step, world);
 

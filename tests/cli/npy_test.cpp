@@ -1,0 +1,131 @@
+// The user's own data: .npy files are read, refused with a reason, and written as NumPy does.
+#include "cli/npy.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "child_process.h"
+#include "cli/command.h"
+#include "coconet/error.h"
+#include "refusal.h"
+
+using namespace coconet;
+using Catch::Matchers::Contains;
+using coconet::test::coconet_command;
+using coconet::test::ScratchDirectory;
+
+namespace {
+
+void write(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+cli::NpyArray floats(std::vector<std::int64_t> shape, const std::vector<float>& values) {
+  cli::NpyArray array{f32, std::move(shape), std::vector<std::byte>(values.size() * 4)};
+  std::memcpy(array.elements.data(), values.data(), array.elements.size());
+  return array;
+}
+
+std::vector<float> values_of(const cli::NpyArray& array) {
+  std::vector<float> values(array.elements.size() / 4);
+  std::memcpy(values.data(), array.elements.data(), array.elements.size());
+  return values;
+}
+
+/// A file of version 1 with that header.
+std::string with_header(std::string header, const std::string& elements) {
+  std::string text = "\x93NUMPY";
+  text += {'\x01', '\x00', static_cast<char>(header.size()), '\x00'};
+  return text + header + elements;
+}
+
+}  // namespace
+
+TEST_CASE("arrays survive their files, which are laid out as NumPy's") {
+  const ScratchDirectory scratch;
+  const auto file = scratch.path() / "a.npy";
+  for (const std::vector<std::int64_t>& shape :
+       std::vector<std::vector<std::int64_t>>{{6}, {2, 3}, {1, 6, 1}}) {
+    const std::string text = cli::npy_text(floats(shape, {1, 2, 3, 4, 5, 6}));
+    CHECK((text.size() - 24) % 64 == 0);
+    write(file, text);
+    const cli::NpyArray read = cli::read_npy(file);
+    CHECK(read.dtype == f32);
+    CHECK(read.shape == shape);
+    CHECK(values_of(read) == std::vector<float>{1, 2, 3, 4, 5, 6});
+  }
+  // As numpy.save wrote numpy.arange(3, dtype='<i4').
+  std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }";
+  header.resize(117, ' ');
+  write(file, with_header(header + "\n", std::string("\0\0\0\0\1\0\0\0\2\0\0\0", 12)));
+  CHECK(cli::read_npy(file).dtype == i32);
+  CHECK(cli::read_npy(file).shape == std::vector<std::int64_t>{3});
+  CHECK(cli::npy_text(cli::read_npy(file)).size() == 128 + 12);
+  write(file, cli::npy_text({DType::f64, {}, std::vector<std::byte>(8)}));
+  CHECK(cli::read_npy(file).shape.empty());
+}
+
+TEST_CASE("what is no array that can be read is refused with the file and the reason") {
+  const ScratchDirectory scratch;
+  const std::string file = (scratch.path() / "a.npy").string();
+  const auto refused = [&](const std::string& text) {
+    write(file, text);
+    return refusal<ConfigError>([&] { (void)cli::read_npy(file); });
+  };
+  const std::string start = "'" + file + "' is no .npy file that can be read: ";
+  CHECK(refusal<ConfigError>([&] { (void)cli::read_npy("/no/such.npy"); }) ==
+        "cannot read the file '/no/such.npy'");
+  CHECK(refused("PK\3\4 something else") == start + "it does not begin as one");
+  CHECK(refused(with_header("{'descr': '<c8', 'fortran_order': False, 'shape': (), }", "")) ==
+        start +
+            "its elements are '<c8'; those that can be read are <f8, <f4, <f2, <i8, <i4, |i1, "
+            "|u1, |b1");
+  CHECK(
+      refused(with_header("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "abcd")) ==
+      start + "it is in Fortran's order; save numpy.ascontiguousarray of it");
+  CHECK(refused(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "abcd")) ==
+        start + "its 4 bytes of elements are not what its shape and dtype need");
+  CHECK(refused(with_header(
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", "")) ==
+        start + "its 0 bytes of elements are not what its shape and dtype need");
+  CHECK(refused(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "")) ==
+        start + "its 'shape' has something else than extents");
+  CHECK(refused(
+            with_header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (), }", "")) ==
+        start + "its 'descr' is no text, as that of arrays with several fields is not");
+  CHECK(refused(with_header("{'descr': '<f4'}", "")) ==
+        start + "its header has no 'fortran_order'");
+  std::string cut = with_header("{}", "");
+  cut[8] = '\x7f';
+  CHECK(refused(cut) == start + "it ends within its header");
+}
+
+TEST_CASE("a program runs on the user's data, whole or by rank, and writes what it made of them") {
+  const ScratchDirectory scratch;
+  const std::string at = scratch.path().string() + "/";
+  write(at + "g0.npy", cli::npy_text(floats({5}, {1, 2, 3, 4, 5})));
+  write(at + "g1.npy", cli::npy_text(floats({5}, {3, 2, 1, 0, -1})));
+  write(at + "w.npy", cli::npy_text(floats({5}, {10, 20, 30, 40, 50})));
+  for (const std::string schedule : {"unfused", "fused"}) {
+    const auto said =
+        coconet_command("run sgd --schedule " + schedule +
+                        " --world local:2 --set n=5 --scalar lr=1 --input g=" + at +
+                        "g%r.npy --input w=" + at + "w.npy --output w=" + at + "new.npy");
+    INFO(said.err);
+    REQUIRE(said.code == 0);
+    CHECK_THAT(said.out, Contains("the 1 step timed"));
+    CHECK(values_of(cli::read_npy(at + "new.npy")) == std::vector<float>{8, 18, 28, 38, 48});
+  }
+  const std::string run = "run sgd --world local:2 --set n=5 ";
+  CHECK_THAT(coconet_command(run + "--input w=" + at + "w.npy").err,
+             Contains("--input is not given for 'g'; with data of your own all inputs need some."));
+  CHECK_THAT(coconet_command(run + "--input g=" + at + "g%r.npy --set n=6").err, Contains("twice"));
+  CHECK_THAT(coconet_command("run sgd --world local:2 --set n=6 --input g=" + at + "g%r.npy").err,
+             Contains("g0.npy' has f32 [5], and 'g' takes f32 [6]") ||
+                 Contains("g1.npy' has f32 [5], and 'g' takes f32 [6]"));
+  CHECK_THAT(coconet_command(run + "--output m=x.npy").err,
+             Contains("--output: the program 'sgd' has no state or output 'm'."));
+  CHECK_THAT(coconet_command(run + "--input g").err, Contains("--input takes NAME=FILE, not 'g'."));
+}
