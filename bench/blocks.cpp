@@ -86,9 +86,9 @@ Program product(const coconet::Mesh& mesh, coconet::DType dtype) {
   return program;
 }
 
-/// The largest difference that rounding at other places makes.
+/// The largest difference that rounding at other places makes, for the largest result.
 template <class Element>
-constexpr float allowed = sizeof(Element) == 4 ? 1e-5f : 0x1p-4f;
+constexpr float allowed = sizeof(Element) == 4 ? 1e-5f : 0x1p-7f;
 
 const char* const schedules[] = {"unfused", "fused", "overlapped"};
 
