@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 #include "coconet/error.h"
 #include "sched/kernels.h"
 #include "sched/overlaps.h"
+#include "sched/patterns.h"
 
 namespace coconet::sched {
 
@@ -92,7 +94,10 @@ const Transformation* find_transformation(std::string_view name) {
 
 ir::Graph transform(const ir::Graph& graph, const Step& step) {
   const Step completed = complete(step);
-  ir::Graph after = find_transformation(completed.transformation)->apply(graph, completed);
+  const auto apply = find_transformation(completed.transformation)->apply;
+  const std::vector<Step> steps = expand(graph, completed);
+  ir::Graph after = apply(graph, steps.front());
+  for (const Step& next : std::span(steps).subspan(1)) after = apply(after, next);
   check_kernels(after);
   check_overlaps(after);
   return after;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ struct Parameter {
   std::string_view fallback;                  ///< used when it is absent and not required
   std::span<const std::string_view> choices;  ///< accepted texts; empty: any
   std::string_view summary;
+  bool takes_patterns = false;  ///< names values, which patterns may stand for (patterns.h):
+  std::optional<ir::Op> pattern_of = {};  ///< those of that op, or any
 };
 
 using Argument = std::variant<std::string, std::vector<std::string>, std::int64_t>;

@@ -10,7 +10,14 @@ namespace coconet::sched {
 namespace {
 
 constexpr Parameter parameters[] = {
-    {"state", Parameter::Kind::text, true, "", {}, "the replicated state to keep sliced"},
+    {"state",
+     Parameter::Kind::text,
+     true,
+     "",
+     {},
+     "the replicated state to keep sliced",
+     true,
+     ir::Op::state},
 };
 
 /// Copies a value that may now be computed from slices. What needs the whole state refuses.

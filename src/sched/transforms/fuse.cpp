@@ -56,7 +56,8 @@ constexpr Parameter parameters[] = {
      true,
      "",
      {},
-     "the ops to fuse; the pointwise ops that they read join them"},
+     "the ops to fuse; the pointwise ops that they read join them",
+     true},
 #define COCONET_NAME_KNOB(name, variable, summary, effect) \
   {#name, Parameter::Kind::text, false, "", name##_names, "knob: " summary},
 #define COCONET_NUMBER_KNOB(name, variable, valid, accepted, summary, automatic, effect, unit) \

@@ -36,13 +36,16 @@ constexpr Parameter parameters[] = {
      true,
      "",
      {},
-     "the all_gather to move computation across"},
+     "the all_gather to move computation across",
+     true,
+     ir::Op::all_gather},
     {"before",
      Parameter::Kind::list,
      true,
      "",
      {},
-     "the last values of the computation that moves; what lies between moves with them"},
+     "the last values of the computation that moves; what lies between moves with them",
+     true},
 };
 
 /// What a step moves.

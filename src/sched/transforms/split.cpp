@@ -26,7 +26,14 @@ constexpr std::string_view ways[] = {"reduce_scatter+all_gather", "reduce+broadc
                                      "hierarchical"};
 
 constexpr Parameter parameters[] = {
-    {"op", Parameter::Kind::text, true, "", {}, "the all_reduce to split"},
+    {"op",
+     Parameter::Kind::text,
+     true,
+     "",
+     {},
+     "the all_reduce to split",
+     true,
+     ir::Op::all_reduce},
     {"into", Parameter::Kind::text, false, ways[0], ways, "what it becomes"},
     {"dim", Parameter::Kind::integer, false, "0", {}, "the dimension that reduce_scatter slices"},
 };

@@ -1,0 +1,91 @@
+// Putting names in the places of patterns.
+#include "sched/patterns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "coconet/error.h"
+
+namespace coconet::sched {
+namespace {
+
+bool is_pattern(std::string_view text) {
+  return text.find('*') != std::string_view::npos;
+}
+
+/// In the program's order.
+std::vector<std::string> values_like(const ir::Graph& graph, const Step& step,
+                                     const Parameter& parameter, const std::string& pattern) {
+  std::vector<std::string> names;
+  for (const ir::Node& node : graph.nodes) {
+    const bool is_meant = !parameter.pattern_of || *parameter.pattern_of == node.op;
+    if (is_meant && is_like(node.name, pattern)) names.push_back(node.name);
+  }
+  if (!names.empty()) return names;
+  throw ScheduleError(fmt::format(
+      "{}: '{}' is like the name of no {}; * stands for any characters", step.transformation,
+      pattern, parameter.pattern_of ? to_string(*parameter.pattern_of) : "value"));
+}
+
+std::vector<std::string> names_of(const ir::Graph& graph, const Step& step,
+                                  const Parameter& parameter) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
+  for (const std::string& one : step.list(parameter.name)) {
+    if (!is_pattern(one)) {
+      names.push_back(one);
+      continue;
+    }
+    for (const std::string& name : values_like(graph, step, parameter, one)) add(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+bool is_like(std::string_view name, std::string_view pattern) {
+  // Where a star takes more characters, it is always the last one that must: patterns come from
+  // files, and trying all stars would take exponential time.
+  std::size_t at = 0, in_pattern = 0;
+  std::size_t star = std::string_view::npos, after_star = 0;
+  while (at < name.size()) {
+    if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
+      star = in_pattern++;
+      after_star = at;
+    } else if (in_pattern < pattern.size() && pattern[in_pattern] == name[at]) {
+      ++in_pattern;
+      ++at;
+    } else if (star != std::string_view::npos) {
+      in_pattern = star + 1;
+      at = ++after_star;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
+}
+
+std::vector<Step> expand(const ir::Graph& graph, const Step& step) {
+  std::vector<Step> steps = {step};
+  for (const Parameter& parameter : find_transformation(step.transformation)->parameters) {
+    if (!parameter.takes_patterns) continue;
+    if (parameter.kind == Parameter::Kind::list) {
+      const std::vector<std::string> names = names_of(graph, step, parameter);
+      for (Step& one : steps) one.arguments[std::string(parameter.name)] = names;
+    } else if (is_pattern(step.text(parameter.name))) {
+      const auto names = values_like(graph, step, parameter, step.text(parameter.name));
+      const Step pattern = steps.front();
+      steps.clear();
+      for (const std::string& name : names) {
+        steps.push_back(pattern);
+        steps.back().arguments[std::string(parameter.name)] = name;
+      }
+    }
+  }
+  return steps;
+}
+
+}  // namespace coconet::sched
