@@ -24,7 +24,7 @@ TEST_CASE("collectives that are told to go by MPI do so also where others reach 
       const std::span<float> y = step.buffer<float>("y");
       const int before = test::all_reduces;
       step.run();
-      CHECK((test::all_reduces > before) == by_mpi);
+      CHECK((test::all_reduces > before) == (by_mpi && world.size() > 1));
       const int ranks = world.size();
       const auto expected = static_cast<float>(ranks * (ranks + 1) / 2);
       CHECK(std::ranges::all_of(y, [&](float value) { return value == expected; }));
