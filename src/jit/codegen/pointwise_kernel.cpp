@@ -22,15 +22,26 @@ KernelText PointwiseKernel::write() {
   if (!stores_to_ranks()) mode_ += " & ~u64(STREAMING)";
   if (!step_.reductions().empty()) totals_ = writer_.argument({Kind::totals, "totals"});
 
+  const bool waits_for_root = overwrites_operand();
+  const auto orders = [&](const char* what) { return step_.multicast ? what : ""; };
+  const std::string last_barrier = fmt::format("rank_barrier{}(block, a.sync, {})",
+                                               orders("<MULTICAST_BEFORE>"), step_.phases.size());
   std::string text = load_scalars();
-  for (std::size_t p = 0; p < step_.phases.size(); ++p) text += write_phase(p);
+  for (std::size_t p = 0; p < step_.phases.size(); ++p) {
+    if (waits_for_root && p + 1 == step_.phases.size()) {
+      text += fmt::format(
+          "  // what the other ranks write is what the root has read by now\n"
+          "  if (a.sync.rank != {} && !{}) return;\n",
+          root(), last_barrier);
+    }
+    text += write_phase(p);
+  }
   text += store_scalars();
 
   std::string body = fmt::format(
       "constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& block) {{\n",
       writer_.lanes_per_access(), writer_.entry());
   body += writer_.number_variables();
-  const auto orders = [&](const char* what) { return step_.multicast ? what : ""; };
   if (step_.in_place) {
     body += "  // every rank's operand is written, and its results may be\n";
     body += fmt::format("  if (!rank_barrier{}(block, a.sync, 0)) return;\n",
@@ -39,11 +50,22 @@ KernelText PointwiseKernel::write() {
   body += text;
   if (step_.in_place) {
     body += "  // every rank's result is written, and no operand is read any more\n";
-    body += fmt::format("  rank_barrier{}(block, a.sync, {});\n", orders("<MULTICAST_BEFORE>"),
-                        step_.phases.size());
+    const std::string who = waits_for_root ? fmt::format("if (a.sync.rank == {}) ", root()) : "";
+    body += fmt::format("  {}{};\n", who, last_barrier);
   }
   body += "}\n";
   return writer_.finish(body, headers());
+}
+
+bool PointwiseKernel::overwrites_operand() const {
+  if (!step_.in_place || step_.combine < 0 || at(step_.combine).op != ir::Op::reduce) return false;
+  const std::vector<sched::KernelStep::Load> loads = step_.loads();
+  const std::vector<sched::KernelStep::Store> stores = step_.stores();
+  return std::ranges::any_of(loads, [&](const auto& load) {
+    return load.combined && std::ranges::any_of(stores, [&](const auto& store) {
+             return !store.spread && store.buffer == load.buffer;
+           });
+  });
 }
 
 bool PointwiseKernel::stores_to_ranks() const {

@@ -47,6 +47,9 @@ class PointwiseKernel {
   [[nodiscard]] bool sends() const {
     return step_.spread >= 0 && at(step_.spread).op == ir::Op::send;
   }
+  /// Whether ranks write what the root of a reduce reads of them: a state that becomes its own
+  /// reduction. Those that are not the root then write after it has read.
+  [[nodiscard]] bool overwrites_operand() const;
   /// The rank that owns all of what is reduced or broadcast; -1 where every rank owns a slice.
   [[nodiscard]] int root() const {
     for (const ir::ValueId id : {step_.combine, step_.spread}) {

@@ -228,6 +228,15 @@ TEST_CASE("what is sent may be written to a state, also to the one that it is se
   }
 }
 
+TEST_CASE("a state may become its own reduction inside a kernel, whose root reads it meanwhile") {
+  Program program("own", Mesh({{"world", 4}}));
+  const Value x = program.state("x", i32, {program.dim("n")}, local);
+  update(x, reduce(x, Reduction::max, 2).named("most"));
+  const Schedule schedule = Schedule("own").fuse("own", "reduce", {"most", "x.new"});
+  // A rank that did not wait for the root was early in every fourth step or so.
+  require_all_conform(program, schedule, 4, cases_with({{{"n", 1}}, {{"n", 1030}}}, 40));
+}
+
 TEST_CASE("fused collectives equal the reference for every algorithm, reduction and dtype") {
   ConformanceBatch batch;
   for (const DType dtype : all_dtypes) {
