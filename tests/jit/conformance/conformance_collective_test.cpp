@@ -230,11 +230,12 @@ TEST_CASE("what is sent may be written to a state, also to the one that it is se
 
 TEST_CASE("a state may become its own reduction inside a kernel, whose root reads it meanwhile") {
   Program program("own", Mesh({{"world", 4}}));
-  const Value x = program.state("x", i32, {program.dim("n")}, local);
-  update(x, reduce(x, Reduction::max, 2).named("most"));
+  const Dim n = program.dim("n");
+  const Value g = program.input("g", i32, {n}, local), x = program.state("x", i32, {n}, local);
+  update(x, reduce(x, Reduction::max, 2).named("most") + g);
   const Schedule schedule = Schedule("own").fuse("own", "reduce", {"most", "x.new"});
-  // A rank that did not wait for the root was early in every fourth step or so.
-  require_all_conform(program, schedule, 4, cases_with({{{"n", 1}}, {{"n", 1030}}}, 40));
+  // A rank that does not wait for the root is early in some of the steps.
+  require_all_conform(program, schedule, 4, cases_with({{{"n", 1}}, {{"n", 1030}}}, 60));
 }
 
 TEST_CASE("fused collectives equal the reference for every algorithm, reduction and dtype") {
