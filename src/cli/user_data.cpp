@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/npy.h"
 #include "coconet/error.h"
+#include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
@@ -74,9 +75,7 @@ std::string file_text(DType dtype, const std::vector<std::int64_t>& shape,
 }
 
 std::size_t count_of(const std::vector<std::int64_t>& shape) {
-  std::size_t count = 1;
-  for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
-  return count;
+  return static_cast<std::size_t>(ir::product(shape));
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ struct CollectiveCall {
   int root = 0;
   int offset = 0;                           ///< not 0
   std::span<const Operands> operands = {};  ///< of each rank that the caller drives with one queue
-  /// Whether it is the messages library's, whatever the bytes; ranks that are threads have none.
-  bool by_library = false;
+  /// Whether MPI carries it out, whatever the bytes; ranks that are threads do without.
+  bool by_mpi = false;
 
   /// The length of `counts` in a group of `ranks`; 0 for the ops that have no blocks.
   [[nodiscard]] std::size_t blocks(int ranks) const;

@@ -74,7 +74,7 @@ DirectCollectives::DirectCollectives(std::shared_ptr<Barrier> barrier, std::vect
 
 void DirectCollectives::run(Queue& queue, const CollectiveCall& call) {
   require_sane(call, size());
-  if (call.by_library && large_) {
+  if (call.by_mpi && large_) {
     large_->run(queue, call);
     return;
   }

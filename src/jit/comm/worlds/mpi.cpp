@@ -119,9 +119,11 @@ bool ends_within(MPI_Request& request, std::chrono::milliseconds limit) {
   }
 }
 
+/// Of the messages of ranks that have given up waiting: the largest tag that every MPI has.
+constexpr int gave_up = 32767;
+
 /// The ranks that do not answer within a second: all that wait call this at about the same time.
 std::vector<int> find_missing(MPI_Comm communicator) {
-  constexpr int tag = 32767;  // the largest that every MPI has
   int rank = 0, ranks = 1;
   MPI_Comm_rank(communicator, &rank);
   MPI_Comm_size(communicator, &ranks);
@@ -129,8 +131,8 @@ std::vector<int> find_missing(MPI_Comm communicator) {
   std::vector<MPI_Request> sent(static_cast<std::size_t>(ranks), MPI_REQUEST_NULL), got = sent;
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
-    MPI_Isend(nullptr, 0, MPI_BYTE, other, tag, communicator, &sent[other]);
-    MPI_Irecv(nullptr, 0, MPI_BYTE, other, tag, communicator, &got[other]);
+    MPI_Isend(nullptr, 0, MPI_BYTE, other, gave_up, communicator, &sent[other]);
+    MPI_Irecv(nullptr, 0, MPI_BYTE, other, gave_up, communicator, &got[other]);
   }
   for (int other = 0; other < ranks; ++other) {
     if (!ends_within(got[other], std::chrono::seconds(missing.empty() ? 1 : 0)))
@@ -143,14 +145,23 @@ std::vector<int> find_missing(MPI_Comm communicator) {
 void wait_for_all(MPI_Comm communicator) {
   MPI_Request everybody = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(communicator, &everybody), "MPI_Ibarrier");
-  if (ends_within(everybody, config().timeout)) return;
   int rank = 0;
   MPI_Comm_rank(communicator, &rank);
+  if (ends_within(everybody, config().timeout)) {
+    // Whoever comes too late finds the barrier complete, and nobody behind it.
+    int found = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, gave_up, communicator, &found, &status), "MPI_Iprobe");
+    if (found == 0) return;
+    throw CommError(fmt::format(
+        "rank {} came to World::mpi when rank {} had given up waiting for it, after the "
+        "time that COCONET_TIMEOUT_S sets",
+        rank, status.MPI_SOURCE));
+  }
   const std::vector<int> missing = find_missing(communicator);
   throw CommError(
       fmt::format("rank {} waited in World::mpi for rank{} {}, which did not come within {:g} s, "
-                  "the limit that "
-                  "COCONET_TIMEOUT_S sets",
+                  "the limit that COCONET_TIMEOUT_S sets",
                   rank, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
                   std::chrono::duration<double>(config().timeout).count()));
 }
