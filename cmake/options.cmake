@@ -22,7 +22,7 @@ if(NOT COCONET_SANITIZE MATCHES "^(address,undefined|thread|)$")
 endif()
 
 set(COCONET_KERNEL_CACHE "" CACHE PATH
-  "Default cache directory of this build; empty: the user's, as an installed library should have it")
+  "Default cache directory of what runs in the build tree; empty: the user's, which installed libraries always use")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)

@@ -15,6 +15,7 @@
 #include "ir/graph.h"
 #include "ir/knobs.h"
 #include "jit/config/build_info.h"
+#include "jit/config/build_tree.h"
 #include "jit/config/log.h"
 #include "jit/config/parse.h"
 
@@ -320,8 +321,8 @@ const Config& config() {
   // A throwing initialiser runs again at the next call, so every caller hears of a malformed
   // variable.
   static const Config read = [] {
-    const jit::BuildDefaults defaults{jit::build_info::default_cxx,
-                                      jit::build_info::source_cache_dir};
+    const std::string cache_dir = jit::build_tree_cache_dir();
+    const jit::BuildDefaults defaults{jit::build_info::default_cxx, cache_dir};
     jit::ParsedConfig parsed = jit::parse_config(jit::process_environment(), defaults);
     jit::set_log_level(parsed.config.log_level);
     for (const std::string& warning : parsed.warnings) jit::log_warn(warning);

@@ -19,9 +19,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 /// What the build says about defaults.
 struct BuildDefaults {
-  std::string_view cxx;  ///< the compiler that built the library
-  std::string_view
-      cache_dir;  ///< the source tree's kernel_cache, or empty when the library is installed
+  std::string_view cxx;        ///< the compiler that built the library
+  std::string_view cache_dir;  ///< that of the build tree; empty when the library is in none
 };
 
 struct ParsedConfig {
