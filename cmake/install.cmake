@@ -1,19 +1,34 @@
-# cmake --install: the library, its headers, the command, the schedules, and how other builds find them.
+# cmake --install: the library, its headers, the command, the schedules, and how other builds find them. Components are
+# what a package is made of (package.cmake): `runtime` runs applications, `development` builds them, `command` is coconet.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/coconet-jit)
+set(data_dir ${CMAKE_INSTALL_DATADIR}/coconet-jit)
 
-install(TARGETS coconet-jit EXPORT coconet-jit-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS coconet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/coconet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+# The prefix may be given as late as `cmake --install --prefix`, so that .pc files find it from their own place.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE libdir)
+cmake_path(APPEND libdir pkgconfig OUTPUT_VARIABLE pkgconfig_dir)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
+  BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${pkgconfig_dir} OUTPUT_VARIABLE prefix_from_pkgconfig)
+
+# coconet_install_library(TARGET COMPONENT): a library of applications; cmake/TARGET.pc.in describes it to pkg-config.
+function(coconet_install_library target component)
+  install(TARGETS ${target} EXPORT coconet-jit-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT development)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${target}.pc.in ${PROJECT_BINARY_DIR}/${target}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${target}.pc DESTINATION ${pkgconfig_dir} COMPONENT development)
+endfunction()
+
+coconet_install_library(coconet-jit runtime)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/coconet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/sched/shipped/
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/coconet-jit/schedules FILES_MATCHING PATTERN "*.json")
+  DESTINATION ${data_dir}/schedules COMPONENT development FILES_MATCHING PATTERN "*.json")
+install(FILES docs/schedule.schema.json DESTINATION ${data_dir} COMPONENT development)
 
-install(FILES LICENSE CHANGELOG.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-
-install(EXPORT coconet-jit-targets NAMESPACE coconet:: DESTINATION ${config_dir})
+install(EXPORT coconet-jit-targets NAMESPACE coconet:: DESTINATION ${config_dir} COMPONENT development)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/coconet-jit-config.cmake.in
   ${PROJECT_BINARY_DIR}/coconet-jit-config.cmake INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/coconet-jit-config-version.cmake
@@ -21,17 +36,21 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/coconet-jit-config-versio
 install(FILES
   ${PROJECT_BINARY_DIR}/coconet-jit-config.cmake
   ${PROJECT_BINARY_DIR}/coconet-jit-config-version.cmake
-  DESTINATION ${config_dir})
+  DESTINATION ${config_dir} COMPONENT development)
 
-# The prefix may be given as late as `cmake --install --prefix`, so that the .pc file finds it from its own place.
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE libdir)
-cmake_path(APPEND libdir pkgconfig OUTPUT_VARIABLE pkgconfig_dir)
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
-  BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${pkgconfig_dir} OUTPUT_VARIABLE prefix_from_pkgconfig)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/coconet-jit.pc.in ${PROJECT_BINARY_DIR}/coconet-jit.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/coconet-jit.pc DESTINATION ${pkgconfig_dir})
+install(TARGETS coconet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+install(FILES LICENSE CHANGELOG.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 
-if(COCONET_KERNEL_CACHE)
-  install(CODE "message(STATUS \"Note: this build caches its kernels in ${COCONET_KERNEL_CACHE} by default.\
- Configure with -DCOCONET_KERNEL_CACHE= for a library that uses each user's own cache directory.\")")
-endif()
+# The manual page is the command's own --help and the table of docs/configuration.md.
+set(man_page ${PROJECT_BINARY_DIR}/man/coconet.1)
+add_custom_command(
+  OUTPUT ${man_page}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man
+  COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/man.sh $<TARGET_FILE:coconet> ${PROJECT_VERSION}
+    ${PROJECT_SOURCE_DIR}/docs/configuration.md > ${man_page}.new
+  COMMAND ${CMAKE_COMMAND} -E rename ${man_page}.new ${man_page}
+  DEPENDS coconet ${PROJECT_SOURCE_DIR}/cmake/man.sh ${PROJECT_SOURCE_DIR}/docs/configuration.md
+  COMMENT "Writing the manual page coconet(1)"
+  VERBATIM)
+add_custom_target(man ALL DEPENDS ${man_page})
+install(FILES ${man_page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
