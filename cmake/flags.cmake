@@ -26,6 +26,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   endif()
 endif()
 
+# What gets installed names its sources from the project's folder on, wherever that was: in debugging information, and in
+# what __FILE__ gives. Debug builds keep whole paths, which debuggers follow from any folder.
+set(COCONET_INSTALLED_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.>)
+
 # Links what is used, of all that packages name: MPI's, for one, names the library of its old C++ bindings.
 add_link_options(-Wl,--as-needed)
 

@@ -37,6 +37,7 @@ function(coconet_layer name)
   if(layer_SOURCES)
     set(scope PRIVATE)
     add_library(${name} OBJECT ${layer_SOURCES})
+    target_compile_options(${name} PRIVATE ${COCONET_INSTALLED_OPTIONS})
     if(precompiles)
       # Where a library brings other options the compiler takes the headers as they are.
       target_precompile_headers(${name} REUSE_FROM coconet_headers)

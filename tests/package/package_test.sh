@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks the installed package: package_test.sh CMAKE CXX BUILD_DIR CONSUMER_DIR
-# Installs BUILD_DIR into a new prefix, then builds and runs the consumer by find_package and by pkg-config.
+# Checks the installed package: package_test.sh CMAKE CXX BUILD_DIR SOURCE_DIR CONSUMER_DIR
+# Installs BUILD_DIR into two new prefixes, as it is and stripped, looks at what is there, then builds and runs the consumer
+# by find_package and by pkg-config.
 set -euo pipefail
-cmake=$1 cxx=$2 build=$3 consumer=$4
+cmake=$1 cxx=$2 build=$3 source=$4 consumer=$5
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -13,23 +14,83 @@ fail() {
   exit 1
 }
 
-"$cmake" --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+for install in "$prefix.whole" "$prefix --strip"; do
+  read -ra arguments <<<"$install"
+  "$cmake" --install "$build" --prefix "${arguments[@]}" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+done
 
-for file in bin/coconet include/coconet/coconet.h include/coconet/pointwise.def \
-  share/coconet-jit/schedules/adam-fused.json; do
+for file in bin/coconet include/coconet/coconet.h include/coconet/pointwise.def share/coconet-jit/schedules/adam-fused.json \
+  share/coconet-jit/schedule.schema.json share/man/man1/coconet.1 share/doc/coconet-jit/LICENSE; do
   [[ -e $prefix/$file ]] || fail "$file was not installed."
 done
+mapfile -t libraries < <(find "$prefix" -name 'libcoconet-jit*.so' | sort)
 library=$(find "$prefix" -name libcoconet-jit.so)
 [[ -n $library ]] || fail "libcoconet-jit.so was not installed."
-readelf -d "$library" | grep -q 'SONAME.*\[libcoconet-jit\.so\.0\]' || fail "the SONAME is not libcoconet-jit.so.0."
 
-# Only the public interface may be visible: of our own symbols, nothing below coconet::ir, ::sched or ::jit.
-hidden=$(nm -D --defined-only "$library" | awk '{print $NF}' |
-  grep -E '^_Z(T[ISV]|GV|Z)?NK?7coconet(2ir|5sched|3jit)' || true)
-[[ -z $hidden ]] || fail "internal symbols are exported: $(c++filt <<<"$hidden" | head -n 5)"
+# ---- what the binaries say ------------------------------------------------------------------------------------
+
+for file in "${libraries[@]}"; do
+  name=$(basename "$file")
+  readelf -d "$file" | grep -q "SONAME.*\[${name//./\\.}\.0\.1\]" ||
+    fail "the SONAME of $name is not $name.0.1, as docs/abi.md says."
+  # Only the public interface may be visible: nothing of other libraries, and of our own nothing whose own name is below
+  # coconet::ir, ::sched or ::jit.
+  exported=$(nm -D --defined-only "$file" | awk '{print $NF}')
+  grep -q '^_ZN7coconet' <<<"$exported" || fail "$name exports nothing of coconet."
+  foreign=$(grep -vE '^_Z(NK?|T[ISV]N)7coconet' <<<"$exported" || true)
+  [[ -z $foreign ]] || fail "$name exports symbols of others: $(c++filt <<<"$foreign" | head -n 5)"
+  internal=$(grep -E '^_Z(NK?|T[ISV]N)7coconet(2ir|5sched|3jit)' <<<"$exported" || true)
+  [[ -z $internal ]] || fail "$name exports internal symbols: $(c++filt <<<"$internal" | head -n 5)"
+done
+
+# Neither path of this build may be in anything that is installed, debugging information included, but for that of debug
+# builds.
+looked_into=("$prefix")
+grep -q '^CMAKE_BUILD_TYPE:.*=Debug$' "$build/CMakeCache.txt" || looked_into+=("$prefix.whole")
+for path in "$source" "$build"; do
+  named=$(grep -rlF "$path" "${looked_into[@]}" || true)
+  [[ -z $named ]] || fail "the path $path is in what is installed: $named"
+done
+# Nor may a stripped binary name a source file, under whatever path.
+(cd "$source" && find src -name '*.cpp') >"$work/sources.txt"
+for file in "$prefix/bin/coconet" "${libraries[@]}"; do
+  readelf -S "$file" | grep -q '\.debug_info' && fail "$file was not stripped."
+  leaks=$(strings -a "$file" | grep -F -f "$work/sources.txt" || true)
+  [[ -z $leaks ]] || fail "$file names its sources: $leaks"
+  readelf -d "$file" | grep -E 'R(UN)?PATH' && fail "$file has a search path of its own, above."
+done
+
+# ---- the command ----------------------------------------------------------------------------------------------
 
 "$prefix/bin/coconet" programs >"$work/programs.txt" || fail "the installed coconet does not run."
 grep -q adam "$work/programs.txt" || fail "the installed coconet does not list adam."
+
+# A build tree's cache is its own: what is installed keeps kernels in the user's directory.
+unset COCONET_CACHE_DIR
+XDG_CACHE_HOME=$work/cache "$prefix/bin/coconet" doctor >"$work/doctor.txt" || true
+grep -qF "$work/cache/coconet-jit" "$work/doctor.txt" ||
+  fail "the installed coconet does not use the user's cache directory: $(grep cache "$work/doctor.txt")"
+if [[ -e $build/bin/coconet-jit.kernel-cache ]]; then
+  XDG_CACHE_HOME=$work/cache "$build/bin/coconet" doctor >"$work/doctor.txt" || true
+  grep -qF "$(cat "$build/bin/coconet-jit.kernel-cache")" "$work/doctor.txt" ||
+    fail "the coconet of the build tree does not use that tree's cache: $(grep cache "$work/doctor.txt")"
+fi
+
+# The manual page has every command and every option that the help has, and is good roff.
+page=$prefix/share/man/man1/coconet.1
+for command in $("$prefix/bin/coconet" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]\+\) .*/\1/p'); do
+  grep -q "^\.SS coconet $command$" "$page" || fail "coconet(1) says nothing about 'coconet $command'."
+  for option in $("$prefix/bin/coconet" "$command" --help | grep -oE '^  --[a-z-]+' | sort -u); do
+    sed -n "/^\.SS coconet $command$/,/^\.S[SH]/p" "$page" | grep -q -- "^\.B ${option//-/\\\\-}" ||
+      fail "coconet(1) does not have the option $option of 'coconet $command'."
+  done
+done
+if command -v groff >/dev/null; then
+  warnings=$(groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null)
+  [[ -z $warnings ]] || fail "groff warns about coconet(1): $warnings"
+fi
+
+# ---- applications ---------------------------------------------------------------------------------------------
 
 "$cmake" -G Ninja -S "$consumer" -B "$work/consumer" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 "$cmake" --build "$work/consumer" >/dev/null
@@ -44,4 +105,7 @@ if command -v pkg-config >/dev/null; then
   "$work/by_pkg_config" >"$work/by_pkg_config.txt"
   cmp "$work/by_cmake.txt" "$work/by_pkg_config.txt"
 fi
-echo "the installed package works"
+
+size=$(stat -Lc %s "$library")
+((size < 8 << 20)) || fail "the stripped libcoconet-jit.so has $size bytes; 8 MiB were plenty."
+echo "the installed package works; libcoconet-jit.so has $size bytes"
