@@ -66,7 +66,7 @@ struct ConfigVariable {
   std::string_view name;      ///< "COCONET_LOG"
   std::string_view accepts;   ///< "trace, debug, info, warn, error or off"
   std::string_view fallback;  ///< "warn"
-  std::string_view meaning;
+  std::string_view meaning;   ///< what it decides
 };
 
 /// The process's configuration. The first call reads the environment: it warns about unknown

@@ -14,16 +14,17 @@ namespace coconet {
 /// Element type of a tensor. `boolean` is stored in one byte, 0 or 1.
 enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i8, u8, boolean };
 
-inline constexpr DType f64 = DType::f64;
-inline constexpr DType f32 = DType::f32;
-inline constexpr DType f16 = DType::f16;
-inline constexpr DType bf16 = DType::bf16;
-inline constexpr DType i64 = DType::i64;
-inline constexpr DType i32 = DType::i32;
-inline constexpr DType i8 = DType::i8;
-inline constexpr DType u8 = DType::u8;
-inline constexpr DType boolean = DType::boolean;
+inline constexpr DType f64 = DType::f64;          ///< IEEE 754 binary64, double
+inline constexpr DType f32 = DType::f32;          ///< IEEE 754 binary32, float
+inline constexpr DType f16 = DType::f16;          ///< IEEE 754 binary16
+inline constexpr DType bf16 = DType::bf16;        ///< the upper half of a binary32
+inline constexpr DType i64 = DType::i64;          ///< 64 bits, signed
+inline constexpr DType i32 = DType::i32;          ///< 32 bits, signed
+inline constexpr DType i8 = DType::i8;            ///< 8 bits, signed
+inline constexpr DType u8 = DType::u8;            ///< 8 bits, unsigned
+inline constexpr DType boolean = DType::boolean;  ///< one byte, 0 or 1
 
+/// All of them, in the order of the enumeration.
 inline constexpr DType all_dtypes[] = {f64, f32, f16, bf16, i64, i32, i8, u8, boolean};
 
 /// Bytes of one element.
@@ -69,25 +70,34 @@ inline constexpr DType all_dtypes[] = {f64, f32, f16, bf16, i64, i32, i8, u8, bo
 
 /// IEEE 754 binary16 storage. Conversions round to nearest, ties to even.
 struct Half {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< sign, 5 of exponent, 10 of fraction
+  /// Zero.
   Half() = default;
+  /// The nearest to `value`.
   COCONET_API explicit Half(double value);
+  /// Exactly this value.
   COCONET_API explicit operator float() const;
 };
 
 /// bfloat16 storage: the upper half of a binary32. Conversions round to nearest, ties to even.
 struct BFloat16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< sign, 8 of exponent, 7 of fraction
+  /// Zero.
   BFloat16() = default;
+  /// The nearest to `value`.
   COCONET_API explicit BFloat16(double value);
+  /// Exactly this value.
   COCONET_API explicit operator float() const;
 };
 
 /// Converts arrays of as many elements, rounded to nearest, ties to even; vectorized. Throws
 /// BackendError when `to` has not the length of `from`.
 COCONET_API void convert(std::span<const float> from, std::span<Half> to);
+/// @copydoc convert
 COCONET_API void convert(std::span<const float> from, std::span<BFloat16> to);
+/// @copydoc convert
 COCONET_API void convert(std::span<const Half> from, std::span<float> to);
+/// @copydoc convert
 COCONET_API void convert(std::span<const BFloat16> from, std::span<float> to);
 
 /// `value` rounded once to what `dtype` can hold (integers wrap, bool is `value != 0`).
@@ -105,6 +115,7 @@ inline constexpr DType dtype_of = [] {
   static_assert(sizeof(T) == 0, "no coconet dtype for this C++ type");
   return DType::f32;
 }();
+/// @cond specialisations
 template <>
 inline constexpr DType dtype_of<double> = DType::f64;
 template <>
@@ -123,5 +134,6 @@ template <>
 inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
+/// @endcond
 
 }  // namespace coconet

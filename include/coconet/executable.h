@@ -32,7 +32,7 @@ using ScalarValue = std::pair<std::string_view, double>;
 
 /// What one kernel or library collective of a step did.
 struct KernelReport {
-  std::string name;
+  std::string name;  ///< that of the schedule's kernel, or of the op
   /// Of a kernel that a schedule made, its kind: "computation", "all_reduce", "reduce_scatter",
   /// "all_gather", "reduce", "broadcast" or "send"; "reduction"; "matmul"; "library" for a library
   /// collective.
@@ -65,41 +65,46 @@ struct CacheCounters {
   std::uint64_t publish_lost = 0;  ///< compiled kernels that somebody else had stored first
 };
 
+/// What an executable did, and how near it came to what the machine allows.
 struct Report {
   std::vector<KernelReport> kernels;  ///< in execution order
   std::uint64_t runs = 0;             ///< steps run so far
   double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
-  std::uint64_t bytes = 0;  ///< of all kernels, and of these what goes to and from others:
-  std::uint64_t peer_bytes = 0;
+  std::uint64_t bytes = 0;            ///< of all kernels
+  std::uint64_t peer_bytes = 0;       ///< of these, what goes to and from other ranks
   /// The times that the kernels' bounds leave, one after the other, over `ms`; above 1 is possible
   /// where kernels overlap.
   double roofline_share = 0;
   std::uint64_t table_bytes = 0;  ///< of this rank's lookup tables for scattered tensors
   /// Where an automatic schedule comes from; which steps that were to overlap do not, and why.
   std::vector<std::string> notes;
-  CacheCounters cache;
+  CacheCounters cache;  ///< of this process
   /// A table for people.
   [[nodiscard]] COCONET_API std::string str() const;
 };
 
 /// Where one kernel or library collective of a step was in time, on this rank.
 struct TraceSpan {
-  std::string name;  ///< as in KernelReport
-  std::string kind;
+  std::string name;       ///< as in KernelReport
+  std::string kind;       ///< as in KernelReport
   std::uint64_t run = 0;  ///< the step, counted from the executable's first
   int lane = 0;           ///< 0, or its place among those that ran at once
   double begin_us = 0;    ///< microseconds since `start_trace`, which all ranks left together
-  double end_us = 0;
+  double end_us = 0;      ///< likewise
 };
 
 /// A compiled step on this rank. Calls marked collective must be made by every rank of the world,
 /// in the same order; what one rank throws in one of them, all ranks throw.
 class COCONET_API Executable {
  public:
+  /// @cond internal
   class State;
   explicit Executable(std::unique_ptr<State> state);
+  /// @endcond
   ~Executable();
+  /// What is moved from may be assigned to or destroyed only.
   Executable(Executable&&) noexcept;
+  /// What is moved from may be assigned to or destroyed only.
   Executable& operator=(Executable&&) noexcept;
 
   /// Elements that this rank holds of the input, state or output `name`: the local extent under its
@@ -132,9 +137,11 @@ class COCONET_API Executable {
       bind(name, dtype_of<T>, data.data(), data.size());
     }
   }
+  /// The same of a container, such as a std::vector.
   template <class Range>
   requires requires(Range& range) { std::span(range); }
   void bind(std::string_view name, Range& data) { bind(name, std::span(data)); }
+  /// The same for a dtype known at run time only.
   void bind(std::string_view name, DType dtype, void* data, std::size_t count);
   /// The same with memory that may not be written: throws BackendError for states and outputs.
   void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
@@ -151,9 +158,10 @@ class COCONET_API Executable {
   }
   /// One buffer of a scattered tensor: its memory and its number of elements.
   struct Piece {
-    void* data = nullptr;
-    std::size_t count = 0;
+    void* data = nullptr;   ///< its first element
+    std::size_t count = 0;  ///< elements
   };
+  /// Like `buffers`, for a dtype known at run time only.
   std::vector<Piece> own_scattered(std::string_view name, DType dtype);
   /// `bind` for a scattered tensor: the caller's memory for each of its buffers, in order. Throws
   /// BackendError as `bind` does, and when the number of buffers or a length is not what `compile`
@@ -164,6 +172,7 @@ class COCONET_API Executable {
     for (const std::span<T> one : data) pieces.push_back({one.data(), one.size()});
     bind_scattered(name, dtype_of<T>, pieces);
   }
+  /// The same for a dtype known at run time only.
   void bind_scattered(std::string_view name, DType dtype, std::span<const Piece> pieces);
   /// The same with Buffers of the world, which other ranks reach.
   void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
@@ -178,6 +187,7 @@ class COCONET_API Executable {
     using T = std::remove_cv_t<typename decltype(span)::element_type>;
     write(name, dtype_of<T>, span.data(), span.size());
   }
+  /// The same for a dtype known at run time only.
   void write(std::string_view name, DType dtype, const void* from, std::size_t count);
   /// Copies the elements of `name` to `data`, after all steps so far; throws what went wrong in
   /// them.
@@ -187,13 +197,17 @@ class COCONET_API Executable {
     const std::span span(data);
     read(name, dtype_of<typename decltype(span)::element_type>, span.data(), span.size());
   }
+  /// The same for a dtype known at run time only.
   void read(std::string_view name, DType dtype, void* to, std::size_t count);
 
   /// Where this rank's part of a tensor lies in the whole of it: per dimension its first index and
   /// its length, and the whole's extent. A local tensor is whole on every rank.
   struct Slice {
-    std::vector<std::int64_t> begin, extent, whole;
+    std::vector<std::int64_t> begin;   ///< first index
+    std::vector<std::int64_t> extent;  ///< length
+    std::vector<std::int64_t> whole;   ///< extent of the whole
   };
+  /// Of the input, state or output `name`.
   [[nodiscard]] Slice slice_of(std::string_view name) const;
   /// `write` of a whole tensor, row-major, whatever the schedule makes of it: of `data`, which all
   /// ranks pass, every rank keeps its part. Of a local tensor it is the rank's own. Throws
@@ -205,6 +219,7 @@ class COCONET_API Executable {
     using T = std::remove_cv_t<typename decltype(span)::element_type>;
     write_whole(name, dtype_of<T>, span.data(), span.size());
   }
+  /// The same for a dtype known at run time only.
   void write_whole(std::string_view name, DType dtype, const void* from, std::size_t count);
   /// Collective: `read` of a whole tensor, which every rank gets.
   template <class Range>
@@ -213,6 +228,7 @@ class COCONET_API Executable {
     const std::span span(data);
     read_whole(name, dtype_of<typename decltype(span)::element_type>, span.data(), span.size());
   }
+  /// The same for a dtype known at run time only.
   void read_whole(std::string_view name, DType dtype, void* to, std::size_t count);
   /// The one element of the output or state `name`. Throws BackendError where there are several.
   template <class T>
@@ -237,6 +253,7 @@ class COCONET_API Executable {
   void run(std::initializer_list<ScalarValue> scalars = {}) {
     run(std::span<const ScalarValue>(scalars.begin(), scalars.size()));
   }
+  /// The same with scalars counted at run time.
   void run(std::span<const ScalarValue> scalars);
 
   /// Collective: times of the steps run so far, bytes, and shares of what this machine's memory

@@ -4,5 +4,6 @@
 #if defined(_WIN32)
 #error "coconet-jit supports POSIX systems only"
 #else
+/// What libraries of coconet-jit export.
 #define COCONET_API __attribute__((visibility("default")))
 #endif

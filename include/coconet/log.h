@@ -9,6 +9,7 @@
 
 namespace coconet {
 
+/// How severe a message is, from everything to nothing: what COCONET_LOG takes.
 enum class LogLevel : std::uint8_t { trace, debug, info, warn, error, off };
 
 /// Takes one message of the library. Called by whichever thread has it, one at a time; it must not

@@ -17,9 +17,11 @@ class World;
 /// `Mesh({{"node", 2}, {"gpu", 8}})` puts rank 9 at node 1, gpu 1.
 class COCONET_API Mesh {
  public:
+  /// One axis.
   struct Axis {
-    std::string name;
-    int size = 1;
+    std::string name;  ///< unique in its mesh
+    int size = 1;      ///< ranks along it
+    /// Same name and size.
     bool operator==(const Axis&) const = default;
   };
 
@@ -30,6 +32,7 @@ class COCONET_API Mesh {
   /// One axis, "world", over all ranks of `world`.
   [[nodiscard]] static Mesh over(const World& world);
 
+  /// In order, the last varying fastest.
   [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
   /// Number of ranks: the product of the axis sizes.
   [[nodiscard]] int size() const;
@@ -42,6 +45,7 @@ class COCONET_API Mesh {
   /// `{world: 2}` as text.
   [[nodiscard]] std::string str() const;
 
+  /// Same axes in the same order.
   bool operator==(const Mesh&) const = default;
 
  private:
@@ -50,18 +54,23 @@ class COCONET_API Mesh {
 
 /// How a tensor lies along one mesh axis.
 struct Placement {
+  /// What a rank holds.
   enum class Kind : std::uint8_t {
     replicated,  ///< every rank holds the same values
     sliced,      ///< the i-th rank holds the i-th block of dimension `dim`; see `block_length`
     local        ///< every rank holds values of its own
   };
-  Kind kind = Kind::replicated;
-  int dim = 0;  ///< the sliced dimension; 0 unless sliced
+  Kind kind = Kind::replicated;  ///< what a rank holds
+  int dim = 0;                   ///< the sliced dimension; 0 unless sliced
+  /// Same kind and dimension.
   bool operator==(const Placement&) const = default;
 };
 
+/// Every rank holds the same values.
 inline constexpr Placement replicated{Placement::Kind::replicated, 0};
+/// Every rank holds values of its own.
 inline constexpr Placement local{Placement::Kind::local, 0};
+/// The i-th rank holds the i-th block of dimension `dim`.
 [[nodiscard]] constexpr Placement sliced(int dim) {
   return {Placement::Kind::sliced, dim};
 }
@@ -84,6 +93,7 @@ class COCONET_API Layout {
   /// The same placement on every axis. `sliced` needs a mesh with one axis.
   Layout(Placement everywhere)
       : everywhere_(true), all_(everywhere) {}  // NOLINT: implicit by design
+  /// The placements on the axes that are named; on the others, replicated.
   [[nodiscard]] static Layout on(std::vector<std::pair<std::string, Placement>> axes);
 
   /// One placement per axis of `mesh`. Throws ProgramError for an unknown axis.

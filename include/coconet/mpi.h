@@ -7,6 +7,7 @@
 
 namespace coconet {
 
+/// @copydoc World::mpi(Communicator)
 template <>
 inline World World::mpi(MPI_Comm communicator) {
   return of_communicator(&communicator, sizeof communicator);

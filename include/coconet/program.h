@@ -27,14 +27,19 @@ struct Dim {
   std::string name;         ///< the symbol; empty for a fixed extent
   std::int64_t extent = 0;  ///< the fixed extent; for a symbol its default, 0 when it has none
 
+  /// A fixed extent of 0.
   Dim() = default;
+  /// A fixed extent.
   template <class T>
   requires std::is_integral_v<T> Dim(T fixed)
       : extent(static_cast<std::int64_t>(fixed)) {}  // NOLINT: implicit by design
+  /// A symbol, as Program::dim makes one.
   Dim(std::string symbol, std::int64_t default_extent)
       : name(std::move(symbol)), extent(default_extent) {}
 
+  /// Whether it is a symbol.
   [[nodiscard]] bool symbolic() const { return !name.empty(); }
+  /// The symbol or the extent as text.
   [[nodiscard]] std::string str() const { return symbolic() ? name : std::to_string(extent); }
   /// Same symbol, or same fixed extent.
   bool operator==(const Dim& other) const {
@@ -42,10 +47,12 @@ struct Dim {
   }
 };
 
+/// The dimensions of a tensor, the last varying fastest in memory; none for one element.
 using Shape = std::vector<Dim>;
 
 /// How values are combined by a reduction or a collective.
 enum class Reduction : std::uint8_t { sum, mean, max, min, prod };
+/// "sum", "mean", "max", "min" or "prod".
 [[nodiscard]] COCONET_API std::string_view to_string(Reduction reduction);
 
 /// A value of a program: a handle, cheap to copy. A C++ number converts to a constant, which takes
@@ -55,27 +62,37 @@ class COCONET_API Value {
   /// An empty value, to be assigned before it is used: what takes it throws ProgramError until
   /// then.
   Value() = default;
+  /// A constant.
   template <class T>
   requires std::is_arithmetic_v<T> Value(T constant)
       : constant_(static_cast<double>(constant)), is_empty_(false) {}  // NOLINT: implicit by design
+  /// @cond internal
   Value(std::shared_ptr<ir::Graph> graph, int id)
       : graph_(std::move(graph)), id_(id), is_empty_(false) {}
+  /// @endcond
 
   /// Names the value; schedules, errors and reports use the name. Throws ProgramError when it is
   /// taken.
   Value named(std::string name) const;
 
+  /// What `named` gave it, or the name that the library did.
   [[nodiscard]] const std::string& name() const;
+  /// Of its elements.
   [[nodiscard]] DType dtype() const;
+  /// Of the whole tensor, all ranks together.
   [[nodiscard]] const Shape& shape() const;
   /// One placement per mesh axis.
   [[nodiscard]] const std::vector<Placement>& layout() const;
 
+  /// @cond internal
   [[nodiscard]] const std::shared_ptr<ir::Graph>& graph() const {
     return graph_;
   }  ///< null for a constant
   [[nodiscard]] int id() const { return id_; }
+  /// @endcond
+  /// The number that a constant is.
   [[nodiscard]] double constant() const { return constant_; }
+  /// Whether nothing has been assigned yet.
   [[nodiscard]] bool is_empty() const { return is_empty_; }
 
  private:
@@ -88,8 +105,11 @@ class COCONET_API Value {
 /// A distributed program under construction: a single-assignment graph over a mesh.
 class COCONET_API Program {
  public:
+  /// Empty, over the ranks of `mesh`.
   Program(std::string name, Mesh mesh);
+  /// @cond internal
   explicit Program(std::shared_ptr<ir::Graph> graph) : graph_(std::move(graph)) {}
+  /// @endcond
 
   /// Reads the JSON that `json()` writes. Throws ProgramError with the JSON pointer of what is
   /// wrong.
@@ -110,6 +130,7 @@ class COCONET_API Program {
   /// takes the lengths of the buffers, whose sum is the extent of `dim`; the buffers are never
   /// copied into one. It combines with tensors of one dimension only.
   Value scattered_input(std::string name, DType dtype, const Dim& dim, const Layout& layout);
+  /// @copydoc scattered_input
   Value scattered_state(std::string name, DType dtype, const Dim& dim, const Layout& layout);
   /// A run-time number, given to `Executable::run` by name: a learning rate, a step count.
   /// Arithmetic among scalars and constants is done once per run, in double, on the host.
@@ -117,13 +138,18 @@ class COCONET_API Program {
   /// Keeps `value` for the application to read after a step, in a buffer named `name`.
   void output(std::string name, const Value& value);
 
+  /// The name that it was made with.
   [[nodiscard]] const std::string& name() const;
+  /// The mesh that it was made with.
   [[nodiscard]] const Mesh& mesh() const;
   /// One line per value: name, dtype, shape, layout, op.
   [[nodiscard]] std::string str() const;
+  /// The program as JSON, which `load` and `parse` read.
   [[nodiscard]] std::string json() const;
 
+  /// @cond internal
   [[nodiscard]] const std::shared_ptr<ir::Graph>& graph() const { return graph_; }
+  /// @endcond
 
  private:
   std::shared_ptr<ir::Graph> graph_;
@@ -132,9 +158,11 @@ class COCONET_API Program {
 // ---- pointwise: NumPy broadcasting; dtypes must agree (see `cast`)
 //
 
+/// @cond internal
 namespace detail {
 COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> operands);
 }
+/// @endcond
 
 #define COCONET_OPERANDS_1 const Value& a
 #define COCONET_OPERANDS_2 const Value &a, const Value &b
@@ -155,30 +183,39 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 #undef COCONET_ARGUMENTS_2
 #undef COCONET_ARGUMENTS_3
 
+/// `add(a, b)`.
 [[nodiscard]] inline Value operator+(const Value& a, const Value& b) {
   return add(a, b);
 }
+/// `subtract(a, b)`.
 [[nodiscard]] inline Value operator-(const Value& a, const Value& b) {
   return subtract(a, b);
 }
+/// `multiply(a, b)`.
 [[nodiscard]] inline Value operator*(const Value& a, const Value& b) {
   return multiply(a, b);
 }
+/// `divide(a, b)`.
 [[nodiscard]] inline Value operator/(const Value& a, const Value& b) {
   return divide(a, b);
 }
+/// `negative(a)`.
 [[nodiscard]] inline Value operator-(const Value& a) {
   return negative(a);
 }
+/// `less(a, b)`.
 [[nodiscard]] inline Value operator<(const Value& a, const Value& b) {
   return less(a, b);
 }
+/// `less_equal(a, b)`.
 [[nodiscard]] inline Value operator<=(const Value& a, const Value& b) {
   return less_equal(a, b);
 }
+/// `greater(a, b)`.
 [[nodiscard]] inline Value operator>(const Value& a, const Value& b) {
   return greater(a, b);
 }
+/// `greater_equal(a, b)`.
 [[nodiscard]] inline Value operator>=(const Value& a, const Value& b) {
   return greater_equal(a, b);
 }
@@ -215,7 +252,8 @@ COCONET_API Value update(const Value& state, const Value& value);
 /// `all_reduce(x, sum)`. Reducing over a sliced dimension combines across ranks; the result is
 /// replicated.
 struct Reducer {
-  Reduction reduction;
+  Reduction reduction;  ///< how values are combined
+  /// For collectives, which take a Reduction.
   constexpr operator Reduction() const { return reduction; }  // NOLINT: implicit by design
   /// Over all dimensions: a rank-0 tensor.
   COCONET_API Value operator()(const Value& value) const;
@@ -224,14 +262,15 @@ struct Reducer {
   COCONET_API Value operator()(const Value& value, std::vector<int> dims,
                                bool keep_dims = false) const;
 };
-inline constexpr Reducer sum{Reduction::sum};
-inline constexpr Reducer mean{Reduction::mean};
-inline constexpr Reducer max{Reduction::max};
-inline constexpr Reducer min{Reduction::min};
-inline constexpr Reducer prod{Reduction::prod};
+inline constexpr Reducer sum{Reduction::sum};    ///< of the elements
+inline constexpr Reducer mean{Reduction::mean};  ///< of the elements
+inline constexpr Reducer max{Reduction::max};    ///< the largest; NaN where one is
+inline constexpr Reducer min{Reduction::min};    ///< the smallest; NaN where one is
+inline constexpr Reducer prod{Reduction::prod};  ///< of the elements
 
 /// Euclidean norm over all dimensions, or over `dims`: sqrt(sum(value * value)).
 [[nodiscard]] COCONET_API Value norm(const Value& value);
+/// @copydoc norm
 [[nodiscard]] COCONET_API Value norm(const Value& value, std::vector<int> dims,
                                      bool keep_dims = false);
 

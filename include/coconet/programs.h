@@ -19,9 +19,12 @@ struct Precision {
   DType model = DType::f32;   ///< of `g` and `w`, which move between ranks
   DType master = DType::f32;  ///< of the moments, and of the weights that the optimizer works on
 
+  /// One dtype for all.
   constexpr Precision(DType dtype) : model(dtype), master(dtype) {}  // NOLINT: implicit by design
+  /// One for the model, another for the optimizer.
   constexpr Precision(DType model_dtype, DType master_dtype)
       : model(model_dtype), master(master_dtype) {}
+  /// Whether these are two.
   [[nodiscard]] constexpr bool mixed() const { return model != master; }
 };
 
@@ -54,18 +57,20 @@ enum class Storage : std::uint8_t {
 
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
 struct SgdOptions {
-  double weight_decay = 0;
+  double weight_decay = 0;  ///< added to the gradient, times the weight
 };
+/// The step of SgdOptions.
 [[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, Precision precision = DType::f32,
                                       SgdOptions options = {}, Storage storage = Storage::whole);
 
 /// torch.optim.SGD(momentum=...): a further state `m` [n], zero before the first step.
 struct MomentumSgdOptions {
-  double momentum = 0.9;
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
+  double momentum = 0.9;    ///< of `m`, what it keeps in a step
+  double dampening = 0;     ///< of the gradient, what `m` does not get
+  double weight_decay = 0;  ///< added to the gradient, times the weight
+  bool nesterov = false;    ///< whether the step looks ahead along `m`
 };
+/// The step of MomentumSgdOptions.
 [[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, Precision precision = DType::f32,
                                                MomentumSgdOptions options = {},
                                                Storage storage = Storage::whole);
@@ -73,21 +78,23 @@ struct MomentumSgdOptions {
 /// torch.optim.Adam: states `m` and `v` [n], scalar `t` (the step number, from 1). Kingma & Ba,
 /// 2015.
 struct AdamOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0;
+  double beta1 = 0.9;       ///< of `m`, the mean of gradients, what it keeps in a step
+  double beta2 = 0.999;     ///< of `v`, the mean of their squares, likewise
+  double eps = 1e-8;        ///< added to the root of `v`
+  double weight_decay = 0;  ///< added to the gradient, times the weight
 };
+/// The step of AdamOptions.
 [[nodiscard]] COCONET_API Program adam(const Mesh& mesh, Precision precision = DType::f32,
                                        AdamOptions options = {}, Storage storage = Storage::whole);
 
 /// torch.optim.AdamW: like adam with decoupled weight decay. Loshchilov & Hutter, 2019.
 struct AdamWOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.01;
+  double beta1 = 0.9;          ///< of `m`, the mean of gradients, what it keeps in a step
+  double beta2 = 0.999;        ///< of `v`, the mean of their squares, likewise
+  double eps = 1e-8;           ///< added to the root of `v`
+  double weight_decay = 0.01;  ///< taken off the weight, times the weight and the learning rate
 };
+/// The step of AdamWOptions.
 [[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, Precision precision = DType::f32,
                                         AdamWOptions options = {},
                                         Storage storage = Storage::whole);
@@ -98,11 +105,12 @@ struct AdamWOptions {
 /// where a ratio with a norm of zero is 1. You et al., 2020, algorithm 2, whose function of |w| is
 /// the identity. Norms are computed in f32 at least.
 struct LambOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-6;
-  double weight_decay = 0.01;
+  double beta1 = 0.9;          ///< of `m`, the mean of gradients, what it keeps in a step
+  double beta2 = 0.999;        ///< of `v`, the mean of their squares, likewise
+  double eps = 1e-6;           ///< added to the root of `v`
+  double weight_decay = 0.01;  ///< added to the update, times the weight
 };
+/// The step of LambOptions.
 [[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
                                        LambOptions options = {}, Storage storage = Storage::whole);
 
@@ -112,6 +120,8 @@ struct LambOptions {
 // output; `b` [H] is the bias, `r` [B, S, H] the residual, and the scalar `t`, a whole number such
 // as the number of the step, chooses the mask of the dropout. Dimensions: batch `B`, sequence `S`,
 // hidden `H`. Schedules: unfused, sliced, fused and overlapped.
+
+/// The dropout of a transformer's block.
 struct BlockOptions {
   double dropout = 0.1;    ///< probability of a zero
   std::uint64_t seed = 1;  ///< of the masks
@@ -136,10 +146,11 @@ struct BlockOptions {
 /// A shipped program and its schedules. `Schedule::load(name + "-" + schedule + ".json")` loads
 /// one.
 struct Shipped {
-  std::string_view name;
-  std::string_view summary;
-  std::vector<std::string_view> schedules;
+  std::string_view name;                    ///< "adam"
+  std::string_view summary;                 ///< what it computes, in a few words
+  std::vector<std::string_view> schedules;  ///< their names, "fused"
   std::vector<DType> dtypes;  ///< that `build` takes for the model, the usual one first
+  /// Makes the program; the dtype is one of `dtypes`.
   Program (*build)(const Mesh& mesh, DType dtype);
   Program (*scattered)(const Mesh& mesh, DType dtype) =
       nullptr;     ///< the same with Storage::scattered, of an optimizer
@@ -147,6 +158,7 @@ struct Shipped {
   /// Schedules for a mesh of nodes, of an optimizer.
   std::vector<std::string_view> across_nodes = {};
 
+  /// Whether its stages divide the ranks.
   [[nodiscard]] bool runs_on(int ranks) const { return ranks >= 1 && ranks % stages == 0; }
   /// The usual mesh over `ranks` ranks: {world: ranks}, or for a pipeline {pp: stages, tp: ranks /
   /// stages}. Throws ProgramError when the stages do not divide the ranks.
@@ -155,6 +167,7 @@ struct Shipped {
   /// or the program has no schedules for such a mesh.
   [[nodiscard]] COCONET_API Mesh mesh_of_nodes(int ranks, int nodes) const;
 };
+/// All of them.
 [[nodiscard]] COCONET_API const std::vector<Shipped>& shipped();
 
 /// The shipped program called `name`, or null.

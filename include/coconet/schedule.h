@@ -21,6 +21,7 @@ struct Knobs {
 #include "coconet/knobs.def"
 #undef COCONET_NAME_KNOB
 #undef COCONET_NUMBER_KNOB
+  /// Same choices.
   bool operator==(const Knobs&) const = default;
 };
 
@@ -29,16 +30,22 @@ struct Knobs {
 /// rule and what is legal. The JSON format is published as docs/schedule.schema.json.
 class COCONET_API Schedule {
  public:
+  /// Without steps: runs a program as it is written.
   explicit Schedule(std::string name = "unnamed");
   ~Schedule();
+  /// A copy of its own.
   Schedule(const Schedule&);
+  /// What is moved from may be assigned to or destroyed only.
   Schedule(Schedule&&) noexcept;
+  /// A copy of its own.
   Schedule& operator=(const Schedule&);
+  /// What is moved from may be assigned to or destroyed only.
   Schedule& operator=(Schedule&&) noexcept;
 
   /// Reads a schedule file, or the shipped schedule of that file name ("adam-fused.json") when
   /// there is no such file. Throws ScheduleError with the JSON pointer of what is wrong.
   [[nodiscard]] static Schedule load(const std::filesystem::path& file);
+  /// Reads the JSON that `json()` writes. Throws ScheduleError as `load` does.
   [[nodiscard]] static Schedule parse(std::string_view json);
   /// The quickest schedule of `program` that is known, which `compile` looks up in the tuning file
   /// for the ranks, the machine and the sizes that it is given; what COCONET_TUNE says about those
@@ -46,7 +53,9 @@ class COCONET_API Schedule {
   /// rank, which nothing may then need whole. Throws ScheduleError when one of them is no state.
   [[nodiscard]] static Schedule automatic(const Program& program,
                                           const std::vector<std::string>& sliceable = {});
+  /// The schedule as JSON, which `load` and `parse` read.
   [[nodiscard]] std::string json() const;
+  /// The name that it was made with, or that its file has.
   [[nodiscard]] const std::string& name() const;
 
   /// Replaces the all_reduce `op` by several collectives. `into` is "reduce_scatter+all_gather",
@@ -84,8 +93,10 @@ class COCONET_API Schedule {
   /// Step `index` as text, as errors and `coconet explain` show it.
   [[nodiscard]] std::string step(std::size_t index) const;
 
+  /// @cond internal
   struct Steps;
   [[nodiscard]] const Steps& steps() const { return *steps_; }
+  /// @endcond
 
  private:
   std::unique_ptr<Steps> steps_;

@@ -21,18 +21,24 @@ namespace coconet {
 /// returned stay good: a value keeps its name through a schedule.
 class COCONET_API Handles {
  public:
+  /// None.
   Handles() = default;
+  /// One, of a program or of an earlier call.
   Handles(const Value& value)
       : handles_{{value.name(), value.graph(), false}} {}  // NOLINT: by design
+  /// One, by name.
   template <class Name>
   requires std::is_convertible_v<const Name&, std::string> Handles(const Name& name)
       : handles_{{std::string(name), nullptr, false}} {}  // NOLINT: by design
+  /// Several, in order.
   Handles(std::initializer_list<Handles> all) {
     for (const Handles& one : all)
       handles_.insert(handles_.end(), one.handles_.begin(), one.handles_.end());
   }
 
+  /// How many.
   [[nodiscard]] std::size_t size() const { return handles_.size(); }
+  /// Their names, in order.
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
@@ -50,9 +56,12 @@ class COCONET_API Handles {
 /// handle is of another program. Not for several threads at a time.
 class COCONET_API Scheduler {
  public:
+  /// Of `program`, which stays as it is.
   explicit Scheduler(const Program& program, std::string name = "unnamed");
   ~Scheduler();
+  /// What is moved from may be assigned to or destroyed only.
   Scheduler(Scheduler&&) noexcept;
+  /// What is moved from may be assigned to or destroyed only.
   Scheduler& operator=(Scheduler&&) noexcept;
 
   /// `Schedule::split` of an all_reduce into a reduce_scatter, sliced along dimension `dim`, and an

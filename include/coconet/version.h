@@ -7,7 +7,9 @@
 
 /// Of the headers. Minor versions may break the API until 1.0.
 #define COCONET_VERSION_MAJOR 0
+/// Of the headers.
 #define COCONET_VERSION_MINOR 1
+/// Of the headers.
 #define COCONET_VERSION_PATCH 0
 /// Numbers to compare: 100 is 0.1.0.
 #define COCONET_VERSION \

@@ -23,11 +23,16 @@ class PeerMemory;
 /// share the memory, the last one frees it.
 class COCONET_API Buffer {
  public:
+  /// None.
   Buffer() = default;
+  /// @cond internal
   Buffer(std::shared_ptr<jit::PeerMemory> memory, DType dtype, std::size_t count);
+  /// @endcond
 
+  /// Of its elements.
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] std::size_t count() const { return count_; }  ///< elements
+  /// The first element; null for none.
   [[nodiscard]] void* data() const { return data_; }
   /// The elements as T. Throws BackendError when T is not the buffer's dtype.
   template <class T>
@@ -43,7 +48,9 @@ class COCONET_API Buffer {
     require(dtype_of<T>);
     return {static_cast<T*>(data_of(rank)), count_};
   }
+  /// @cond internal
   [[nodiscard]] const std::shared_ptr<jit::PeerMemory>& memory() const { return memory_; }
+  /// @endcond
 
  private:
   void require(DType asked) const;
@@ -77,7 +84,9 @@ class COCONET_API World {
   /// exception that a rank throws is thrown here, after all ranks have ended.
   static void local(int ranks, const std::function<void(World&)>& body);
 
+  /// Of this rank, from 0.
   [[nodiscard]] int rank() const;
+  /// Number of ranks.
   [[nodiscard]] int size() const;
   /// "self", "local" or "mpi".
   [[nodiscard]] std::string_view kind() const;
@@ -95,8 +104,10 @@ class COCONET_API World {
   /// What `mpi` of a communicator does: `handle` is the MPI_Comm, of `bytes`.
   [[nodiscard]] static World of_communicator(const void* handle, std::size_t bytes);
 
+  /// @cond internal
   explicit World(std::shared_ptr<jit::Comm> comm) : comm_(std::move(comm)) {}
   [[nodiscard]] const std::shared_ptr<jit::Comm>& comm() const { return comm_; }
+  /// @endcond
 
  private:
   std::shared_ptr<jit::Comm> comm_;
