@@ -22,7 +22,7 @@ claim, with some cases of the large products (of ops, dtypes, layouts, schedules
   --all         runs all cases but of three products that take hours (of kernels of tables every fourth one on the host and
                 every 40th under NVRTC, of stores that serve every program every eighth), and looks for races in kernels,
                 with as much of the preset tsan (thread) in build/tsan as that takes; fetches CUDA's nvdisasm from PyPI
-                into build/nvdisasm
+                into build/nvdisasm, and Debian's smallest system from apt's mirror, as root, to install packages in it
   --sanitizers  first builds and tests all of the presets asan (address and undefined) and tsan
 Environment:
   TESTS_SEED    a number, which cases of the quick suite are drawn by; a run prints its own, and a failing test repeats it
@@ -56,6 +56,10 @@ fetch_nvdisasm() {
     echo "PyPI gave no nvdisasm, for the reason above: the machine code of GPU kernels is not looked at."
 }
 
+if $all; then
+  # For the API reference, the manual page, and Debian's packages in a system of their own; doxygen is 45 MB of downloads.
+  packages+=(doxygen groff-base debootstrap dpkg-dev file)
+fi
 install_packages
 if $all; then
   fetch_nvdisasm

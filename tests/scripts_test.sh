@@ -47,6 +47,7 @@ says 1 "bench/run.sh: unknown argument 'sgd'; the parts are: adam optimizers sca
   "$source_dir/bench/run.sh" sgd
 cd "$source_dir"
 for script in .ci/run bench/gpu.sh bench/run.sh cmake/setup.sh samples/run.sh tests/gpu/*.sh tests/gpu/parts/*.sh \
-  tests/mutants.sh tests/run.sh; do
+  tests/mutants.sh tests/package/*.sh tests/run.sh; do
   bash -n "$source_dir/$script"
 done
+sh -n "$source_dir/cmake/man.sh"
