@@ -111,11 +111,13 @@ class COCONET_API Program {
   explicit Program(std::shared_ptr<ir::Graph> graph) : graph_(std::move(graph)) {}
   /// @endcond
 
-  /// Reads the JSON that `json()` writes. Throws ProgramError with the JSON pointer of what is
-  /// wrong.
-  [[nodiscard]] static Program parse(std::string_view json);
+  /// Reads the JSON that `json()` writes. An axis of its mesh whose size is "ranks" has what the
+  /// others leave of `ranks` ranks, such as `World::size()`; without such an axis `ranks` changes
+  /// nothing, and 0 says that their number is not known. Throws ProgramError with the JSON pointer
+  /// of what is wrong.
+  [[nodiscard]] static Program parse(std::string_view json, int ranks = 0);
   /// `parse` of a file's content.
-  [[nodiscard]] static Program load(const std::filesystem::path& file);
+  [[nodiscard]] static Program load(const std::filesystem::path& file, int ranks = 0);
 
   /// A symbolic dimension. `default_extent` is used when `compile` is given none; 0 means that it
   /// must be given.

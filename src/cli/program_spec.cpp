@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -37,6 +39,13 @@ bool is_file(const std::string& name) {
 std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
   const std::string near = ir::nearest(name, known);
   return near.empty() ? "" : " Did you mean '" + near + "'?";
+}
+
+/// The program of the file `name` where its mesh is left to the number of ranks.
+std::optional<ir::OpenProgram> find_open(const std::string& name) {
+  std::ifstream stream(name);  // Program::load says what is wrong with it
+  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  return ir::find_open(text);
 }
 
 UsageError no_program(const std::string& name) {
@@ -124,7 +133,8 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
           asked_ + ".");
     }
   } else if (is_file_name(asked_) || is_file(asked_)) {
-    file_ = Program::load(asked_);
+    open_ = find_open(asked_);
+    if (!open_) file_ = Program::load(asked_);
     if (spec.dtype) {
       throw UsageError("--dtype is for the programs that ship; the file " + asked_ +
                        " states the dtype of each of its tensors.");
@@ -149,7 +159,9 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
   }
   schedule_ = is_file_name(schedule_name_) || is_file(schedule_name_)
                   ? Schedule::load(schedule_name_)
-                  : shipped_schedule(shipped_ ? std::string(shipped_->name) : file_->name(),
+                  : shipped_schedule(shipped_ ? std::string(shipped_->name)
+                                     : open_  ? open_->name
+                                              : file_->name(),
                                      schedule_name_, nodes_.has_value());
 }
 
@@ -176,6 +188,7 @@ Program ResolvedSpec::program(int ranks) const {
     const auto build = scattered_ ? shipped_->scattered : shipped_->build;
     return build(nodes_ ? shipped_->mesh_of_nodes(ranks, *nodes_) : shipped_->mesh(ranks), dtype_);
   }
+  if (open_) return Program::load(asked_, ranks);
   const Mesh& mesh = file_->mesh();
   if (mesh.size() != ranks) {
     throw UsageError(
@@ -188,7 +201,7 @@ Program ResolvedSpec::program(int ranks) const {
 }
 
 std::optional<int> ResolvedSpec::ranks() const {
-  if (shipped_) return std::nullopt;
+  if (shipped_ || open_) return std::nullopt;
   return file_->mesh().size();
 }
 
@@ -198,7 +211,9 @@ int ResolvedSpec::ranks_to_plan_for(std::optional<int> asked) const {
     throw UsageError(fmt::format("The program {} is written for {} ranks; leave out --ranks {}.",
                                  asked_, *fixed, *asked));
   }
-  return fixed ? *fixed : asked.value_or(2 * nodes_.value_or(shipped_ ? shipped_->stages : 1));
+  const int multiple_of =
+      open_ ? open_->multiple_of : nodes_.value_or(shipped_ ? shipped_->stages : 1);
+  return fixed ? *fixed : asked.value_or(2 * multiple_of);
 }
 
 std::pair<std::string, std::vector<std::int64_t>> parse_sizes(const std::string& text) {

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "coconet/programs.h"
 #include "coconet/schedule.h"
+#include "ir/json/mesh.h"
 
 namespace coconet::ir {
 struct Graph;
@@ -25,13 +26,13 @@ class ResolvedSpec {
   explicit ResolvedSpec(const ProgramSpec& spec);
 
   /// The program for `ranks` ranks. Throws UsageError when it comes from a file whose mesh has
-  /// another size, ProgramError when it has stages or nodes that do not divide them.
+  /// another size, ProgramError when it has stages, nodes or axes that do not divide them.
   [[nodiscard]] Program program(int ranks) const;
-  /// Ranks of a program file's mesh; nothing for a shipped program, which has one for any number,
-  /// or any multiple of its stages.
+  /// Ranks of a program file's mesh; nothing where an axis has those that are left, and for a
+  /// shipped program, which has one for any number, or any multiple of its stages.
   [[nodiscard]] std::optional<int> ranks() const;
-  /// Ranks to plan for: the file's, or those asked for, or 2 of each stage or node. Throws
-  /// UsageError when `asked` contradicts the file.
+  /// Ranks to plan for: the file's, or those asked for, or 2 of each stage or node, or along the
+  /// axis that has those that are left. Throws UsageError when `asked` contradicts the file.
   [[nodiscard]] int ranks_to_plan_for(std::optional<int> asked) const;
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   /// The schedules that ship with the program, for a mesh of nodes if it is on one.
@@ -46,7 +47,8 @@ class ResolvedSpec {
   const programs::Shipped* shipped_ = nullptr;
   bool scattered_ = false;
   std::optional<int> nodes_;
-  std::optional<Program> file_;
+  std::optional<Program> file_;          ///< a file whose mesh is fixed
+  std::optional<ir::OpenProgram> open_;  ///< a file that is read when the ranks are known
   DType dtype_ = DType::f32;
   Schedule schedule_{"none"};
   std::string schedule_name_ = "none";

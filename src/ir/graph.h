@@ -131,8 +131,9 @@ void verify(const Graph& graph);
 [[nodiscard]] std::string print(const Graph& graph);
 
 [[nodiscard]] std::string to_json(const Graph& graph);
-/// Throws ProgramError with the JSON pointer of what is wrong.
-[[nodiscard]] Graph from_json(std::string_view text);
+/// For `ranks` ranks; 0: a mesh that depends on their number is an error. Throws ProgramError with
+/// the JSON pointer of what is wrong.
+[[nodiscard]] Graph from_json(std::string_view text, int ranks = 0);
 
 /// The known name nearest to `name` by edit distance, or empty when none is near.
 [[nodiscard]] std::string nearest(std::string_view name, const std::vector<std::string>& known);

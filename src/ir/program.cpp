@@ -155,11 +155,11 @@ Program::Program(std::string name, Mesh mesh) : graph_(std::make_shared<ir::Grap
   graph_->mesh = std::move(mesh);
 }
 
-Program Program::parse(std::string_view json) {
-  return Program(std::make_shared<ir::Graph>(ir::from_json(json)));
+Program Program::parse(std::string_view json, int ranks) {
+  return Program(std::make_shared<ir::Graph>(ir::from_json(json, ranks)));
 }
 
-Program Program::load(const std::filesystem::path& file) {
+Program Program::load(const std::filesystem::path& file, int ranks) {
   if (!std::filesystem::exists(file))
     throw ProgramError("there is no program file '" + file.string() + "'");
   std::ifstream stream(file);
@@ -167,7 +167,7 @@ Program Program::load(const std::filesystem::path& file) {
     throw ProgramError("cannot read the program file '" + file.string() + "'");
   const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   try {
-    return parse(text);
+    return parse(text, ranks);
   } catch (const ProgramError& error) {
     throw ProgramError(file.string() + ": " + error.what());
   }

@@ -127,6 +127,30 @@ TEST_CASE("a program file runs on as many ranks as its mesh has, and keeps its d
   CHECK_THAT(said.out, Contains("check passed"));
 }
 
+TEST_CASE("a program file that leaves an axis to the ranks runs on any that the others divide") {
+  std::string json = coconet::programs::adam(coconet::Mesh({{"world", 3}})).json();
+  const std::string size = "\"size\": 3";
+  json.replace(json.find(size), size.size(), "\"size\": \"ranks\"");
+  const TemporaryFile file("adam_of_ranks.json", json);
+  for (const std::string ranks : {"1", "2", "3"}) {
+    const Said said = coconet_command(
+        "run " + file.path() + " --schedule fused --world local:" + ranks + " --set n=100 --check");
+    CHECK(said.code == 0);
+    CHECK_THAT(said.out, Contains("check passed") && Contains(", " + ranks + " rank"));
+  }
+  CHECK_THAT(coconet_command("explain " + file.path()).out, Contains("program adam on {world: 2}"));
+  CHECK_THAT(coconet_command("explain " + file.path() + " --ranks 8").out,
+             Contains("program adam on {world: 8}"));
+
+  const std::string mesh = "\"mesh\": [";
+  json.replace(json.find(mesh), mesh.size(), mesh + "{\"name\": \"node\", \"size\": 2}, ");
+  const TemporaryFile nodes("nodes_of_ranks.json", json);
+  const Said odd = coconet_command("explain " + nodes.path() + " --ranks 5");
+  CHECK(odd.code == 1);
+  CHECK_THAT(odd.err, Contains("nodes_of_ranks.json: program JSON at /mesh/1/size: axis 'world' "
+                               "cannot have what is left of 5 ranks, which 2 does not divide"));
+}
+
 TEST_CASE("a pipeline runs on ranks that its stages divide, and is planned for two of each stage") {
   const Said odd = coconet_command("run pipeline_block --world local:3");
   CHECK(odd.code == 1);

@@ -181,6 +181,56 @@ TEST_CASE("equal constants are one, as in a program built in C++") {
   CHECK(p.graph()->size() == 5);
 }
 
+namespace {
+
+// The mesh of a program file whose axes are `mesh`, on `ranks` ranks; or why there is none.
+std::string mesh_of(const std::string& mesh, int ranks) {
+  try {
+    const std::string json =
+        R"({"coconet_program": 1, "name": "p", "values": [], "mesh": [)" + mesh + "]}";
+    return (ranks == 0 ? Program::parse(json) : Program::parse(json, ranks)).mesh().str();
+  } catch (const ProgramError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an axis of size \"ranks\" has what the other axes leave of the ranks") {
+  const std::string world = R"({"name": "world", "size": "ranks"})";
+  CHECK(mesh_of(world, 1) == "{world: 1}");
+  CHECK(mesh_of(world, 6) == "{world: 6}");
+  const std::string nodes = R"({"name": "node", "size": "ranks"}, {"name": "gpu", "size": 4})";
+  CHECK(mesh_of(nodes, 4) == "{node: 1, gpu: 4}");
+  CHECK(mesh_of(nodes, 12) == "{node: 3, gpu: 4}");
+  const std::string inner = R"({"name": "pp", "size": 2}, {"name": "tp", "size": "ranks"})";
+  CHECK(mesh_of(inner, 12) == "{pp: 2, tp: 6}");
+  // A mesh of numbers is what it says, on whatever ranks.
+  CHECK(mesh_of(R"({"name": "world", "size": 3})", 2) == "{world: 3}");
+}
+
+TEST_CASE("what an axis of size \"ranks\" cannot have is an error that names it and the numbers") {
+  CHECK(mesh_of(R"({"name": "world", "size": "ranks"})", 0) ==
+        "program JSON at /mesh/0/size: the size of axis 'world' depends on the number of ranks; "
+        "pass it to Program::load or Program::parse, or write a number here");
+  CHECK(mesh_of(R"({"name": "world", "size": "ranks"})", -1) ==
+        "program JSON at /mesh/0/size: there cannot be -1 ranks; pass 1 or more");
+  CHECK(mesh_of(R"({"name": "pp", "size": 2}, {"name": "gpu", "size": "ranks"},
+                   {"name": "tp", "size": 2})",
+                6) ==
+        "program JSON at /mesh/1/size: axis 'gpu' cannot have what is left of 6 ranks, which 4 "
+        "does not divide; the other axes are {pp: 2, tp: 2}, so take a multiple of 4");
+  const std::string huge = R"({"name": "a", "size": 2147483647}, {"name": "b", "size": 2147483647},
+                              {"name": "c", "size": 2147483647}, {"name": "d", "size": "ranks"})";
+  CHECK_THAT(mesh_of(huge, 2), Catch::Contains("/mesh/3/size: axis 'd' cannot have what is left"));
+  CHECK(mesh_of(R"({"name": "a", "size": "ranks"}, {"name": "b", "size": "ranks"})", 4) ==
+        "program JSON at /mesh/1/size: axis 'a' has what is left of the ranks already; give all "
+        "axes but one a number");
+  CHECK(mesh_of(R"({"name": "a", "size": "rnks"})", 4) ==
+        "program JSON at /mesh/0/size: is a string; it must be a whole number of at least 1, or "
+        "\"ranks\" for those that are left");
+}
+
 TEST_CASE("syntax errors have a line and a column") {
   CHECK_THAT(error_of("{\n  \"coconet_program\": 1,\n  \"name\" \"p\"}"),
              Catch::StartsWith(

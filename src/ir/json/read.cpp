@@ -13,6 +13,7 @@
 #include "coconet/error.h"
 #include "ir/graph.h"
 #include "ir/json/element.h"
+#include "ir/json/mesh.h"
 #include "ir/json/version.h"
 #include "ir/knobs.h"
 
@@ -98,15 +99,6 @@ Placements read_layout(const JsonElement& element, const Mesh& mesh) {
   return located(element, [&] { return Layout::on(axes).resolve(mesh); });
 }
 
-Mesh read_mesh(const JsonElement& element) {
-  std::vector<Mesh::Axis> axes;
-  for (const JsonElement& axis : element.elements()) {
-    axis.require_object({"name", "size"});
-    axes.push_back({axis.at("name").name(), axis.at("size").small_integer(1)});
-  }
-  return located(element, [&] { return Mesh(std::move(axes)); });
-}
-
 Knobs read_knobs(const JsonElement& element) {
   std::vector<std::string_view> keys;
   for (const KnobRow& row : knob_table()) keys.push_back(row.name);
@@ -126,7 +118,7 @@ Knobs read_knobs(const JsonElement& element) {
 
 class Reader {
  public:
-  explicit Reader(const JsonElement& root) : root_(root) {}
+  Reader(const JsonElement& root, int ranks) : root_(root), ranks_(ranks) {}
 
   Graph read() {
     if (!root_.is_object()) root_.wrong_type("an object");
@@ -134,7 +126,7 @@ class Reader {
     root_.require_object(
         {"coconet_program", "name", "mesh", "dims", "values", "outputs", "kernels"});
     graph_->name = root_.at("name").name();
-    graph_->mesh = read_mesh(root_.at("mesh"));
+    graph_->mesh = read_mesh(root_.at("mesh"), ranks_);
     if (const auto dims = root_.find("dims")) read_dims(*dims);
     const auto values = root_.at("values").elements();
     collect_names(values);
@@ -360,6 +352,7 @@ class Reader {
   }
 
   const JsonElement root_;
+  const int ranks_;  ///< of the mesh; 0: not known
   const std::shared_ptr<Graph> graph_ = std::make_shared<Graph>();
   std::set<std::string> names_;  ///< of all values in the file, also those not read yet
   std::map<std::uint64_t, ValueId> constants_;
@@ -367,8 +360,8 @@ class Reader {
 
 }  // namespace
 
-Graph from_json(std::string_view text) {
-  return Reader(parse_json(text, "program JSON")).read();
+Graph from_json(std::string_view text, int ranks) {
+  return Reader(parse_json(text, "program JSON"), ranks).read();
 }
 
 }  // namespace coconet::ir
