@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "coconet/error.h"
 #include "sched/knobs.h"
+#include "sched/refusal.h"
+#include "sched/remedies.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -31,16 +34,14 @@ void refuse_cycle(const Graph& graph, const std::set<ValueId>& members) {
     pending.pop_back();
     for (const ValueId user : users[id]) {
       if (members.contains(user) && !members.contains(id)) {
-        const std::string start = "the kernel would wait for itself (a cycle): ";
-        if (const Fusion* other = graph.fusion_of(id)) {
-          throw ScheduleError(start + "kernel '" + other->name +
-                              "' reads what this one computes, and " + quoted(graph, user) +
-                              " reads its " + quoted(graph, id) +
-                              "; make one kernel of both, or leave out " + quoted(graph, user));
-        }
-        throw ScheduleError(start + quoted(graph, id) + " is computed from its ops and read by " +
-                            quoted(graph, user) + "; fuse " + quoted(graph, id) +
-                            " too, or leave out " + quoted(graph, user));
+        const Fusion* other = graph.fusion_of(id);
+        throw Refusal("the kernel would wait for itself (a cycle): " +
+                          (other != nullptr
+                               ? "kernel '" + other->name + "' reads what this one computes, and " +
+                                     quoted(graph, user) + " reads its " + quoted(graph, id)
+                               : quoted(graph, id) + " is computed from its ops and read by " +
+                                     quoted(graph, user)),
+                      remedies_of_cycle(graph, members, id, user), "make kernels of fewer ops");
       }
       if (members.contains(user) || !after.insert(user).second) continue;
       pending.push_back(user);
@@ -108,12 +109,12 @@ void check_computation(const Graph& graph, const std::set<ValueId>& members) {
   for (const ValueId id : members) {
     const Op op = graph.at(id).op;
     if (!ir::is_elementwise(op) && op != Op::update) {
-      throw ScheduleError(quoted(graph, id) + " is " +
-                          (ir::is_collective(op) ? "a collective" : "no pointwise op") +
-                          "; a kernel of kind 'computation' takes pointwise ops and updates" +
-                          (op == Op::reduce_scatter || op == Op::all_gather
-                               ? ", one of kind 'all_reduce' takes it too"
-                               : ""));
+      std::vector<Remedy> remedies = other_kinds(Fusion::Kind::computation);
+      remedies.push_back({.without = {id}});
+      throw Refusal(quoted(graph, id) + " is " +
+                        (ir::is_collective(op) ? "a collective" : "no pointwise op") +
+                        ", and a kernel of kind 'computation' takes pointwise ops and updates",
+                    std::move(remedies));
     }
     if (op == Op::update || needed_outside(graph, members, id)) domain = id;
   }
@@ -145,10 +146,21 @@ ValueId find_one(const Graph& graph, const std::set<ValueId>& members, Op op,
   for (const ValueId id : members) {
     if (graph.at(id).op != op) continue;
     if (found >= 0) {
-      throw ScheduleError(
-          "two collectives on one side: " + quoted(graph, found) + " and " + quoted(graph, id) +
-          "; the kernel takes " + takes +
-          (op == Op::all_gather ? " (as_slice removes the gather of a state)" : ""));
+      std::vector<Remedy> remedies;
+      const auto users = graph.users();
+      for (const ValueId one : {found, id}) {
+        for (const ValueId user : users[one]) {
+          if (op != Op::all_gather || graph.at(user).op != Op::update) continue;
+          const std::string& state = graph.at(graph.at(user).operands.front()).name;
+          remedies.push_back(
+              {.first = {complete({"as_slice", {{"state", state}}})}, .without = {one}});
+        }
+      }
+      remedies.push_back({.without = {found}});
+      remedies.push_back({.without = {id}});
+      throw Refusal("two collectives on one side: " + quoted(graph, found) + " and " +
+                        quoted(graph, id) + ", and the kernel takes " + takes,
+                    std::move(remedies), "make two kernels");
     }
     found = id;
   }
@@ -222,18 +234,25 @@ std::set<ValueId> find_spread(const Graph& graph, const std::set<ValueId>& membe
                             " out");
       }
       if (node.op != Op::update) {
-        throw ScheduleError(quoted(graph, id) + " reads " + quoted(graph, gather) +
-                            " in the kernel that " + verbs.does + " it; " +
-                            (whole.op == Op::all_gather
-                                 ? "reorder it before the all_gather, or leave it out"
-                                 : "leave it out"));
+        std::vector<Remedy> remedies = {{.without = {id}}};
+        if (whole.op == Op::all_gather) {
+          const std::vector<std::string> before = {node.name};
+          const Step reorder =
+              complete({"reorder", {{"all_gather", whole.name}, {"before", before}}});
+          remedies.insert(remedies.begin(), {.first = {reorder}, .again = false});
+        }
+        throw Refusal(quoted(graph, id) + " reads " + quoted(graph, gather) +
+                          " in the kernel that " + verbs.does + " it",
+                      std::move(remedies), "leave it out");
       }
       if (node.shape != whole.shape || node.layout != whole.layout) {
-        throw ScheduleError(quoted(graph, id) + " writes what " + quoted(graph, gather) + " " +
-                            verbs.does + ", " + describe(graph, gather) + ", into " +
-                            describe(graph, node.operands.front()) + "; the kernel " + verbs.does +
-                            " into a tensor of the same shape and layout only: leave it out" +
-                            (node.shape == whole.shape ? ", or use as_slice on the state" : ""));
+        const std::string& state = graph.at(node.operands.front()).name;
+        throw Refusal(quoted(graph, id) + " writes what " + quoted(graph, gather) + " " +
+                          verbs.does + ", " + describe(graph, gather) + ", into " +
+                          describe(graph, node.operands.front()) + "; the kernel " + verbs.does +
+                          " into a tensor of the same shape and layout only",
+                      {{.without = {id}}, {.first = {complete({"as_slice", {{"state", state}}})}}},
+                      "leave it out");
       }
       gathered.insert(id);
     }
@@ -243,35 +262,31 @@ std::set<ValueId> find_spread(const Graph& graph, const std::set<ValueId>& membe
 
 /// "a reduce_scatter, pointwise ops, an all_gather and updates": what a kernel is made of.
 std::string ingredients(const Halves& halves) {
-  const auto article = [](Op op) {
-    const std::string name(to_string(op));
-    return (name.front() == 'a' ? "an " : "a ") + name;
-  };
   std::string text;
   if (halves.combine == Op::all_reduce) return "an all_reduce and updates";
-  if (halves.combine != Halves::none) text += article(halves.combine) + ", ";
+  if (halves.combine != Halves::none) text += named(halves.combine) + ", ";
   text += "pointwise ops";
   const bool slices = halves.combine == Op::reduce_scatter || halves.spread == Op::all_gather;
   if (slices) text += ", reductions of all that is sliced";
-  if (halves.spread != Halves::none) text += ", " + article(halves.spread);
+  if (halves.spread != Halves::none) text += ", " + named(halves.spread);
   return text + " and updates";
 }
 
-void require_halves(const std::string& kernel, const Halves& halves, const Collective& collective) {
+void require_halves(const Graph& graph, Fusion::Kind kind, const Halves& halves,
+                    const Collective& collective) {
   const bool lacks_first = halves.combine != Halves::none && collective.combine < 0;
   const bool lacks_second = halves.spread != Halves::none && collective.spread < 0;
   if (!lacks_first && !lacks_second) return;
-  const auto named = [](Op op) {
-    const std::string name(to_string(op));
-    return (name.front() == 'a' ? "an " : "a ") + name;
-  };
+  const bool has_two = halves.combine != Halves::none && halves.spread != Halves::none;
   const Op missing = lacks_first ? halves.combine : halves.spread;
-  if (halves.combine != Halves::none && halves.spread != Halves::none) {
-    throw ScheduleError(fmt::format("{} needs {} and {}, and has no {}; split an all_reduce first",
-                                    kernel, named(halves.combine), named(halves.spread),
-                                    to_string(missing)));
-  }
-  throw ScheduleError(kernel + " needs " + named(missing) + "; name one");
+  const auto also_missing =
+      lacks_first && lacks_second ? std::optional(halves.spread) : std::nullopt;
+  const std::string kernel = fmt::format("a kernel of kind '{}'", to_string(kind));
+  throw Refusal(has_two
+                    ? fmt::format("{} needs {} and {}, and these ops have no {}", kernel,
+                                  named(halves.combine), named(halves.spread), to_string(missing))
+                    : kernel + " needs " + named(missing) + ", and these ops have none",
+                remedies_of_half(graph, kind, missing, also_missing), where_is(graph, missing));
 }
 
 void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
@@ -288,7 +303,7 @@ void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<Valu
     throw ScheduleError(quoted(graph, id) + " cannot be in " + kernel + ", which takes " +
                         ingredients(halves));
   }
-  require_halves(kernel, halves, collective);
+  require_halves(graph, kind, halves, collective);
   const std::set<ValueId> live = live_values(graph);
   for (const ValueId id : {combine, spread}) {
     if (id >= 0 && !live.contains(id)) {
@@ -300,8 +315,14 @@ void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<Valu
     const Node& first = graph.at(combine);
     const ValueId made = graph.at(spread).operands.front();
     if (!members.contains(made)) {
-      throw ScheduleError(quoted(graph, spread) + " " + verbs_of(graph.at(spread).op).does + " " +
-                          quoted(graph, made) + ", which the kernel does not compute; fuse it too");
+      std::vector<Remedy> remedies = {{.with = {made}}};
+      for (Remedy& other : other_kinds(kind)) {
+        other.without = {combine};
+        remedies.push_back(std::move(other));
+      }
+      throw Refusal(quoted(graph, spread) + " " + verbs_of(graph.at(spread).op).does + " " +
+                        quoted(graph, made) + ", which the kernel does not compute",
+                    std::move(remedies), "leave it out");
     }
     if (first.attributes.axis != graph.at(spread).attributes.axis ||
         first.layout != graph.at(made).layout || first.shape != graph.at(made).shape) {

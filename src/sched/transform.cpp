@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <span>
 
 #include "coconet/error.h"
 #include "sched/kernels.h"
 #include "sched/overlaps.h"
 #include "sched/patterns.h"
+#include "sched/refusal.h"
 
 namespace coconet::sched {
 
@@ -64,10 +66,62 @@ void check_choice(const Step& step, const Parameter& parameter, const Argument& 
                                   parameter.name, text, accepted));
 }
 
+/// The program after `step`, of whose single steps `call` does each: `call(graph, step, apply)`.
+template <class Call>
+ir::Graph transform_by(const ir::Graph& graph, const Step& step, const Call& call) {
+  const Step completed = complete(step);
+  const auto apply = find_transformation(completed.transformation)->apply;
+  const std::vector<Step> steps = expand(graph, completed);
+  ir::Graph after = call(graph, steps.front(), apply);
+  for (const Step& next : std::span(steps).subspan(1)) after = call(after, next, apply);
+  check_kernels(after);
+  check_overlaps(after);
+  return after;
+}
+
 std::string join(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return "[" + text + "]";
+}
+
+/// The values called as what a split makes of the all_reduce `name`, in order.
+std::vector<ir::ValueId> pieces_of(const ir::Graph& graph, std::string_view name) {
+  std::vector<ir::ValueId> pieces;
+  for (ir::ValueId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.at(id);
+    if (ir::is_collective(node.op) && node.name == fmt::format("{}.{}", name, to_string(node.op)))
+      pieces.push_back(id);
+  }
+  return pieces;
+}
+
+/// Throws when a split replaced `name`, or all that read the all_gather `name` was reordered.
+void refuse_replaced(const ir::Graph& graph, std::string_view name) {
+  const std::vector<ir::ValueId> pieces = pieces_of(graph, name);
+  std::vector<std::string> words;
+  for (const ir::ValueId id : pieces) words.push_back("'" + graph.at(id).name + "'");
+  if (!pieces.empty()) {
+    const ir::Op last = graph.at(pieces.back()).op;
+    const bool is_whole = last == ir::Op::all_gather || last == ir::Op::broadcast;
+    throw ScheduleError(
+        fmt::format("program '{}' has no value '{}' any more: a split made {} of it{}", graph.name,
+                    name, fmt::join(words, " and "),
+                    is_whole ? fmt::format("; name {} for what '{}' was", words.back(), name)
+                             : fmt::format(", and what read '{}' reads that", name)));
+  }
+  constexpr std::string_view suffix = ".all_gather";
+  if (!name.ends_with(suffix)) return;
+  const std::string slice =
+      std::string(name.substr(0, name.size() - suffix.size())) + ".reduce_scatter";
+  if (graph.find(slice) < 0) return;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op == ir::Op::all_gather) words.push_back("'" + node.name + "'");
+  }
+  throw ScheduleError(fmt::format(
+      "program '{}' has no value '{}' any more: all that read it was reordered, and reads '{}'; {}",
+      graph.name, name, slice,
+      words.empty() ? "name that" : fmt::format("gathered is {}", fmt::join(words, ", "))));
 }
 
 }  // namespace
@@ -93,14 +147,13 @@ const Transformation* find_transformation(std::string_view name) {
 }
 
 ir::Graph transform(const ir::Graph& graph, const Step& step) {
-  const Step completed = complete(step);
-  const auto apply = find_transformation(completed.transformation)->apply;
-  const std::vector<Step> steps = expand(graph, completed);
-  ir::Graph after = apply(graph, steps.front());
-  for (const Step& next : std::span(steps).subspan(1)) after = apply(after, next);
-  check_kernels(after);
-  check_overlaps(after);
-  return after;
+  return transform_by(graph, step, [](const ir::Graph& before, const Step& one, const auto& apply) {
+    try {
+      return apply(before, one);
+    } catch (const Refusal& refusal) {
+      throw ScheduleError(advised(before, one, refusal));
+    }
+  });
 }
 
 std::string legal(const ir::Graph& graph, const Step& step) {
@@ -112,6 +165,35 @@ std::string legal(const ir::Graph& graph, const Step& step) {
   } catch (const ProgramError& error) {
     return error.what();
   }
+}
+
+std::optional<ir::Graph> try_transform(const ir::Graph& graph, const Step& step) {
+  try {
+    return transform_by(graph, step,
+                        [](const ir::Graph& before, const Step& one, const auto& apply) {
+                          return apply(before, one);
+                        });
+  } catch (const ScheduleError&) {
+    return std::nullopt;
+  } catch (const ProgramError&) {
+    return std::nullopt;
+  }
+}
+
+bool is_legal(const ir::Graph& graph, const Step& step) {
+  return try_transform(graph, step).has_value();
+}
+
+std::vector<LegalStep> legal_steps(const ir::Graph& graph) {
+  std::vector<LegalStep> all;
+  for (const Transformation* transformation : transformations()) {
+    if (transformation->all != nullptr) {
+      std::ranges::move(transformation->all(graph), std::back_inserter(all));
+      continue;
+    }
+    for (Step& step : transformation->candidates(graph)) all.push_back({std::move(step)});
+  }
+  return all;
 }
 
 Step complete(Step step) {
@@ -171,6 +253,7 @@ std::string to_string(const Step& step) {
 }
 
 ir::ValueId require_value(const ir::Graph& graph, std::string_view name) {
+  if (graph.find(name) < 0) refuse_replaced(graph, name);
   try {
     return graph.require(name);
   } catch (const ProgramError& error) {

@@ -42,6 +42,15 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
+/// A legal step, and others like it.
+struct LegalStep {
+  Step step;
+  /// Names that its list may hold instead: of a reorder any of them, of a fuse those that keep the
+  /// rules of a kernel. Every legal step is made of such names of a single listed one. Empty: there
+  /// are no others.
+  std::vector<std::string> any_of = {};
+};
+
 struct Transformation {
   std::string_view name;
   std::string_view summary;
@@ -51,6 +60,9 @@ struct Transformation {
   ir::Graph (*apply)(const ir::Graph& graph, const Step& step);
   /// Legal steps that a tuner may try.
   std::vector<Step> (*candidates)(const ir::Graph& graph);
+  /// All legal steps: each is one of these, or of the others that one of them says. Null: all are
+  /// candidates.
+  std::vector<LegalStep> (*all)(const ir::Graph& graph) = nullptr;
 };
 
 /// All transformations, in table order.
@@ -64,6 +76,14 @@ struct Transformation {
 
 /// Why `step` is not legal for `graph`; empty when it is.
 [[nodiscard]] std::string legal(const ir::Graph& graph, const Step& step);
+/// Whether it is, without the search for what would be: for those who try many steps.
+[[nodiscard]] bool is_legal(const ir::Graph& graph, const Step& step);
+/// The program after `step`; nothing when it is not legal.
+[[nodiscard]] std::optional<ir::Graph> try_transform(const ir::Graph& graph, const Step& step);
+
+/// All legal steps of all transformations, in table order: see Transformation::all. Names and knobs
+/// of kernels are free.
+[[nodiscard]] std::vector<LegalStep> legal_steps(const ir::Graph& graph);
 
 /// Checks `step` against its transformation's schema and fills in the fallbacks. Throws
 /// ScheduleError.
@@ -72,7 +92,8 @@ struct Transformation {
 /// "split op=avg dim=1": the arguments that differ from the fallbacks.
 [[nodiscard]] std::string to_string(const Step& step);
 
-/// The id of `name`. Throws ScheduleError naming the nearest known value.
+/// The id of `name`. Throws ScheduleError naming the values that a step made of it, or the nearest
+/// known value.
 [[nodiscard]] ir::ValueId require_value(const ir::Graph& graph, std::string_view name);
 
 /// "'avg' (all_reduce)"

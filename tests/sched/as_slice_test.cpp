@@ -82,9 +82,8 @@ TEST_CASE("a state that is never updated is not sliced") {
 TEST_CASE("a state whose update is computed whole is not sliced") {
   const Momentum step;
   CHECK(reason(step.p, Schedule().as_slice("m")) ==
-        "the update of 'm' (state) writes 'add_7' (add), which is computed whole; reorder that "
-        "computation before an "
-        "all_gather first");
+        "the update of 'm' (state) writes 'add_7' (add), which is computed whole; do 'split "
+        "op=avg' and 'reorder all_gather=avg.all_gather before=[m.new, w.new]' first");
 }
 
 TEST_CASE("a state whose update is in a kernel is not sliced") {
@@ -131,17 +130,14 @@ TEST_CASE("a state that something reads whole stays whole") {
   Momentum step;
   step.p.output("y", (step.m * 2).named("y"));
   CHECK(reason(step.p, Schedule(on_slices).as_slice("m")) ==
-        "'m' (state) is read whole by 'y' (multiply), the output 'y'; reorder that computation "
-        "before the all_gather "
-        "too, or leave the state replicated");
+        "'m' (state) is read whole by 'y' (multiply), the output 'y'; leave the state replicated");
   const Momentum other;
   CHECK_THAT(
       reason(other.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new"}).as_slice("m")),
       Contains("'m' (state) is read whole by 'w.new' (update): in program 'step', 'w.new' "
                "(update): along axis "
                "'world' 'w' is f32[n] replicated and ") &&
-          Contains("; reorder that computation before the all_gather too, or leave the state "
-                   "replicated"));
+          Contains("; do 'reorder all_gather=m.all_gather before=[w.new]' first"));
 }
 
 TEST_CASE("a state is not sliced where that would break a kernel made before") {

@@ -178,16 +178,16 @@ TEST_CASE("a computation kernel takes pointwise ops and updates") {
   Momentum step;
   step.p.output("y", sum(step.w).named("y"));
   CHECK(reason(step.p, kernel({"avg", "m.new"})) ==
-        "'avg' (all_reduce) is a collective; a kernel of kind 'computation' takes pointwise ops "
-        "and updates");
+        "'avg' (all_reduce) is a collective, and a kernel of kind 'computation' takes pointwise "
+        "ops and updates; leave out 'avg' (all_reduce)");
   CHECK(reason(step.p, kernel({"y"})) ==
-        "'y' (reduction) is no pointwise op; a kernel of kind 'computation' takes pointwise ops "
-        "and updates");
+        "'y' (reduction) is no pointwise op, and a kernel of kind 'computation' takes pointwise "
+        "ops and updates");
   CHECK(reason(step.p,
                Schedule(on_slices).fuse("k", "computation", {"avg.reduce_scatter", "m.new"})) ==
-        "'avg.reduce_scatter' (reduce_scatter) is a collective; a kernel of kind 'computation' "
-        "takes pointwise ops and "
-        "updates, one of kind 'all_reduce' takes it too");
+        "'avg.reduce_scatter' (reduce_scatter) is a collective, and a kernel of kind 'computation' "
+        "takes pointwise ops and updates; make it a kernel of kind 'reduce_scatter', or leave out "
+        "'avg.reduce_scatter' (reduce_scatter)");
 }
 
 TEST_CASE("a kernel whose results nobody reads is refused") {
@@ -204,8 +204,7 @@ TEST_CASE("a kernel that would wait for itself is refused") {
   step.p.output("b", (a * total).named("b"));
   CHECK(reason(step.p, kernel({"a", "b"})) ==
         "the kernel would wait for itself (a cycle): 'total' (reduction) is computed from its ops "
-        "and read by 'b' "
-        "(multiply); fuse 'total' (reduction) too, or leave out 'b' (multiply)");
+        "and read by 'b' (multiply); leave out 'b' (multiply), or leave out 'a' (multiply)");
 }
 
 TEST_CASE("two kernels that would wait for each other are refused") {
@@ -224,8 +223,8 @@ TEST_CASE("two kernels that would wait for each other are refused") {
   CHECK(members(after(p, first), "first") == Names{"value of a", "a", "value of d", "d"});
   CHECK(reason(p, Schedule(first).fuse("second", "computation", {"b", "c"})) ==
         "the kernel would wait for itself (a cycle): kernel 'first' reads what this one computes, "
-        "and 'value of b' "
-        "(add) reads its 'a' (update); make one kernel of both, or leave out 'value of b' (add)");
+        "and 'value of b' (add) reads its 'a' (update); make one kernel of both, in place of "
+        "'first', or leave out 'b' (update)");
 }
 
 TEST_CASE("a kernel of ops that share nothing is refused") {
@@ -254,14 +253,14 @@ TEST_CASE("results of one kernel are of one shape and layout") {
 TEST_CASE("an all_reduce kernel needs both collectives") {
   const Momentum step;
   CHECK(reason(step.p, kernel({"w.new", "m.new"}, "all_reduce")) ==
-        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and has no "
-        "reduce_scatter; split an "
-        "all_reduce first");
+        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and these ops "
+        "have no reduce_scatter; do 'split op=avg' first and take what that makes, or make it a "
+        "kernel of kind 'computation'");
   CHECK(reason(step.p,
                Schedule(on_slices).fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new"})) ==
-        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and has no "
-        "all_gather; split an "
-        "all_reduce first");
+        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and these ops "
+        "have no all_gather; fuse 'w.all_gather' (all_gather) too, or make it a kernel of kind "
+        "'reduce_scatter'");
 }
 
 TEST_CASE("an all_reduce kernel takes one collective on each side") {
@@ -271,17 +270,18 @@ TEST_CASE("an all_reduce kernel takes one collective on each side") {
   CHECK(reason(step.p, Schedule(both_gathered)
                            .fuse("k", "all_reduce",
                                  {"avg.reduce_scatter", "m.all_gather", "w.all_gather"})) ==
-        "two collectives on one side: 'm.all_gather' (all_gather) and 'w.all_gather' (all_gather); "
-        "the kernel takes one "
-        "reduce_scatter and one all_gather (as_slice removes the gather of a state)");
+        "two collectives on one side: 'm.all_gather' (all_gather) and 'w.all_gather' (all_gather), "
+        "and the kernel takes one reduce_scatter and one all_gather; do 'as_slice state=m' first "
+        "and leave out 'm.all_gather' (all_gather), or do 'as_slice state=w' first and leave out "
+        "'w.all_gather' (all_gather)");
   Program p("two", two_ranks());
   const Value x = reduce_scatter(p.input("x", f32, {4}, local), sum).named("x.slice");
   const Value y = reduce_scatter(p.input("y", f32, {4}, local), sum).named("y.slice");
   p.output("z", all_gather(x + y).named("z"));
   CHECK(reason(p, kernel({"x.slice", "y.slice", "z"}, "all_reduce")) ==
-        "two collectives on one side: 'x.slice' (reduce_scatter) and 'y.slice' (reduce_scatter); "
-        "the kernel takes one "
-        "reduce_scatter and one all_gather");
+        "two collectives on one side: 'x.slice' (reduce_scatter) and 'y.slice' (reduce_scatter), "
+        "and the kernel takes one reduce_scatter and one all_gather; leave out 'x.slice' "
+        "(reduce_scatter), or leave out 'y.slice' (reduce_scatter)");
 }
 
 TEST_CASE("an all_reduce kernel takes no other collective and no reduction of a part") {
@@ -320,7 +320,8 @@ TEST_CASE("an all_reduce kernel computes what it gathers") {
   p.output("total", sum(x));
   p.output("whole", all_gather(p.input("y", f32, {4}, sliced(0))).named("whole"));
   CHECK(reason(p, kernel({"x.slice", "whole"}, "all_reduce")) ==
-        "'whole' (all_gather) gathers 'y' (input), which the kernel does not compute; fuse it too");
+        "'whole' (all_gather) gathers 'y' (input), which the kernel does not compute; leave out "
+        "'x.slice' (reduce_scatter) and make it a kernel of kind 'all_gather'");
 }
 
 TEST_CASE("computation before the reduce_scatter stays outside") {
@@ -358,9 +359,8 @@ TEST_CASE("what reads the gathered value is not in the kernel that gathers it") 
   const Value x = reduce_scatter(p.input("x", f32, {4}, local), sum).named("x.slice");
   p.output("z", (all_gather((x + 1).named("y")).named("whole") * 2).named("z"));
   CHECK(reason(p, kernel({"x.slice", "whole", "z"}, "all_reduce")) ==
-        "'z' (multiply) reads 'whole' (all_gather) in the kernel that gathers it; reorder it "
-        "before the all_gather, or "
-        "leave it out");
+        "'z' (multiply) reads 'whole' (all_gather) in the kernel that gathers it; do 'reorder "
+        "all_gather=whole before=[z]' first and take what that makes, or leave out 'z' (multiply)");
 }
 
 TEST_CASE("a kernel gathers into states that lie like what it gathers") {
@@ -371,24 +371,20 @@ TEST_CASE("a kernel gathers into states that lie like what it gathers") {
   update(p.state("matrix", f32, {3, 4}, replicated), whole);
   CHECK(reason(p, kernel({"x.slice", "whole", "part.new"}, "all_reduce")) ==
         "'part.new' (update) writes what 'whole' (all_gather) gathers, whole: f32[4] replicated, "
-        "into part: f32[4] "
-        "sliced(0); the kernel gathers into a tensor of the same shape and layout only: leave it "
-        "out, or use as_slice "
-        "on the state");
+        "into part: f32[4] sliced(0); the kernel gathers into a tensor of the same shape and "
+        "layout only; leave out 'part.new' (update), or do 'as_slice state=part' first");
   CHECK(reason(p, kernel({"x.slice", "whole", "matrix.new"}, "all_reduce")) ==
         "'matrix.new' (update) writes what 'whole' (all_gather) gathers, whole: f32[4] replicated, "
-        "into matrix: f32[3, "
-        "4] replicated; the kernel gathers into a tensor of the same shape and layout only: leave "
-        "it out");
+        "into matrix: f32[3, 4] replicated; the kernel gathers into a tensor of the same shape and "
+        "layout only; leave out 'matrix.new' (update)");
 }
 
 TEST_CASE("the kernels of a program file are checked too") {
   Momentum step;
   step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::computation, {step.avg.id()}, {}});
   CHECK(refusal<ScheduleError>([&] { sched::check_kernels(*step.p.graph()); }) ==
-        "kernel 'k' cannot be: 'avg' (all_reduce) is a collective; a kernel of kind 'computation' "
-        "takes pointwise ops "
-        "and updates");
+        "kernel 'k' cannot be: 'avg' (all_reduce) is a collective, and a kernel of kind "
+        "'computation' takes pointwise ops and updates");
 }
 
 TEST_CASE(

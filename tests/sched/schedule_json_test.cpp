@@ -307,8 +307,8 @@ TEST_CASE("an illegal step is named with its number and its arguments") {
   CHECK(
       refusal<ScheduleError>([&] { (void)Schedule("mine").dead().as_slice("m").apply(step.p); }) ==
       "schedule 'mine', step 2 (as_slice state=m): the update of 'm' (state) writes 'add_7' (add), "
-      "which is computed "
-      "whole; reorder that computation before an all_gather first");
+      "which is computed whole; do 'split op=avg' and 'reorder all_gather=avg.all_gather "
+      "before=[m.new, w.new]' first");
 }
 
 TEST_CASE("apply returns the program before and after each step") {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "coconet/error.h"
+#include "sched/refusal.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -20,12 +21,36 @@ constexpr Parameter parameters[] = {
      ir::Op::state},
 };
 
+/// Reorders of `id` before each all_gather that it depends on, of which an all_reduce that is not
+/// split yet makes one: alone, and with all updates behind the gather.
+std::vector<Remedy> reorders_of(const ir::Graph& graph, ir::ValueId id) {
+  std::vector<Remedy> remedies;
+  for (const ir::ValueId one : ancestors(graph, {id})) {
+    const std::string& name = graph.at(one).name;
+    std::vector<Step> first;
+    if (graph.at(one).op == ir::Op::all_reduce)
+      first.push_back(complete({"split", {{"op", name}}}));
+    if (graph.at(one).op != ir::Op::all_gather && first.empty()) continue;
+    std::vector<std::string> updates;
+    for (const ir::ValueId behind : descendants(graph, {one})) {
+      if (behind == id || graph.at(behind).op == ir::Op::update)
+        updates.push_back(graph.at(behind).name);
+    }
+    for (const auto& before : {std::vector<std::string>{graph.at(id).name}, updates}) {
+      remedies.push_back({.first = first});
+      remedies.back().first.push_back(complete(
+          {"reorder",
+           {{"all_gather", first.empty() ? name : name + ".all_gather"}, {"before", before}}}));
+    }
+  }
+  return remedies;
+}
+
 /// Copies a value that may now be computed from slices. What needs the whole state refuses.
 void copy_reader(const ir::Graph& graph, ir::ValueId state, ir::ValueId id, Rewriter& rewriter) {
   const auto refuse = [&](const std::string& why) {
-    throw ScheduleError(
-        quoted(graph, state) + " is read whole by " + quoted(graph, id) + why +
-        "; reorder that computation before the all_gather too, or leave the state replicated");
+    throw Refusal(quoted(graph, state) + " is read whole by " + quoted(graph, id) + why,
+                  reorders_of(graph, id), "leave the state replicated");
   };
   try {
     rewriter.copy(id);
@@ -65,9 +90,9 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
   }
   const ir::ValueId value = graph.at(update).operands[1];
   if (graph.at(value).op != ir::Op::all_gather) {
-    throw ScheduleError(
-        "the update of " + quoted(graph, state) + " writes " + quoted(graph, value) +
-        ", which is computed whole; reorder that computation before an all_gather first");
+    throw Refusal("the update of " + quoted(graph, state) + " writes " + quoted(graph, value) +
+                      ", which is computed whole",
+                  reorders_of(graph, update), "leave the state replicated");
   }
   for (const ir::ValueId id : {update, value}) {
     if (const ir::Fusion* fusion = graph.fusion_of(id)) {
@@ -114,7 +139,7 @@ std::vector<Step> candidates(const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes) {
     if (node.op != ir::Op::state) continue;
     Step step = complete({"as_slice", {{"state", node.name}}});
-    if (legal(graph, step).empty()) steps.push_back(std::move(step));
+    if (is_legal(graph, step)) steps.push_back(std::move(step));
   }
   return steps;
 }

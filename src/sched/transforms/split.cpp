@@ -151,7 +151,7 @@ std::vector<Step> candidates(const ir::Graph& graph) {
     const auto try_step = [&](std::string_view way, std::int64_t dim) {
       Step step = complete(
           {"split", {{"op", graph.at(id).name}, {"into", std::string(way)}, {"dim", dim}}});
-      if (legal(graph, step).empty()) steps.push_back(std::move(step));
+      if (is_legal(graph, step)) steps.push_back(std::move(step));
     };
     for (const std::string_view way : ways) {
       const int dims = way == ways[1] ? 1 : static_cast<int>(graph.at(id).shape.size());

@@ -87,7 +87,7 @@ class Search {
     if (rules_.slice_all && !slicing.empty()) {
       Scheduled sliced = from;
       for (const Step& step : slicing) {
-        if (legal(sliced.graph, step).empty()) sliced = after(sliced, step);
+        if (is_legal(sliced.graph, step)) sliced = after(sliced, step);
       }
       return {std::move(sliced)};
     }
