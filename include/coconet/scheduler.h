@@ -93,8 +93,11 @@ class COCONET_API Scheduler {
   [[nodiscard]] const Program& program() const;
   /// The value of that name there. Throws ScheduleError, naming the nearest.
   [[nodiscard]] Value value(std::string_view name) const;
-  /// Steps that are legal now, one a line, with the names that they take: what a tuner would try.
-  /// Others may be legal, too, such as kernels of fewer ops.
+  /// The steps that are legal now, each as text with the names that it takes: all splits, states to
+  /// keep sliced and overlaps; for each all_gather what a tuner would move, and all that can move;
+  /// the kernels that a tuner would make, and for each kind the largest. Every other legal reorder
+  /// moves part of what a listed one moves, and every other legal kernel holds part of the ops of a
+  /// listed one of its kind (docs/schedules.md#what-is-legal-next).
   [[nodiscard]] std::vector<std::string> legal() const;
 
  private:

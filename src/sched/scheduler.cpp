@@ -119,10 +119,8 @@ Value Scheduler::value(std::string_view name) const {
 
 std::vector<std::string> Scheduler::legal() const {
   std::vector<std::string> steps;
-  for (const sched::Transformation* transformation : sched::transformations()) {
-    for (const sched::Step& step : transformation->candidates(*program().graph()))
-      steps.push_back(to_string(step));
-  }
+  for (const sched::LegalStep& legal : sched::legal_steps(*program().graph()))
+    steps.push_back(to_string(legal.step));
   return steps;
 }
 

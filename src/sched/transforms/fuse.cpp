@@ -137,6 +137,19 @@ bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& me
                      [&](ValueId id) { return before.contains(id); });
 }
 
+/// The last of `members` that leaves the kernel: what nothing needs has no say in what the kernel
+/// runs over.
+ValueId last_result(const Graph& graph, const Indexed<std::vector<ValueId>>& users,
+                    const std::set<ValueId>& members) {
+  const auto leaves = [&](ValueId id) {
+    return graph.at(id).op == Op::update || is_output(graph, id) ||
+           std::any_of(users[id].begin(), users[id].end(),
+                       [&](ValueId user) { return !members.contains(user); });
+  };
+  const auto last = std::find_if(members.rbegin(), members.rend(), leaves);
+  return last == members.rend() ? *members.rbegin() : *last;
+}
+
 /// Adds the pointwise ops that `members` read, directly or through further ones, and the reductions
 /// that a kernel of `kind` can hold. What is needed elsewhere too joins only where the kernel can
 /// hand it out: in the kernel's domain, or as a single element that it computes from its own
@@ -144,7 +157,8 @@ bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& me
 void add_operands(const Graph& graph, Fusion::Kind kind, std::set<ValueId>& members) {
   const auto users = graph.users();
   const Collective collective = find_collective(graph, kind, members);
-  const ValueId domain_id = collective.domain >= 0 ? collective.domain : *members.rbegin();
+  const ValueId domain_id =
+      collective.domain >= 0 ? collective.domain : last_result(graph, users, members);
   const Node& domain = graph.at(domain_id);
   const auto reduced = [&](ValueId id) { return reduces_domain(graph, collective, id); };
   const std::set<ValueId> from_reductions = [&] {
@@ -194,7 +208,7 @@ Graph apply(const Graph& graph, const Step& step) {
 
 }  // namespace
 
-constinit const Transformation fuse_transformation{"fuse", "makes one kernel of several ops",
-                                                   parameters, apply, fuse_candidates};
+constinit const Transformation fuse_transformation{
+    "fuse", "makes one kernel of several ops", parameters, apply, fuse_candidates, all_fuses};
 
 }  // namespace coconet::sched

@@ -20,6 +20,21 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
+/// A name of `kind` that no kernel has.
+std::string kernel_name(const Graph& graph, Fusion::Kind kind) {
+  std::string stem = fmt::format("{}_{}", graph.name, to_string(kind));
+  std::replace_if(
+      stem.begin(), stem.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  if (std::isdigit(static_cast<unsigned char>(stem.front())) != 0) stem = '_' + stem;
+  const auto taken = [&](const std::string& name) {
+    return std::any_of(graph.fusions.begin(), graph.fusions.end(),
+                       [&](const Fusion& fusion) { return fusion.name == name; });
+  };
+  std::string name = stem;
+  for (int number = 2; taken(name); ++number) name = fmt::format("{}_{}", stem, number);
+  return name;
+}
+
 class Proposals {
  public:
   explicit Proposals(const Graph& graph) : graph_(graph), users_(graph.users()) {}
@@ -197,31 +212,11 @@ class Proposals {
     return values;
   }
 
-  /// "adam_all_reduce", and "adam_all_reduce_2" where there is one already.
-  [[nodiscard]] std::string kernel_name(Fusion::Kind kind) const {
-    std::string stem = fmt::format("{}_{}", graph_.name, to_string(kind));
-    std::replace_if(
-        stem.begin(), stem.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-    if (std::isdigit(static_cast<unsigned char>(stem.front())) != 0) stem = '_' + stem;
-    const auto taken = [&](const std::string& name) {
-      return std::any_of(graph_.fusions.begin(), graph_.fusions.end(),
-                         [&](const Fusion& fusion) { return fusion.name == name; });
-    };
-    std::string name = stem;
-    for (int number = 2; taken(name); ++number) name = fmt::format("{}_{}", stem, number);
-    return name;
-  }
-
   void propose(Fusion::Kind kind, const std::set<ValueId>& ops) {
     if (ops.empty()) return;
-    std::vector<std::string> names;
-    for (const ValueId id : ops) names.push_back(graph_.at(id).name);
-    Step step = complete({"fuse",
-                          {{"kernel", kernel_name(kind)},
-                           {"kind", std::string(to_string(kind))},
-                           {"ops", std::move(names)}}});
+    Step step = fuse_step(graph_, kind, ops);
     const bool known = std::find(steps_.begin(), steps_.end(), step) != steps_.end();
-    if (!known && legal(graph_, step).empty()) steps_.push_back(std::move(step));
+    if (!known && is_legal(graph_, step)) steps_.push_back(std::move(step));
   }
 
   const Graph& graph_;
@@ -230,6 +225,15 @@ class Proposals {
 };
 
 }  // namespace
+
+Step fuse_step(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& ops) {
+  std::vector<std::string> names;
+  for (const ValueId id : ops) names.push_back(graph.at(id).name);
+  return complete({"fuse",
+                   {{"kernel", kernel_name(graph, kind)},
+                    {"kind", std::string(to_string(kind))},
+                    {"ops", std::move(names)}}});
+}
 
 std::vector<Step> fuse_candidates(const Graph& graph) {
   return Proposals(graph).all();
