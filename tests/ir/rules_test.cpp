@@ -78,6 +78,8 @@ TEST_CASE("each dtype rule of the table accepts its dtypes and refuses the other
              EndsWith("(logical_not): 'w' is f32[n] replicated; it takes bool"));
   CHECK(type_of((i < 3).named("small")) == "small: bool[n] replicated");
   CHECK(type_of(equal(b, b).named("same")) == "same: bool[n] replicated");
+  CHECK(type_of(isfinite(f.w).named("finite")) == "finite: bool[n] replicated");
+  CHECK(type_of(isnan(i).named("none")) == "none: bool[n] replicated");
   CHECK(type_of(logical_or(b, i < 3).named("either")) == "either: bool[n] replicated");
 }
 

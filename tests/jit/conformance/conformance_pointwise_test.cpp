@@ -2,6 +2,7 @@
 // equal the reference.
 #include "jit/conformance/conformance.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace coconet;
@@ -149,7 +150,42 @@ TEST_CASE("infinities, NaN and signed zeros go through kernels as through the re
     keep(abs(specials));
     keep(sign(specials));
     keep(cast(specials, boolean));
+    keep(isnan(specials));
+    keep(isfinite(specials));
     require_conforms(program, one_kernel("specials_" + std::string(to_string(dtype)), names), 1,
                      {Sizes{{"n", 301}}});
   }
+}
+
+TEMPLATE_TEST_CASE("isnan and isfinite tell what is no number and what is none of the infinities",
+                   "", Half, BFloat16, float, double) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> kinds = {0.0, -0.0, 1.5, -6e4, 6e-8, infinity, -infinity, nan};
+  // Vectors of them, and a tail.
+  std::vector<TestType> x;
+  std::vector<std::uint8_t> is_nan, is_finite;
+  for (int i = 0; i < 203; ++i) {
+    const double value = kinds[static_cast<std::size_t>(i * i + i / 7) % kinds.size()];
+    x.push_back(TestType(value));
+    is_nan.push_back(std::isnan(value) ? 1 : 0);
+    is_finite.push_back(std::isfinite(value) ? 1 : 0);
+  }
+  const World world = World::self();
+  Program program("kinds", Mesh::over(world));
+  const Dim n = program.dim("n");
+  const Value g = program.input("x", dtype_of<TestType>, {n}, replicated);
+  program.output("nan", isnan(g).named("nan"));
+  program.output("finite", isfinite(g).named("finite"));
+  Executable step = compile(program, one_kernel("kinds", {"nan", "finite"}), world,
+                            {{"n", static_cast<std::int64_t>(x.size())}});
+  step.write("x", x);
+  step.run();
+  CHECK(step.buffer<bool>("nan").size() == x.size());
+  const auto bytes = [&](const std::string& name) {
+    const auto flags = step.buffer<bool>(name);
+    return std::vector<std::uint8_t>(flags.begin(), flags.end());
+  };
+  CHECK(bytes("nan") == is_nan);
+  CHECK(bytes("finite") == is_finite);
 }
