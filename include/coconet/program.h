@@ -185,6 +185,9 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 #undef COCONET_ARGUMENTS_2
 #undef COCONET_ARGUMENTS_3
 
+/// `select` whose result has `dtype`, which tells what two choices that are numbers are.
+[[nodiscard]] COCONET_API Value select(const Value& a, const Value& b, const Value& c, DType dtype);
+
 /// `add(a, b)`.
 [[nodiscard]] inline Value operator+(const Value& a, const Value& b) {
   return add(a, b);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,7 @@ struct Attributes {
   double probability = 0;    ///< dropout: of a zero, in [0, 1)
   std::uint64_t seed = 0;    ///< dropout: chooses the sequence of masks
   bool scattered = false;    ///< input, state: its elements are those of several buffers, in order
+  std::optional<DType> dtype;  ///< select: the result's, which choices that are numbers leave open
   bool operator==(const Attributes&) const = default;
 };
 

@@ -35,7 +35,8 @@ constexpr OpFacts op_facts[] = {
 #define COCONET_STRUCTURAL(name, arity, attributes, summary) {#name, arity, attributes},
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
-#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) {#name, arity, ""},
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) \
+  {#name, arity, DTypeRule::rule == DTypeRule::choose ? "dtype" : ""},
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
 };

@@ -157,7 +157,7 @@ class Printer {
   void add_attributes(const Node& node, const Argument& argument) const {
     const Attributes& attributes = node.attributes;
     if (node.op == Op::extent) argument(attributes.extent.str());
-    if (node.op == Op::cast) argument(std::string(to_string(node.dtype)));
+    if (node.op == Op::cast || attributes.dtype) argument(std::string(to_string(node.dtype)));
     if (node.op == Op::dropout) {
       argument("probability " + number_text(attributes.probability));
       argument(fmt::format("seed {}", attributes.seed));

@@ -290,6 +290,14 @@ Value detail::pointwise(std::string_view op, std::initializer_list<Value> operan
   return append_value(graph, row.op, operands);
 }
 
+Value select(const Value& a, const Value& b, const Value& c, DType dtype) {
+  const auto graph = common_graph("select", {a, b, c});
+  ir::Node node;
+  node.attributes.dtype = dtype;
+  return append_value(graph ? graph : graph_of(a, "select"), ir::Op::select, {a, b, c},
+                      std::move(node));
+}
+
 Value cast(const Value& value, DType dtype) {
   const auto& graph = graph_of(value, "cast");
   ir::Node node;

@@ -97,6 +97,8 @@ TEST_CASE("every op, several mesh axes and every dtype survive a round trip") {
   (void)norm(x);
   (void)mean(x);
   (void)select(x < s, exp(x) * 2, -x);
+  (void)select(x < s, 1.0, 0.5, bf16);
+  (void)select(x < s, x, 0, f32);
   (void)dropout(x, 0.1, 18446744073709551615u, s);
   (void)dropout(x, 1 - 0x1p-53, 0);
   (void)matmul(x, x, true).named("left");
@@ -276,6 +278,8 @@ TEST_CASE("errors at the top level") {
 
 TEST_CASE("errors in values point at them") {
   const auto error = [](const std::string& values) { return error_of(with_values(values)); };
+  CHECK(error(R"({"op": "isnan", "operands": ["w"], "dtype": "f32"})")
+            .starts_with("program JSON at /values/2/dtype: unknown key 'dtype'"));
   CHECK(error(R"("x")") == "program JSON at /values/2: is a string; it must be an object");
   CHECK(error(R"({"name": "x"})") == "program JSON at /values/2: the key 'op' is missing");
   CHECK(error(R"({"op": "al_reduce"})") ==

@@ -86,6 +86,7 @@ TEST_CASE("every op prints what distinguishes it") {
   (void)mean(x, {0}).named("averages");
   (void)cast(x, bf16).named("narrow");
   (void)select(x < s, -x, 0).named("chosen");
+  (void)select(x < s, 1, 0, f16).named("mask");
   (void)sqrt(x).named("root");
   (void)(x * (s * s).named("s2")).named("scaled");
   CHECK_THAT(line_of(p, "rs"),
@@ -102,6 +103,7 @@ TEST_CASE("every op prints what distinguishes it") {
   CHECK_THAT(line_of(p, "narrow"),
              Catch::Contains(" bf16[n, 4] ") && Catch::EndsWith("  cast(x, bf16)"));
   CHECK_THAT(line_of(p, "chosen"), Catch::Contains("  select(less_") && Catch::EndsWith(", 0)"));
+  CHECK_THAT(line_of(p, "mask"), Catch::Contains(" f16[n, 4] ") && Catch::EndsWith(", 1, 0, f16)"));
   CHECK_THAT(line_of(p, "root"), Catch::EndsWith("  sqrt(x)"));
   CHECK_THAT(line_of(p, "s2"), Catch::Contains(" number ") && Catch::EndsWith("  s * s"));
   CHECK_THAT(line_of(p, "scaled"), Catch::EndsWith("  x * s2"));

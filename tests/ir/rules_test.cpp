@@ -92,11 +92,37 @@ TEST_CASE("select takes a bool condition and two choices of one dtype") {
   CHECK_THAT(
       refusal([&] { (void)select(f.w, f.w, f.w); }),
       EndsWith("(select): 'w' is f32[n] replicated; the condition must be bool: compare it, != 0"));
-  CHECK_THAT(
-      refusal([&] { (void)select(b, 1, 0); }),
-      EndsWith("both choices are numbers, so the result has no dtype; make one of them a tensor"));
+  CHECK_THAT(refusal([&] { (void)select(b, 1.0, 0.0); }),
+             EndsWith("(select): both choices are numbers, which leave the dtype of the result "
+                      "open; state it: select(condition, a, b, f32), or \"dtype\" in JSON"));
   CHECK_THAT(refusal([&] { (void)select(b, f.w, i); }),
              Contains("the dtypes differ: 'w' is f32[n] replicated and 'i'"));
+}
+
+TEST_CASE("select may state the dtype of its result, which two numbers leave open") {
+  Flat f;
+  const Value b = f.p.input("b", boolean, {f.n}, replicated);
+  const Value i = f.p.input("i", i32, {f.n}, replicated);
+  CHECK(type_of(select(b, 1.0, 0.0, bf16).named("mask")) == "mask: bf16[n] replicated");
+  CHECK(type_of(select(b, f.lr, 0, f64).named("rate")) == "rate: f64[n] replicated");
+  CHECK(type_of(select(b, 1, 0, boolean).named("same")) == "same: bool[n] replicated");
+  CHECK(type_of(select(b, f.w, 0, f32).named("kept")) == "kept: f32[n] replicated");
+  CHECK(type_of(select(f.lr > 1, f.w, f.g, f32).named("either")) == "either: f32[n] local");
+  CHECK_THAT(refusal([&] { (void)select(b, i, 0, f32); }),
+             EndsWith("(select): 'i' is i32[n] replicated, but the dtype is stated to be f32; cast "
+                      "the tensor, or state i32"));
+  CHECK_THAT(refusal([&] { (void)select(b, 0.5, 0, i32); }),
+             EndsWith("is a number and the dtype is i32; only whole constants combine with "
+                      "integers and bool: state a float dtype"));
+  CHECK_THAT(refusal([&] { (void)select(b, 300, 0, u8); }),
+             EndsWith("and the dtype is u8; the constant does not fit u8: state a wider dtype"));
+  CHECK_THAT(refusal([&] { (void)select(f.w, 1, 0, f32); }),
+             EndsWith("'w' is f32[n] replicated; the condition must be bool: compare it, != 0"));
+  CHECK_THAT(refusal([&] { (void)select(f.lr > 1, 1, 0, f32); }),
+             EndsWith("(select): condition and choices are numbers, and so is the result, which "
+                      "takes the dtype of what it is combined with; drop the dtype"));
+  CHECK(refusal([&] { (void)select(true, 1, 0, f32); }) ==
+        "select takes a tensor of a program, but its operand is the constant 1.000000");
 }
 
 TEST_CASE("only whole constants combine with integers") {

@@ -234,7 +234,7 @@ class Reader {
     for (const std::string_view key : attribute_keys(node.op)) {
       if (key == "number") attributes.number = read_constant(value.at(key));
       if (key == "extent") attributes.extent = read_dim(value.at(key));
-      if (key == "dtype") node.dtype = read_dtype(value.at(key));
+      if (key == "dtype" && !is_pointwise(node.op)) node.dtype = read_dtype(value.at(key));
       if (key == "layout") node.layout = read_layout(value.at(key), graph_->mesh);
       if (key == "probability") attributes.probability = value.at(key).number();
       if (key == "seed") attributes.seed = value.at(key).unsigned_integer();
@@ -251,6 +251,7 @@ class Reader {
       if (key == "transpose_b") attributes.transpose_b = optional->boolean();
       if (key == "partial") attributes.partial = optional->boolean();
       if (key == "scattered") attributes.scattered = optional->boolean();
+      if (key == "dtype" && is_pointwise(node.op)) attributes.dtype = read_dtype(*optional);
       if (key == "dim") attributes.dim = optional->small_integer(0);
       if (key == "root") attributes.root = optional->small_integer(0);
       if (key == "offset") {

@@ -152,6 +152,7 @@ class Writer {
       if (key == "transpose_a" && !node.attributes.transpose_a) continue;
       if (key == "transpose_b" && !node.attributes.transpose_b) continue;
       if (key == "scattered" && !node.attributes.scattered) continue;
+      if (key == "dtype" && is_pointwise(node.op) && !node.attributes.dtype) continue;
       value[std::string(key)] = attribute_json(graph_, node, key);
     }
     return value;

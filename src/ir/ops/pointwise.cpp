@@ -57,20 +57,45 @@ const Node* common_dtype(const Graph& graph, const Node& node, std::size_t first
   return typed;
 }
 
-void check_numbers(const Graph& graph, const Node& node, std::size_t first, const Node& typed) {
+/// Fails where a number does not fit `typed`, or, where that is null, the dtype that is stated.
+void check_numbers(const Graph& graph, const Node& node, std::size_t first, const Node* typed) {
+  const DType dtype = typed != nullptr ? typed->dtype : *node.attributes.dtype;
+  const std::string whole = typed != nullptr ? operand_text(graph, *typed)
+                                             : fmt::format("the dtype is {}", to_string(dtype));
+  const std::string remedy = typed != nullptr ? "cast the tensor to" : "state";
   for (std::size_t i = first; i < node.operands.size(); ++i) {
     const Node& from = operand(graph, node, i);
-    if (from.weak && !number_fits(from, typed.dtype)) {
-      fail(
-          graph, node,
-          operand_text(graph, from) + " and " + operand_text(graph, typed) +
-              (from.op == Op::constant &&
-                       std::floor(from.attributes.number) == from.attributes.number
-                   ? fmt::format("; the constant does not fit {}: cast the tensor to a wider dtype",
-                                 to_string(typed.dtype))
-                   : "; only whole constants combine with integers and bool: cast the tensor to a "
-                     "float dtype"));
-    }
+    if (!from.weak || number_fits(from, dtype)) continue;
+    const bool is_whole =
+        from.op == Op::constant && std::floor(from.attributes.number) == from.attributes.number;
+    fail(graph, node,
+         operand_text(graph, from) + " and " + whole +
+             (is_whole ? fmt::format("; the constant does not fit {}: {} a wider dtype",
+                                     to_string(dtype), remedy)
+                       : fmt::format("; only whole constants combine with integers and bool: {} a "
+                                     "float dtype",
+                                     remedy)));
+  }
+}
+
+/// The checks of an op that chooses: its condition, and that its result has one dtype. `typed` is
+/// a choice that is a tensor, or null.
+void check_choice(const Graph& graph, const Node& node, const Node* typed) {
+  const Node& condition = operand(graph, node, 0);
+  if (!condition.weak && condition.dtype != DType::boolean) {
+    fail(graph, node,
+         operand_text(graph, condition) + "; the condition must be bool: compare it, != 0");
+  }
+  const auto& stated = node.attributes.dtype;
+  if (typed == nullptr && !stated) {
+    fail(graph, node,
+         "both choices are numbers, which leave the dtype of the result open; state it: "
+         "select(condition, a, b, f32), or \"dtype\" in JSON");
+  }
+  if (typed != nullptr && stated && typed->dtype != *stated) {
+    fail(graph, node,
+         fmt::format("{}, but the dtype is stated to be {}; cast the tensor, or state {}",
+                     operand_text(graph, *typed), to_string(*stated), to_string(typed->dtype)));
   }
 }
 
@@ -90,28 +115,26 @@ void infer_pointwise(const Graph& graph, Node& node) {
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     all_numbers = all_numbers && operand(graph, node, i).weak;
   }
-  if (all_numbers) return make_number(graph, node);
+  if (all_numbers) {
+    if (node.attributes.dtype) {
+      fail(graph, node,
+           "condition and choices are numbers, and so is the result, which takes the dtype of what "
+           "it is combined with; drop the dtype");
+    }
+    return make_number(graph, node);
+  }
 
   const std::size_t first = row.rule == DTypeRule::choose ? 1 : 0;
   const Node* typed = common_dtype(graph, node, first);
-  if (row.rule == DTypeRule::choose) {
-    const Node& condition = operand(graph, node, 0);
-    if (!condition.weak && condition.dtype != DType::boolean) {
-      fail(graph, node,
-           operand_text(graph, condition) + "; the condition must be bool: compare it, != 0");
-    }
-    if (typed == nullptr) {
-      fail(graph, node,
-           "both choices are numbers, so the result has no dtype; make one of them a tensor");
-    }
-  }
-  if (!accepts(row.rule, typed->dtype)) {
+  if (row.rule == DTypeRule::choose) check_choice(graph, node, typed);
+  if (typed != nullptr && !accepts(row.rule, typed->dtype)) {
     fail(graph, node,
          fmt::format("{}; it takes {}", operand_text(graph, *typed), accepted(row.rule)));
   }
-  check_numbers(graph, node, first, *typed);
-  node.dtype = row.rule == DTypeRule::compare || row.rule == DTypeRule::logical ? DType::boolean
-                                                                                : typed->dtype;
+  check_numbers(graph, node, first, typed);
+  const DType dtype = typed != nullptr ? typed->dtype : *node.attributes.dtype;
+  node.dtype =
+      row.rule == DTypeRule::compare || row.rule == DTypeRule::logical ? DType::boolean : dtype;
   node.shape = broadcast_shapes(graph, node);
   node.layout = combine_layouts(graph, node);
 }

@@ -189,3 +189,22 @@ TEMPLATE_TEST_CASE("isnan and isfinite tell what is no number and what is none o
   CHECK(bytes("nan") == is_nan);
   CHECK(bytes("finite") == is_finite);
 }
+
+TEST_CASE("a choice between two numbers equals the reference in every dtype that is stated") {
+  Program program("choices", Mesh({{"world", 2}}));
+  const Dim n = program.dim("n");
+  const Value g = program.input("g", f32, {n}, local);
+  const Value rate = program.scalar("rate");
+  std::vector<std::string> names;
+  for (const DType dtype : all_dtypes) {
+    const std::string name = "as_" + std::string(to_string(dtype));
+    // 0.3 must be rounded to the dtype; a scalar, too.
+    const Value choice =
+        is_float(dtype) ? select(g < 0, 0.3, rate, dtype) : select(g < 0, 1, 0, dtype);
+    program.output(name, choice.named(name));
+    names.push_back(name);
+  }
+  std::vector<Checked> cases = cases_with({Sizes{{"n", 1}}, Sizes{{"n", 1003}}}, 1);
+  for (Checked& checked : cases) checked.options.drive.scalars["rate"] = 1.1;
+  require_all_conform(program, one_kernel("choices", names), 2, std::move(cases));
+}
