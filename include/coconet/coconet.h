@@ -2,6 +2,7 @@
 #pragma once
 
 #include "coconet/config.h"
+#include "coconet/custom_op.h"
 #include "coconet/dtype.h"
 #include "coconet/error.h"
 #include "coconet/executable.h"

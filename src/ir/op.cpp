@@ -1,9 +1,12 @@
-// The op tables, read from src/ir/ops.def and include/coconet/pointwise.def.
+// The op tables, read from src/ir/ops.def and include/coconet/pointwise.def. Ops that the process
+// has defined continue them.
 #include "ir/op.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "ir/custom_op.h"
 
 namespace coconet::ir {
 
@@ -43,35 +46,51 @@ constexpr OpFacts op_facts[] = {
 
 constexpr auto first_pointwise = static_cast<std::size_t>(pointwise_rows[0].op);
 
+/// The facts of an op of the tables, or null.
+const OpFacts* find_facts(Op op) {
+  const auto index = static_cast<std::size_t>(op);
+  return index < std::size(op_facts) ? &op_facts[index] : nullptr;
+}
+
 }  // namespace
 
 std::span<const PointwiseRow> pointwise_table() {
   return pointwise_rows;
 }
 
+Op first_custom() {
+  return static_cast<Op>(std::size(op_facts));
+}
+
 const PointwiseRow* find_pointwise(Op op) {
   const auto index = static_cast<std::size_t>(op);
-  return index < first_pointwise ? nullptr : &pointwise_rows[index - first_pointwise];
+  if (index < first_pointwise) return nullptr;
+  if (op < first_custom()) return &pointwise_rows[index - first_pointwise];
+  return &find_custom(op)->row;
 }
 
 std::string_view to_string(Op op) {
-  return op_facts[static_cast<std::size_t>(op)].name;
+  const OpFacts* const facts = find_facts(op);
+  return facts != nullptr ? facts->name : find_pointwise(op)->name;
 }
 
 std::optional<Op> parse_op(std::string_view name) {
   for (std::size_t i = 0; i < std::size(op_facts); ++i) {
     if (op_facts[i].name == name) return static_cast<Op>(i);
   }
-  return std::nullopt;
+  const CustomOp* const custom = find_custom(name);
+  return custom != nullptr ? std::optional(custom->row.op) : std::nullopt;
 }
 
 int arity(Op op) {
-  return op_facts[static_cast<std::size_t>(op)].arity;
+  const OpFacts* const facts = find_facts(op);
+  return facts != nullptr ? facts->arity : find_pointwise(op)->arity;
 }
 
 std::vector<std::string_view> attribute_keys(Op op) {
+  const OpFacts* const facts = find_facts(op);
   std::vector<std::string_view> keys;
-  for (std::string_view rest = op_facts[static_cast<std::size_t>(op)].attributes; !rest.empty();) {
+  for (std::string_view rest = facts != nullptr ? facts->attributes : ""; !rest.empty();) {
     const std::string_view key = rest.substr(0, rest.find(' '));
     keys.push_back(key);
     rest.remove_prefix(std::min(rest.size(), key.size() + 1));

@@ -7,9 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "coconet/custom_op.h"
+
 namespace coconet::ir {
 
-enum class Op : std::uint8_t {
+/// Codes above those of the tables are of ops that the process has defined, in order: they differ
+/// between processes, and belong neither in files nor in messages.
+enum class Op : std::uint16_t {
 #define COCONET_STRUCTURAL(name, ...) name,
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
@@ -18,10 +22,10 @@ enum class Op : std::uint8_t {
 #undef COCONET_POINTWISE
 };
 
-/// dtype rules of pointwise ops; see include/coconet/pointwise.def.
-enum class DTypeRule : std::uint8_t { numeric, floating, compare, logical, choose };
+using coconet::DTypeRule;
 
-/// One row of include/coconet/pointwise.def.
+/// One row of include/coconet/pointwise.def, or what stands for one: an op that the process has
+/// defined.
 struct PointwiseRow {
   Op op;
   std::string_view name;
@@ -32,8 +36,10 @@ struct PointwiseRow {
   double (*reference)(double a, double b, double c);  ///< the meaning, in double
 };
 
-/// All rows, in table order.
+/// All rows of the table, in its order.
 [[nodiscard]] std::span<const PointwiseRow> pointwise_table();
+/// The first code after those of the tables.
+[[nodiscard]] Op first_custom();
 /// The row of `op`, or null when it is structural.
 [[nodiscard]] const PointwiseRow* find_pointwise(Op op);
 

@@ -283,7 +283,13 @@ TEST_CASE("errors in values point at them") {
   CHECK(error(R"("x")") == "program JSON at /values/2: is a string; it must be an object");
   CHECK(error(R"({"name": "x"})") == "program JSON at /values/2: the key 'op' is missing");
   CHECK(error(R"({"op": "al_reduce"})") ==
-        "program JSON at /values/2/op: unknown op 'al_reduce'; did you mean 'all_reduce'?");
+        "program JSON at /values/2/op: unknown op 'al_reduce'; did you mean 'all_reduce'? If it "
+        "is an op of an application's own, the program that reads this must define it first, with "
+        "define_pointwise of coconet/custom_op.h, as device text never comes from a file");
+  CHECK(error(R"({"op": "swish_of_mine", "operands": ["w"], "device": "a * 2"})") ==
+        "program JSON at /values/2/op: unknown op 'swish_of_mine'; if it is an op of an "
+        "application's own, the program that reads this must define it first, with "
+        "define_pointwise of coconet/custom_op.h, as device text never comes from a file");
   CHECK(error(R"({"op": "all_reduce", "operand": ["g"]})") ==
         "program JSON at /values/2/operand: unknown key 'operand'; did you mean 'operands'?");
   CHECK(error(R"({"op": "negative", "operands": ["w"], "a/b": 1})") ==

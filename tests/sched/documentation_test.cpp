@@ -4,6 +4,7 @@
 
 #include "coconet/programs.h"
 #include "golden.h"
+#include "ir/custom_op.h"
 #include "sched/documented.h"
 #include "sched/plan.h"
 #include "sched/shipped.h"
@@ -81,6 +82,30 @@ TEST_CASE("every op, dtype, reduction and key of the program format is documente
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
   for (const DType dtype : all_dtypes) CHECK_THAT(text, Contains(std::string(to_string(dtype))));
+}
+
+TEST_CASE("the documented definition of an op is that of the test of definitions") {
+  const std::string text = source_text("docs/programs.md");
+  const std::string tested = source_text("tests/ir/custom_op_test.cpp");
+  const auto begin = text.find("const PointwiseOp softplus");
+  REQUIRE(begin != std::string::npos);
+  std::istringstream lines(text.substr(begin, text.find("Value y", begin) - begin));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    CHECK_THAT(tested, Contains(line.substr(line.find_first_not_of(' ')) + "\n"));
+  CHECK(count == 11);
+}
+
+TEST_CASE("every function that device text may call is documented") {
+  const std::string problem = ir::device_text_problem("no_such_name", 1);
+  const std::string start = "the functions ";
+  const auto begin = problem.find(start);
+  REQUIRE(begin != std::string::npos);
+  std::istringstream names(problem.substr(begin + start.size()));
+  std::string documented;
+  for (std::string name; names >> name;)
+    documented += (documented.empty() ? "" : " ") + name.substr(0, name.find(','));
+  CHECK_THAT(source_text("docs/programs.md"), Contains("the functions `" + documented + "`"));
 }
 
 TEST_CASE(

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "coconet/error.h"
+#include "ir/custom_op.h"
 #include "ir/graph.h"
 #include "ir/json/element.h"
 #include "ir/json/mesh.h"
@@ -60,7 +61,13 @@ Op read_op(const JsonElement& element) {
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
   for (const PointwiseRow& row : pointwise_table()) known.emplace_back(row.name);
-  element.unknown("op", text, known);
+  for (const std::string& name : custom_names()) known.push_back(name);
+  const std::string near = nearest(text, known);
+  element.fail(fmt::format(
+      "unknown op '{}'; {} it is an op of an application's own, the program that reads this must "
+      "define it first, with define_pointwise of coconet/custom_op.h, as device text never comes "
+      "from a file",
+      text, near.empty() ? "if" : "did you mean '" + near + "'? If"));
 }
 
 double read_constant(const JsonElement& element) {

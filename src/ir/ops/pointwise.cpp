@@ -89,8 +89,11 @@ void check_choice(const Graph& graph, const Node& node, const Node* typed) {
   const auto& stated = node.attributes.dtype;
   if (typed == nullptr && !stated) {
     fail(graph, node,
-         "both choices are numbers, which leave the dtype of the result open; state it: "
-         "select(condition, a, b, f32), or \"dtype\" in JSON");
+         node.op == Op::select
+             ? "both choices are numbers, which leave the dtype of the result open; state it: "
+               "select(condition, a, b, f32), or \"dtype\" in JSON"
+             : "what it chooses are numbers, which leave the dtype of the result open; make one of "
+               "them a tensor");
   }
   if (typed != nullptr && stated && typed->dtype != *stated) {
     fail(graph, node,

@@ -100,6 +100,36 @@ std::string expand(std::string_view device, const std::string& a, const std::str
   return text + std::string(device.substr(copied));
 }
 
+std::string with_numbers_of(DType dtype, std::string_view device) {
+  if (compute_type(dtype) != "f32") return std::string(device);
+  std::string text;
+  for (std::size_t at = 0; at < device.size();) {
+    const std::size_t start = at;
+    const auto is_digit = [&] {
+      return at < device.size() && std::isdigit(static_cast<unsigned char>(device[at])) != 0;
+    };
+    while (at < device.size() && is_word(device[at]) && !is_digit()) ++at;  // a name,
+    const bool is_name = at > start;
+    while (is_name && at < device.size() && is_word(device[at])) ++at;
+    bool has_fraction = false;
+    if (!is_name) {  // or a number,
+      while (is_digit() || (at < device.size() && device[at] == '.')) {
+        has_fraction = has_fraction || device[at] == '.';
+        ++at;
+      }
+      if (at > start && at < device.size() && (device[at] == 'e' || device[at] == 'E')) {
+        has_fraction = true;
+        at += device[at + 1] == '-' || device[at + 1] == '+' ? 2 : 1;
+        while (is_digit()) ++at;
+      }
+    }
+    if (at == start) ++at;  // or a sign
+    text += device.substr(start, at - start);
+    if (has_fraction) text += 'f';
+  }
+  return text;
+}
+
 bool reads_once(std::string_view device) {
   std::array<int, 3> reads{};
   for_each_placeholder(

@@ -22,6 +22,9 @@ namespace coconet::jit {
 /// unless they are names or literals.
 [[nodiscard]] std::string expand(std::string_view device, const std::string& a,
                                  const std::string& b, const std::string& c);
+/// Device text whose numbers with a fraction or an exponent are of `dtype`'s computation type; of
+/// doubles where that is no float.
+[[nodiscard]] std::string with_numbers_of(DType dtype, std::string_view device);
 /// Whether the text reads each operand at most once, so that an operand may itself be an
 /// expression.
 [[nodiscard]] bool reads_once(std::string_view device);

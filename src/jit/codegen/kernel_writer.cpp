@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "ir/custom_op.h"
 #include "ir/dropout.h"
 #include "jit/codegen/expression.h"
 
@@ -313,7 +314,16 @@ std::string KernelWriter::expression(ValueId value) {
     const bool condition = row.rule == ir::DTypeRule::choose && i == 0;
     operands[i] = read(node.operands[i], condition ? DType::boolean : typed);
   }
-  const std::string result = expand(row.device, operands[0], operands[1], operands[2]);
+  std::string result;
+  if (ir::find_custom(node.op) == nullptr) {
+    result = expand(row.device, operands[0], operands[1], operands[2]);
+  } else {
+    // Whatever type the application's text has, the result has the op's.
+    const std::string device = with_numbers_of(typed, row.device);
+    const std::string text = expand(device, operands[0], operands[1], operands[2]);
+    result = fmt::format(fmt::runtime(node.dtype == DType::boolean ? "{}(({}) != 0)" : "{}({})"),
+                         lane_type(node.dtype), text);
+  }
   return needs_rounding(node) ? rounded(result, node.dtype) : result;
 }
 
@@ -338,7 +348,9 @@ std::string KernelWriter::number_text(ValueId value) const {
 }
 
 bool KernelWriter::can_inline(ValueId value) const {
-  if (graph().at(value).user_named) return false;
+  // An op of the application's keeps its label, by which its errors are told.
+  if (graph().at(value).user_named || ir::find_custom(graph().at(value).op) != nullptr)
+    return false;
   int reads = 0;
   for (const ValueId user : users_[static_cast<std::size_t>(value)]) {
     const Node& node = graph().at(user);

@@ -3,6 +3,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "ir/custom_op.h"
 #include "ir/lists.h"
 #include "jit/cache/digest.h"
 #include "jit/comm/worlds/nodes.h"
@@ -56,12 +57,14 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
   for (std::size_t step = 0; step < schedule.size(); ++step)
     steps += (step == 0 ? ": " : "; ") + schedule.step(step);
   const std::string knobs = text_of(config().knobs);
+  const std::string ops = ir::definitions_of(*program.graph());
   const struct {
     const char* difference;
     std::string text;
     std::string shown;
   } parts[] = {
       {"another program", program.json(), fmt::format("program '{}'", program.name())},
+      {"another definition of an op", ops, ops},
       {"another schedule", schedule.json(), fmt::format("schedule '{}'{}", schedule.name(), steps)},
       {"other sizes", text_of(sizes), "sizes " + text_of(sizes)},
       {"other lists of buffers", text_of(lists), "lists of " + text_of(lists)},

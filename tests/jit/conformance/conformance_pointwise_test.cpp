@@ -1,80 +1,32 @@
 // Every row of the table of pointwise ops, on every dtype that its rule takes, and every cast,
 // equal the reference.
-#include "jit/conformance/conformance.h"
-
 #include <cmath>
 #include <limits>
+
+#include "jit/conformance/conformance_rows.h"
 
 using namespace coconet;
 using namespace coconet::test;
 
 namespace {
 
-/// Rows in one kernel: few enough to keep their results in a GPU's registers.
-constexpr std::size_t rows_in_a_kernel = 6;
-
-struct Case {
-  Program program;
-  std::vector<std::string> outputs;
-};
-
-Case program_of(std::span<const ir::PointwiseRow* const> rows, DType dtype, int ranks) {
-  Case made{Program("pointwise", Mesh({{"world", ranks}})), {}};
-  const Dim n = made.program.dim("n");
-  const std::vector<Value> operands = {operand_of_domain(made.program, "1", dtype, {n}, local),
-                                       operand_of_domain(made.program, "2", dtype, {n}, local),
-                                       operand_of_domain(made.program, "3", dtype, {n}, local)};
-  const Value condition = made.program.input("condition", boolean, {n}, local);
-  for (const ir::PointwiseRow* row : rows) {
-    const std::string name = "r_" + std::string(row->name);
-    made.program.output(name, apply_row(*row, condition, operands).named(name));
-    made.outputs.push_back(name);
-  }
-  return made;
-}
-
-void check_rows(DType dtype) {
-  std::vector<const ir::PointwiseRow*> accepted;
-  for (const ir::PointwiseRow& row : ir::pointwise_table()) {
-    INFO(row.name << " of " << to_string(dtype));
-    const ir::PointwiseRow* const one[] = {&row};
-    if (accepts(row.rule, dtype)) {
-      accepted.push_back(&row);
-    } else {
-      CHECK_THROWS_AS(program_of(one, dtype, 1), ProgramError);
-    }
-  }
-  for (std::size_t first = 0; first < accepted.size(); first += rows_in_a_kernel) {
-    const auto rows =
-        std::span(accepted).subspan(first, std::min(rows_in_a_kernel, accepted.size() - first));
-    const Case made = program_of(rows, dtype, 2);
-    std::vector<Checked> cases;
-    for (int domain = 0; domain < (dtype == DType::boolean ? 1 : 3); ++domain) {
-      for (const std::int64_t n : {1, 1003}) {
-        Checked checked;
-        checked.sizes = {{"n", n}};
-        checked.options.drive.iterations = 1;
-        checked.options.drive.scalars["domain"] = domain;
-        cases.push_back(checked);
-      }
-    }
-    const std::string kernel =
-        "rows_" + std::to_string(first) + "_" + std::string(to_string(dtype));
-    require_conforms(made.program, one_kernel(kernel, made.outputs), 2, std::move(cases));
-  }
+void check_table(DType dtype) {
+  std::vector<const ir::PointwiseRow*> rows;
+  for (const ir::PointwiseRow& row : ir::pointwise_table()) rows.push_back(&row);
+  check_rows(rows, dtype);
 }
 
 }  // namespace
 
 TEST_CASE("every pointwise op equals the reference on floats") {
   for (const DType dtype : all_dtypes) {
-    if (is_float(dtype)) check_rows(dtype);
+    if (is_float(dtype)) check_table(dtype);
   }
 }
 
 TEST_CASE("every pointwise op equals the reference on integers and bool") {
   for (const DType dtype : all_dtypes) {
-    if (!is_float(dtype)) check_rows(dtype);
+    if (!is_float(dtype)) check_table(dtype);
   }
 }
 
