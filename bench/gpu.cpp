@@ -20,6 +20,7 @@
 #include "gpu_table.h"
 #include "gpu_timing.h"
 #include "jit/codegen/codegen.h"
+#include "jit/comm/access.h"
 #include "jit/platform/cuda/driver.h"
 #include "jit/platform/cuda/nvrtc.h"
 
@@ -82,7 +83,7 @@ void measure_adam(const Options& options, Table& table) {
   for (const int exponent : options.small ? std::vector{10, 12} : std::vector{20, 22, 24, 26}) {
     const std::size_t n = std::size_t{1} << exponent;
     const double gigabytes = 28e-9 * static_cast<double>(n);
-    bench::Stopwatch watch(*world.comm(), backend);
+    bench::Stopwatch watch(coconet::jit::comm_of(world), backend);
     bench::OptimizerStep fused(world, watch, "adam", n, "fused");
     const auto from = backend.allocate(14 * n);
     const auto to = backend.allocate(14 * n);
@@ -139,7 +140,7 @@ void time_steps(const bench::Contestant& contestant, int steps, StepTimes& times
 class BareLaunch : public bench::Contestant {
  public:
   explicit BareLaunch(const coconet::World& world)
-      : device_(coconet::jit::device_of(*world.comm())),
+      : device_(coconet::jit::device_of(coconet::jit::comm_of(world))),
         queue_(bench::backend_of(world).make_queue()) {
     config_.gridDimX = config_.gridDimY = config_.gridDimZ = 1;
     config_.blockDimX = 32;

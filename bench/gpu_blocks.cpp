@@ -12,6 +12,7 @@
 #include "gpu_ranks.h"
 #include "gpu_steps.h"
 #include "gpu_timing.h"
+#include "jit/comm/access.h"
 
 namespace bench {
 
@@ -82,7 +83,7 @@ class BlockStep : public Contestant {
 void measure_block(const Block& block, const BlockSizes& sizes, coconet::DType dtype, int ranks,
                    const char* where, bool small, Table& table) {
   coconet::World::local(ranks, [&](coconet::World& world) {
-    Stopwatch watch(*world.comm(), backend_of(world));
+    Stopwatch watch(coconet::jit::comm_of(world), backend_of(world));
     std::vector<std::unique_ptr<BlockStep>> steps;
     std::vector<Contestant*> contestants;
     for (const char* const schedule : schedules) {

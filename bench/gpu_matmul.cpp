@@ -9,6 +9,7 @@
 #include "coconet/coconet.h"
 #include "gpu_steps.h"
 #include "gpu_timing.h"
+#include "jit/comm/access.h"
 #include "jit/platform/cuda/cublas.h"
 
 namespace bench {
@@ -59,7 +60,7 @@ class MatmulStep : public Contestant {
 class BareMatmul : public Contestant {
  public:
   BareMatmul(const coconet::World& world, Stopwatch& watch, std::int64_t n, DType dtype)
-      : device_(device_of(*world.comm())), watch_(watch) {
+      : device_(device_of(coconet::jit::comm_of(world))), watch_(watch) {
     const coconet::jit::Platform& backend = backend_of(world);
     const coconet::jit::OnDevice current(device_);
     const auto side = static_cast<std::uint64_t>(n);
@@ -126,7 +127,7 @@ void measure_matmul(bool small, Table& table) {
   for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
     for (const std::int64_t n :
          small ? std::vector<std::int64_t>{16} : std::vector<std::int64_t>{1024, 4096, 8192}) {
-      Stopwatch watch(*world.comm(), backend_of(world));
+      Stopwatch watch(coconet::jit::comm_of(world), backend_of(world));
       MatmulStep ours(world, watch, n, dtype);
       BareMatmul bare(world, watch, n, dtype);
       watch.measure({&ours, &bare}, small ? 1 : 10);

@@ -13,6 +13,7 @@
 #include "gpu_timing.h"
 #include "jit/abi/abi.h"
 #include "jit/codegen/codegen.h"
+#include "jit/comm/access.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/cuda/queue.h"
 
@@ -82,7 +83,7 @@ class Handshake {
  public:
   Handshake(const coconet::World& world, std::uint64_t rounds)
       : platform_(backend_of(world)),
-        device_(jit::device_of(*world.comm())),
+        device_(jit::device_of(coconet::jit::comm_of(world))),
         kernel_(make_kernel(device_, handshake_text, "handshake", 1)),
         words_(platform_.allocate(sizeof(std::uint64_t) * 4 * jit::abi::FLAG_STRIDE)),
         queue_(platform_.make_queue()),
@@ -138,7 +139,7 @@ class Barriers {
  public:
   explicit Barriers(const coconet::World& world)
       : platform_(backend_of(world)),
-        device_(jit::device_of(*world.comm())),
+        device_(jit::device_of(coconet::jit::comm_of(world))),
         kernel_(make_kernel(device_,
                             "constexpr int R = " + std::to_string(R) + ";\n" + barriers_text,
                             "barriers", R)),
@@ -223,7 +224,7 @@ void measure_copy(bool small, Table& table) {
     const std::size_t bytes = std::size_t{1} << exponent;
     const auto from = platform.allocate(bytes);
     const auto to = platform.allocate(bytes);
-    Stopwatch watch(*world.comm(), platform);
+    Stopwatch watch(coconet::jit::comm_of(world), platform);
     const std::vector<float> data = made_up(std::size_t{1} << 18, 7);
     for (std::size_t at = 0; at < bytes; at += data.size() * sizeof(float))
       watch.queue().copy(from->data() + at, data.data(), data.size() * sizeof(float));

@@ -7,6 +7,7 @@
 #include "coconet/coconet.h"
 #include "gpu_steps.h"
 #include "gpu_timing.h"
+#include "jit/comm/access.h"
 #include "jit/platform/cuda/driver.h"
 
 namespace bench {
@@ -15,7 +16,7 @@ namespace {
 
 /// Why `ranks` ranks with four executables each do not fit into what is free; empty when they do.
 std::string too_large(const coconet::World& self, int ranks, std::size_t n) {
-  const coconet::jit::OnDevice current(coconet::jit::device_of(*self.comm()));
+  const coconet::jit::OnDevice current(coconet::jit::device_of(coconet::jit::comm_of(self)));
   std::size_t free = 0;
   std::size_t total = 0;
   coconet::jit::check(coconet::jit::driver().memory_info(&free, &total), "asking for free memory");
@@ -66,7 +67,7 @@ void measure_ranks(const std::string& program, bool small, Table& table) {
         continue;
       }
       coconet::World::local(ranks, [&](coconet::World& world) {
-        Stopwatch watch(*world.comm(), backend_of(world));
+        Stopwatch watch(coconet::jit::comm_of(world), backend_of(world));
         OptimizerStep fused(world, watch, program, n, "fused");
         OptimizerStep unfused(world, watch, program, n, "unfused");
         OptimizerStep sliced(world, watch, program, n, "sliced");
@@ -100,7 +101,7 @@ void measure_algorithms(bool small, Table& table) {
     for (const int exponent : small ? std::vector{10} : std::vector{10, 14, 18, 22}) {
       coconet::World::local(ranks, [&](coconet::World& world) {
         const std::size_t n = std::size_t{1} << exponent;
-        Stopwatch watch(*world.comm(), backend_of(world));
+        Stopwatch watch(coconet::jit::comm_of(world), backend_of(world));
         SumStep library(world, watch, n, coconet::Schedule());
         std::vector<std::string> names;
         std::vector<std::unique_ptr<SumStep>> steps;
@@ -149,7 +150,7 @@ void measure_multicast(bool small, Table& table) {
   for (const int exponent : small ? std::vector{10} : std::vector{10, 14, 18, 22, 26}) {
     coconet::World::local(gpus, [&](coconet::World& world) {
       const std::size_t n = std::size_t{1} << exponent;
-      Stopwatch watch(*world.comm(), backend_of(world));
+      Stopwatch watch(coconet::jit::comm_of(world), backend_of(world));
       SumStep library(world, watch, n, coconet::Schedule());
       const std::vector<std::string> names = {"direct", "multimem"};
       std::vector<std::unique_ptr<SumStep>> steps;

@@ -8,12 +8,13 @@
 
 #include "coconet/coconet.h"
 #include "gpu_timing.h"
+#include "jit/comm/access.h"
 #include "jit/platform/cuda/device.h"
 
 namespace bench {
 
 inline const coconet::jit::Platform& backend_of(const coconet::World& world) {
-  return coconet::jit::cuda_platform_of(*world.comm());
+  return coconet::jit::cuda_platform_of(coconet::jit::comm_of(world));
 }
 
 /// Numbers like those of gradients and weights: a GPU takes less power, and runs faster, on memory

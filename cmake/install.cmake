@@ -1,5 +1,6 @@
 # cmake --install: the library, its headers, the command, the schedules, and how other builds find them. Components are
-# what a package is made of (package.cmake): `runtime` runs applications, `development` builds them, `command` is coconet.
+# what a package is made of (package.cmake): `runtime` runs applications, `mpi` those
+# with MPI, `development` builds them, `command` is coconet.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -21,6 +22,7 @@ function(coconet_install_library target component)
 endfunction()
 
 coconet_install_library(coconet-jit runtime)
+coconet_install_library(coconet-jit-mpi mpi)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/coconet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.h" PATTERN "*.def")

@@ -53,6 +53,10 @@ compiled at run time, those of processors by the system's C++ compiler.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "${run_time_recommends}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "${run_time_suggests}")
 
+coconet_library_package(mpi coconet-jit-mpi "distributed steps compiled at run time: worlds of MPI
+The worlds of coconet-jit whose ranks are processes of MPI. Programs that find
+their processes otherwise do without it.")
+
 coconet_package(development libcoconet-jit-dev libdevel "headers of coconet-jit, distributed steps compiled at run time
 What applications are built with: headers, what find_package of CMake and
 pkg-config read, the shipped schedules as files to start from, and the JSON

@@ -65,4 +65,13 @@ class ScratchDirectory {
   std::filesystem::path path_;
 };
 
+/// Regular files below `directory`, which may be missing.
+[[nodiscard]] inline int files_in(const std::filesystem::path& directory) {
+  int files = 0;
+  if (!std::filesystem::exists(directory)) return 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+    files += entry.is_regular_file() ? 1 : 0;
+  return files;
+}
+
 }  // namespace coconet::test

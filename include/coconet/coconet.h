@@ -8,6 +8,7 @@
 #include "coconet/executable.h"
 #include "coconet/log.h"
 #include "coconet/mesh.h"
+#include "coconet/options.h"
 #include "coconet/program.h"
 #include "coconet/programs.h"
 #include "coconet/schedule.h"

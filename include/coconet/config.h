@@ -59,6 +59,8 @@ struct Config {
   std::chrono::milliseconds timeout{
       60000};  ///< COCONET_TIMEOUT_S: longest wait for another rank, in seconds
   std::chrono::milliseconds compile_timeout{120000};  ///< COCONET_COMPILE_TIMEOUT_S, in seconds
+  /// Member by member.
+  bool operator==(const Config&) const = default;
 };
 
 /// One variable, for documentation and `coconet doctor`.
@@ -69,7 +71,8 @@ struct ConfigVariable {
   std::string_view meaning;   ///< what it decides
 };
 
-/// The process's configuration. The first call reads the environment: it warns about unknown
+/// What the environment says, and no more: the configuration of worlds and executables whose
+/// program gives no Options. The first call reads the environment: it warns about unknown
 /// COCONET_* names with the nearest known one, and throws ConfigError naming the variable, its
 /// value and what is accepted.
 [[nodiscard]] COCONET_API const Config& config();

@@ -35,7 +35,7 @@ using PointwiseDerivative = std::function<std::vector<Value>(
 struct PointwiseDefinition {
   std::string name;  ///< in programs and their JSON: letters, digits and _, after a letter
   int arity = 1;     ///< 1, 2 or 3
-  DTypeRule rule = DTypeRule::floating;
+  DTypeRule rule = DTypeRule::floating;  ///< of operands and result
   int cost = 1;  ///< of an element beside an addition, for the cost model: a division takes about
                  ///< 5, a function about 20
   /// One expression over the operands a, b and c in the dialect of kernels: C++'s operators without
@@ -53,11 +53,14 @@ struct PointwiseDefinition {
 /// An op that `define_pointwise` made: call it on values. Cheap to copy.
 class COCONET_API PointwiseOp {
  public:
-  /// Throw ProgramError where the op has another arity, or as built-in ops do.
+  /// Of one operand. Throws ProgramError where the op has another arity, or as built-in ops do.
   [[nodiscard]] Value operator()(const Value& a) const;
+  /// The same of two.
   [[nodiscard]] Value operator()(const Value& a, const Value& b) const;
+  /// The same of three.
   [[nodiscard]] Value operator()(const Value& a, const Value& b, const Value& c) const;
 
+  /// What it was defined by.
   [[nodiscard]] const PointwiseDefinition& definition() const { return *definition_; }
 
  private:

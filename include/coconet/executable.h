@@ -16,6 +16,7 @@
 
 #include "coconet/dtype.h"
 #include "coconet/export.h"
+#include "coconet/options.h"
 #include "coconet/program.h"
 #include "coconet/schedule.h"
 #include "coconet/world.h"
@@ -280,14 +281,17 @@ class COCONET_API Executable {
 /// Collective: applies `schedule` to `program`, generates, compiles and loads its kernels, and
 /// allocates what they need. `sizes` must name every symbolic dimension that has no default, except
 /// those in `lists`, whose extents are the sums of their buffers' lengths; a scattered tensor whose
-/// dimension is not in `lists` has one buffer. Throws ProgramError, ScheduleError, CompileError, or
+/// dimension is not in `lists` has one buffer. `options` are over the world's; automatic schedules
+/// and the tuning file are the world's. Throws ProgramError, ScheduleError, CompileError, or
 /// CommError when ranks compile different programs.
 [[nodiscard]] COCONET_API Executable compile(const Program& program, const Schedule& schedule,
                                              const World& world, const Sizes& sizes = {},
-                                             const ParameterLists& lists = {});
+                                             const ParameterLists& lists = {},
+                                             const Options& options = {});
 /// Collective: the same with `Schedule::automatic(program)`.
 [[nodiscard]] COCONET_API Executable compile(const Program& program, const World& world,
                                              const Sizes& sizes = {},
-                                             const ParameterLists& lists = {});
+                                             const ParameterLists& lists = {},
+                                             const Options& options = {});
 
 }  // namespace coconet

@@ -1,4 +1,5 @@
-// Worlds of the application's own MPI communicators. The only public header that includes MPI's.
+// Worlds of the application's own MPI communicators. The only public header that includes MPI's;
+// link coconet::mpi.
 #pragma once
 
 #include <mpi.h>
@@ -7,10 +8,10 @@
 
 namespace coconet {
 
-/// @copydoc World::mpi(Communicator)
+/// World::mpi of a communicator, see coconet/world.h.
 template <>
-inline World World::mpi(MPI_Comm communicator) {
-  return of_communicator(&communicator, sizeof communicator);
+inline World World::mpi(MPI_Comm communicator, const Options& options) {
+  return of_communicator(&communicator, sizeof communicator, options);
 }
 
 }  // namespace coconet

@@ -97,7 +97,7 @@ class COCONET_API Scheduler {
   /// keep sliced and overlaps; for each all_gather what a tuner would move, and all that can move;
   /// the kernels that a tuner would make, and for each kind the largest. Every other legal reorder
   /// moves part of what a listed one moves, and every other legal kernel holds part of the ops of a
-  /// listed one of its kind (docs/schedules.md#what-is-legal-next).
+  /// listed one of its kind (docs/schedules.md, "What is legal next").
   [[nodiscard]] std::vector<std::string> legal() const;
 
  private:

@@ -5,34 +5,39 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "coconet/dtype.h"
 #include "coconet/error.h"
 #include "coconet/export.h"
+#include "coconet/options.h"
 
 namespace coconet {
 
 namespace jit {
+struct Access;
 class Comm;
 class PeerMemory;
 }  // namespace jit
 
 /// A tensor's memory on this rank, placed where the other ranks on its node can reach it: on the
 /// rank's GPU with COCONET_BACKEND=cuda, for kernels and not for the processor. A handle: copies
-/// share the memory, the last one frees it.
+/// share the memory, the last one frees it. Calls are safe from several threads; what the elements
+/// are is between these.
 class COCONET_API Buffer {
  public:
-  /// None.
+  /// No memory, and no elements.
   Buffer() = default;
-  /// @cond internal
-  Buffer(std::shared_ptr<jit::PeerMemory> memory, DType dtype, std::size_t count);
-  /// @endcond
 
   /// Of its elements.
   [[nodiscard]] DType dtype() const { return dtype_; }
-  [[nodiscard]] std::size_t count() const { return count_; }  ///< elements
-  /// The first element; null for none.
+  /// Elements.
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// The first element.
   [[nodiscard]] void* data() const { return data_; }
   /// The elements as T. Throws BackendError when T is not the buffer's dtype.
   template <class T>
@@ -48,11 +53,10 @@ class COCONET_API Buffer {
     require(dtype_of<T>);
     return {static_cast<T*>(data_of(rank)), count_};
   }
-  /// @cond internal
-  [[nodiscard]] const std::shared_ptr<jit::PeerMemory>& memory() const { return memory_; }
-  /// @endcond
 
  private:
+  friend struct jit::Access;
+  Buffer(std::shared_ptr<jit::PeerMemory> memory, DType dtype, std::size_t count);
   void require(DType asked) const;
   [[nodiscard]] void* data_of(int rank) const;
 
@@ -62,33 +66,53 @@ class COCONET_API Buffer {
   std::size_t count_ = 0;
 };
 
-/// A group of ranks. A handle: copies share the world.
+/// How the processes of a job find each other, where an application's own launcher starts them.
+struct Bootstrap {
+  int rank = 0;  ///< of this process, from 0
+  int size = 1;  ///< processes
+  /// Collective: every rank's bytes, unchanged, in the order of the ranks; lengths may differ.
+  /// Called by the thread that calls `World::from`, a few times, and not after it has returned. Its
+  /// waits are the launcher's, and so is their deadline: what it throws, `World::from` throws.
+  std::function<std::vector<std::string>(std::string_view mine)> all_gather;
+};
+
+/// A group of ranks. A handle: copies share the world. One thread at a time may make collective
+/// calls in a world, its executables' included; the others of its calls are safe from several.
 class COCONET_API World {
  public:
   /// One rank: this process.
-  [[nodiscard]] static World self();
+  [[nodiscard]] static World self(const Options& options = {});
   /// The ranks of MPI_COMM_WORLD, on one node or several: ranks of a node share memory, and fused
-  /// kernels work among them. Initialises MPI when the application has not, with
-  /// MPI_THREAD_SERIALIZED, and then finalises it at exit. No thread of the library's own calls
-  /// MPI; where MPI provides less than MPI_THREAD_SERIALIZED, only the thread that initialised it
-  /// may use the world, and calls from others throw CommError. Throws CommError when the library
-  /// was built without MPI.
-  [[nodiscard]] static World mpi();
+  /// kernels work among them. In libcoconet-jit-mpi (CMake's coconet::mpi), as all of MPI is.
+  /// Initialises MPI when the application has not, with MPI_THREAD_SERIALIZED, and then finalises
+  /// it at exit; from MPI_Finalize on, the world is over, and calls throw CommError. No thread of
+  /// the library's own calls MPI; where MPI provides less than MPI_THREAD_SERIALIZED, only the
+  /// thread that initialised it may use the world, and calls from others throw CommError. Throws
+  /// CommError naming the ranks that do not come in time, or when the library was built without
+  /// MPI.
+  [[nodiscard]] static World mpi(const Options& options = {});
   /// Collective over `communicator`, an MPI_Comm of one group: the world of its ranks, which the
   /// library talks to by a duplicate. It lives until the communicator is freed; the same one gives
   /// the same world. Include coconet/mpi.h. Throws CommError for MPI_COMM_NULL, an
-  /// intercommunicator, or one of another MPI than the library's.
+  /// intercommunicator, one of another MPI than the library's, or other options than the world was
+  /// made with.
   template <class Communicator>
-  [[nodiscard]] static World mpi(Communicator communicator);
+  requires(!std::is_convertible_v<Communicator, Options>) [[nodiscard]] static World
+      mpi(Communicator communicator, const Options& options = {});
+  /// Collective: the world of processes on one node that found each other otherwise, through
+  /// `bootstrap`. It is over when the last handle of a rank goes. Throws CommError when they share
+  /// no memory, and what `bootstrap.all_gather` throws.
+  [[nodiscard]] static World from(const Bootstrap& bootstrap, const Options& options = {});
   /// Runs `body` on `ranks` threads of this process, each with its own rank of one world. The first
   /// exception that a rank throws is thrown here, after all ranks have ended.
-  static void local(int ranks, const std::function<void(World&)>& body);
+  static void local(int ranks, const std::function<void(World&)>& body,
+                    const Options& options = {});
 
-  /// Of this rank, from 0.
+  /// Of this process or thread, from 0.
   [[nodiscard]] int rank() const;
-  /// Number of ranks.
+  /// Ranks.
   [[nodiscard]] int size() const;
-  /// "self", "local" or "mpi".
+  /// "self", "local", "bootstrap" or "mpi".
   [[nodiscard]] std::string_view kind() const;
   /// Nodes that the ranks are on: those of one node share memory. The ranks of `World::mpi` are
   /// numbered node by node where mpirun fills one after the other, as it does by default: then
@@ -100,16 +124,20 @@ class COCONET_API World {
   /// Throws CommError when those cannot reach each other's memory, BackendError when a GPU has no
   /// room.
   [[nodiscard]] Buffer allocate(DType dtype, std::size_t count) const;
-
-  /// What `mpi` of a communicator does: `handle` is the MPI_Comm, of `bytes`.
-  [[nodiscard]] static World of_communicator(const void* handle, std::size_t bytes);
-
-  /// @cond internal
-  explicit World(std::shared_ptr<jit::Comm> comm) : comm_(std::move(comm)) {}
-  [[nodiscard]] const std::shared_ptr<jit::Comm>& comm() const { return comm_; }
-  /// @endcond
+  /// Collective, with COCONET_BACKEND=cuda: the library's collectives along all ranks go through
+  /// `communicator`, the application's ncclComm_t of these ranks in their order, in executables
+  /// that are compiled from here on. It must outlive them, and is never destroyed or aborted here.
+  /// Throws CommError where it is of other ranks, of another GPU, or there is no NCCL, BackendError
+  /// with another backend.
+  void use_nccl(void* communicator) const;
 
  private:
+  friend struct jit::Access;
+  /// What `mpi` of a communicator does: `handle` is the MPI_Comm, of `bytes`.
+  [[nodiscard]] static World of_communicator(const void* handle, std::size_t bytes,
+                                             const Options& options);
+  explicit World(std::shared_ptr<jit::Comm> comm) : comm_(std::move(comm)) {}
+
   std::shared_ptr<jit::Comm> comm_;
 };
 

@@ -198,7 +198,7 @@ void print_stats(const Layer& layer) {
   for (const auto& [group, totals] : census.groups)
     print_fact("", group + ": " + described(totals));
   if (layer.read_only) return;
-  print_fact("limits", limits_text(jit::configured_cache().limits));
+  print_fact("limits", limits_text(jit::limits_of(config())));
   print_fact("temporaries", std::to_string(census.temporaries));
   const auto stats = jit::read_stats(*layer.directory);
   print_fact("last sweep", stats && stats->evicted > 0
@@ -283,7 +283,7 @@ int cache_prune(const CachePruneOptions& options) {
     std::printf("%s: no kernels\n", config().cache_dir.c_str());
     return exit_ok;
   }
-  jit::Limits limits = jit::configured_cache().limits;
+  jit::Limits limits = jit::limits_of(config());
   if (options.max_size) limits.bytes = *options.max_size;
   if (options.max_files) limits.files = *options.max_files;
   const jit::Eviction done = evict_now(*directory, limits);

@@ -59,7 +59,7 @@ void explain_for(const CompileOptions& options, const std::string& arch,
   const auto compiler = compiler_for(options, arch);
   std::vector<jit::CacheKey> keys;
   for (const jit::KernelText& text : kernels)
-    keys.push_back(jit::BinaryRequest(*compiler, text).key());
+    keys.push_back(jit::BinaryRequest(*compiler, text, config()).key());
   const auto nearest = jit::find_nearest(directories, keys);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::printf("%-24s %-8s ", kernels[i].name.c_str(), arch.c_str());

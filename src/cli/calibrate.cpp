@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "coconet/config.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
 #include "jit/tune/tuning_file.h"
@@ -57,11 +58,11 @@ void print(const std::map<int, jit::CollectiveWays>& by_ranks, int ranks) {
 }
 
 int calibrate_on(const World& world, const CalibrateOptions& options) {
-  jit::Comm& comm = *world.comm();
-  jit::TuningFile file = jit::read_tuning(comm, jit::platform_of(comm));
+  jit::Comm& comm = jit::comm_of(world);
+  jit::TuningFile file = jit::read_tuning(comm, jit::platform_of(comm), comm.config());
   jit::measure_machine(world, file);
   const sched::Cluster& cluster = file.machines[world.size()];
-  jit::write_tuning(comm, file);
+  jit::write_tuning(comm, file, comm.config());
   jit::together(comm, [&] {
     if (world.rank() != 0) return;
     print(cluster);

@@ -17,6 +17,7 @@
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/nodes.h"
 
@@ -365,7 +366,7 @@ std::vector<double> drive(Executable& step, const World& world, const Sizes& siz
     if (options.give) {
       if (iteration == 0) options.give(step);
     } else if (iteration == 0 || options.fresh_inputs) {
-      jit::together(*world.comm(), [&] {
+      jit::together(jit::comm_of(world), [&] {
         for (ir::ValueId id = 0; id < graph.size(); ++id) {
           const ir::Op op = graph.at(id).op;
           if (op != ir::Op::input && (op != ir::Op::state || iteration > 0)) continue;
@@ -386,7 +387,7 @@ std::vector<double> drive(Executable& step, const World& world, const Sizes& siz
 
 CheckResult compare(Executable& step, const Program& program, const World& world,
                     const Sizes& sizes, const CheckOptions& options) {
-  jit::Comm& comm = *world.comm();
+  jit::Comm& comm = jit::comm_of(world);
   const ir::Graph& written = *program.graph();
   const Program applied = step.program();
   const ir::Graph& scheduled = *applied.graph();

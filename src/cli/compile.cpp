@@ -42,7 +42,7 @@ int compile(const CompileOptions& options) {
     std::deque<jit::BinaryRequest> requests;
     std::vector<const jit::BinaryRequest*> wanted;
     for (const jit::KernelText& text : kernels)
-      wanted.push_back(&requests.emplace_back(*compiler, text));
+      wanted.push_back(&requests.emplace_back(*compiler, text, config()));
     const std::vector<jit::ObtainedBinary> obtained = jit::obtain_binaries(wanted);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       std::printf("%-24s %-8s ", kernels[i].name.c_str(), arch.c_str());

@@ -20,8 +20,10 @@
 #include "cli/doctor_matmuls.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/config/build_info.h"
+#include "jit/mpi/world.h"
 #include "jit/platform/cuda/facts.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/host/compiler.h"
@@ -273,7 +275,8 @@ void examine_tuning(const Config& config, Findings& findings) {
   const std::string where = config.tune_file.string();
   try {
     const World self = World::self();
-    const jit::TuningFile file = jit::read_tuning(*self.comm(), jit::platform_of(*self.comm()));
+    const jit::TuningFile file =
+        jit::read_tuning(jit::comm_of(self), jit::platform_of(jit::comm_of(self)), config);
     if (file.machines.empty() && file.programs.empty()) {
       findings.missing("tuning", "nothing was measured here, or it is not in " + where,
                        "programs without a schedule run as they are written, and collectives "

@@ -159,7 +159,7 @@ void show_kernels(const Program& program, const std::string& arch) {
     const auto* step = std::get_if<sched::KernelStep>(&planned);
     if (step == nullptr) continue;
     for (const jit::KernelResources& kernel :
-         jit::BinaryRequest(compiler, jit::generate(plan, *step)).compile().kernels) {
+         jit::BinaryRequest(compiler, jit::generate(plan, *step), config()).compile().kernels) {
       std::printf("%-32s %-8s %10d %14d %13d %13d %14lld\n", step->name.c_str(), arch.c_str(),
                   kernel.registers, kernel.shared_bytes,
                   kernel.spill_store_bytes + kernel.spill_load_bytes, kernel.stack_bytes,

@@ -17,6 +17,7 @@
 
 #include "cli/commands.h"
 #include "coconet/error.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::cli {
@@ -93,7 +94,7 @@ int guarded(const World& world, const std::function<int()>& body) {
   std::signal(SIGALRM, leave);
   alarm(grace);
   try {
-    settle(*world.comm(), message);
+    settle(jit::comm_of(world), message);
   } catch (const std::exception&) {
     if (world.rank() != 0) complain(fmt::format("rank {}: {}", world.rank(), message));
   }

@@ -22,6 +22,7 @@
 #include "coconet/world.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
 
@@ -146,7 +147,7 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   outcome.timed = options.iterations.value_or(has_data ? 1 : options.check ? 3 : 20);
   std::optional<Program> written;
   ParameterLists lists;
-  jit::together(*world.comm(), [&] {  // mpirun may give each rank a command line of its own
+  jit::together(jit::comm_of(world), [&] {  // mpirun may give each rank a command line of its own
     written = resolved.program(world.size());
     require_scalars(*written->graph(), options.scalars);
     require_tensors(*written, options.inputs, options.outputs);
@@ -175,7 +176,7 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   outcome.report = step.report();
   const std::string trace = options.trace.empty() ? "" : trace_json(step, world);
 
-  jit::together(*world.comm(), [&] {
+  jit::together(jit::comm_of(world), [&] {
     if (world.rank() != 0) return;
     print(options, resolved, world, outcome);
     if (!options.json.empty()) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::cli {
@@ -36,7 +37,7 @@ std::string trace_json(Executable& step, const World& world) {
   for (const int lane : lanes)
     events.push_back(name_event("thread_name", rank, lane, fmt::format("stream {}", lane)));
   nlohmann::json all = nlohmann::json::array();
-  for (const std::string& of_rank : world.comm()->all_gather(events.dump())) {
+  for (const std::string& of_rank : jit::comm_of(world).all_gather(events.dump())) {
     if (rank != 0) return {};
     for (nlohmann::json& event : nlohmann::json::parse(of_rank)) all.push_back(std::move(event));
   }

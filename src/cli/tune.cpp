@@ -19,6 +19,7 @@
 #include "coconet/error.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
 #include "jit/tune/calibrate.h"
@@ -195,14 +196,14 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
   if (world.rank() == 0) print_head();
   const jit::Tuned tuned = jit::tune_and_keep(program, world, sizes, how);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  jit::together(*world.comm(), [&] {
+  jit::together(jit::comm_of(world), [&] {
     if (world.rank() != 0) return;
     clear_progress();
     print_foot(tuned, took.count());
     if (!options.json.empty())
       jit::write_atomically(options.json, as_json(tuned, program, took.count()), "--json");
     if (!options.report.empty()) {
-      const std::string device = jit::device_of(jit::platform_of(*world.comm()));
+      const std::string device = jit::device_of(jit::platform_of(jit::comm_of(world)));
       jit::write_atomically(options.report, tune_report(program, tuned, device), "--report");
     }
   });

@@ -11,6 +11,7 @@
 #include "coconet/error.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
 
@@ -82,7 +83,7 @@ std::size_t count_of(const std::vector<std::int64_t>& shape) {
 
 void give(Executable& step, const World& world, const DataFiles& files) {
   const Program program = step.program();
-  jit::together(*world.comm(), [&] {
+  jit::together(jit::comm_of(world), [&] {
     for (const auto& [name, file] : files) {
       const DType dtype = node_of(*program.graph(), name).dtype;
       const Executable::Slice slice = step.slice_of(name);
@@ -105,12 +106,12 @@ void take(Executable& step, const World& world, const DataFiles& files) {
     const std::vector<std::int64_t>& shape = is_by_rank(file) ? slice.extent : slice.whole;
     std::vector<std::byte> elements(count_of(shape) * size_of(dtype));
     if (is_by_rank(file)) {
-      jit::together(*world.comm(),
+      jit::together(jit::comm_of(world),
                     [&] { step.read(name, dtype, elements.data(), count_of(shape)); });
     } else {
       step.read_whole(name, dtype, elements.data(), count_of(shape));
     }
-    jit::together(*world.comm(), [&] {
+    jit::together(jit::comm_of(world), [&] {
       if (!is_by_rank(file) && world.rank() != 0) return;
       jit::write_atomically(of_rank(file, world.rank()),
                             file_text(dtype, shape, std::move(elements)), "--output");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coconet/custom_op.h"
+#include "coconet/export.h"
 
 namespace coconet::ir {
 
@@ -43,7 +44,7 @@ struct PointwiseRow {
 /// The row of `op`, or null when it is structural.
 [[nodiscard]] const PointwiseRow* find_pointwise(Op op);
 
-[[nodiscard]] std::string_view to_string(Op op);
+[[nodiscard]] COCONET_API std::string_view to_string(Op op);
 [[nodiscard]] std::optional<Op> parse_op(std::string_view name);
 [[nodiscard]] int arity(Op op);
 /// The JSON keys of the attributes of `op`, as its row lists them.

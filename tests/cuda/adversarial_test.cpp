@@ -11,6 +11,7 @@
 #include "cli/check.h"
 #include "coconet/coconet.h"
 #include "coconet/programs.h"
+#include "cuda/own_nccl.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
 #include "ir/graph.h"
@@ -117,41 +118,6 @@ std::string run_two(const Subject& first, const Subject& second, int ranks, int 
   });
   return wrong;
 }
-
-/// NCCL as an application uses it, beside the library.
-class OwnNccl {
- public:
-  struct Id {
-    char internal[128];
-  };
-  static Id make_id() {
-    Id id{};
-    if (stub_nccl::library().find<int(Id*)>("ncclGetUniqueId")(&id) != 0)
-      throw InternalError("no id");
-    return id;
-  }
-  /// Collective.
-  OwnNccl(const World& world, const Id& id) {
-    const auto init =
-        stub_nccl::library().find<int(void**, int, Id, int, void*)>("ncclCommInitRankConfig");
-    if (init(&comm_, world.size(), id, world.rank(), nullptr) != 0) throw InternalError("no NCCL");
-  }
-  OwnNccl(const OwnNccl&) = delete;
-  OwnNccl& operator=(const OwnNccl&) = delete;
-  ~OwnNccl() { (void)stub_nccl::library().find<int(void*)>("ncclCommDestroy")(comm_); }
-  /// Adds up `data` of all ranks.
-  void all_reduce(std::span<float> data, void* stream) {
-    const auto call =
-        stub_nccl::library().find<int(const void*, void*, std::size_t, int, int, void*, void*)>(
-            "ncclAllReduce");
-    constexpr int f32_type = 7, add = 0;
-    if (call(data.data(), data.data(), data.size(), f32_type, add, comm_, stream) != 0)
-      throw InternalError("NCCL refused");
-  }
-
- private:
-  void* comm_ = nullptr;
-};
 
 /// Steps of an executable and collectives of the application at once, in one stream or two. What
 /// went wrong.

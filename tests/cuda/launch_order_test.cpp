@@ -7,6 +7,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/platform/cuda/device.h"
 #include "refusal.h"
@@ -34,14 +35,14 @@ struct Counts {
 /// What two ranks with a GPU each ask the driver for during `body`.
 template <class Body>
 Counts count(World& world, const Body& body) {
-  world.comm()->barrier();
+  jit::comm_of(world).barrier();
   if (world.rank() == 0) stub_cuda::clear();
-  world.comm()->barrier();
+  jit::comm_of(world).barrier();
   body();
-  world.comm()->barrier();
+  jit::comm_of(world).barrier();
   const Counts counts{stub_cuda::calls("cuEventRecord").size(),
                       stub_cuda::calls("cuStreamWaitEvent").size()};
-  world.comm()->barrier();  // what a rank asks for next does not count
+  jit::comm_of(world).barrier();  // what a rank asks for next does not count
   return counts;
 }
 

@@ -8,8 +8,10 @@
 
 #include "cli/check.h"
 #include "coconet/coconet.h"
+#include "cuda/own_nccl.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "jit/platform/cuda/device.h"
 #include "refusal.h"
 
 using namespace coconet;
@@ -186,6 +188,52 @@ TEST_CASE("one communicator serves all collectives along an axis") {
     made += call.starts_with("ncclCommInitRankConfig ") ? 1 : 0;
   CHECK(made == 8);  // two for each of four ranks
   CHECK(stub_nccl::live() == 0);
+}
+
+TEST_CASE("the application's communicator serves collectives along all ranks, and stays alive") {
+  const Setting devices("STUB_CUDA_DEVICES", "2");
+  const OwnNccl::Id id = OwnNccl::make_id();
+  stub_nccl::clear();
+  World::local(2, [&](World& world) {
+    const jit::OnDevice current(jit::Device::at(world.rank()));
+    OwnNccl nccl(world, id);
+    world.use_nccl(nccl.communicator());
+    run_send(world);
+    run_reshard(world);
+  });
+  int made = 0;
+  for (const std::string& call : stub_nccl::calls())
+    made += call.starts_with("ncclCommInitRankConfig ") ? 1 : 0;
+  CHECK(made == 2);  // the application's
+  CHECK(stub_nccl::live() == 0);
+}
+
+TEST_CASE("a communicator of other ranks or another GPU is refused") {
+  const Setting devices("STUB_CUDA_DEVICES", "3");
+  const auto refusal = [](int gpu_of_rank_1, bool swapped) {
+    const OwnNccl::Id id = OwnNccl::make_id();
+    std::string message;
+    World::local(2, [&](World& world) {
+      (void)world.allocate(f32, 1);  // on GPU 0 and 1
+      const int place = swapped ? 1 - world.rank() : world.rank();
+      const jit::OnDevice current(jit::Device::at(world.rank() == 1 ? gpu_of_rank_1 : 0));
+      OwnNccl nccl(2, place, id);
+      try {
+        world.use_nccl(nccl.communicator());
+      } catch (const CommError& error) {
+        if (world.rank() == 1) message = error.what();
+      }
+    });
+    return message;
+  };
+  CHECK(refusal(1, false).empty());
+  CHECK_THAT(refusal(1, true),
+             Contains("in which this is rank 0 of 2, on rank 1 of 2 of the world; "
+                      "it must hold the same ranks in the same order"));
+  CHECK_THAT(refusal(2, false), Contains("on GPU 2, but rank 1 of the world has GPU 1"));
+  World::local(2, [](World& world) {
+    CHECK_THROWS_WITH(world.use_nccl(nullptr), Contains("was given a null communicator"));
+  });
 }
 
 TEST_CASE("NCCL is told of the temporaries of its calls beforehand, on all ranks alike") {

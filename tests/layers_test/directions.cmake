@@ -5,7 +5,7 @@
 set(layers
   ir sched
   jit_abi jit_config jit_cache jit_comm jit_prelude jit_exchange jit_codegen jit_platform jit_kernels jit_bind jit_run
-  jit_tune cli)
+  jit_tune jit_mpi cli)
 
 set(below_ir "")
 set(below_sched ir)
@@ -13,6 +13,7 @@ set(below_jit_abi "")
 set(below_jit_config ir)
 set(below_jit_cache jit_config)
 set(below_jit_comm ir jit_abi jit_config)
+set(below_jit_mpi ir jit_abi jit_config jit_comm)
 set(below_jit_prelude jit_abi)
 set(below_jit_exchange ir sched jit_abi jit_prelude)
 set(below_jit_codegen ir sched jit_abi jit_prelude jit_exchange)
@@ -22,7 +23,7 @@ set(below_jit_kernels ${below_jit_platform} jit_platform)
 set(below_jit_bind ${below_jit_kernels} jit_kernels)
 set(below_jit_run ${below_jit_bind} jit_bind)
 set(below_jit_tune ${below_jit_run} jit_run)
-set(below_cli ${below_jit_tune} jit_tune)
+set(below_cli ${below_jit_tune} jit_tune jit_mpi)
 
 function(coconet_may_include out layer other)
   set(${out} OFF PARENT_SCOPE)

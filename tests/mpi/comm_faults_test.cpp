@@ -14,7 +14,8 @@
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
-#include "jit/comm/worlds/mpi_threads.h"
+#include "jit/mpi/threads.h"
+#include "jit/mpi/world.h"
 #include "mpi/own_allreduce.h"
 #include "sample.h"
 
@@ -68,7 +69,8 @@ TEST_CASE("a rank that finalises MPI is missed by name at once", "[leaves]") {
   const auto start = std::chrono::steady_clock::now();
   if (comm->rank() == 1) {
     MPI_Finalize();
-    CHECK_THROWS_WITH(comm->barrier(), "rank 1 has left this world already");
+    CHECK_THROWS_WITH(comm->barrier(),
+                      Contains("rank 1 has left this world already, which ends with MPI_Finalize"));
     CHECK_THROWS_WITH((void)jit::make_mpi_comm(),
                       Contains("World::mpi was called after MPI_Finalize"));
     return;
@@ -76,6 +78,24 @@ TEST_CASE("a rank that finalises MPI is missed by name at once", "[leaves]") {
   CHECK_THROWS_WITH(comm->barrier(),
                     "rank 0 waited in barrier for rank 1, which has left the world");
   CHECK(test::is_within(start, std::chrono::seconds(20)));
+}
+
+TEST_CASE("a step after MPI_Finalize is refused, and its executable ends as any", "[finalized]") {
+  const World world = World::mpi();
+  Program program("sum", Mesh::over(world));
+  const Dim n = program.dim("n", 100);
+  program.output("y", all_reduce(program.input("x", f32, {n}, local), sum).named("total"));
+  Executable step = compile(program, Schedule().fuse("k", "all_reduce", {"total"}), world);
+  step.write("x", std::vector<float>(100, 1.0f));
+  step.run();
+  std::vector<float> y(100);
+  step.read("y", y);
+  CHECK(y.back() == 2.0f);
+  world.barrier();
+  MPI_Finalize();
+  CHECK_THROWS_WITH(step.run(), Contains("has left this world already, which ends with "
+                                         "MPI_Finalize"));
+  CHECK_THROWS_WITH(compile(program, world), Contains("has left this world already"));
 }
 
 TEST_CASE("a world that the application started MPI for is the application's to end",

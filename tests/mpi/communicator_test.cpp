@@ -6,6 +6,8 @@
 #include <string>
 
 #include "coconet/coconet.h"
+#include "jit/comm/access.h"
+#include "jit/mpi/world.h"
 
 namespace {
 
@@ -42,9 +44,9 @@ TEST_CASE("a communicator's ranks are a world, beside others of the same process
     const World half = World::mpi(communicator);
     CHECK(half.size() == ranks);
     CHECK(half.rank() == rank);
-    CHECK(half.comm() != all.comm());
-    CHECK(World::mpi(communicator).comm() == half.comm());
-    CHECK(World::mpi(MPI_COMM_WORLD).comm() == all.comm());
+    CHECK(jit::Access::comm(half) != jit::Access::comm(all));
+    CHECK(jit::Access::comm(World::mpi(communicator)) == jit::Access::comm(half));
+    CHECK(jit::Access::comm(World::mpi(MPI_COMM_WORLD)) == jit::Access::comm(all));
     for (int time = 0; time < 2; ++time) {
       CHECK(ranks_by_sum(half) == static_cast<float>(ranks));
       CHECK(ranks_by_sum(all) == static_cast<float>(all.size()));
@@ -60,8 +62,11 @@ TEST_CASE("what is no communicator of one group is refused") {
   const World all = World::mpi();
   CHECK_THROWS_WITH(World::mpi(MPI_COMM_NULL), Contains("was given MPI_COMM_NULL"));
   const char other = 0;
-  CHECK_THROWS_WITH(World::of_communicator(&other, sizeof other),
+  CHECK_THROWS_WITH(jit::make_mpi_comm_of(&other, sizeof other),
                     Contains("was given a communicator of 1 bytes"));
+  CHECK_THROWS_WITH(World::mpi({.timeout = std::chrono::seconds(1)}),
+                    Contains("was given other Options than before for the same communicator"));
+  CHECK_NOTHROW(World::mpi({.log_level = "warn"}));
   if (all.size() == 1) return;
   MPI_Comm half = half_of_world(), both = MPI_COMM_NULL;
   MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - all.rank() % 2, 0, &both);

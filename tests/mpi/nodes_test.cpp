@@ -7,11 +7,13 @@
 #include <string>
 
 #include "coconet/coconet.h"
+#include "jit/comm/access.h"
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/mpi/world.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;
@@ -125,7 +127,7 @@ TEST_CASE("long control messages go between nodes") {
 TEST_CASE("a buffer of a rank on another node is out of reach, in a sentence") {
   const World world = World::mpi();
   const Buffer buffer = world.allocate(f32, 10);
-  const std::vector<int> here = ranks_on(letter_of(*world.comm()));
+  const std::vector<int> here = ranks_on(letter_of(jit::comm_of(world)));
   for (int rank = 0; rank < world.size(); ++rank) {
     if (std::find(here.begin(), here.end(), rank) != here.end()) {
       CHECK(buffer.of<float>(rank).size() == 10);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/codegen/tile_sync.h"
 
@@ -31,9 +30,11 @@ std::string seconds(std::chrono::milliseconds time) {
   return rest == 0 ? fmt::format("{}", whole) : fmt::format("{}.{:03}", whole, rest);
 }
 
-StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan)
+StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
+                   std::chrono::milliseconds timeout)
     : comm_(comm),
       plan_(plan),
+      timeout_(timeout),
       fault_memory_(platform.allocate_on_host(sizeof(abi::Fault))),
       fault_(reinterpret_cast<abi::Fault*>(fault_memory_->data())) {
   std::size_t bytes = 0;
@@ -82,11 +83,11 @@ bool StepSync::meet(bool failed) {
       if (looks % 1024 == 0) {
         comm_.require_nobody_failed();
         if (started == clock::time_point{}) started = clock::now();
-        if (clock::now() - started > config().timeout) {
+        if (clock::now() - started > timeout_) {
           throw CommError(fmt::format(
               "rank {} waited {} s for rank {} to enter the step; it is late, stuck or gone "
               "(COCONET_TIMEOUT_S sets the limit)",
-              comm_.rank(), seconds(config().timeout), rank));
+              comm_.rank(), seconds(timeout_), rank));
         }
       }
       found = flag.load(std::memory_order_acquire);
@@ -112,7 +113,7 @@ abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
           .fault = fault_,
           .epoch = 0,
           .rank = static_cast<abi::u64>(plan_.position(axis)),
-          .timeout = static_cast<abi::u64>(std::chrono::nanoseconds(config().timeout).count()),
+          .timeout = static_cast<abi::u64>(std::chrono::nanoseconds(timeout_).count()),
           .spin_limit = spin_limit_,
           .step = step};
 }

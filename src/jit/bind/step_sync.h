@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 
 #include "jit/bind/rank_plan.h"
 #include "jit/platform/platform.h"
@@ -14,8 +15,9 @@ namespace coconet::jit {
 
 class StepSync {
  public:
-  /// Collective.
-  StepSync(Comm& comm, const Platform& platform, const RankPlan& plan);
+  /// Collective. `timeout` bounds every wait for another rank.
+  StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
+           std::chrono::milliseconds timeout);
 
   /// Host side: waits for every rank of the world. `failed` tells the others that this rank cannot
   /// run the step; returns whether any rank said so. Throws CommError naming a rank that is late.
@@ -55,6 +57,7 @@ class StepSync {
 
   Comm& comm_;
   const RankPlan& plan_;
+  std::chrono::milliseconds timeout_;
   Indexed<Axis> axes_;
   std::uint64_t host_epoch_ = 0;
   std::uint64_t spin_limit_ = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "jit/comm/access.h"
 
 namespace coconet::jit {
 namespace {
@@ -307,18 +308,18 @@ void Tensors::bind_read_only(std::string_view name, DType dtype, const void* dat
 }
 
 void Tensors::bind(std::string_view name, const Buffer& buffer) {
-  if (!buffer.memory())
+  if (!Access::memory(buffer))
     throw BackendError(fmt::format("'{}' is bound to an empty Buffer; allocate one", name));
   Tensor& tensor = checked(name, buffer.dtype(), buffer.count());
   require_whole(tensor, "bind_scattered");
   if (needs_multicast(*tensor.buffer)) {
-    if (buffer.memory()->multicast() == nullptr) {
+    if (Access::memory(buffer)->multicast() == nullptr) {
       refuse(describe(tensor),
              "is reached through a multicast pointer, and the Buffer has none: {}; use "
              "Executable::buffer, or the algorithm 'direct'",
-             buffer.memory()->no_multicast());
+             Access::memory(buffer)->no_multicast());
     }
-    tensor.multicast = buffer.memory()->multicast();
+    tensor.multicast = Access::memory(buffer)->multicast();
   }
   use(tensor, {&buffer, 1});
 }
@@ -326,7 +327,7 @@ void Tensors::bind(std::string_view name, const Buffer& buffer) {
 void Tensors::bind_scattered(std::string_view name, std::span<const Buffer> buffers) {
   std::vector<std::size_t> counts;
   for (const Buffer& buffer : buffers) {
-    if (!buffer.memory()) {
+    if (!Access::memory(buffer)) {
       throw BackendError(fmt::format("'{}' is bound to an empty Buffer as buffer {}; allocate one",
                                      name, counts.size()));
     }
@@ -342,7 +343,7 @@ void Tensors::use(Tensor& tensor, std::span<const Buffer> buffers) {
     Piece& piece = tensor.pieces[i];
     piece.data = static_cast<std::byte*>(buffers[i].data());
     for (std::size_t rank = 0; rank < piece.peers.size(); ++rank)
-      piece.peers[rank] = buffers[i].memory()->base(static_cast<int>(rank));
+      piece.peers[rank] = Access::memory(buffers[i])->base(static_cast<int>(rank));
   }
   mark_bound(tensor);
   tensor.kept.assign(buffers.begin(), buffers.end());

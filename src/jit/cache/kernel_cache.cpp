@@ -149,24 +149,64 @@ CacheEvents KernelCache::events() const {
   return all;
 }
 
-CacheSettings configured_cache() {
-  const Config& config = coconet::config();
+Limits limits_of(const Config& config) {
+  return {config.cache_max_size, config.cache_max_files};
+}
+
+namespace {
+
+CacheSettings settings_of(const Config& config) {
   CacheSettings settings;
   settings.directory = config.cache_dir;
   settings.mode = config.cache == "off"  ? CacheMode::off
                   : config.cache == "ro" ? CacheMode::read_only
                                          : CacheMode::read_write;
   settings.read_only = config.cache_path;
-  settings.limits = {config.cache_max_size, config.cache_max_files};
+  settings.limits = limits_of(config);
   settings.jobs = config.jit_jobs > 0
                       ? config.jit_jobs
                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return settings;
 }
 
-KernelCache& process_cache() {
-  static KernelCache cache(configured_cache());
+/// Never destroyed: kernels are counted while the process ends.
+struct Caches {
+  std::mutex mutex;
+  std::map<std::filesystem::path, KernelCache> by_directory;
+  KernelCache* first = nullptr;
+};
+Caches& caches() {
+  static auto* const made = new Caches;  // NOLINT: see above
+  return *made;
+}
+
+}  // namespace
+
+KernelCache& cache_of(const Config& config) {
+  const std::lock_guard lock(caches().mutex);
+  KernelCache& cache =
+      caches().by_directory.try_emplace(config.cache_dir, settings_of(config)).first->second;
+  if (caches().first == nullptr) caches().first = &cache;
   return cache;
+}
+
+KernelCache& first_cache() {
+  {
+    const std::lock_guard lock(caches().mutex);
+    if (caches().first != nullptr) return *caches().first;
+  }
+  return cache_of(config());
+}
+
+CacheEvents cache_events() {
+  const std::lock_guard lock(caches().mutex);
+  CacheEvents all;
+  for (const auto& [directory, cache] : caches().by_directory) {
+    const CacheEvents events = cache.events();
+    all.corrupt += events.corrupt;
+    all.publish_lost += events.publish_lost;
+  }
+  return all;
 }
 
 }  // namespace coconet::jit

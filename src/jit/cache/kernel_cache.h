@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 
+#include "coconet/config.h"
 #include "jit/cache/disk_cache.h"
 
 namespace coconet::jit {
@@ -119,10 +120,14 @@ class KernelCache {
   std::atomic<std::uint64_t> publish_lost_ = 0;
 };
 
-/// The settings in COCONET_CACHE, _CACHE_DIR, _CACHE_PATH, _CACHE_MAX_SIZE, _CACHE_MAX_FILES and
-/// _JIT_JOBS. Throws ConfigError for a malformed variable.
-[[nodiscard]] CacheSettings configured_cache();
-/// This process's cache, opened with those settings at the first call.
-[[nodiscard]] KernelCache& process_cache();
+/// What the cache directory may hold.
+[[nodiscard]] Limits limits_of(const Config& config);
+/// This process's cache on disk for `config`: one for each directory that is written, opened at the
+/// first call. Lives as long as the process.
+[[nodiscard]] KernelCache& cache_of(const Config& config);
+/// The one that was opened first; where there is none yet, that of `config()`.
+[[nodiscard]] KernelCache& first_cache();
+/// What happened in all of them.
+[[nodiscard]] CacheEvents cache_events();
 
 }  // namespace coconet::jit

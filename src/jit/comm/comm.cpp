@@ -43,12 +43,13 @@ void require_division(const std::vector<std::vector<int>>& groups) {
 }  // namespace
 
 Comm::Comm(std::string_view kind, int rank, Nodes nodes, std::shared_ptr<Membership> membership,
-           int ranks_per_core)
+           int ranks_per_core, std::shared_ptr<const Config> config)
     : kind_(kind),
       rank_(rank),
       nodes_(std::move(nodes)),
       membership_(std::move(membership)),
-      ranks_per_core_(ranks_per_core) {}
+      ranks_per_core_(ranks_per_core),
+      config_(std::move(config)) {}
 
 void Comm::set_ways(const CollectiveWays& ways) {
   *ways_ = ways;

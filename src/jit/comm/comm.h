@@ -1,6 +1,7 @@
 // What the runtime needs of a world: control messages between ranks, memory that all of them reach,
 // and the library's collectives. Worlds differ in whether their ranks share memory (board_comm.h)
-// or are on several nodes (mpi_nodes.h).
+// or are on several nodes (jit/mpi/nodes.h). What is exported here and below is for
+// libcoconet-jit-mpi of the same version, and no part of the API.
 #pragma once
 
 #include <chrono>
@@ -13,10 +14,17 @@
 #include <utility>
 #include <vector>
 
+#include "coconet/config.h"
+#include "coconet/export.h"
 #include "ir/indexed.h"
 #include "jit/comm/barrier/barrier.h"
 #include "jit/comm/collectives/collectives.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/config/configure.h"
+
+namespace coconet {
+struct Bootstrap;
+}
 
 namespace coconet::jit {
 
@@ -65,12 +73,15 @@ class PeerMemory {
 };
 
 /// A world's machinery on one rank.
-class Comm {
+class COCONET_API Comm {
  public:
   virtual ~Comm() = default;
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return nodes_.ranks(); }
   [[nodiscard]] std::string_view kind() const { return kind_; }
+  /// The environment's configuration with the options that the world was made with.
+  [[nodiscard]] const Config& config() const { return *config_; }
+  [[nodiscard]] const std::shared_ptr<const Config>& shared_config() const { return config_; }
 
   /// Waits for every rank; throws CommError naming the missing ranks after `config().timeout`, or
   /// after that and `longer` where a rank may have work to do before it comes, such as a
@@ -119,6 +130,9 @@ class Comm {
 
   /// The ordinal of this rank's GPU, -1 until the platform has chosen one; platforms keep it here.
   [[nodiscard]] int& gpu() { return gpu_; }
+  /// The application's NCCL communicator of all ranks, null when there is none; platforms keep it
+  /// here.
+  [[nodiscard]] void*& nccl() { return nccl_; }
   /// Whether the tuning file was looked into for the ways; the tuner keeps it here.
   [[nodiscard]] bool& is_tuned() { return is_tuned_; }
 
@@ -127,7 +141,7 @@ class Comm {
   using Division = std::vector<std::vector<int>>;
 
   Comm(std::string_view kind, int rank, Nodes nodes, std::shared_ptr<Membership> membership,
-       int ranks_per_core);
+       int ranks_per_core, std::shared_ptr<const Config> config);
 
   /// Every rank's bytes, by rank, in a collective that errors name `call`.
   [[nodiscard]] virtual std::vector<std::string> gather(std::string_view mine,
@@ -145,42 +159,37 @@ class Comm {
   int ranks_per_core_;
 
  private:
+  std::shared_ptr<const Config> config_;
   std::shared_ptr<CollectiveWays> ways_ = std::make_shared<CollectiveWays>();
   int gpu_ = -1;
+  void* nccl_ = nullptr;
   bool is_tuned_ = false;
 };
 
 /// The world of one rank: this process.
-[[nodiscard]] std::shared_ptr<Comm> make_self_comm();
-/// Throws CommError when the library was built without MPI (no_mpi.cpp).
-[[nodiscard]] std::shared_ptr<Comm> make_mpi_comm();
-/// The same of the ranks of a communicator: `handle` is the MPI_Comm, of `bytes`. One world a
-/// communicator, until that is freed.
-[[nodiscard]] std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes);
+[[nodiscard]] std::shared_ptr<Comm> make_self_comm(
+    std::shared_ptr<const Config> config = configure({}));
+/// The world of `bootstrap`'s processes, which share memory. Collective.
+[[nodiscard]] std::shared_ptr<Comm> make_bootstrap_comm(const Bootstrap& bootstrap,
+                                                        std::shared_ptr<const Config> config);
 /// Runs `body` on `ranks` threads, each with its comm of one new world. When a rank throws, the
 /// others' waits for it end at once. Throws after all have ended, what the first rank threw of its
 /// own accord; what ranks threw because another one had failed comes last.
-void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<Comm>&)>& body);
-
-/// What `doctor` says of MPI.
-struct MpiFacts {
-  bool built = false;
-  std::string version;  ///< "Open MPI v4.1.4"
-};
-[[nodiscard]] MpiFacts mpi_facts();
+void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<Comm>&)>& body,
+                     const std::shared_ptr<const Config>& config);
 
 /// Runs `body` on every rank; when it throws on some, throws on all of them: the own error on
 /// those, elsewhere a CommError "rank 1: ...". Collective.
-void together(Comm& comm, const std::function<void()>& body);
+COCONET_API void together(Comm& comm, const std::function<void()>& body);
 /// The same, and what `body` returned on every rank.
-[[nodiscard]] std::vector<std::string> gather_together(Comm& comm,
-                                                       const std::function<std::string()>& body);
+[[nodiscard]] COCONET_API std::vector<std::string> gather_together(
+    Comm& comm, const std::function<std::string()>& body);
 /// Throws the same CommError on every rank when ranks ask for blocks of different sizes.
 /// Collective.
 void agree_on_bytes(Comm& comm, std::size_t bytes);
 /// Collective over a world of several nodes: memory of `bytes` on every rank, which `allocate`
 /// makes in each node. What goes wrong in one node goes wrong on all ranks.
-[[nodiscard]] std::shared_ptr<PeerMemory> allocate_in_nodes(
+[[nodiscard]] COCONET_API std::shared_ptr<PeerMemory> allocate_in_nodes(
     Comm& comm, std::size_t bytes,
     const std::function<std::shared_ptr<PeerMemory>(Comm& node)>& allocate);
 /// What `error` says.

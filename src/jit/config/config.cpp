@@ -16,6 +16,7 @@
 #include "ir/knobs.h"
 #include "jit/config/build_info.h"
 #include "jit/config/build_tree.h"
+#include "jit/config/configure.h"
 #include "jit/config/log.h"
 #include "jit/config/parse.h"
 
@@ -280,6 +281,7 @@ ParsedConfig parse_config(const Environment& environment, const BuildDefaults& d
     known.emplace_back(variable.name);
     const std::string* value = find(environment, variable.name);
     if (value == nullptr || value->empty()) continue;
+    result.set.emplace_back(variable.name);
     if (knob != nullptr ? knob->parse(*value, result.config.knobs)
                         : read(*value, variable.accepts, result.config))
       continue;
@@ -293,6 +295,55 @@ ParsedConfig parse_config(const Environment& environment, const BuildDefaults& d
     if (name.starts_with("COCONET_") && std::ranges::find(known, name) == known.end())
       result.warnings.push_back(unknown_name(name, known));
   }
+  return result;
+}
+
+Config with_options(const Config& base, const Options& options, const std::vector<std::string>& set,
+                    std::vector<std::string>& notes) {
+  Config result = base;
+  const auto seconds = [](const std::optional<std::chrono::milliseconds>& time) {
+    return time ? std::optional(fmt::format("{}", static_cast<double>(time->count()) / 1e3))
+                : std::nullopt;
+  };
+  const auto text_of = [](const auto& value) {
+    return value ? std::optional(fmt::format("{}", *value)) : std::nullopt;
+  };
+  const struct {
+    const char* name;
+    const char* variable;
+    std::optional<std::string> value;
+  } given[] = {
+      {"backend", "COCONET_BACKEND", options.backend},
+      {"overlap", "COCONET_OVERLAP", options.overlap},
+      {"cache_dir", "COCONET_CACHE_DIR",
+       options.cache_dir ? std::optional(options.cache_dir->string()) : std::nullopt},
+      {"jit_jobs", "COCONET_JIT_JOBS", text_of(options.jit_jobs)},
+      {"timeout", "COCONET_TIMEOUT_S", seconds(options.timeout)},
+      {"compile_timeout", "COCONET_COMPILE_TIMEOUT_S", seconds(options.compile_timeout)},
+      {"log_level", "COCONET_LOG", options.log_level},
+  };
+  for (const auto& [name, variable, value] : given) {
+    if (!value) continue;
+    const auto row = std::ranges::find_if(
+        rows(), [&](const Row& one) { return one.variable.name == std::string_view(variable); });
+    Config changed = result;
+    if (value->empty() || !row->read(*value, row->variable.accepts, changed)) {
+      throw ConfigError(
+          fmt::format("Options::{} is '{}'; it takes {}", name, *value, row->variable.accepts));
+    }
+    if (std::ranges::find(set, variable) != set.end()) {
+      if (changed != result) {
+        notes.push_back(fmt::format("{} is set and wins over the program's Options::{}, '{}'",
+                                    variable, name, *value));
+      }
+      continue;
+    }
+    result = std::move(changed);
+  }
+  // What lies in the cache directory unless it is named moves with it.
+  if (result.cache_dir != base.cache_dir &&
+      std::ranges::find(set, "COCONET_TUNE_FILE") == set.end())
+    result.tune_file = result.cache_dir / "tuning.json";
   return result;
 }
 
@@ -315,20 +366,38 @@ std::string config_table() {
   return table;
 }
 
+namespace {
+
+/// The process's environment, as it was at the first call.
+const ParsedConfig& parsed_environment() {
+  // A throwing initialiser runs again at the next call, so every caller hears of a malformed
+  // variable.
+  static const ParsedConfig read = [] {
+    const std::string cache_dir = build_tree_cache_dir();
+    const BuildDefaults defaults{build_info::default_cxx, cache_dir};
+    ParsedConfig parsed = parse_config(process_environment(), defaults);
+    set_log_level(parsed.config.log_level);
+    for (const std::string& warning : parsed.warnings) log_warn(warning);
+    return parsed;
+  }();
+  return read;
+}
+
+}  // namespace
+
+std::shared_ptr<const Config> configure(const Options& options, const Config& base) {
+  std::vector<std::string> notes;
+  auto result =
+      std::make_shared<const Config>(with_options(base, options, parsed_environment().set, notes));
+  if (options.log_level) set_log_level(result->log_level);
+  for (const std::string& note : notes) log_info(note);
+  return result;
+}
+
 }  // namespace jit
 
 const Config& config() {
-  // A throwing initialiser runs again at the next call, so every caller hears of a malformed
-  // variable.
-  static const Config read = [] {
-    const std::string cache_dir = jit::build_tree_cache_dir();
-    const jit::BuildDefaults defaults{jit::build_info::default_cxx, cache_dir};
-    jit::ParsedConfig parsed = jit::parse_config(jit::process_environment(), defaults);
-    jit::set_log_level(parsed.config.log_level);
-    for (const std::string& warning : parsed.warnings) jit::log_warn(warning);
-    return std::move(parsed.config);
-  }();
-  return read;
+  return jit::parsed_environment().config;
 }
 
 const std::vector<ConfigVariable>& config_variables() {

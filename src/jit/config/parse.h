@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coconet/config.h"
+#include "coconet/options.h"
 
 namespace coconet::jit {
 
@@ -26,12 +27,19 @@ struct BuildDefaults {
 struct ParsedConfig {
   Config config;
   std::vector<std::string> warnings;  ///< one sentence per unknown COCONET_* name
+  std::vector<std::string> set;       ///< variables that have a value in the environment
 };
 
 /// The configuration that `environment` asks for. A variable that is set to nothing counts as not
 /// set. Throws ConfigError naming the variable, its value and what it takes.
 [[nodiscard]] ParsedConfig parse_config(const Environment& environment,
                                         const BuildDefaults& defaults);
+
+/// `base` with `options`, but for those whose variable is in `set`. What is said about these goes
+/// to `notes`. Throws ConfigError naming the option, its value and what it takes.
+[[nodiscard]] Config with_options(const Config& base, const Options& options,
+                                  const std::vector<std::string>& set,
+                                  std::vector<std::string>& notes);
 
 /// A number of bytes, with K, M, G or T behind it for powers of 1024, as COCONET_CACHE_MAX_SIZE
 /// takes it; nothing when `text` is none, or more than 64 bits hold.

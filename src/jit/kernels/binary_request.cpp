@@ -9,7 +9,6 @@
 #include <fstream>
 #include <regex>
 
-#include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/config/log.h"
 
@@ -41,11 +40,11 @@ void write_file(const fs::path& path, const std::string& bytes) {
 
 }  // namespace
 
-BinaryRequest::BinaryRequest(const Compiler& compiler, const KernelText& text)
-    : compiler_(compiler), text_(text), key_(key_of(compiler, text)) {}
+BinaryRequest::BinaryRequest(const Compiler& compiler, const KernelText& text, const Config& config)
+    : compiler_(compiler), text_(text), config_(config), key_(key_of(compiler, text)) {}
 
 CompileResult BinaryRequest::compile() const {
-  CompileResult compiled = compiler_.compile(source());
+  CompileResult compiled = compiler_.compile(source(), config_.compile_timeout);
   if (compiled.ok) return compiled;
   std::smatch match;
   std::string op;
@@ -63,7 +62,7 @@ CompileResult BinaryRequest::compile() const {
 }
 
 void BinaryRequest::dump(const CachedBinary& binary) const {
-  const fs::path& directory = config().dump_dir;
+  const fs::path& directory = config_.dump_dir;
   if (directory.empty()) return;
   write_file(directory / source_name(), source());
   write_file(directory / file_name(".log"), binary.log);
@@ -76,9 +75,9 @@ std::string BinaryRequest::file_name(std::string_view extension) const {
 
 std::string BinaryRequest::dump_failed() const {
   const std::string name = source_name();
-  if (!config().dump_dir.empty()) {
-    write_file(config().dump_dir / name, source());
-    return (config().dump_dir / name).string();
+  if (!config_.dump_dir.empty()) {
+    write_file(config_.dump_dir / name, source());
+    return (config_.dump_dir / name).string();
   }
   // Everybody may write beside it: a folder that is ours alone, or none.
   const fs::path path = fs::temp_directory_path() / fmt::format("coconet-jit-{}", geteuid());

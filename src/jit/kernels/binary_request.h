@@ -9,22 +9,25 @@ namespace coconet::jit {
 
 class BinaryRequest {
  public:
-  /// Both must outlive it.
-  BinaryRequest(const Compiler& compiler, const KernelText& text);
+  /// All must outlive it.
+  BinaryRequest(const Compiler& compiler, const KernelText& text, const Config& config);
 
   /// All that the binary depends on; its digest names the binary.
   [[nodiscard]] const CacheKey& key() const { return key_; }
   [[nodiscard]] const KernelText& text() const { return text_; }
   [[nodiscard]] const Compiler& compiler() const { return compiler_; }
+  [[nodiscard]] const Config& config() const { return config_; }
+  /// On disk.
+  [[nodiscard]] KernelCache& cache() const { return cache_of(config_); }
 
   /// Whether the cache on disk has a file for it, good or bad.
-  [[nodiscard]] bool is_stored() const { return process_cache().contains(key_); }
+  [[nodiscard]] bool is_stored() const { return cache().contains(key_); }
   /// Always by the compiler. Throws CompileError with the command, the compiler's words, the op
   /// behind the first line that is wrong, and the path of the source, which it dumps.
   [[nodiscard]] CompileResult compile() const;
 
   /// Stores what came from elsewhere.
-  void publish(const CachedBinary& binary) const { process_cache().publish(key_, binary); }
+  void publish(const CachedBinary& binary) const { cache().publish(key_, binary); }
   /// Writes source, binary and log into COCONET_DUMP_DIR, if that is set.
   void dump(const CachedBinary& binary) const;
 
@@ -39,6 +42,7 @@ class BinaryRequest {
 
   const Compiler& compiler_;
   const KernelText& text_;
+  const Config& config_;
   CacheKey key_;
 };
 

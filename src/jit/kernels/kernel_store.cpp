@@ -46,7 +46,6 @@ struct ExitSummary {
 };
 
 void count(std::atomic<std::uint64_t>& counter) {
-  (void)process_cache();  // outlives the summary
   static const ExitSummary at_exit;
   ++counter;
 }
@@ -182,7 +181,8 @@ Offer decode(std::string_view bytes) {
 /// One collective search for the kernels of some texts.
 class CollectiveSearch {
  public:
-  CollectiveSearch(Comm& comm, const Platform& platform) : comm_(comm), platform_(platform) {}
+  CollectiveSearch(Comm& comm, const Platform& platform, const Config& config)
+      : comm_(comm), platform_(platform), config_(config), cache_(cache_of(config)) {}
 
   std::vector<std::shared_ptr<const Kernel>> run(std::span<const KernelText> texts) {
     const auto offer = [&] { return encode(make_offer(texts)); };
@@ -211,16 +211,16 @@ class CollectiveSearch {
   }
 
   Offer make_offer(std::span<const KernelText> texts) {
-    Offer offer{{}, available_cores().to_string(), config().jit_jobs, {}};
+    Offer offer{{}, available_cores().to_string(), config_.jit_jobs, {}};
     requests_.reserve(texts.size());
     for (const KernelText& text : texts) {
-      const BinaryRequest& request = requests_.emplace_back(platform_.compiler(), text);
+      const BinaryRequest& request = requests_.emplace_back(platform_.compiler(), text, config_);
       const bool has = find_loaded(platform_, request.key().digest()) != nullptr;
       offer.needs.push_back({request.key().digest(), has                   ? Reach::in_memory
                                                      : request.is_stored() ? Reach::on_disk
                                                                            : Reach::absent});
     }
-    if (!all_loaded(offer.needs)) offer.directory = process_cache().id();
+    if (!all_loaded(offer.needs)) offer.directory = cache_.id();
     return offer;
   }
 
@@ -237,7 +237,7 @@ class CollectiveSearch {
     int fewest = std::numeric_limits<int>::max();
     for (int rank = 0; rank < comm_.size(); ++rank) fewest = std::min(fewest, jobs_of(rank));
     const int jobs = jobs_of(comm_.rank());
-    process_cache().slots().set(jobs, jobs * processes_beside(comm_.rank()));
+    cache_.slots().set(jobs, jobs * processes_beside(comm_.rank()));
     if (comm_.in_one_process()) fewest = std::max(1, fewest / comm_.size());  // threads share slots
 
     std::vector<const BinaryRequest*> led;
@@ -252,7 +252,7 @@ class CollectiveSearch {
     constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
     const int most = std::ranges::max(tasks);
     const int rounds = (most + fewest - 1) / fewest + (most > fewest ? 1 : 0);
-    comm_.barrier(std::min(longest, 2 * rounds * std::min(longest, config().compile_timeout)));
+    comm_.barrier(std::min(longest, 2 * rounds * std::min(longest, config_.compile_timeout)));
     return failure;
   }
 
@@ -351,6 +351,8 @@ class CollectiveSearch {
 
   Comm& comm_;
   const Platform& platform_;
+  const Config& config_;
+  KernelCache& cache_;
   std::vector<BinaryRequest> requests_;
   Indexed<Offer> offers_;  ///< by rank
   std::vector<Task> tasks_;
@@ -359,14 +361,15 @@ class CollectiveSearch {
 }  // namespace
 
 std::vector<std::shared_ptr<const Kernel>> obtain_kernels(Comm& comm, const Platform& platform,
-                                                          std::span<const KernelText> texts) {
+                                                          std::span<const KernelText> texts,
+                                                          const Config& config) {
   if (texts.empty()) return {};
-  return CollectiveSearch(comm, platform).run(texts);
+  return CollectiveSearch(comm, platform, config).run(texts);
 }
 
 void keep_kernel(const Platform& platform, const KernelText& text,
                  std::shared_ptr<const Kernel> kernel) {
-  const BinaryRequest request(platform.compiler(), text);
+  const BinaryRequest request(platform.compiler(), text, config());
   keep_loaded(platform, request.key().digest(), {{}, std::move(kernel)});
 }
 
@@ -383,7 +386,7 @@ std::string describe(const CacheCounters& cache) {
 }
 
 CacheCounters cache_counters() {
-  const CacheEvents events = process_cache().events();
+  const CacheEvents events = cache_events();
   return {counters.hit_memory,
           counters.hit_disk,
           counters.hit_peer,

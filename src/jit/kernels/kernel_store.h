@@ -11,7 +11,7 @@ namespace coconet::jit {
 /// for all that need the same; compilations are spread over the ranks. Throws CompileError on every
 /// rank when one does not compile, as `BinaryRequest::compile` does.
 [[nodiscard]] std::vector<std::shared_ptr<const Kernel>> obtain_kernels(
-    Comm& comm, const Platform& platform, std::span<const KernelText> texts);
+    Comm& comm, const Platform& platform, std::span<const KernelText> texts, const Config& config);
 
 /// Makes `kernel`, which was compiled otherwise, what `obtain_kernels` finds in memory for `text`.
 /// For worlds of this process only, as there are no bytes to send.

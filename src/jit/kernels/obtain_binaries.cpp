@@ -80,7 +80,7 @@ CompileResult compile(const Batch& batch) {
   if (batch.size() == 1) return first.compile();
   KernelBatch texts(first.compiler().target());
   for (const Item& item : batch) texts.add(item.request->text());
-  CompileResult compiled = first.compiler().compile(texts.source());
+  CompileResult compiled = first.compiler().compile(texts.source(), first.config().compile_timeout);
   if (!compiled.ok) throw CompileError(compiled.log);
   return compiled;
 }
@@ -113,7 +113,8 @@ void obtain_together(const Batch& batch, const BinaryCheck& check) {
     }
     return binary;
   };
-  const auto binaries = process_cache().obtain(keys, recipe, config().compile_timeout);
+  const auto binaries = batch.front().request->cache().obtain(
+      keys, recipe, batch.front().request->config().compile_timeout);
   for (std::size_t i = 0; i < batch.size(); ++i) batch[i].result->binary = binaries[i];
 }
 
@@ -138,7 +139,8 @@ std::vector<ObtainedBinary> obtain_binaries(std::span<const BinaryRequest* const
   std::vector<ObtainedBinary> results(requests.size());
   Batch all;
   for (std::size_t i = 0; i < requests.size(); ++i) all.push_back({requests[i], &results[i]});
-  const std::size_t slots = process_cache().slots().in_process();
+  if (requests.empty()) return results;
+  const std::size_t slots = requests.front()->cache().slots().in_process();
   const std::vector<Batch> batches = make_batches(all, slots);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {

@@ -62,7 +62,7 @@ std::string remembered_of(const std::filesystem::path& file, std::string_view wh
   question.add("inode", fmt::format("{} {}", status.st_dev, status.st_ino));
   question.add("modified", nanoseconds(status.st_mtim));
   question.add("changed", nanoseconds(status.st_ctim));
-  return process_cache().remember(question, ask);
+  return first_cache().remember(question, ask);
 }
 
 std::string sha256_of_file(const std::filesystem::path& file) {

@@ -1,6 +1,7 @@
 // Compilers: how a kernel's text becomes a binary, and what that binary depends on.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -43,8 +44,10 @@ class Compiler {
   [[nodiscard]] std::string_view target() const { return facts_.target; }
   /// Whether several kernels in one text, and one binary, take it less time than apart.
   [[nodiscard]] virtual bool has_batches() const { return false; }
-  /// `source` with its prelude.
-  [[nodiscard]] virtual CompileResult compile(std::string_view source) const = 0;
+  /// `source` with its prelude. A compiler that is a program of its own is stopped after `limit`;
+  /// 0: the one that it was made with.
+  [[nodiscard]] virtual CompileResult compile(std::string_view source,
+                                              std::chrono::milliseconds limit = {}) const = 0;
 
   /// Everything that the binary of `source` depends on.
   [[nodiscard]] CacheKey key(const KernelSource& source) const;
@@ -62,8 +65,8 @@ class Compiler {
   Facts facts_;
 };
 
-/// What `ask` answers about the program or library `file`; remembered until its path, size, inode
-/// or times change. `what` is what is asked: "C++ compiler".
+/// What `ask` answers about the program or library `file`; remembered in this process's first cache
+/// until its path, size, inode or times change. `what` is what is asked: "C++ compiler".
 [[nodiscard]] std::string remembered_of(const std::filesystem::path& file, std::string_view what,
                                         const std::function<std::string()>& ask);
 

@@ -159,6 +159,7 @@ struct Simultaneous {
   int steps = 0;
   int blocks = 0;           ///< of their kernels, of all ranks of a launch
   bool multiplies = false;  ///< one of them is a matmul
+  bool forced = false;      ///< on the host they run at once without a core for each, too
 };
 /// What there is for them.
 struct Room {
@@ -231,6 +232,8 @@ class Platform : public Interface {
   [[nodiscard]] virtual std::shared_ptr<Collectives> make_collectives(
       Comm& comm, const std::vector<int>& ranks, const std::string& step,
       const NamedKernels& kernels) const = 0;
+  /// Collective: see World::use_nccl.
+  virtual void use_communicator(Comm& comm, void* communicator) const = 0;
   /// Throws BackendError when there is no library.
   [[nodiscard]] virtual std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const = 0;
   /// Rows of the tiles, but perhaps the last, in which a step takes a product of that shape.
@@ -250,8 +253,11 @@ class Platform : public Interface {
   Traits traits_;
 };
 
-/// What COCONET_BACKEND says, for this rank. Throws BackendError.
-[[nodiscard]] const Platform& platform_of(Comm& comm);
+/// What `config` says, for this rank; without one, the world's. Throws BackendError.
+[[nodiscard]] const Platform& platform_of(Comm& comm, const Config& config);
+[[nodiscard]] inline const Platform& platform_of(Comm& comm) {
+  return platform_of(comm, comm.config());
+}
 
 /// Kernels are shared objects. Its compiler throws CompileError when there is none.
 [[nodiscard]] const Platform& host_platform();

@@ -21,10 +21,10 @@ constexpr std::array rows{
 
 }  // namespace
 
-const Platform& platform_of(Comm& comm) {
-  const auto row = std::ranges::find(rows, config().backend, &Row::name);
+const Platform& platform_of(Comm& comm, const Config& config) {
+  const auto row = std::ranges::find(rows, config.backend, &Row::name);
   if (row == rows.end())
-    throw InternalError("COCONET_BACKEND names no platform: '" + config().backend + "'");
+    throw InternalError("COCONET_BACKEND names no platform: '" + config.backend + "'");
   return row->of(comm);
 }
 

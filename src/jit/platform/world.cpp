@@ -6,8 +6,10 @@
 #include <limits>
 
 #include "coconet/mesh.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/config/configure.h"
 #include "jit/platform/platform.h"
 
 namespace coconet {
@@ -41,23 +43,22 @@ void* Buffer::data_of(int rank) const {
                   rank, memory_->rank()));
 }
 
-World World::self() {
-  return World(jit::make_self_comm());
+World World::self(const Options& options) {
+  return World(jit::make_self_comm(jit::configure(options)));
 }
 
-World World::mpi() {
-  return World(jit::make_mpi_comm());
+World World::from(const Bootstrap& bootstrap, const Options& options) {
+  return World(jit::make_bootstrap_comm(bootstrap, jit::configure(options)));
 }
 
-World World::of_communicator(const void* handle, std::size_t bytes) {
-  return World(jit::make_mpi_comm_of(handle, bytes));
-}
-
-void World::local(int ranks, const std::function<void(World&)>& body) {
-  jit::run_local_ranks(ranks, [&](const std::shared_ptr<jit::Comm>& comm) {
-    World world(comm);
-    body(world);
-  });
+void World::local(int ranks, const std::function<void(World&)>& body, const Options& options) {
+  jit::run_local_ranks(
+      ranks,
+      [&](const std::shared_ptr<jit::Comm>& comm) {
+        World world(comm);
+        body(world);
+      },
+      jit::configure(options));
 }
 
 int World::rank() const {
@@ -83,8 +84,15 @@ Buffer World::allocate(DType dtype, std::size_t count) const {
                     count, to_string(dtype)));
   }
   const jit::Platform* platform = nullptr;
-  jit::together(*comm_, [&] { platform = &jit::platform_of(*comm_); });
-  return {platform->allocate_peer(*comm_, count * size_of(dtype), true), dtype, count};
+  jit::together(*comm_, [&] { platform = &jit::platform_of(*comm_, comm_->config()); });
+  return jit::Access::buffer(platform->allocate_peer(*comm_, count * size_of(dtype), true), dtype,
+                             count);
+}
+
+void World::use_nccl(void* communicator) const {
+  const jit::Platform* platform = nullptr;
+  jit::together(*comm_, [&] { platform = &jit::platform_of(*comm_, comm_->config()); });
+  platform->use_communicator(*comm_, communicator);
 }
 
 // Here rather than beside the rest of Mesh: the program's layer knows no worlds.

@@ -8,12 +8,13 @@
 
 namespace coconet::jit {
 
-Bound::Bound(World world_, const Platform& platform_, ChosenPlan chosen,
-             std::map<std::string, std::int64_t> sizes, ir::Lists lists)
+Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Config> config_,
+             ChosenPlan chosen, std::map<std::string, std::int64_t> sizes, ir::Lists lists)
     : world(std::move(world_)),
       platform(platform_),
+      config(std::move(config_)),
       plan(std::move(chosen.plan), std::move(sizes), std::move(lists), world.rank()),
-      sync(comm(), platform, plan),
+      sync(comm(), platform, plan, config->timeout),
       tensors(comm(), platform, plan),
       tables(platform, plan),
       numbers(plan),
@@ -23,7 +24,7 @@ Bound::Bound(World world_, const Platform& platform_, ChosenPlan chosen,
   // All at once, so that several compilers can run.
   std::vector<KernelText> texts =
       kernel_texts(plan.plan(), {platform.traits().immediate, platform.traits().ranks_per_launch});
-  const auto kernels = obtain_kernels(comm(), platform, texts);
+  const auto kernels = obtain_kernels(comm(), platform, texts, *config);
   std::size_t next = 0;
   if (chosen.shares_cores) sync.share_cores();
   const KernelContext context{
@@ -50,7 +51,7 @@ Bound::Bound(World world_, const Platform& platform_, ChosenPlan chosen,
 }
 
 Room Bound::room_for(const sched::Overlap& overlap) const {
-  Simultaneous together = steps_of(plan.plan(), overlap);
+  Simultaneous together = steps_of(plan.plan(), overlap, *config);
   for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index) {
     if (const auto* kernel = std::get_if<KernelLaunch>(&steps[index].work))
       together.blocks += kernel->grid().blocks * kernel->grid().ranks;

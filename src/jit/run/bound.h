@@ -1,6 +1,7 @@
 // A plan bound to a rank: its memory, its numbers, and its steps ready to run.
 #pragma once
 
+#include "jit/comm/access.h"
 #include "jit/run/launch.h"
 #include "jit/run/library.h"
 #include "jit/run/matmul.h"
@@ -16,15 +17,16 @@ struct Step {
 
 struct Bound {
   /// Collective: compiles, loads and allocates.
-  Bound(World world, const Platform& platform, ChosenPlan chosen,
-        std::map<std::string, std::int64_t> sizes, ir::Lists lists);
+  Bound(World world, const Platform& platform, std::shared_ptr<const Config> config,
+        ChosenPlan chosen, std::map<std::string, std::int64_t> sizes, ir::Lists lists);
   Bound(const Bound&) = delete;  // its parts refer to each other
   Bound& operator=(const Bound&) = delete;
 
-  [[nodiscard]] Comm& comm() const { return *world.comm(); }
+  [[nodiscard]] Comm& comm() const { return comm_of(world); }
 
   World world;
   const Platform& platform;
+  std::shared_ptr<const Config> config;  ///< of the executable
   RankPlan plan;
   StepSync sync;
   Tensors tensors;

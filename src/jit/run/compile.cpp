@@ -6,6 +6,7 @@
 #include "ir/custom_op.h"
 #include "ir/lists.h"
 #include "jit/cache/digest.h"
+#include "jit/comm/access.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/config/log.h"
 #include "jit/run/compile.h"
@@ -39,10 +40,10 @@ std::string text_of(const ir::Lists& lists) {
 }
 
 /// What is set of `knobs` and of what else decides which kernels there are, by its variables.
-std::string text_of(const Knobs& knobs) {
+std::string text_of(const Knobs& knobs, const Config& config) {
   std::vector<std::string> text;
-  if (config().overlap != "auto") text.push_back("COCONET_OVERLAP=" + config().overlap);
-  if (config().collectives != "auto") text.push_back("COCONET_COLLECTIVES=" + config().collectives);
+  if (config.overlap != "auto") text.push_back("COCONET_OVERLAP=" + config.overlap);
+  if (config.collectives != "auto") text.push_back("COCONET_COLLECTIVES=" + config.collectives);
   for (const ir::KnobRow& row : ir::knob_table()) {
     if (row.is_set(knobs)) text.push_back(fmt::format("{}={}", row.variable, row.value(knobs)));
   }
@@ -51,12 +52,13 @@ std::string text_of(const Knobs& knobs) {
 
 /// Collective: throws on every rank when ranks compile other things than rank 0, naming them.
 void check_agreement(jit::Comm& comm, const Program& program, const Schedule& schedule,
-                     const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists) {
+                     const std::map<std::string, std::int64_t>& sizes, const ir::Lists& lists,
+                     const Config& config) {
   if (comm.size() == 1) return;
   std::string steps;
   for (std::size_t step = 0; step < schedule.size(); ++step)
     steps += (step == 0 ? ": " : "; ") + schedule.step(step);
-  const std::string knobs = text_of(config().knobs);
+  const std::string knobs = text_of(config.knobs, config);
   const std::string ops = ir::definitions_of(*program.graph());
   const struct {
     const char* difference;
@@ -124,28 +126,30 @@ void log_lowering(const Schedule& schedule, const std::vector<Program>& programs
 Executable jit::compile_scheduled(const Program& program, const Schedule& schedule,
                                   const World& world, const Sizes& sizes,
                                   const ParameterLists& lists, const CompileChoices& choices) {
-  jit::Comm& comm = *world.comm();
+  jit::Comm& comm = jit::comm_of(world);
   Sizes resolved;
   ir::Lists resolved_lists;
   std::vector<Program> scheduled;
   const jit::Platform* platform = nullptr;
+  const std::shared_ptr<const Config> config =
+      choices.config ? choices.config : comm.shared_config();
   jit::together(comm, [&] {
-    platform = &jit::platform_of(comm);
+    platform = &jit::platform_of(comm, *config);
     check_mesh(program, world);
     resolved = ir::resolve_sizes(*program.graph(), sizes, lists);
     resolved_lists = ir::resolve_lists(*program.graph(), resolved, lists);
     scheduled = schedule.apply(program);
-    scheduled.back() = sched::with_knobs(scheduled.back(), config().knobs);
+    scheduled.back() = sched::with_knobs(scheduled.back(), config->knobs);
   });
-  check_agreement(comm, program, schedule, resolved, resolved_lists);
-  jit::ChosenPlan chosen = jit::choose_plan(comm, *platform, *scheduled.back().graph());
+  check_agreement(comm, program, schedule, resolved, resolved_lists, *config);
+  jit::ChosenPlan chosen = jit::choose_plan(comm, *platform, *scheduled.back().graph(), *config);
   chosen.notes.insert(chosen.notes.begin(), choices.notes.begin(), choices.notes.end());
-  chosen.collectives_by_mpi = choices.collectives_by_mpi || config().collectives == "mpi";
+  chosen.collectives_by_mpi = choices.collectives_by_mpi || config->collectives == "mpi";
   jit::together(comm, [&] {
     check_nodes(chosen.plan, comm.nodes());
     if (comm.rank() == 0) log_lowering(schedule, scheduled, chosen.plan);
   });
-  return Executable(std::make_unique<Executable::State>(world, *platform, scheduled.back(),
+  return Executable(std::make_unique<Executable::State>(world, *platform, config, scheduled.back(),
                                                         std::move(chosen), std::move(resolved),
                                                         std::move(resolved_lists)));
 }

@@ -2,6 +2,7 @@
 // automatic.
 #pragma once
 
+#include "coconet/config.h"
 #include "coconet/executable.h"
 
 namespace coconet::jit {
@@ -10,6 +11,7 @@ namespace coconet::jit {
 struct CompileChoices {
   std::vector<std::string> notes = {};  ///< for reports
   bool collectives_by_mpi = false;      ///< library collectives on the host, whatever the bytes
+  std::shared_ptr<const Config> config = {};  ///< null: the world's
 };
 
 /// `coconet::compile` for a schedule that is not automatic.

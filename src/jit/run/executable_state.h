@@ -9,10 +9,12 @@ namespace coconet {
 class Executable::State {
  public:
   /// Collective.
-  State(World world, const jit::Platform& platform, Program scheduled, jit::ChosenPlan plan,
-        std::map<std::string, std::int64_t> sizes, ir::Lists lists)
+  State(World world, const jit::Platform& platform, std::shared_ptr<const Config> config,
+        Program scheduled, jit::ChosenPlan plan, std::map<std::string, std::int64_t> sizes,
+        ir::Lists lists)
       : program(std::move(scheduled)),
-        bound(std::move(world), platform, std::move(plan), std::move(sizes), std::move(lists)),
+        bound(std::move(world), platform, std::move(config), std::move(plan), std::move(sizes),
+              std::move(lists)),
         runner(bound),
         roofline(bound.comm(), platform) {}
 

@@ -66,7 +66,7 @@ void Runner::break_down(const abi::Fault& fault) {
   broken_ = fmt::format(
       "rank {} waited {} s for {} in kernel '{}' (step {} of {}), {}, block {}: expected flag {}, "
       "found {}; {} (COCONET_TIMEOUT_S sets the limit)",
-      bound_.comm().rank(), seconds(config().timeout),
+      bound_.comm().rank(), seconds(bound_.config->timeout),
       for_step ? fmt::format("its own step '{}'", steps[fault.step - 1].name)
                : fmt::format("rank {}", bound_.plan.group(kernel.axis())[fault.peer]),
       steps[fault.step].name, fault.step + 1, steps.size(),

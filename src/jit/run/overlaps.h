@@ -20,13 +20,15 @@ struct ChosenPlan {
 /// Collective: the plan of a scheduled program. An overlap that `platform` has no room for,
 /// whatever grids its kernels get, is taken out before kernels are written: those of steps that run
 /// one after the other need no mailboxes. Throws ScheduleError.
-[[nodiscard]] ChosenPlan choose_plan(Comm& comm, const Platform& platform, const ir::Graph& graph);
+[[nodiscard]] ChosenPlan choose_plan(Comm& comm, const Platform& platform, const ir::Graph& graph,
+                                     const Config& config);
 
 /// "steps 'layer' to 'mlp_block_fused' run one after the other: " and why.
 [[nodiscard]] std::string describe_dropped(const sched::Plan& plan, const sched::Overlap& overlap,
                                            const std::string& why);
 
 /// The steps of `overlap`, without their blocks.
-[[nodiscard]] Simultaneous steps_of(const sched::Plan& plan, const sched::Overlap& overlap);
+[[nodiscard]] Simultaneous steps_of(const sched::Plan& plan, const sched::Overlap& overlap,
+                                    const Config& config);
 
 }  // namespace coconet::jit

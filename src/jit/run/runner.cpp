@@ -15,9 +15,10 @@ namespace {
 
 /// Waits for `queue`. Throws CommError, and aborts `collectives`, on a failure or after
 /// COCONET_TIMEOUT_S.
-void finish_watching(Comm& comm, const Queue& queue, std::span<Collectives* const> collectives) {
+void finish_watching(Comm& comm, std::chrono::milliseconds timeout, const Queue& queue,
+                     std::span<Collectives* const> collectives) {
   constexpr unsigned looks_before_sleep = 1000;
-  const auto deadline = std::chrono::steady_clock::now() + config().timeout;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   try {
     for (unsigned looks = 1; !queue.idle(); ++looks) {
       if (looks > looks_before_sleep) std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -27,7 +28,7 @@ void finish_watching(Comm& comm, const Queue& queue, std::span<Collectives* cons
       throw CommError(fmt::format(
           "rank {} waited {} s for its library collectives; another rank is late, stuck or gone "
           "(COCONET_TIMEOUT_S sets the limit)",
-          comm.rank(), seconds(config().timeout)));
+          comm.rank(), seconds(timeout)));
     }
   } catch (const CommError&) {
     for (Collectives* const one : collectives) one->abort();
@@ -155,6 +156,7 @@ void Runner::require_ready() const {
 void Runner::run(std::span<const ScalarValue> scalars) {
   if (!broken_.empty())
     throw CommError("this executable cannot run any more, because in an earlier step " + broken_);
+  bound_.comm().membership()->require_present();
   if (!immediate_) check_fault(false);
   std::string failure;
   try {
@@ -298,7 +300,7 @@ void Runner::enqueue_collective(Queue& queue, std::size_t index) {
 void Runner::wait() {
   // Kernels end by themselves, a library's collectives only with the other ranks'.
   if (!watched_.empty()) {
-    finish_watching(bound_.comm(), *queue_, watched_);
+    finish_watching(bound_.comm(), bound_.config->timeout, *queue_, watched_);
   } else {
     queue_->finish();
   }

@@ -6,7 +6,9 @@
 #include "coconet/config.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
+#include "jit/config/configure.h"
 #include "jit/config/log.h"
 #include "jit/run/compile.h"
 #include "jit/tune/tuner.h"
@@ -18,8 +20,8 @@ namespace jit {
 
 ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule, const World& world,
                                const Sizes& sizes, const ParameterLists& lists) {
-  if (config().tune == "off") return {Schedule("none"), "COCONET_TUNE is off"};
-  Comm& comm = *world.comm();
+  if (comm_of(world).config().tune == "off") return {Schedule("none"), "COCONET_TUNE is off"};
+  Comm& comm = comm_of(world);
   const std::set<std::string>& sliceable = *schedule.steps().automatic;
   TuningFile file;
   const Platform* platform = nullptr;
@@ -30,15 +32,15 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
     resolved = ir::resolve_sizes(*program.graph(), sizes, lists);
     digest = digest_of(program, sliceable);
   });
-  file = read_tuning(comm, *platform);
+  file = read_tuning(comm, *platform, comm.config());
   const auto look = [&]() -> const TuningFile::Choice* {
     const TuningFile::TunedProgram* const known = file.find(digest);
     return known == nullptr ? nullptr : nearest_choice(*known, resolved);
   };
   const TuningFile::Choice* choice = look();
-  if (choice == nullptr && config().tune == "on") {
+  if (choice == nullptr && comm.config().tune == "on") {
     (void)tune_and_keep(program, world, {resolved}, {.sliceable = sliceable, .lists = lists});
-    file = read_tuning(comm, *platform);
+    file = read_tuning(comm, *platform, comm.config());
     choice = look();
   }
   if (choice == nullptr) {
@@ -57,22 +59,25 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
 }  // namespace jit
 
 Executable compile(const Program& program, const Schedule& schedule, const World& world,
-                   const Sizes& sizes, const ParameterLists& lists) {
+                   const Sizes& sizes, const ParameterLists& lists, const Options& options) {
+  std::shared_ptr<const Config> config;
+  jit::together(jit::comm_of(world),
+                [&] { config = jit::configure(options, jit::comm_of(world).config()); });
   jit::use_tuned_ways(world);
   if (!schedule.is_automatic())
-    return jit::compile_scheduled(program, schedule, world, sizes, lists);
+    return jit::compile_scheduled(program, schedule, world, sizes, lists, {.config = config});
   const jit::ChosenSchedule chosen = jit::choose_schedule(program, schedule, world, sizes, lists);
   const std::string note =
       fmt::format("the automatic schedule is '{}'{}: {}", chosen.schedule.name(),
                   chosen.collectives_by_mpi ? ", its collectives by MPI" : "", chosen.why);
   if (world.rank() == 0) jit::log_info("program '" + program.name() + "': " + note);
   return jit::compile_scheduled(program, chosen.schedule, world, sizes, lists,
-                                {{note}, chosen.collectives_by_mpi});
+                                {{note}, chosen.collectives_by_mpi, config});
 }
 
 Executable compile(const Program& program, const World& world, const Sizes& sizes,
-                   const ParameterLists& lists) {
-  return compile(program, Schedule::automatic(program), world, sizes, lists);
+                   const ParameterLists& lists, const Options& options) {
+  return compile(program, Schedule::automatic(program), world, sizes, lists, options);
 }
 
 }  // namespace coconet

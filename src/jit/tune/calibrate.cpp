@@ -12,6 +12,7 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "coconet/program.h"
+#include "jit/comm/access.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/run/roofline.h"
 #include "jit/tune/timing.h"
@@ -54,11 +55,11 @@ std::string processor_name() {
 class Calibration {
  public:
   explicit Calibration(const World& world)
-      : world_(world), comm_(*world.comm()), platform_(platform_of(comm_)) {}
+      : world_(world), comm_(comm_of(world)), platform_(platform_of(comm_)) {}
 
   Cluster run() {
     Cluster cluster;
-    cluster.name = fmt::format("{}-{}rank", config().backend, world_.size());
+    cluster.name = fmt::format("{}-{}rank", comm_.config().backend, world_.size());
     cluster.description = device_of(platform_) + ": measured by coconet calibrate";
     cluster.ranks_per_node = world_.size();
     measure_launch(cluster);
@@ -277,7 +278,7 @@ class Calibration {
 }  // namespace
 
 std::string device_of(const Platform& platform) {
-  if (config().backend != "host") {
+  if (!platform.traits().immediate) {
     const std::string& processor = platform.traits().processor;
     return processor.substr(0, processor.rfind(", GPU"));
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ir/graph.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::jit {
@@ -68,7 +69,7 @@ Contestant::Contestant(const World& world, const Program& program, const Schedul
 const Buffer& SharedTensors::get(const World& world, const std::string& name, DType dtype,
                                  std::size_t count) {
   Buffer& buffer = buffers_[{name, count}];
-  if (buffer.memory()) return buffer;
+  if (Access::memory(buffer)) return buffer;
   buffer = world.allocate(dtype, count);
   fill_tensor(dtype, static_cast<std::byte*>(buffer.data()), count);
   return buffer;
@@ -87,7 +88,7 @@ void Contestant::fill(SharedTensors* shared) {
   }
   // Memory of the world has one size on all ranks, and slices may not.
   bool is_even = shared != nullptr && counts.find("scattered") == std::string::npos;
-  for (const std::string& other : world_.comm()->all_gather(counts))
+  for (const std::string& other : comm_of(world_).all_gather(counts))
     is_even = is_even && other == counts;
   for (const ir::Node* node : tensors) {
     const std::size_t count = step_.count(node->name);
@@ -102,7 +103,7 @@ void Contestant::fill(SharedTensors* shared) {
 }
 
 double Contestant::run(int steps) {
-  Comm& comm = *world_.comm();
+  Comm& comm = comm_of(world_);
   comm.barrier();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < steps; ++i) step_.run(scalars_);

@@ -12,6 +12,7 @@
 #include "coconet/error.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
+#include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/plan_kernels.h"
@@ -31,7 +32,7 @@ constexpr double knob_tie = 0.97;  // and for knobs, which nobody should write d
 /// Whether COCONET_COLLECTIVES=mpi could change what the program without a schedule does.
 bool has_mpi(const Platform& platform, const Comm& comm) {
   return platform.traits().immediate && comm.size() > 1 && !comm.in_one_process() &&
-         config().collectives == "auto";
+         comm.config().collectives == "auto";
 }
 
 class Tuner {
@@ -80,7 +81,7 @@ class Tuner {
     return options_.hopeless > 0 && predicted_us - size.common_us > options_.hopeless * best_us;
   }
 
-  [[nodiscard]] Comm& comm() const { return *world_.comm(); }
+  [[nodiscard]] Comm& comm() const { return comm_of(world_); }
 
   void plan_size(const Sizes& sizes) {
     const auto extents = ir::resolve_sizes(*program_.graph(), sizes, options_.lists);
@@ -131,9 +132,10 @@ class Tuner {
   /// Collective: nothing where the machine has none, which is noted.
   std::optional<sched::Plan> plan_of(const Variant& variant) {
     try {
-      const Program scheduled = sched::with_knobs(
-          schedule_of(tuned_.space, variant, "candidate").apply(program_).back(), config().knobs);
-      return choose_plan(comm(), platform_of(comm()), *scheduled.graph()).plan;
+      const Program scheduled =
+          sched::with_knobs(schedule_of(tuned_.space, variant, "candidate").apply(program_).back(),
+                            comm().config().knobs);
+      return choose_plan(comm(), platform_of(comm()), *scheduled.graph(), comm().config()).plan;
     } catch (const CommError&) {
       throw;
     } catch (const Error& error) {
@@ -183,7 +185,7 @@ class Tuner {
     for (const KernelText& text : texts) different.insert(text.source);
     tuned_.kernels += different.size();
     try {
-      for (auto& kernel : obtain_kernels(comm(), platform, texts))
+      for (auto& kernel : obtain_kernels(comm(), platform, texts, comm().config()))
         kernels_.push_back(std::move(kernel));
     } catch (const CompileError&) {
     }
@@ -433,9 +435,9 @@ Tuned tune(const Program& program, const World& world, const std::vector<Sizes>&
 
 Tuned tune_and_keep(const Program& program, const World& world, const std::vector<Sizes>& sizes,
                     const TuneOptions& options) {
-  Comm& comm = *world.comm();
+  Comm& comm = comm_of(world);
   use_tuned_ways(world);
-  TuningFile file = read_tuning(comm, platform_of(comm));
+  TuningFile file = read_tuning(comm, platform_of(comm), comm.config());
   Tuned tuned = tune_with(program, world, file, sizes, options);
   const std::string digest = digest_of(program, options.sliceable);
   for (const TunedSize& size : tuned.sizes) {
@@ -444,7 +446,7 @@ Tuned tune_and_keep(const Program& program, const World& world, const std::vecto
               best_schedule(program, tuned, size).json(), size.best_ms, size.unfused_ratio,
               size.best.by_mpi});
   }
-  write_tuning(comm, file);
+  write_tuning(comm, file, comm.config());
   return tuned;
 }
 

@@ -15,6 +15,7 @@
 #include "coconet/error.h"
 #include "ir/json/element.h"
 #include "jit/cache/digest.h"
+#include "jit/comm/access.h"
 #include "jit/config/build_info.h"
 #include "jit/config/files.h"
 #include "jit/config/log.h"
@@ -203,10 +204,10 @@ std::string to_json(const TuningFile& file) {
   return out.dump(1) + "\n";
 }
 
-TuningFile read_tuning(Comm& comm, const Platform& platform) {
+TuningFile read_tuning(Comm& comm, const Platform& platform, const Config& config) {
   std::string text;
   together(comm, [&] {
-    if (comm.rank() == 0) text = read_text(config().tune_file);
+    if (comm.rank() == 0) text = read_text(config.tune_file);
   });
   text = comm.broadcast(text, 0);
   TuningFile file;
@@ -220,14 +221,14 @@ TuningFile read_tuning(Comm& comm, const Platform& platform) {
       is_ours = file.library == build_info::version && file.device == device;
       if (is_ours) file = parse_tuning(text);
     } catch (const ConfigError& error) {
-      throw ConfigError(config().tune_file.string() + ": " + error.what());
+      throw ConfigError(config.tune_file.string() + ": " + error.what());
     }
   });
   static std::atomic<bool> was_told = false;
   if (!text.empty() && !is_ours && comm.rank() == 0 && !was_told.exchange(true)) {
     log_warn(fmt::format(
         "the tuning file '{}' is ignored: it is of version {} on {}, and this is {} on {}",
-        config().tune_file.string(), file.library, file.device, build_info::version, device));
+        config.tune_file.string(), file.library, file.device, build_info::version, device));
   }
   if (!is_ours) file = {};
   file.library = build_info::version;
@@ -236,7 +237,7 @@ TuningFile read_tuning(Comm& comm, const Platform& platform) {
 }
 
 void measure_machine(const World& world, TuningFile& file) {
-  Comm& comm = *world.comm();
+  Comm& comm = comm_of(world);
   const Platform& platform = platform_of(comm);
   if (platform.traits().immediate && comm.size() > 1 && comm.nodes().count() == 1)
     file.ways[comm.size()] = measure_ways(comm, platform);
@@ -245,32 +246,34 @@ void measure_machine(const World& world, TuningFile& file) {
 
 std::optional<sched::Cluster> known_machine(int ranks) {
   const World self = World::self();
-  const TuningFile file = read_tuning(*self.comm(), platform_of(*self.comm()));
+  const TuningFile file =
+      read_tuning(comm_of(self), platform_of(comm_of(self)), comm_of(self).config());
   const auto machine = file.machines.find(ranks);
   if (machine == file.machines.end()) return {};
   return machine->second;
 }
 
 void use_tuned_ways(const World& world) {
-  Comm& comm = *world.comm();
-  if (std::exchange(comm.is_tuned(), true) || config().tune == "off" || comm.size() == 1) return;
+  Comm& comm = comm_of(world);
+  if (std::exchange(comm.is_tuned(), true) || comm.config().tune == "off" || comm.size() == 1)
+    return;
   const Platform* platform = nullptr;
   together(comm, [&] { platform = &platform_of(comm); });
   if (!platform->traits().immediate) return;
-  const TuningFile file = read_tuning(comm, *platform);
+  const TuningFile file = read_tuning(comm, *platform, comm.config());
   const auto ways = file.ways.find(comm.size());
   if (ways != file.ways.end()) comm.set_ways(ways->second);
 }
 
-void write_tuning(Comm& comm, const TuningFile& file) {
+void write_tuning(Comm& comm, const TuningFile& file, const Config& config) {
   together(comm, [&] {
-    if (comm.rank() != 0 || config().tune_file.empty()) return;
+    if (comm.rank() != 0 || config.tune_file.empty()) return;
     // Like the kernel cache, which it may be: only a folder of the owner alone is trusted.
     std::error_code ignored;
-    const std::filesystem::path folder = config().tune_file.parent_path();
+    const std::filesystem::path folder = config.tune_file.parent_path();
     if (std::filesystem::create_directories(folder, ignored))
       std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
-    write_atomically(config().tune_file, to_json(file), "COCONET_TUNE_FILE");
+    write_atomically(config.tune_file, to_json(file), "COCONET_TUNE_FILE");
   });
 }
 

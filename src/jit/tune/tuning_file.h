@@ -56,7 +56,7 @@ struct TuningFile {
 /// Collective: what COCONET_TUNE_FILE of rank 0 has, the same on all ranks; an empty one where
 /// there is no file, or it is of another device or version, which is warned of. Throws ConfigError
 /// on all ranks when it is malformed.
-[[nodiscard]] TuningFile read_tuning(Comm& comm, const Platform& platform);
+[[nodiscard]] TuningFile read_tuning(Comm& comm, const Platform& platform, const Config& config);
 /// Collective: measures the machine at hand, with as many ranks as `world` has, into `file`: how
 /// the host's collectives choose their way, which they do from here on, and its cluster.
 void measure_machine(const World& world, TuningFile& file);
@@ -68,6 +68,6 @@ void measure_machine(const World& world, TuningFile& file);
 void use_tuned_ways(const World& world);
 /// Collective: rank 0 replaces the file, as a whole. Throws BackendError on all ranks when it
 /// cannot.
-void write_tuning(Comm& comm, const TuningFile& file);
+void write_tuning(Comm& comm, const TuningFile& file, const Config& config);
 
 }  // namespace coconet::jit

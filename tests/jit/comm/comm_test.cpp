@@ -7,6 +7,7 @@
 
 #include "coconet/mesh.h"
 #include "coconet/world.h"
+#include "jit/comm/access.h"
 #include "jit/comm/barrier/barrier.h"
 #include "jit/comm/collectives/combine.h"
 #include "jit/comm/comm.h"
@@ -14,6 +15,7 @@
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/mpi/world.h"
 #include "sample.h"
 
 using namespace coconet;
@@ -33,7 +35,7 @@ TEST_CASE("local worlds of 1 to 5 ranks do what every world does", "[comm]") {
   REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
     test::expect(world.kind() == "local" && world.size() == ranks,
                  "a local world knows its kind and size");
-    test::check_world(*world.comm());
+    test::check_world(jit::comm_of(world));
   }));
 }
 
@@ -44,7 +46,7 @@ TEST_CASE("a local sum of f16 and bf16 is rounded once, at the end", "[comm]") {
   REQUIRE_NOTHROW(World::local(3, [&, type = dtype, half = half_of_last_place](World& world) {
     double in = 0, out = 0;
     store_element(type, &in, 0, world.rank() == 0 ? 1.0 : half);
-    test::Group(*world.comm(), {0, 1, 2}).all_reduce(&in, &out, 1, type, Reduction::sum);
+    test::Group(jit::comm_of(world), {0, 1, 2}).all_reduce(&in, &out, 1, type, Reduction::sum);
     test::expect(load_element(type, &out, 0) == 1 + 2 * half, "sums are kept in f32");
   }));
 }
@@ -63,7 +65,7 @@ TEST_CASE("a mean is rounded once, and its sum does not overflow", "[comm]") {
   REQUIRE_NOTHROW(World::local(3, [](World& world) {
     double in = 0, out = 0;
     store_element(f16, &in, 0, 60000);  // 65504 is the largest
-    test::Group(*world.comm(), {0, 1, 2}).all_reduce(&in, &out, 1, f16, Reduction::mean);
+    test::Group(jit::comm_of(world), {0, 1, 2}).all_reduce(&in, &out, 1, f16, Reduction::mean);
     test::expect(load_element(f16, &out, 0) == load_element(f16, &in, 0),
                  "the mean of equal numbers is that number");
   }));
@@ -138,7 +140,7 @@ TEST_CASE("World::local throws the cause, not what other ranks were told of it",
   CHECK_THROWS_AS(World::local(2,
                                [](World& world) {
                                  try {
-                                   together(*world.comm(), [&] {
+                                   together(jit::comm_of(world), [&] {
                                      if (world.rank() == 1) throw CompileError("no compiler");
                                    });
                                  } catch (const CompileError&) {
@@ -160,16 +162,17 @@ TEST_CASE("a rank that ends early is missed by name", "[comm]") {
 
 TEST_CASE("a failure in one group ends the waits in others", "[comm]") {
   CHECK_THROWS_WITH(
-      World::local(3,
-                   [](World& world) {
-                     const bool pair = world.rank() < 2;
-                     test::Group group(*world.comm(), pair ? std::vector{0, 1} : std::vector{2});
-                     if (world.rank() == 2) throw BackendError("rank 2 is out");
-                     if (world.rank() == 1) std::this_thread::sleep_for(20ms);
-                     const float in = 1;
-                     float out = 0;
-                     for (;;) group.all_reduce(&in, &out, 1, f32, Reduction::sum);
-                   }),
+      World::local(
+          3,
+          [](World& world) {
+            const bool pair = world.rank() < 2;
+            test::Group group(jit::comm_of(world), pair ? std::vector{0, 1} : std::vector{2});
+            if (world.rank() == 2) throw BackendError("rank 2 is out");
+            if (world.rank() == 1) std::this_thread::sleep_for(20ms);
+            const float in = 1;
+            float out = 0;
+            for (;;) group.all_reduce(&in, &out, 1, f32, Reduction::sum);
+          }),
       "rank 2 is out");
 }
 
@@ -229,7 +232,7 @@ TEST_CASE("ranks that are in different calls are told so", "[comm]") {
   try {
     World::local(2, [](World& world) {
       if (world.rank() == 0) {
-        (void)world.comm()->all_gather("x");
+        (void)jit::comm_of(world).all_gather("x");
       } else {
         world.barrier();
       }
@@ -251,7 +254,7 @@ TEST_CASE("reasons longer than a status are cut", "[comm]") {
 
 TEST_CASE("collectives refuse counts and roots that do not fit the group", "[comm]") {
   World::local(2, [](World& world) {
-    test::Group group(*world.comm(), {0, 1});
+    test::Group group(jit::comm_of(world), {0, 1});
     const std::size_t counts[] = {1, 2, 3};
     double data[6] = {};
     const auto message = [](auto body) { return test::message_of<InternalError>(body); };
@@ -259,7 +262,7 @@ TEST_CASE("collectives refuse counts and roots that do not fit the group", "[com
                           "all_gather was given 3 counts; the group has 2 ranks");
     test::expect_contains(message([&] { group.broadcast(data, data, 1, f64, 2); }),
                           "broadcast was given the root 2; the group has the ranks 0 to 1");
-    test::expect_contains(message([&] { (void)world.comm()->broadcast("", 7); }),
+    test::expect_contains(message([&] { (void)jit::comm_of(world).broadcast("", 7); }),
                           "broadcast from rank 7 of a world of 2");
   });
 }

@@ -25,6 +25,6 @@ TEST_CASE("prints the key of a kernel of an op with TEST_DEVICE_TEXT", "[.child]
   const auto texts = jit::generate(sched::lower(*program.graph()));
   REQUIRE(texts.size() == 1);
   const jit::HostCompiler compiler(config().cxx, "", std::chrono::seconds(60));
-  const jit::BinaryRequest request(compiler, texts.front());
+  const jit::BinaryRequest request(compiler, texts.front(), config());
   std::printf("key %s\n", jit::hex(request.key().digest()).c_str());
 }

@@ -10,6 +10,7 @@
 
 #include "coconet/coconet.h"
 #include "jit/cache/kernel_cache.h"
+#include "jit/comm/access.h"
 #include "jit/kernels/obtain_binaries.h"
 #include "sched/plan.h"
 
@@ -21,7 +22,8 @@ namespace {
 class CountingComm final : public jit::Comm {
  public:
   explicit CountingComm(jit::Comm& comm)
-      : Comm(comm.kind(), comm.rank(), comm.nodes(), comm.membership(), comm.ranks_per_core()),
+      : Comm(comm.kind(), comm.rank(), comm.nodes(), comm.membership(), comm.ranks_per_core(),
+             comm.shared_config()),
         comm_(comm) {}
   [[nodiscard]] int meetings() const { return meetings_; }
 
@@ -64,7 +66,8 @@ class PickyCompiler final : public jit::Compiler {
     facts_.identity = "picky " + std::to_string(now);
   }
   [[nodiscard]] bool has_batches() const override { return true; }
-  [[nodiscard]] jit::CompileResult compile(std::string_view source) const override {
+  [[nodiscard]] jit::CompileResult compile(std::string_view source,
+                                           std::chrono::milliseconds) const override {
     const std::lock_guard lock(mutex_);
     sources_.emplace_back(source);
     if (source.find("mistake") == std::string_view::npos) return {true, "binary", "", "picky", {}};
@@ -85,9 +88,9 @@ struct OneBatch {
       jit::KernelText& text = texts.emplace_back();
       text.name = text.entry = source.substr(0, source.find(','));
       text.source = "// " + source + "\n";
-      wanted.push_back(&requests_.emplace_back(compiler, text));
+      wanted.push_back(&requests_.emplace_back(compiler, text, config()));
     }
-    jit::CompileSlots& slots = jit::process_cache().slots();
+    jit::CompileSlots& slots = jit::cache_of(config()).slots();
     const int before = slots.in_process();
     slots.set(1, 1);
     obtained = jit::obtain_binaries(wanted);
@@ -111,9 +114,9 @@ TEST_CASE("ranks that have loaded all kernels meet once to find them") {
   std::vector<int> meetings(2);
   World::local(2, [&](World& world) {
     const jit::Platform& platform = jit::host_platform();
-    (void)jit::obtain_kernels(*world.comm(), platform, texts);
-    CountingComm comm(*world.comm());
-    (void)jit::obtain_kernels(comm, platform, texts);
+    (void)jit::obtain_kernels(jit::comm_of(world), platform, texts, config());
+    CountingComm comm(jit::comm_of(world));
+    (void)jit::obtain_kernels(comm, platform, texts, config());
     meetings[world.rank()] = comm.meetings();
   });
   CHECK(meetings == std::vector{1, 1});

@@ -119,6 +119,33 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int ranks, ncclUniqueId 
   });
 }
 
+ncclResult_t ncclCommCount(const ncclComm_t handle, int* count) {
+  return call("ncclCommCount", [&](Lock&) {
+    const auto communicator = find(handle);
+    if (communicator == nullptr) return ncclInvalidArgument;
+    *count = static_cast<int>(communicator->clique->ranks);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t handle, int* rank) {
+  return call("ncclCommUserRank", [&](Lock&) {
+    const auto communicator = find(handle);
+    if (communicator == nullptr) return ncclInvalidArgument;
+    *rank = communicator->rank;
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommCuDevice(const ncclComm_t handle, int* device) {
+  return call("ncclCommCuDevice", [&](Lock&) {
+    const auto communicator = find(handle);
+    if (communicator == nullptr) return ncclInvalidArgument;
+    *device = communicator->device;
+    return ncclSuccess;
+  });
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
   const Lock lock(mutex());
   const auto communicator = find(handle);

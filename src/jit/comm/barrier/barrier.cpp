@@ -98,7 +98,11 @@ void Membership::require_present() const {
     case failed:
       throw CommError(fmt::format("rank {} failed in this world before: {}", rank_, status.reason));
     case left:
-      throw CommError(fmt::format("rank {} has left this world already", rank_));
+      throw CommError(
+          fmt::format("rank {} has left this world already, which ends with MPI_Finalize, the "
+                      "communicator that it "
+                      "was made of, or World::local",
+                      rank_));
   }
 }
 

@@ -11,23 +11,24 @@
 #include <vector>
 
 #include "coconet/error.h"
+#include "coconet/export.h"
 
 namespace coconet::jit {
 
 /// Another rank's failure, as this rank learns of it. Never the root cause of what went wrong.
-class PeerFailure : public CommError {
+class COCONET_API PeerFailure : public CommError {
  public:
   using CommError::CommError;
 };
 
 /// Another rank came to a barrier to say that it will not take part in what follows.
-class Refused : public CommError {
+class COCONET_API Refused : public CommError {
  public:
   using CommError::CommError;
 };
 
 /// "rank 1", "ranks 1 and 3", "ranks 0, 1 and 3".
-[[nodiscard]] std::string name_ranks(const std::vector<int>& ranks);
+[[nodiscard]] COCONET_API std::string name_ranks(const std::vector<int>& ranks);
 
 /// What the other ranks see of a rank. Zeroed memory means: present.
 struct alignas(64) RankStatus {
@@ -45,7 +46,7 @@ struct Waiting {
 };
 
 /// Which ranks of a world are present, have failed, or have left.
-class Membership {
+class COCONET_API Membership {
  public:
   /// `tell`, which may be empty and does not throw, tells of a changed status those who do not see
   /// it.
@@ -83,7 +84,7 @@ struct RemoteNotifier {
 };
 
 /// A barrier among some ranks of a world.
-class Barrier {
+class COCONET_API Barrier {
  public:
   /// `arrivals[i]` counts the arrivals of `ranks[i]` and names its last call: zero at first, each
   /// in a cache line of its own, in `memory`, which all of `ranks` see but those that `notifier`

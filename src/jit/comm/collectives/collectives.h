@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coconet/dtype.h"
+#include "coconet/export.h"
 #include "coconet/program.h"
 #include "ir/op.h"
 
@@ -51,7 +52,7 @@ struct CollectiveCall {
 
 /// Carries out calls among some ranks of a world: those along one mesh axis. A process drives one
 /// of them or, where one launch runs them all, the whole group.
-class Collectives {
+class COCONET_API Collectives {
  public:
   virtual ~Collectives() = default;
   /// Collective over the group. On the host it blocks and does not look at the queue; on GPUs it
@@ -89,13 +90,14 @@ struct CollectiveWays {
 };
 
 /// Where each rank's block starts, and at the end the number of elements of all blocks.
-[[nodiscard]] std::vector<std::size_t> block_starts(std::span<const std::size_t> counts);
+[[nodiscard]] COCONET_API std::vector<std::size_t> block_starts(
+    std::span<const std::size_t> counts);
 
 /// Throws InternalError unless `call` has one count for each of the group's `ranks`, where it has
 /// blocks, and its root is one of them.
-void require_sane(const CollectiveCall& call, int ranks);
+COCONET_API void require_sane(const CollectiveCall& call, int ranks);
 
 /// For calls whose op is none of the collectives.
-[[noreturn]] void throw_unknown(const CollectiveCall& call);
+[[noreturn]] COCONET_API void throw_unknown(const CollectiveCall& call);
 
 }  // namespace coconet::jit

@@ -8,16 +8,18 @@
 #include <span>
 
 #include "coconet/dtype.h"
+#include "coconet/export.h"
 #include "coconet/program.h"
 
 namespace coconet::jit {
 
 /// inout[i] = in[i] (+) inout[i] for `count` elements, rounded to `dtype`. No mean: see `divide`.
-void combine(DType dtype, Reduction reduction, const void* in, void* inout, std::size_t count);
+COCONET_API void combine(DType dtype, Reduction reduction, const void* in, void* inout,
+                         std::size_t count);
 
 /// data[i] = data[i] / by for `count` floats, rounded to `dtype`: makes a sum over `by` ranks their
 /// mean.
-void divide(DType dtype, void* data, std::size_t count, int by);
+COCONET_API void divide(DType dtype, void* data, std::size_t count, int by);
 
 /// Each out[i] = parts[0][i] (+) parts[1][i] (+) ..., in this order, for `count` elements; a mean,
 /// of floats only, is then divided by the number of parts. f16 and bf16 are rounded once, at the

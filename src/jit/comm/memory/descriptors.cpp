@@ -17,7 +17,6 @@
 #include <string>
 #include <utility>
 
-#include "coconet/config.h"
 #include "coconet/error.h"
 
 namespace coconet::jit {
@@ -79,10 +78,10 @@ void send_to(int socket, const std::string& to, int rank, int fd) {
   if (sendmsg(socket, &message.header, 0) < 0) fail("sendmsg");
 }
 
-/// The next message, as (rank, descriptor); rank -1 when none comes in time.
-std::pair<int, Descriptor> receive(int socket) {
+/// The next message, as (rank, descriptor); rank -1 when none comes in `patience`.
+std::pair<int, Descriptor> receive(int socket, std::chrono::milliseconds patience) {
   pollfd ready{socket, POLLIN, 0};
-  const int came = poll(&ready, 1, static_cast<int>(config().timeout.count()));
+  const int came = poll(&ready, 1, static_cast<int>(patience.count()));
   if (came < 0 && errno != EINTR) fail("poll");
   if (came <= 0) return {-1, Descriptor()};
   Message message;
@@ -117,7 +116,7 @@ std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine) {
     together(comm, [&] {
       const int to = (comm.rank() + distance) % comm.size();
       send_to(own.get(), names[to], comm.rank(), mine);
-      auto [rank, descriptor] = receive(own.get());
+      auto [rank, descriptor] = receive(own.get(), comm.config().timeout);
       const int from = (comm.rank() + comm.size() - distance) % comm.size();
       if (rank != from || descriptor.get() < 0) {
         throw CommError(

@@ -35,10 +35,8 @@ enum class SharedFile {
 /// Memory of `bytes` on every one of some processes, which are called `numbers` in messages; this
 /// one is at position `rank` of them. Collective. Tries memfd, then shm, unless `only` says which,
 /// and throws the same CommError on every rank when neither works.
-[[nodiscard]] std::shared_ptr<PeerMemory> map_across_processes(int rank,
-                                                               const std::vector<int>& numbers,
-                                                               std::size_t bytes,
-                                                               const Exchange& exchange,
-                                                               std::optional<SharedFile> only = {});
+[[nodiscard]] COCONET_API std::shared_ptr<PeerMemory> map_across_processes(
+    int rank, const std::vector<int>& numbers, std::size_t bytes, const Exchange& exchange,
+    std::optional<SharedFile> only = {});
 
 }  // namespace coconet::jit

@@ -32,8 +32,9 @@ std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board) {
 
 BoardComm::BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board,
                      std::vector<int> numbers, std::shared_ptr<Membership> membership,
-                     int ranks_per_core)
-    : Comm(kind, board->rank(), Nodes(board->ranks()), std::move(membership), ranks_per_core),
+                     int ranks_per_core, std::shared_ptr<const Config> config)
+    : Comm(kind, board->rank(), Nodes(board->ranks()), std::move(membership), ranks_per_core,
+           std::move(config)),
       board_(std::move(board)),
       numbers_(std::move(numbers)) {
   everybody_ = std::make_shared<Barrier>(membership_, numbers_, arrivals_of(*board_), board_);

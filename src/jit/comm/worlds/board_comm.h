@@ -14,7 +14,7 @@
 
 namespace coconet::jit {
 
-class BoardComm : public Comm {
+class COCONET_API BoardComm : public Comm {
  public:
   /// Bytes of the board on every rank.
   static constexpr std::size_t slot_bytes = std::size_t{1} << 18;
@@ -23,7 +23,8 @@ class BoardComm : public Comm {
   /// `board` is zeroed memory of `board_bytes` with a block for each rank. `numbers` are the ranks'
   /// names in messages and in `membership`, whose statuses of these ranks are on the board.
   BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
-            std::shared_ptr<Membership> membership, int ranks_per_core);
+            std::shared_ptr<Membership> membership, int ranks_per_core,
+            std::shared_ptr<const Config> config);
 
   /// The status of the rank whose block begins at `block`.
   [[nodiscard]] static RankStatus* status_at(std::byte* block) {

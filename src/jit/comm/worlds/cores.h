@@ -12,12 +12,12 @@ namespace coconet::jit {
 using Cores = std::bitset<1024>;
 
 /// Those of the calling thread; all, where the system does not say.
-[[nodiscard]] Cores available_cores();
+[[nodiscard]] COCONET_API Cores available_cores();
 
 /// Ranks over cores, rounded up, where they crowd most. `by_rank` holds every rank's cores: ranks
 /// that are bound to one core each do not crowd, and ranks bound to the same core do, however many
 /// cores the others have.
-[[nodiscard]] int ranks_per_core(const std::vector<Cores>& by_rank);
+[[nodiscard]] COCONET_API int ranks_per_core(const std::vector<Cores>& by_rank);
 
 /// Collective: whether each rank of `comm` has cores for `threads` of its own.
 [[nodiscard]] bool have_cores(Comm& comm, int threads);

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <thread>
 
-#include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/board_comm.h"
@@ -21,8 +20,9 @@ class LocalComm final : public BoardComm {
   /// `shared` is one for all ranks; the rest is BoardComm's.
   LocalComm(std::string_view kind, std::shared_ptr<PeerMemory> board, std::vector<int> ranks,
             std::shared_ptr<Membership> membership, int ranks_per_core,
-            std::shared_ptr<std::shared_ptr<void>> shared)
-      : BoardComm(kind, std::move(board), std::move(ranks), std::move(membership), ranks_per_core),
+            std::shared_ptr<const Config> config, std::shared_ptr<std::shared_ptr<void>> shared)
+      : BoardComm(kind, std::move(board), std::move(ranks), std::move(membership), ranks_per_core,
+                  std::move(config)),
         shared_(std::move(shared)) {}
 
   [[nodiscard]] bool in_one_process() const override { return true; }
@@ -55,13 +55,14 @@ class LocalComm final : public BoardComm {
   std::shared_ptr<std::shared_ptr<void>> shared_;  ///< the newest shared object, by rank 0
 };
 
-std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ranks) {
+std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ranks,
+                                                   const std::shared_ptr<const Config>& config) {
   if (ranks < 1) {
     throw CommError(
         fmt::format("a local world of {} ranks was asked for; it needs at least 1", ranks));
   }
   const int crowd = ranks_per_core(std::vector<Cores>(ranks, available_cores()));
-  const Waiting waiting{config().timeout, crowd > 1, {}};
+  const Waiting waiting{config->timeout, crowd > 1, {}};
   const auto memory = map_blocks(ranks, BoardComm::board_bytes, -1, 0);
   const auto shared = std::make_shared<std::shared_ptr<void>>();
   std::vector<int> all(ranks);
@@ -72,19 +73,21 @@ std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ra
     std::vector<RankStatus*> statuses;
     for (const int other : all) statuses.push_back(BoardComm::status_at(board->base(other)));
     const auto membership = std::make_shared<Membership>(rank, std::move(statuses), waiting);
-    comms.push_back(std::make_shared<LocalComm>(kind, board, all, membership, crowd, shared));
+    comms.push_back(
+        std::make_shared<LocalComm>(kind, board, all, membership, crowd, config, shared));
   }
   return comms;
 }
 
 }  // namespace
 
-std::shared_ptr<Comm> make_self_comm() {
-  return make_comms("self", 1).front();
+std::shared_ptr<Comm> make_self_comm(std::shared_ptr<const Config> config) {
+  return make_comms("self", 1, config).front();
 }
 
-void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<Comm>&)>& body) {
-  const auto comms = make_comms("local", ranks);
+void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<Comm>&)>& body,
+                     const std::shared_ptr<const Config>& config) {
+  const auto comms = make_comms("local", ranks, config);
   std::mutex mutex;
   std::exception_ptr cause, consequence;  // the first that a rank threw; the first PeerFailure
   const auto guarded = [&](Membership& membership, const std::function<void()>& part) {

@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "coconet/export.h"
 #include "ir/indexed.h"
 
 namespace coconet::jit {
 
 /// The nodes of a world: each rank is on one, and shares memory with the others there.
-class Nodes {
+class COCONET_API Nodes {
  public:
   /// One node of `ranks` ranks.
   explicit Nodes(int ranks);

@@ -18,6 +18,10 @@ namespace coconet::jit {
 [[nodiscard]] std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
                                                            const std::string& step);
 
+/// Throws CommError unless `communicator`, the application's, holds the ranks of `comm` in its
+/// order, on this rank's GPU.
+void require_nccl_of(Comm& comm, void* communicator);
+
 /// Whether NCCL takes memory that it is told of beforehand, its windows; loads it. Since 2.27.
 [[nodiscard]] bool nccl_has_windows();
 

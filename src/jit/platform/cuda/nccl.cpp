@@ -33,6 +33,9 @@ constexpr int least_version = 21400;
   FUNCTION(init_rank, ncclCommInitRankConfig)  \
   FUNCTION(async_error, ncclCommGetAsyncError) \
   FUNCTION(finalize, ncclCommFinalize)         \
+  FUNCTION(count, ncclCommCount)               \
+  FUNCTION(user_rank, ncclCommUserRank)        \
+  FUNCTION(cu_device, ncclCommCuDevice)        \
   FUNCTION(destroy, ncclCommDestroy)           \
   FUNCTION(abort, ncclCommAbort)               \
   FUNCTION(group_start, ncclGroupStart)        \
@@ -133,8 +136,11 @@ void require(ncclResult_t result, std::string_view call) {
 
 class NcclGroup final : public Collectives {
  public:
-  NcclGroup(const Device& device, std::vector<int> ranks, int position, const ncclUniqueId& id)
-      : device_(device), ranks_(std::move(ranks)), position_(position) {
+  /// Begins to make a communicator of `ranks`, of which this one is at `position`. `timeout` is the
+  /// longest wait for others.
+  NcclGroup(const Device& device, std::vector<int> ranks, int position, const ncclUniqueId& id,
+            std::chrono::milliseconds timeout)
+      : device_(device), ranks_(std::move(ranks)), position_(position), timeout_(timeout) {
     const OnDevice current(device_);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that a rank that does not come is an error here, not a wait in NCCL
@@ -143,6 +149,15 @@ class NcclGroup final : public Collectives {
     if (!is_fine(begun)) abort();
     require(begun, "ncclCommInitRankConfig");
   }
+  /// Uses the application's `communicator` of these ranks.
+  NcclGroup(const Device& device, std::vector<int> ranks, int position, ncclComm_t communicator,
+            std::chrono::milliseconds timeout)
+      : device_(device),
+        ranks_(std::move(ranks)),
+        position_(position),
+        timeout_(timeout),
+        is_applications_(true),
+        comm_(communicator) {}
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
   // Whoever queued the work has waited for it. The other ranks may still read from this one, until
@@ -159,6 +174,7 @@ class NcclGroup final : public Collectives {
       return state == ncclSuccess;
     };
     const bool is_closed = window_ == NcclWindow{} || ended(nccl().close_window(comm_, window_));
+    if (is_applications_) return;
     if (is_closed && ended(nccl().finalize(comm_))) {
       (void)nccl().destroy(comm_);
     } else {
@@ -227,7 +243,7 @@ class NcclGroup final : public Collectives {
 
   void abort() noexcept override {
     const OnDevice current(device_);
-    if (comm_ != nullptr) (void)nccl().abort(comm_);
+    if (comm_ != nullptr && !is_applications_) (void)nccl().abort(comm_);
     comm_ = nullptr;
   }
 
@@ -311,7 +327,7 @@ class NcclGroup final : public Collectives {
 
   /// Waits until NCCL has queued its work.
   void settle(std::string_view what) {
-    const clock::time_point deadline = clock::now() + config().timeout;
+    const clock::time_point deadline = clock::now() + timeout_;
     for (;;) {
       ncclResult_t state = ncclInProgress;
       if (comm_ != nullptr) require(nccl().async_error(comm_, &state), "ncclCommGetAsyncError");
@@ -330,6 +346,8 @@ class NcclGroup final : public Collectives {
   const Device& device_;
   std::vector<int> ranks_;
   int position_;
+  std::chrono::milliseconds timeout_;
+  bool is_applications_ = false;
   ncclComm_t comm_ = nullptr;
   NcclWindow window_{};  ///< none where NCCL has no use for it
 };
@@ -361,6 +379,34 @@ bool nccl_has_windows() {
   return nccl().problem.empty() && nccl().has_windows;
 }
 
+void require_nccl_of(Comm& comm, void* communicator) {
+  if (!nccl().problem.empty()) {
+    throw CommError(
+        fmt::format("World::use_nccl was called, and there is no NCCL to use: {}; install libnccl2",
+                    nccl().problem));
+  }
+  if (communicator == nullptr)
+    throw CommError("World::use_nccl was given a null communicator; pass an ncclComm_t");
+  const auto handle = static_cast<ncclComm_t>(communicator);
+  const Device& device = device_of(comm);
+  const OnDevice current(device);
+  int count = 0, rank = 0, gpu = 0;
+  require(nccl().count(handle, &count), "ncclCommCount");
+  require(nccl().user_rank(handle, &rank), "ncclCommUserRank");
+  require(nccl().cu_device(handle, &gpu), "ncclCommCuDevice");
+  if (count != comm.size() || rank != comm.rank()) {
+    throw CommError(fmt::format(
+        "World::use_nccl was given a communicator in which this is rank {} of {}, on rank {} of {} "
+        "of the world; it must hold the same ranks in the same order",
+        rank, count, comm.rank(), comm.size()));
+  }
+  if (gpu == device.ordinal) return;
+  throw CommError(fmt::format(
+      "World::use_nccl was given a communicator on GPU {}, but rank {} of the world has GPU {}; "
+      "make both on the GPU that is current on the rank",
+      gpu, comm.rank(), device.ordinal));
+}
+
 std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
                                              const std::string& step) {
   together(comm, [&] {
@@ -373,6 +419,12 @@ std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
   require_own_gpus(comm, ranks, step);
   const auto own = std::find(ranks.begin(), ranks.end(), comm.rank());
   const int position = static_cast<int>(own - ranks.begin());
+  const std::chrono::milliseconds timeout = comm.config().timeout;
+  if (comm.nccl() != nullptr && std::cmp_equal(ranks.size(), comm.size()) &&
+      std::ranges::is_sorted(ranks)) {
+    return std::make_unique<NcclGroup>(device_of(comm), std::move(ranks), position,
+                                       static_cast<ncclComm_t>(comm.nccl()), timeout);
+  }
   std::string mine;
   together(comm, [&] {
     if (position != 0) return;
@@ -385,7 +437,7 @@ std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
   together(comm, [&] {
     ncclUniqueId id{};
     std::memcpy(id.internal, first.data(), std::min(first.size(), sizeof id.internal));
-    group = std::make_unique<NcclGroup>(device_of(comm), std::move(ranks), position, id);
+    group = std::make_unique<NcclGroup>(device_of(comm), std::move(ranks), position, id, timeout);
   });
   together(comm, [&] { group->connect(); });
   return group;

@@ -9,6 +9,11 @@ LibraryFacts nccl_facts() {
   return {{}, "this library was built without nccl.h"};
 }
 
+void require_nccl_of(Comm&, void*) {
+  throw CommError("World::use_nccl was called, and there is no NCCL to use: " +
+                  nccl_facts().problem + "; build where nccl.h is");
+}
+
 bool nccl_has_windows() {
   return false;
 }

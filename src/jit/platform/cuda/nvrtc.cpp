@@ -347,7 +347,7 @@ NvrtcCompiler::NvrtcCompiler(std::string_view arch, bool line_info, int ranks) {
   facts_.abi = is_ptx(arch) ? "ptx" : "cubin";
 }
 
-CompileResult NvrtcCompiler::compile(std::string_view source) const {
+CompileResult NvrtcCompiler::compile(std::string_view source, std::chrono::milliseconds) const {
   const Library& nvrtc = require_library();
   if (nvrtc.file != located() && identify() != identity())
     throw CompileError("NVRTC in '" + located().string() + "' does not load any more.");

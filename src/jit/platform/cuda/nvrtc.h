@@ -51,7 +51,8 @@ class NvrtcCompiler final : public Compiler {
 
   /// A kernel alone in its text gets a bound on its registers, `register_bound`, where it keeps
   /// that without spilling. Throws CompileError when NVRTC does not know the architecture.
-  [[nodiscard]] CompileResult compile(std::string_view source) const override;
+  [[nodiscard]] CompileResult compile(std::string_view source,
+                                      std::chrono::milliseconds limit = {}) const override;
 };
 
 }  // namespace coconet::jit

@@ -170,6 +170,17 @@ class CudaPlatform final : public Platform {
       return make_nccl_group(comm, ranks, step);
     return make_launch_collectives(static_cast<int>(ranks.size()), kernels);
   }
+  void use_communicator(Comm& comm, void* communicator) const override {
+    together(comm, [&] {
+      if (comm.size() > 1 && traits().ranks_per_launch > 1) {
+        throw BackendError(
+            "World::use_nccl was called in a world whose ranks share a GPU, where collectives are "
+            "kernels of this library; call it where every rank has a GPU");
+      }
+      require_nccl_of(comm, communicator);
+    });
+    comm.nccl() = communicator;
+  }
   std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
     return make_cublas_matmul(*this, device_, std::move(shape));
   }

@@ -245,7 +245,8 @@ std::string HostCompiler::resolved_isa() {
   return name + "\n" + flags;
 }
 
-CompileResult HostCompiler::compile(std::string_view source) const {
+CompileResult HostCompiler::compile(std::string_view source,
+                                    std::chrono::milliseconds limit) const {
   const TemporaryDirectory directory;
   const std::string inside = directory.path().string() + "/";
   const std::string text = inside + "kernel.cpp";
@@ -265,7 +266,8 @@ CompileResult HostCompiler::compile(std::string_view source) const {
   result.command = typed(arguments) + " -o kernel.so kernel.cpp";
   // Neither debug information nor the log may mention the directory, which differs in every run.
   arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o", object, text});
-  const Outcome outcome = run_program(arguments, directory.path(), timeout_);
+  const Outcome outcome =
+      run_program(arguments, directory.path(), limit.count() > 0 ? limit : timeout_);
   result.log = outcome.printed;
   for (std::size_t at; (at = result.log.find(inside)) != std::string::npos;)
     result.log.erase(at, inside.size());

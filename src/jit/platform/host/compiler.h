@@ -21,7 +21,8 @@ class HostCompiler final : public Compiler {
   /// Its start, the prelude and the linker take as long as a kernel.
   [[nodiscard]] bool has_batches() const override { return true; }
   /// A death by signal or a timeout is a failure with a log that says so.
-  [[nodiscard]] CompileResult compile(std::string_view source) const override;
+  [[nodiscard]] CompileResult compile(std::string_view source,
+                                      std::chrono::milliseconds limit = {}) const override;
 
   /// Resolved path.
   [[nodiscard]] const std::string& path() const { return path_; }

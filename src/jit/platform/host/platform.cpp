@@ -288,6 +288,11 @@ class HostPlatform final : public Platform {
                                                 const NamedKernels&) const override {
     return comm.collectives(ranks);
   }
+  void use_communicator(Comm&, void*) const override {
+    throw BackendError(
+        "World::use_nccl was called with COCONET_BACKEND=host, whose collectives are not NCCL's; "
+        "call it with COCONET_BACKEND=cuda only");
+  }
   std::unique_ptr<LibraryMatmul> make_matmul(MatmulShape shape) const override {
     return make_host_matmul(std::move(shape));
   }
@@ -299,7 +304,7 @@ class HostPlatform final : public Platform {
     const bool fits = have_cores(comm, steps.steps);
     if (fits) return {.enough = true, .problem = {}};
     return {
-        .enough = config().overlap == "on",
+        .enough = steps.forced,
         .shared = true,
         .problem = fmt::format("they are {} threads on each rank, and there is no core for every "
                                "one of them",

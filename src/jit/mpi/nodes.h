@@ -12,7 +12,7 @@
 
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/board_comm.h"
-#include "jit/comm/worlds/mpi_link.h"
+#include "jit/mpi/link.h"
 
 namespace coconet::jit {
 

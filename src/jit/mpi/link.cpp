@@ -1,7 +1,7 @@
 // Messages go from each rank to each rank of the other nodes that it concerns: nobody passes on
 // what another one says, so that a rank that is late is missed by its own name, and only as long as
 // it is late.
-#include "jit/comm/worlds/mpi_link.h"
+#include "jit/mpi/link.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "coconet/error.h"
-#include "jit/comm/collectives/mpi_collectives.h"
+#include "jit/mpi/collectives.h"
 
 namespace coconet::jit {
 

@@ -1,6 +1,6 @@
 // MPI's side of library collectives: its types and operators for ours, and calls of the sizes that
 // it does well.
-#include "jit/comm/collectives/mpi_collectives.h"
+#include "jit/mpi/collectives.h"
 
 #include <fmt/format.h>
 

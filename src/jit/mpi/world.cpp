@@ -13,36 +13,33 @@
 #include <thread>
 #include <vector>
 
-#include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/comm/collectives/mpi_collectives.h"
 #include "jit/comm/memory/peer_memory.h"
-#include "jit/comm/worlds/board_comm.h"
 #include "jit/comm/worlds/cores.h"
-#include "jit/comm/worlds/mpi_link.h"
-#include "jit/comm/worlds/mpi_nodes.h"
-#include "jit/comm/worlds/mpi_threads.h"
+#include "jit/comm/worlds/process_comm.h"
+#include "jit/config/configure.h"
+#include "jit/mpi/collectives.h"
+#include "jit/mpi/link.h"
+#include "jit/mpi/nodes.h"
+#include "jit/mpi/threads.h"
+#include "jit/mpi/world.h"
 
 namespace coconet::jit {
 
 namespace {
 
-/// The processes of one node: memory is in files that they share, long library collectives are
-/// MPI's.
-class ProcessComm final : public BoardComm {
+/// The processes of one node, whose long library collectives are MPI's.
+class MpiProcessComm final : public ProcessComm {
  public:
-  /// `comm` holds the ranks of `board` in its order; the rest is BoardComm's.
-  ProcessComm(MPI_Comm comm, std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
-              std::shared_ptr<Membership> membership, int ranks_per_core)
-      : BoardComm("mpi", std::move(board), std::move(numbers), std::move(membership),
-                  ranks_per_core),
+  /// `comm` holds the ranks of `board` in its order; the rest is ProcessComm's.
+  MpiProcessComm(MPI_Comm comm, std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
+                 std::shared_ptr<Membership> membership, int ranks_per_core,
+                 std::shared_ptr<const Config> config)
+      : ProcessComm("mpi", std::move(board), std::move(numbers), std::move(membership),
+                    ranks_per_core, std::move(config)),
         comm_(comm) {}
 
  private:
-  [[nodiscard]] std::shared_ptr<PeerMemory> map(std::size_t bytes) override {
-    return map_across_processes(rank(), numbers(), bytes,
-                                [this](std::string_view mine) { return all_gather(mine); });
-  }
   [[nodiscard]] std::shared_ptr<Collectives> make_large(
       const std::vector<int>& ranks, const std::shared_ptr<Barrier>& barrier) override {
     return make_mpi_collectives(split_mpi(comm_, ranks.front(), barrier->position()), barrier);
@@ -60,31 +57,31 @@ Indexed<std::string> gather_and_wait(MPI_Comm comm, std::string_view mine) {
 }
 
 /// Ranks that can share memory: those of one machine, and among them those with equal
-/// COCONET_HOST_ID.
-MPI_Comm split_by_node(MPI_Comm world, int rank) {
+/// COCONET_HOST_ID, `id`.
+MPI_Comm split_by_node(MPI_Comm world, int rank, const std::string& id) {
   MPI_Comm machine = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine),
             "MPI_Comm_split_type");
-  const Indexed<std::string> ids = gather_and_wait(machine, config().host_id);
-  const auto first = std::ranges::find(ids, config().host_id);
+  const Indexed<std::string> ids = gather_and_wait(machine, id);
+  const auto first = std::ranges::find(ids, id);
   const MPI_Comm node = split_mpi(machine, static_cast<int>(first - ids.begin()), rank);
   MPI_Comm_free(&machine);
   return node;
 }
 
 /// What this rank's node is called in messages.
-std::string name_of_node() {
-  if (!config().host_id.empty()) return config().host_id;
+std::string name_of_node(const Config& config) {
+  if (!config.host_id.empty()) return config.host_id;
   std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
   int length = 0;
   MPI_Get_processor_name(name.data(), &length);
   return {name.data(), static_cast<std::size_t>(length)};
 }
 
-Nodes find_nodes(MPI_Comm world, const std::string& first) {
+Nodes find_nodes(MPI_Comm world, const std::string& first, const std::string& name) {
   Indexed<int> firsts;
   for (const std::string& text : gather_and_wait(world, first)) firsts.push_back(std::stoi(text));
-  return {firsts, gather_and_wait(world, name_of_node())};
+  return {firsts, gather_and_wait(world, name)};
 }
 
 /// Throws on every rank when `body` does on some.
@@ -142,12 +139,12 @@ std::vector<int> find_missing(MPI_Comm communicator) {
 }
 
 /// Collective: what follows waits for nobody that does not come.
-void wait_for_all(MPI_Comm communicator) {
+void wait_for_all(MPI_Comm communicator, std::chrono::milliseconds timeout) {
   MPI_Request everybody = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(communicator, &everybody), "MPI_Ibarrier");
   int rank = 0;
   MPI_Comm_rank(communicator, &rank);
-  if (ends_within(everybody, config().timeout)) {
+  if (ends_within(everybody, timeout)) {
     // Whoever comes too late finds the barrier complete, and nobody behind it.
     int found = 0;
     MPI_Status status;
@@ -163,20 +160,21 @@ void wait_for_all(MPI_Comm communicator) {
       fmt::format("rank {} waited in World::mpi for rank{} {}, which did not come within {:g} s, "
                   "the limit that COCONET_TIMEOUT_S sets",
                   rank, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
-                  std::chrono::duration<double>(config().timeout).count()));
+                  std::chrono::duration<double>(timeout).count()));
 }
 
 /// Collective over `communicator`, which is not used from then on.
-Connected connect(MPI_Comm communicator) {
-  wait_for_all(communicator);
+Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& config) {
+  wait_for_all(communicator, config->timeout);
   const MPI_Comm world = split_mpi(communicator, 0, 0);
   int rank = 0;
   int ranks = 1;
   MPI_Comm_rank(world, &rank);
   MPI_Comm_size(world, &ranks);
-  const MPI_Comm node = split_by_node(world, rank);
+  const MPI_Comm node = split_by_node(world, rank, config->host_id);
   const Exchange exchange = [&](std::string_view mine) { return gather_and_wait(node, mine); };
-  const Nodes nodes = find_nodes(world, exchange(std::to_string(rank)).front());
+  const Nodes nodes =
+      find_nodes(world, exchange(std::to_string(rank)).front(), name_of_node(*config));
   const Indexed<int> here = nodes.beside(rank);
   std::vector<Cores> cores;
   for (const std::string& text : exchange(available_cores().to_string())) cores.emplace_back(text);
@@ -197,7 +195,7 @@ Connected connect(MPI_Comm communicator) {
     for (int beside = 0; beside < here.count(); ++beside)
       statuses[here[beside]] = BoardComm::status_at(board->base(beside));
     // MPI moves on only inside its calls, and another rank may still wait for what this one sent.
-    Waiting waiting{config().timeout, crowd > 1,
+    Waiting waiting{config->timeout, crowd > 1,
                     [world] {
                       int found = 0;
                       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
@@ -210,7 +208,7 @@ Connected connect(MPI_Comm communicator) {
     }
     const auto membership =
         std::make_shared<Membership>(rank, std::move(statuses), std::move(waiting), tell);
-    auto of_node = std::make_unique<ProcessComm>(node, board, here, membership, crowd);
+    auto of_node = std::make_unique<MpiProcessComm>(node, board, here, membership, crowd, config);
     if (made.link) {
       made.comm = make_nodes_comm(world, nodes, std::move(of_node), made.link);
     } else {
@@ -266,16 +264,33 @@ void require_started() {
   require_mpi_thread();
 }
 
+/// The world that `communicator` keeps, if it has one; made with the same options.
+std::shared_ptr<Comm> find_kept(MPI_Comm communicator, int key, const Config& config) {
+  void* kept = nullptr;
+  int is_there = 0;
+  check_mpi(MPI_Comm_get_attr(communicator, key, static_cast<void*>(&kept), &is_there),
+            "MPI_Comm_get_attr");
+  if (is_there == 0) return nullptr;
+  const std::shared_ptr<Comm>& comm = static_cast<Connected*>(kept)->comm;
+  Config alike = comm->config();
+  alike.log_level = config.log_level;  // which is the process's
+  if (alike == config) return comm;
+  throw CommError(
+      "World::mpi was given other Options than before for the same communicator, which has one "
+      "world; give them at its first call, or to compile");
+}
+
 }  // namespace
 
 // One world for a communicator: they are scarce, and to free one is collective.
-std::shared_ptr<Comm> make_mpi_comm() {
+std::shared_ptr<Comm> make_mpi_comm(const Options& options) {
   start_mpi();
   const MPI_Comm world = MPI_COMM_WORLD;
-  return make_mpi_comm_of(&world, sizeof world);
+  return make_mpi_comm_of(&world, sizeof world, options);
 }
 
-std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes) {
+std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes,
+                                       const Options& options) {
   static std::mutex mutex;
   static int key = MPI_KEYVAL_INVALID;
   MPI_Comm communicator = MPI_COMM_NULL;
@@ -298,15 +313,12 @@ std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes) {
     throw CommError(
         "World::mpi was given an intercommunicator; merge its groups by MPI_Intercomm_merge");
   }
+  const std::shared_ptr<const Config> config = configure(options);
   // MPI keeps the world with the communicator.
   if (key == MPI_KEYVAL_INVALID)
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_world, &key, nullptr);
-  void* kept = nullptr;
-  int is_there = 0;
-  check_mpi(MPI_Comm_get_attr(communicator, key, static_cast<void*>(&kept), &is_there),
-            "MPI_Comm_get_attr");
-  if (is_there != 0) return static_cast<Connected*>(kept)->comm;
-  const Connected world = connect(communicator);
+  if (auto kept = find_kept(communicator, key, *config)) return kept;
+  const Connected world = connect(communicator, config);
   check_mpi(MPI_Comm_set_attr(communicator, key, std::make_unique<Connected>(world).release()),
             "MPI_Comm_set_attr");
   leave_when_finalized(world);

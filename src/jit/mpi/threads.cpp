@@ -1,5 +1,5 @@
 // Thread levels, by their names.
-#include "jit/comm/worlds/mpi_threads.h"
+#include "jit/mpi/threads.h"
 
 #include <fmt/format.h>
 #include <mpi.h>

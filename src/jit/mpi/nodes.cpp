@@ -1,7 +1,7 @@
 // Worlds of several nodes: barriers by words that all ranks of a node see and messages to the
 // others, and control messages by MPI's collectives, after a barrier has shown that all ranks are
 // there for them.
-#include "jit/comm/worlds/mpi_nodes.h"
+#include "jit/mpi/nodes.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -11,9 +11,8 @@
 #include <map>
 #include <numeric>
 
-#include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/comm/collectives/mpi_collectives.h"
+#include "jit/mpi/collectives.h"
 
 namespace coconet::jit {
 
@@ -65,7 +64,7 @@ class NodesComm final : public Comm {
   NodesComm(MPI_Comm comm, Nodes nodes, std::unique_ptr<BoardComm> node,
             std::shared_ptr<MpiLink> link)
       : Comm("mpi", node->number_of(node->rank()), std::move(nodes), node->membership(),
-             node->ranks_per_core()),
+             node->ranks_per_core(), node->shared_config()),
         comm_(comm),
         node_(std::move(node)),
         link_(std::move(link)) {

@@ -1,0 +1,27 @@
+// The world of MPI's processes, and what `doctor` says of MPI. In builds without MPI no_mpi.cpp is
+// in the place of the other files of this folder.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "coconet/options.h"
+#include "jit/comm/comm.h"
+
+namespace coconet::jit {
+
+/// Throws CommError when the library was built without MPI.
+[[nodiscard]] std::shared_ptr<Comm> make_mpi_comm(const Options& options = {});
+/// The same of the ranks of a communicator: `handle` is the MPI_Comm, of `bytes`. One world a
+/// communicator, until that is freed.
+[[nodiscard]] std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes,
+                                                     const Options& options = {});
+
+struct MpiFacts {
+  bool built = false;
+  std::string version;  ///< "Open MPI v4.1.4"
+};
+[[nodiscard]] MpiFacts mpi_facts();
+
+}  // namespace coconet::jit

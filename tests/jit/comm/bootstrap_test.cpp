@@ -1,0 +1,157 @@
+// Worlds of a Bootstrap: its ranks are threads here, which find each other by a plain gather.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "coconet/coconet.h"
+
+using namespace coconet;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A gather among threads, round by round.
+class Meeting {
+ public:
+  explicit Meeting(int ranks) : texts_(static_cast<std::size_t>(ranks)) {}
+
+  Bootstrap of(int rank) {
+    return {rank, static_cast<int>(texts_.size()),
+            [this, rank](std::string_view mine) { return gather(rank, mine); }};
+  }
+
+ private:
+  std::vector<std::string> gather(int rank, std::string_view mine) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return readers_ == 0; });
+    texts_[rank] = mine;
+    if (++writers_ == texts_.size()) {
+      writers_ = 0;
+      readers_ = texts_.size();
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return readers_ > 0; });
+    std::vector<std::string> all = texts_;
+    --readers_;
+    changed_.notify_all();
+    return all;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> texts_;
+  std::size_t writers_ = 0, readers_ = 0;
+};
+
+/// Runs `body(rank)` on a thread for each rank, and throws what one threw.
+template <class Body>
+void on_ranks(int ranks, const Body& body) {
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          body(rank);
+        } catch (...) {
+          errors[rank] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+/// A Bootstrap of two ranks, of which the other answers with `other`.
+Bootstrap beside(const std::string& other) {
+  return {0, 2, [other](std::string_view mine) {
+            return std::vector<std::string>{std::string(mine), other};
+          }};
+}
+
+}  // namespace
+
+TEST_CASE("ranks that a Bootstrap brings together run a fused kernel") {
+  Meeting meeting(3);
+  on_ranks(3, [&](int rank) {
+    const World world = World::from(meeting.of(rank));
+    if (world.kind() != "bootstrap" || world.rank() != rank || world.size() != 3)
+      throw std::runtime_error("the world is another");
+    Program program("sum", Mesh::over(world));
+    const Dim n = program.dim("n", 1000);
+    program.output("y", all_reduce(program.input("x", f32, {n}, local), sum).named("total"));
+    for (const Schedule& schedule : {Schedule(), Schedule().fuse("k", "all_reduce", {"total"})}) {
+      Executable step = compile(program, schedule, world);
+      const std::vector<float> x(1000, static_cast<float>(rank + 1));
+      step.write("x", x);
+      step.run();
+      std::vector<float> y(1000);
+      step.read("y", y);
+      if (std::ranges::count(y, 6.0f) != 1000) throw std::runtime_error("the sum is wrong");
+    }
+    world.barrier();
+  });
+}
+
+TEST_CASE("a rank that lets go of its world is missed by its name") {
+  Meeting meeting(2);
+  std::string message;
+  on_ranks(2, [&](int rank) {
+    const World world = World::from(meeting.of(rank), {.timeout = 10s});
+    if (rank == 1) return;
+    try {
+      world.barrier();
+    } catch (const CommError& error) {
+      message = error.what();
+    }
+  });
+  CHECK_THAT(message, Contains("rank 1") && Contains("left"));
+}
+
+TEST_CASE("a rank that does not come is missed at the deadline of the world's options") {
+  Meeting meeting(2);
+  std::string message;
+  on_ranks(2, [&](int rank) {
+    const World world = World::from(meeting.of(rank), {.timeout = 200ms});
+    if (rank == 1) {
+      std::this_thread::sleep_for(1s);
+      return;
+    }
+    try {
+      world.barrier();
+    } catch (const CommError& error) {
+      message = error.what();
+    }
+  });
+  CHECK_THAT(message, Contains("rank 1") && Contains("0.2"));
+}
+
+TEST_CASE("a wrong Bootstrap is refused in a sentence") {
+  CHECK_THROWS_WITH(World::from({5, 2, beside("").all_gather}),
+                    Contains("names rank 5 of 2 ranks; ranks are 0 to size - 1"));
+  CHECK_THROWS_WITH(World::from({0, 1, {}}), Contains("has no all_gather"));
+  CHECK_THROWS_WITH(
+      World::from({0, 2, [](std::string_view) { return std::vector<std::string>{}; }}),
+      Contains("returned 0 texts on rank 0 of 2; it must return one of each rank"));
+  CHECK_THROWS_WITH(World::from({0, 2,
+                                 [](std::string_view) {
+                                   return std::vector<std::string>{"a", "b"};
+                                 }}),
+                    Contains("returned another text for rank 0 than that rank gave"));
+  CHECK_THROWS_WITH(World::from(beside("elsewhere")),
+                    Contains("must be on one node, where they share memory, and these are on 2") &&
+                        Contains("rank 1 on elsewhere"));
+}
+
+TEST_CASE("what a Bootstrap's gather throws, World::from throws") {
+  const Bootstrap failing{0, 2, [](std::string_view) -> std::vector<std::string> {
+                            throw std::runtime_error("the launcher is gone");
+                          }};
+  CHECK_THROWS_WITH(World::from(failing), "the launcher is gone");
+}
