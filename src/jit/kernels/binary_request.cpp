@@ -61,12 +61,16 @@ CompileResult BinaryRequest::compile() const {
                   compiled.command, path.empty() ? "" : "\nsource: " + path, compiled.log));
 }
 
+fs::path BinaryRequest::dumped_binary() const {
+  return config_.dump_dir.empty() ? fs::path() : config_.dump_dir / binary_name();
+}
+
 void BinaryRequest::dump(const CachedBinary& binary) const {
   const fs::path& directory = config_.dump_dir;
   if (directory.empty()) return;
   write_file(directory / source_name(), source());
   write_file(directory / file_name(".log"), binary.log);
-  write_file(directory / file_name(is_cuda() ? ".cubin" : ".so"), binary.payload);
+  write_file(directory / binary_name(), binary.payload);
 }
 
 std::string BinaryRequest::file_name(std::string_view extension) const {

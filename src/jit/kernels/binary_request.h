@@ -28,12 +28,15 @@ class BinaryRequest {
 
   /// Stores what came from elsewhere.
   void publish(const CachedBinary& binary) const { cache().publish(key_, binary); }
+  /// Where `dump` writes the binary; empty where COCONET_DUMP_DIR is not set.
+  [[nodiscard]] std::filesystem::path dumped_binary() const;
   /// Writes source, binary and log into COCONET_DUMP_DIR, if that is set.
   void dump(const CachedBinary& binary) const;
 
  private:
   /// The path of the dumped file that ends in `extension`, without a directory.
   [[nodiscard]] std::string file_name(std::string_view extension) const;
+  [[nodiscard]] std::string binary_name() const { return file_name(is_cuda() ? ".cubin" : ".so"); }
   [[nodiscard]] std::string source_name() const { return file_name(is_cuda() ? ".cu" : ".cpp"); }
   [[nodiscard]] std::string source() const { return complete_source(text_, compiler_.target()); }
   [[nodiscard]] bool is_cuda() const { return compiler_.target() == "cuda"; }

@@ -82,7 +82,8 @@ void keep_loaded(const Platform& platform, const Digest& digest, StoredKernel ke
 
 /// Throws BackendError when `binary` cannot be loaded.
 void load_and_keep(const Platform& platform, const BinaryRequest& request, CachedBinary binary) {
-  auto kernel = platform.load(binary.payload, request.text().entry);
+  request.dump(binary);
+  auto kernel = platform.load(binary.payload, request.text().entry, request.dumped_binary());
   keep_loaded(platform, request.key().digest(), {std::move(binary), std::move(kernel)});
 }
 
@@ -116,7 +117,6 @@ std::string find_or_compile(const Platform& platform,
     try {
       if (obtained[i].failure) std::rethrow_exception(obtained[i].failure);
       count_and_log(*missing[i], obtained[i]);
-      missing[i]->dump(obtained[i].binary);
     } catch (const std::exception& error) {
       if (failure.empty()) failure = error.what();
     }
@@ -316,7 +316,6 @@ class CollectiveSearch {
         const CachedBinary& binary = binaries.at(task.digest);
         load_and_keep(platform_, request, binary);
         count(counters.hit_peer);
-        request.dump(binary);
         if (stores(task)) request.publish(binary);
       }
     };

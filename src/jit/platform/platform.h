@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -192,9 +193,11 @@ class Platform : public Interface {
   [[nodiscard]] const Traits& traits() const { return traits_; }
   /// Makes the binaries that `load` takes; found at the first call, for ranks that compile.
   [[nodiscard]] virtual const Compiler& compiler() const = 0;
-  /// Throws BackendError when the binary cannot be loaded or lacks `entry`.
-  [[nodiscard]] virtual std::shared_ptr<const Kernel> load(std::string_view binary,
-                                                           const std::string& entry) const = 0;
+  /// On the host from `file`, where that holds just `binary`: there profilers and debuggers find its
+  /// symbols. Throws BackendError when the binary cannot be loaded or lacks `entry`.
+  [[nodiscard]] virtual std::shared_ptr<const Kernel> load(
+      std::string_view binary, const std::string& entry,
+      const std::filesystem::path& file = {}) const = 0;
   /// Zeroed memory. Throws BackendError, which says what is free, when there is not enough.
   [[nodiscard]] virtual std::shared_ptr<Memory> allocate(std::size_t bytes) const = 0;
   /// Zeroed memory of the host that kernels can write to.

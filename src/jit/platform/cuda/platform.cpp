@@ -104,8 +104,8 @@ class CudaPlatform final : public Platform {
     return *compiler_;
   }
 
-  std::shared_ptr<const Kernel> load(std::string_view binary,
-                                     const std::string& entry) const override {
+  std::shared_ptr<const Kernel> load(std::string_view binary, const std::string& entry,
+                                     const std::filesystem::path&) const override {
     return load_cuda_kernel(device_, binary, entry, traits().ranks_per_launch);
   }
   std::shared_ptr<Memory> allocate(std::size_t bytes) const override {

@@ -1,5 +1,6 @@
 // The host platform: kernels are shared objects, loaded from memory.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -48,7 +49,7 @@ int run_at_once(int count, const std::function<void(int)>& call) {
   return static_cast<int>(threads.size());
 }
 
-Descriptor file_of(std::string_view bytes, const std::string& name) {
+Descriptor memory_of(std::string_view bytes, const std::string& name) {
   Descriptor file(memfd_create(name.c_str(), MFD_CLOEXEC));
   while (file.get() >= 0 && !bytes.empty()) {
     const ssize_t written = write(file.get(), bytes.data(), bytes.size());
@@ -61,12 +62,24 @@ Descriptor file_of(std::string_view bytes, const std::string& name) {
       fmt::format("kernel '{}' cannot be put into memory: {}", name, std::strerror(errno)));
 }
 
+/// `file`, if it holds just `bytes`; else memory that does.
+Descriptor file_of(std::string_view bytes, const std::string& name,
+                   const std::filesystem::path& file) {
+  if (file.empty()) return memory_of(bytes, name);
+  Descriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string content(bytes.size() + 1, '\0');
+  const ssize_t size = pread(opened.get(), content.data(), content.size(), 0);
+  const bool is_same = size >= 0 && std::string_view(content).substr(0, size) == bytes;
+  return is_same ? std::move(opened) : memory_of(bytes, name);
+}
+
 /// A shared object, loaded as long as one of its kernels lives. Its file stays open as long: the
 /// loader knows objects by path, and /proc/self/fd/N must not come to name another one.
 class SharedObject {
  public:
-  SharedObject(std::string_view binary, const std::string& name)
-      : file_(file_of(binary, name)),
+  SharedObject(std::string_view binary, const std::string& name,
+               const std::filesystem::path& file = {})
+      : file_(file_of(binary, name, file)),
         handle_(dlopen(fmt::format("/proc/self/fd/{}", file_.get()).c_str(), RTLD_NOW | RTLD_LOCAL),
                 &dlclose) {
     if (handle_ == nullptr)
@@ -258,9 +271,9 @@ class HostPlatform final : public Platform {
                                        config().host_threads);
     return compiler;
   }
-  std::shared_ptr<const Kernel> load(std::string_view binary,
-                                     const std::string& entry) const override {
-    return std::make_shared<HostKernel>(std::make_shared<SharedObject>(binary, entry), entry);
+  std::shared_ptr<const Kernel> load(std::string_view binary, const std::string& entry,
+                                     const std::filesystem::path& file) const override {
+    return std::make_shared<HostKernel>(std::make_shared<SharedObject>(binary, entry, file), entry);
   }
   std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
     return map_memory(std::max<std::size_t>(bytes, 1));
