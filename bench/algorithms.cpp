@@ -52,11 +52,11 @@ void measure_size(const coconet::World& world, std::size_t n, bench::Rows& rows)
     contestants.push_back({.name = name,
                            .begin =
                                [&world, &step, &x] {
-                                 std::ranges::copy(x, step.buffer<float>("x").begin());
+                                 std::ranges::copy(x, step.data<float>("x").begin());
                                  world.barrier();
                                },
                            .step = [&step](int) { step.run(); }});
-    bench::verify(contestants.back(), step.buffer<float>("y"), 2, expected);
+    bench::verify(contestants.back(), step.data<float>("y"), 2, expected);
   };
   enter("library", coconet::Schedule());
   for (const char* const algorithm : algorithms) {

@@ -206,8 +206,8 @@ void measure_launch(const Options& options, Table& table) {
   coconet::Executable one = compile_adam(world, 1024, "fused");
   coconet::Executable several =
       coconet::compile(several_kernels(world), coconet::Schedule(), world, sizes);
-  for (const char* name : {"g", "w", "m", "v"}) (void)one.own(name, coconet::f32);
-  for (const char* name : {"a", "b", "c", "d"}) (void)several.own(name, coconet::f32);
+  for (const char* name : {"g", "w", "m", "v"}) (void)one.data(name, coconet::f32);
+  for (const char* name : {"a", "b", "c", "d"}) (void)several.data(name, coconet::f32);
   bench::Contestant step_of_one;
   int t = 0;
   step_of_one.step = [&] { one.run({{"lr", 1e-3}, {"t", ++t}}); };

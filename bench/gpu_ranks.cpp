@@ -35,7 +35,7 @@ class SumStep : public Contestant {
       : executable_(compile(world, n, schedule)) {
     if (world.rank() == 0) executable_.use_stream(watch.queue().handle());
     executable_.write("x", made_up(n, 1 + static_cast<std::uint32_t>(world.rank())));
-    executable_.buffer<float>("y");
+    executable_.data<float>("y");
     step = [this] { executable_.run(); };
     wait = [this] { executable_.synchronize(); };
   }

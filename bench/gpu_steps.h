@@ -42,8 +42,8 @@ class OptimizerStep : public Contestant {
     executable_.write(
         "g", made_up(executable_.count("g"), 1 + static_cast<std::uint32_t>(world.rank())));
     executable_.write("w", made_up(executable_.count("w"), 99));
-    executable_.buffer<float>("m");
-    executable_.buffer<float>("v");
+    executable_.data<float>("m");
+    executable_.data<float>("v");
     step = [this] { executable_.run({{"lr", 1e-3}, {"t", ++t_}}); };
     wait = [this] { executable_.synchronize(); };
   }

@@ -37,11 +37,11 @@ void fill(Executable& step, const std::vector<std::pair<const char*, DType>>& te
     for (std::size_t i = 0; i < count; ++i) {
       const bool one = (i * 2654435761u >> 13 & 1u) != 0;
       if (dtype == coconet::boolean) {
-        static_cast<std::uint8_t*>(step.own(name, dtype))[i] = one;
+        static_cast<std::uint8_t*>(step.data(name, dtype).data)[i] = one;
       } else if (std::string_view(name) == "mask") {
-        static_cast<float*>(step.own(name, dtype))[i] = one ? 1.0f : 0.0f;
+        static_cast<float*>(step.data(name, dtype).data)[i] = one ? 1.0f : 0.0f;
       } else {
-        static_cast<float*>(step.own(name, dtype))[i] = 0.02f * static_cast<float>(i % 19 + 1);
+        static_cast<float*>(step.data(name, dtype).data)[i] = 0.02f * static_cast<float>(i % 19 + 1);
       }
     }
   }

@@ -29,14 +29,14 @@ class Fused {
         mixed_(sizeof(Model) < sizeof(float)) {}
 
   void begin(const std::vector<Model>& g, const std::vector<Model>& w) {
-    std::ranges::copy(g, step_.buffer<Model>("g").begin());
-    std::ranges::copy(w, step_.buffer<Model>("w").begin());
-    for (const char* name : {"m", "v"}) std::ranges::fill(step_.buffer<float>(name), 0.0f);
-    if (mixed_) std::ranges::fill(step_.buffer<float>("master"), bench::first_weight);
+    std::ranges::copy(g, step_.data<Model>("g").begin());
+    std::ranges::copy(w, step_.data<Model>("w").begin());
+    for (const char* name : {"m", "v"}) std::ranges::fill(step_.data<float>(name), 0.0f);
+    if (mixed_) std::ranges::fill(step_.data<float>("master"), bench::first_weight);
     world_.barrier();
   }
   void step(int t) { step_.run({{"lr", bench::learning_rate}, {"t", t}}); }
-  [[nodiscard]] std::span<const Model> weights() { return step_.buffer<Model>("w"); }
+  [[nodiscard]] std::span<const Model> weights() { return step_.data<Model>("w"); }
 
  private:
   const coconet::World& world_;

@@ -40,13 +40,15 @@ class Fused {
       for (float& element : part) element = gradient(at++);
     }
     for (const std::span<float> part : parts("w")) std::ranges::fill(part, first_weight);
-    for (const char* name : {"m", "v"}) std::ranges::fill(step_.buffer<float>(name), 0.0f);
+    for (const char* name : {"m", "v"}) std::ranges::fill(step_.data<float>(name), 0.0f);
     world_.barrier();
   }
   void step(int t) { step_.run({{"lr", bench::learning_rate}, {"t", t}}); }
   [[nodiscard]] std::vector<std::span<float>> parts(std::string_view name) {
-    if (scattered_) return step_.buffers<float>(name);
-    return {step_.buffer<float>(name)};
+    std::vector<std::span<float>> parts;
+    for (std::size_t i = 0; i < step_.buffers(name); ++i)
+      parts.push_back(step_.data<float>(name, i));
+    return parts;
   }
   [[nodiscard]] std::uint64_t table_bytes() { return step_.report().table_bytes; }
 

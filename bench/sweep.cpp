@@ -206,7 +206,7 @@ void add_exchanges(const coconet::World& world, bool quick, std::vector<Case>& c
 /// Ones, and for conditions ones and zeros in no order.
 void fill(coconet::Executable& step, const std::string& name, DType dtype) {
   const std::size_t count = step.count(name);
-  void* const data = step.own(name, dtype);
+  void* const data = step.data(name, dtype).data;
   const auto with = [&]<class T>(T one) { std::fill_n(static_cast<T*>(data), count, one); };
   switch (dtype) {
     case DType::f64:
@@ -241,7 +241,7 @@ Measured time_case(const coconet::World& world, const Case& of) {
     bytes += step.count(name) * coconet::size_of(dtype);
     elements = std::max(elements, step.count(name));
   };
-  step.own("y", out);
+  step.data("y", out);
   add("y", out);
   for (const auto& [name, dtype] : draft.inputs) {
     fill(step, name, dtype);

@@ -66,8 +66,8 @@ int main(int argc, char** argv) {
         compile(adam(world), Schedule::load("adam-" + schedule + ".json"), world, {{"n", n}}));
     step.write("g", gradient);
     step.write("w", std::vector<float>(count, 0.5f));
-    step.buffer<float>("m");  // the library's own memory; the moments start as zeros
-    step.buffer<float>("v");
+    step.data<float>("m");  // the library's own memory; the moments start as zeros
+    step.data<float>("v");
   }
 
   // The schedules take turns, so that a slow moment of the machine hits all of them.

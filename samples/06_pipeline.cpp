@@ -75,7 +75,7 @@ int main(int argc, char** argv) try {
         compile(pipeline_block(mesh), Schedule::load("pipeline_block-" + schedule + ".json"), world,
                 {{"B", batch}, {"S", sequence}, {"H", hidden}}));
     const auto fill = [&](char tensor, int owner) {
-      const auto data = step.buffer<float>(std::string(1, tensor));
+      const auto data = step.data<float>(std::string(1, tensor));
       for (std::size_t i = 0; i < data.size(); ++i)
         data[i] = static_cast<float>(element(tensor, i, owner));
     };

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,10 +68,11 @@ struct CacheCounters {
   std::uint64_t publish_lost = 0;  ///< compiled kernels that somebody else had stored first
 };
 
-/// What an executable did, and how near it came to what the machine allows.
+/// What `Executable::report` found, of all ranks' steps. A value, as all reports here: any thread
+/// may read it while none changes it.
 struct Report {
   std::vector<KernelReport> kernels;  ///< in execution order
-  std::uint64_t runs = 0;             ///< steps run so far
+  std::uint64_t runs = 0;             ///< steps run since `compile`, or since the last `resize`
   double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
   std::uint64_t bytes = 0;            ///< of all kernels
   std::uint64_t peer_bytes = 0;       ///< of these, what goes to and from other ranks
@@ -94,8 +97,99 @@ struct TraceSpan {
   double end_us = 0;      ///< likewise
 };
 
+/// Times of one kernel or library collective, of those of this rank's runs that were timed.
+struct KernelStats {
+  std::string name;  ///< as in KernelReport
+  std::string kind;
+  std::uint64_t count = 0;  ///< runs that were timed: all on the host, some on a GPU
+  double p50_ms = 0;        ///< median of the last 1024 of them, milliseconds
+  double p99_ms = 0;        ///< the time that 99 % of these take at most
+  /// The least of these: its waits for other ranks are the shortest, so that what the median is
+  /// above it is waiting and noise. Kernels do not time their waits one by one.
+  double least_ms = 0;
+};
+
+/// Times of this rank's steps. Where ranks of a process share a GPU, the rank whose launch runs
+/// them all has the times, and the others have none.
+struct LocalStats {
+  std::vector<KernelStats> kernels;  ///< in execution order
+  std::uint64_t runs = 0;            ///< steps run since `compile`, or since the last `resize`
+  std::uint64_t count = 0;           ///< of these, whole steps that were timed
+  double p50_ms = 0;
+  double p99_ms = 0;
+  double least_ms = 0;
+  /// Median and 99th percentile of the waits before a step until all ranks have come, which are in
+  /// none of the times; 0 where the first kernel or collective waits itself, within its time.
+  double wait_p50_ms = 0;
+  double wait_p99_ms = 0;
+};
+
+/// How the memory of a tensor is given and taken: element types, and lists of buffers.
+namespace detail {
+
+template <class T, class... Types>
+inline constexpr bool is_one_of = (std::is_same_v<T, Types> || ...);
+
+/// A C++ type that elements have. std::byte stands for the bytes of u8 and bool.
+template <class T>
+inline constexpr bool is_element =
+    is_one_of<std::remove_cv_t<T>, double, float, Half, BFloat16, std::int64_t, std::int32_t,
+              std::int8_t, std::uint8_t, bool, std::byte>;
+
+template <class T>
+inline constexpr DType dtype_given = dtype_of<std::remove_cv_t<T>>;
+template <>
+inline constexpr DType dtype_given<std::byte> = DType::u8;
+template <>
+inline constexpr DType dtype_given<const std::byte> = DType::u8;
+
+template <class Range>
+using ElementOf = typename decltype(std::span(std::declval<Range&>()))::element_type;
+
+/// Elements one after the other: a std::vector, std::array or std::span of an element type.
+template <class Range>
+concept Elements = requires(Range& range) {
+  std::span(range);
+}
+&&is_element<ElementOf<Range>>;
+
+/// The same for several buffers: a std::vector of spans, or of vectors.
+template <class Range>
+concept ListOfElements = std::ranges::input_range<Range> &&
+    Elements<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+
+template <class List>
+using ElementOfList = ElementOf<std::remove_reference_t<std::ranges::range_reference_t<List>>>;
+
+/// Whether the elements outlive a call that is given `Range`.
+template <class Range>
+concept Lasting = std::ranges::borrowed_range<Range>;
+template <class List>
+concept LastingList = std::is_lvalue_reference_v<List> ||
+    std::ranges::borrowed_range<std::ranges::range_value_t<List>>;
+
+/// A `Piece` for each of the buffers in `list`.
+template <class Piece, class List>
+std::vector<Piece> pieces_of(List& list) {
+  std::vector<Piece> pieces;
+  for (auto&& one : list) {
+    const std::span elements(one);
+    pieces.push_back({elements.data(), elements.size()});
+  }
+  return pieces;
+}
+
+}  // namespace detail
+
 /// A compiled step on this rank. Calls marked collective must be made by every rank of the world,
-/// in the same order; what one rank throws in one of them, all ranks throw.
+/// in the same order; what one rank throws in one of them, all ranks throw. One thread at a time
+/// may use it and those that it shares states with; other executables may be used meanwhile.
+///
+/// `bind`, `data`, `write` and `read` say where tensors are and move their elements. Each takes a
+/// tensor's elements as a range (std::vector, std::array, std::span), or a list of ranges, one for
+/// each buffer of a scattered tensor. The element type must be the tensor's dtype; for a bool
+/// tensor it may be std::uint8_t or std::byte, too, as a std::vector<bool> has no elements in
+/// memory: each byte must then be 0 or 1, which `write` checks on the host, and `bind` does not.
 class COCONET_API Executable {
  public:
   /// @cond internal
@@ -103,7 +197,7 @@ class COCONET_API Executable {
   explicit Executable(std::unique_ptr<State> state);
   /// @endcond
   ~Executable();
-  /// What is moved from may be assigned to or destroyed only.
+  /// What is moved from can only be destroyed or assigned to; other calls throw BackendError.
   Executable(Executable&&) noexcept;
   /// What is moved from may be assigned to or destroyed only.
   Executable& operator=(Executable&&) noexcept;
@@ -111,95 +205,121 @@ class COCONET_API Executable {
   /// Elements that this rank holds of the input, state or output `name`: the local extent under its
   /// layout.
   [[nodiscard]] std::size_t count(std::string_view name) const;
-  /// Bytes that this rank's buffer of `name` takes, padding included.
+  /// The number of buffers that `name` is scattered over; 1 where it is not scattered.
+  [[nodiscard]] std::size_t buffers(std::string_view name) const;
+  /// Bytes that this rank's memory of `name` takes in the library, padding included.
   [[nodiscard]] std::size_t allocated_bytes(std::string_view name) const;
 
-  /// Uses the library's own memory for `name` and returns it: zeroed at first, the same memory at
-  /// every call. With COCONET_BACKEND=cuda it is on the GPU: for kernels, not for the processor.
-  /// Throws BackendError when `name` is unknown or T is not its dtype, or the GPU has no room.
-  template <class T>
-  std::span<T> buffer(std::string_view name) {
-    return {static_cast<T*>(own(name, dtype_of<T>)), count(name)};
-  }
-  /// Like `buffer`, for a dtype known at run time only.
-  void* own(std::string_view name, DType dtype);
-
-  /// Uses the caller's memory for `name`: `count(name)` elements, aligned to the element size,
-  /// alive and at rest during `run`. States and outputs that nothing is bound to are in the
-  /// library's own memory, zeroed at first. `run` throws BackendError where two tensors share
-  /// memory and one of them is no input. Throws BackendError for an unknown name, another dtype or
-  /// count, constant memory for what the step writes, or when a kernel of the schedule reaches
-  /// `name` from other ranks, which needs a Buffer of the world.
-  template <class T>
-  void bind(std::string_view name, std::span<T> data) {
-    if constexpr (std::is_const_v<T>) {
-      bind_read_only(name, dtype_of<std::remove_const_t<T>>, data.data(), data.size());
-    } else {
-      bind(name, dtype_of<T>, data.data(), data.size());
-    }
-  }
-  /// The same of a container, such as a std::vector.
-  template <class Range>
-  requires requires(Range& range) { std::span(range); }
-  void bind(std::string_view name, Range& data) { bind(name, std::span(data)); }
-  /// The same for a dtype known at run time only.
-  void bind(std::string_view name, DType dtype, void* data, std::size_t count);
-  /// The same with memory that may not be written: throws BackendError for states and outputs.
-  void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
-  /// Uses a Buffer of the world; every rank must bind its part of the same allocation.
-  void bind(std::string_view name, const Buffer& buffer);
-
-  /// `buffer` for a scattered tensor: one span for each of its buffers.
-  template <class T>
-  std::vector<std::span<T>> buffers(std::string_view name) {
-    std::vector<std::span<T>> spans;
-    for (const Piece& piece : own_scattered(name, dtype_of<T>))
-      spans.emplace_back(static_cast<T*>(piece.data), piece.count);
-    return spans;
-  }
-  /// One buffer of a scattered tensor: its memory and its number of elements.
+  /// Memory and a number of elements, for dtypes that are known at run time only.
   struct Piece {
     void* data = nullptr;   ///< its first element
     std::size_t count = 0;  ///< elements
   };
-  /// Like `buffers`, for a dtype known at run time only.
-  std::vector<Piece> own_scattered(std::string_view name, DType dtype);
-  /// `bind` for a scattered tensor: the caller's memory for each of its buffers, in order. Throws
-  /// BackendError as `bind` does, and when the number of buffers or a length is not what `compile`
-  /// was given.
-  template <class T>
-  void bind_scattered(std::string_view name, const std::vector<std::span<T>>& data) {
-    std::vector<Piece> pieces;
-    for (const std::span<T> one : data) pieces.push_back({one.data(), one.size()});
-    bind_scattered(name, dtype_of<T>, pieces);
-  }
-  /// The same for a dtype known at run time only.
-  void bind_scattered(std::string_view name, DType dtype, std::span<const Piece> pieces);
-  /// The same with Buffers of the world, which other ranks reach.
-  void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
+  /// The same where it is only read.
+  struct ConstPiece {
+    const void* data = nullptr;
+    std::size_t count = 0;
+  };
 
-  /// Copies the elements of `name` from `data` of the host, or of the GPU: into the memory bound to
-  /// it, or else into the library's own. On a GPU it is done in order with the steps; `data` may
-  /// change at once, unless it is pinned or the GPU's. Throws BackendError as `bind` does.
-  template <class Range>
-  requires requires(const Range& range) { std::span(range); }
+  /// The memory of `name`: what is bound to it, or else the library's own, which is zeroed at first
+  /// and stays the same until other memory is bound or `resize` changes its extents. With
+  /// COCONET_BACKEND=cuda it is on the GPU: for kernels, not for the processor. Throws BackendError
+  /// when `name` is unknown, scattered over several buffers or bound to constant memory (which
+  /// data<const T> gives), when T is not its dtype, or the GPU has no room.
+  template <class T>
+  std::span<T> data(std::string_view name) {
+    return as_span<T>(data(name, detail::dtype_given<T>, {}, !std::is_const_v<T>));
+  }
+  /// The same of the buffer number `buffer` of a scattered tensor, counted from 0.
+  template <class T>
+  std::span<T> data(std::string_view name, std::size_t buffer) {
+    return as_span<T>(data(name, detail::dtype_given<T>, buffer, !std::is_const_v<T>));
+  }
+  /// The same for a dtype known at run time only; `to_write` false: it is only read.
+  Piece data(std::string_view name, DType dtype, std::optional<std::size_t> buffer = {},
+             bool to_write = true);
+
+  /// Uses the caller's memory for `name`: `count(name)` elements, aligned to the element size,
+  /// alive and at rest during `run`. Memory that is const is for inputs only. States and outputs
+  /// that nothing is bound to are in the library's own memory, zeroed at first. `run` throws
+  /// BackendError where two tensors share memory and one of them is no input. Throws BackendError
+  /// for an unknown name, another dtype or count, constant memory for what the step writes, or when
+  /// a kernel of the schedule reaches `name` from other ranks, which needs a Buffer of the world.
+  template <detail::Elements Range>
+  requires detail::Lasting<Range>
+  void bind(std::string_view name, Range&& data) {
+    const std::span elements(data);
+    bind(name, detail::dtype_given<detail::ElementOf<Range>>, elements.data(), elements.size());
+  }
+  /// The same for a scattered tensor: memory for each of its buffers, in order. Throws BackendError
+  /// as above, and when the number of buffers or a length is not what `compile` was given.
+  template <detail::ListOfElements List>
+  requires detail::LastingList<List>
+  void bind(std::string_view name, List&& buffers) {
+    using T = detail::ElementOfList<List>;
+    using One = std::conditional_t<std::is_const_v<T>, ConstPiece, Piece>;
+    const std::vector<One> pieces = detail::pieces_of<One>(buffers);
+    bind(name, detail::dtype_given<T>, std::span<const One>(pieces));
+  }
+  /// Uses a Buffer of the world, which other ranks reach; every rank must bind its part of the same
+  /// allocation. Of a scattered tensor: a Buffer for each of its buffers, in order.
+  void bind(std::string_view name, const Buffer& buffer) { bind(name, std::span(&buffer, 1)); }
+  void bind(std::string_view name, std::span<const Buffer> buffers);
+  /// For a dtype known at run time only.
+  void bind(std::string_view name, DType dtype, void* data, std::size_t count) {
+    const Piece whole{data, count};
+    bind(name, dtype, std::span(&whole, 1));
+  }
+  void bind(std::string_view name, DType dtype, const void* data, std::size_t count) {
+    const ConstPiece whole{data, count};
+    bind(name, dtype, std::span(&whole, 1));
+  }
+  void bind(std::string_view name, DType dtype, std::span<const Piece> buffers);
+  void bind(std::string_view name, DType dtype, std::span<const ConstPiece> buffers);
+
+  /// Copies the elements of `name` from `data` of the host, or of the GPU, into its memory: of a
+  /// scattered tensor those of all its buffers, one after the other. On a GPU it is done in order
+  /// with the steps; `data` may change at once, unless it is pinned or the GPU's. Throws
+  /// BackendError as `bind` does, and on the host for a byte of a bool tensor that is not 0 or 1.
+  template <detail::Elements Range>
   void write(std::string_view name, const Range& data) {
-    const std::span span(data);
-    using T = std::remove_cv_t<typename decltype(span)::element_type>;
-    write(name, dtype_of<T>, span.data(), span.size());
+    const std::span elements(data);
+    write(name, detail::dtype_given<detail::ElementOf<const Range>>, elements.data(),
+          elements.size());
   }
-  /// The same for a dtype known at run time only.
-  void write(std::string_view name, DType dtype, const void* from, std::size_t count);
+  /// The same of a scattered tensor: elements for each of its buffers, in order.
+  template <detail::ListOfElements List>
+  void write(std::string_view name, const List& buffers) {
+    const auto pieces = detail::pieces_of<ConstPiece>(buffers);
+    write(name, detail::dtype_given<detail::ElementOfList<const List>>,
+          std::span<const ConstPiece>(pieces));
+  }
+  /// For a dtype known at run time only; one piece is all buffers of a scattered tensor.
+  void write(std::string_view name, DType dtype, const void* from, std::size_t count) {
+    const ConstPiece whole{from, count};
+    write(name, dtype, std::span(&whole, 1));
+  }
+  void write(std::string_view name, DType dtype, std::span<const ConstPiece> from);
+
   /// Copies the elements of `name` to `data`, after all steps so far; throws what went wrong in
-  /// them.
-  template <class Range>
-  requires requires(Range& range) { std::span(range); }
+  /// them, and BackendError as `write` does.
+  template <detail::Elements Range>
   void read(std::string_view name, Range&& data) {
-    const std::span span(data);
-    read(name, dtype_of<typename decltype(span)::element_type>, span.data(), span.size());
+    const std::span elements(data);
+    read(name, detail::dtype_given<detail::ElementOf<Range>>, elements.data(), elements.size());
   }
-  /// The same for a dtype known at run time only.
-  void read(std::string_view name, DType dtype, void* to, std::size_t count);
+  /// The same of a scattered tensor: into memory for each of its buffers, in order.
+  template <detail::ListOfElements List>
+  void read(std::string_view name, List&& buffers) {
+    const auto pieces = detail::pieces_of<Piece>(buffers);
+    read(name, detail::dtype_given<detail::ElementOfList<List>>, std::span<const Piece>(pieces));
+  }
+  /// For a dtype known at run time only; one piece is all buffers of a scattered tensor.
+  void read(std::string_view name, DType dtype, void* to, std::size_t count) {
+    const Piece whole{to, count};
+    read(name, dtype, std::span(&whole, 1));
+  }
+  void read(std::string_view name, DType dtype, std::span<const Piece> to);
 
   /// Where this rank's part of a tensor lies in the whole of it: per dimension its first index and
   /// its length, and the whole's extent. A local tensor is whole on every rank.
@@ -213,21 +333,20 @@ class COCONET_API Executable {
   /// `write` of a whole tensor, row-major, whatever the schedule makes of it: of `data`, which all
   /// ranks pass, every rank keeps its part. Of a local tensor it is the rank's own. Throws
   /// BackendError as `write` does, and where `data` is not as long as the whole.
-  template <class Range>
-  requires requires(const Range& range) { std::span(range); }
+  template <detail::Elements Range>
   void write_whole(std::string_view name, const Range& data) {
-    const std::span span(data);
-    using T = std::remove_cv_t<typename decltype(span)::element_type>;
-    write_whole(name, dtype_of<T>, span.data(), span.size());
+    const std::span elements(data);
+    write_whole(name, detail::dtype_given<detail::ElementOf<const Range>>, elements.data(),
+                elements.size());
   }
   /// The same for a dtype known at run time only.
   void write_whole(std::string_view name, DType dtype, const void* from, std::size_t count);
   /// Collective: `read` of a whole tensor, which every rank gets.
-  template <class Range>
-  requires requires(Range& range) { std::span(range); }
+  template <detail::Elements Range>
   void read_whole(std::string_view name, Range&& data) {
-    const std::span span(data);
-    read_whole(name, dtype_of<typename decltype(span)::element_type>, span.data(), span.size());
+    const std::span elements(data);
+    read_whole(name, detail::dtype_given<detail::ElementOf<Range>>, elements.data(),
+               elements.size());
   }
   /// The same for a dtype known at run time only.
   void read_whole(std::string_view name, DType dtype, void* to, std::size_t count);
@@ -238,6 +357,28 @@ class COCONET_API Executable {
     read(name, std::span(&value, 1));
     return value;
   }
+
+  /// Collective: from here on, every state that both programs have under one name has one memory,
+  /// the owner's with its values, whichever of the two binds, writes or runs: train and evaluate,
+  /// or two batch sizes. The states live as long as one of the executables that share them, so the
+  /// owner may be destroyed first. What `data` gave of this executable's states before is freed.
+  /// Where kernels of this one reach a state from other ranks and the
+  /// owner's do not, its values move to memory that other ranks reach. Throws BackendError when
+  /// the two have no state in common or one of another dtype, extent or layout, when the owner is
+  /// of another world or was moved from, and when the application has memory in use that other
+  /// ranks would have to reach; CommError when ranks name other owners.
+  void share_states(Executable& owner);
+
+  /// Collective: gives symbolic dimensions other extents; those that are not named keep theirs.
+  /// Dimensions that tensors are scattered over get their buffers' lengths in `lists`. No kernel is
+  /// generated or compiled: they serve all extents. An automatic schedule stays what `compile` took
+  /// for the first ones. Tensors of unchanged extents keep their memory, bindings and elements;
+  /// others are unbound, in zeroed memory of the library's, so that inputs must be written or bound
+  /// again, and what `data` gave of them is freed. Times and counts of runs begin anew, a trace
+  /// ends. Memory of both sizes is held until the end of the call; when it throws, nothing has
+  /// changed. Throws ProgramError as `compile` does, BackendError when a shared state would change,
+  /// or there is no room, CommError when ranks give other extents.
+  void resize(const Sizes& sizes, const ParameterLists& lists = {});
 
   /// With COCONET_BACKEND=cuda: puts steps, reads and writes into the application's `stream`, a
   /// cudaStream_t or CUstream of the rank's GPU, from here on, in order with what else is in it.
@@ -257,6 +398,10 @@ class COCONET_API Executable {
   /// The same with scalars counted at run time.
   void run(std::span<const ScalarValue> scalars);
 
+  /// Times of this rank's steps so far, without communication and without waiting: on a GPU, of
+  /// what has ended by now. A kernel's time contains its waits for other ranks.
+  [[nodiscard]] LocalStats local_stats();
+
   /// Collective: times of the steps run so far, bytes, and shares of what this machine's memory
   /// allows, which it measures at the first call.
   [[nodiscard]] Report report();
@@ -275,6 +420,13 @@ class COCONET_API Executable {
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> sources() const;
 
  private:
+  template <class T>
+  static std::span<T> as_span(const Piece& piece) {
+    return {static_cast<T*>(piece.data), piece.count};
+  }
+  /// Throws BackendError for an executable that was moved from.
+  [[nodiscard]] State& state() const;
+
   std::unique_ptr<State> state_;
 };
 

@@ -14,7 +14,8 @@ namespace coconet {
 class World;
 
 /// Named axes over ranks, row-major: the last axis varies fastest with the rank number.
-/// `Mesh({{"node", 2}, {"gpu", 8}})` puts rank 9 at node 1, gpu 1.
+/// `Mesh({{"node", 2}, {"gpu", 8}})` puts rank 9 at node 1, gpu 1. It never changes, so any threads
+/// may use it.
 class COCONET_API Mesh {
  public:
   /// One axis.
@@ -87,7 +88,8 @@ inline constexpr Placement local{Placement::Kind::local, 0};
 }
 
 /// One placement per mesh axis, as an application writes it: `local` for all axes, or
-/// `Layout::on({{"tp", sliced(0)}})`, where axes that are not named are replicated.
+/// `Layout::on({{"tp", sliced(0)}})`, where axes that are not named are replicated. It never
+/// changes, so any threads may use it.
 class COCONET_API Layout {
  public:
   /// The same placement on every axis. `sliced` needs a mesh with one axis.

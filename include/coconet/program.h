@@ -56,7 +56,8 @@ enum class Reduction : std::uint8_t { sum, mean, max, min, prod };
 [[nodiscard]] COCONET_API std::string_view to_string(Reduction reduction);
 
 /// A value of a program: a handle, cheap to copy. A C++ number converts to a constant, which takes
-/// the dtype of what it is combined with.
+/// the dtype of what it is combined with. Ops on values change their program, which says how
+/// threads may do that.
 class COCONET_API Value {
  public:
   /// An empty value, to be assigned before it is used: what takes it throws ProgramError until
@@ -102,7 +103,9 @@ class COCONET_API Value {
   bool is_empty_ = true;
 };
 
-/// A distributed program under construction: a single-assignment graph over a mesh.
+/// A distributed program under construction: a single-assignment graph over a mesh, which copies
+/// share. One thread at a time may make values and outputs, and no other may use the program
+/// meanwhile; when it is finished, several threads may read and compile it at once.
 class COCONET_API Program {
  public:
   /// Empty, over the ranks of `mesh`.

@@ -27,7 +27,8 @@ struct Knobs {
 
 /// An ordered list of transformations. Steps are checked when they are applied to a program, by
 /// `compile` or `apply`; an illegal step throws ScheduleError, which names the step, the op, the
-/// rule and what is legal. The JSON format is published as docs/schedule.schema.json.
+/// rule and what is legal. The JSON format is published as docs/schedule.schema.json. Several
+/// threads may read a schedule at once, while none changes it.
 class COCONET_API Schedule {
  public:
   /// Without steps: runs a program as it is written.

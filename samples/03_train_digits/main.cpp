@@ -81,8 +81,8 @@ class Update {
             coconet::Schedule::load(optimizer + "-" + schedule + ".json"), world,
             {{"n", static_cast<std::int64_t>(mlp::parameters)}})) {
     // The library's own memory for all of them; the moments start as zeros.
-    for (const std::string_view name : {"g", "w"}) step_.buffer<float>(name);
-    for (const std::string_view name : optimizer_.moments) step_.buffer<float>(name);
+    for (const std::string_view name : {"g", "w"}) step_.data<float>(name);
+    for (const std::string_view name : optimizer_.moments) step_.data<float>(name);
   }
 
   void set_gradient(const std::vector<float>& gradient) { step_.write("g", gradient); }

@@ -38,11 +38,12 @@ void train(const coconet::World& world) {
                                {{"n", lengths}});
 
   // What a model would give: its weights, and gradients after a backward pass. Memory that a
-  // framework allocates is given by `bind_scattered`.
-  for (const std::span<float> weights : lamb.buffers<float>("w")) std::ranges::fill(weights, 0.02f);
-  for (const std::span<float> gradients : lamb.buffers<float>("g"))
-    std::ranges::fill(gradients, 1e-3f * static_cast<float>(world.rank() + 1));
-  for (const char* moment : {"m", "v"}) std::ranges::fill(lamb.buffer<float>(moment), 0.0f);
+  // framework allocates is given by `bind`.
+  for (std::size_t i = 0; i < lamb.buffers("w"); ++i) {
+    std::ranges::fill(lamb.data<float>("w", i), 0.02f);
+    std::ranges::fill(lamb.data<float>("g", i), 1e-3f * static_cast<float>(world.rank() + 1));
+  }
+  for (const char* moment : {"m", "v"}) std::ranges::fill(lamb.data<float>(moment), 0.0f);
   world.barrier();
 
   for (int t = 1; t <= steps; ++t) lamb.run({{"lr", 1e-3}, {"t", t}});

@@ -305,11 +305,6 @@ void fill(Executable& step, const ir::Graph& graph, ir::ValueId id, const Resolv
   std::vector<std::byte> elements(data.size() * size_of(node.dtype));
   for (std::size_t i = 0; i < data.size(); ++i)
     store_element(node.dtype, elements.data(), i, data[i]);
-  if (node.attributes.scattered) {
-    (void)step.own_scattered(node.name, node.dtype);
-  } else {
-    (void)step.own(node.name, node.dtype);
-  }
   step.write(node.name, node.dtype, elements.data(), data.size());
 }
 

@@ -140,7 +140,7 @@ std::string run_beside_nccl(bool in_one_stream) {
     if (in_one_stream) step.use_stream(stream);
     for (int run = 0; run < 12; ++run) {
       step.run();
-      nccl.all_reduce(memory.buffer<float>("x"), stream);
+      nccl.all_reduce(memory.data<float>("x"), stream);
     }
     if (world.rank() == 0) (void)synchronize(stream);
     const std::string told = step.compare(world);

@@ -34,7 +34,7 @@ void adam_steps(World& world) {
                             world, {{"n", 100}});
   step.write("g", std::vector<float>(100, 1.0f));
   step.write("w", std::vector<float>(100, 0.5f));
-  for (const char* name : {"m", "v"}) step.buffer<float>(name);
+  for (const char* name : {"m", "v"}) step.data<float>(name);
   for (int t = 1; t <= 11; ++t) step.run({{"lr", 0.1}, {"t", static_cast<double>(t)}});
   std::vector<float> w(100);
   step.read("w", w);

@@ -34,7 +34,7 @@ TEST_CASE("who waited for whom, and in which kernel, is told after the time is o
   const Setting devices("STUB_CUDA_DEVICES", "2");
   const auto late = outcomes_of(2, [](World& world) {
     Executable step = two_waiting_kernels(world);
-    step.buffer<float>("x");
+    step.data<float>("x");
     for (int run = 0; run < 3; ++run) step.run();
     step.synchronize();
     world.barrier();

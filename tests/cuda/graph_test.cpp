@@ -71,7 +71,7 @@ TEST_CASE("binding other memory records the step anew") {
   step.synchronize();
   other.synchronize();  // whose write has a stream of its own
   stub_cuda::clear();
-  step.bind("x", other.buffer<float>("x"));
+  step.bind("x", other.data<float>("x"));
   step.write("x", std::vector<float>(64, 2.0f));
   step.run({{"factor", 1.0}});
   std::vector<float> x(64);
@@ -112,7 +112,7 @@ TEST_CASE("a graph replays the steps of all ranks on a GPU, collectives included
     for (Executable* one : {&step, &again}) {
       one->write("g", g);
       one->write("w", std::vector<float>(100, 0.5f));
-      for (const char* name : {"m", "v"}) one->buffer<float>(name);
+      for (const char* name : {"m", "v"}) one->data<float>(name);
       for (int t = 1; t <= 14; ++t) one->run({{"lr", 0.1}, {"t", static_cast<double>(t)}});
     }
     std::vector<float> w(100);

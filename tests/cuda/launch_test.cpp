@@ -25,7 +25,7 @@ void run_fused_adam(int ranks, std::int64_t n) {
   World::local(ranks, [n](World& world) {
     Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
                               world, {{"n", n}});
-    for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
+    for (const char* name : {"g", "w", "m", "v"}) step.data<float>(name);
     step.run({{"lr", 0.1}, {"t", 1.0}});
     step.synchronize();
   });
@@ -116,7 +116,7 @@ TEST_CASE("reductions to many results give the same bits on every grid") {
 TEST_CASE("no call of a step waits for the GPU") {
   const World world = World::self();
   Executable step = scale(world, 1000);
-  step.buffer<float>("x");
+  step.data<float>("x");
   step.run({{"factor", 1.0}});
   step.synchronize();
   stub_cuda::hold(true);
@@ -163,7 +163,7 @@ TEST_CASE("knobs set blocks and threads, and a grid that cannot be resident is r
       schedule.split("sum").fuse("k", "all_reduce", {"sum.reduce_scatter", "sum.all_gather"},
                                  knobs);
       Executable step = compile(total(world, 4096), schedule, world);
-      step.buffer<float>("x");
+      step.data<float>("x");
       step.run();
       step.synchronize();
     });
@@ -226,7 +226,7 @@ TEST_CASE("a step is refused inside the application's own capture when its ranks
   REQUIRE(create(&stream, 1) == 0);
   {
     Executable step = scale(world, 100);
-    step.buffer<float>("x");
+    step.data<float>("x");
     step.use_stream(stream);
     REQUIRE(begin(stream, 2) == 0);
     stub_cuda::clear();
@@ -241,7 +241,7 @@ TEST_CASE("a step is refused inside the application's own capture when its ranks
   const auto ranks = [&](World& own) {
     Executable step = compile(programs::sgd(Mesh::over(own)), Schedule::load("sgd-fused.json"), own,
                               {{"n", 100}});
-    for (const char* name : {"g", "w"}) step.buffer<float>(name);
+    for (const char* name : {"g", "w"}) step.data<float>(name);
     const jit::OnDevice here(jit::Device::at(0));
     void* captured = nullptr;
     if (create(&captured, 1) != 0 || begin(captured, 2) != 0) throw InternalError("no stream");
@@ -263,7 +263,7 @@ TEST_CASE("a misaligned tensor is worked on element by element, with the same re
   const World world = World::self();
   Executable step = scale(world, 1001);
   Executable memory = scale(world, 2000);
-  float* const base = memory.buffer<float>("x").data();
+  float* const base = memory.data<float>("x").data();
   for (const std::size_t shift : {0, 1, 4}) {
     step.bind("x", std::span(base + shift, 1001));
     std::vector<float> x(1001);

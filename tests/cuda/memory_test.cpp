@@ -19,7 +19,7 @@ TEST_CASE("an executable gives everything back, in an order that the driver acce
     World::local(ranks, [&](World& world) {
       Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load(schedule), world,
                                 {{"n", 1000}});
-      for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
+      for (const char* name : {"g", "w", "m", "v"}) step.data<float>(name);
       for (int t = 1; t <= 12; ++t) step.run({{"lr", 0.1}, {"t", static_cast<double>(t)}});
     });  // steps may still be running
   };
@@ -40,7 +40,7 @@ TEST_CASE("what does not fit a GPU is told with what was asked and what is free"
   const Setting memory("STUB_CUDA_MEMORY", "67108864");
   const World world = World::self();
   Executable step = scale(world, 1 << 26);
-  CHECK_THAT(refusal<BackendError>([&] { step.buffer<float>("x"); }),
+  CHECK_THAT(refusal<BackendError>([&] { step.data<float>("x"); }),
              StartsWith("Stub 0, GPU 0 has no room for 256 MiB of tensors: ") &&
                  Contains(" MiB of its 64 MiB are free; make the tensors smaller"));
   const std::string shared = refusal<BackendError>(
@@ -63,7 +63,7 @@ TEST_CASE("host memory, misaligned memory and another GPU's memory are refused")
   CHECK(refusal<BackendError>([&] { step.bind("x", host); }) ==
         "'x', 100 x f32 on rank 0, is bound to memory of the host, and COCONET_BACKEND is cuda; "
         "bind memory of the GPU, or copy the data with Executable::write");
-  auto* const bytes = reinterpret_cast<std::byte*>(step.buffer<float>("x").data());
+  auto* const bytes = reinterpret_cast<std::byte*>(step.data<float>("x").data());
   CHECK_THAT(refusal<BackendError>([&] { step.bind("x", f32, bytes + 2, 100); }),
              Contains("is bound to memory that is not aligned to its 4-byte elements"));
 
@@ -71,7 +71,7 @@ TEST_CASE("host memory, misaligned memory and another GPU's memory are refused")
   const std::string said = refusal<BackendError>([] {
     World::local(2, [](World& own) {
       Executable mine = scale(own, 100);
-      mine.buffer<float>("x");
+      mine.data<float>("x");
       const Buffer both = own.allocate(f32, 100);
       mine.bind("x", both.of<float>(1 - own.rank()));
     });
@@ -92,7 +92,7 @@ TEST_CASE("GPUs that do not reach each other are told as a pair of ranks") {
 TEST_CASE("constant memory is not written") {
   const World world = World::self();
   Executable step = compile(total(world, 10), Schedule(), world);
-  const std::span<float> x = step.buffer<float>("x");
+  const std::span<float> x = step.data<float>("x");
   step.bind("x", std::span<const float>(x));
   CHECK_THAT(refusal<BackendError>([&] { step.write("x", std::vector<float>(10)); }),
              Contains("is bound to constant memory, which cannot be written"));
@@ -109,5 +109,5 @@ TEST_CASE("a write into unbound memory takes the library's own, and reads wait f
   CHECK_THAT(refusal<BackendError>([&] { step.read("y", std::vector<float>(9)); }),
              Contains("so give 10"));
   CHECK_THAT(refusal<BackendError>([&] { step.write("x", std::vector<double>(10)); }),
-             Contains("is bound to f64 data; give f32"));
+             Contains("is used as f64; use it as f32"));
 }

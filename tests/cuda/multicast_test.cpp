@@ -145,7 +145,7 @@ TEST_CASE("Buffers have a multicast pointer where GPUs do") {
                        Contains(", is reached through a multicast pointer, and the Buffer has "
                                 "none: rank 0: making a multicast object: the driver reports "
                                 "CUDA_ERROR_SYSTEM_NOT_READY") &&
-                       Contains("; use Executable::buffer, or the algorithm 'direct'"));
+                       Contains("; use Executable::data, or the algorithm 'direct'"));
 }
 
 TEST_CASE("where there is no multicast pointer, the kernel, the GPU and the reason are named") {

@@ -130,7 +130,7 @@ TEST_CASE("equal slices are one call, others a group of calls") {
     World::local(3, [&](World& world) {
       Executable step = compile(programs::adam(Mesh::over(world)),
                                 Schedule::load("adam-sliced.json"), world, {{"n", n}});
-      for (const char* name : {"g", "w", "m", "v"}) step.buffer<float>(name);
+      for (const char* name : {"g", "w", "m", "v"}) step.data<float>(name);
       step.run({{"lr", 0.1}, {"t", 1.0}});
       step.synchronize();
     });
@@ -268,7 +268,7 @@ TEST_CASE("failures of NCCL are errors on every rank, and the next executable wo
     return [n](World& world) {
       Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-sliced.json"),
                                 world, {{"n", n}});
-      for (const char* name : {"g", "w"}) step.buffer<float>(name);
+      for (const char* name : {"g", "w"}) step.data<float>(name);
       step.run({{"lr", 0.1}});
       step.synchronize();
     };
@@ -310,7 +310,7 @@ TEST_CASE("an error that NCCL finds later ends the wait for it") {
   const std::string said = refusal<CommError>([] {
     World::local(2, [](World& world) {
       Executable step = compile(total(world, 100), Schedule(), world);
-      step.buffer<float>("x");
+      step.data<float>("x");
       step.run();  // takes the memory that it needs
       step.synchronize();
       world.barrier();

@@ -20,8 +20,8 @@ TEST_CASE("collectives that are told to go by MPI do so also where others reach 
     for (const bool by_mpi : {false, true}) {
       Executable step = jit::compile_scheduled(program, Schedule("none"), world, {{"n", length}},
                                                {}, {.collectives_by_mpi = by_mpi});
-      std::ranges::fill(step.buffer<float>("x"), static_cast<float>(world.rank() + 1));
-      const std::span<float> y = step.buffer<float>("y");
+      std::ranges::fill(step.data<float>("x"), static_cast<float>(world.rank() + 1));
+      const std::span<float> y = step.data<float>("y");
       const int before = test::all_reduces;
       step.run();
       CHECK((test::all_reduces > before) == (by_mpi && world.size() > 1));

@@ -17,7 +17,7 @@ rank_counts=($((2 + ${TESTS_SEED:-1} % 2)))
 [[ -z ${TESTS_ALL-} ]] || rank_counts=(1 2 3 5)
 for ranks in "${rank_counts[@]}"; do
   echo "== $ranks ranks"
-  mpirun -n "$ranks" "$tests" --filenames-as-tags "[#comm_test],[#by_mpi_test],[#communicator_test]" --use-colour no
+  mpirun -n "$ranks" "$tests" --filenames-as-tags "[#comm_test],[#by_mpi_test],[#communicator_test],[#states_test]" --use-colour no
 done
 
 for fault in broken leaves finalized application funneled funneled-late; do

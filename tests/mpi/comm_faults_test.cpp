@@ -146,7 +146,7 @@ TEST_CASE("a rank that is late for a step of several nodes is missed by its name
   const Mesh mesh({{"node", 2}, {"gpu", 2}});
   Executable step =
       compile(programs::sgd(mesh), Schedule::load("sgd-hierarchical.json"), world, {{"n", 100}});
-  (void)step.buffer<float>("g"), (void)step.buffer<float>("w");
+  (void)step.data<float>("g"), (void)step.data<float>("w");
   step.run({{"lr", 1}});
   if (world.rank() == 3) std::this_thread::sleep_for(std::chrono::seconds(3));
   CHECK_THROWS_WITH(step.run({{"lr", 1}}),

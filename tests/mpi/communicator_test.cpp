@@ -20,9 +20,9 @@ float ranks_by_sum(const World& world) {
   const Dim n = program.dim("n", 100);
   program.output("y", all_reduce(program.input("x", f32, {n}, local), sum).named("total"));
   Executable step = compile(program, Schedule().fuse("k", "all_reduce", {"total"}), world);
-  std::ranges::fill(step.buffer<float>("x"), 1.0f);
+  std::ranges::fill(step.data<float>("x"), 1.0f);
   step.run();
-  return step.buffer<float>("y").back();
+  return step.data<float>("y").back();
 }
 
 /// The ranks of MPI_COMM_WORLD whose numbers are odd, or even.

@@ -22,7 +22,7 @@ std::string outcome() {
     const World world = World::mpi();
     Executable lamb = compile(programs::lamb(Mesh::over(world)),
                               Schedule::load("lamb-unfused.json"), world, {{"n", 1001}});
-    for (const char* name : {"g", "w", "m", "v"}) (void)lamb.buffer<float>(name);
+    for (const char* name : {"g", "w", "m", "v"}) (void)lamb.data<float>(name);
     lamb.run({{"lr", 1e-3}, {"t", 1}});
     const CacheCounters cache = jit::cache_counters();
     return "memory " + std::to_string(cache.hit_memory) + " disk " +

@@ -32,7 +32,7 @@ void run_step() {
   const World world = World::mpi();
   Executable adam = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
                             world, {{"n", 4096}});
-  for (const char* name : {"g", "w", "m", "v"}) (void)adam.buffer<float>(name);
+  for (const char* name : {"g", "w", "m", "v"}) (void)adam.data<float>(name);
   adam.run({{"lr", 1e-3}, {"t", 1}});
   report(world.rank());
 }

@@ -1,6 +1,8 @@
 // The plan of one rank: its extents, parts, views and groups, resolved once.
 #pragma once
 
+#include <memory>
+
 #include "ir/lists.h"
 #include "jit/exchange/slices.h"
 
@@ -27,13 +29,17 @@ struct Results {
 
 class RankPlan {
  public:
-  RankPlan(sched::Plan plan, std::map<std::string, std::int64_t> sizes, ir::Lists lists, int rank);
+  RankPlan(sched::Plan plan, std::map<std::string, std::int64_t> sizes, ir::Lists lists, int rank)
+      : RankPlan(std::make_shared<const sched::Plan>(std::move(plan)), std::move(sizes),
+                 std::move(lists), rank) {}
+  RankPlan(std::shared_ptr<const sched::Plan> plan, std::map<std::string, std::int64_t> sizes,
+           ir::Lists lists, int rank);
   RankPlan(const RankPlan&) = delete;  // others keep references to what it holds
   RankPlan& operator=(const RankPlan&) = delete;
 
-  [[nodiscard]] const sched::Plan& plan() const { return plan_; }
-  [[nodiscard]] const ir::Graph& graph() const { return plan_.graph; }
-  [[nodiscard]] const Mesh& mesh() const { return plan_.graph.mesh; }
+  [[nodiscard]] const sched::Plan& plan() const { return *plan_; }
+  [[nodiscard]] const ir::Graph& graph() const { return plan_->graph; }
+  [[nodiscard]] const Mesh& mesh() const { return plan_->graph.mesh; }
   [[nodiscard]] int rank() const { return rank_; }
   /// The extents of all symbols.
   [[nodiscard]] const std::map<std::string, std::int64_t>& sizes() const { return sizes_; }
@@ -48,7 +54,7 @@ class RankPlan {
   }
 
   [[nodiscard]] const sched::PlanBuffer& buffer(sched::BufferId id) const {
-    return plan_.buffers[id];
+    return plan_->buffers[id];
   }
   [[nodiscard]] const ir::Part& buffer_part(sched::BufferId id) const { return buffers_[id].part; }
   [[nodiscard]] const ir::Extents& buffer_extents(sched::BufferId id) const {
@@ -62,6 +68,7 @@ class RankPlan {
   [[nodiscard]] std::size_t element_size(sched::BufferId id) const {
     return size_of(buffer(id).dtype);
   }
+  [[nodiscard]] const ir::Lists& lists() const { return lists_; }
   /// Lengths of the buffers that make up dimension `dim`, or in which the scattered `id` lies.
   [[nodiscard]] const std::vector<std::int64_t>& lengths(const std::string& dim) const {
     return lists_.at(dim);
@@ -92,7 +99,7 @@ class RankPlan {
   };
   [[nodiscard]] Placed place(const Shape& shape, const ir::Placements& layout) const;
 
-  sched::Plan plan_;
+  std::shared_ptr<const sched::Plan> plan_;
   std::map<std::string, std::int64_t> sizes_;
   ir::Lists lists_;
   int rank_;

@@ -33,7 +33,7 @@ std::string seconds(std::chrono::milliseconds time) {
 StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
                    std::chrono::milliseconds timeout)
     : comm_(comm),
-      plan_(plan),
+      mesh_(plan.mesh()),
       timeout_(timeout),
       fault_memory_(platform.allocate_on_host(sizeof(abi::Fault))),
       fault_(reinterpret_cast<abi::Fault*>(fault_memory_->data())) {
@@ -99,10 +99,10 @@ bool StepSync::meet(bool failed) {
 
 void StepSync::fail_kernel(int axis, int blocks, int barriers) {
   const abi::u64 value = abi::barrier_value(next_epoch(axis, barriers), true);
-  for (const int rank : plan_.group(axis)) {
+  for (const int rank : group(axis)) {
     if (rank == comm_.rank()) continue;
     for (int block = 0; block < blocks; ++block) {
-      const abi::index_t flag = abi::barrier_flag(block, plan_.position(axis), plan_.ranks(axis));
+      const abi::index_t flag = abi::barrier_flag(block, position(axis), mesh_.axes()[axis].size);
       std::atomic_ref(kernel_flags(axis, rank)[flag]).store(value, std::memory_order_release);
     }
   }
@@ -112,7 +112,7 @@ abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
   return {.own_flags = kernel_flags(axis, comm_.rank()),
           .fault = fault_,
           .epoch = 0,
-          .rank = static_cast<abi::u64>(plan_.position(axis)),
+          .rank = static_cast<abi::u64>(position(axis)),
           .timeout = static_cast<abi::u64>(std::chrono::nanoseconds(timeout_).count()),
           .spin_limit = spin_limit_,
           .step = step};
@@ -120,7 +120,7 @@ abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
 
 std::vector<abi::u64*> StepSync::flags_of_ranks(int axis) const {
   std::vector<abi::u64*> flags;
-  for (const int rank : plan_.group(axis)) flags.push_back(kernel_flags(axis, rank));
+  for (const int rank : group(axis)) flags.push_back(kernel_flags(axis, rank));
   return flags;
 }
 

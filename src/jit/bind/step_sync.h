@@ -15,7 +15,7 @@ namespace coconet::jit {
 
 class StepSync {
  public:
-  /// Collective. `timeout` bounds every wait for another rank.
+  /// Collective. `timeout` bounds every wait for another rank. It serves all extents of the plan.
   StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
            std::chrono::milliseconds timeout);
 
@@ -55,8 +55,12 @@ class StepSync {
   /// The flag that `of` raises on `rank` where the ranks meet on the host.
   [[nodiscard]] std::atomic_ref<abi::u64> host_flag(int rank, int of) const;
 
+  /// This rank's group along `axis`, in axis order.
+  [[nodiscard]] std::vector<int> group(int axis) const { return mesh_.group(comm_.rank(), axis); }
+  [[nodiscard]] int position(int axis) const { return mesh_.coordinate(comm_.rank(), axis); }
+
   Comm& comm_;
-  const RankPlan& plan_;
+  Mesh mesh_;
   std::chrono::milliseconds timeout_;
   Indexed<Axis> axes_;
   std::uint64_t host_epoch_ = 0;

@@ -3,6 +3,7 @@
 
 #include "coconet/executable.h"
 #include "jit/bind/rank_plan.h"
+#include "jit/bind/tensor_memory.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
@@ -10,8 +11,10 @@ namespace coconet::jit {
 class Tensors {
  public:
   /// Collective: reserves what other ranks reach; a GPU's own memory is taken when it is first
-  /// used.
-  Tensors(Comm& comm, const Platform& platform, const RankPlan& plan);
+  /// used. Tensors that have the same extents as in `before`, which is of the same plan, have the
+  /// memory that they have there.
+  Tensors(Comm& comm, const Platform& platform, const RankPlan& plan,
+          const Tensors* before = nullptr);
 
   /// One of the buffers of a scattered tensor, or all of another tensor.
   struct Piece {
@@ -27,13 +30,8 @@ class Tensors {
     std::size_t bytes = 0;           ///< allocated, padding included
     std::vector<Piece> pieces;       ///< at least one
     std::byte* multicast = nullptr;  ///< stands for all peers; null where nothing does
-    bool bound = false;              ///< the application chose the memory
-    bool read_only = false;          ///< it may not be written
-    bool shared = false;             ///< other ranks reach its own memory
-    bool in_window = false;          ///< library collectives know its own memory
-    std::size_t offset = 0;          ///< of its own memory in that of all tensors,
-    std::shared_ptr<Memory> own;     ///< which it has for itself on GPUs, but for those two
-    std::vector<Buffer> kept;        ///< what is bound, kept alive
+    std::shared_ptr<TensorMemory> memory = std::make_shared<TensorMemory>();
+    std::uint64_t version = 0;  ///< of `memory`, as the pointers are
     /// Of a tensor that is not scattered.
     [[nodiscard]] std::byte* data() const { return pieces.front().data; }
     [[nodiscard]] const std::vector<std::byte*>& peers() const { return pieces.front().peers; }
@@ -48,59 +46,80 @@ class Tensors {
   /// Throws BackendError on all ranks where `kernel` needs a multicast pointer and there is none.
   void require_multicast(const std::string& kernel) const;
 
+  // Bindings (bindings.cpp).
+
   /// The buffer of an input, state or output. Throws BackendError naming the nearest known one.
   [[nodiscard]] sched::BufferId find(std::string_view name) const;
-
-  /// Uses the library's own memory.
-  void* own(std::string_view name, DType dtype);
-  std::vector<Executable::Piece> own_scattered(std::string_view name, DType dtype);
-  void bind(std::string_view name, DType dtype, void* data, std::size_t count);
+  /// The memory of `name`, or of its buffer number `buffer`.
+  Executable::Piece data(std::string_view name, DType dtype, std::optional<std::size_t> buffer,
+                         bool to_write);
+  void bind(std::string_view name, DType dtype, std::span<const Executable::Piece> buffers);
   /// The same with memory that may not be written; throws BackendError for what the step writes.
-  void bind_read_only(std::string_view name, DType dtype, const void* data, std::size_t count);
-  void bind(std::string_view name, const Buffer& buffer);
-  void bind_scattered(std::string_view name, DType dtype,
-                      std::span<const Executable::Piece> pieces);
-  void bind_scattered(std::string_view name, std::span<const Buffer> buffers);
-
+  void bind(std::string_view name, DType dtype, std::span<const Executable::ConstPiece> buffers);
+  void bind(std::string_view name, std::span<const Buffer> buffers);
   /// Uses the library's own memory for states and outputs that have none. Throws BackendError when
   /// an input has none, or two tensors have the same and the step writes one of them.
   void complete();
   /// Copies all of `name` in order with the rest of `queue`; binds own memory where none is bound.
-  void write(Queue& queue, std::string_view name, DType dtype, const void* from, std::size_t count);
-  void read(Queue& queue, std::string_view name, DType dtype, void* to, std::size_t count);
+  void write(Queue& queue, std::string_view name, DType dtype,
+             std::span<const Executable::ConstPiece> from);
+  void read(Queue& queue, std::string_view name, DType dtype,
+            std::span<const Executable::Piece> to);
+
+  // Memory that executables have in common (sharing.cpp).
+
+  /// What `share` does with a state that the owner has, too.
+  struct Shared {
+    sched::BufferId here = -1, there = -1;
+    bool moves = false;  ///< its values go from the owner's memory to this one's
+  };
+  /// What this has in common with `owner`. Throws BackendError where it cannot be shared.
+  [[nodiscard]] std::vector<Shared> common_states(const Tensors& owner) const;
+  /// Uses the memory of `owner` for `states`, or lets it use this one's, to which `queue` copies.
+  void share(Tensors& owner, std::span<const Shared> states, Queue& queue);
+  /// Throws BackendError where a state that is shared has other extents in `plan`, which is of the
+  /// same program.
+  void require_shared_unchanged(const RankPlan& plan) const;
 
  private:
   [[nodiscard]] Tensor make(sched::BufferId id) const;
+  [[nodiscard]] bool has_extents_of(sched::BufferId id, const RankPlan& plan) const;
+  /// Gives room for the library's own memory to those of `homeless` whose `home` is not another's.
+  void place(std::span<Tensor* const> homeless);
   /// Points `tensor` at the library's own memory.
   void use_own(Tensor& tensor);
-  /// The same because the application asks for it.
-  void bind_own(Tensor& tensor);
-  void use(Tensor& tensor, std::span<const Executable::Piece> pieces);
-  void use(Tensor& tensor, std::span<const Buffer> buffers);
-  void mark_bound(Tensor& tensor);
+  /// Takes what is new in the tensor's memory.
+  void follow(Tensor& tensor);
+  void follow_shared();
+  /// The tensor `name`, with what other executables that share it have bound to it.
+  Tensor& named(std::string_view name);
+  void use(Tensor& tensor, std::span<const Executable::Piece> buffers, bool read_only);
 
-  /// The tensor `name`. Throws BackendError unless it has `dtype` and `count` elements.
-  Tensor& checked(std::string_view name, DType dtype, std::size_t count);
-  /// A scattered tensor, of which `counts` elements are given for each of its buffers.
-  Tensor& checked_scattered(std::string_view name, DType dtype,
-                            std::span<const std::size_t> counts);
   void require_dtype(const Tensor& tensor, DType dtype) const;
-  /// Throws BackendError where `tensor` is scattered; `instead` is what to call for such.
-  void require_whole(const Tensor& tensor, const char* instead) const;
-  void require_scattered(const Tensor& tensor, const char* instead) const;
+  /// Throws BackendError unless there is one of `counts` for each buffer of `tensor`, as long as
+  /// that.
+  void require_counts(const Tensor& tensor, std::span<const std::size_t> counts) const;
   void require_memory(const Tensor& tensor, const void* data, std::size_t count) const;
   void require_unreached(const Tensor& tensor) const;
   void require_apart() const;
+  /// The buffers of `tensor` in `given`: those, or parts of the one that stands for all.
+  template <class Given>
+  [[nodiscard]] std::vector<Given> split(const Tensor& tensor, DType dtype,
+                                         std::span<const Given> given) const;
   /// Whether the library's own memory for `buffer` must be where other ranks reach it.
   [[nodiscard]] bool is_shared(const sched::PlanBuffer& buffer) const;
   /// Whether `tensor` goes into the window. Ranks must agree on that for every call, and bind their
   /// inputs, states and outputs each by itself.
-  [[nodiscard]] bool belongs_in_window(const Tensor& tensor) const;
+  [[nodiscard]] bool belongs_in_window(const sched::PlanBuffer& buffer) const;
   /// The tensor of whose own memory this one's is part, or null.
   [[nodiscard]] Tensor* same_memory(const Tensor& tensor);
   /// Whether `buffer` must have a multicast pointer: kernels on GPUs of several ranks go to it.
   [[nodiscard]] bool needs_multicast(const sched::PlanBuffer& buffer) const {
     return buffer.multicast && platform_.traits().needs_multicast && comm_.size() > 1;
+  }
+  /// Whether kernels reach `buffer` from other ranks.
+  [[nodiscard]] bool needs_peers(const sched::PlanBuffer& buffer) const {
+    return buffer.peer_access && comm_.size() > 1;
   }
   [[nodiscard]] std::string describe(const Tensor& tensor) const;
 
@@ -108,9 +127,8 @@ class Tensors {
   const Platform& platform_;
   const RankPlan& plan_;
   Indexed<Tensor> tensors_;
-  std::shared_ptr<PeerMemory> shared_;
+  std::vector<sched::BufferId> shared_;  ///< whose memory other executables have, too
   Window window_;
-  std::shared_ptr<Memory> private_;  ///< of the host, whose pages come when they are touched
   std::uint64_t version_ = 1;
   std::uint64_t completed_ = 0;  ///< the version at the last `complete`
 };

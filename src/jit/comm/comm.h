@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -135,6 +136,8 @@ class COCONET_API Comm {
   [[nodiscard]] void*& nccl() { return nccl_; }
   /// Whether the tuning file was looked into for the ways; the tuner keeps it here.
   [[nodiscard]] bool& is_tuned() { return is_tuned_; }
+  /// How many executables were made for this world, the same on all ranks; they count here.
+  [[nodiscard]] std::uint64_t& executables() { return executables_; }
 
  protected:
   /// The groups of one call of `collectives`, by rank.
@@ -164,6 +167,7 @@ class COCONET_API Comm {
   int gpu_ = -1;
   void* nccl_ = nullptr;
   bool is_tuned_ = false;
+  std::uint64_t executables_ = 0;
 };
 
 /// The world of one rank: this process.

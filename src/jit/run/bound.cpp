@@ -8,44 +8,70 @@
 
 namespace coconet::jit {
 
+namespace {
+
+/// Collective. All at once, so that several compilers can run.
+std::shared_ptr<const PlanKernels> make_kernels(Comm& comm, const Platform& platform,
+                                                const sched::Plan& plan) {
+  auto made = std::make_shared<PlanKernels>();
+  made->texts =
+      kernel_texts(plan, {platform.traits().immediate, platform.traits().ranks_per_launch});
+  made->kernels = obtain_kernels(comm, platform, made->texts, config);
+  return made;
+}
+
+}  // namespace
+
 Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Config> config_,
-             ChosenPlan chosen, std::map<std::string, std::int64_t> sizes, ir::Lists lists)
+             ChosenPlan chosen_, std::map<std::string, std::int64_t> sizes, ir::Lists lists)
+    : Bound(std::move(world_), platform_, std::move(config_),
+            std::make_shared<ChosenPlan>(std::move(chosen_)), std::move(sizes), std::move(lists),
+            nullptr) {}
+
+Bound::Bound(const Bound& before, std::map<std::string, std::int64_t> sizes, ir::Lists lists)
+    : Bound(before.world, before.platform, before.config, before.chosen, std::move(sizes),
+            std::move(lists), &before) {}
+
+Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Config> config_,
+             std::shared_ptr<const ChosenPlan> chosen_, std::map<std::string, std::int64_t> sizes,
+             ir::Lists lists, const Bound* before)
     : world(std::move(world_)),
       platform(platform_),
       config(std::move(config_)),
-      plan(std::move(chosen.plan), std::move(sizes), std::move(lists), world.rank()),
-      sync(comm(), platform, plan, config->timeout),
-      tensors(comm(), platform, plan),
+      chosen(std::move(chosen_)),
+      plan(plan_of(chosen), std::move(sizes), std::move(lists), world.rank()),
+      sync(before != nullptr ? before->sync
+                             : std::make_shared<StepSync>(comm(), platform, plan, config->timeout)),
+      tensors(comm(), platform, plan, before != nullptr ? &before->tensors : nullptr),
       tables(platform, plan),
       numbers(plan),
       tiles(make_tile_counts(platform, plan)),
+      kernels(before != nullptr ? before->kernels
+                                : make_kernels(comm(), platform, plan.plan(), *config)),
       at_once(plan.plan().overlaps),
-      notes(std::move(chosen.notes)) {
-  // All at once, so that several compilers can run.
-  std::vector<KernelText> texts =
-      kernel_texts(plan.plan(), {platform.traits().immediate, platform.traits().ranks_per_launch});
-  const auto kernels = obtain_kernels(comm(), platform, texts, *config);
+      notes(chosen->notes) {
   std::size_t next = 0;
-  if (chosen.shares_cores) sync.share_cores();
+  if (chosen->shares_cores) sync->share_cores();
   const KernelContext context{
-      comm(), platform, plan, sync, tables, tiles, platform.processes_here(comm())};
+      comm(), platform, plan, *sync, tables, tiles, platform.processes_here(comm())};
   for (const sched::PlanStep& step : plan.plan().steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&step)) {
       steps.push_back(
           {library->name, "library",
-           LibraryCollective(comm(), platform, plan, *library, chosen.collectives_by_mpi)});
+           LibraryCollective(comm(), platform, plan, *library, chosen->collectives_by_mpi)});
     } else if (const auto* matmul = std::get_if<sched::MatmulStep>(&step)) {
       steps.push_back({matmul->name, "matmul", Matmul(platform, plan, *matmul)});
     } else {
       const auto& kernel = std::get<sched::KernelStep>(step);
       if (kernel.multicast) tensors.require_multicast(kernel.name);
-      steps.push_back(
-          {kernel.name, kernel.kind,
-           KernelLaunch(context, kernel, std::move(texts[next]), kernels[next], steps.size())});
+      steps.push_back({kernel.name, kernel.kind,
+                       KernelLaunch(context, kernel, kernels->texts[next], kernels->kernels[next],
+                                    steps.size())});
       ++next;
     }
   }
-  for (; next < texts.size(); ++next) library_kernels[texts[next].name] = kernels[next];
+  for (; next < kernels->texts.size(); ++next)
+    library_kernels[kernels->texts[next].name] = kernels->kernels[next];
   drop_crowded_overlaps();
   for (const std::string& note : notes) log_info(note);
 }

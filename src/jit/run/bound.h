@@ -15,10 +15,20 @@ struct Step {
   std::variant<KernelLaunch, LibraryCollective, Matmul> work;
 };
 
+/// The kernels of a plan, which serve all extents: those of its steps in order, then those that
+/// library steps launch.
+struct PlanKernels {
+  std::vector<KernelText> texts;
+  std::vector<std::shared_ptr<const Kernel>> kernels;
+};
+
 struct Bound {
   /// Collective: compiles, loads and allocates.
   Bound(World world, const Platform& platform, std::shared_ptr<const Config> config,
         ChosenPlan chosen, std::map<std::string, std::int64_t> sizes, ir::Lists lists);
+  /// Collective: the same plan with other extents. It has the kernels of `before`, and the memory
+  /// of tensors whose extents are the same; `before` may be destroyed afterwards.
+  Bound(const Bound& before, std::map<std::string, std::int64_t> sizes, ir::Lists lists);
   Bound(const Bound&) = delete;  // its parts refer to each other
   Bound& operator=(const Bound&) = delete;
 
@@ -27,18 +37,23 @@ struct Bound {
   World world;
   const Platform& platform;
   std::shared_ptr<const Config> config;  ///< of the executable
+  std::shared_ptr<const ChosenPlan> chosen;
   RankPlan plan;
-  StepSync sync;
+  std::shared_ptr<StepSync> sync;
   Tensors tensors;
   BucketTables tables;
   Numbers numbers;
   AllTileCounts tiles;
+  std::shared_ptr<const PlanKernels> kernels;
   std::vector<sched::Overlap> at_once;  ///< the overlaps whose steps do run at once
   std::vector<Step> steps;
   std::vector<std::string> notes;  ///< for people: which overlaps do not run at once, and why
   NamedKernels library_kernels;    ///< that library steps launch
 
  private:
+  Bound(World world, const Platform& platform, std::shared_ptr<const Config> config,
+        std::shared_ptr<const ChosenPlan> chosen, std::map<std::string, std::int64_t> sizes,
+        ir::Lists lists, const Bound* before);
   /// For the steps of `overlap` with the grids that they have.
   [[nodiscard]] Room room_for(const sched::Overlap& overlap) const;
   /// Those whose grids are too large run one after the other.

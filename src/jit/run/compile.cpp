@@ -5,10 +5,10 @@
 #include "coconet/error.h"
 #include "ir/custom_op.h"
 #include "ir/lists.h"
-#include "jit/cache/digest.h"
 #include "jit/comm/access.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/config/log.h"
+#include "jit/run/agreement.h"
 #include "jit/run/compile.h"
 #include "jit/run/executable_state.h"
 #include "sched/knobs.h"
@@ -23,20 +23,6 @@ void check_mesh(const Program& program, const World& world) {
       "program '{}' is written for {} ranks, mesh {}, but the world has {}; use Mesh::over(world), "
       "or start that many ranks",
       program.name(), program.mesh().size(), program.mesh().str(), world.size()));
-}
-
-std::string text_of(const std::map<std::string, std::int64_t>& sizes) {
-  std::vector<std::string> text;
-  for (const auto& [name, extent] : sizes) text.push_back(fmt::format("{}={}", name, extent));
-  return fmt::format("{}", fmt::join(text, ", "));
-}
-
-/// The lengths of all buffers.
-std::string text_of(const ir::Lists& lists) {
-  std::vector<std::string> text;
-  for (const auto& [name, lengths] : lists)
-    text.push_back(fmt::format("{}: {}", name, fmt::join(lengths, " ")));
-  return fmt::format("{}", fmt::join(text, ", "));
 }
 
 /// What is set of `knobs` and of what else decides which kernels there are, by its variables.
@@ -60,33 +46,14 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
     steps += (step == 0 ? ": " : "; ") + schedule.step(step);
   const std::string knobs = text_of(config.knobs, config);
   const std::string ops = ir::definitions_of(*program.graph());
-  const struct {
-    const char* difference;
-    std::string text;
-    std::string shown;
-  } parts[] = {
+  const jit::Given given[] = {
       {"another program", program.json(), fmt::format("program '{}'", program.name())},
       {"another definition of an op", ops, ops},
       {"another schedule", schedule.json(), fmt::format("schedule '{}'{}", schedule.name(), steps)},
-      {"other sizes", text_of(sizes), "sizes " + text_of(sizes)},
-      {"other lists of buffers", text_of(lists), "lists of " + text_of(lists)},
+      {"other sizes", jit::text_of(sizes), "sizes " + jit::text_of(sizes)},
+      {"other lists of buffers", jit::text_of(lists), "lists of " + jit::text_of(lists)},
       {"other knobs in its environment", knobs, knobs}};
-  std::string digests;
-  for (const auto& part : parts) digests += jit::sha256_hex(part.text);
-  const std::vector<std::string> others = comm.all_gather(digests);
-  const std::size_t length = digests.size() / std::size(parts);
-  for (std::size_t part = 0; part < std::size(parts); ++part) {
-    std::vector<std::size_t> ranks;
-    for (std::size_t rank = 1; rank < others.size(); ++rank) {
-      if (others[rank].compare(part * length, length, others[0], part * length, length) != 0)
-        ranks.push_back(rank);
-    }
-    if (ranks.empty()) continue;
-    throw CommError(fmt::format(
-        "all ranks must compile the same, but rank{} {} {} {} than rank 0; rank {} has {}",
-        ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), ranks.size() > 1 ? "have" : "has",
-        parts[part].difference, comm.rank(), parts[part].shown));
-  }
+  jit::require_agreement(comm, "all ranks must compile the same", given);
 }
 
 /// Throws ScheduleError when kernels would reach into the memory of another node.

@@ -28,46 +28,51 @@ Executable::~Executable() = default;
 Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
 
+Executable::State& Executable::state() const {
+  if (state_) return *state_;
+  throw BackendError("this executable was moved from; use the one that it was moved to");
+}
+
 std::size_t Executable::count(std::string_view name) const {
-  return state_->bound.tensors[state_->bound.tensors.find(name)].count;
+  const jit::Tensors& tensors = state().tensors();
+  return tensors[tensors.find(name)].count;
+}
+std::size_t Executable::buffers(std::string_view name) const {
+  const jit::Tensors& tensors = state().tensors();
+  return tensors[tensors.find(name)].pieces.size();
 }
 std::size_t Executable::allocated_bytes(std::string_view name) const {
-  return state_->bound.tensors[state_->bound.tensors.find(name)].bytes;
+  const jit::Tensors& tensors = state().tensors();
+  return tensors[tensors.find(name)].bytes;
 }
-void* Executable::own(std::string_view name, DType dtype) {
-  return state_->bound.tensors.own(name, dtype);
+Executable::Piece Executable::data(std::string_view name, DType dtype,
+                                   std::optional<std::size_t> buffer, bool to_write) {
+  return state().tensors().data(name, dtype, buffer, to_write);
 }
-void Executable::bind(std::string_view name, DType dtype, void* data, std::size_t count) {
-  state_->bound.tensors.bind(name, dtype, data, count);
+void Executable::bind(std::string_view name, std::span<const Buffer> buffers) {
+  state().tensors().bind(name, buffers);
 }
-void Executable::bind_read_only(std::string_view name, DType dtype, const void* data,
-                                std::size_t count) {
-  state_->bound.tensors.bind_read_only(name, dtype, data, count);
+void Executable::bind(std::string_view name, DType dtype, std::span<const Piece> buffers) {
+  state().tensors().bind(name, dtype, buffers);
 }
-void Executable::bind(std::string_view name, const Buffer& buffer) {
-  state_->bound.tensors.bind(name, buffer);
+void Executable::bind(std::string_view name, DType dtype, std::span<const ConstPiece> buffers) {
+  state().tensors().bind(name, dtype, buffers);
 }
-std::vector<Executable::Piece> Executable::own_scattered(std::string_view name, DType dtype) {
-  return state_->bound.tensors.own_scattered(name, dtype);
+void Executable::write(std::string_view name, DType dtype, std::span<const ConstPiece> from) {
+  jit::Runner& runner = state().runner();
+  runner.in_order([&] { state_->tensors().write(runner.queue(), name, dtype, from); });
 }
-void Executable::bind_scattered(std::string_view name, DType dtype, std::span<const Piece> pieces) {
-  state_->bound.tensors.bind_scattered(name, dtype, pieces);
-}
-void Executable::bind_scattered(std::string_view name, std::span<const Buffer> buffers) {
-  state_->bound.tensors.bind_scattered(name, buffers);
-}
-void Executable::write(std::string_view name, DType dtype, const void* from, std::size_t count) {
-  state_->bound.tensors.write(state_->runner.queue(), name, dtype, from, count);
-}
-void Executable::read(std::string_view name, DType dtype, void* to, std::size_t count) {
-  state_->runner.finish();
-  state_->bound.tensors.read(state_->runner.queue(), name, dtype, to, count);
-  state_->runner.finish();
+void Executable::read(std::string_view name, DType dtype, std::span<const Piece> to) {
+  jit::Runner& runner = state().runner();
+  runner.finish();
+  runner.in_order([&] { state_->tensors().read(runner.queue(), name, dtype, to); });
+  runner.finish();
 }
 Executable::Slice Executable::slice_of(std::string_view name) const {
-  const sched::BufferId id = state_->bound.tensors.find(name);
-  const ir::Part& part = state_->bound.plan.buffer_part(id);
-  return {part.begin, part.extent, state_->bound.plan.buffer_extents(id)};
+  const jit::RankPlan& plan = state().bound().plan;
+  const sched::BufferId id = state_->tensors().find(name);
+  const ir::Part& part = plan.buffer_part(id);
+  return {part.begin, part.extent, plan.buffer_extents(id)};
 }
 void Executable::write_whole(std::string_view name, DType dtype, const void* from,
                              std::size_t count) {
@@ -79,53 +84,62 @@ void Executable::write_whole(std::string_view name, DType dtype, const void* fro
   write(name, dtype, mine.data(), this->count(name));
 }
 void Executable::read_whole(std::string_view name, DType dtype, void* to, std::size_t count) {
-  jit::Comm& comm = state_->bound.comm();
+  jit::Comm& comm = state().comm();
   std::vector<std::byte> mine;
   jit::together(comm, [&] {
     require_whole_count(name, slice_of(name), count);
     mine.resize(this->count(name) * size_of(dtype));
     read(name, dtype, mine.data(), this->count(name));
   });
-  const std::vector<std::byte> whole = jit::gather_whole(
-      comm, state_->bound.plan, state_->bound.tensors.find(name), std::move(mine));
+  const std::vector<std::byte> whole =
+      jit::gather_whole(comm, state_->bound().plan, state_->tensors().find(name), std::move(mine));
   if (!whole.empty()) std::memcpy(to, whole.data(), whole.size());
 }
 void Executable::use_stream(void* stream) {
-  state_->runner.use_stream(stream);
+  state().runner().use_stream(stream);
 }
 void Executable::synchronize() {
-  state_->runner.finish();
+  state().runner().finish();
 }
 void Executable::run(std::span<const ScalarValue> scalars) {
-  state_->runner.run(scalars);
+  state().runner().run(scalars);
+}
+void Executable::share_states(Executable& owner) {
+  state().share_states(owner.state_.get());
+}
+void Executable::resize(const Sizes& sizes, const ParameterLists& lists) {
+  state().resize(sizes, lists);
+}
+LocalStats Executable::local_stats() {
+  return state().local_stats();
 }
 Report Executable::report() {
-  return state_->report();
+  return state().report();
 }
 void Executable::start_trace(std::size_t runs) {
-  state_->runner.start_trace(runs);
+  state().runner().start_trace(runs);
 }
 std::vector<TraceSpan> Executable::trace() {
-  state_->runner.collect_times();
+  state().runner().collect_times();
   std::vector<TraceSpan> spans;
-  for (const jit::Sampler::Traced& traced : state_->runner.trace()) {
-    const jit::Step& step = state_->bound.steps[traced.step];
+  for (const jit::Sampler::Traced& traced : state().runner().trace()) {
+    const jit::Step& step = state().bound().steps[traced.step];
     spans.push_back(
         {step.name, step.kind, traced.run, traced.lane, traced.begin_us, traced.end_us});
   }
-  state_->runner.let_times_go();
+  state().runner().let_times_go();
   return spans;
 }
 Program Executable::program() const {
-  return state_->program;
+  return state().program;
 }
 std::string Executable::plan() const {
-  return sched::print(state_->bound.plan.plan());
+  return sched::print(state().bound().plan.plan());
 }
 
 std::vector<std::pair<std::string, std::string>> Executable::sources() const {
   std::vector<std::pair<std::string, std::string>> sources;
-  for (const jit::Step& step : state_->bound.steps) {
+  for (const jit::Step& step : state().bound().steps) {
     if (const auto* kernel = std::get_if<jit::KernelLaunch>(&step.work))
       sources.emplace_back(kernel->text().name, kernel->text().source);
   }

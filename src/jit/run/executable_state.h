@@ -13,17 +13,30 @@ class Executable::State {
         Program scheduled, jit::ChosenPlan plan, std::map<std::string, std::int64_t> sizes,
         ir::Lists lists)
       : program(std::move(scheduled)),
-        bound(std::move(world), platform, std::move(config), std::move(plan), std::move(sizes),
-              std::move(lists)),
-        runner(bound),
-        roofline(bound.comm(), platform) {}
+        number(++jit::comm_of(world).executables()),
+        roofline(jit::comm_of(world), platform),
+        bound_(std::make_unique<jit::Bound>(std::move(world), platform, std::move(config),
+                                            std::move(plan), std::move(sizes), std::move(lists))),
+        runner_(std::make_unique<jit::Runner>(*bound_)) {}
 
+  [[nodiscard]] jit::Bound& bound() const { return *bound_; }
+  [[nodiscard]] jit::Runner& runner() const { return *runner_; }
+  [[nodiscard]] jit::Tensors& tensors() const { return bound_->tensors; }
+  [[nodiscard]] jit::Comm& comm() const { return bound_->comm(); }
+
+  // What `Executable` says of them.
   Report report();
+  LocalStats local_stats();
+  void share_states(State* owner);  ///< null for one that was moved from
+  void resize(const Sizes& sizes, const ParameterLists& lists);
 
-  Program program;  ///< after its schedule
-  jit::Bound bound;
-  jit::Runner runner;
+  Program program;       ///< after its schedule
+  std::uint64_t number;  ///< among those of the world
   jit::Roofline roofline;
+
+ private:
+  std::unique_ptr<jit::Bound> bound_;
+  std::unique_ptr<jit::Runner> runner_;
 };
 
 }  // namespace coconet

@@ -30,7 +30,9 @@ void Runner::enter(const std::string& failure) {
     refuse_first_step();
     throw_together(failure);
   }
-  if (bound_.sync.meet(!failure.empty())) throw_together(failure);
+  const auto come = std::chrono::steady_clock::now();
+  if (bound_.sync->meet(!failure.empty())) throw_together(failure);
+  waits_.add(std::chrono::steady_clock::now() - come);
 }
 
 bool Runner::first_step_tells() const {
@@ -44,17 +46,17 @@ bool Runner::first_step_tells() const {
 
 void Runner::refuse_first_step() {
   if (auto* kernel = std::get_if<KernelLaunch>(&bound_.steps.front().work)) {
-    kernel->refuse(bound_.sync);
+    kernel->refuse(*bound_.sync);
   } else {
     library_calls_.front().front().collectives->refuse();
   }
 }
 
 void Runner::check_fault(bool ended) {
-  if (!bound_.sync.faulty()) return;
+  if (!bound_.sync->faulty()) return;
   // The report is whole when its kernel has ended, which it does now that it has given up.
   if (!ended) wait();
-  const abi::Fault fault = bound_.sync.take_fault();
+  const abi::Fault fault = bound_.sync->take_fault();
   if (fault.code == abi::RANK_FAILED) throw_together("");
   break_down(fault);
 }

@@ -4,10 +4,10 @@
 namespace coconet::jit {
 
 KernelLaunch::KernelLaunch(const KernelContext& context, const sched::KernelStep& step,
-                           KernelText text, std::shared_ptr<const Kernel> kernel,
+                           const KernelText& text, std::shared_ptr<const Kernel> kernel,
                            std::size_t number)
     : step_(step),
-      text_(std::move(text)),
+      text_(text),
       kernel_(std::move(kernel)),
       grid_(choose_grid(context, *kernel_, text_, step)),
       memory_(context.comm, context.platform, context.plan, step, grid_),

@@ -8,8 +8,8 @@ namespace coconet::jit {
 
 class KernelLaunch {
  public:
-  /// Collective. Of `step`, which is step `number` of the plan.
-  KernelLaunch(const KernelContext& context, const sched::KernelStep& step, KernelText text,
+  /// Collective. Of `step`, which is step `number` of the plan, and of `text`, which outlives it.
+  KernelLaunch(const KernelContext& context, const sched::KernelStep& step, const KernelText& text,
                std::shared_ptr<const Kernel> kernel, std::size_t number);
 
   /// Fills the argument block for a run, which all ranks along the axis then launch.
@@ -36,7 +36,7 @@ class KernelLaunch {
 
  private:
   const sched::KernelStep& step_;
-  KernelText text_;
+  const KernelText& text_;
   std::shared_ptr<const Kernel> kernel_;
   Grid grid_;
   ExchangeMemory memory_;

@@ -1,6 +1,7 @@
 // Which of a schedule's overlaps a machine has room for.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,12 @@ struct ChosenPlan {
   bool shares_cores = false;        ///< some of them run at once on fewer cores than threads
   bool collectives_by_mpi = false;  ///< library collectives on the host, whatever the bytes
 };
+
+/// The plan of `chosen`, which it keeps.
+[[nodiscard]] inline std::shared_ptr<const sched::Plan> plan_of(
+    const std::shared_ptr<const ChosenPlan>& chosen) {
+  return {chosen, &chosen->plan};
+}
 
 /// Collective: the plan of a scheduled program. An overlap that `platform` has no room for,
 /// whatever grids its kernels get, is taken out before kernels are written: those of steps that run

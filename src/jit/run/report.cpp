@@ -22,21 +22,22 @@ std::string limit_of(const KernelReport& kernel) {
 
 Report Executable::State::report() {
   Report report;
-  runner.collect_times();
-  report.runs = runner.runs();
-  report.ms = runner.run_ms();
-  report.table_bytes = bound.tables.bytes();
+  runner().collect_times();
+  report.runs = runner().runs();
+  report.ms = runner().run_ms();
+  report.table_bytes = bound().tables.bytes();
   report.cache = cache_counters();
-  report.notes = bound.notes;
-  const std::vector<sched::Moved> traffic =
-      sched::traffic_of(bound.plan.plan(), sched::work_of(bound.plan.plan(), bound.plan.sizes()));
-  for (std::size_t index = 0; index < bound.steps.size(); ++index) {
-    const Step& step = bound.steps[index];
+  report.notes = bound().notes;
+  const std::vector<sched::Moved> traffic = sched::traffic_of(
+      bound().plan.plan(), sched::work_of(bound().plan.plan(), bound().plan.sizes()));
+  for (std::size_t index = 0; index < bound().steps.size(); ++index) {
+    const Step& step = bound().steps[index];
     KernelReport row;
     row.name = step.name;
     row.kind = step.kind;
-    row.ms = runner.step_ms(index);
-    row.bytes = std::visit([&](const auto& work) { return work.bytes(bound.tensors); }, step.work);
+    row.ms = runner().step_ms(index);
+    row.bytes =
+        std::visit([&](const auto& work) { return work.bytes(bound().tensors); }, step.work);
     row.peer_bytes = static_cast<std::uint64_t>(traffic[index].remote);
     if (const auto* kernel = std::get_if<KernelLaunch>(&step.work))
       row.exchange_bytes = kernel->exchange_bytes();
@@ -52,7 +53,7 @@ Report Executable::State::report() {
     if (report.ms > 0) report.roofline_share += bound_ms / report.ms;
     report.kernels.push_back(std::move(row));
   }
-  runner.let_times_go();
+  runner().let_times_go();
   return report;
 }
 
@@ -71,9 +72,9 @@ std::string Report::str() const {
                         kernel.exchange_bytes,
                         kernel.is_slow() ? "   slow: below 30 % of " + limit_of(kernel) : "");
   }
-  text +=
-      fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>14} {:>20}   median of {} runs\n", "step", "",
-                  ms, bytes, peer_bytes, fmt::format("{:.0f}% of bounds", 100 * roofline_share), runs);
+  text += fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>14} {:>20}   median of {} runs\n", "step",
+                      "", ms, bytes, peer_bytes,
+                      fmt::format("{:.0f}% of bounds", 100 * roofline_share), runs);
   if (table_bytes > 0) text += fmt::format("tables of scattered tensors: {} bytes\n", table_bytes);
   for (const std::string& note : notes) text += note + "\n";
   return text + describe(cache) + "\n";

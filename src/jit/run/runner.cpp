@@ -38,7 +38,7 @@ void finish_watching(Comm& comm, std::chrono::milliseconds timeout, const Queue&
 
 }  // namespace
 
-Runner::Runner(Bound& bound)
+Runner::Runner(Bound& bound, const Runner* before)
     : bound_(bound),
       immediate_(bound.platform.traits().immediate),
       sampler_(bound.platform, bound.steps.size()),
@@ -52,10 +52,13 @@ Runner::Runner(Bound& bound)
     fork_ = bound_.platform.make_fork(*own_queue_, widest());
     queue_ = own_queue_.get();
   });
-  make_collectives();
+  make_collectives(before);
   together(bound_.comm(), [&] {
     if (needs_order()) order_ = bound_.platform.make_launch_order();
   });
+  if (before == nullptr) return;
+  state_orders_ = before->state_orders_;
+  if (before->application_queue_) use_stream(before->application_queue_->handle());
 }
 
 Runner::~Runner() {
@@ -71,7 +74,7 @@ Runner::~Runner() {
   }
 }
 
-void Runner::make_collectives() {
+void Runner::make_collectives(const Runner* before) {
   const Comm& comm = bound_.comm();
   library_calls_.resize(bound_.steps.size());
   std::map<int, std::vector<std::pair<std::vector<int>, Collectives*>>> by_axis;
@@ -85,8 +88,10 @@ void Runner::make_collectives() {
     for (int rank = 0; is_new && rank < comm.size(); ++rank) {
       std::vector<int> ranks = bound_.plan.mesh().group(rank, axis);
       if (rank != (group_.alone() ? comm.rank() : ranks.front())) continue;
-      collectives_.push_back(bound_.platform.make_collectives(bound_.comm(), ranks, step.name,
-                                                              bound_.library_kernels));
+      collectives_.push_back(before != nullptr
+                                 ? before->collectives_[collectives_.size()]
+                                 : bound_.platform.make_collectives(bound_.comm(), ranks, step.name,
+                                                                    bound_.library_kernels));
       if (bound_.tensors.window().memory) {
         together(bound_.comm(), [&] { collectives_.back()->open(bound_.tensors.window().span()); });
       }
@@ -141,6 +146,11 @@ void Runner::use_stream(void* handle) {
 
 void Runner::require_ready() const {
   if (!queue_->being_recorded()) return;
+  if (!state_orders_.empty()) {
+    throw BackendError(
+        "the application's stream is being captured, but a step that shares states with another "
+        "executable waits for its steps, which are outside; run it outside the capture");
+  }
   const bool waits = std::ranges::any_of(bound_.steps, [](const Step& step) {
     const auto* kernel = std::get_if<KernelLaunch>(&step.work);
     return kernel != nullptr && kernel->grid().resident;
@@ -154,8 +164,7 @@ void Runner::require_ready() const {
 }
 
 void Runner::run(std::span<const ScalarValue> scalars) {
-  if (!broken_.empty())
-    throw CommError("this executable cannot run any more, because in an earlier step " + broken_);
+  require_whole();
   bound_.comm().membership()->require_present();
   if (!immediate_) check_fault(false);
   std::string failure;
@@ -167,14 +176,55 @@ void Runner::run(std::span<const ScalarValue> scalars) {
     failure = error.what();
   }
   enter(failure);
-  bound_.tables.refresh(bound_.tensors, *queue_);
-  if (!immediate_) prepare(0, bound_.steps.size());
-  if (group_.alone()) {
-    drive();
-  } else {
-    group_.run(*queue_, [&] { drive(); });
-  }
+  in_order([&] {
+    bound_.tables.refresh(bound_.tensors, *queue_);
+    if (!immediate_) prepare(0, bound_.steps.size());
+    if (group_.alone()) {
+      drive();
+    } else {
+      group_.run(*queue_, [&] { drive(); });
+    }
+  });
   ++runs_;
+}
+
+void Runner::in_order(const std::function<void()>& body) {
+  for (const auto& order : state_orders_) order->hold(*queue_);
+  body();
+  for (const auto& order : state_orders_) order->record(*queue_);
+}
+
+void Runner::order_with(Runner& owner) {
+  if (immediate_) return;
+  auto &mine = state_orders_, &theirs = owner.state_orders_;
+  if (mine.empty() && theirs.empty()) {
+    together(bound_.comm(),
+             [&] { theirs.push_back(std::make_shared<StateOrder>(bound_.platform.make_event())); });
+  }
+  // All that share the owner's states have an order with each other, too.
+  if (theirs.empty()) theirs = mine;
+  for (const auto& order : theirs) {
+    if (std::ranges::find(mine, order) == mine.end()) mine.push_back(order);
+  }
+}
+
+void Runner::require_whole() const {
+  if (!broken_.empty())
+    throw CommError("this executable cannot run any more, because in an earlier step " + broken_);
+}
+
+void Runner::require_at_rest() const {
+  require_whole();
+  if (!queue_->being_recorded()) return;
+  throw BackendError(
+      "the application's stream is being captured; resize an executable, or share its states, "
+      "outside the capture");
+}
+
+const Sampler* Runner::local_times() {
+  if (!group_.drives()) return nullptr;
+  sampler_.harvest();
+  return &sampler_;
 }
 
 void Runner::start_trace(std::size_t runs) {
@@ -186,7 +236,7 @@ void Runner::start_trace(std::size_t runs) {
 void Runner::prepare(std::size_t first, std::size_t count) {
   for (std::size_t index = first; index < first + count; ++index) {
     if (auto* kernel = std::get_if<KernelLaunch>(&bound_.steps[index].work))
-      kernel->prepare(bound_.tensors, bound_.numbers, bound_.sync);
+      kernel->prepare(bound_.tensors, bound_.numbers, *bound_.sync);
   }
 }
 

@@ -3,13 +3,15 @@
 #pragma once
 
 #include "jit/run/graph_replay.h"
+#include "jit/run/state_order.h"
 
 namespace coconet::jit {
 
 class Runner {
  public:
-  /// Collective. `bound` outlives it.
-  explicit Runner(Bound& bound);
+  /// Collective. `bound` outlives it. With the queue, the collectives and the states' orders of
+  /// `before`, which nothing runs and which is of the same plan.
+  explicit Runner(Bound& bound, const Runner* before = nullptr);
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
   /// Waits for what is queued.
@@ -19,6 +21,15 @@ class Runner {
   [[nodiscard]] Queue& queue() const { return *queue_; }
   /// Uses the application's stream from now on; null: the legacy default stream.
   void use_stream(void* handle);
+
+  /// Puts what `body` does to this rank's queue behind what other executables that share states put
+  /// into theirs, and before what they put there from then on.
+  void in_order(const std::function<void()>& body);
+  /// Collective: has this order with `owner` from here on, all work so far done.
+  void order_with(Runner& owner);
+  /// Throws CommError where a wait of an earlier step was in vain, BackendError while the
+  /// application captures the stream.
+  void require_at_rest() const;
 
   /// Collective. Throws on all ranks when one of them cannot run the step.
   void run(std::span<const ScalarValue> scalars);
@@ -36,6 +47,11 @@ class Runner {
   [[nodiscard]] const std::vector<Sampler::Traced>& trace() const {
     return group_.sampler().trace();
   }
+  /// How long this rank waited for the others before it began its steps, where the steps do not
+  /// do that themselves.
+  [[nodiscard]] const Times& waits() const { return waits_; }
+  /// This rank's times, without those of other ranks' launches; null where others launch for it.
+  [[nodiscard]] const Sampler* local_times();
   /// Median milliseconds of step `index`, or of whole runs.
   [[nodiscard]] double step_ms(std::size_t index) const { return group_.sampler().step_ms(index); }
   [[nodiscard]] double run_ms() const { return group_.sampler().run_ms(); }
@@ -47,12 +63,14 @@ class Runner {
     std::vector<LibraryCollective::Member> members;
   };
 
-  void make_collectives();
+  void make_collectives(const Runner* before);
   /// Whether a run of another executable at the same time could keep this one's from going on.
   [[nodiscard]] bool needs_order() const;
   /// Most steps that run at once.
   [[nodiscard]] std::size_t widest() const;
 
+  /// Throws CommError where a wait of an earlier step was in vain.
+  void require_whole() const;
   /// Throws BackendError when the step cannot be put into the stream now.
   void require_ready() const;
   /// Fills the argument blocks of `count` steps from `first` on.
@@ -90,8 +108,9 @@ class Runner {
   std::unique_ptr<Queue> own_queue_;
   std::unique_ptr<Queue> application_queue_;
   Queue* queue_ = nullptr;
-  std::unique_ptr<Fork> fork_;          ///< beside the queue of this rank
-  std::unique_ptr<LaunchOrder> order_;  ///< null where runs need none
+  std::unique_ptr<Fork> fork_;                             ///< beside the queue of this rank
+  std::unique_ptr<LaunchOrder> order_;                     ///< null where runs need none
+  std::vector<std::shared_ptr<StateOrder>> state_orders_;  ///< with those that share states
   Sampler sampler_;
   LaunchGroup group_;
   GraphReplay replay_;
@@ -104,6 +123,7 @@ class Runner {
   std::unique_ptr<Event> tile_made_;  ///< what such a kernel begins behind
 
   std::uint64_t runs_ = 0;
+  Times waits_;
   std::string broken_;  ///< why no step can run any more; empty while all is well
 };
 

@@ -19,16 +19,18 @@ void Times::add(std::chrono::nanoseconds time) {
   if (recorded_.size() < capacity) {
     recorded_.push_back(time);
   } else {
-    recorded_[next_++ % capacity] = time;
+    recorded_[count_ % capacity] = time;
   }
+  ++count_;
 }
 
-double Times::median_ms() const {
+double Times::quantile_ms(double share) const {
   if (recorded_.empty()) return 0;
   std::vector<std::chrono::nanoseconds> sorted = recorded_;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return std::chrono::duration<double, std::milli>(*middle).count();
+  const auto place = static_cast<std::size_t>(share * static_cast<double>(sorted.size()));
+  const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(std::min(place, sorted.size() - 1));
+  std::nth_element(sorted.begin(), at, sorted.end());
+  return std::chrono::duration<double, std::milli>(*at).count();
 }
 
 Sampler::Sampler(const Platform& platform, std::size_t steps)

@@ -9,12 +9,16 @@ namespace coconet::jit {
 class Times {
  public:
   void add(std::chrono::nanoseconds time);
-  [[nodiscard]] double median_ms() const;
+  [[nodiscard]] double median_ms() const { return quantile_ms(0.5); }
+  /// The milliseconds that a part `share` of the times, from 0 to 1, takes at most; 0 of none.
+  [[nodiscard]] double quantile_ms(double share) const;
+  /// All that were added.
+  [[nodiscard]] std::uint64_t count() const { return count_; }
 
  private:
   static constexpr std::size_t capacity = 1024;
   std::vector<std::chrono::nanoseconds> recorded_;
-  std::size_t next_ = 0;
+  std::uint64_t count_ = 0;
 };
 
 class Sampler {
@@ -47,6 +51,9 @@ class Sampler {
   /// Median milliseconds of a step, or of whole runs.
   [[nodiscard]] double step_ms(std::size_t step) const { return times_[step].median_ms(); }
   [[nodiscard]] double run_ms() const { return times_.back().median_ms(); }
+  /// The last of those times.
+  [[nodiscard]] const Times& step_times(std::size_t step) const { return times_[step]; }
+  [[nodiscard]] const Times& run_times() const { return times_.back(); }
 
  private:
   /// The events of one run. A step begins where the one before ended, unless they run at once.

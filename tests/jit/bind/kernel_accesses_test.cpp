@@ -18,7 +18,8 @@ bool accesses_vectors(const Program& program, const Sizes& sizes, std::size_t co
   const std::shared_ptr<jit::Comm> comm = jit::make_self_comm();
   jit::Tensors tensors(*comm, jit::host_platform(), plan);
   const std::shared_ptr<jit::Memory> memory = jit::host_platform().allocate(4 * (count + shift));
-  tensors.bind("x", f32, memory->data() + 4 * shift, count);
+  const Executable::Piece x{memory->data() + 4 * shift, count};
+  tensors.bind("x", f32, std::span(&x, 1));
   const jit::KernelAccesses accesses(plan, step, jit::generate(plan.plan(), step), {});
   return (accesses.mode(tensors) & jit::abi::VECTORIZE) != 0;
 }

@@ -42,8 +42,8 @@ TEST_CASE("the application's buffers may lie anywhere, and others may take their
     for (const bool last_first : {false, true}) {
       const std::vector<Buffer> g = allocate(world, list, last_first);
       const std::vector<Buffer> w = allocate(world, list, last_first);
-      step.bind_scattered("g", g);
-      step.bind_scattered("w", w);
+      step.bind("g", g);
+      step.bind("w", w);
       for (std::size_t i = 0; i < list.size(); ++i) {
         std::ranges::fill(g[i].as<float>(), static_cast<float>(i + 1));
         std::ranges::fill(w[i].as<float>(), 10.0f);
@@ -63,24 +63,28 @@ TEST_CASE("memory of the process alone is bound where no other rank reaches it")
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
     Executable step = compile_sgd(world, "unfused", list);
     std::vector<std::vector<float>> g, w;
-    std::vector<std::span<float>> g_spans, w_spans;
     for (const std::int64_t length : list) {
       g.emplace_back(static_cast<std::size_t>(length), 2.0f);
       w.emplace_back(static_cast<std::size_t>(length), 4.0f);
     }
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      g_spans.emplace_back(g[i]);
-      w_spans.emplace_back(w[i]);
-    }
-    step.bind_scattered("g", g_spans);
-    step.bind_scattered("w", w_spans);
+    const std::vector<std::vector<float>>& read_only = g;
+    step.bind("g", read_only);
+    step.bind("w", w);
     step.run({{"lr", 1.0}});
     for (const std::vector<float>& one : w)
       REQUIRE_ON_RANK(one == std::vector<float>(one.size(), 2.0f));
     std::vector<float> whole(6);
     step.read("w", whole);
     REQUIRE_ON_RANK(whole == std::vector<float>(6, 2.0f));
-    REQUIRE_ON_RANK(step.buffers<float>("w").size() == 3);
+    REQUIRE_ON_RANK(step.buffers("w") == 3);
+    REQUIRE_ON_RANK(step.data<float>("w", 1).data() == w[1].data());
+    REQUIRE_ON_RANK(step.data<const float>("g", 2).size() == 2);
+    const std::vector<std::vector<float>> other = {{1, 2, 3}, {4}, {5, 6}};
+    step.write("w", other);
+    REQUIRE_ON_RANK(w == other);
+    std::vector<float> a(3), b(1), c(2);
+    step.read("w", std::vector<std::span<float>>{a, b, c});
+    REQUIRE_ON_RANK(a == other[0] && b == other[1] && c == other[2]);
   }));
 }
 
@@ -92,27 +96,35 @@ TEST_CASE("what does not fit a list is refused") {
     const auto bind = [&](std::vector<std::size_t> counts) {
       std::vector<std::span<float>> spans;
       for (const std::size_t count : counts) spans.emplace_back(memory.data(), count);
-      return refusal<BackendError>([&] { step.bind_scattered("w", spans); });
+      return refusal<BackendError>([&] { step.bind("w", spans); });
     };
-    REQUIRE_ON_RANK(bind({4}) == start + "bound to 1 buffers; its list has 2");
-    REQUIRE_ON_RANK(bind({1, 3}) ==
-                    start + "bound to 1 elements as buffer 0; its list has 3 there");
+    REQUIRE_ON_RANK(bind({4}) ==
+                    start + "scattered over 2 buffers, and 1 is given; give a list of 2");
+    REQUIRE_ON_RANK(bind({1, 3}) == start + "given 1 elements as buffer 0; its list has 3 there");
     REQUIRE_ON_RANK(bind({3, 1}) ==
                     start +
                         "reached by other ranks from inside a kernel, which the memory given is "
                         "not open to; bind a Buffer of World::allocate, or use "
-                        "Executable::buffers");
-    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.buffer<float>("w"); }) ==
-                    start + "scattered over 2 buffers, not one; use Executable::buffers");
+                        "Executable::data");
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.data<float>("w"); }) ==
+                    start +
+                        "scattered over 2 buffers, and data gives one of them; say which, "
+                        "data<T>(\"w\", i) with i below Executable::buffers(\"w\")");
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.data<float>("w", 2); }) ==
+                    start + "asked for as buffer 2; it has 2, counted from 0");
     REQUIRE_ON_RANK(refusal<BackendError>([&] { step.bind("w", memory); }) ==
-                    start + "scattered over 2 buffers, not one; use Executable::bind_scattered");
-    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.buffers<double>("w"); }) ==
-                    start + "bound to f64 data; give f32");
+                    start + "scattered over 2 buffers, and 1 is given; give a list of 2");
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.write("w", std::vector<float>(3)); }) ==
+                    start + "given 3 elements; its buffers have 4");
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.data<double>("w", 0); }) ==
+                    start + "used as f64; use it as f32");
   });
   World::local(1, [](World& world) {
     Executable step = compile(programs::sgd(Mesh::over(world)), Schedule(), world, {{"n", 4}});
-    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.buffers<float>("w"); }) ==
-                    "'w', 4 x f32 on rank 0, is one buffer; use Executable::buffer");
+    const std::vector<std::vector<float>> two(2, std::vector<float>(2));
+    REQUIRE_ON_RANK(refusal<BackendError>([&] { step.write("w", two); }) ==
+                    "'w', 4 x f32 on rank 0, is one buffer, and 2 are given; give one");
+    REQUIRE_ON_RANK(step.buffers("w") == 1);
   });
 }
 

@@ -93,16 +93,16 @@ std::vector<double> run(const Json& data, const Json& expected, programs::Precis
         compile(program, Schedule::load(program.name() + "-" + std::string(schedule) + ".json"),
                 world, {{"n", n}});
     for (const char* moment : {"m", "v"}) {
-      if (has(moment)) step.own(moment, precision.master);
+      if (has(moment)) step.data(moment, precision.master);
     }
-    void* const g = step.own("g", precision.model);
-    void* const w = step.own("w", precision.model);
+    void* const g = step.data("g", precision.model).data;
+    void* const w = step.data("w", precision.model).data;
     for (int i = 0; i < n; ++i) {
       store_element(precision.model, w, static_cast<std::size_t>(i),
                     sample(static_cast<std::uint32_t>(i)));
     }
     // What the rank holds of the parameters: the whole, or its slice of the master copy.
-    void* const parameters = precision.mixed() ? step.own("master", precision.master) : w;
+    void* const parameters = precision.mixed() ? step.data("master", precision.master).data : w;
     const std::size_t held = step.count(precision.mixed() ? "master" : "w");
     const bool whole = held == result.size();
     const std::size_t begin =

@@ -28,7 +28,7 @@ Executable compile_and_fill(const World& world, const char* schedule) {
   Executable step =
       compile(programs::sgd(Mesh::over(world)),
               Schedule::load("sgd-" + std::string(schedule) + ".json"), world, {{"n", 8}});
-  for (const char* name : {"g", "w"}) (void)step.buffer<float>(name);
+  for (const char* name : {"g", "w"}) (void)step.data<float>(name);
   return step;
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("a late rank in a step that starts with a computation", "[.child][late
     const Value g = program.input("g", f32, {16}, local);
     program.output("total", all_reduce(0.5 * g, sum));
     Executable step = compile(program, Schedule(), world);
-    (void)step.buffer<float>("g");
+    (void)step.data<float>("g");
     step.run();
     late.run(world, [&] { step.run(); });
   });

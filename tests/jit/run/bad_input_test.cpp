@@ -54,13 +54,13 @@ void require_step_fails_everywhere(const Mistake& mistake) {
       const auto rank = static_cast<std::size_t>(world.rank());
       Executable step = compile_adam(world, schedule);
       const bool wrong = world.rank() == 1;
-      if (!wrong || mistake.binds_g) fill(step.buffer<float>("g"), 1);
-      fill(step.buffer<float>("w"), start);
-      fill(step.buffer<float>("m"), start);
-      fill(step.buffer<float>("v"), start);
+      if (!wrong || mistake.binds_g) fill(step.data<float>("g"), 1);
+      fill(step.data<float>("w"), start);
+      fill(step.data<float>("m"), start);
+      fill(step.data<float>("v"), start);
       const auto untouched = [&] {
         for (const char* name : {"w", "m", "v"}) {
-          if (!all_equal(step.buffer<float>(name), start))
+          if (!all_equal(step.data<float>(name), start))
             throw InternalError(std::string(name) + " was touched");
         }
       };
@@ -68,18 +68,18 @@ void require_step_fails_everywhere(const Mistake& mistake) {
       world.barrier();
       untouched();
       world.barrier();
-      fill(step.buffer<float>("g"), 1);
+      fill(step.data<float>("g"), 1);
       step.run({{"lr", 0.0}, {"t", 1.0}});
       world.barrier();
-      if (!all_equal(step.buffer<float>("w"), start))
+      if (!all_equal(step.data<float>("w"), start))
         throw InternalError("w changed at learning rate 0");
-      if (all_equal(step.buffer<float>("m"), start)) throw InternalError("m was not updated");
+      if (all_equal(step.data<float>("m"), start)) throw InternalError("m was not updated");
       world.barrier();
       if (mistake.binds_g) {
-        const float before = step.buffer<float>("m").empty() ? 0 : step.buffer<float>("m")[0];
+        const float before = step.data<float>("m").empty() ? 0 : step.data<float>("m")[0];
         later[rank] = outcome_of([&] { step.run(wrong ? mistake.scalars : Mistake().scalars); });
         world.barrier();
-        if (!all_equal(step.buffer<float>("m"), before))
+        if (!all_equal(step.data<float>("m"), before))
           throw InternalError("m was touched by the later mistake");
         step.run({{"lr", 1.0}, {"t", 2.0}});
       }
@@ -114,8 +114,8 @@ RankOutcome bind_outcome(const std::string& schedule,
 
 TEST_CASE("a missing binding on one rank fails the step on every rank") {
   require_step_fails_everywhere(
-      {"'g', 17 x f32 on rank 1, has no memory; bind data to it, or fill "
-       "Executable::buffer(\"g\")",
+      {"'g', 17 x f32 on rank 1, has no memory; bind data to it, write it, or fill "
+       "Executable::data(\"g\")",
        false});
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("states that nothing is bound to are in the library's memory, zeroed")
   World::local(2, [](World& world) {
     for (const std::string schedule : {"unfused", "fused"}) {
       Executable step = compile_adam(world, schedule);
-      std::ranges::fill(step.buffer<float>("g"), 1.0f);
+      std::ranges::fill(step.data<float>("g"), 1.0f);
       step.run({{"lr", 1.0}, {"t", 1.0}});
       std::vector<float> m(step.count("m")), w(step.count("w"));
       step.read("m", m);
@@ -180,7 +180,7 @@ TEST_CASE("an offset of dropout that is no whole number is refused when the step
   const Value x = program.state("x", f32, {3}, replicated);
   update(x, dropout(x, 0.5, 1, program.scalar("t") - 1).named("d"));
   Executable step = compile(program, Schedule(), world);
-  (void)step.buffer<float>("x");
+  (void)step.data<float>("x");
   step.run({{"t", 1}});
   CHECK_THROWS_WITH(step.run({{"t", 0}}),
                     "dropout 'd' has the offset 'subtract_3' = -1; it must be a whole number from "
@@ -205,7 +205,7 @@ TEST_CASE("a program without scalars says so") {
   const Value x = program.state("x", f32, {3}, replicated);
   update(x, x + 1);
   Executable step = compile(program, Schedule(), world);
-  (void)step.buffer<float>("x");
+  (void)step.data<float>("x");
   CHECK_THROWS_WITH(step.run({{"lr", 1}}), "there is no scalar 'lr'; the program has none");
 }
 
@@ -215,27 +215,25 @@ TEST_CASE("a binding of a wrong size says how many elements the layout takes") {
       bind_outcome("sliced", [&](Executable& step, const World&) { step.bind("w", data); });
   CHECK(whole.kind == "BackendError");
   CHECK(whole.what ==
-        "'w', 17 x f32 on rank 0, is bound to 16 elements; its layout is replicated, so give 17");
+        "'w', 17 x f32 on rank 0, is given 16 elements; its layout is replicated, so give 17");
   const RankOutcome slice =
       bind_outcome("sliced", [&](Executable& step, const World&) { step.bind("m", data); });
-  CHECK_THAT(
-      slice.what,
-      StartsWith("'m', 9 x f32 on rank 0, is bound to 16 elements; its layout is sliced(0)"));
+  CHECK_THAT(slice.what,
+             StartsWith("'m', 9 x f32 on rank 0, is given 16 elements; its layout is sliced(0)"));
 }
 
 TEST_CASE("a binding of a wrong dtype says which is right") {
   std::vector<double> data(17);
-  const std::string sentence = "'w', 17 x f32 on rank 0, is bound to f64 data; give f32";
+  const std::string sentence = "'w', 17 x f32 on rank 0, is used as f64; use it as f32";
   CHECK(bind_outcome("sliced", [&](Executable& step, const World&) {
           step.bind("w", data);
         }).what == sentence);
-  const std::string asked = "'w', 17 x f32 on rank 0, is asked for as f64; ask for f32";
   CHECK(bind_outcome("sliced", [](Executable& step, const World&) {
-          (void)step.buffer<double>("w");
-        }).what == asked);
+          (void)step.data<double>("w");
+        }).what == sentence);
   CHECK(bind_outcome("sliced", [](Executable& step, const World&) {
-          (void)step.own("w", f64);
-        }).what == asked);
+          (void)step.data("w", f64);
+        }).what == sentence);
 }
 
 TEST_CASE("memory that is not aligned to its elements is refused") {
@@ -248,8 +246,9 @@ TEST_CASE("memory that is not aligned to its elements is refused") {
 }
 
 TEST_CASE("a null pointer is refused") {
-  const RankOutcome outcome = bind_outcome(
-      "sliced", [&](Executable& step, const World&) { step.bind("w", f32, nullptr, 17); });
+  const RankOutcome outcome = bind_outcome("sliced", [&](Executable& step, const World&) {
+    step.bind("w", f32, static_cast<void*>(nullptr), 17);
+  });
   CHECK(outcome.what == "'w', 17 x f32 on rank 0, is bound to a null pointer");
 }
 
@@ -263,7 +262,7 @@ TEST_CASE("private memory is refused for what a kernel reaches from other ranks"
           "'" + std::string(name) +
               "', 17 x f32 on rank 0, is reached by other ranks from inside a kernel, which the "
               "memory "
-              "given is not open to; bind a Buffer of World::allocate, or use Executable::buffer");
+              "given is not open to; bind a Buffer of World::allocate, or use Executable::data");
   }
 }
 
@@ -276,7 +275,7 @@ TEST_CASE("an unknown name is answered with the nearest, or with all") {
   CHECK(what("gradient") ==
         "program 'adam' has no input, state or output 'gradient'; it has g, m, v, w");
   CHECK_THAT(
-      bind_outcome("fused", [](Executable& step, const World&) { (void)step.buffer<float>("x1"); })
+      bind_outcome("fused", [](Executable& step, const World&) { (void)step.data<float>("x1"); })
           .what,
       Contains("has no input, state or output 'x1'"));
 }
@@ -295,8 +294,8 @@ TEST_CASE("a Buffer of a wrong size or dtype, and an empty one, are refused") {
     world.barrier();
   }));
   CHECK(small[1].what ==
-        "'w', 17 x f32 on rank 1, is bound to 4 elements; its layout is replicated, so give 17");
-  CHECK(narrow[1].what == "'w', 17 x f32 on rank 1, is bound to f16 data; give f32");
+        "'w', 17 x f32 on rank 1, is given 4 elements; its layout is replicated, so give 17");
+  CHECK(narrow[1].what == "'w', 17 x f32 on rank 1, is used as f16; use it as f32");
   CHECK(empty[1].what == "'w' is bound to an empty Buffer; allocate one");
   CHECK(as[1].kind == "BackendError");
 }
@@ -382,8 +381,8 @@ TEST_CASE(
       (void)compile(program, schedule, world, {{"n", 4}});
     });
     Executable step = compile(program, Schedule(), world, {{"n", 4}});
-    (void)step.buffer<float>("g");
-    (void)step.buffer<float>("w");
+    (void)step.data<float>("g");
+    (void)step.data<float>("w");
     step.run({{"lr", 1}});
     if (first.kind == "ScheduleError") throw ScheduleError(first.what);
     throw CommError(first.what);

@@ -104,11 +104,11 @@ TEST_CASE("all that an optimizer keeps beside the weights takes 1/n of the memor
 TEST_CASE("the library's own memory is zeroed, aligned, and the same at every call") {
   const World world = World::self();
   Executable step = compile(accumulate(1), Schedule(), world);
-  const std::span<float> x = step.buffer<float>("x");
+  const std::span<float> x = step.data<float>("x");
   REQUIRE(x.size() == 100);
   CHECK(std::all_of(x.begin(), x.end(), [](float value) { return value == 0; }));
   CHECK(reinterpret_cast<std::uintptr_t>(x.data()) % padding == 0);
-  CHECK(step.buffer<float>("x").data() == x.data());
+  CHECK(step.data<float>("x").data() == x.data());
 }
 
 TEST_CASE("a step works in the caller's memory, and in other memory after it is bound again") {
@@ -130,20 +130,18 @@ TEST_CASE("a step works in the caller's memory, and in other memory after it is 
   CHECK(other == std::vector<float>{1, 2, 4});
   CHECK(x == std::vector<float>{12, 24, 36});
 
-  const std::span<float> own = step.buffer<float>("x");
-  step.run({{"factor", 1}});
-  CHECK(std::vector<float>(own.begin(), own.end()) == std::vector<float>{1, 2, 3});
-  CHECK(other == std::vector<float>{1, 2, 4});
+  CHECK(step.data<float>("x").data() == other.data());
+  CHECK(step.data<float>("x").size() == 3);
 }
 
 TEST_CASE("an output needs no binding") {
   const World world = World::self();
   Executable step = compile(accumulate(1), Schedule(), world, {{"n", 3}});
-  step.buffer<float>("g")[2] = 5;
-  step.buffer<float>("x")[2] = 7;
+  step.data<float>("g")[2] = 5;
+  step.data<float>("x")[2] = 7;
   step.run({{"factor", 1}});
-  CHECK(step.buffer<float>("y")[2] == 7);
-  CHECK(step.buffer<float>("x")[2] == 12);
+  CHECK(step.data<float>("y")[2] == 7);
+  CHECK(step.data<float>("x")[2] == 12);
 }
 
 TEST_CASE("buffers of the world serve kernels that reach them from other ranks") {
@@ -181,8 +179,8 @@ TEST_CASE("user memory serves what no other rank reaches, beside the library's")
                               Schedule::load("momentum_sgd-fused.json"), world, {{"n", 5}});
     std::vector<float> m(step.count("m"), 0.0F);
     step.bind("m", m);
-    for (float& g : step.buffer<float>("g")) g = 2;
-    const std::span<float> w = step.buffer<float>("w");
+    for (float& g : step.data<float>("g")) g = 2;
+    const std::span<float> w = step.data<float>("w");
     step.run({{"lr", 0.5}});
     for (const float value : m) REQUIRE_ON_RANK(value == 2);
     for (const float value : w) REQUIRE_ON_RANK(value == -1);
@@ -193,8 +191,8 @@ TEST_CASE("user memory serves what no other rank reaches, beside the library's")
 TEST_CASE("an executable can be moved") {
   const World world = World::self();
   Executable step = compile(accumulate(1), Schedule(), world, {{"n", 1}});
-  step.buffer<float>("g")[0] = 1;
-  const std::span<float> x = step.buffer<float>("x");
+  step.data<float>("g")[0] = 1;
+  const std::span<float> x = step.data<float>("x");
   Executable moved = std::move(step);
   moved.run({{"factor", 1}});
   moved = compile(accumulate(1), Schedule(), world, {{"n", 2}});
@@ -225,7 +223,7 @@ TEST_CASE("a report names every step in order with time, bytes and its share of 
       Executable step =
           compile(programs::adam(Mesh::over(world)),
                   Schedule::load("adam-" + std::string(schedule) + ".json"), world, {{"n", n}});
-      for (const char* name : {"g", "w", "m", "v"}) (void)step.buffer<float>(name);
+      for (const char* name : {"g", "w", "m", "v"}) (void)step.data<float>(name);
       for (int i = 1; i <= 5; ++i) step.run({{"lr", 1e-3}, {"t", i}});
       const Report report = step.report();
       REQUIRE_ON_RANK(report.runs == 5);
@@ -276,10 +274,10 @@ TEST_CASE("large rows that are stored past the caches are there after the step")
                     .reorder("total.all_gather", {"y"})
                     .fuse("k", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"}),
                 world, {});
-    std::ranges::fill(step.buffer<float>("x"), static_cast<float>(world.rank() + 1));
-    std::iota(step.buffer<float>("bias").begin(), step.buffer<float>("bias").end(), 0.0F);
+    std::ranges::fill(step.data<float>("x"), static_cast<float>(world.rank() + 1));
+    std::iota(step.data<float>("bias").begin(), step.data<float>("bias").end(), 0.0F);
     step.run({});
-    const std::span<const float> y = step.buffer<float>("y");
+    const std::span<const float> y = step.data<float>("y");
     for (std::size_t i = 0; i < y.size(); ++i) {
       if (y[i] != 3.0F + static_cast<float>(i % columns)) REQUIRE_ON_RANK(i == y.size());
     }
@@ -466,8 +464,8 @@ TEST_CASE("constant memory is bound to inputs only") {
 TEST_CASE("memory is asked for by its dtype, and tensors must fit an address space") {
   const World world = World::self();
   Executable step = compile(accumulate(1), Schedule(), world, {{"n", 4}});
-  CHECK_THROWS_WITH(step.buffer<double>("x"),
-                    "'x', 4 x f32 on rank 0, is asked for as f64; ask for f32");
+  CHECK_THROWS_WITH(step.data<double>("x"),
+                    "'x', 4 x f32 on rank 0, is used as f64; use it as f32");
   for (const std::int64_t n :
        {std::int64_t{1} << 46, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()}) {
     CHECK_THROWS_WITH(compile(accumulate(1), Schedule(), world, {{"n", n}}),

@@ -35,7 +35,7 @@ std::vector<RankOutcome> exchange(int ranks, const std::string& kind, const Knob
     program.output("y", collective(x).named("moved"));
     Executable step =
         compile(program, Schedule("exchange").fuse("exchanged", kind, {"moved"}, knobs), world);
-    (void)step.buffer<float>("x");
+    (void)step.data<float>("x");
     step.run();
   });
 }

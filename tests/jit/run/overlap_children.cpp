@@ -20,7 +20,7 @@ Executable compile_overlapped(const World& world, std::int64_t n) {
       Schedule().fuse("gathers", "all_gather", {"twice", "whole"}).overlap({"product", "gathers"});
   Executable step = compile(p, schedule, world, {{"n", n}});
   for (const char* name : {"a", "b"}) {
-    for (double& element : step.buffer<double>(name)) element = 1;
+    for (double& element : step.data<double>(name)) element = 1;
   }
   return step;
 }

@@ -14,7 +14,7 @@ TEST_CASE("steps that run at once are reported one by one") {
   Executable step =
       compile(programs::mlp_block(Mesh::over(world)), Schedule::load("mlp_block-overlapped.json"),
               world, {{"B", 3}, {"S", 5}, {"H", 7}, {"F", 11}});
-  for (const char* name : {"x", "w", "b", "r"}) (void)step.buffer<float>(name);
+  for (const char* name : {"x", "w", "b", "r"}) (void)step.data<float>(name);
   for (int run = 0; run < 3; ++run) step.run({{"t", 1}});
   const Report report = step.report();
   REQUIRE(report.kernels.size() == 2);

@@ -15,7 +15,7 @@ TEST_CASE("a large matmul is bound by arithmetic, and a slow step is marked") {
   const Value a = program.input("a", f32, {512, 512}, replicated);
   program.output("c", matmul(a, a).named("c"));
   Executable step = compile(program, Schedule("none"), world, {});
-  (void)step.buffer<float>("a");
+  (void)step.data<float>("a");
   for (int run = 0; run < 3; ++run) step.run({});
   const Report report = step.report();
   REQUIRE(report.kernels.size() == 1);
@@ -65,7 +65,7 @@ TEST_CASE("a collective over one rank copies only to or from memory that the app
         if (binds && alone_first) {
           step.bind("x", std::span(in));
         } else {
-          std::ranges::copy(in, step.buffer<float>("x").begin());
+          std::ranges::copy(in, step.data<float>("x").begin());
         }
         if (binds && !alone_first) step.bind("y", std::span(out));
         step.run({});

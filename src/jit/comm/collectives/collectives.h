@@ -59,7 +59,8 @@ class COCONET_API Collectives {
   /// puts work there.
   virtual void run(Queue& queue, const CollectiveCall& call) = 0;
   /// Collective over the group: calls whose operands all lie in `memory`, the same number of bytes
-  /// on all ranks, may be quicker from here on. It must outlive the group. Throws CommError.
+  /// on all ranks, may be quicker from here on. It must outlive the group, or the next such call,
+  /// which replaces it. Throws CommError.
   virtual void open(std::span<std::byte> memory) { (void)memory; }
   /// On the host: instead of the next call, which then throws Refused on the other ranks, before it
   /// writes anything. Does not wait. The ranks must agree by other means before they use the group

@@ -228,6 +228,10 @@ class NcclGroup final : public Collectives {
   }
 
   void open(std::span<std::byte> memory) override {
+    if (window_ != NcclWindow{}) {
+      require(nccl().close_window(comm_, std::exchange(window_, NcclWindow{})),
+              "ncclCommWindowDeregister");
+    }
     queue_one("ncclCommWindowRegister (NCCL_WIN_ENABLE=0 does without)", nccl().open_window, comm_,
               memory.data(), memory.size(), &window_, NCCL_WIN_COLL_SYMMETRIC);
   }

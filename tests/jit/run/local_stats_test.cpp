@@ -1,0 +1,84 @@
+// Times of a rank's own steps.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "coconet/coconet.h"
+#include "jit/comm/require_on_rank.h"
+#include "jit/run/sampler.h"
+
+using namespace coconet;
+using namespace coconet::test;
+
+TEST_CASE("local statistics count and time every kernel, on one rank alone if need be") {
+  REQUIRE_NOTHROW(World::local(2, [](World& world) {
+    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-sliced.json"),
+                              world, {{"n", 10000}});
+    const LocalStats none = step.local_stats();
+    REQUIRE_ON_RANK(none.runs == 0 && none.count == 0 && none.p50_ms == 0 && none.p99_ms == 0);
+    (void)step.data<float>("g");
+    for (int t = 1; t <= 50; ++t) step.run({{"lr", 1e-3}, {"t", t}});
+    if (world.rank() == 1) {  // the other does not take part
+      const LocalStats stats = step.local_stats();
+      REQUIRE_ON_RANK(stats.runs == 50 && stats.count == 50);
+      REQUIRE_ON_RANK(stats.p50_ms > 0 && stats.p99_ms >= stats.p50_ms);
+      REQUIRE_ON_RANK(stats.kernels.size() == 3);
+      for (const KernelStats& kernel : stats.kernels) {
+        REQUIRE_ON_RANK(kernel.count == 50);
+        REQUIRE_ON_RANK(kernel.least_ms > 0 && kernel.p50_ms >= kernel.least_ms);
+        REQUIRE_ON_RANK(kernel.p99_ms >= kernel.p50_ms);
+        REQUIRE_ON_RANK(kernel.p50_ms <= stats.p99_ms);
+      }
+      REQUIRE_ON_RANK(stats.kernels.front().kind == "library");
+      REQUIRE_ON_RANK(stats.kernels[1].kind == "computation");
+    }
+    world.barrier();
+    const Report report = step.report();
+    const LocalStats stats = step.local_stats();
+    for (std::size_t i = 0; i < 3; ++i) {
+      REQUIRE_ON_RANK(report.kernels[i].name == stats.kernels[i].name);
+      REQUIRE_ON_RANK(report.kernels[i].ms == stats.kernels[i].p50_ms);
+    }
+  }));
+}
+
+TEST_CASE("the wait for a rank that comes late is apart, or in the kernel that waits") {
+  constexpr auto late = std::chrono::milliseconds(20);
+  constexpr double least = 15;
+  REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+    Program alone("alone", Mesh::over(world));  // no kernel waits
+    const Value x = alone.state("x", f32, {100}, local);
+    update(x, x + 1);
+    Executable meets = compile(alone, Schedule(), world);
+    Executable fused = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"),
+                               world, {{"n", 100}});
+    (void)fused.data<float>("g");
+    for (int step = 0; step < 5; ++step) {
+      if (world.rank() == 1) std::this_thread::sleep_for(late);
+      meets.run();
+      if (world.rank() == 1) std::this_thread::sleep_for(late);
+      fused.run({{"lr", 1}});
+    }
+    if (world.rank() == 0) {
+      REQUIRE_ON_RANK(meets.local_stats().wait_p50_ms > least);
+      REQUIRE_ON_RANK(meets.local_stats().p50_ms < least);
+      REQUIRE_ON_RANK(fused.local_stats().wait_p50_ms == 0);
+      REQUIRE_ON_RANK(fused.local_stats().kernels.front().p50_ms > least);
+    }
+    world.barrier();
+  }));
+}
+
+TEST_CASE("of 1,000 times a quantile is the one that as many are below") {
+  jit::Times times;
+  CHECK(times.quantile_ms(0.99) == 0);
+  for (int ms = 1000; ms > 0; --ms) times.add(std::chrono::milliseconds(ms));
+  CHECK(times.count() == 1000);
+  CHECK(times.quantile_ms(0.5) == 501);
+  CHECK(times.quantile_ms(0.99) == 991);
+  CHECK(times.quantile_ms(1) == 1000);
+  for (int time = 0; time < 1024; ++time) times.add(std::chrono::milliseconds(7));
+  CHECK(times.count() == 2024);
+  CHECK(times.quantile_ms(0) == 7);
+  CHECK(times.quantile_ms(1) == 7);
+}

@@ -1,0 +1,130 @@
+// Executables that share states, and that change their extents, on a rank of any world.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "coconet/coconet.h"
+#include "jit/comm/require_on_rank.h"
+
+namespace coconet::test {
+
+/// w -= the mean over all ranks of g, fused: kernels reach w from other ranks.
+inline Executable compile_train(const World& world, std::int64_t n) {
+  return compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"), world,
+                 {{"n", n}});
+}
+
+/// seen += w, then w += 1: on every rank for itself.
+inline Executable compile_look(const World& world, std::int64_t n) {
+  Program program("look", Mesh::over(world));
+  const Dim dim = program.dim("n");
+  const Value w = program.state("w", f32, {dim}, replicated);
+  const Value seen = program.state("seen", f32, {dim}, replicated);
+  update(seen, seen + w);
+  update(w, w + 1);
+  return compile(program, Schedule(), world, {{"n", n}});
+}
+
+/// Alternates `steps` times between the two, of which one shares the other's w, and compares both
+/// states with what they must be: whole numbers, so that f32 is exact.
+inline void check_alternation(const World& world, int steps, bool train_owns) {
+  constexpr std::int64_t n = 1037;
+  Executable train = compile_train(world, n), look = compile_look(world, n);
+  std::vector<float> start(n), w(n), seen(n);
+  for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(i);
+  (train_owns ? train : look).write("w", start);
+  if (train_owns) {
+    look.share_states(train);
+  } else {
+    train.share_states(look);
+  }
+  train.write("g", std::vector<float>(n, static_cast<float>(2 * world.rank() + 4)));
+  const float mean = static_cast<float>(world.size() + 3);
+  std::vector<float> expected = start, expected_seen(n);
+  for (int step = 0; step < steps; ++step) {
+    train.run({{"lr", 1}});
+    look.run();
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      expected[i] -= mean;
+      expected_seen[i] += expected[i];
+      expected[i] += 1;
+    }
+    if (step % 100 != 0 && step != steps - 1) continue;
+    train.read("w", w);
+    REQUIRE_ON_RANK(w == expected);
+    look.read("w", w);
+    REQUIRE_ON_RANK(w == expected);
+    look.read("seen", seen);
+    REQUIRE_ON_RANK(seen == expected_seen);
+  }
+  world.barrier();
+}
+
+/// Rows that every rank has of its own: their sum's mean over the ranks moves w; y = x * w.
+inline Executable compile_rows(const World& world, std::int64_t rows, bool fused) {
+  Program program("rows", Mesh::over(world));
+  const Dim k = program.dim("k", 100);
+  const Value x = program.input("x", f32, {program.dim("B"), k}, local);
+  const Value w = program.state("w", f32, {k}, replicated);
+  const Value mean_of_ranks = all_reduce(sum(x, {0}).named("rows"), mean).named("mean");
+  const Value w1 = update(w, w - mean_of_ranks);
+  program.output("y", (x * w).named("y"));
+  Scheduler scheduler(program, "rows");
+  if (fused) {
+    const auto [scattered, gathered] = scheduler.split(mean_of_ranks);
+    const auto whole = scheduler.reorder(gathered, {w1});
+    scheduler.fuse("rows_fused", {scattered, whole, w1});
+  }
+  return compile(program, scheduler.schedule(), world, {{"B", rows}});
+}
+
+/// What a process holds: pages of memory, descriptors and mappings.
+struct Holdings {
+  std::size_t pages = 0, resident = 0, descriptors = 0, mappings = 0;
+};
+inline Holdings holdings() {
+  Holdings now;
+  std::ifstream("/proc/self/statm") >> now.pages >> now.resident;
+  for ([[maybe_unused]] const auto& fd : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++now.descriptors;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) ++now.mappings;
+  return now;
+}
+
+/// Resizes a step `times` times back and forth, with a run each, and compares with what it must
+/// compute. `growth` gets what the process holds before the second half and after it.
+inline void check_resizes(const World& world, int times, bool fused, Holdings (&growth)[2]) {
+  constexpr std::int64_t few = 3, many = 65, k = 100;
+  Executable step = compile_rows(world, many, fused);
+  const float* const memory = step.data<float>("w").data();
+  const std::string text = step.sources().front().second;
+  float expected = 0;
+  for (int time = 0; time < times; ++time) {
+    const std::int64_t rows = time % 2 == 0 ? few : many;
+    step.resize({{"B", rows}});
+    REQUIRE_ON_RANK(step.count("x") == static_cast<std::size_t>(rows * k));
+    REQUIRE_ON_RANK(step.data<float>("w").data() == memory);
+    const float own = static_cast<float>(world.rank() + 1);
+    step.write("x", std::vector<float>(step.count("x"), own));
+    step.run();
+    const float before = expected;
+    expected -= static_cast<float>(rows * (world.size() + 1)) / 2;
+    const std::span<const float> w = step.data<float>("w"), y = step.data<float>("y");
+    REQUIRE_ON_RANK(y.size() == static_cast<std::size_t>(rows * k));
+    REQUIRE_ON_RANK(std::ranges::all_of(w, [&](float one) { return one == expected; }));
+    REQUIRE_ON_RANK(std::ranges::all_of(y, [&](float one) { return one == own * before; }));
+    world.barrier();
+    if (time == times / 2 && world.rank() == 0) growth[0] = holdings();
+  }
+  world.barrier();
+  if (world.rank() == 0) growth[1] = holdings();
+  REQUIRE_ON_RANK(step.sources().front().second == text);
+}
+
+}  // namespace coconet::test
