@@ -114,7 +114,7 @@ TEST_CASE("columns of any number and height equal the reference, alone and of ma
 
 TEST_CASE("rows of any length equal the reference, one of a result and many") {
   std::vector<Sizes> lengths;
-  for (const std::int64_t length : {1, 2, 3, 4, 5, 7, 15, 16, 33, 255, 1023, 1024})
+  for (const std::int64_t length : {1, 2, 3, 4, 5, 7, 15, 16, 33, 48, 255, 271, 1023, 1024})
     lengths.push_back({{"A", 3}, {"B", 70}, {"C", length}});
   lengths.push_back({{"A", 40}, {"B", 1}, {"C", 6}});
   ConformanceBatch batch;
@@ -137,6 +137,38 @@ TEST_CASE("rows of any length equal the reference, one of a result and many") {
     batch.add(program, Schedule("none"), lengths);
   }
   batch.require();
+}
+
+TEST_CASE("a row's sum has the same bits whatever rows are beside it") {
+  const auto sums_of = [](std::int64_t rows, std::int64_t length, const std::vector<float>& data) {
+    Program program("beside", Mesh({{"world", 1}}));
+    const Dim B = program.dim("B"), C = program.dim("C");
+    const Value x = program.input("x", f32, {B, C}, replicated);
+    const Value h = program.input("h", f32, {C}, replicated);
+    program.output("sums", sum(cast(x, f64) * cast(h, f64), {1}));
+    Executable step =
+        compile(program, Schedule("none"), World::self(), {{"B", rows}, {"C", length}});
+    step.write("x", std::span(data).first(rows * length));
+    step.write("h", std::span(data).last(length));
+    step.run();
+    std::vector<double> sums(rows);
+    step.read("sums", sums);
+    return sums;
+  };
+  constexpr std::int64_t most = 11;
+  for (const std::int64_t length : {17, 32, 48, 271, 1030}) {
+    std::vector<float> data(most * length);
+    float next = 0.7f;
+    for (float& x : data) x = next = 3.9f * next * (1 - next);
+    const std::vector<double> together = sums_of(most, length, data);
+    for (std::int64_t rows = 1; rows < most; ++rows) {
+      const std::vector<double> fewer = sums_of(rows, length, data);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        CAPTURE(length, rows, row);
+        CHECK(fewer[row] == together[row]);
+      }
+    }
+  }
 }
 
 TEST_CASE("a reduction reads what is computed on the way and broadcasts back") {
