@@ -97,14 +97,16 @@ bool StepSync::meet(bool failed) {
   return any_failed;
 }
 
-void StepSync::fail_kernel(int axis, int blocks, int barriers) {
-  const abi::u64 value = abi::barrier_value(next_epoch(axis, barriers), true);
+void StepSync::fail_kernel(int axis, int blocks, int barriers, int first) {
+  const abi::u64 value = abi::barrier_value(next_epoch(axis, barriers) + first, true);
+  const auto raise = [&](int rank, abi::index_t block) {
+    const abi::index_t flag = abi::barrier_flag(block, position(axis), mesh_.axes()[axis].size);
+    std::atomic_ref(kernel_flags(axis, rank)[flag]).store(value, std::memory_order_release);
+  };
   for (const int rank : group(axis)) {
     if (rank == comm_.rank()) continue;
-    for (int block = 0; block < blocks; ++block) {
-      const abi::index_t flag = abi::barrier_flag(block, position(axis), mesh_.axes()[axis].size);
-      std::atomic_ref(kernel_flags(axis, rank)[flag]).store(value, std::memory_order_release);
-    }
+    if (first > 0) raise(rank, abi::WHOLE_GRID);
+    for (int block = 0; first == 0 && block < blocks; ++block) raise(rank, block);
   }
 }
 

@@ -23,9 +23,9 @@ class StepSync {
   /// run the step; returns whether any rank said so. Throws CommError naming a rank that is late.
   [[nodiscard]] bool meet(bool failed);
 
-  /// Instead of launching a kernel that begins with the first of `barriers`: makes the others' give
-  /// up.
-  void fail_kernel(int axis, int blocks, int barriers);
+  /// Instead of launching a kernel of `blocks` whose ranks first meet at barrier `first` of
+  /// `barriers`, which from 1 on is one of all blocks together: makes the others' give up there.
+  void fail_kernel(int axis, int blocks, int barriers, int first);
 
   /// What the kernel of step `step` takes along `axis`, but for the epoch; and the flags of all
   /// ranks of the group, null on other nodes, to which no kernel with barriers reaches.

@@ -44,6 +44,7 @@ struct KernelText {
       true;  ///< all tensors lie in memory as the domain does; else the kernel goes row by row
   int row_dims = 1;        ///< last dimensions of the domain that make such a row
   bool by_bucket = false;  ///< some tensors are scattered, and the kernel goes bucket by bucket
+  int first_barrier = 0;   ///< of those, the one at which ranks meet first; 1: that of the totals
 };
 
 /// Generates the text of `step`. Throws ScheduleError for knobs that name no algorithm or protocol.

@@ -42,7 +42,7 @@ KernelText PointwiseKernel::write() {
       "constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& block) {{\n",
       writer_.lanes_per_access(), writer_.entry());
   body += writer_.number_variables();
-  if (step_.in_place) {
+  if (step_.in_place && !begins_with_totals()) {
     body += "  // every rank's operand is written, and its results may be\n";
     body += fmt::format("  if (!rank_barrier{}(block, a.sync, 0)) return;\n",
                         orders("<MULTICAST_AFTER>"));
@@ -54,7 +54,15 @@ KernelText PointwiseKernel::write() {
     body += fmt::format("  {}{};\n", who, last_barrier);
   }
   body += "}\n";
-  return writer_.finish(body, headers());
+  KernelText kernel = writer_.finish(body, headers());
+  kernel.first_barrier = begins_with_totals() ? 1 : 0;
+  return kernel;
+}
+
+bool PointwiseKernel::begins_with_totals() const {
+  const sched::KernelStep::Phase& first = step_.phases.front();
+  return step_.in_place && !step_.multicast && step_.combine < 0 && first.stores.empty() &&
+         !first.reductions.empty();
 }
 
 bool PointwiseKernel::overwrites_operand() const {

@@ -128,6 +128,10 @@ class PointwiseKernel {
     std::string text;
   };
 
+  /// Whether the ranks of a kernel in place first meet to add up totals: its first pass does
+  /// nothing that another rank could see, or could disturb.
+  [[nodiscard]] bool begins_with_totals() const;
+
   KernelWriter writer_;
   const sched::KernelStep& step_;
   const Algorithm& algorithm_;

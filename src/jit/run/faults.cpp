@@ -1,6 +1,8 @@
 // How ranks hear that one cannot run a step, and what a kernel's report of a vain wait means.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/run/runner.h"
@@ -18,6 +20,21 @@ std::string place_of(std::uint64_t phase, int barriers) {
   return fmt::format("at the barrier after its pass {}", phase);
 }
 
+/// Whether step `index` meets no other rank and writes temporaries of its own alone.
+bool leaves_no_trace(const sched::Plan& plan, std::size_t index) {
+  const auto is_own = [&](sched::BufferId id) {
+    const sched::PlanBuffer& buffer = plan.buffers[id];
+    return buffer.role == sched::PlanBuffer::Role::temporary && buffer.same_as < 0 &&
+           !buffer.peer_access && !buffer.in_collective;
+  };
+  const sched::PlanStep& step = plan.steps[index];
+  if (const auto* matmul = std::get_if<sched::MatmulStep>(&step)) return is_own(matmul->out);
+  const auto* kernel = std::get_if<sched::KernelStep>(&step);
+  return kernel != nullptr && !kernel->is_collective &&
+         std::ranges::all_of(kernel->stores(),
+                             [&](const auto& store) { return is_own(store.buffer); });
+}
+
 }  // namespace
 
 void Runner::enter(const std::string& failure) {
@@ -25,9 +42,9 @@ void Runner::enter(const std::string& failure) {
     if (!failure.empty()) throw BackendError(failure);
     return;
   }
-  if (first_step_tells()) {
+  if (telling_ != nullptr) {
     if (failure.empty()) return;
-    refuse_first_step();
+    refuse(*telling_);
     throw_together(failure);
   }
   const auto come = std::chrono::steady_clock::now();
@@ -35,20 +52,25 @@ void Runner::enter(const std::string& failure) {
   waits_.add(std::chrono::steady_clock::now() - come);
 }
 
-bool Runner::first_step_tells() const {
-  // Where all ranks enter a collective of the whole world first, it tells them of a failure.
-  if (!immediate_ || bound_.steps.empty() || bound_.plan.mesh().axes().size() != 1) return false;
-  const auto& work = bound_.steps.front().work;
-  const auto* kernel = std::get_if<KernelLaunch>(&work);
-  return std::holds_alternative<LibraryCollective>(work) ||
-         (kernel != nullptr && kernel->begins_with_barrier());
+Step* Runner::telling_step() const {
+  if (!immediate_ || bound_.plan.mesh().axes().size() != 1) return nullptr;
+  for (std::size_t index = 0; index < bound_.steps.size(); ++index) {
+    Step& step = bound_.steps[index];
+    const auto* kernel = std::get_if<KernelLaunch>(&step.work);
+    if (std::holds_alternative<LibraryCollective>(step.work) ||
+        (kernel != nullptr && kernel->begins_with_barrier()))
+      return &step;
+    // A step that runs beside others may wait for one that this rank does not run.
+    if (!bound_.at_once.empty() || !leaves_no_trace(bound_.plan.plan(), index)) return nullptr;
+  }
+  return nullptr;
 }
 
-void Runner::refuse_first_step() {
-  if (auto* kernel = std::get_if<KernelLaunch>(&bound_.steps.front().work)) {
+void Runner::refuse(Step& step) {
+  if (auto* kernel = std::get_if<KernelLaunch>(&step.work)) {
     kernel->refuse(*bound_.sync);
   } else {
-    library_calls_.front().front().collectives->refuse();
+    library_calls_[&step - bound_.steps.data()].front().collectives->refuse();
   }
 }
 

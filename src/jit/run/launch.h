@@ -23,7 +23,7 @@ class KernelLaunch {
   [[nodiscard]] bool begins_with_barrier() const { return step_.in_place; }
   /// Instead of a launch: makes the other ranks' kernels give up before they touch anything.
   void refuse(StepSync& sync) {
-    sync.fail_kernel(axis(), grid_.blocks, barriers());
+    sync.fail_kernel(axis(), grid_.blocks, barriers(), text_.first_barrier);
     arguments_.skip_launch();
   }
   /// Barriers among ranks, the first and the last of a kernel in place included.

@@ -43,7 +43,8 @@ Runner::Runner(Bound& bound, const Runner* before)
       immediate_(bound.platform.traits().immediate),
       sampler_(bound.platform, bound.steps.size()),
       group_(bound, sampler_),
-      replay_(bound.platform, group_, bound.steps.size()) {
+      replay_(bound.platform, group_, bound.steps.size()),
+      telling_(telling_step()) {
   const auto signal = bound_.library_kernels.find(tile_signal_name);
   if (signal != bound_.library_kernels.end()) tile_signal_ = signal->second.get();
   together(bound_.comm(), [&] {

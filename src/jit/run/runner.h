@@ -94,9 +94,11 @@ class Runner {
 
   /// Collective: the step may begin; throws on all ranks when one of them has a `failure`.
   void enter(const std::string& failure);
-  /// Whether the first step can tell the other ranks that this one cannot run it; and makes it.
-  [[nodiscard]] bool first_step_tells() const;
-  void refuse_first_step();
+  /// The step that can tell the other ranks that this one cannot run: the first at which they meet,
+  /// where nothing before it writes what the application or another rank can see. None: null.
+  [[nodiscard]] Step* telling_step() const;
+  /// Instead of running `step`, that one: tells the others.
+  void refuse(Step& step);
   /// Throws what a kernel reported, if one did; `ended` is whether nothing runs any more.
   void check_fault(bool ended);
   /// Throws what `fault` says of its kernel; no step can run afterwards.
@@ -121,6 +123,8 @@ class Runner {
   /// Null where no step waits for tiles of a product, or the host tells.
   const Kernel* tile_signal_ = nullptr;
   std::unique_ptr<Event> tile_made_;  ///< what such a kernel begins behind
+
+  Step* const telling_;  ///< null: the ranks meet on the host before a step
 
   std::uint64_t runs_ = 0;
   Times waits_;

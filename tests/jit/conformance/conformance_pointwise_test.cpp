@@ -133,9 +133,9 @@ TEMPLATE_TEST_CASE("isnan and isfinite tell what is no number and what is none o
                             {{"n", static_cast<std::int64_t>(x.size())}});
   step.write("x", x);
   step.run();
-  CHECK(step.buffer<bool>("nan").size() == x.size());
+  CHECK(step.data<bool>("nan").size() == x.size());
   const auto bytes = [&](const std::string& name) {
-    const auto flags = step.buffer<bool>(name);
+    const auto flags = step.data<bool>(name);
     return std::vector<std::uint8_t>(flags.begin(), flags.end());
   };
   CHECK(bytes("nan") == is_nan);
