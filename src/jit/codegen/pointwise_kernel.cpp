@@ -170,12 +170,29 @@ std::string PointwiseKernel::combine_totals(const sched::KernelStep::Phase& phas
                         writer_.variable(id), writer_.rounded(total, at(id).dtype));
     scalars_.insert(id);
   }
-  return puts +
+  return puts + fetch_to_store(p + 1) +
          fmt::format(
              "  // every rank has sent its totals, which its last block does\n"
              "  if (!grid_barrier(block, a.sync, a.totals, {}, [&] {{\n{}      }})) return;\n",
              p + 1, sends) +
          gets;
+}
+
+std::string PointwiseKernel::fetch_to_store(std::size_t p) {
+  // Where totals are the first that ranks meet for, others may not be here yet, and still read.
+  const bool all_are_here = p > 1 || !begins_with_totals();
+  const bool in_lines = linear_ && !writer_.by_bucket() && !step_.multicast;
+  if (!stores_to_ranks() || step_.combine >= 0 || !in_lines || !all_are_here) return {};
+  if (step_.spread < 0 || at(step_.spread).op != ir::Op::all_gather) return {};
+  std::string text;
+  for (const auto& store : step_.phases[p].stores) {
+    if (!store.spread) continue;
+    text += fmt::format(
+        "  {{\n    const index_t i = 0;\n"
+        "    fetch_to_store<W>(block, {}, {}, {}, a.sync.rank);\n  }}\n",
+        writer_.pointers(store.buffer), writer_.linear_index(store.buffer), count_);
+  }
+  return text;
 }
 
 std::string PointwiseKernel::write_phase(std::size_t p) {

@@ -73,6 +73,8 @@ class PointwiseKernel {
   std::string add_to_totals(const sched::KernelStep::Phase& phase, const std::string& indent);
   /// After the loop: the totals of all blocks of all ranks, which are scalars from here on.
   std::string combine_totals(const sched::KernelStep::Phase& phase, std::size_t p);
+  /// Before the ranks wait for each other: fetches what phase p stores to the others.
+  std::string fetch_to_store(std::size_t p);
 
   /// The text of what runs for the elements [i, i + N).
   struct Body {

@@ -3,7 +3,9 @@
 
 constexpr int VECTOR_BYTES = GPU_VECTOR_BYTES;
 
-DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
+DEVICE bool is_leader(const Block& block) {
+  return block.thread == 0;
+}
 
 /// A plain store: on a GPU it fetches nothing, and a race is looked for in stores that a sanitizer
 /// sees.
@@ -25,6 +27,10 @@ DEVICE void for_each_of(const Block& block, index_t begin, index_t end, u64 mode
   for (index_t i = begin + first * W; i < bulk; i += step * W) f(width<W, false>{}, i);
   for (index_t i = bulk + first; i < end; i += step) f(width<1, false>{}, i);
 }
+
+/// On the host, lines are fetched that will be stored to. A GPU's stores wait for none.
+template <int W, int R, class T>
+DEVICE void fetch_to_store(const Block&, T* const (&)[R], index_t, index_t, u64) {}
 
 /// The same for [0, count).
 template <int W, class F>
@@ -48,10 +54,14 @@ constexpr int CELL_LANES = W < 2 / CELLS ? W : 2 / CELLS;
 /// four words of a line.
 template <int W>
 constexpr int LINE_LANES = W < 4 ? W : 4;
-DEVICE bool loads_vectors(u64 mode) { return (mode & VECTORIZE) != 0; }
+DEVICE bool loads_vectors(u64 mode) {
+  return (mode & VECTORIZE) != 0;
+}
 
 /// The thread's place in its team.
-DEVICE int team_lane(const Block& block) { return block.thread % TEAM; }
+DEVICE int team_lane(const Block& block) {
+  return block.thread % TEAM;
+}
 
 /// Calls f(i) for [0, count), strided over the teams of the block, whose lanes get the same.
 template <class F>
