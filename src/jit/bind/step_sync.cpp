@@ -14,7 +14,9 @@ namespace coconet::jit {
 namespace {
 
 constexpr std::size_t flag_bytes = abi::FLAG_STRIDE * sizeof(abi::u64);
-constexpr std::uint64_t looks_before_yield = 2000;  // some 40 us of pauses
+/// Some 400 us of pauses, longer than a step of small tensors takes. Who gives its core away to
+/// other processes gets it back after theirs have run for milliseconds.
+constexpr std::uint64_t looks_before_yield = 20000;
 
 /// Whether the step is a kernel that raises flags or looks at them.
 bool waits_in_kernels(const sched::PlanStep& step) {
