@@ -99,8 +99,8 @@ struct TraceSpan {
 
 /// Times of one kernel or library collective, of those of this rank's runs that were timed.
 struct KernelStats {
-  std::string name;  ///< as in KernelReport
-  std::string kind;
+  std::string name;         ///< as in KernelReport
+  std::string kind;         ///< likewise
   std::uint64_t count = 0;  ///< runs that were timed: all on the host, some on a GPU
   double p50_ms = 0;        ///< median of the last 1024 of them, milliseconds
   double p99_ms = 0;        ///< the time that 99 % of these take at most
@@ -115,16 +115,17 @@ struct LocalStats {
   std::vector<KernelStats> kernels;  ///< in execution order
   std::uint64_t runs = 0;            ///< steps run since `compile`, or since the last `resize`
   std::uint64_t count = 0;           ///< of these, whole steps that were timed
-  double p50_ms = 0;
-  double p99_ms = 0;
-  double least_ms = 0;
+  double p50_ms = 0;                 ///< as in KernelStats, as the two after it
+  double p99_ms = 0;                 ///< see there
+  double least_ms = 0;               ///< see there
   /// Median and 99th percentile of the waits before a step until all ranks have come, which are in
   /// none of the times; 0 where the first kernel or collective waits itself, within its time.
   double wait_p50_ms = 0;
-  double wait_p99_ms = 0;
+  double wait_p99_ms = 0;  ///< see `wait_p50_ms`
 };
 
-/// How the memory of a tensor is given and taken: element types, and lists of buffers.
+/// @cond internal
+// How the memory of a tensor is given and taken: element types, and lists of buffers.
 namespace detail {
 
 template <class T, class... Types>
@@ -180,6 +181,7 @@ std::vector<Piece> pieces_of(List& list) {
 }
 
 }  // namespace detail
+/// @endcond
 
 /// A compiled step on this rank. Calls marked collective must be made by every rank of the world,
 /// in the same order; what one rank throws in one of them, all ranks throw. One thread at a time
@@ -217,8 +219,8 @@ class COCONET_API Executable {
   };
   /// The same where it is only read.
   struct ConstPiece {
-    const void* data = nullptr;
-    std::size_t count = 0;
+    const void* data = nullptr;  ///< its first element
+    std::size_t count = 0;       ///< elements
   };
 
   /// The memory of `name`: what is bound to it, or else the library's own, which is zeroed at first
@@ -264,17 +266,21 @@ class COCONET_API Executable {
   /// Uses a Buffer of the world, which other ranks reach; every rank must bind its part of the same
   /// allocation. Of a scattered tensor: a Buffer for each of its buffers, in order.
   void bind(std::string_view name, const Buffer& buffer) { bind(name, std::span(&buffer, 1)); }
+  /// The same of several.
   void bind(std::string_view name, std::span<const Buffer> buffers);
   /// For a dtype known at run time only.
   void bind(std::string_view name, DType dtype, void* data, std::size_t count) {
     const Piece whole{data, count};
     bind(name, dtype, std::span(&whole, 1));
   }
+  /// The same where it is only read.
   void bind(std::string_view name, DType dtype, const void* data, std::size_t count) {
     const ConstPiece whole{data, count};
     bind(name, dtype, std::span(&whole, 1));
   }
+  /// The same of a scattered tensor.
   void bind(std::string_view name, DType dtype, std::span<const Piece> buffers);
+  /// The same where it is only read.
   void bind(std::string_view name, DType dtype, std::span<const ConstPiece> buffers);
 
   /// Copies the elements of `name` from `data` of the host, or of the GPU, into its memory: of a
@@ -299,6 +305,7 @@ class COCONET_API Executable {
     const ConstPiece whole{from, count};
     write(name, dtype, std::span(&whole, 1));
   }
+  /// The same of several pieces.
   void write(std::string_view name, DType dtype, std::span<const ConstPiece> from);
 
   /// Copies the elements of `name` to `data`, after all steps so far; throws what went wrong in
@@ -319,6 +326,7 @@ class COCONET_API Executable {
     const Piece whole{to, count};
     read(name, dtype, std::span(&whole, 1));
   }
+  /// The same of several pieces.
   void read(std::string_view name, DType dtype, std::span<const Piece> to);
 
   /// Where this rank's part of a tensor lies in the whole of it: per dimension its first index and

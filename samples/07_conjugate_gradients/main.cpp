@@ -85,7 +85,7 @@ class Library {
         program_(conjugate_gradients(world)),
         step_(compile(program_, two_kernels(program_), world,
                       {{"n", static_cast<long>(problem.b.size())}})),
-        matrix_(step_.buffer<double>("A")) {
+        matrix_(step_.data<double>("A")) {
     const std::size_t n = problem.b.size(), first = step_.slice_of("A").begin[0];
     for (std::size_t i = 0; i < matrix_.size(); ++i)
       matrix_[i] = problem.element(first + i / n, i % n);

@@ -102,12 +102,15 @@ std::string with_aliases(const std::string& source) {
   return other.empty() ? source : other;  // only some have scattered tensors
 }
 
-// A header of host/ for the one of the same name that is for threads.
-std::string with_lanes(const std::string& source) {
+// Headers of host/ for those of the same name that are for threads.
+std::string with_lanes(std::string source) {
   const fs::path prelude = COCONET_SOURCE_DIR "/src/jit/prelude";
-  const std::string lanes = read_file(prelude / "host/columns.h");
-  const std::string other = with(source, read_file(prelude / "columns.h"), lanes);
-  return other.empty() ? source : other;  // only some reduce to many results
+  for (const char* const name : {"columns.h", "rows.h"}) {
+    const std::string lanes = read_file(prelude / "host" / name);
+    std::string other = with(source, read_file(prelude / name), lanes);
+    if (!other.empty()) source = std::move(other);  // only some reduce to many results
+  }
+  return source;
 }
 
 // Blocks that wait take turns on a thread: cuda/turns.h.

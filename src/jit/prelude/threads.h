@@ -3,9 +3,7 @@
 
 constexpr int VECTOR_BYTES = GPU_VECTOR_BYTES;
 
-DEVICE bool is_leader(const Block& block) {
-  return block.thread == 0;
-}
+DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
 
 /// A plain store: on a GPU it fetches nothing, and a race is looked for in stores that a sanitizer
 /// sees.
@@ -54,14 +52,10 @@ constexpr int CELL_LANES = W < 2 / CELLS ? W : 2 / CELLS;
 /// four words of a line.
 template <int W>
 constexpr int LINE_LANES = W < 4 ? W : 4;
-DEVICE bool loads_vectors(u64 mode) {
-  return (mode & VECTORIZE) != 0;
-}
+DEVICE bool loads_vectors(u64 mode) { return (mode & VECTORIZE) != 0; }
 
 /// The thread's place in its team.
-DEVICE int team_lane(const Block& block) {
-  return block.thread % TEAM;
-}
+DEVICE int team_lane(const Block& block) { return block.thread % TEAM; }
 
 /// Calls f(i) for [0, count), strided over the teams of the block, whose lanes get the same.
 template <class F>

@@ -12,7 +12,7 @@ namespace {
 
 /// Collective. All at once, so that several compilers can run.
 std::shared_ptr<const PlanKernels> make_kernels(Comm& comm, const Platform& platform,
-                                                const sched::Plan& plan) {
+                                                const sched::Plan& plan, const Config& config) {
   auto made = std::make_shared<PlanKernels>();
   made->texts =
       kernel_texts(plan, {platform.traits().immediate, platform.traits().ranks_per_launch});

@@ -12,17 +12,11 @@ constexpr int LINE_LANES = 30;  // of a loop over lines of the protocol ll128: a
 struct Block {
   index_t index, count;
 };
-DEVICE bool is_leader(const Block&) {
-  return true;
-}
+DEVICE bool is_leader(const Block&) { return true; }
 DEVICE void block_barrier(const Block&) {}
-DEVICE bool all_in_block(const Block&, bool ok) {
-  return ok;
-}
+DEVICE bool all_in_block(const Block&, bool ok) { return ok; }
 /// The block as if it were the only one, to share out work among its own lanes.
-DEVICE Block alone(const Block&) {
-  return Block{0, 1};
-}
+DEVICE Block alone(const Block&) { return Block{0, 1}; }
 
 /// Defines the entry point that the launcher calls, for one block at a time.
 #define KERNEL_ENTRY(name)                                               \
@@ -101,7 +95,8 @@ struct Range {
 DEVICE Range share_of(const Block& block, index_t count, index_t W) {
   const index_t share = (count / W + block.count - 1) / block.count * W;
   const index_t begin = share * block.index < count ? share * block.index : count;
-  return {begin, block.index + 1 == block.count || begin + share > count ? count : begin + share};
+  return {begin,
+          block.index + 1 == block.count || begin + share > count ? count : begin + share};
 }
 
 /// Fetches the lines of what this block stores to the other ranks' arrays next, as its own: while
@@ -136,15 +131,9 @@ DEVICE void for_each_thread(const Block&, index_t count, F f) {
 }
 
 /// A team is the one lane. Vectors may lie anywhere.
-DEVICE bool loads_vectors(u64) {
-  return true;
-}
-DEVICE int team_lane(const Block&) {
-  return 0;
-}
-DEVICE u64 of_last_lane(const Block&, u64 value) {
-  return value;
-}
+DEVICE bool loads_vectors(u64) { return true; }
+DEVICE int team_lane(const Block&) { return 0; }
+DEVICE u64 of_last_lane(const Block&, u64 value) { return value; }
 template <class F>
 DEVICE void for_each_team(const Block& block, index_t count, F f) {
   for_each_thread(block, count, f);
@@ -152,9 +141,7 @@ DEVICE void for_each_team(const Block& block, index_t count, F f) {
 
 /// The lanes' totals as one, which all lanes get.
 template <class Op, class T>
-DEVICE T block_total(const Block&, T total) {
-  return total;
-}
+DEVICE T block_total(const Block&, T total) { return total; }
 
 /// Before a loop over lanes that writes to memory: gcc makes vector code of it if it does not
 /// unroll it first, and clang if it does.
