@@ -49,7 +49,18 @@ samples | grep -qx -- "$sample" ||
   fail "there is no sample '$sample'. The samples are: $(samples | paste -sd ' ')."
 
 install_packages
-build_preset release "$sample" coconet
+program=$root/build/release/bin/$sample
+if [[ -e $root/samples/$sample/CMakeLists.txt ]]; then
+  # An application with a build of its own: against an installation, as anywhere else.
+  build_preset release coconet-jit coconet-jit-mpi coconet man
+  cmake --install "$root/build/release" --prefix "$root/build/installed" >/dev/null
+  cmake -G Ninja -S "$root/samples/$sample" -B "$root/build/$sample" -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_PREFIX_PATH="$root/build/installed" >/dev/null
+  cmake --build "$root/build/$sample"
+  program=$root/build/$sample/${sample#*_}
+else
+  build_preset release "$sample" coconet
+fi
 echo
 echo "Running $sample on $ranks ranks"
-exec mpirun -n "$ranks" --oversubscribe "$root/build/release/bin/$sample" "${arguments[@]}"
+exec mpirun -n "$ranks" --oversubscribe "$program" "${arguments[@]}"

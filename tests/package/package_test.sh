@@ -109,6 +109,19 @@ for rank in 0 1; do
   grep -qx "rank $rank of 2: 0.5" "$work/rank_$rank.txt" || fail "rank $rank of sockets printed: $(cat "$work/rank_$rank.txt")"
 done
 
+# The sample that is an application of its own, on its own MPI communicator: the loss falls, at both batch sizes.
+if command -v mpirun >/dev/null && [[ -e $(dirname "$library")/libcoconet-jit-mpi.so ]]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  "$cmake" -G Ninja -S "$source/samples/08_application" -B "$work/application" -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+  "$cmake" --build "$work/application" >/dev/null
+  mpirun -n 2 --oversubscribe "$work/application/application" >"$work/application.txt" 2>&1 ||
+    fail "the application of samples/08_application ends with: $(cat "$work/application.txt")"
+  awk '$1 == "update" { rows++; first[$4] = first[$4] ? first[$4] : $6; last[$4] = $6 }
+    END { exit !(rows == 8 && last[64] < first[64] / 1000 && last[65] < first[65] / 1000) }' "$work/application.txt" ||
+    fail "the application of samples/08_application does not learn: $(cat "$work/application.txt")"
+fi
+
 if command -v pkg-config >/dev/null; then
   libdir=$(dirname "$library")
   export PKG_CONFIG_PATH=$libdir/pkgconfig
