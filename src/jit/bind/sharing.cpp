@@ -89,6 +89,7 @@ void Tensors::share(Tensors& owner, std::span<const Shared> states, Queue& queue
   const auto remember = [](Tensors& of, sched::BufferId id) {
     if (std::ranges::find(of.shared_, id) == of.shared_.end()) of.shared_.push_back(id);
   };
+  std::vector<std::shared_ptr<Memory>> copied_from;  // until the copies are made
   for (const auto& [here, there, moves] : states) {
     Tensor &mine = tensors_[here], &theirs = owner.tensors_[there];
     TensorMemory& memory = *theirs.memory;
@@ -100,6 +101,7 @@ void Tensors::share(Tensors& owner, std::span<const Shared> states, Queue& queue
         queue.copy(mine.pieces[i].data, theirs.pieces[i].data,
                    mine.pieces[i].count * owner.plan_.element_size(there));
       }
+      copied_from.push_back(memory.alone);
       memory.places = mine.memory->places;
       memory.shared = mine.memory->shared;
       memory.alone = mine.memory->alone;
@@ -118,7 +120,7 @@ void Tensors::share(Tensors& owner, std::span<const Shared> states, Queue& queue
     follow(mine);
     owner.follow(theirs);
   }
-  queue.finish();  // before what was copied from is freed
+  queue.finish();
 }
 
 void Tensors::require_shared_unchanged(const RankPlan& plan) const {

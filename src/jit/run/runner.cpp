@@ -147,11 +147,7 @@ void Runner::use_stream(void* handle) {
 
 void Runner::require_ready() const {
   if (!queue_->being_recorded()) return;
-  if (!state_orders_.empty()) {
-    throw BackendError(
-        "the application's stream is being captured, but a step that shares states with another "
-        "executable waits for its steps, which are outside; run it outside the capture");
-  }
+  require_unshared();
   const bool waits = std::ranges::any_of(bound_.steps, [](const Step& step) {
     const auto* kernel = std::get_if<KernelLaunch>(&step.work);
     return kernel != nullptr && kernel->grid().resident;
@@ -189,7 +185,15 @@ void Runner::run(std::span<const ScalarValue> scalars) {
   ++runs_;
 }
 
+void Runner::require_unshared() const {
+  if (state_orders_.empty()) return;
+  throw BackendError(
+      "the application's stream is being captured, but what an executable does that shares states "
+      "with another one waits for that one's work, which is outside; do it outside the capture");
+}
+
 void Runner::in_order(const std::function<void()>& body) {
+  if (queue_->being_recorded()) require_unshared();
   for (const auto& order : state_orders_) order->hold(*queue_);
   body();
   for (const auto& order : state_orders_) order->record(*queue_);

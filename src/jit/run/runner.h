@@ -71,6 +71,9 @@ class Runner {
 
   /// Throws CommError where a wait of an earlier step was in vain.
   void require_whole() const;
+  /// Throws BackendError where other executables share states with this one, which the application
+  /// captures.
+  void require_unshared() const;
   /// Throws BackendError when the step cannot be put into the stream now.
   void require_ready() const;
   /// Fills the argument blocks of `count` steps from `first` on.
