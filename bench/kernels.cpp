@@ -41,7 +41,8 @@ void fill(Executable& step, const std::vector<std::pair<const char*, DType>>& te
       } else if (std::string_view(name) == "mask") {
         static_cast<float*>(step.data(name, dtype).data)[i] = one ? 1.0f : 0.0f;
       } else {
-        static_cast<float*>(step.data(name, dtype).data)[i] = 0.02f * static_cast<float>(i % 19 + 1);
+        static_cast<float*>(step.data(name, dtype).data)[i] =
+            0.02f * static_cast<float>(i % 19 + 1);
       }
     }
   }

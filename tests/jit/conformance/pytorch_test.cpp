@@ -139,7 +139,8 @@ double worst_deviation(const std::vector<double>& got, const std::vector<double>
   return worst;
 }
 
-/// Runs each case that is drawn on 1 and 2 ranks under every schedule; `dtype` is that of PyTorch's parameters.
+/// Runs each case that is drawn on 1 and 2 ranks under every schedule; `dtype` is that of PyTorch's
+/// parameters.
 void check_agreement(programs::Precision precision, const char* dtype, double tolerance) {
   const Json data = Json::parse(source_text("tests/data/optimizers.json"));
   std::string previous;
