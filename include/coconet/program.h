@@ -18,8 +18,9 @@
 namespace coconet {
 
 namespace ir {
+struct Access;
 struct Graph;
-}
+}  // namespace ir
 
 /// One dimension of a shape: a fixed extent, or a symbol that gets its extent when the program is
 /// compiled.
@@ -67,11 +68,6 @@ class COCONET_API Value {
   template <class T>
   requires std::is_arithmetic_v<T> Value(T constant)
       : constant_(static_cast<double>(constant)), is_empty_(false) {}  // NOLINT: implicit by design
-  /// @cond internal
-  Value(std::shared_ptr<ir::Graph> graph, int id)
-      : graph_(std::move(graph)), id_(id), is_empty_(false) {}
-  /// @endcond
-
   /// Names the value; schedules, errors and reports use the name. Throws ProgramError when it is
   /// taken.
   Value named(std::string name) const;
@@ -85,19 +81,17 @@ class COCONET_API Value {
   /// One placement per mesh axis.
   [[nodiscard]] const std::vector<Placement>& layout() const;
 
-  /// @cond internal
-  [[nodiscard]] const std::shared_ptr<ir::Graph>& graph() const {
-    return graph_;
-  }  ///< null for a constant
-  [[nodiscard]] int id() const { return id_; }
-  /// @endcond
   /// The number that a constant is.
   [[nodiscard]] double constant() const { return constant_; }
   /// Whether nothing has been assigned yet.
   [[nodiscard]] bool is_empty() const { return is_empty_; }
 
  private:
-  std::shared_ptr<ir::Graph> graph_;
+  friend struct ir::Access;
+  Value(std::shared_ptr<ir::Graph> graph, int id)
+      : graph_(std::move(graph)), id_(id), is_empty_(false) {}
+
+  std::shared_ptr<ir::Graph> graph_;  ///< null for a constant
   int id_ = -1;
   double constant_ = 0;
   bool is_empty_ = true;
@@ -110,9 +104,6 @@ class COCONET_API Program {
  public:
   /// Empty, over the ranks of `mesh`.
   Program(std::string name, Mesh mesh);
-  /// @cond internal
-  explicit Program(std::shared_ptr<ir::Graph> graph) : graph_(std::move(graph)) {}
-  /// @endcond
 
   /// Reads the JSON that `json()` writes. An axis of its mesh whose size is "ranks" has what the
   /// others leave of `ranks` ranks, such as `World::size()`; without such an axis `ranks` changes
@@ -152,11 +143,10 @@ class COCONET_API Program {
   /// The program as JSON, which `load` and `parse` read.
   [[nodiscard]] std::string json() const;
 
-  /// @cond internal
-  [[nodiscard]] const std::shared_ptr<ir::Graph>& graph() const { return graph_; }
-  /// @endcond
-
  private:
+  friend struct ir::Access;
+  explicit Program(std::shared_ptr<ir::Graph> graph) : graph_(std::move(graph)) {}
+
   std::shared_ptr<ir::Graph> graph_;
 };
 

@@ -12,6 +12,12 @@
 namespace coconet {
 
 class Program;
+class Schedule;
+
+namespace sched {
+struct Steps;
+[[nodiscard]] const Steps& steps_of(const Schedule& schedule);
+}  // namespace sched
 
 /// Implementation choices for one kernel that a schedule makes, described by the rows of
 /// coconet/knobs.def. Zero and empty mean the library's choice.
@@ -94,13 +100,9 @@ class COCONET_API Schedule {
   /// Step `index` as text, as errors and `coconet explain` show it.
   [[nodiscard]] std::string step(std::size_t index) const;
 
-  /// @cond internal
-  struct Steps;
-  [[nodiscard]] const Steps& steps() const { return *steps_; }
-  /// @endcond
-
  private:
-  std::unique_ptr<Steps> steps_;
+  friend const sched::Steps& sched::steps_of(const Schedule& schedule);
+  std::unique_ptr<sched::Steps> steps_;
 };
 
 }  // namespace coconet

@@ -24,8 +24,7 @@ class COCONET_API Handles {
   /// None.
   Handles() = default;
   /// One, of a program or of an earlier call.
-  Handles(const Value& value)
-      : handles_{{value.name(), value.graph(), false}} {}  // NOLINT: by design
+  Handles(const Value& value);  // NOLINT: by design
   /// One, by name.
   template <class Name>
   requires std::is_convertible_v<const Name&, std::string> Handles(const Name& name)

@@ -14,6 +14,7 @@
 
 #include "cli/data.h"
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
@@ -326,7 +327,7 @@ double default_tolerance(const Program& program, int iterations) {
   // its rounding may reach any result.
   double eps = 0;
   double factor = 64;
-  for (const ir::Node& node : program.graph()->nodes) {
+  for (const ir::Node& node : ir::graph_of(program)->nodes) {
     if (node.weak) continue;
     double own = 0;
     switch (node.dtype) {
@@ -354,7 +355,7 @@ double default_tolerance(const Program& program, int iterations) {
 std::vector<double> drive(Executable& step, const World& world, const Sizes& sizes,
                           const DriveOptions& options) {
   const Program program = step.program();
-  const ir::Graph& graph = *program.graph();
+  const ir::Graph& graph = *ir::graph_of(program);
   const ResolvedSizes resolved = ir::resolve_sizes(graph, sizes);
   std::vector<double> ms;
   for (int iteration = 0; iteration < options.iterations; ++iteration) {
@@ -383,9 +384,9 @@ std::vector<double> drive(Executable& step, const World& world, const Sizes& siz
 CheckResult compare(Executable& step, const Program& program, const World& world,
                     const Sizes& sizes, const CheckOptions& options) {
   jit::Comm& comm = jit::comm_of(world);
-  const ir::Graph& written = *program.graph();
+  const ir::Graph& written = *ir::graph_of(program);
   const Program applied = step.program();
-  const ir::Graph& scheduled = *applied.graph();
+  const ir::Graph& scheduled = *ir::graph_of(applied);
   const ResolvedSizes resolved = ir::resolve_sizes(written, sizes);
   const std::vector<Tensor> tensors = tensors_of(written, scheduled);
   const double tolerance =
@@ -430,7 +431,7 @@ CheckResult compare(Executable& step, const Program& program, const World& world
 
 CheckResult run_check(const Program& program, const Schedule& schedule, const World& world,
                       const Sizes& sizes, const CheckOptions& options) {
-  const ir::Graph& graph = *program.graph();
+  const ir::Graph& graph = *ir::graph_of(program);
   const ParameterLists lists =
       options.lists.empty() ? test_lists(graph, ir::resolve_sizes(graph, sizes)) : options.lists;
   Executable step = compile(program, schedule, world, sizes, lists);

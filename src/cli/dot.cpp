@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/platform/host/process.h"
 
@@ -116,8 +117,8 @@ std::string dot(const Program& before, const Program& after) {
   text += "  rankdir=TB; nodesep=0.2; ranksep=0.3; fontname=\"Helvetica\";\n";
   text += "  node [style=filled, fontname=\"Helvetica\", fontsize=11, height=0.3];\n";
   text += "  edge [arrowsize=0.6, color=\"#555555\"];\n";
-  text += Picture(*before.graph(), "a").str("program " + before.name() + " as written");
-  text += Picture(*after.graph(), "b").str("after its schedule");
+  text += Picture(*ir::graph_of(before), "a").str("program " + before.name() + " as written");
+  text += Picture(*ir::graph_of(after), "b").str("after its schedule");
   return text + "}\n";
 }
 

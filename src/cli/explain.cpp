@@ -19,6 +19,7 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/codegen/codegen.h"
@@ -83,11 +84,11 @@ sched::Cluster machine_for(const ExplainOptions& options, const Mesh& mesh) {
 /// The steps, and where all extents are known what each moves and calculates on the first rank, how
 /// long that is predicted to take, and what binds it.
 void show_plan(const Program& program, const ExplainOptions& options) {
-  const sched::Plan plan = sched::lower(*program.graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(program));
   print_text(sched::print(plan));
   Sizes extents;
   try {
-    extents = ir::resolve_sizes(*program.graph(), options.spec.sizes);
+    extents = ir::resolve_sizes(*ir::graph_of(program), options.spec.sizes);
   } catch (const ProgramError& error) {
     std::printf("\nbytes, operations and times are not known: %s\n", error.what());
     return;
@@ -129,7 +130,7 @@ void show_plan(const Program& program, const ExplainOptions& options) {
 /// The kernels as they are generated, without the prelude that goes before every one of them.
 void show_source(const Program& program) {
   bool any = false;
-  for (const jit::KernelText& kernel : jit::generate(sched::lower(*program.graph()))) {
+  for (const jit::KernelText& kernel : jit::generate(sched::lower(*ir::graph_of(program)))) {
     std::string headers;
     for (const std::string& header : kernel.headers) headers += ", " + header;
     std::printf("%s// prelude: types.h, the target's half, common.h%s\n", any ? "\n" : "",
@@ -154,7 +155,7 @@ void show_kernels(const Program& program, const std::string& arch) {
   const jit::NvrtcCompiler compiler(arch, config().line_info);
   std::printf("%-32s %-8s %10s %14s %13s %13s %14s\n", "kernel", "arch", "registers",
               "shared bytes", "spilled bytes", "stack bytes", "mailbox bytes");
-  const sched::Plan plan = sched::lower(*program.graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(program));
   for (const sched::PlanStep& planned : plan.steps) {
     const auto* step = std::get_if<sched::KernelStep>(&planned);
     if (step == nullptr) continue;
@@ -176,7 +177,8 @@ void show_kernels(const Program& program, const std::string& arch) {
 int explain(const ExplainOptions& options) {
   const ResolvedSpec resolved(options.spec);
   const Program program = resolved.program(resolved.ranks_to_plan_for(options.ranks));
-  if (!options.spec.sizes.empty()) (void)ir::resolve_sizes(*program.graph(), options.spec.sizes);
+  if (!options.spec.sizes.empty())
+    (void)ir::resolve_sizes(*ir::graph_of(program), options.spec.sizes);
   const std::vector<Program> programs = resolved.schedule().apply(program);
   const Program planned = sched::with_knobs(programs.back(), config().knobs);
   if (options.show == "plan") {

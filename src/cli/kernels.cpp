@@ -6,6 +6,7 @@
 #include "cli/program_spec.h"
 #include "coconet/config.h"
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "jit/kernels/plan_kernels.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/host/compiler.h"
@@ -34,11 +35,11 @@ std::vector<jit::KernelText> kernels_of(const CompileOptions& options, const std
       sched::with_knobs(resolved.schedule().apply(program).back(), config().knobs);
   const jit::Launching launching{.immediate = arch == host,
                                  .ranks = ranks_per_launch(options, arch)};
-  const sched::Plan plan = sched::lower(*scheduled.graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(scheduled));
   std::vector<jit::KernelText> texts = jit::kernel_texts(plan, launching);
   if (plan.overlaps.empty()) return texts;
   // A machine without room for an overlap runs the kernels of its steps one after the other.
-  ir::Graph in_order = *scheduled.graph();
+  ir::Graph in_order = *ir::graph_of(scheduled);
   for (const sched::Overlap& overlap : plan.overlaps)
     in_order = sched::without_overlap(std::move(in_order), overlap);
   for (jit::KernelText& text : jit::kernel_texts(sched::lower(in_order), launching)) {

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/program_spec.h"
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "sched/transform.h"
 
 namespace coconet::cli {
@@ -28,7 +29,7 @@ int legal(const LegalOptions& options) {
   const ResolvedSpec resolved(options.spec);
   const Program program = resolved.program(resolved.ranks_to_plan_for(options.ranks));
   const Program scheduled = resolved.schedule().apply(program).back();
-  for (const sched::LegalStep& legal : sched::legal_steps(*scheduled.graph())) {
+  for (const sched::LegalStep& legal : sched::legal_steps(*ir::graph_of(scheduled))) {
     std::printf("%s\n", to_string(legal.step).c_str());
     if (const std::string text = others(legal); !text.empty()) std::printf("%s\n", text.c_str());
   }

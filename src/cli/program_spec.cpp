@@ -153,8 +153,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
   if (spec.schedule.empty()) return;
   schedule_name_ = spec.schedule;
   if (schedule_name_ == "auto") {
-    schedule_ =
-        Schedule::parse(sched::to_json(Schedule::Steps{"automatic", {}, sliceable_states()}));
+    schedule_ = Schedule::parse(sched::to_json(sched::Steps{"automatic", {}, sliceable_states()}));
     return;
   }
   schedule_ = is_file_name(schedule_name_) || is_file(schedule_name_)
@@ -176,7 +175,7 @@ std::vector<Schedule> ResolvedSpec::shipped_schedules() const {
 std::set<std::string> ResolvedSpec::sliceable_states() const {
   std::set<std::string> states;
   for (const Schedule& schedule : shipped_schedules()) {
-    for (const sched::Step& step : schedule.steps().steps) {
+    for (const sched::Step& step : sched::steps_of(schedule).steps) {
       if (step.transformation == "as_slice") states.insert(step.text("state"));
     }
   }

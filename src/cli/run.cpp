@@ -20,6 +20,7 @@
 #include "coconet/error.h"
 #include "coconet/executable.h"
 #include "coconet/world.h"
+#include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/comm/access.h"
@@ -149,14 +150,14 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   ParameterLists lists;
   jit::together(jit::comm_of(world), [&] {  // mpirun may give each rank a command line of its own
     written = resolved.program(world.size());
-    require_scalars(*written->graph(), options.scalars);
+    require_scalars(*ir::graph_of(*written), options.scalars);
     require_tensors(*written, options.inputs, options.outputs);
     if (has_data && options.check)
       throw UsageError("--check makes up data, and does not go with --input.");
-    outcome.sizes = ir::resolve_sizes(*written->graph(), options.spec.sizes, options.lists);
-    lists = test_lists(*written->graph(), outcome.sizes);
+    outcome.sizes = ir::resolve_sizes(*ir::graph_of(*written), options.spec.sizes, options.lists);
+    lists = test_lists(*ir::graph_of(*written), outcome.sizes);
     for (const auto& [name, lengths] : options.lists) lists[name] = lengths;
-    outcome.dtype = dtype_of_program(*written->graph());
+    outcome.dtype = dtype_of_program(*ir::graph_of(*written));
   });
   const Program& program = *written;
 

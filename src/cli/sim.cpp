@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/program_spec.h"
+#include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "sched/cost/estimate.h"
@@ -119,7 +120,7 @@ std::map<std::string, std::int64_t> sizes_with(const ir::Graph& graph, const Sim
 }
 
 sched::Plan plan_of(const Program& program, const Schedule& schedule) {
-  return sched::lower(*schedule.apply(program).back().graph());
+  return sched::lower(*ir::graph_of(schedule.apply(program).back()));
 }
 
 }  // namespace
@@ -128,7 +129,7 @@ int sim(const SimOptions& options) {
   const ResolvedSpec resolved(options.spec);
   const Cluster cluster = sched::load_cluster(options.cluster);
   const Program program = resolved.program(resolved.ranks().value_or(cluster.ranks()));
-  const ir::Graph& graph = *program.graph();
+  const ir::Graph& graph = *ir::graph_of(program);
   const SizesToTry asked = sizes_to_try(graph, options.sizes);
   std::printf("%s on %s, %d ranks%s: milliseconds, predicted\n", graph.name.c_str(),
               cluster.name.c_str(), cluster.ranks(),

@@ -17,6 +17,7 @@
 #include "cli/program_spec.h"
 #include "cli/tune_report.h"
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/comm/access.h"
@@ -183,7 +184,7 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
   };
   listen_for_interrupts();
   std::vector<Sizes> sizes;
-  const auto [dim, extents] = sizes_to_try(*program.graph(), options.sizes);
+  const auto [dim, extents] = sizes_to_try(*ir::graph_of(program), options.sizes);
   for (const std::int64_t extent : extents) {
     sizes.push_back(options.spec.sizes);
     if (!dim.empty()) sizes.back()[dim] = extent;

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/npy.h"
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/comm/access.h"
@@ -85,7 +86,7 @@ void give(Executable& step, const World& world, const DataFiles& files) {
   const Program program = step.program();
   jit::together(jit::comm_of(world), [&] {
     for (const auto& [name, file] : files) {
-      const DType dtype = node_of(*program.graph(), name).dtype;
+      const DType dtype = node_of(*ir::graph_of(program), name).dtype;
       const Executable::Slice slice = step.slice_of(name);
       if (is_by_rank(file)) {
         const auto elements = elements_of(of_rank(file, world.rank()), name, dtype, slice.extent);
@@ -101,7 +102,7 @@ void give(Executable& step, const World& world, const DataFiles& files) {
 void take(Executable& step, const World& world, const DataFiles& files) {
   const Program program = step.program();
   for (const auto& [name, file] : files) {
-    const DType dtype = node_of(*program.graph(), name).dtype;
+    const DType dtype = node_of(*ir::graph_of(program), name).dtype;
     const Executable::Slice slice = step.slice_of(name);
     const std::vector<std::int64_t>& shape = is_by_rank(file) ? slice.extent : slice.whole;
     std::vector<std::byte> elements(count_of(shape) * size_of(dtype));
@@ -120,7 +121,7 @@ void take(Executable& step, const World& world, const DataFiles& files) {
 }
 
 void require_tensors(const Program& program, const DataFiles& inputs, const DataFiles& outputs) {
-  const ir::Graph& graph = *program.graph();
+  const ir::Graph& graph = *ir::graph_of(program);
   const auto refuse = [&](const char* option, const std::string& name, const char* what) {
     throw UsageError(
         fmt::format("{}: the program '{}' has no {} '{}'.", option, graph.name, what, name));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/custom_op.h"
 #include "ir/graph.h"
 
@@ -57,22 +58,22 @@ std::string derivative_text(const PointwiseDefinition& definition) {
                                    "Value for it",
                                    name));
     }
-    if (made.graph() == nullptr) {
+    if (graph_of(made) == nullptr) {
       text += fmt::format("{}: {}\n", name, made.constant());
       continue;
     }
-    if (made.graph() != program.graph()) {
+    if (graph_of(made) != graph_of(program)) {
       fail(definition,
            fmt::format("gives '{}' of program '{}' as gradient of {}; it must compute it "
                        "from its arguments",
-                       made.name(), made.graph()->name, name));
+                       made.name(), graph_of(made)->name, name));
     }
-    const Node& node = program.graph()->at(made.id());
+    const Node& node = graph_of(program)->at(id_of(made));
     if (!node.weak && (node.dtype != f32 || node.shape != result.shape())) {
       fail(definition,
            fmt::format("gives {} as gradient of {}, which is f32[n]; both must have one "
                        "dtype and shape",
-                       describe(*program.graph(), made.id()), name));
+                       describe(*graph_of(program), id_of(made)), name));
     }
     text += name + ": " + made.name() + "\n";
   }

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 
 namespace coconet {
@@ -28,16 +29,16 @@ std::shared_ptr<ir::Graph> common_graph(std::string_view op,
   const Value* first = nullptr;
   for (const Value& value : operands) {
     require_given(value, op);
-    if (!value.graph()) continue;
+    if (!ir::graph_of(value)) continue;
     if (first == nullptr) first = &value;
-    if (first->graph() != value.graph()) {
-      throw ProgramError(
-          fmt::format("{} combines '{}' of program '{}' with '{}' of program '{}', which is "
-                      "another Program; both must belong to one",
-                      op, first->name(), first->graph()->name, value.name(), value.graph()->name));
+    if (ir::graph_of(*first) != ir::graph_of(value)) {
+      throw ProgramError(fmt::format(
+          "{} combines '{}' of program '{}' with '{}' of program '{}', which is "
+          "another Program; both must belong to one",
+          op, first->name(), ir::graph_of(*first)->name, value.name(), ir::graph_of(value)->name));
     }
   }
-  return first == nullptr ? nullptr : first->graph();
+  return first == nullptr ? nullptr : ir::graph_of(*first);
 }
 
 ir::ValueId constant_id(ir::Graph& graph, double number) {
@@ -57,27 +58,28 @@ Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op,
                    std::initializer_list<Value> operands, ir::Node node = {}) {
   node.op = op;
   for (const Value& value : operands) {
-    node.operands.push_back(value.graph() ? value.id() : constant_id(*graph, value.constant()));
+    node.operands.push_back(ir::graph_of(value) ? ir::id_of(value)
+                                                : constant_id(*graph, value.constant()));
   }
-  return {graph, append(*graph, std::move(node))};
+  return ir::value_of(graph, append(*graph, std::move(node)));
 }
 
 const ir::Node& node_of(const Value& value) {
   if (value.is_empty()) throw ProgramError("an empty Value has no name, dtype, shape or layout");
-  if (!value.graph())
+  if (!ir::graph_of(value))
     throw ProgramError("a constant has no name, dtype, shape or layout of its own");
-  return value.graph()->at(value.id());
+  return ir::graph_of(value)->at(ir::id_of(value));
 }
 
 /// `value` as an operand that must be a tensor of a program.
 const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view op) {
   require_given(value, op);
-  if (!value.graph()) {
+  if (!ir::graph_of(value)) {
     throw ProgramError(
         fmt::format("{} takes a tensor of a program, but its operand is the constant {:f}", op,
                     value.constant()));
   }
-  return value.graph();
+  return ir::graph_of(value);
 }
 
 int resolve_axis(const ir::Graph& graph, std::string_view op, std::string_view axis) {
@@ -240,20 +242,20 @@ void Program::output(std::string name, const Value& value) {
   const ir::Node& node = node_of(value);
   const std::string what = "output '" + name + "' of program '" + graph_->name + "'";
   if (name.empty()) throw ProgramError("an output of program '" + graph_->name + "' needs a name");
-  if (value.graph() != graph_) throw ProgramError(what + " is a value of another program");
+  if (ir::graph_of(value) != graph_) throw ProgramError(what + " is a value of another program");
   if (node.weak) throw ProgramError(what + " is a number; outputs are tensors");
   for (const ir::Output& output : graph_->outputs) {
     if (output.name == name) throw ProgramError(what + " exists already");
   }
   const ir::ValueId same = graph_->find(name);
-  if (same >= 0 && same != value.id()) {
+  if (same >= 0 && same != ir::id_of(value)) {
     throw ProgramError(what + " has the name of another value; choose one of its own");
   }
   if (node.op == ir::Op::input || node.op == ir::Op::state || node.op == ir::Op::update) {
     throw ProgramError(fmt::format("{} is the {} '{}', which has a buffer already; read that one",
                                    what, to_string(node.op), node.name));
   }
-  graph_->outputs.push_back({std::move(name), value.id()});
+  graph_->outputs.push_back({std::move(name), ir::id_of(value)});
 }
 
 const std::string& Program::name() const {
@@ -278,8 +280,8 @@ Value detail::pointwise(std::string_view op, std::initializer_list<Value> operan
   double numbers[3] = {0, 0, 0};
   std::size_t index = 0;
   for (const Value& value : operands) {
-    if (value.graph()) {
-      const ir::Node& node = graph->at(value.id());
+    if (ir::graph_of(value)) {
+      const ir::Node& node = graph->at(ir::id_of(value));
       constants = constants && node.op == ir::Op::constant;
       numbers[index++] = node.attributes.number;
     } else {
@@ -347,7 +349,7 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
   if (!averages) return reduced;
   std::int64_t fixed = 1;
   Value count = reduced;  // stands for "none yet"
-  for (const int d : graph->at(reduced.id()).attributes.dims) {
+  for (const int d : graph->at(ir::id_of(reduced)).attributes.dims) {
     const Dim& dim = value.shape()[d];
     if (!dim.symbolic()) {
       fixed *= dim.extent;
@@ -356,9 +358,9 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
     ir::Node extent_node;
     extent_node.attributes.extent = dim;
     const Value extent = append_value(graph, ir::Op::extent, {}, std::move(extent_node));
-    count = count.id() == reduced.id() ? extent : count * extent;
+    count = ir::id_of(count) == ir::id_of(reduced) ? extent : count * extent;
   }
-  if (count.id() == reduced.id()) return reduced / fixed;
+  if (ir::id_of(count) == ir::id_of(reduced)) return reduced / fixed;
   return reduced / (fixed == 1 ? count : count * fixed);
 }
 
@@ -378,7 +380,7 @@ bool has_16_bits(DType dtype) {
 
 /// 16-bit floats as f32, in which normalisations are computed; others as they are.
 Value widened(const Value& value) {
-  return value.graph() && has_16_bits(value.dtype()) ? cast(value, f32) : value;
+  return ir::graph_of(value) && has_16_bits(value.dtype()) ? cast(value, f32) : value;
 }
 
 /// `result` in the dtype of `like`.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 
 namespace coconet::sched {
@@ -58,13 +59,13 @@ std::string conflict_in(const Knobs& knobs) {
 
 Program with_knobs(const Program& program, const Knobs& set) {
   if (set == Knobs{}) return program;
-  auto graph = std::make_shared<ir::Graph>(*program.graph());
+  auto graph = std::make_shared<ir::Graph>(*ir::graph_of(program));
   for (ir::Fusion& fusion : graph->fusions) {
     for (const ir::KnobRow& row : ir::knob_table()) {
       if (row.is_set(set)) row.set(fusion.knobs, set);
     }
   }
-  return Program(std::move(graph));
+  return ir::program_of(std::move(graph));
 }
 
 }  // namespace coconet::sched

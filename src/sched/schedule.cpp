@@ -8,18 +8,19 @@
 
 #include "coconet/error.h"
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "ir/knobs.h"
 #include "sched/shipped.h"
 
 namespace coconet {
 
 Schedule::Schedule(std::string name)
-    : steps_(std::make_unique<Steps>(Steps{std::move(name), {}, {}})) {}
+    : steps_(std::make_unique<sched::Steps>(sched::Steps{std::move(name), {}, {}})) {}
 Schedule::~Schedule() = default;
-Schedule::Schedule(const Schedule& other) : steps_(std::make_unique<Steps>(*other.steps_)) {}
+Schedule::Schedule(const Schedule& other) : steps_(std::make_unique<sched::Steps>(*other.steps_)) {}
 Schedule::Schedule(Schedule&&) noexcept = default;
 Schedule& Schedule::operator=(const Schedule& other) {
-  steps_ = std::make_unique<Steps>(*other.steps_);
+  steps_ = std::make_unique<sched::Steps>(*other.steps_);
   return *this;
 }
 Schedule& Schedule::operator=(Schedule&&) noexcept = default;
@@ -31,7 +32,7 @@ Schedule Schedule::parse(std::string_view json) {
 }
 
 Schedule Schedule::automatic(const Program& program, const std::vector<std::string>& sliceable) {
-  const ir::Graph& graph = *program.graph();
+  const ir::Graph& graph = *ir::graph_of(program);
   for (const std::string& name : sliceable) {
     const ir::Node& node = graph.at(sched::require_value(graph, name));
     if (node.op == ir::Op::state) continue;
@@ -135,15 +136,19 @@ std::vector<Program> Schedule::apply(const Program& program) const {
   return programs;
 }
 
-Program sched::apply_step(const Program& program, const Schedule::Steps& steps, std::size_t index) {
+const sched::Steps& sched::steps_of(const Schedule& schedule) {
+  return *schedule.steps_;
+}
+
+Program sched::apply_step(const Program& program, const Steps& steps, std::size_t index) {
   const Step& step = steps.steps[index];
   try {
-    const ir::Graph& before = *program.graph();
+    const ir::Graph& before = *ir::graph_of(program);
     auto after = std::make_shared<ir::Graph>(transform(before, step));
     for (ir::Node& node : after->nodes) {
       if (before.find(node.name) < 0) node.origin = to_string(step);
     }
-    return Program(std::move(after));
+    return ir::program_of(std::move(after));
   } catch (const InternalError&) {
     throw;
   } catch (const Error& error) {

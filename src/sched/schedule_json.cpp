@@ -79,7 +79,7 @@ Step parse_step(const JsonElement& element) {
   return complete(std::move(step));
 }
 
-Schedule::Steps parse_root(const JsonElement& root) {
+Steps parse_root(const JsonElement& root) {
   if (!root.is_object())
     root.wrong_type("an object with the keys coconet_schedule, name and steps");
   const JsonElement version = root.at("coconet_schedule");  // first: another version has other keys
@@ -89,7 +89,7 @@ Schedule::Steps parse_root(const JsonElement& root) {
   }
   root.require_object({"$schema", "coconet_schedule", "name", "description", "automatic", "steps"});
   if (const auto description = root.find("description")) (void)description->string();
-  Schedule::Steps steps;
+  Steps steps;
   steps.name = root.at("name").string();
   if (const auto automatic = root.find("automatic")) {
     automatic->require_object({"slice"});
@@ -106,7 +106,7 @@ Schedule::Steps parse_root(const JsonElement& root) {
 
 }  // namespace
 
-std::string to_json(const Schedule::Steps& steps) {
+std::string to_json(const Steps& steps) {
   json out;
   out["coconet_schedule"] = format_version;
   out["name"] = steps.name;
@@ -141,11 +141,11 @@ std::string to_json(const Schedule::Steps& steps) {
   return out.dump(2) + "\n";
 }
 
-Schedule::Steps parse_schedule(const JsonElement& element) {
+Steps parse_schedule(const JsonElement& element) {
   return parse_root(element);
 }
 
-Schedule::Steps parse_schedule(std::string_view text) {
+Steps parse_schedule(std::string_view text) {
   try {
     return parse_root(ir::parse_json(text, "schedule JSON"));
   } catch (const ProgramError& error) {

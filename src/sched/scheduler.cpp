@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "sched/schedule.h"
 #include "sched/transform.h"
@@ -42,6 +43,8 @@ std::string kind_of(const ir::Graph& graph, const std::vector<std::string>& ops)
 
 }  // namespace
 
+Handles::Handles(const Value& value) : handles_{{value.name(), ir::graph_of(value), false}} {}
+
 std::vector<std::string> Handles::names() const {
   std::vector<std::string> names;
   for (const Handle& handle : handles_) names.push_back(handle.name);
@@ -76,8 +79,8 @@ std::tuple<Value, Value, Value> Scheduler::split_hierarchical(const Handles& all
 Handles Scheduler::reorder(const Handles& all_gather, const Handles& before) {
   apply(Schedule(state_->schedule)
             .reorder(resolve_one(all_gather, "reorder"), resolve(before, "reorder")));
-  const std::shared_ptr<ir::Graph>& graph = program().graph();
-  const ir::Graph& old = *state_->programs[state_->programs.size() - 2].graph();
+  const std::shared_ptr<ir::Graph>& graph = ir::graph_of(program());
+  const ir::Graph& old = *ir::graph_of(state_->programs[state_->programs.size() - 2]);
   Handles gathered;
   for (const ir::Node& node : graph->nodes) {
     if (node.op == Op::all_gather && old.find(node.name) < 0)
@@ -96,7 +99,8 @@ void Scheduler::dead() {
 
 std::string Scheduler::fuse(const std::string& kernel, const Handles& ops, const Knobs& knobs) {
   const std::vector<std::string> names = resolve(ops, "fuse");
-  apply(Schedule(state_->schedule).fuse(kernel, kind_of(*program().graph(), names), names, knobs));
+  apply(Schedule(state_->schedule)
+            .fuse(kernel, kind_of(*ir::graph_of(program()), names), names, knobs));
   return kernel;
 }
 
@@ -114,23 +118,24 @@ const Program& Scheduler::program() const {
 }
 
 Value Scheduler::value(std::string_view name) const {
-  return {program().graph(), sched::require_value(*program().graph(), name)};
+  return ir::value_of(ir::graph_of(program()),
+                      sched::require_value(*ir::graph_of(program()), name));
 }
 
 std::vector<std::string> Scheduler::legal() const {
   std::vector<std::string> steps;
-  for (const sched::LegalStep& legal : sched::legal_steps(*program().graph()))
+  for (const sched::LegalStep& legal : sched::legal_steps(*ir::graph_of(program())))
     steps.push_back(to_string(legal.step));
   return steps;
 }
 
 std::vector<std::string> Scheduler::resolve(const Handles& handles, const char* call) const {
-  const ir::Graph& graph = *program().graph();
+  const ir::Graph& graph = *ir::graph_of(program());
   std::vector<std::string> names;
   for (const Handles::Handle& handle : handles.handles_) {
     const bool is_ours = handle.graph == nullptr ||
                          std::ranges::any_of(state_->programs, [&](const Program& program) {
-                           return program.graph() == handle.graph;
+                           return ir::graph_of(program) == handle.graph;
                          });
     if (!is_ours) {
       throw ScheduleError(
@@ -151,7 +156,7 @@ std::string Scheduler::resolve_one(const Handles& handles, const char* call) con
 }
 
 void Scheduler::apply(Schedule next) {
-  state_->programs.push_back(sched::apply_step(program(), next.steps(), next.size() - 1));
+  state_->programs.push_back(sched::apply_step(program(), sched::steps_of(next), next.size() - 1));
   state_->schedule = std::move(next);
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "coconet/program.h"
+#include "ir/access.h"
 
 using namespace coconet;
 
@@ -24,7 +25,7 @@ Program with_tensor(bool is_state, Layout layout, DType dtype = f64) {
 
 ir::Data data_of(const Program& program, int rank, std::uint64_t iteration = 0,
                  std::uint64_t seed = 1) {
-  const ir::Graph& graph = *program.graph();
+  const ir::Graph& graph = *ir::graph_of(program);
   return cli::test_data(graph, graph.require("x"), {}, rank, seed, iteration);
 }
 
@@ -35,7 +36,7 @@ TEST_CASE("slices of a tensor hold what the whole tensor holds there") {
   REQUIRE(whole.size() == 35);
   for (const int dim : {0, 1}) {
     const Program program = with_tensor(true, sliced(dim));
-    const ir::Graph& graph = *program.graph();
+    const ir::Graph& graph = *ir::graph_of(program);
     for (int rank = 0; rank < 3; ++rank) {
       const ir::Part part = ir::part_of(graph.mesh, {sliced(dim)}, {7, 5}, rank);
       const ir::Data slice = data_of(program, rank);

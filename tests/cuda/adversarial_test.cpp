@@ -14,6 +14,7 @@
 #include "cuda/own_nccl.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/platform/cuda/device.h"
 #include "refusal.h"
@@ -64,7 +65,7 @@ std::vector<Subject> all_subjects() {
 Sizes sizes_of(const Program& program) {
   const Sizes extents = {{"n", 40001}, {"B", 3}, {"S", 100}, {"H", 33}, {"F", 20}};
   Sizes sizes;
-  for (const Dim& dim : program.graph()->dims) sizes[dim.name] = extents.at(dim.name);
+  for (const Dim& dim : ir::graph_of(program)->dims) sizes[dim.name] = extents.at(dim.name);
   return sizes;
 }
 
@@ -83,7 +84,7 @@ class Driven {
   void run() {
     ++options_.drive.iterations;
     std::vector<ScalarValue> scalars;
-    for (const ir::Node& node : program_.graph()->nodes) {
+    for (const ir::Node& node : ir::graph_of(program_)->nodes) {
       if (node.op == ir::Op::scalar)
         scalars.push_back({node.name, cli::default_scalar(node.name, options_.drive.iterations)});
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/custom_op.h"
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
@@ -104,7 +105,7 @@ TEST_CASE("an op of the application's is an op like one of the table") {
   CHECK(Program::parse(p.json()).json() == p.json());
   CHECK(p.json().find("\"op\": \"softplus\", \"operands\": [\"x\"]}") != std::string::npos);
   CHECK(p.json().find("log1p_") == std::string::npos);
-  CHECK(ir::definitions_of(*p.graph()) == "softplus (1 operand, floating): log1p_(exp_(a))");
+  CHECK(ir::definitions_of(*ir::graph_of(p)) == "softplus (1 operand, floating): log1p_(exp_(a))");
 }
 
 TEST_CASE("the reference computes an op of the application's, of tensors and of numbers") {
@@ -115,7 +116,7 @@ TEST_CASE("the reference computes an op of the application's, of tensors and of 
   const Value number = softplus(p.scalar("t"));
   p.output("y", softplus(x).named("y"));
   p.output("z", (x * number).named("z"));
-  ir::Reference reference(*p.graph(), {});
+  ir::Reference reference(*ir::graph_of(p), {});
   reference.set("x", {{-1, 0, 3}});
   reference.run({{"t", 2}});
   for (std::size_t i = 0; i < 3; ++i) {
@@ -279,7 +280,7 @@ TEST_CASE("the derivative of an op of the application's is kept for those who wa
   const Values gradients = softplus.definition().derivative({x}, softplus(x), g);
   REQUIRE(gradients.size() == 1);
   p.output("dx", gradients[0].named("dx"));
-  ir::Reference reference(*p.graph(), {});
+  ir::Reference reference(*ir::graph_of(p), {});
   reference.set("x", {{-1, 0, 1, 2}});
   reference.set("g", {{1, 2, 3, 4}});
   reference.run({});

@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "ir/reference/reference.h"
 #include "refusal.h"
 
@@ -61,10 +62,11 @@ TEST_CASE("a threshold is the probability in units of 2^-32, rounded") {
 TEST_CASE("dropout keeps the type of its operand") {
   Flat f;
   const Program& p = f.p;
-  CHECK(ir::describe(*p.graph(), dropout(f.x, 0.1, 7, f.t).named("d").id()) ==
+  CHECK(ir::describe(*ir::graph_of(p), ir::id_of(dropout(f.x, 0.1, 7, f.t).named("d"))) ==
         "d: f32[n] replicated");
   const Value h = f.p.input("h", bf16, {f.n, 4}, sliced(1));
-  CHECK(ir::describe(*p.graph(), dropout(h, 0, 7).named("e").id()) == "e: bf16[n, 4] sliced(1)");
+  CHECK(ir::describe(*ir::graph_of(p), ir::id_of(dropout(h, 0, 7).named("e"))) ==
+        "e: bf16[n, 4] sliced(1)");
 }
 
 TEST_CASE("dropout takes a tensor of floats") {
@@ -105,7 +107,7 @@ TEST_CASE("the reference keeps what the published words say, and scales it") {
   Program p("p", Mesh({{"world", 1}}));
   const Value x = p.input("x", f32, {5}, replicated);
   p.output("d", dropout(x, 0.75, 0));
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("x", {{1, 2, 3, 4, 5}});
   reference.run({});
   // The words of elements 0 to 3 are 0.40, 0.88, 0.74 and 0.61 of 2^32.
@@ -121,15 +123,15 @@ TEST_CASE("the reference draws one mask under every layout, and the same one on 
     const Value x = p.input("x", f32, {rows, columns}, placement);
     const Value d = dropout(x, 0.4, 11, 3);
     p.output("d", d);
-    Reference reference(*p.graph(), {});
+    Reference reference(*ir::graph_of(p), {});
     RankData ones;
     for (int rank = 0; rank < 3; ++rank)
-      ones.emplace_back(static_cast<std::size_t>(reference.part(x.id(), rank).count()), 1.0);
+      ones.emplace_back(static_cast<std::size_t>(reference.part(ir::id_of(x), rank).count()), 1.0);
     reference.set("x", ones);
     reference.run({});
     if (whole.empty()) whole = reference.get("d")[0];
     for (int rank = 0; rank < 3; ++rank) {
-      const ir::Part part = reference.part(d.id(), rank);
+      const ir::Part part = reference.part(ir::id_of(d), rank);
       ir::Data expected;
       for (std::int64_t i = 0; i < part.extent[0]; ++i) {
         for (std::int64_t j = 0; j < part.extent[1]; ++j) {
@@ -154,7 +156,7 @@ TEST_CASE("another offset or seed draws another mask") {
   Flat f;
   f.p.output("a", dropout(f.x, 0.5, 1, f.t));
   f.p.output("b", dropout(f.x, 0.5, 2, f.t));
-  Reference reference(*f.p.graph(), {{"n", 64}});
+  Reference reference(*ir::graph_of(f.p), {{"n", 64}});
   const ir::Data ones(64, 1.0);
   reference.set("x", {ones, ones});
   reference.run({{"t", 1}});
@@ -169,7 +171,7 @@ TEST_CASE("another offset or seed draws another mask") {
 TEST_CASE("the reference refuses an offset at run time that is no whole number") {
   Flat f;
   f.p.output("d", dropout(f.x, 0.5, 1, f.t).named("d"));
-  Reference reference(*f.p.graph(), {{"n", 1}});
+  Reference reference(*ir::graph_of(f.p), {{"n", 1}});
   reference.set("x", {{1}, {1}});
   CHECK_THROWS_WITH(reference.run({{"t", 1.5}}),
                     "dropout 'd' has the offset 't' = 1.5; it must be a whole number from 0 to "

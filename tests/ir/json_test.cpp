@@ -5,6 +5,7 @@
 
 #include "coconet/error.h"
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 
 using namespace coconet;
@@ -17,11 +18,11 @@ void check_round_trip(const Program& program) {
   const Program read = Program::parse(json);
   CHECK(read.json() == json);
   CHECK(read.str() == program.str());
-  ir::verify(*read.graph());
-  for (const ir::Node& node : program.graph()->nodes) {
+  ir::verify(*ir::graph_of(read));
+  for (const ir::Node& node : ir::graph_of(program)->nodes) {
     if (node.op == ir::Op::constant && !node.user_named)
       continue;  // these are numbers among operands
-    const ir::Node& again = read.graph()->at(read.graph()->require(node.name));
+    const ir::Node& again = ir::graph_of(read)->at(ir::graph_of(read)->require(node.name));
     CHECK(again.user_named == node.user_named);
     CHECK(again.origin == node.origin);
     CHECK(again.attributes == node.attributes);
@@ -109,7 +110,8 @@ TEST_CASE("every op, several mesh axes and every dtype survive a round trip") {
   for (const DType dtype : all_dtypes)
     (void)cast(x, dtype).named("as_" + std::string(to_string(dtype)));
   p.output("root", sqrt(x).named("sqrt_x"));
-  p.output("sqrt_x", p.graph() ? Value(p.graph(), p.graph()->require("sqrt_x")) : x);
+  p.output("sqrt_x",
+           ir::graph_of(p) ? ir::value_of(ir::graph_of(p), ir::graph_of(p)->require("sqrt_x")) : x);
   check_round_trip(p);
 }
 
@@ -124,7 +126,7 @@ TEST_CASE("the smallest exponents and negative zero survive a round trip") {
 
 TEST_CASE("kernels, knobs, origins and names that a schedule gave survive a round trip") {
   const Program p = adam();
-  ir::Graph& graph = *p.graph();
+  ir::Graph& graph = *ir::graph_of(p);
   ir::Fusion fusion;
   fusion.name = "fused";
   fusion.kind = ir::Fusion::Kind::all_reduce;
@@ -173,14 +175,14 @@ TEST_CASE("a constant's made-up name gives way to the names in the file") {
   const Program p = Program::parse(with_values(R"(
       {"name": "half", "op": "multiply", "operands": ["w", 0.5]},
       {"name": "constant_2", "op": "add", "operands": ["half", "w"]})"));
-  CHECK(p.graph()->require("constant_2") == 4);
+  CHECK(ir::graph_of(p)->require("constant_2") == 4);
 }
 
 TEST_CASE("equal constants are one, as in a program built in C++") {
   const Program p = Program::parse(with_values(R"(
       {"name": "a", "op": "multiply", "operands": ["w", 0.5]},
       {"name": "b", "op": "multiply", "operands": ["a", 0.5]})"));
-  CHECK(p.graph()->size() == 5);
+  CHECK(ir::graph_of(p)->size() == 5);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "refusal.h"
 
 using namespace coconet;
@@ -19,11 +20,12 @@ struct Scattered {
 
   [[nodiscard]] ir::Lists sizes_and_lists(std::map<std::string, std::int64_t> given,
                                           const ir::Lists& lists) const {
-    return ir::resolve_lists(*p.graph(), ir::resolve_sizes(*p.graph(), given, lists), lists);
+    return ir::resolve_lists(*ir::graph_of(p), ir::resolve_sizes(*ir::graph_of(p), given, lists),
+                             lists);
   }
   [[nodiscard]] std::string reason(const std::map<std::string, std::int64_t>& given,
                                    const ir::Lists& lists) const {
-    return refusal<ProgramError>([&] { (void)ir::resolve_sizes(*p.graph(), given, lists); });
+    return refusal<ProgramError>([&] { (void)ir::resolve_sizes(*ir::graph_of(p), given, lists); });
   }
 };
 
@@ -31,10 +33,10 @@ struct Scattered {
 
 TEST_CASE("a dimension with a list has the sum of it") {
   const Scattered s;
-  const auto sizes = ir::resolve_sizes(*s.p.graph(), {}, {{"n", {5, 1, 2}}});
+  const auto sizes = ir::resolve_sizes(*ir::graph_of(s.p), {}, {{"n", {5, 1, 2}}});
   CHECK(sizes.at("n") == 8);
   CHECK(sizes.at("k") == 3);
-  CHECK_NOTHROW(ir::resolve_sizes(*s.p.graph(), {{"n", 8}}, {{"n", {5, 1, 2}}}));
+  CHECK_NOTHROW(ir::resolve_sizes(*ir::graph_of(s.p), {{"n", 8}}, {{"n", {5, 1, 2}}}));
 }
 
 TEST_CASE("without a list a scattered tensor is one buffer") {

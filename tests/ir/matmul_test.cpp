@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
 #include "refusal.h"
@@ -21,7 +22,7 @@ struct Pair {
 };
 
 std::string type_of(const Value& value) {
-  return ir::describe(*value.graph(), value.id());
+  return ir::describe(*ir::graph_of(value), ir::id_of(value));
 }
 
 std::string layout_of(Placement a, Placement b) {
@@ -184,7 +185,7 @@ TEST_CASE("the reference multiplies matrices, transposed or not") {
   p.output("left", matmul(a, a, true));
   p.output("right", matmul(a, a, false, true));
   p.output("both", matmul(a, b, true, true));
-  ir::Reference reference(*p.graph(), {});
+  ir::Reference reference(*ir::graph_of(p), {});
   reference.set("a", {{1, 2, 3, 4, 5, 6}});
   reference.set("b", {{7, 8, 9, 10, 11, 12}});
   reference.run({});
@@ -199,7 +200,7 @@ TEST_CASE("the reference broadcasts batch dimensions of a matmul") {
   const Value a = p.input("a", f32, {2, 1, 1, 2}, replicated);
   const Value b = p.input("b", f32, {3, 2, 1}, replicated);
   p.output("y", matmul(a, b));
-  ir::Reference reference(*p.graph(), {});
+  ir::Reference reference(*ir::graph_of(p), {});
   reference.set("a", {{1, 2, 10, 20}});
   reference.set("b", {{1, 1, 2, 3, 4, 5}});
   reference.run({});
@@ -211,7 +212,7 @@ TEST_CASE("the reference's products of slices sum to the whole") {
   const Value a = pair.a(sliced(1));
   const Value b = pair.b(sliced(0));
   pair.p.output("y", all_reduce(matmul(a, b), sum));
-  ir::Reference reference(*pair.p.graph(), {{"m", 1}, {"k", 4}, {"n", 2}});
+  ir::Reference reference(*ir::graph_of(pair.p), {{"m", 1}, {"k", 4}, {"n", 2}});
   reference.set("a", {{1, 2}, {3, 4}, {}});  // blocks of two, of which the last rank gets none
   reference.set("b", {{1, 2, 3, 4}, {5, 6, 7, 8}, {}});
   reference.run({});

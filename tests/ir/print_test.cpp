@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 
 using namespace coconet;
@@ -67,7 +68,7 @@ TEST_CASE("layouts name the axes when there are several") {
         "program grid on {pp: 2, tp: 4}, n (no default)\n"
         "  x      f16[n, 64]  {pp: replicated, tp: sliced(1)}   input\n"
         "  whole  f16[n, 64]  {pp: replicated, tp: replicated}  all_gather(x, tp)\n");
-  CHECK(ir::describe(*p.graph(), 0) == "x: f16[n, 64] {pp: replicated, tp: sliced(1)}");
+  CHECK(ir::describe(*ir::graph_of(p), 0) == "x: f16[n, 64] {pp: replicated, tp: sliced(1)}");
 }
 
 TEST_CASE("every op prints what distinguishes it") {
@@ -144,7 +145,7 @@ TEST_CASE("outputs and kernels follow the values, wrapped") {
   const Value y = (x + 1).named("y");
   p.output("y", y);
   p.output("total", sum(y));
-  ir::Graph& graph = *p.graph();
+  ir::Graph& graph = *ir::graph_of(p);
   ir::Fusion fusion;
   fusion.name = "fused";
   fusion.kind = ir::Fusion::Kind::all_reduce;
@@ -160,7 +161,7 @@ TEST_CASE("outputs and kernels follow the values, wrapped") {
   Value z = y;
   for (int i = 0; i < 12; ++i) {
     z = (z + 1).named("a_rather_long_name_" + std::to_string(i));
-    graph.fusions[0].members.push_back(z.id());
+    graph.fusions[0].members.push_back(ir::id_of(z));
   }
   const std::string text = p.str();
   const auto kernel = text.find("kernel fused");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
 #include "refusal.h"
@@ -51,7 +52,7 @@ TEST_CASE("every value has a name of its own") {
 TEST_CASE("values that nobody names get names, which give way to given ones") {
   Small s;
   const Value taken = (s.g + s.g).named("add_3");
-  CHECK(taken.id() == 2);
+  CHECK(ir::id_of(taken) == 2);
   CHECK((s.g + s.w).name() == "add_4");
   CHECK(max(s.w).name() == "max_4");
   CHECK(update(s.w, 0).name() == "w.new");
@@ -86,11 +87,11 @@ TEST_CASE("values of two programs do not combine") {
 
 TEST_CASE("constants are folded where the program is written") {
   Small s;
-  const int before = s.p.graph()->size();
+  const int before = ir::graph_of(s.p)->size();
   const Value folded = pow(Value(2), 3) - 1;
-  CHECK(folded.graph() == nullptr);
+  CHECK(ir::graph_of(folded) == nullptr);
   CHECK(folded.constant() == 7);
-  CHECK(s.p.graph()->size() == before);
+  CHECK(ir::graph_of(s.p)->size() == before);
   CHECK(refusal([&] { (void)folded.name(); }) ==
         "a constant has no name, dtype, shape or layout of its own");
   CHECK(refusal([&] { (void)Value(1).named("one"); }) ==
@@ -100,19 +101,20 @@ TEST_CASE("constants are folded where the program is written") {
 TEST_CASE("equal constants are one value, but the two zeros differ") {
   Small s;
   (void)(s.w * 0.5 + 0.5);
-  CHECK(s.p.graph()->size() == 5);
+  CHECK(ir::graph_of(s.p)->size() == 5);
   (void)(s.w * 0.0);
   (void)(s.w * -0.0);
-  CHECK(s.p.graph()->size() == 9);
+  CHECK(ir::graph_of(s.p)->size() == 9);
 }
 
 TEST_CASE("arithmetic among scalars, constants and extents is a number") {
   Small s;
   const Value lr = s.p.scalar("lr");
   const Value number = sqrt(1 - pow(0.9, lr));
-  CHECK(s.p.graph()->at(number.id()).weak);
-  CHECK(ir::evaluate_weak(*s.p.graph(), number.id(), {{"lr", 2}}, {}) == Approx(std::sqrt(0.19)));
-  CHECK_FALSE(s.p.graph()->at((number * s.w).id()).weak);
+  CHECK(ir::graph_of(s.p)->at(ir::id_of(number)).weak);
+  CHECK(ir::evaluate_weak(*ir::graph_of(s.p), ir::id_of(number), {{"lr", 2}}, {}) ==
+        Approx(std::sqrt(0.19)));
+  CHECK_FALSE(ir::graph_of(s.p)->at(ir::id_of((number * s.w))).weak);
 }
 
 TEST_CASE("a mean divides by the extents that it reduces") {
@@ -122,7 +124,7 @@ TEST_CASE("a mean divides by the extents that it reduces") {
   p.output("all", mean(x));
   p.output("rows", mean(x, {1}));
   p.output("columns", mean(x, {0}, true));
-  ir::Reference reference(*p.graph(), {});
+  ir::Reference reference(*ir::graph_of(p), {});
   reference.set("x", {{1, 2, 3, 4, 5, 6}});
   reference.run({});
   CHECK(reference.get("all") == ir::RankData{{3.5}});
@@ -136,7 +138,7 @@ TEST_CASE("an output is a computed tensor under a name of its own") {
   const Value lr = s.p.scalar("lr");
   s.p.output("twice", twice);
   s.p.output("again", twice);
-  REQUIRE(s.p.graph()->outputs.size() == 2);
+  REQUIRE(ir::graph_of(s.p)->outputs.size() == 2);
   CHECK(refusal([&] { s.p.output("again", s.w * 3); }) ==
         "output 'again' of program 'p' exists already");
   CHECK(refusal([&] { s.p.output("lr2", lr); }) ==
@@ -163,9 +165,9 @@ TEST_CASE("an output's name is no other value's") {
 
 TEST_CASE("a missing value is answered with the nearest name") {
   Small s;
-  CHECK(refusal([&] { (void)s.p.graph()->require("gg"); }) ==
+  CHECK(refusal([&] { (void)ir::graph_of(s.p)->require("gg"); }) ==
         "program 'p' has no value 'gg'; did you mean 'g'?");
-  CHECK(refusal([&] { (void)s.p.graph()->require("momentum"); }) ==
+  CHECK(refusal([&] { (void)ir::graph_of(s.p)->require("momentum"); }) ==
         "program 'p' has no value 'momentum'");
 }
 

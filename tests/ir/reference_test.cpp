@@ -9,6 +9,7 @@
 
 #include "coconet/error.h"
 #include "coconet/program.h"
+#include "ir/access.h"
 
 using namespace coconet;
 using ir::Data;
@@ -26,11 +27,11 @@ double sample(std::int64_t index, int rank) {
 // values of their own.
 RankData parts_of(const Program& program, const Reference& reference, const std::string& name,
                   const ir::Extents& global) {
-  const ir::ValueId id = program.graph()->require(name);
+  const ir::ValueId id = ir::graph_of(program)->require(name);
   RankData parts;
   for (int rank = 0; rank < program.mesh().size(); ++rank) {
     int seed = 0;
-    const auto& layout = program.graph()->at(id).layout;
+    const auto& layout = ir::graph_of(program)->at(id).layout;
     for (std::size_t axis = 0; axis < layout.size(); ++axis) {
       if (layout[axis] == local)
         seed = seed * 10 + 1 + program.mesh().coordinate(rank, static_cast<int>(axis));
@@ -79,7 +80,7 @@ TEST_CASE("Adam on three ranks is the hand-written loop") {
     update(w,
            w - lr * (all_gather(m1) / (1 - pow(0.9, t))) / (sqrt(v1 / (1 - pow(0.999, t))) + 1e-8));
 
-    Reference reference(*p.graph(), {{"n", n}});
+    Reference reference(*ir::graph_of(p), {{"n", n}});
     const RankData gradients = parts_of(p, reference, "g", {n});
     reference.set("g", gradients);
     Data weights(static_cast<std::size_t>(n), 0.5);
@@ -112,7 +113,7 @@ TEST_CASE("all_to_all moves elements to the ranks that hold their columns") {
     const Dim rows = p.dim("n");
     const Value x = p.input("x", f64, {rows, 5}, sliced(0));
     p.output("columns", all_to_all(x, 1));
-    Reference reference(*p.graph(), {{"n", n}});
+    Reference reference(*ir::graph_of(p), {{"n", n}});
     ir::RankData in;
     const std::int64_t block = (n + 2) / 3;
     for (std::int64_t rank = 0; rank < 3; ++rank) {
@@ -153,7 +154,7 @@ TEST_CASE("collectives do what they say for sizes that do not divide") {
     p.output("from_after", send(x, -1));
     p.output("from_far", send(x, 2));
 
-    Reference reference(*p.graph(), {{"n", n}});
+    Reference reference(*ir::graph_of(p), {{"n", n}});
     const RankData in = parts_of(p, reference, "x", {n});
     reference.set("x", in);
     reference.run({});
@@ -191,7 +192,7 @@ TEST_CASE("a slice is each rank's block, and its reduction that of the whole") {
   const Value x = p.input("x", f32, {5, 7}, replicated);
   p.output("block", slice(x, 1).named("block"));
   p.output("rows", sum(slice(x, 1), {1}).named("rows"));
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("x", parts_of(p, reference, "x", {5, 7}));
   reference.run({});
   const int widths[] = {3, 3, 1};
@@ -216,7 +217,7 @@ TEST_CASE("an operand that is broadcast is read at the global index of a slice")
   const Value row_slice = p.input("row_slice", f32, {1, 7}, sliced(1));
   p.output("y", x + 2 * row - column * row_slice);
 
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("x", parts_of(p, reference, "x", {5, 7}));
   reference.set("row", parts_of(p, reference, "row", {7}));
   reference.set("column", parts_of(p, reference, "column", {5, 1}));
@@ -244,7 +245,7 @@ TEST_CASE("slices of two mesh axes take their own rows and columns") {
   p.output("whole", all_gather(all_gather(w + scattered, "tp"), "pp"));
   update(w, all_gather(scattered, "pp"));
 
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("x", parts_of(p, reference, "x", {3, 5}));
   reference.set("w", parts_of(p, reference, "w", {3, 5}));
   reference.run({});
@@ -253,7 +254,7 @@ TEST_CASE("slices of two mesh axes take their own rows and columns") {
   };
   for (int rank = 0; rank < 6; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const ir::Part part = reference.part(p.graph()->require("scattered"), rank);
+    const ir::Part part = reference.part(ir::graph_of(p)->require("scattered"), rank);
     CHECK(part.begin == ir::Extents{rank / 3 * 2, rank % 3 * 2});
     CHECK(part.extent == ir::Extents{rank / 3 == 0 ? 2 : 1, rank % 3 == 2 ? 1 : 2});
     std::size_t n = 0;
@@ -266,7 +267,7 @@ TEST_CASE("slices of two mesh axes take their own rows and columns") {
     for (std::int64_t k = 0; k < 15; ++k) {
       CHECK(reference.get("whole")[at][static_cast<std::size_t>(k)] == sample(k, 0) + total(k));
     }
-    const ir::Part held = reference.part(p.graph()->require("w"), rank);
+    const ir::Part held = reference.part(ir::graph_of(p)->require("w"), rank);
     n = 0;
     for (std::int64_t i = 0; i < 3; ++i) {
       for (std::int64_t j = 0; j < held.extent[1]; ++j) {
@@ -288,7 +289,7 @@ TEST_CASE("a reduction over a sliced dimension is the reduction of the whole, on
     p.output("average", mean(x));
     p.output("product", prod(x, {-2}));
 
-    Reference reference(*p.graph(), {{"n", n}});
+    Reference reference(*ir::graph_of(p), {{"n", n}});
     reference.set("x", parts_of(p, reference, "x", {n, 4}));
     reference.run({});
     double total = 0;
@@ -325,7 +326,7 @@ TEST_CASE("a reduction over a sliced dimension is the reduction of the whole, on
 TEST_CASE("a reduction of a local value stays with its rank") {
   Program p("own", three);
   p.output("total", sum(p.input("x", f32, {2}, local)));
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("x", {{1, 2}, {3, 4}, {5, 6}});
   reference.run({});
   CHECK(reference.get("total") == RankData{{3}, {7}, {11}});
@@ -336,13 +337,13 @@ TEST_CASE("a partial reduction is combined by the all_reduce after it") {
   const Value x = p.input("x", f32, {2}, sliced(0));
   ir::Node node;
   node.op = ir::Op::reduction;
-  node.operands = {x.id()};
+  node.operands = {ir::id_of(x)};
   node.attributes.dims = {0};
   node.attributes.partial = true;
   node.attributes.reduction = Reduction::max;
-  const Value partial(p.graph(), ir::append(*p.graph(), node));
+  const Value partial = ir::value_of(ir::graph_of(p), ir::append(*ir::graph_of(p), node));
   p.output("largest", all_reduce(partial, max));
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("x", {{-5}, {-3}, {}});
   reference.run({});
   CHECK(reference.get("largest") == RankData{{-3}, {-3}, {-3}});
@@ -356,7 +357,7 @@ TEST_CASE("states keep their value from before the step until the step is over")
   update(b, a);
   p.output("new_a", a1 + 0);
   p.output("old_a", a + 0);
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   CHECK(reference.get("a") == RankData{{0, 0}});
   reference.set("a", {{1, 2}});
   reference.set("b", {{3, 4}});
@@ -376,7 +377,7 @@ TEST_CASE("an update broadcasts its value, slices it and rounds it to the state"
   const Value y = p.state("y", f16, {3}, replicated);
   update(x, row);
   update(y, p.scalar("s") / 3);
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("row", RankData(3, Data{1, 2, 3, 4}));
   reference.run({{"s", 1}});
   CHECK(reference.get("x") == RankData{{1, 2, 1, 2}, {3, 4, 3, 4}, {}});
@@ -392,7 +393,7 @@ TEST_CASE("every value is rounded to its dtype once, where it is produced") {
   p.output("sum_i8", all_reduce(i, sum));
   p.output("as_u8", cast(h, u8));
   p.output("is_zero", equal(h, 0));
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("h", {{2048.4}, {-3}});
   reference.set("i", {{100}, {100}});
   reference.run({});
@@ -406,7 +407,7 @@ TEST_CASE("every value is rounded to its dtype once, where it is produced") {
 TEST_CASE("a product of integers wraps at every factor, as kernels do") {
   Program p("wrap", Mesh({{"world", 1}}));
   p.output("product", prod(p.input("x", i8, {90}, local)));
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   reference.set("x", {Data(90, 3)});
   reference.run({});
   std::uint8_t expected = 1;  // 3^90 is far beyond what a double or 64 bits hold
@@ -421,7 +422,7 @@ TEST_CASE("not-a-number on one rank wins every max and min") {
   p.output("largest", all_reduce(x, max));
   p.output("smallest", all_reduce(x, min));
   for (std::size_t culprit = 0; culprit < 3; ++culprit) {
-    Reference reference(*p.graph(), {});
+    Reference reference(*ir::graph_of(p), {});
     RankData parts{{1}, {2}, {3}};
     parts[culprit][0] = std::numeric_limits<double>::quiet_NaN();
     reference.set("x", parts);
@@ -440,10 +441,10 @@ TEST_CASE("numbers are computed in double from scalars, constants and extents") 
   const Value flag = (t > 2).named("flag");
   p.output("scaled", x * number);
   p.output("average", mean(x));
-  const auto& graph = *p.graph();
-  CHECK(ir::evaluate_weak(graph, number.id(), {{"t", 3}}, {}) == 1 - std::pow(0.9, 3));
-  CHECK(ir::evaluate_weak(graph, flag.id(), {{"t", 3}}, {}) == 1);
-  CHECK(ir::evaluate_weak(graph, flag.id(), {{"t", 2}}, {}) == 0);
+  const auto& graph = *ir::graph_of(p);
+  CHECK(ir::evaluate_weak(graph, ir::id_of(number), {{"t", 3}}, {}) == 1 - std::pow(0.9, 3));
+  CHECK(ir::evaluate_weak(graph, ir::id_of(flag), {{"t", 3}}, {}) == 1);
+  CHECK(ir::evaluate_weak(graph, ir::id_of(flag), {{"t", 2}}, {}) == 0);
   Reference reference(graph, {{"n", 4}});
   reference.set("x", {{1, 2, 3, 5}});
   reference.run({{"t", 1}});
@@ -456,7 +457,7 @@ TEST_CASE("wrong use of the reference is refused with the reason") {
   const Value x = p.input("x", f32, {3}, sliced(0));
   const Value y = (x * p.scalar("lr")).named("y");
   p.output("y", y);
-  Reference reference(*p.graph(), {});
+  Reference reference(*ir::graph_of(p), {});
   CHECK(message_of([&] { reference.set("xx", {}); }) ==
         "program 'step' has no value 'xx'; did you mean 'x'?");
   CHECK(message_of([&] { reference.set("y", {}); }) ==

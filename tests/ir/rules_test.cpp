@@ -5,6 +5,7 @@
 #include <string>
 
 #include "coconet/program.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "refusal.h"
 
@@ -16,7 +17,7 @@ using Catch::StartsWith;
 namespace {
 
 std::string type_of(const Value& value) {
-  return ir::describe(*value.graph(), value.id());
+  return ir::describe(*ir::graph_of(value), ir::id_of(value));
 }
 
 /// Two ranks on one axis, and tensors of each layout.
@@ -155,8 +156,8 @@ TEST_CASE("copy takes a state") {
     ir::Node node;
     node.op = ir::Op::copy;
     node.name = "old";
-    node.operands = {value.id()};
-    return ir::describe(*f.p.graph(), ir::append(*f.p.graph(), std::move(node)));
+    node.operands = {ir::id_of(value)};
+    return ir::describe(*ir::graph_of(f.p), ir::append(*ir::graph_of(f.p), std::move(node)));
   };
   CHECK_THAT(refusal([&] { (void)copy_of(f.g); }),
              EndsWith("'old' (copy): 'g' is no state but input; only states change within a step, "
@@ -285,7 +286,7 @@ TEST_CASE("a tensor has one placement per mesh axis") {
   node.name = "x";
   node.shape = {grid.n};
   node.layout = {replicated};
-  CHECK(refusal([&] { (void)ir::append(*grid.p.graph(), node); }) ==
+  CHECK(refusal([&] { (void)ir::append(*ir::graph_of(grid.p), node); }) ==
         "in program 'grid', 'x' (input): has 1 placement; the mesh {pp: 2, tp: 3} needs one per "
         "axis");
 }
@@ -622,9 +623,9 @@ TEST_CASE(
         "all_reduce in program 'grid' works along axis 'dp'; the mesh is {pp: 2, tp: 3}");
   ir::Node node;
   node.op = ir::Op::all_gather;
-  node.operands = {x.id()};
+  node.operands = {ir::id_of(x)};
   node.attributes.axis = 2;
-  CHECK_THAT(refusal([&] { (void)ir::append(*grid.p.graph(), node); }),
+  CHECK_THAT(refusal([&] { (void)ir::append(*ir::graph_of(grid.p), node); }),
              EndsWith("works along axis 2 of {pp: 2, tp: 3}"));
 }
 
@@ -633,11 +634,11 @@ TEST_CASE("an op takes as many operands as its row says") {
   ir::Node node;
   node.op = ir::Op::add;
   node.name = "x";
-  node.operands = {f.w.id()};
-  CHECK(refusal([&] { (void)ir::append(*f.p.graph(), node); }) ==
+  node.operands = {ir::id_of(f.w)};
+  CHECK(refusal([&] { (void)ir::append(*ir::graph_of(f.p), node); }) ==
         "in program 'p', 'x' (add): has 1 operand; it takes 2");
-  node.operands = {f.w.id(), 99};
-  CHECK(refusal<InternalError>([&] { (void)ir::append(*f.p.graph(), node); }) ==
+  node.operands = {ir::id_of(f.w), 99};
+  CHECK(refusal<InternalError>([&] { (void)ir::append(*ir::graph_of(f.p), node); }) ==
         "operand out of order in 'x'");
 }
 
@@ -672,9 +673,9 @@ TEST_CASE("a scattered tensor is not broadcast over rows") {
 TEST_CASE("verify accepts what was built and refuses a type that its operands do not make") {
   Flat f;
   const Value x = (f.w + f.g).named("x");
-  ir::verify(*f.p.graph());
-  f.p.graph()->nodes[static_cast<std::size_t>(x.id())].layout = {replicated};
-  CHECK(refusal<InternalError>([&] { ir::verify(*f.p.graph()); }) ==
+  ir::verify(*ir::graph_of(f.p));
+  ir::graph_of(f.p)->nodes[static_cast<std::size_t>(ir::id_of(x))].layout = {replicated};
+  CHECK(refusal<InternalError>([&] { ir::verify(*ir::graph_of(f.p)); }) ==
         "'x' is recorded as x: f32[n] replicated but its operands make it x: f32[n] local");
 }
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <variant>
 
+#include "ir/access.h"
 #include "jit/abi/abi.h"
 #include "jit/exchange/algorithm.h"
 #include "jit/platform/bare_nvrtc.h"
@@ -41,7 +42,7 @@ std::string ptx_of(const jit::KernelText& text) {
 }
 
 sched::Plan lowered(const Program& program, const Schedule& schedule) {
-  return sched::lower(*schedule.apply(program).back().graph());
+  return sched::lower(*ir::graph_of(schedule.apply(program).back()));
 }
 
 template <class T>

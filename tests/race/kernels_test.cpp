@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "ir/access.h"
 #include "jit/codegen/codegen.h"
 #include "jit/conformance/shipped_conformance.h"
 #include "jit/platform/platform.h"
@@ -60,7 +61,8 @@ std::vector<Subject> exchanges() {
 
 void add_kinds(const std::vector<Subject>& subjects, std::set<std::string>& kinds) {
   for (const Subject& subject : subjects) {
-    const sched::Plan plan = sched::lower(*subject.schedule.apply(subject.program).back().graph());
+    const sched::Plan plan =
+        sched::lower(*ir::graph_of(subject.schedule.apply(subject.program).back()));
     for (const sched::PlanStep& step : plan.steps) {
       if (const auto* kernel = std::get_if<sched::KernelStep>(&step)) kinds.insert(kernel->kind);
     }

@@ -1,6 +1,7 @@
 // as_slice: states that stay sliced, and those that cannot.
 #include <catch2/catch.hpp>
 
+#include "ir/access.h"
 #include "sched/subjects.h"
 
 using namespace coconet;
@@ -21,7 +22,7 @@ TEST_CASE("a state whose update gathers a slice holds the slice instead") {
   CHECK(operands(p, "m.new") == Names{"m", "m.slice"});
   CHECK(type_of(p, "multiply_6") == "multiply_6: f32[n] sliced(0)");
   CHECK(type_of(p, "w") == "w: f32[n] replicated");
-  ir::verify(*p.graph());
+  ir::verify(*ir::graph_of(p));
 }
 
 TEST_CASE("every reader of the state is computed on slices") {
@@ -33,7 +34,8 @@ TEST_CASE("every reader of the state is computed on slices") {
   const Program p = after(before.p, Schedule(on_slices).as_slice("m"));
   CHECK(type_of(p, "doubled") == "doubled: f32[n] sliced(0)");
   CHECK(type_of(p, "other.new") == "other.new: f32[n] sliced(0)");
-  CHECK(type_of(p, p.graph()->at(p.graph()->outputs[0].value).name).ends_with("f32[] replicated"));
+  CHECK(type_of(p, ir::graph_of(p)->at(ir::graph_of(p)->outputs[0].value).name)
+            .ends_with("f32[] replicated"));
 }
 
 TEST_CASE("along several axes the state is sliced along the gather's") {
@@ -117,7 +119,8 @@ TEST_CASE("a state that is local or sliced otherwise stays so") {
   Program p("columns", two_ranks());
   update(p.state("m", f32, {4, 6}, sliced(1)),
          all_gather(p.input("x", f32, {4, 6}, sliced(0))).named("whole"));
-  update(p.state("own", f32, {4, 6}, local), Value(p.graph(), p.graph()->require("whole")));
+  update(p.state("own", f32, {4, 6}, local),
+         ir::value_of(ir::graph_of(p), ir::graph_of(p)->require("whole")));
   CHECK(reason(p, Schedule().as_slice("m")) ==
         "'m' (state) is sliced(1), and its update gathers what is sliced(0); only a replicated "
         "state can be kept sliced");

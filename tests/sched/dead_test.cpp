@@ -1,6 +1,7 @@
 // dead: what is dropped, and what is not.
 #include <catch2/catch.hpp>
 
+#include "ir/access.h"
 #include "sched/subjects.h"
 
 using namespace coconet;
@@ -12,11 +13,11 @@ TEST_CASE("what no update and no output needs is dropped") {
   (void)(unused + 1).named("unused too");
   before.p.output("y", (before.w * 3).named("y"));
   const Program p = after(before.p, Schedule().dead());
-  CHECK(p.graph()->find("unused") == -1);
-  CHECK(p.graph()->find("unused too") == -1);
-  CHECK(p.graph()->find("y") >= 0);
-  CHECK(p.graph()->find("w.new") >= 0);
-  ir::verify(*p.graph());
+  CHECK(ir::graph_of(p)->find("unused") == -1);
+  CHECK(ir::graph_of(p)->find("unused too") == -1);
+  CHECK(ir::graph_of(p)->find("y") >= 0);
+  CHECK(ir::graph_of(p)->find("w.new") >= 0);
+  ir::verify(*ir::graph_of(p));
 }
 
 TEST_CASE("inputs, states and scalars stay, because the application gives them") {
@@ -31,8 +32,8 @@ TEST_CASE("the gather of a state that is kept sliced is dead") {
   const Momentum before;
   const Schedule sliced_state =
       Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}).as_slice("m");
-  CHECK(after(before.p, sliced_state).graph()->find("m.all_gather") >= 0);
-  CHECK(after(before.p, Schedule(sliced_state).dead()).graph()->find("m.all_gather") == -1);
+  CHECK(ir::graph_of(after(before.p, sliced_state))->find("m.all_gather") >= 0);
+  CHECK(ir::graph_of(after(before.p, Schedule(sliced_state).dead()))->find("m.all_gather") == -1);
 }
 
 TEST_CASE("a kernel loses its dead members, and goes with the last one") {
@@ -40,7 +41,7 @@ TEST_CASE("a kernel loses its dead members, and goes with the last one") {
   const Value unused = (before.w * 2).named("unused");
   (void)(unused * 2).named("end");
   const Program p = after(before.p, Schedule().fuse("k", "computation", {"unused"}).dead());
-  CHECK(p.graph()->fusions.empty());
+  CHECK(ir::graph_of(p)->fusions.empty());
 }
 
 TEST_CASE("dead is a candidate when something is dead") {

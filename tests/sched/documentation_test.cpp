@@ -4,6 +4,7 @@
 
 #include "coconet/programs.h"
 #include "golden.h"
+#include "ir/access.h"
 #include "ir/custom_op.h"
 #include "sched/documented.h"
 #include "sched/plan.h"
@@ -62,11 +63,11 @@ TEST_CASE(
   const auto programs = documented_schedule().apply(documented_program());
   REQUIRE(programs.size() == 6);
   CHECK_THAT(text, Contains(programs[0].str()));
-  CHECK_THAT(text, Contains(sched::print(sched::lower(*programs[0].graph()))));
+  CHECK_THAT(text, Contains(sched::print(sched::lower(*ir::graph_of(programs[0])))));
   check_excerpt(section(text, "split"), "  avg.reduce_scatter", programs[1].str());
   check_excerpt(section(text, "reorder"), "  kept", programs[2].str());
   check_excerpt(section(text, "as_slice"), "  m  ", programs[3].str());
-  CHECK_THAT(text, Contains(sched::print(sched::lower(*programs[5].graph()))));
+  CHECK_THAT(text, Contains(sched::print(sched::lower(*ir::graph_of(programs[5])))));
 }
 
 TEST_CASE("every op, dtype, reduction and key of the program format is documented") {

@@ -1,6 +1,7 @@
 // fuse: what one kernel may hold.
 #include <catch2/catch.hpp>
 
+#include "ir/access.h"
 #include "sched/kernels.h"
 #include "sched/subjects.h"
 
@@ -24,7 +25,7 @@ TEST_CASE("a kernel holds the named ops and the pointwise ops that they read") {
   const Program p = after(before.p, kernel({"m.new", "w.new"}));
   CHECK(members(p, "k") ==
         Names{"multiply_6", "add_7", "m.new", "multiply_9", "subtract_10", "w.new"});
-  CHECK(p.graph()->fusions[0].kind == ir::Fusion::Kind::computation);
+  CHECK(ir::graph_of(p)->fusions[0].kind == ir::Fusion::Kind::computation);
 }
 
 TEST_CASE(
@@ -35,14 +36,14 @@ TEST_CASE(
                                          {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
   CHECK(members(p, "k") == Names{"avg.reduce_scatter", "multiply_6", "m.slice", "m.new",
                                  "multiply_9", "w.slice", "w.all_gather", "w.new"});
-  CHECK(p.graph()->fusions[0].kind == ir::Fusion::Kind::all_reduce);
+  CHECK(ir::graph_of(p)->fusions[0].kind == ir::Fusion::Kind::all_reduce);
 }
 
 TEST_CASE("knobs are kept with the kernel") {
   const Momentum before;
   const Knobs knobs{"direct", "simple", 4, 256, 16};
   const Program p = after(before.p, Schedule().fuse("k", "computation", {"m.new"}, knobs));
-  CHECK(p.graph()->fusions[0].knobs == knobs);
+  CHECK(ir::graph_of(p)->fusions[0].knobs == knobs);
 }
 
 TEST_CASE("what others read too joins the kernel when it is of the kernel's domain") {
@@ -59,7 +60,8 @@ TEST_CASE("what others read too stays outside when it is of another domain") {
   Momentum before;
   before.p.output("decayed", (before.w * 0.5).named("decayed"));  // needed whole
   const Value other = before.p.state("other", f32, {before.n}, sliced(0));
-  update(other, Value(before.p.graph(), before.p.graph()->require("decayed")) * 3);
+  update(other,
+         ir::value_of(ir::graph_of(before.p), ir::graph_of(before.p)->require("decayed")) * 3);
   const Program p = after(before.p, kernel({"other.new"}));
   CHECK(members(p, "k") == Names{"multiply_16", "other.new"});
 }
@@ -381,8 +383,9 @@ TEST_CASE("a kernel gathers into states that lie like what it gathers") {
 
 TEST_CASE("the kernels of a program file are checked too") {
   Momentum step;
-  step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::computation, {step.avg.id()}, {}});
-  CHECK(refusal<ScheduleError>([&] { sched::check_kernels(*step.p.graph()); }) ==
+  ir::graph_of(step.p)->fusions.push_back(
+      {"k", ir::Fusion::Kind::computation, {ir::id_of(step.avg)}, {}});
+  CHECK(refusal<ScheduleError>([&] { sched::check_kernels(*ir::graph_of(step.p)); }) ==
         "kernel 'k' cannot be: 'avg' (all_reduce) is a collective, and a kernel of kind "
         "'computation' takes pointwise ops and updates");
 }

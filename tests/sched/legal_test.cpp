@@ -7,6 +7,7 @@
 #include <random>
 
 #include "coconet/programs.h"
+#include "ir/access.h"
 #include "jit/conformance/random_program.h"
 #include "jit/conformance/random_schedule.h"
 #include "sample.h"
@@ -302,7 +303,7 @@ void check(const Graph& graph, std::uint64_t seed, std::size_t unlisted, Checked
 void check(const Program& program, const Schedule& schedule, std::uint64_t seed,
            std::size_t unlisted, Checked& checked) {
   for (const Program& scheduled : schedule.apply(program))
-    check(*scheduled.graph(), seed, unlisted, checked);
+    check(*ir::graph_of(scheduled), seed, unlisted, checked);
 }
 
 constexpr std::size_t unlisted = 500;

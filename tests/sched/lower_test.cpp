@@ -4,6 +4,7 @@
 
 #include "coconet/programs.h"
 #include "golden.h"
+#include "ir/access.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
 #include "sched/subjects.h"
@@ -15,7 +16,7 @@ namespace {
 
 /// The plan of `program` as text.
 std::string plan_of(const Program& program) {
-  return sched::print(sched::lower(*program.graph()));
+  return sched::print(sched::lower(*ir::graph_of(program)));
 }
 
 /// The part of the plan behind "steps".
@@ -26,7 +27,7 @@ std::string steps_of(const Program& program) {
 
 std::vector<std::string> kernel_names(const Program& program) {
   std::vector<std::string> names;
-  for (const sched::PlanStep& step : sched::lower(*program.graph()).steps) {
+  for (const sched::PlanStep& step : sched::lower(*ir::graph_of(program)).steps) {
     if (const auto* kernel = std::get_if<sched::KernelStep>(&step)) names.push_back(kernel->name);
   }
   return names;
@@ -352,7 +353,7 @@ TEST_CASE("an output with two names is one buffer") {
   const Value y = (p.input("x", f32, {4}, local) * 2).named("y");
   p.output("first", y);
   p.output("second", y);
-  const sched::Plan plan = sched::lower(*p.graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(p));
   CHECK(plan.named.at("first") == plan.named.at("second"));
 }
 
@@ -369,15 +370,16 @@ TEST_CASE("steps carry the schedule's knobs") {
   const Momentum step;
   const Knobs knobs{"", "", 2, 128, 32};
   const Program p = after(step.p, Schedule().fuse("k", "computation", {"m.new", "w.new"}, knobs));
-  const sched::Plan plan = sched::lower(*p.graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(p));
   CHECK(std::get<sched::KernelStep>(plan.steps.back()).knobs == knobs);
 }
 
 TEST_CASE("a program file's kernel that breaks a rule is refused") {
   Momentum step;
-  step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::all_reduce, {step.m1.id()}, {}});
+  ir::graph_of(step.p)->fusions.push_back(
+      {"k", ir::Fusion::Kind::all_reduce, {ir::id_of(step.m1)}, {}});
   CHECK_THAT(
-      refusal<ScheduleError>([&] { (void)sched::lower(*step.p.graph()); }),
+      refusal<ScheduleError>([&] { (void)sched::lower(*ir::graph_of(step.p)); }),
       Contains("kernel 'k' cannot be: a kernel of kind 'all_reduce' needs a reduce_scatter"));
 }
 
@@ -481,7 +483,7 @@ TEST_CASE("a kernel with a multicast pointer works in place, and its plan says s
   Knobs knobs;
   knobs.algorithm = "multimem";
   const Program fused = fused_total(knobs);
-  const sched::Plan plan = sched::lower(*fused.graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(fused));
   const auto& kernel = std::get<sched::KernelStep>(plan.steps.front());
   CHECK(kernel.in_place);
   CHECK(kernel.multicast);
@@ -499,7 +501,7 @@ TEST_CASE("knobs of the environment meet the rules of those of a schedule") {
   Knobs environment;
   environment.algorithm = "multimem";
   CHECK_THAT(refusal<ScheduleError>(
-                 [&] { (void)sched::lower(*sched::with_knobs(fused, environment).graph()); }),
+                 [&] { (void)sched::lower(*ir::graph_of(sched::with_knobs(fused, environment))); }),
              Contains("works in place, and the protocol 'll' is one of mailboxes"));
 }
 

@@ -1,6 +1,7 @@
 // overlap: steps that run at once, and those that cannot.
 #include <catch2/catch.hpp>
 
+#include "ir/access.h"
 #include "sched/plan.h"
 #include "sched/subjects.h"
 
@@ -42,12 +43,13 @@ TEST_CASE("a matmul and the kernel that reduces its product run at once") {
   Block block;
   block.end();
   const Program p = after(block.p, Block::fused().overlap({"product", "block"}));
-  REQUIRE(p.graph()->fusions.size() == 1);
-  CHECK(p.graph()->fusions[0].arriving == std::vector<ir::ValueId>{p.graph()->require("product")});
+  REQUIRE(ir::graph_of(p)->fusions.size() == 1);
+  CHECK(ir::graph_of(p)->fusions[0].arriving ==
+        std::vector<ir::ValueId>{ir::graph_of(p)->require("product")});
   CHECK_THAT(p.str(), Contains("while these are made: product"));
   CHECK(Program::parse(p.json()).json() == p.json());
 
-  const sched::Plan plan = sched::lower(*p.graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(p));
   REQUIRE(plan.overlaps.size() == 1);
   CHECK(plan.overlaps[0].first == 0);
   CHECK(plan.overlaps[0].count == 2);
@@ -71,8 +73,8 @@ TEST_CASE("three kernels of a pipeline run at once") {
                                .fuse("reduces", "reduce_scatter", {"total.reduce_scatter"})
                                .fuse("sends", "send", {"y.slice"})
                                .fuse("gathers", "all_gather", {"y.all_gather"});
-  const sched::Plan plan =
-      sched::lower(*after(p, Schedule(kernels).overlap({"reduces", "sends", "gathers"})).graph());
+  const sched::Plan plan = sched::lower(
+      *ir::graph_of(after(p, Schedule(kernels).overlap({"reduces", "sends", "gathers"}))));
   REQUIRE(plan.overlaps.size() == 1);
   CHECK(plan.overlaps[0].count == 3);
   CHECK(std::get<sched::KernelStep>(plan.steps[0]).phases[0].stores[0].departing);
@@ -205,7 +207,7 @@ TEST_CASE("candidates overlap each kernel with what it reads") {
   Block block;
   block.end();
   const Program p = after(block.p, Block::fused());
-  const auto steps = sched::find_transformation("overlap")->candidates(*p.graph());
+  const auto steps = sched::find_transformation("overlap")->candidates(*ir::graph_of(p));
   REQUIRE(steps.size() == 1);
   CHECK(to_string(steps[0]) == "overlap steps=[product, block]");
 }

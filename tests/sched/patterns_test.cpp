@@ -7,6 +7,7 @@
 #include "coconet/error.h"
 #include "coconet/program.h"
 #include "coconet/schedule.h"
+#include "ir/access.h"
 #include "refusal.h"
 
 using namespace coconet;
@@ -68,7 +69,7 @@ TEST_CASE("a pattern in a single argument stands for values of the op that it is
   const auto states_of = [&](const char* pattern) {
     std::string states;
     const sched::Step step = sched::complete({"as_slice", {{"state", std::string(pattern)}}});
-    for (const sched::Step& one : sched::expand(*program.graph(), step))
+    for (const sched::Step& one : sched::expand(*ir::graph_of(program), step))
       states += one.text("state") + " ";
     return states;
   };

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "ir/access.h"
 #include "ir/reference/reference.h"
 #include "sched/subjects.h"
 
@@ -30,11 +31,11 @@ double initial(std::size_t i) {
 
 /// The parameters after each step of `program`, run by the reference interpreter in f64.
 std::vector<ir::Data> run(const Program& program) {
-  ir::Reference reference(*program.graph(), {{"n", static_cast<std::int64_t>(n)}});
+  ir::Reference reference(*ir::graph_of(program), {{"n", static_cast<std::int64_t>(n)}});
   ir::Data w(n);
   for (std::size_t i = 0; i < n; ++i) w[i] = initial(i);
   reference.set("w", ir::RankData(ranks, w));
-  if (const ir::ValueId master = program.graph()->find("master"); master >= 0) {
+  if (const ir::ValueId master = ir::graph_of(program)->find("master"); master >= 0) {
     ir::RankData parts;
     for (int rank = 0; rank < ranks; ++rank) {
       const ir::Part part = reference.part(master, rank);
@@ -80,14 +81,14 @@ std::vector<Mesh> meshes_of(const programs::Shipped& shipped) {
 }
 
 bool is_optimizer(const programs::Shipped& shipped) {
-  return shipped.build(shipped.mesh(2), shipped.dtypes.front()).graph()->find("lr") >= 0;
+  return ir::graph_of(shipped.build(shipped.mesh(2), shipped.dtypes.front()))->find("lr") >= 0;
 }
 
 /// Equal bits, but where a reduction over elements adds in the order of the slices, and no 16 bits
 /// round that away.
 void check_same(const Program& program, const std::vector<ir::Data>& got,
                 const std::vector<ir::Data>& expected) {
-  const auto& nodes = program.graph()->nodes;
+  const auto& nodes = ir::graph_of(program)->nodes;
   const bool reduces = std::any_of(nodes.begin(), nodes.end(), [](const ir::Node& node) {
     return node.op == ir::Op::reduction;
   });
@@ -124,7 +125,7 @@ TEST_CASE(
         for (const DType dtype : shipped.dtypes) {
           INFO(schedule.name() << " on " << mesh.str() << ", " << to_string(dtype));
           const Program p = after(shipped.build(mesh, dtype), schedule);
-          ir::verify(*p.graph());
+          ir::verify(*ir::graph_of(p));
           CHECK(Program::parse(p.json()).json() == p.json());
         }
       }
@@ -151,7 +152,7 @@ TEST_CASE("schedules for nodes apply to their programs on meshes of nodes") {
         for (const DType dtype : shipped.dtypes) {
           INFO(schedule.name() << " on " << mesh.str() << ", " << to_string(dtype));
           const Program p = after(shipped.build(mesh, dtype), schedule);
-          ir::verify(*p.graph());
+          ir::verify(*ir::graph_of(p));
           CHECK(Program::parse(p.json()).json() == p.json());
         }
       }
@@ -297,7 +298,7 @@ TEST_CASE("lamb is the paper's LAMB") {
 
 TEST_CASE("the ratio of lamb is 1 where a norm is 0") {
   const auto first_step = [](double w, double g) {
-    ir::Reference reference(*programs::lamb(two_ranks(), f64, {.weight_decay = 0}).graph(),
+    ir::Reference reference(*ir::graph_of(programs::lamb(two_ranks(), f64, {.weight_decay = 0})),
                             {{"n", 1}});
     reference.set("w", ir::RankData(ranks, ir::Data{w}));
     reference.set("g", ir::RankData(ranks, ir::Data{g}));
@@ -335,8 +336,8 @@ TEST_CASE("a mixed program does to its master weights what the f32 one does, and
     const auto name = shipped.name.substr(0, shipped.name.find("_mixed"));
     const Program plain = programs::find(name)->build(two_ranks(), f32);
     const Program mixed = shipped.build(two_ranks(), f16);
-    ir::Reference expected(*plain.graph(), {{"n", 4}});
-    ir::Reference got(*mixed.graph(), {{"n", 4}});
+    ir::Reference expected(*ir::graph_of(plain), {{"n", 4}});
+    ir::Reference got(*ir::graph_of(mixed), {{"n", 4}});
     // Gradients whose average f16 holds exactly.
     const ir::RankData g = {{0.5, -0.25, 1.5, -2}, {1.5, 0.75, -0.5, 1}};
     const ir::RankData w(ranks, {1, -0.375, 0.625, 2});

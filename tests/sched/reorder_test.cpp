@@ -1,6 +1,7 @@
 // reorder: computation that moves across an all_gather, and what cannot move.
 #include <catch2/catch.hpp>
 
+#include "ir/access.h"
 #include "ir/reference/reference.h"
 #include "sched/subjects.h"
 
@@ -44,7 +45,7 @@ struct Stage {
 };
 
 ir::RankData result_of(const Program& program, const ir::RankData& x, const ir::RankData& bias) {
-  ir::Reference reference(*program.graph(), {});
+  ir::Reference reference(*ir::graph_of(program), {});
   reference.set("x", x);
   reference.set("bias", bias);
   reference.run({});
@@ -57,7 +58,7 @@ TEST_CASE("updates behind the gather are computed on slices and gathered for the
   const Momentum before;
   const Program p =
       after(before.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}));
-  CHECK(p.graph()->find("avg.all_gather") == -1);
+  CHECK(ir::graph_of(p)->find("avg.all_gather") == -1);
   CHECK(type_of(p, "m.slice") == "m.slice: f32[n] sliced(0)");
   CHECK(operands(p, "m.slice") == Names{"multiply_6", "avg.reduce_scatter"});
   CHECK(operands(p, "m.all_gather") == Names{"m.slice"});
@@ -66,7 +67,7 @@ TEST_CASE("updates behind the gather are computed on slices and gathered for the
   CHECK(operands(p, "multiply_9") == Names{"lr", "m.slice"});
   CHECK(type_of(p, "w.slice") == "w.slice: f32[n] sliced(0)");
   CHECK(type_of(p, "w") == "w: f32[n] replicated");
-  ir::verify(*p.graph());
+  ir::verify(*ir::graph_of(p));
 }
 
 TEST_CASE("a value that is needed whole is gathered after the computation") {
@@ -76,8 +77,8 @@ TEST_CASE("a value that is needed whole is gathered after the computation") {
     const std::string layout = dim == 0 ? "sliced(0)" : "sliced(1)";
     CHECK(type_of(p, "y") == "y: f32[4, 6] " + layout);
     CHECK(operands(p, "y.all_gather") == Names{"y"});
-    CHECK(p.graph()->at(p.graph()->outputs[0].value).name == "y.all_gather");
-    CHECK(p.graph()->find("whole") == -1);
+    CHECK(ir::graph_of(p)->at(ir::graph_of(p)->outputs[0].value).name == "y.all_gather");
+    CHECK(ir::graph_of(p)->find("whole") == -1);
   }
 }
 
@@ -101,7 +102,7 @@ TEST_CASE("what is not named stays behind the gather, which stays for it") {
   const Program p = after(before.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new"}));
   CHECK(operands(p, "m.slice") == Names{"multiply_6", "avg.reduce_scatter"});
   CHECK(operands(p, "multiply_9") == Names{"lr", "m.new"});
-  CHECK(p.graph()->find("w.slice") == -1);
+  CHECK(ir::graph_of(p)->find("w.slice") == -1);
 }
 
 TEST_CASE("an output's name stays with the whole, and its slice gets another") {
@@ -109,8 +110,9 @@ TEST_CASE("an output's name stays with the whole, and its slice gets another") {
   const Value x = all_gather(p.input("x", f32, {4}, sliced(0))).named("x.whole");
   p.output("y", (x * 2).named("y"));
   const Program q = after(p, Schedule().reorder("x.whole", {"y"}));
-  CHECK(q.graph()->outputs[0].name == "y");
-  CHECK(operands(q, q.graph()->at(q.graph()->outputs[0].value).name) == Names{"y.slice"});
+  CHECK(ir::graph_of(q)->outputs[0].name == "y");
+  CHECK(operands(q, ir::graph_of(q)->at(ir::graph_of(q)->outputs[0].value).name) ==
+        Names{"y.slice"});
   CHECK(Program::parse(q.json()).json() == q.json());
 }
 
@@ -159,13 +161,13 @@ TEST_CASE("a reduction over the gathered dimension combines slices, and what rea
   step.p.output("y", (step.avg * length).named("y"));
   const Program p = after(step.p, Schedule().split("avg").reorder(
                                       "avg.all_gather", {"y", "total", "longest.new", "w.new"}));
-  CHECK(p.graph()->find("avg.all_gather") == -1);
+  CHECK(ir::graph_of(p)->find("avg.all_gather") == -1);
   CHECK(type_of(p, "square_12") == "square_12: f32[n] sliced(0)");
   CHECK(type_of(p, "length") == "length: f32[] replicated");
   CHECK(type_of(p, "total") == "total: f32[] replicated");
   CHECK(operands(p, "longest.new") == Names{"longest", "longer"});
   CHECK(operands(p, "y.slice") == Names{"avg.reduce_scatter", "length"});
-  ir::verify(*p.graph());
+  ir::verify(*ir::graph_of(p));
 }
 
 TEST_CASE("a reduction over another dimension moves like a pointwise op") {
@@ -174,7 +176,8 @@ TEST_CASE("a reduction over another dimension moves like a pointwise op") {
   p.output("y", sum(whole, {1}).named("y"));
   const Program q = after(p, Schedule().reorder("whole", {"y"}));
   CHECK(type_of(q, "y.slice") == "y.slice: f32[4] sliced(0)");
-  CHECK(operands(q, q.graph()->at(q.graph()->outputs[0].value).name) == Names{"y.slice"});
+  CHECK(operands(q, ir::graph_of(q)->at(ir::graph_of(q)->outputs[0].value).name) ==
+        Names{"y.slice"});
 }
 
 TEST_CASE("a named reduction of what all ranks hold is shared out among them") {
@@ -221,14 +224,14 @@ TEST_CASE("a send along another axis moves with the computation before it, and s
   CHECK(operands(p, "handed") == Names{"f"});
   CHECK(type_of(p, "handed") == "handed: f32[7, 5] {pp: local, tp: sliced(0)}");
   CHECK(operands(p, "handed.all_gather") == Names{"handed"});
-  CHECK(p.graph()->at(p.graph()->outputs[0].value).name == "handed.all_gather");
-  CHECK(p.graph()->find("total.all_gather") == -1);
-  ir::verify(*p.graph());
+  CHECK(ir::graph_of(p)->at(ir::graph_of(p)->outputs[0].value).name == "handed.all_gather");
+  CHECK(ir::graph_of(p)->find("total.all_gather") == -1);
+  ir::verify(*ir::graph_of(p));
 }
 
 TEST_CASE("every collective along another axis gives the same on slices") {
   const auto result = [](const Program& p) {
-    ir::Reference reference(*p.graph(), {});
+    ir::Reference reference(*ir::graph_of(p), {});
     ir::RankData x(6);
     for (std::size_t rank = 0; rank < 6; ++rank) {
       for (std::size_t i = 0; i < 35; ++i) x[rank].push_back(static_cast<double>(rank * 35 + i));
@@ -249,7 +252,7 @@ TEST_CASE("every collective along another axis gives the same on slices") {
     INFO(name);
     const Stage before(collective);
     const Program p = after(before.p, before.on_slices());
-    CHECK(p.graph()->at(p.graph()->require("handed")).op == ir::parse_op(name));
+    CHECK(ir::graph_of(p)->at(ir::graph_of(p)->require("handed")).op == ir::parse_op(name));
     CHECK(type_of(p, "handed").ends_with(" tp: sliced(0)}"));
     CHECK(result(p) == result(before.p));
   }
@@ -259,7 +262,7 @@ TEST_CASE("a collective along the axis that is gathered does not move") {
   const Stage stage([](const Value& v) { return v; });
   Program p = stage.p;
   const Value own = p.input("own", f32, {7, 5}, Layout::on({{"tp", local}}));
-  const Value handed(p.graph(), p.graph()->require("handed"));
+  const Value handed = ir::value_of(ir::graph_of(p), ir::graph_of(p)->require("handed"));
   p.output("again", all_reduce(handed + own, sum, "tp").named("again"));
   CHECK(reason(p, Schedule().split("total").reorder("total.all_gather", {"again"})) ==
         "'again' (all_reduce) works along axis 'tp', which 'total.all_gather' (all_gather) "

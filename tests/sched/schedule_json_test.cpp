@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "golden.h"
+#include "ir/access.h"
 #include "sched/schedule.h"
 #include "sched/shipped.h"
 #include "sched/subjects.h"
@@ -40,15 +41,15 @@ TEST_CASE("a schedule built in C++ survives a round trip, knobs included") {
   const Schedule read = Schedule::parse(schedule.json());
   CHECK(read.json() == schedule.json());
   CHECK(read.name() == "mine");
-  CHECK(read.steps().steps == schedule.steps().steps);
+  CHECK(sched::steps_of(read).steps == sched::steps_of(schedule).steps);
 }
 
 TEST_CASE("a step may say why it is there") {
   const Schedule read = Schedule::parse(R"({"coconet_schedule": 1, "name": "s", "steps": [
     {"why": "less to gather", "split": {"op": "avg"}}]})");
-  CHECK(read.steps().steps[0].why == "less to gather");
+  CHECK(sched::steps_of(read).steps[0].why == "less to gather");
   CHECK(read.step(0) == "split op=avg");
-  CHECK(Schedule::parse(read.json()).steps().steps == read.steps().steps);
+  CHECK(sched::steps_of(Schedule::parse(read.json())).steps == sched::steps_of(read).steps);
   CHECK_THAT(refusal([] {
                (void)Schedule::parse(
                    R"({"coconet_schedule": 1, "name": "s", "steps": [{"why": "alone"}]})");
@@ -65,7 +66,7 @@ TEST_CASE("an automatic schedule has no steps, survives JSON, and is not applied
   const Schedule read = Schedule::parse(schedule.json());
   CHECK(read.is_automatic());
   CHECK(read.json() == schedule.json());
-  CHECK(*read.steps().automatic == std::set<std::string>{"m", "v"});
+  CHECK(*sched::steps_of(read).automatic == std::set<std::string>{"m", "v"});
   CHECK_THAT(refusal<ScheduleError>([&] { (void)schedule.apply(program); }),
              Catch::Contains("is automatic: it has no steps until compile() chooses them"));
   CHECK_THAT(refusal<ScheduleError>([&] { (void)Schedule::automatic(program, {"g"}); }),
@@ -273,9 +274,9 @@ TEST_CASE("a step built in code is checked like one that is read") {
         "moves; what lies between "
         "moves with them");
   const Momentum step;
-  CHECK(sched::legal(*step.p.graph(), {"splitt", {}}) ==
+  CHECK(sched::legal(*ir::graph_of(step.p), {"splitt", {}}) ==
         "there is no transformation 'splitt'; did you mean 'split'?");
-  CHECK(sched::legal(*step.p.graph(), {"split", {{"op", "avg"}}}).empty());
+  CHECK(sched::legal(*ir::graph_of(step.p), {"split", {{"op", "avg"}}}).empty());
 }
 
 TEST_CASE("a schedule that does not exist is answered with the nearest that ships") {
@@ -316,6 +317,6 @@ TEST_CASE("apply returns the program before and after each step") {
   const auto programs = Schedule().dead().split("avg").apply(step.p);
   REQUIRE(programs.size() == 3);
   CHECK(programs[0].str() == step.p.str());
-  CHECK(programs[2].graph()->find("avg.all_gather") >= 0);
-  CHECK(step.p.graph()->find("avg") >= 0);
+  CHECK(ir::graph_of(programs[2])->find("avg.all_gather") >= 0);
+  CHECK(ir::graph_of(step.p)->find("avg") >= 0);
 }

@@ -1,6 +1,7 @@
 // split: what an all_reduce becomes, and what cannot be split.
 #include <catch2/catch.hpp>
 
+#include "ir/access.h"
 #include "sched/subjects.h"
 
 using namespace coconet;
@@ -24,7 +25,7 @@ struct Nodes {
 TEST_CASE("an all_reduce becomes a reduce_scatter and an all_gather that its readers read") {
   const Momentum before;
   const Program p = after(before.p, Schedule().split("avg"));
-  CHECK(p.graph()->find("avg") == -1);
+  CHECK(ir::graph_of(p)->find("avg") == -1);
   CHECK(operands(p, "avg.reduce_scatter") == Names{"g"});
   CHECK(type_of(p, "avg.reduce_scatter") == "avg.reduce_scatter: f32[n] sliced(0)");
   CHECK(node(p, "avg.reduce_scatter").attributes.reduction == Reduction::mean);
@@ -33,7 +34,7 @@ TEST_CASE("an all_reduce becomes a reduce_scatter and an all_gather that its rea
   CHECK(operands(p, "add_7") == Names{"multiply_6", "avg.all_gather"});
   CHECK(node(p, "avg.all_gather").origin == "split op=avg");
   CHECK(node(p, "add_7").origin.empty());
-  ir::verify(*p.graph());
+  ir::verify(*ir::graph_of(p));
 }
 
 TEST_CASE("an all_reduce becomes a reduce and a broadcast") {
@@ -59,9 +60,9 @@ TEST_CASE("an all_reduce of an all_reduce becomes one of slices between a scatte
         "avg.all_gather: f32[7, 5] {node: replicated, gpu: replicated}");
   for (const char* reducing : {"avg.reduce_scatter", "avg.all_reduce"})
     CHECK(node(p, reducing).attributes.reduction == Reduction::mean);
-  CHECK(p.graph()->find("inner") == -1);
-  CHECK(p.graph()->find("avg") == -1);
-  ir::verify(*p.graph());
+  CHECK(ir::graph_of(p)->find("inner") == -1);
+  CHECK(ir::graph_of(p)->find("avg") == -1);
+  ir::verify(*ir::graph_of(p));
 }
 
 TEST_CASE("the inner all_reduce of a hierarchy stays for whatever else reads it") {
@@ -87,7 +88,7 @@ TEST_CASE("computation moves before the gather of a hierarchy, and states stay s
   CHECK(operands(p, "w.slice") == Names{"w", "avg.all_reduce"});
   CHECK(type_of(p, "w") == "w: f32[7, 5] {node: replicated, gpu: sliced(0)}");
   CHECK(members(p, "step") == Names{"w.slice", "w.new"});
-  CHECK(p.graph()->find("avg.all_gather") == -1);
+  CHECK(ir::graph_of(p)->find("avg.all_gather") == -1);
 }
 
 TEST_CASE("a hierarchy is made of two all_reduces of one reduction") {
@@ -102,7 +103,8 @@ TEST_CASE("a hierarchy is made of two all_reduces of one reduction") {
         "takes two all_reduces of one reduction");
   // Only a program file can say this: fuse takes no all_reduce.
   Nodes fused;
-  fused.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::computation, {fused.inner.id()}, {}});
+  ir::graph_of(fused.p)->fusions.push_back(
+      {"k", ir::Fusion::Kind::computation, {ir::id_of(fused.inner)}, {}});
   CHECK(reason(fused.p, Schedule().split("avg", "hierarchical")) ==
         "'inner' (all_reduce) is in kernel 'k' already; split it before it is fused");
 }
@@ -138,9 +140,9 @@ TEST_CASE("an output keeps its name when its all_reduce is split") {
   Program p("total", two_ranks());
   p.output("y", all_reduce(p.input("x", f32, {4}, local), sum).named("y"));
   const Program q = after(p, Schedule().split("y"));
-  REQUIRE(q.graph()->outputs.size() == 1);
-  CHECK(q.graph()->outputs[0].name == "y");
-  CHECK(q.graph()->at(q.graph()->outputs[0].value).name == "y.all_gather");
+  REQUIRE(ir::graph_of(q)->outputs.size() == 1);
+  CHECK(ir::graph_of(q)->outputs[0].name == "y");
+  CHECK(ir::graph_of(q)->at(ir::graph_of(q)->outputs[0].value).name == "y.all_gather");
   CHECK(Program::parse(q.json()).json() == q.json());
 }
 
@@ -184,8 +186,9 @@ TEST_CASE("the dimension must be one of the tensor, and is for slices only") {
   CHECK(reason(p, Schedule().split("avg", "reduce+broadcast", 1)) ==
         "'dim' is for reduce_scatter+all_gather and hierarchical only; drop it");
   // 2^32 is no 0.
-  CHECK(sched::legal(*p.graph(), {"split", {{"op", "avg"}, {"dim", std::int64_t{1} << 32}}}) ==
-        "'dim' is 4294967296, but avg: f32[4, 6] replicated has dimensions 0 to 1");
+  CHECK(
+      sched::legal(*ir::graph_of(p), {"split", {{"op", "avg"}, {"dim", std::int64_t{1} << 32}}}) ==
+      "'dim' is 4294967296, but avg: f32[4, 6] replicated has dimensions 0 to 1");
 }
 
 TEST_CASE("the halves are one of the known pairs") {
@@ -197,7 +200,8 @@ TEST_CASE("the halves are one of the known pairs") {
 TEST_CASE("an all_reduce in a kernel is not split") {
   // Only a program file can say this: fuse takes no all_reduce.
   Momentum step;
-  step.p.graph()->fusions.push_back({"k", ir::Fusion::Kind::computation, {step.avg.id()}, {}});
+  ir::graph_of(step.p)->fusions.push_back(
+      {"k", ir::Fusion::Kind::computation, {ir::id_of(step.avg)}, {}});
   CHECK(reason(step.p, Schedule().split("avg")) ==
         "'avg' (all_reduce) is in kernel 'k' already; split it before it is fused");
 }

@@ -6,6 +6,7 @@
 
 #include "coconet/program.h"
 #include "coconet/schedule.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "refusal.h"
 #include "sched/transform.h"
@@ -42,28 +43,28 @@ inline std::string reason(const Program& program, const Schedule& schedule) {
 }
 
 inline const ir::Node& node(const Program& program, const std::string& name) {
-  return program.graph()->at(program.graph()->require(name));
+  return ir::graph_of(program)->at(ir::graph_of(program)->require(name));
 }
 
 /// The names of the operands of value `name`.
 inline std::vector<std::string> operands(const Program& program, const std::string& name) {
   std::vector<std::string> names;
   for (const ir::ValueId id : node(program, name).operands)
-    names.push_back(program.graph()->at(id).name);
+    names.push_back(ir::graph_of(program)->at(id).name);
   return names;
 }
 
 /// "y: f32[n] sliced(0)"
 inline std::string type_of(const Program& program, const std::string& name) {
-  return ir::describe(*program.graph(), program.graph()->require(name));
+  return ir::describe(*ir::graph_of(program), ir::graph_of(program)->require(name));
 }
 
 /// The members of kernel `name` that are tensors.
 inline std::vector<std::string> members(const Program& program, const std::string& name) {
   std::vector<std::string> names;
-  for (const ir::Fusion& fusion : program.graph()->fusions) {
+  for (const ir::Fusion& fusion : ir::graph_of(program)->fusions) {
     if (fusion.name != name) continue;
-    for (const ir::ValueId id : fusion.members) names.push_back(program.graph()->at(id).name);
+    for (const ir::ValueId id : fusion.members) names.push_back(ir::graph_of(program)->at(id).name);
   }
   return names;
 }
@@ -73,8 +74,8 @@ inline std::vector<std::string> legal_candidates(const Program& program,
                                                  std::string_view transformation) {
   std::vector<std::string> texts;
   for (const sched::Step& step :
-       sched::find_transformation(transformation)->candidates(*program.graph())) {
-    const std::string why = sched::legal(*program.graph(), step);
+       sched::find_transformation(transformation)->candidates(*ir::graph_of(program))) {
+    const std::string why = sched::legal(*ir::graph_of(program), step);
     texts.push_back(why.empty() ? to_string(step) : "illegal: " + why);
   }
   return texts;

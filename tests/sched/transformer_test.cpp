@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "coconet/programs.h"
+#include "ir/access.h"
 #include "ir/reference/reference.h"
 #include "sched/subjects.h"
 
@@ -31,7 +32,7 @@ int owner_of(const ir::Graph& graph, ir::ValueId id, int rank) {
 ir::Data part_of(const Program& program, const ir::Reference& reference, ir::ValueId id, int rank,
                  const ir::Extents& global, const Element& element) {
   const ir::Part part = reference.part(id, rank);
-  const int owner = owner_of(*program.graph(), id, rank);
+  const int owner = owner_of(*ir::graph_of(program), id, rank);
   ir::Data data;
   for (std::int64_t i = 0; i < part.count(); ++i) {
     std::int64_t flat = 0, rest = i, stride = 1;
@@ -59,7 +60,7 @@ double r_of(std::int64_t flat, int owner) {
 
 /// `out` on every rank, after one step of `program` with all numbers exact in f64.
 ir::RankData out_of(const Program& program) {
-  const ir::Graph& graph = *program.graph();
+  const ir::Graph& graph = *ir::graph_of(program);
   std::map<std::string, std::int64_t> sizes = {{"B", batch}, {"S", sequence}, {"H", hidden}};
   if (graph.dims.size() == 4) sizes["F"] = inner;
   ir::Reference reference(graph, sizes);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/custom_op.h"
 #include "ir/graph.h"
 #include "ir/json/element.h"
@@ -160,7 +161,7 @@ class Reader {
       dim.require_object({"name", "default"});
       const auto fallback = dim.find("default");
       const std::int64_t extent = fallback ? fallback->integer(1) : 0;
-      located(dim, [&] { return Program(graph_).dim(dim.at("name").name(), extent); });
+      located(dim, [&] { return program_of(graph_).dim(dim.at("name").name(), extent); });
     }
   }
 
@@ -312,8 +313,8 @@ class Reader {
     for (const JsonElement& output : outputs.elements()) {
       output.require_object({"name", "value"});
       const std::string name = output.at("name").name();
-      const Value value(graph_, find_value(output.at("value")));
-      located(output, [&] { Program(graph_).output(name, value); });
+      const Value value = value_of(graph_, find_value(output.at("value")));
+      located(output, [&] { program_of(graph_).output(name, value); });
     }
   }
 

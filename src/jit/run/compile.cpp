@@ -3,6 +3,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/custom_op.h"
 #include "ir/lists.h"
 #include "jit/comm/access.h"
@@ -45,7 +46,7 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
   for (std::size_t step = 0; step < schedule.size(); ++step)
     steps += (step == 0 ? ": " : "; ") + schedule.step(step);
   const std::string knobs = text_of(config.knobs, config);
-  const std::string ops = ir::definitions_of(*program.graph());
+  const std::string ops = ir::definitions_of(*ir::graph_of(program));
   const jit::Given given[] = {
       {"another program", program.json(), fmt::format("program '{}'", program.name())},
       {"another definition of an op", ops, ops},
@@ -103,13 +104,14 @@ Executable jit::compile_scheduled(const Program& program, const Schedule& schedu
   jit::together(comm, [&] {
     platform = &jit::platform_of(comm, *config);
     check_mesh(program, world);
-    resolved = ir::resolve_sizes(*program.graph(), sizes, lists);
-    resolved_lists = ir::resolve_lists(*program.graph(), resolved, lists);
+    resolved = ir::resolve_sizes(*ir::graph_of(program), sizes, lists);
+    resolved_lists = ir::resolve_lists(*ir::graph_of(program), resolved, lists);
     scheduled = schedule.apply(program);
     scheduled.back() = sched::with_knobs(scheduled.back(), config->knobs);
   });
   check_agreement(comm, program, schedule, resolved, resolved_lists, *config);
-  jit::ChosenPlan chosen = jit::choose_plan(comm, *platform, *scheduled.back().graph(), *config);
+  jit::ChosenPlan chosen =
+      jit::choose_plan(comm, *platform, *ir::graph_of(scheduled.back()), *config);
   chosen.notes.insert(chosen.notes.begin(), choices.notes.begin(), choices.notes.end());
   chosen.collectives_by_mpi = choices.collectives_by_mpi || config->collectives == "mpi";
   jit::together(comm, [&] {

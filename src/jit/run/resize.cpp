@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "jit/run/agreement.h"
 #include "jit/run/executable_state.h"
 
@@ -41,7 +42,7 @@ Extents changed(const ir::Graph& graph, const jit::RankPlan& before, const Sizes
 }  // namespace
 
 void Executable::State::resize(const Sizes& sizes, const ParameterLists& lists) {
-  const ir::Graph& graph = *program.graph();
+  const ir::Graph& graph = *ir::graph_of(program);
   const jit::RankPlan& before = bound_->plan;
   Extents now;
   jit::together(comm(), [&] {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "coconet/config.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
 #include "jit/comm/access.h"
@@ -22,14 +23,14 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
                                const Sizes& sizes, const ParameterLists& lists) {
   if (comm_of(world).config().tune == "off") return {Schedule("none"), "COCONET_TUNE is off"};
   Comm& comm = comm_of(world);
-  const std::set<std::string>& sliceable = *schedule.steps().automatic;
+  const std::set<std::string>& sliceable = *sched::steps_of(schedule).automatic;
   TuningFile file;
   const Platform* platform = nullptr;
   Sizes resolved;
   std::string digest;
   together(comm, [&] {
     platform = &platform_of(comm);
-    resolved = ir::resolve_sizes(*program.graph(), sizes, lists);
+    resolved = ir::resolve_sizes(*ir::graph_of(program), sizes, lists);
     digest = digest_of(program, sliceable);
   });
   file = read_tuning(comm, *platform, comm.config());

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
 #include "sched/cost/estimate.h"
@@ -59,10 +60,10 @@ double rank_correlation(const std::vector<Trial>& trials) {
 
 Schedule best_schedule(const Program& program, const Tuned& tuned, const TunedSize& size) {
   const Schedule schedule = schedule_of(tuned.space, size.best, program.name() + "-tuned");
-  Schedule::Steps steps = schedule.steps();
-  const auto extents = ir::resolve_sizes(*program.graph(), size.sizes, {});
+  sched::Steps steps = sched::steps_of(schedule);
+  const auto extents = ir::resolve_sizes(*ir::graph_of(program), size.sizes, {});
   const auto facts_of = [&](const Program& scheduled) {
-    const sched::Plan plan = sched::lower(*scheduled.graph());
+    const sched::Plan plan = sched::lower(*ir::graph_of(scheduled));
     return std::pair{plan.steps.size(), estimate(plan, extents, tuned.cluster).us};
   };
   const std::vector<Program> programs = schedule.apply(program);

@@ -10,6 +10,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
 #include "jit/comm/access.h"
@@ -43,8 +44,9 @@ class Tuner {
   }
 
   Tuned run(const std::vector<Sizes>& sizes) {
-    together(comm(),
-             [&] { tuned_.space = sched::find_space(*program_.graph(), options_.sliceable); });
+    together(comm(), [&] {
+      tuned_.space = sched::find_space(*ir::graph_of(program_), options_.sliceable);
+    });
     choose_plans();
     together(comm(), [&] {
       for (const Sizes& one : sizes) plan_size(one);
@@ -84,7 +86,7 @@ class Tuner {
   [[nodiscard]] Comm& comm() const { return comm_of(world_); }
 
   void plan_size(const Sizes& sizes) {
-    const auto extents = ir::resolve_sizes(*program_.graph(), sizes, options_.lists);
+    const auto extents = ir::resolve_sizes(*ir::graph_of(program_), sizes, options_.lists);
     Waiting waiting{sizes, {}, {}, 0, 0};
     for (const sched::Candidate& candidate : tuned_.space.candidates) {
       const sched::Estimate found = estimate(candidate.plan, extents, tuned_.cluster);
@@ -135,7 +137,8 @@ class Tuner {
       const Program scheduled =
           sched::with_knobs(schedule_of(tuned_.space, variant, "candidate").apply(program_).back(),
                             comm().config().knobs);
-      return choose_plan(comm(), platform_of(comm()), *scheduled.graph(), comm().config()).plan;
+      return choose_plan(comm(), platform_of(comm()), *ir::graph_of(scheduled), comm().config())
+          .plan;
     } catch (const CommError&) {
       throw;
     } catch (const Error& error) {
@@ -322,7 +325,7 @@ class Tuner {
   bool tune_knobs(Contest& contest, const Waiting& waiting) {
     // Behind a matmul, what they could gain at most is less than what they must.
     if (waiting.best_us - waiting.common_us < (1 - knob_tie) * waiting.best_us) return true;
-    const auto extents = ir::resolve_sizes(*program_.graph(), contest.sizes, options_.lists);
+    const auto extents = ir::resolve_sizes(*ir::graph_of(program_), contest.sizes, options_.lists);
     const Traits& traits = platform_of(comm()).traits();
     for (int round = 0; round < knob_rounds; ++round) {
       std::vector<Variant> variants;
@@ -442,7 +445,7 @@ Tuned tune_and_keep(const Program& program, const World& world, const std::vecto
   const std::string digest = digest_of(program, options.sliceable);
   for (const TunedSize& size : tuned.sizes) {
     file.set(program.name(), digest,
-             {ir::resolve_sizes(*program.graph(), size.sizes, options.lists),
+             {ir::resolve_sizes(*ir::graph_of(program), size.sizes, options.lists),
               best_schedule(program, tuned, size).json(), size.best_ms, size.unfused_ratio,
               size.best.by_mpi});
   }

@@ -77,7 +77,7 @@ std::string describe(const sched::Space& space, const Variant& variant) {
 }
 
 Schedule schedule_of(const sched::Space& space, const Variant& variant, const std::string& name) {
-  Schedule::Steps steps{name, space.candidates[variant.candidate].steps, {}};
+  sched::Steps steps{name, space.candidates[variant.candidate].steps, {}};
   for (sched::Step& step : steps.steps) {
     if (step.transformation != "fuse") continue;
     for (const ir::KnobRow& row : ir::knob_table()) {

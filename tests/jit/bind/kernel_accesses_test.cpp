@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "coconet/coconet.h"
+#include "ir/access.h"
 
 using namespace coconet;
 
@@ -13,7 +14,7 @@ namespace {
 /// of aligned memory, accesses vectors.
 bool accesses_vectors(const Program& program, const Sizes& sizes, std::size_t count,
                       std::size_t shift) {
-  const jit::RankPlan plan(sched::lower(*program.graph()), sizes, {}, 0);
+  const jit::RankPlan plan(sched::lower(*ir::graph_of(program)), sizes, {}, 0);
   const auto& step = std::get<sched::KernelStep>(plan.plan().steps.front());
   const std::shared_ptr<jit::Comm> comm = jit::make_self_comm();
   jit::Tensors tensors(*comm, jit::host_platform(), plan);
@@ -49,7 +50,7 @@ bool streams_rows(std::int64_t b, std::int64_t c, const Knobs& knobs = {}) {
           .fuse("k", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"}, knobs)
           .apply(p)
           .back();
-  const jit::RankPlan plan(sched::lower(*fused.graph()), {{"b", b}, {"c", c}}, {}, 0);
+  const jit::RankPlan plan(sched::lower(*ir::graph_of(fused)), {{"b", b}, {"c", c}}, {}, 0);
   const auto& step = std::get<sched::KernelStep>(plan.plan().steps.front());
   const std::shared_ptr<jit::Comm> comm = jit::make_self_comm();
   const jit::Tensors tensors(*comm, jit::host_platform(), plan);

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "coconet/coconet.h"
+#include "ir/access.h"
 
 using namespace coconet;
 
@@ -39,10 +40,11 @@ TEST_CASE("every rank's slice of a large tensor begins where vectors do, whateve
       const Mesh mesh({{"world", ranks}});
       if (shipped.stages > 1) continue;
       const Program program = shipped.build(mesh, shipped.dtypes.back());
-      if (program.graph()->dims.front().name != "n") continue;
+      if (ir::graph_of(program)->dims.front().name != "n") continue;
       for (const std::string_view schedule : shipped.schedules) {
         const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
-        const sched::Plan plan = sched::lower(*Schedule::load(file).apply(program).back().graph());
+        const sched::Plan plan =
+            sched::lower(*ir::graph_of(Schedule::load(file).apply(program).back()));
         ++plans;
         for (std::int64_t n = 1024 * ranks; n < 1024 * ranks + 32; ++n) {
           INFO(file << ", " << ranks << " ranks, n = " << n);

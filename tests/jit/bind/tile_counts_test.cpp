@@ -5,6 +5,7 @@
 #include <set>
 
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "jit/bind/tile_counts.h"
 #include "jit/codegen/codegen.h"
 #include "jit/exchange/algorithm.h"
@@ -22,12 +23,9 @@ sched::Plan overlapped(int ranks, int dim, const Knobs& knobs) {
   const Value a = p.input("a", f32, {n, 4}, local);
   const Value product = matmul(a, p.input("b", f32, {4, m}, replicated)).named("product");
   p.output("y", reduce_scatter(product, sum, dim).named("part"));
-  return sched::lower(*Schedule()
-                           .fuse("reduces", "reduce_scatter", {"part"}, knobs)
-                           .overlap({"product", "reduces"})
-                           .apply(p)
-                           .back()
-                           .graph());
+  Schedule schedule;
+  schedule.fuse("reduces", "reduce_scatter", {"part"}, knobs).overlap({"product", "reduces"});
+  return sched::lower(*ir::graph_of(schedule.apply(p).back()));
 }
 
 jit::TileCounts counts_of(const sched::Plan& plan, const Sizes& sizes, int rank) {

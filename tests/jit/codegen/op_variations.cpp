@@ -6,6 +6,7 @@
 #include <string>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "jit/conformance/conformance.h"
 
 namespace coconet::test {
@@ -54,7 +55,7 @@ std::vector<std::string> shown(const std::vector<OperandPool>& pools, ir::Node n
   std::vector<std::string> texts;
   for (const OperandPool& pool : pools) {
     std::string text;
-    ir::Graph& graph = *pool.program.graph();
+    ir::Graph& graph = *ir::graph_of(pool.program);
     for (const auto& operands : pool.of_tensors) {
       if (try_append(graph, node, operands) < 0) continue;
       text += ir::print(graph);
@@ -128,20 +129,21 @@ OperandPool::OperandPool(const Mesh& mesh, DType dtype, const ir::Placements& la
   const Value turned = program.state("turned", dtype, {m, n}, layout_of(mesh, transposed(layout)));
   const Value whole = program.state("whole", dtype, {m, n}, replicated);
   const Value number = program.scalar("t");  // the number of the step
-  of_tensors = {{s.id(), turned.id()},
-                {s.id(), s.id()},
-                {s.id(), whole.id()},
-                {written.id(), g.id()},
-                {s.id(), number.id()}};
+  of_tensors = {{ir::id_of(s), ir::id_of(turned)},
+                {ir::id_of(s), ir::id_of(s)},
+                {ir::id_of(s), ir::id_of(whole)},
+                {ir::id_of(written), ir::id_of(g)},
+                {ir::id_of(s), ir::id_of(number)}};
 }
 
 OperandPool::Lists OperandPool::operands_of(const ir::PointwiseRow& row) {
   if (of_pointwise_.empty()) {
-    const int p = operand_of_domain(program, "_p", dtype_, shape_, layout_).id();
-    const int q = operand_of_domain(program, "_q", dtype_, shape_, layout_).id();
-    const int r = operand_of_domain(program, "_row", dtype_, {shape_.back()}, replicated).id();
-    const int number = program.graph()->find("t");
-    const int flags = program.input("flags", boolean, shape_, layout_).id();
+    const int p = ir::id_of(operand_of_domain(program, "_p", dtype_, shape_, layout_));
+    const int q = ir::id_of(operand_of_domain(program, "_q", dtype_, shape_, layout_));
+    const int r =
+        ir::id_of(operand_of_domain(program, "_row", dtype_, {shape_.back()}, replicated));
+    const int number = ir::graph_of(program)->find("t");
+    const int flags = ir::id_of(program.input("flags", boolean, shape_, layout_));
     of_pointwise_ = {{p, q, r}, {p, r, q}, {number, number, number}, {flags, p, q}};
   }
   if (row.rule == ir::DTypeRule::choose) return {of_pointwise_.back()};

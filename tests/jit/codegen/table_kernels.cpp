@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "coconet/error.h"
+#include "ir/access.h"
 #include "jit/codegen/op_variations.h"
 #include "jit/codegen/table.h"
 #include "sched/knobs.h"
@@ -94,9 +95,10 @@ class Author {
       if (op == ir::Op::input) return;
       ir::Node node;
       node.op = op;
-      node.operands = {value.id()};
+      node.operands = {ir::id_of(value)};
       node.attributes = attributes;
-      value = Value(program.graph(), ir::append(*program.graph(), std::move(node)));
+      value =
+          ir::value_of(ir::graph_of(program), ir::append(*ir::graph_of(program), std::move(node)));
       keep(value);
     };
     exchange(shape.first);

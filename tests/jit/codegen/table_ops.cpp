@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/access.h"
 #include "jit/codegen/op_variations.h"
 #include "jit/codegen/table.h"
 
@@ -72,18 +73,18 @@ class Author {
     }
   }
 
-  ir::Graph& graph() { return *pool_.program.graph(); }
+  ir::Graph& graph() { return *ir::graph_of(pool_.program); }
 
   /// Makes an output of `id`, or of what it does to `partner` where it is a number.
   void show(ir::ValueId id, ir::ValueId partner) {
-    Value value(pool_.program.graph(), id);
+    Value value = ir::value_of(ir::graph_of(pool_.program), id);
     if (graph().at(id).weak) {
       ir::Node product;
       product.op = ir::Op::multiply;
       product.name = "times_" + std::to_string(outputs_.size());
       const ir::ValueId shown = try_append(graph(), product, {partner, id});
       if (shown < 0) return;
-      value = Value(pool_.program.graph(), shown);
+      value = ir::value_of(ir::graph_of(pool_.program), shown);
     }
     pool_.program.output(value.name(), value);
     outputs_.push_back(value.name());

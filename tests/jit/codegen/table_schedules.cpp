@@ -1,6 +1,7 @@
 // What schedules can become of programs: candidates of the space that transformations lead to.
 #include <set>
 
+#include "ir/access.h"
 #include "jit/codegen/table.h"
 #include "sched/knobs.h"
 #include "sched/schedule.h"
@@ -18,12 +19,12 @@ constexpr std::size_t most_of_program = 20;
 std::vector<sched::Candidate> candidates_of(const Program& program, std::size_t turn) {
   std::set<std::string> sliceable;
   std::size_t states = 0;
-  for (const ir::Node& node : program.graph()->nodes) {
+  for (const ir::Node& node : ir::graph_of(program)->nodes) {
     if (node.op == ir::Op::state && (turn % 3 == 0 || (turn % 3 == 1 && states++ > 0)))
       sliceable.insert(node.name);
   }
   std::vector<sched::Candidate> all =
-      sched::find_space(*program.graph(), sliceable, {.most = 200}).candidates;
+      sched::find_space(*ir::graph_of(program), sliceable, {.most = 200}).candidates;
   const std::size_t step = (all.size() + most_of_program - 1) / most_of_program;
   std::vector<sched::Candidate> some;
   for (std::size_t i = turn % step; i < all.size(); i += step) some.push_back(std::move(all[i]));
@@ -31,7 +32,7 @@ std::vector<sched::Candidate> candidates_of(const Program& program, std::size_t 
 }
 
 bool are_legal(const Program& program, const std::vector<sched::Step>& steps) {
-  ir::Graph graph = *program.graph();
+  ir::Graph graph = *ir::graph_of(program);
   for (const sched::Step& step : steps) {
     if (!sched::legal(graph, step).empty()) return false;
     graph = sched::transform(graph, step);
@@ -69,7 +70,7 @@ std::vector<TableRun> runs_of_schedules() {
   const auto add = [&](const Program& program) {
     Sizes sizes;
     std::int64_t extent = 5;
-    for (const Dim& dim : program.graph()->dims) sizes[dim.name] = extent += 2;
+    for (const Dim& dim : ir::graph_of(program)->dims) sizes[dim.name] = extent += 2;
     for (sched::Candidate& candidate : candidates_of(program, turn++)) {
       for (sched::Step& step : candidate.steps) {
         if (step.transformation != "fuse") continue;

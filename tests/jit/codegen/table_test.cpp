@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "ir/access.h"
 #include "jit/codegen/op_variations.h"
 #include "jit/codegen/table.h"
 #include "jit/kernels/compile_ahead.h"
@@ -43,20 +44,20 @@ Rows all_rows() {
 void count_rows(const TableRun& run, Rows& rows) {
   std::set<std::string> hit = {"ranks " + std::to_string(run.program.mesh().size())};
   const std::vector<Program> programs = run.schedule.apply(run.program);
-  for (const ir::Node& node : programs.front().graph()->nodes) {
+  for (const ir::Node& node : ir::graph_of(programs.front())->nodes) {
     hit.insert("op " + std::string(to_string(node.op)));
     if (!node.weak) hit.insert("dtype " + std::string(to_string(node.dtype)));
   }
-  for (const ir::Node& node : programs.back().graph()->nodes)
+  for (const ir::Node& node : ir::graph_of(programs.back())->nodes)
     hit.insert("op " + std::string(to_string(node.op)));
-  for (const ir::Fusion& fusion : programs.back().graph()->fusions) {
+  for (const ir::Fusion& fusion : ir::graph_of(programs.back())->fusions) {
     hit.insert("kind of kernel " + std::string(to_string(fusion.kind)));
     if (fusion.kind == ir::Fusion::Kind::computation) continue;
     const Knobs knobs = sched::with_defaults(fusion.knobs);
     hit.insert("algorithm " + knobs.algorithm);
     hit.insert("protocol " + knobs.protocol);
   }
-  for (const sched::Step& step : run.schedule.steps().steps)
+  for (const sched::Step& step : sched::steps_of(run.schedule).steps)
     hit.insert("transformation " + step.transformation);
   for (const std::string& row : hit) rows[row] += run.cases;
 }

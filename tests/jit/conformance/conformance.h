@@ -11,6 +11,7 @@
 
 #include "cli/check.h"
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/platform/cuda/facts.h"
 #include "sample.h"
@@ -69,8 +70,9 @@ inline constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, 
   const Value both_signs = program.input("g" + suffix, dtype, shape, layout);
   if (dtype == DType::boolean) return both_signs;
   const Value positive = program.state("s" + suffix, dtype, shape, layout);
-  const ir::ValueId known = program.graph()->find("domain");
-  const Value domain = known >= 0 ? Value(program.graph(), known) : program.scalar("domain");
+  const ir::ValueId known = ir::graph_of(program)->find("domain");
+  const Value domain =
+      known >= 0 ? ir::value_of(ir::graph_of(program), known) : program.scalar("domain");
   const Value scaled = (is_float(dtype) ? 4 : 40) * both_signs;
   const Value whole = is_float(dtype) ? cast(cast(scaled, i32), dtype) : both_signs;
   return select(equal(domain, 0), scaled, select(equal(domain, 1), positive, whole));

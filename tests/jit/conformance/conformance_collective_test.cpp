@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "coconet/programs.h"
+#include "ir/access.h"
 #include "jit/conformance/conformance_batch.h"
 #include "jit/exchange/algorithm.h"
 #include "jit/exchange/kernel_subjects.h"
@@ -91,7 +92,7 @@ TEST_CASE(
       }
       for (const int root : {0, ranks - 1}) {
         const std::string suffix = "_" + std::to_string(root);
-        if (program.graph()->find("broadcast" + suffix) >= 0) continue;  // one rank
+        if (ir::graph_of(program)->find("broadcast" + suffix) >= 0) continue;  // one rank
         program.output("broadcast" + suffix, broadcast(g, root).named("broadcast" + suffix));
         if (dtype == DType::boolean) continue;
         program.output("reduce" + suffix, reduce(g, Reduction::sum, root).named("reduce" + suffix));

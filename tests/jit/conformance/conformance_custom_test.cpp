@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "child_process.h"
+#include "ir/access.h"
 #include "ir/custom_op.h"
 #include "jit/codegen/codegen.h"
 #include "jit/conformance/conformance_rows.h"
@@ -120,7 +121,7 @@ Program program_of_softplus(DType dtype) {
 }
 
 jit::KernelText kernel_of(const Program& program) {
-  auto texts = jit::generate(sched::lower(*program.graph()));
+  auto texts = jit::generate(sched::lower(*ir::graph_of(program)));
   REQUIRE(texts.size() == 1);
   return texts.front();
 }
@@ -174,7 +175,9 @@ TEST_CASE("an op of numbers only is computed on the host") {
 
 TEST_CASE("the cost of an op of an application's counts in the cost model") {
   const auto operations = [](const Program& program) {
-    return sched::work_of(sched::lower(*program.graph()), {{"n", 1000}}).steps.at(0).operations;
+    return sched::work_of(sched::lower(*ir::graph_of(program)), {{"n", 1000}})
+        .steps.at(0)
+        .operations;
   };
   CHECK(operations(program_of_softplus(f32)) == 40 * 1000);
 }

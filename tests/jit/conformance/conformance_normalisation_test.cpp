@@ -2,6 +2,7 @@
 // by hand.
 #include <cmath>
 
+#include "ir/access.h"
 #include "ir/reference/reference.h"
 #include "jit/conformance/conformance.h"
 
@@ -33,7 +34,7 @@ ir::Data of_row(const ir::Data& row, const Body& body) {
   Program program("row", Mesh({{"world", 1}}));
   const Value x = program.input("x", f64, {1, static_cast<int>(row.size())}, replicated);
   program.output("y", body(x));
-  ir::Reference reference(*program.graph(), {});
+  ir::Reference reference(*ir::graph_of(program), {});
   reference.set("x", {row});
   reference.run({});
   return reference.get("y")[0];

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "ir/access.h"
 #include "jit/bind/lists.h"
 #include "jit/conformance/conformance_batch.h"
 #include "jit/conformance/shipped_conformance.h"
@@ -29,7 +30,7 @@ std::vector<Checked> cases_of(const std::vector<List>& all, int iterations) {
 
 /// `program` with all its tensors [n] scattered; nothing where one of them cannot be.
 std::optional<Program> over_lists(const Program& program) {
-  auto graph = std::make_shared<ir::Graph>(*program.graph());
+  auto graph = std::make_shared<ir::Graph>(*ir::graph_of(program));
   bool any = false;
   for (ir::Node& node : graph->nodes) {
     const bool given = node.op == ir::Op::input || node.op == ir::Op::state;
@@ -39,7 +40,7 @@ std::optional<Program> over_lists(const Program& program) {
     node.attributes.scattered = any = true;
   }
   if (!any || !refusal<ProgramError>([&] { ir::verify(*graph); }).starts_with("(")) return {};
-  return Program(std::move(graph));
+  return ir::program_of(std::move(graph));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "jit/codegen/codegen.h"
 #include "jit/kernels/binary_request.h"
 #include "jit/platform/host/compiler.h"
@@ -22,7 +23,7 @@ TEST_CASE("prints the key of a kernel of an op with TEST_DEVICE_TEXT", "[.child]
   Program program("twice", Mesh({{"world", 1}}));
   const Value x = program.input("x", f32, {program.dim("n")}, local);
   program.output("y", twice(x).named("y"));
-  const auto texts = jit::generate(sched::lower(*program.graph()));
+  const auto texts = jit::generate(sched::lower(*ir::graph_of(program)));
   REQUIRE(texts.size() == 1);
   const jit::HostCompiler compiler(config().cxx, "", std::chrono::seconds(60));
   const jit::BinaryRequest request(compiler, texts.front(), config());

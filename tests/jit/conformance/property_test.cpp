@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/conformance/conformance.h"
 #include "jit/conformance/random_program.h"
@@ -109,7 +110,7 @@ struct Tally {
     two_axes += made.random.program.mesh().axes().size() > 1 ? 1 : 0;
     const std::vector<Program> programs = made.schedule.apply(made.random.program);
     bool collective = false;
-    for (const ir::Fusion& fusion : programs.back().graph()->fusions)
+    for (const ir::Fusion& fusion : ir::graph_of(programs.back())->fusions)
       collective = collective || fusion.kind != ir::Fusion::Kind::computation;
     with_collectives_in_kernels += collective ? 1 : 0;
   }

@@ -14,6 +14,7 @@
 
 #include "coconet/coconet.h"
 #include "golden.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "sample.h"
 
@@ -87,7 +88,7 @@ std::vector<double> run(const Json& data, const Json& expected, programs::Precis
   const int n = data.at("n").get<int>();
   std::vector<double> result(static_cast<std::size_t>(n));
   const Program program = build(expected, Mesh({{"world", ranks}}), precision);
-  const auto has = [&](const char* name) { return program.graph()->find(name) >= 0; };
+  const auto has = [&](const char* name) { return ir::graph_of(program)->find(name) >= 0; };
   World::local(ranks, [&](World& world) {
     Executable step =
         compile(program, Schedule::load(program.name() + "-" + std::string(schedule) + ".json"),

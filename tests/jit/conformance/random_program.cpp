@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/access.h"
 #include "jit/codegen/op_variations.h"
 #include "jit/conformance/conformance.h"
 
@@ -119,13 +120,13 @@ class Author {
     for (std::size_t i = 1 + genes_.below(9); i > 0; --i) attempt([&] { add_op(); });
     for (const Value& state : states_) attempt([&] { add_update(state); });
     for (std::size_t i = genes_.below(3); i > 0; --i) attempt([&] { add_output(); });
-    if (program().graph()->outputs.empty()) program().output("the_total", total);
+    if (ir::graph_of(program())->outputs.empty()) program().output("the_total", total);
     return made_;
   }
 
  private:
   Program& program() { return made_.program; }
-  ir::Graph& graph() { return *program().graph(); }
+  ir::Graph& graph() { return *ir::graph_of(program()); }
 
   template <class Body>
   void attempt(const Body& body) {
@@ -141,7 +142,7 @@ class Author {
   }
 
   void add_leaf(const Shape& shape, const Layout& layout, bool is_state) {
-    const std::string number = std::to_string(program().graph()->nodes.size());
+    const std::string number = std::to_string(ir::graph_of(program())->nodes.size());
     const Value leaf = is_state ? program().state("state" + number, family_.dtype, shape, layout)
                                 : program().input("in" + number, family_.dtype, shape, layout);
     if (is_state) states_.push_back(leaf);
@@ -234,7 +235,7 @@ class Author {
     made.bound = chooses ? std::max(operands[0].bound, operands[1].bound)
                          : bound_of(row, {operands[0].bound, operands[1].bound, operands[2].bound});
     if (size_of(made.value.dtype()) == 1) made.bound = std::min(made.bound, 255.0);
-    if (made.value.graph() && !graph().at(made.value.id()).weak) add(made);
+    if (ir::graph_of(made.value) && !graph().at(ir::id_of(made.value)).weak) add(made);
   }
 
   // ---- structural
@@ -264,7 +265,7 @@ class Author {
 
   Value step_number() {
     const ir::ValueId known = graph().find("t");
-    return known >= 0 ? Value(program().graph(), known) : program().scalar("t");
+    return known >= 0 ? ir::value_of(ir::graph_of(program()), known) : program().scalar("t");
   }
 
   double extent(const Dim& dim) {
@@ -307,10 +308,11 @@ class Author {
     node.op = genes_.any(ops);
     node.attributes = random_attributes(from.value.shape().size());
     if (node.op == ir::Op::dropout) other = {step_number(), 1, true};
-    const ir::ValueId id = try_append(graph(), node, {from.value.id(), other.value.id()});
+    const ir::ValueId id =
+        try_append(graph(), node, {ir::id_of(from.value), ir::id_of(other.value)});
     if (id < 0) return;
     const Combined combined = combined_by(graph().at(id), from);
-    Known made{Value(program().graph(), id), from.bound, from.exact};
+    Known made{ir::value_of(ir::graph_of(program()), id), from.bound, from.exact};
     if (node.op == ir::Op::matmul) {
       made.bound *= other.bound;
       made.exact = made.exact && other.exact;
@@ -334,7 +336,7 @@ class Author {
     std::vector<Value> fitting;
     for (const Known& known : values_) {
       if (known.value.dtype() == state.dtype() && known.value.shape() == state.shape() &&
-          known.value.id() != state.id()) {
+          ir::id_of(known.value) != ir::id_of(state)) {
         fitting.push_back(known.value);
       }
     }
@@ -346,7 +348,7 @@ class Author {
   void add_output() {
     std::vector<Value> computed;
     for (const Known& known : values_) {
-      const ir::Op op = graph().at(known.value.id()).op;
+      const ir::Op op = graph().at(ir::id_of(known.value)).op;
       if (op != ir::Op::input && op != ir::Op::state) computed.push_back(known.value);
     }
     std::reverse(computed.begin(), computed.end());

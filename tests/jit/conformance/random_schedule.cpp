@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/access.h"
 #include "sched/knobs.h"
 #include "sched/schedule.h"
 
@@ -94,8 +95,8 @@ void turn_integers(const ir::Graph& graph, sched::Step& step, Genes& genes) {
 }  // namespace
 
 Schedule random_schedule(const Program& program, Genes& genes, bool in_rank_order) {
-  Schedule::Steps steps{"random", {}};
-  ir::Graph graph = *program.graph();
+  sched::Steps steps{"random", {}};
+  ir::Graph graph = *ir::graph_of(program);
   for (std::size_t i = genes.below(most_steps + 1); i > 0; --i) {
     std::vector<sched::Step> legal;
     for (const sched::Transformation* transformation : sched::transformations()) {

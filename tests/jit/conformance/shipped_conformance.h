@@ -5,6 +5,7 @@
 #include <map>
 
 #include "coconet/programs.h"
+#include "ir/access.h"
 #include "jit/conformance/conformance.h"
 
 namespace coconet::test {
@@ -25,7 +26,7 @@ inline const Extents shipped_extents = {{"n", {1, 2, 3, 17, 1000, 4099}},
 [[nodiscard]] inline std::vector<Sizes> sizes_of(const Program& program,
                                                  const Extents& extents = shipped_extents) {
   std::vector<Sizes> cases(extents.begin()->second.size());
-  for (const Dim& dim : program.graph()->dims) {
+  for (const Dim& dim : ir::graph_of(program)->dims) {
     for (std::size_t i = 0; i < cases.size(); ++i) cases[i][dim.name] = extents.at(dim.name).at(i);
   }
   return cases;

@@ -1,5 +1,6 @@
 // What mailboxes carry between ranks, with every algorithm and protocol that uses them: any dtype,
 // from and to any place.
+#include "ir/access.h"
 #include "jit/conformance/conformance.h"
 #include "jit/exchange/kernel_subjects.h"
 #include "jit/exchange/slices.h"
@@ -99,11 +100,9 @@ TEST_CASE("without knobs the mailboxes of a kernel fit their budget, else they a
       const auto sized = [&](int channels, int chunk_bytes, const auto& check) {
         knobs.channels = channels;
         knobs.chunk_bytes = chunk_bytes;
-        const sched::Plan plan = sched::lower(*kernel_subjects[1]
-                                                   .schedule(knobs)
-                                                   .apply(kernel_subjects[1].program(ranks, f32))
-                                                   .back()
-                                                   .graph());
+        const auto scheduled =
+            kernel_subjects[1].schedule(knobs).apply(kernel_subjects[1].program(ranks, f32));
+        const sched::Plan plan = sched::lower(*ir::graph_of(scheduled.back()));
         check(plan, std::get<sched::KernelStep>(plan.steps.front()));
       };
       sized(0, 0, [&](const sched::Plan& plan, const sched::KernelStep& step) {

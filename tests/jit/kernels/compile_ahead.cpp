@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "ir/access.h"
 #include "jit/kernels/kernel_batch.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/platform/platform.h"
@@ -34,7 +35,7 @@ void compile_unit(std::span<const jit::KernelText* const> kernels) {
 
 void CompileAhead::add(const Program& program, const Schedule& schedule) {
   const std::vector<Program> steps = schedule.apply(program);
-  for (jit::KernelText& text : jit::generate(sched::lower(*steps.back().graph())))
+  for (jit::KernelText& text : jit::generate(sched::lower(*ir::graph_of(steps.back()))))
     kernels_.try_emplace(text.source, std::move(text));
 }
 

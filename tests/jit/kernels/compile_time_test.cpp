@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "jit/kernels/obtain_binaries.h"
 #include "jit/platform/bare_nvrtc.h"
 #include "jit/platform/cuda/nvrtc.h"
@@ -82,7 +83,7 @@ TEST_CASE("compiling through the cache takes 1.05 times of what NVRTC takes for 
   if (!bare.is_here() || !test::runs_all()) return;
   const Program program = programs::adam(Mesh({{"world", 8}}));
   const auto scheduled = Schedule::load("adam-fused.json").apply(program);
-  jit::KernelText text = jit::generate(sched::lower(*scheduled.back().graph())).front();
+  jit::KernelText text = jit::generate(sched::lower(*ir::graph_of(scheduled.back()))).front();
   const std::string source = text.source;
   const jit::NvrtcCompiler nvrtc("sm_90");
   const CountingCompiler compiler(nvrtc);

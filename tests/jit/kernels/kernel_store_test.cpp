@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/comm/access.h"
 #include "jit/kernels/obtain_binaries.h"
@@ -110,7 +111,7 @@ struct OneBatch {
 TEST_CASE("ranks that have loaded all kernels meet once to find them") {
   const Program program = programs::adam(Mesh({{"world", 2}}));
   const auto scheduled = Schedule::load("adam-fused.json").apply(program);
-  const auto texts = jit::generate(sched::lower(*scheduled.back().graph()));
+  const auto texts = jit::generate(sched::lower(*ir::graph_of(scheduled.back())));
   std::vector<int> meetings(2);
   World::local(2, [&](World& world) {
     const jit::Platform& platform = jit::host_platform();

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "jit/codegen/codegen.h"
 #include "jit/kernels/kernel_unit.h"
 #include "jit/platform/cuda/nvrtc.h"
@@ -119,7 +120,7 @@ std::string fault_of(const Unit& unit, const char* architecture, const Inspectio
 }  // namespace
 
 void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& kernels) {
-  const sched::Plan plan = sched::lower(*schedule.apply(program).back().graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(schedule.apply(program).back()));
   for (const sched::PlanStep& step : plan.steps) {
     const auto* kernel = std::get_if<sched::KernelStep>(&step);
     if (kernel == nullptr) continue;
@@ -128,7 +129,7 @@ void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& k
         without_names(text),
         GpuKernel{text,
                   program.name() + " under " + schedule.name() + " in " +
-                      std::string(to_string(program.graph()->nodes.front().dtype)),
+                      std::string(to_string(ir::graph_of(program)->nodes.front().dtype)),
                   std::ranges::any_of(plan.graph.at(kernel->domain).shape, &Dim::symbolic)});
   }
 }

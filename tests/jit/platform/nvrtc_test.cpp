@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "jit/codegen/codegen.h"
 #include "jit/platform/bare_nvrtc.h"
 #include "jit/platform/cuda/nvrtc.h"
@@ -34,7 +35,7 @@ std::string exchange_in_lines() {
   knobs.algorithm = "ring";
   knobs.protocol = "ll128";
   const auto scheduled = Schedule("sum").fuse("sum", "all_reduce", {"sum"}, knobs).apply(program);
-  return complete_source(generate(sched::lower(*scheduled.back().graph())).front(), "cuda");
+  return complete_source(generate(sched::lower(*ir::graph_of(scheduled.back()))).front(), "cuda");
 }
 
 /// What NVRTC makes of `source` before it is a binary, which the library has no use for; empty
@@ -58,7 +59,7 @@ int count_of(const std::string& text, const std::string& what) {
 std::string ptx_of(const coconet::Program& program) {
   using namespace coconet;
   const auto scheduled = Schedule("none").apply(program);
-  const auto kernels = generate(sched::lower(*scheduled.back().graph()));
+  const auto kernels = generate(sched::lower(*ir::graph_of(scheduled.back())));
   REQUIRE(kernels.size() == 1);
   return ptx_of(complete_source(kernels.front(), "cuda"));
 }
@@ -387,7 +388,7 @@ TEST_CASE("launches of several ranks need no memory for their arguments") {
   using namespace coconet;
   const Program program = programs::adam(Mesh({{"world", 8}}));
   const auto scheduled = Schedule::load("adam-fused.json").apply(program);
-  const KernelText kernel = generate(sched::lower(*scheduled.back().graph())).front();
+  const KernelText kernel = generate(sched::lower(*ir::graph_of(scheduled.back()))).front();
   const NvrtcCompiler alone("sm_90");
   const NvrtcCompiler together("sm_90", false, 8);
   CHECK(alone.key({"", "a", "k"}).digest() != together.key({"", "a", "k"}).digest());
@@ -412,7 +413,7 @@ KernelText with_multicast(coconet::DType dtype, coconet::Reduction reduction) {
   Knobs knobs;
   knobs.algorithm = "multimem";
   const auto scheduled = Schedule().fuse("k", "all_reduce", {"y"}, knobs).apply(program);
-  return generate(sched::lower(*scheduled.back().graph())).front();
+  return generate(sched::lower(*ir::graph_of(scheduled.back()))).front();
 }
 
 /// Whether the assembler gets to see `instruction` of the kernel on `arch`: it does not know one of

@@ -1,6 +1,7 @@
 // What waiting for other ranks costs on a GPU, in the PTX of shipped kernels on 8 ranks: releases,
 // acquires and the widths of accesses. Without NVRTC there is none to look at.
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "jit/abi/abi.h"
 #include "jit/codegen/codegen.h"
 #include "jit/platform/bare_nvrtc.h"
@@ -22,7 +23,7 @@ std::string ptx_of_fused(const std::string& program, const char* algorithm = "",
   const Program fused = Schedule::load(program + "-fused.json")
                             .apply(programs::find(program)->build(Mesh({{"world", 8}}), f32))
                             .back();
-  const auto kernels = jit::generate(sched::lower(*sched::with_knobs(fused, knobs).graph()));
+  const auto kernels = jit::generate(sched::lower(*ir::graph_of(sched::with_knobs(fused, knobs))));
   return nvrtc.ptx(jit::complete_source(kernels.front(), "cuda"),
                    {"--gpu-architecture=compute_90", "--std=c++20",
                     "--device-as-default-execution-space", "--define-macro=RANKS_PER_LAUNCH=1"});

@@ -10,6 +10,7 @@
 
 #include "child_process.h"
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "jit/codegen/codegen.h"
 #include "jit/platform/host/compiler.h"
 #include "sched/plan.h"
@@ -35,7 +36,7 @@ std::vector<std::string> instructions_of(const std::string& cxx, const std::stri
   Program program("scale", Mesh({{"world", 1}}));
   const Value x = program.input("x", f32, {program.dim("n")}, replicated);
   program.output("y", x * program.scalar("t"));
-  const jit::KernelText text = jit::generate(sched::lower(*program.graph())).front();
+  const jit::KernelText text = jit::generate(sched::lower(*ir::graph_of(program))).front();
   const jit::HostCompiler compiler(cxx, option, config().compile_timeout);
   const jit::CompileResult compiled =
       compiler.compile(jit::complete_source(text, compiler.target()));

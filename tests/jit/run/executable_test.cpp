@@ -15,6 +15,7 @@
 
 #include "child_process.h"
 #include "coconet/coconet.h"
+#include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/comm/require_on_rank.h"
 #include "jit/kernels/kernel_store.h"
@@ -84,14 +85,15 @@ TEST_CASE("all that an optimizer keeps beside the weights takes 1/n of the memor
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.stages > 1) continue;
     const Program program = shipped.build(Mesh({{"world", ranks}}), shipped.dtypes.front());
-    if (program.graph()->find("w") < 0 || program.graph()->dims.front().name != "n") continue;
+    if (ir::graph_of(program)->find("w") < 0 || ir::graph_of(program)->dims.front().name != "n")
+      continue;
     for (const std::string_view schedule : shipped.schedules) {
       INFO(shipped.name << " " << schedule);
       const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
       const std::size_t block = schedule == "unfused" ? n : (n + ranks - 1) / ranks;
       REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
         const Executable step = compile(program, Schedule::load(file), world, {{"n", n}});
-        for (const ir::Node& node : program.graph()->nodes) {
+        for (const ir::Node& node : ir::graph_of(program)->nodes) {
           if (node.op != ir::Op::state) continue;
           const std::size_t held = node.name == "w" ? n : block;
           REQUIRE_ON_RANK(step.allocated_bytes(node.name) == padded(held * size_of(node.dtype)));

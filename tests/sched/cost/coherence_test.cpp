@@ -5,6 +5,7 @@
 
 #include "coconet/program.h"
 #include "coconet/schedule.h"
+#include "ir/access.h"
 
 using namespace coconet;
 
@@ -15,7 +16,7 @@ constexpr double bytes = 4000;  // of a whole tensor of 1000 f32
 /// By step, of two ranks.
 std::vector<double> lines_of(const Program& program, const Schedule& schedule) {
   std::vector<double> lines;
-  const sched::Plan plan = sched::lower(*schedule.apply(program).back().graph());
+  const sched::Plan plan = sched::lower(*ir::graph_of(schedule.apply(program).back()));
   for (const sched::Work& step : sched::work_of(plan, {{"n", 1000}}).steps)
     lines.push_back(step.lines);
   return lines;

@@ -5,6 +5,7 @@
 
 #include "coconet/error.h"
 #include "coconet/programs.h"
+#include "ir/access.h"
 #include "refusal.h"
 #include "sched/subjects.h"
 
@@ -17,8 +18,8 @@ constexpr double tensor = 4.0 * n;  // bytes of f32[n]
 const std::map<std::string, std::int64_t> sizes = {{"n", n}};
 
 sched::Plan plan_of(const Program& program, const std::string& schedule) {
-  return sched::lower(
-      *after(program, Schedule::load(program.graph()->name + "-" + schedule + ".json")).graph());
+  return sched::lower(*ir::graph_of(
+      after(program, Schedule::load(ir::graph_of(program)->name + "-" + schedule + ".json"))));
 }
 
 Program adam(int ranks) {
@@ -66,7 +67,7 @@ TEST_CASE("a matmul takes two operations a term, and a bias is read once") {
   const Program block = programs::find("mlp_block")->build(Mesh({{"world", 2}}), f32);
   const std::map<std::string, std::int64_t> dims = [&] {
     std::map<std::string, std::int64_t> found;
-    for (const Dim& dim : block.graph()->dims) found[dim.name] = dim.extent;
+    for (const Dim& dim : ir::graph_of(block)->dims) found[dim.name] = dim.extent;
     return found;
   }();
   const sched::Plan plan = plan_of(block, "unfused");
@@ -119,7 +120,7 @@ TEST_CASE("what overlaps takes less than one after the other, and no less than t
   const Program block = programs::find("mlp_block")->build(Mesh({{"world", 8}}), f32);
   const std::map<std::string, std::int64_t> dims = {{"B", 16}, {"S", 1024}, {"H", 3072}};
   std::map<std::string, std::int64_t> all;
-  for (const Dim& dim : block.graph()->dims)
+  for (const Dim& dim : ir::graph_of(block)->dims)
     all[dim.name] = dims.contains(dim.name) ? dims.at(dim.name) : dim.extent;
   const sched::Plan plan = plan_of(block, "overlapped");
   const sched::Estimate at_once = estimate(plan, all, cluster);

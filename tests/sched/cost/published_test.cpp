@@ -9,6 +9,7 @@
 #include "coconet/programs.h"
 #include "coconet/schedule.h"
 #include "golden.h"
+#include "ir/access.h"
 #include "ir/extents.h"
 #include "sched/cost/estimate.h"
 
@@ -120,8 +121,8 @@ TEST_CASE("fused Adam wins over AllReduce and FusedAdam where CoCoNet measured t
   const Program adam = programs::adam(Mesh({{"world", 128}}));
   const auto us_of = [&](const char* schedule, std::int64_t n) {
     const Program scheduled = Schedule::load(schedule).apply(adam).back();
-    return sched::estimate(sched::lower(*scheduled.graph()),
-                           ir::resolve_sizes(*adam.graph(), {{"n", n}}), cluster)
+    return sched::estimate(sched::lower(*ir::graph_of(scheduled)),
+                           ir::resolve_sizes(*ir::graph_of(adam), {{"n", n}}), cluster)
         .us;
   };
   std::string table =

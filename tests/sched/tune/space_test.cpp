@@ -11,6 +11,7 @@
 
 #include "coconet/programs.h"
 #include "golden.h"
+#include "ir/access.h"
 #include "ir/reference/reference.h"
 #include "sample.h"
 #include "sched/schedule.h"
@@ -46,8 +47,8 @@ class Plans {
 };
 
 sched::Plan plan_of(const Program& program, const std::string& schedule) {
-  const Schedule shipped = Schedule::load(program.graph()->name + "-" + schedule + ".json");
-  return sched::lower(*shipped.apply(program).back().graph());
+  const Schedule shipped = Schedule::load(ir::graph_of(program)->name + "-" + schedule + ".json");
+  return sched::lower(*ir::graph_of(shipped.apply(program).back()));
 }
 
 /// Calls `f(whole, own)` for each element of `part` of a tensor with `extents`: its index in the
@@ -155,7 +156,7 @@ Program shipped_program(const programs::Shipped& shipped, DType dtype) {
 TEST_CASE("every shipped schedule is in the space of its program") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     const Program program = shipped_program(shipped, shipped.dtypes.front());
-    const sched::Space space = sched::find_space(*program.graph(), sliceable);
+    const sched::Space space = sched::find_space(*ir::graph_of(program), sliceable);
     CHECK(space.whole);
     CHECK(space.unplanned.empty());
     Plans plans(space);
@@ -181,7 +182,7 @@ TEST_CASE("on a mesh of nodes the space holds the schedules for nodes") {
   for (const std::string name : {"sgd", "adam"}) {
     const programs::Shipped& shipped = *programs::find(name);
     const Program program = shipped.build(shipped.mesh_of_nodes(4, 2), f32);
-    const sched::Space space = sched::find_space(*program.graph(), sliceable);
+    const sched::Space space = sched::find_space(*ir::graph_of(program), sliceable);
     CHECK(space.whole);
     Plans plans(space);
     for (const std::string schedule : {"unfused", "hierarchical"}) {
@@ -195,9 +196,9 @@ TEST_CASE("all of a space computes what the program does") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.dtypes.front() != f32) continue;  // 16 bits round sums in another order differently
     const Program program = shipped_program(shipped, f64);
-    const Results expected = results_of(*program.graph());
+    const Results expected = results_of(*ir::graph_of(program));
     for (const sched::Candidate& candidate :
-         sched::find_space(*program.graph(), sliceable).candidates) {
+         sched::find_space(*ir::graph_of(program), sliceable).candidates) {
       if (!draw()) continue;
       INFO(shipped.name << ": " << sched::to_string(candidate.steps));
       check_close(results_of(candidate.graph), expected);
@@ -212,9 +213,9 @@ TEST_CASE("merging loses no plan, and every plan is there once") {
   const Value g = p.input("g", f32, {n}, local);
   const Value w = p.state("w", f32, {n}, replicated);
   update(w, w - 0.1 * all_reduce(g, mean).named("avg"));
-  const sched::Space merged = sched::find_space(*p.graph(), {"w"});
+  const sched::Space merged = sched::find_space(*ir::graph_of(p), {"w"});
   const sched::Space all =
-      sched::find_space(*p.graph(), {"w"}, {.merge_programs = false, .merge_plans = false});
+      sched::find_space(*ir::graph_of(p), {"w"}, {.merge_programs = false, .merge_plans = false});
   CHECK(all.whole);
   CHECK(Plans(all).is_within(merged));
   CHECK(Plans(merged).is_within(all));
@@ -226,9 +227,9 @@ TEST_CASE("merging loses no plan, and every plan is there once") {
 
 TEST_CASE("slicing all states at once loses only plans that keep some whole") {
   const Momentum step;
-  const sched::Space at_once = sched::find_space(*step.p.graph(), {"m", "w"});
+  const sched::Space at_once = sched::find_space(*ir::graph_of(step.p), {"m", "w"});
   const sched::Space one_by_one =
-      sched::find_space(*step.p.graph(), {"m", "w"}, {.slice_all = false});
+      sched::find_space(*ir::graph_of(step.p), {"m", "w"}, {.slice_all = false});
   CHECK(Plans(at_once).is_within(one_by_one));
   CHECK(at_once.candidates.size() < one_by_one.candidates.size());
   const auto sliced = [](const sched::Candidate& candidate) {
@@ -249,10 +250,10 @@ TEST_CASE("states that may be sliced are all at once, and no others") {
   };
   std::set<std::int64_t> counts;
   for (const sched::Candidate& candidate :
-       sched::find_space(*program.graph(), sliceable).candidates)
+       sched::find_space(*ir::graph_of(program), sliceable).candidates)
     counts.insert(sliced(candidate));
   CHECK(counts == std::set<std::int64_t>{0, 2});
-  for (const sched::Candidate& candidate : sched::find_space(*program.graph()).candidates)
+  for (const sched::Candidate& candidate : sched::find_space(*ir::graph_of(program)).candidates)
     CHECK(sliced(candidate) == 0);
 }
 
@@ -261,7 +262,7 @@ TEST_CASE("docs/tuning.md says how large the spaces are") {
   std::vector<sched::Space> spaces;
   for (const char* const name : {"adam", "lamb", "mlp_block", "attention_block"}) {
     const Program program = shipped_program(*programs::find(name), f32);
-    spaces.push_back(sched::find_space(*program.graph(), sliceable));
+    spaces.push_back(sched::find_space(*ir::graph_of(program), sliceable));
   }
   const auto row = [&](const std::string& what, std::size_t (*count)(const sched::Space&)) {
     table += "| " + what + " |";
@@ -282,8 +283,8 @@ TEST_CASE("docs/tuning.md says how large the spaces are") {
 }
 
 TEST_CASE("a search stops where it is told to, and says so") {
-  const sched::Space space =
-      sched::find_space(*shipped_program(*programs::find("lamb"), f32).graph(), {}, {.most = 5});
+  const sched::Space space = sched::find_space(
+      *ir::graph_of(shipped_program(*programs::find("lamb"), f32)), {}, {.most = 5});
   CHECK_FALSE(space.whole);
   CHECK(space.candidates.size() <= 5);
 }
