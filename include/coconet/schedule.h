@@ -14,10 +14,12 @@ namespace coconet {
 class Program;
 class Schedule;
 
+/// @cond internal
 namespace sched {
 struct Steps;
 [[nodiscard]] const Steps& steps_of(const Schedule& schedule);
 }  // namespace sched
+/// @endcond
 
 /// Implementation choices for one kernel that a schedule makes, described by the rows of
 /// coconet/knobs.def. Zero and empty mean the library's choice.
