@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "child_process.h"
 #include "coconet/config.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/platform/platform.h"
@@ -63,4 +64,23 @@ TEST_CASE("no page of a loaded kernel is missing, so that no masked load waits f
   const Pages pages = pages_of("memfd:pages_kernel");
   CHECK(pages.present >= 16);
   CHECK(pages.missing == 0);
+}
+
+TEST_CASE("a kernel is loaded from the file that holds it, where profilers find its symbols") {
+  const jit::HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout);
+  const jit::CompileResult compiled =
+      compiler.compile("extern \"C\" void in_file_kernel(const void*, long long, long long) {}\n");
+  INFO(compiled.log);
+  REQUIRE(compiled.ok);
+  const test::ScratchDirectory scratch;
+  const std::filesystem::path same = scratch.path() / "same.so",
+                              other = scratch.path() / "other.so";
+  std::ofstream(same, std::ios::binary) << compiled.binary;
+  std::ofstream(other, std::ios::binary) << compiled.binary << "more";
+  const auto from_file = jit::host_platform().load(compiled.binary, "in_file_kernel", same);
+  CHECK(pages_of(same.string()).present > 0);
+  CHECK(pages_of("memfd:in_file_kernel").present == 0);
+  const auto from_memory = jit::host_platform().load(compiled.binary, "in_file_kernel", other);
+  CHECK(pages_of(other.string()).present == 0);
+  CHECK(pages_of("memfd:in_file_kernel").present > 0);
 }
