@@ -1,3 +1,4 @@
+// Looks beside the file that this code was loaded from.
 #include "jit/config/build_tree.h"
 
 #include <dlfcn.h>

@@ -193,8 +193,8 @@ class Platform : public Interface {
   [[nodiscard]] const Traits& traits() const { return traits_; }
   /// Makes the binaries that `load` takes; found at the first call, for ranks that compile.
   [[nodiscard]] virtual const Compiler& compiler() const = 0;
-  /// On the host from `file`, where that holds just `binary`: there profilers and debuggers find its
-  /// symbols. Throws BackendError when the binary cannot be loaded or lacks `entry`.
+  /// On the host from `file`, where that holds just `binary`: there profilers and debuggers find
+  /// its symbols. Throws BackendError when the binary cannot be loaded or lacks `entry`.
   [[nodiscard]] virtual std::shared_ptr<const Kernel> load(
       std::string_view binary, const std::string& entry,
       const std::filesystem::path& file = {}) const = 0;
