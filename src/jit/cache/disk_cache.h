@@ -49,6 +49,8 @@ class DiskCache {
   [[nodiscard]] std::filesystem::path path_of(const CacheKey& key) const {
     return path_ / folder_of(key.digest()) / name_of(key.digest());
   }
+  /// Waits for an eviction that this process has under way.
+  void finish() { evictor_.finish(); }
   /// Entries so far whose content was wrong.
   [[nodiscard]] std::uint64_t corrupt() const { return corrupt_; }
 

@@ -95,21 +95,27 @@ std::optional<Eviction> evict_alone(const CacheDirectory& directory, const Limit
   return done;
 }
 
-// A forked process has the object, and not the thread.
-void Evictor::part_with_thread() {
-  if (!thread_.joinable()) return;
-  if (process_ == getpid()) {
-    thread_.join();
-  } else {
-    thread_.detach();
+void Evictor::finish() {
+  std::thread running;
+  // A forked process has the object and not the thread, and somebody may have held the lock.
+  if (process_ != getpid()) {
+    if (thread_.joinable()) thread_.detach();
+    return;
   }
+  {
+    const std::lock_guard lock(mutex_);
+    running.swap(thread_);
+  }
+  if (running.joinable()) running.join();
 }
 
 void Evictor::start(std::shared_ptr<const CacheDirectory> directory) {
   const std::lock_guard lock(mutex_);
   wanted_ = true;
   if (evicting_ && process_ == getpid()) return;
-  part_with_thread();
+  if (thread_.joinable()) {  // has ended, or is another process's
+    process_ == getpid() ? thread_.join() : thread_.detach();
+  }
   evicting_ = true;
   const BlockedSignals inherited;
   try {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <mutex>
 #include <thread>
 
@@ -44,16 +45,16 @@ class Evictor {
   /// The thread calls `complain` with what the file system refuses.
   Evictor(Limits limits, std::function<void(const std::string& problem)> complain)
       : limits_(limits), complain_(std::move(complain)) {}
-  /// Waits for an eviction that is under way.
-  ~Evictor() { part_with_thread(); }
+  ~Evictor() { finish(); }
   Evictor(const Evictor&) = delete;
   Evictor& operator=(const Evictor&) = delete;
 
   /// Brings `directory` within its limits, by this process or one at it already; does not wait.
   void start(std::shared_ptr<const CacheDirectory> directory);
+  /// Waits for an eviction that this process has under way.
+  void finish();
 
  private:
-  void part_with_thread();
   void evict_while_wanted(const CacheDirectory& directory);
   void evict_if_elected(const CacheDirectory& directory);
 
@@ -61,7 +62,7 @@ class Evictor {
   std::function<void(const std::string& problem)> complain_;
   std::mutex mutex_;
   std::thread thread_;
-  pid_t process_ = 0;  ///< that has the thread
+  std::atomic<pid_t> process_ = 0;  ///< that has the thread
   bool wanted_ = false;
   bool evicting_ = false;
 };

@@ -175,8 +175,21 @@ struct Caches {
   std::map<std::filesystem::path, KernelCache> by_directory;
   KernelCache* first = nullptr;
 };
+/// No thread of a cache outlives what it uses.
+struct FinishAtExit {
+  explicit FinishAtExit(Caches& finished) : caches(finished) {}
+  FinishAtExit(const FinishAtExit&) = delete;
+  FinishAtExit& operator=(const FinishAtExit&) = delete;
+  ~FinishAtExit() {
+    const std::unique_lock lock(caches.mutex, std::try_to_lock);
+    if (!lock) return;  // by a thread that opens a cache now, or that a forked process lacks
+    for (auto& [directory, cache] : caches.by_directory) cache.finish();
+  }
+  Caches& caches;
+};
 Caches& caches() {
   static auto* const made = new Caches;  // NOLINT: see above
+  static const FinishAtExit at_exit(*made);
   return *made;
 }
 

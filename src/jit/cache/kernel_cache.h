@@ -95,6 +95,8 @@ class KernelCache {
   /// Names the directory that is written, the same on all machines; empty where there is none.
   [[nodiscard]] std::string id() { return written_.id(); }
   [[nodiscard]] CacheEvents events() const;
+  /// Waits for what this process does in the background.
+  void finish() { written_.finish(); }
 
  private:
   /// Why a stored binary is of no use; empty: it is.
