@@ -104,9 +104,12 @@ struct KernelStats {
   std::uint64_t count = 0;  ///< runs that were timed: all on the host, some on a GPU
   double p50_ms = 0;        ///< median of the last 1024 of them, milliseconds
   double p99_ms = 0;        ///< the time that 99 % of these take at most
-  /// The least of these: its waits for other ranks are the shortest, so that what the median is
-  /// above it is waiting and noise. Kernels do not time their waits one by one.
-  double least_ms = 0;
+  double least_ms = 0;      ///< the least of these
+  /// Of that, what the kernel waits inside for other ranks and for steps beside it, the mean over
+  /// its blocks that run at once: of the second to the ninth run, and of every 64th. 0 on a GPU,
+  /// whose kernels do not keep it, and of library collectives and matmuls.
+  double wait_p50_ms = 0;
+  double wait_p99_ms = 0;  ///< likewise
 };
 
 /// Times of this rank's steps. Where ranks of a process share a GPU, the rank whose launch runs

@@ -126,7 +126,8 @@ abi::SyncHead Job::sync_head(int rank, std::uint64_t launch, int barriers) {
           .rank = static_cast<abi::u64>(rank),
           .timeout = 1,
           .spin_limit = 0,
-          .step = 0};
+          .step = 0,
+          .waited = nullptr};
 }
 
 abi::MailboxesHead Job::mailboxes_head(const sched::KernelStep& step, std::uint64_t launch) const {

@@ -40,6 +40,7 @@ struct SyncHead {
   u64* own_flags;
   Fault* fault;
   u64 epoch, rank, timeout, spin_limit, step;
+  u64* waited;  // where blocks of the host add the nanoseconds that they wait; null: nobody asks
 };
 template <int R>
 struct Sync : SyncHead {
@@ -90,8 +91,8 @@ struct Multicast {
 };
 
 static_assert(sizeof(Fault) == 56 && OFFSET_OF(found, Fault) == 48);
-static_assert(sizeof(SyncHead) == 56 && OFFSET_OF(epoch, SyncHead) == 16 &&
-              OFFSET_OF(step, SyncHead) == 48);
+static_assert(sizeof(SyncHead) == 64 && OFFSET_OF(epoch, SyncHead) == 16 &&
+              OFFSET_OF(waited, SyncHead) == 56);
 static_assert(sizeof(Sync<3>) == sizeof(SyncHead) + 3 * sizeof(u64*));
 static_assert(sizeof(Totals<3, 2>) == 4 * sizeof(u64) && OFFSET_OF(of, Totals<3, 2>) == 8);
 static_assert(sizeof(Multicast<u8, 3>) == 4 * sizeof(u8*) &&

@@ -184,10 +184,12 @@ void KernelArguments::refresh(const Tensors& tensors, std::uint64_t mode) {
   }
 }
 
-void KernelArguments::begin_launch(const Numbers& numbers, std::uint64_t epoch) {
+void KernelArguments::begin_launch(const Numbers& numbers, std::uint64_t epoch,
+                                   std::uint64_t* waited) {
   for (const auto& [word, value] : numbers_) set(word, numbers[value]);
   if (sync_) {
     sync_->value.epoch = epoch;
+    sync_->value.waited = reinterpret_cast<abi::u64*>(waited);
     set(*sync_);
   }
   if (turn_) set(*turn_, launches_);

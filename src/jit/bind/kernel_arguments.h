@@ -20,8 +20,9 @@ class KernelArguments {
 
   /// Takes the pointers that tensors have now, and what `mode` they allow.
   void refresh(const Tensors& tensors, std::uint64_t mode);
-  /// Takes this run's numbers, and `epoch`, the first that the launch uses.
-  void begin_launch(const Numbers& numbers, std::uint64_t epoch);
+  /// Takes this run's numbers, `epoch`, the first that the launch uses, and where its blocks add
+  /// the nanoseconds that they wait; null: nowhere.
+  void begin_launch(const Numbers& numbers, std::uint64_t epoch, std::uint64_t* waited);
   /// Counts a launch that is not made.
   void skip_launch() { ++launches_; }
   [[nodiscard]] std::span<const std::uint64_t> words() const { return words_; }

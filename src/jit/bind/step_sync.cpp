@@ -119,7 +119,8 @@ abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
           .rank = static_cast<abi::u64>(position(axis)),
           .timeout = static_cast<abi::u64>(std::chrono::nanoseconds(timeout_).count()),
           .spin_limit = spin_limit_,
-          .step = step};
+          .step = step,
+          .waited = nullptr};
 }
 
 std::vector<abi::u64*> StepSync::flags_of_ranks(int axis) const {

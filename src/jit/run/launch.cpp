@@ -15,10 +15,12 @@ KernelLaunch::KernelLaunch(const KernelContext& context, const sched::KernelStep
       accesses_(context.plan, step, text_, memory_.slices()),
       arguments_(context, step, text_, memory_, segments_, number) {}
 
-void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync) {
+void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync,
+                           std::uint64_t* waited) {
   if (tensors_version_ != tensors.version()) arguments_.refresh(tensors, accesses_.mode(tensors));
   tensors_version_ = tensors.version();
-  arguments_.begin_launch(numbers, step_.is_collective ? sync.next_epoch(axis(), barriers()) : 0);
+  const std::uint64_t epoch = step_.is_collective ? sync.next_epoch(axis(), barriers()) : 0;
+  arguments_.begin_launch(numbers, epoch, waited);
 }
 
 }  // namespace coconet::jit

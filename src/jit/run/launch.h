@@ -12,8 +12,10 @@ class KernelLaunch {
   KernelLaunch(const KernelContext& context, const sched::KernelStep& step, const KernelText& text,
                std::shared_ptr<const Kernel> kernel, std::size_t number);
 
-  /// Fills the argument block for a run, which all ranks along the axis then launch.
-  void prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync);
+  /// Fills the argument block for a run, which all ranks along the axis then launch. Its blocks add
+  /// the nanoseconds that they wait to `*waited`; null: nowhere.
+  void prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync,
+               std::uint64_t* waited);
   [[nodiscard]] std::span<const std::uint64_t> words() const { return arguments_.words(); }
   [[nodiscard]] const Kernel& kernel() const { return *kernel_; }
   [[nodiscard]] const Grid& grid() const { return grid_; }

@@ -26,6 +26,8 @@ LocalStats Executable::State::local_stats() {
       kernel.p99_ms = own.quantile_ms(0.99);
       kernel.least_ms = own.quantile_ms(0);
     }
+    kernel.wait_p50_ms = runner().kernel_waits(index).quantile_ms(0.5);
+    kernel.wait_p99_ms = runner().kernel_waits(index).quantile_ms(0.99);
     stats.kernels.push_back(std::move(kernel));
   }
   return stats;

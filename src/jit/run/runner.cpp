@@ -42,6 +42,7 @@ Runner::Runner(Bound& bound, const Runner* before)
     : bound_(bound),
       immediate_(bound.platform.traits().immediate),
       sampler_(bound.platform, bound.steps.size()),
+      kernel_waits_(bound.steps.size()),
       group_(bound, sampler_),
       replay_(bound.platform, group_, bound.steps.size()),
       telling_(telling_step()) {
@@ -175,6 +176,7 @@ void Runner::run(std::span<const ScalarValue> scalars) {
   enter(failure);
   in_order([&] {
     bound_.tables.refresh(bound_.tensors, *queue_);
+    kernel_waits_.begin_run(immediate_ && is_sampled(runs_));
     if (!immediate_) prepare(0, bound_.steps.size());
     if (group_.alone()) {
       drive();
@@ -182,6 +184,7 @@ void Runner::run(std::span<const ScalarValue> scalars) {
       group_.run(*queue_, [&] { drive(); });
     }
   });
+  kernel_waits_.end_run([&](std::size_t step) { return blocks_at_once(step); });
   ++runs_;
 }
 
@@ -226,6 +229,13 @@ void Runner::require_at_rest() const {
       "outside the capture");
 }
 
+int Runner::blocks_at_once(std::size_t index) const {
+  // Blocks of one lane run one after the other.
+  const auto* const kernel = std::get_if<KernelLaunch>(&bound_.steps[index].work);
+  return kernel == nullptr || bound_.platform.traits().fixed_threads == 1 ? 1
+                                                                          : kernel->grid().blocks;
+}
+
 const Sampler* Runner::local_times() {
   if (!group_.drives()) return nullptr;
   sampler_.harvest();
@@ -241,7 +251,7 @@ void Runner::start_trace(std::size_t runs) {
 void Runner::prepare(std::size_t first, std::size_t count) {
   for (std::size_t index = first; index < first + count; ++index) {
     if (auto* kernel = std::get_if<KernelLaunch>(&bound_.steps[index].work))
-      kernel->prepare(bound_.tensors, bound_.numbers, *bound_.sync);
+      kernel->prepare(bound_.tensors, bound_.numbers, *bound_.sync, kernel_waits_.sum(index));
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "jit/run/graph_replay.h"
+#include "jit/run/kernel_waits.h"
 #include "jit/run/state_order.h"
 
 namespace coconet::jit {
@@ -50,6 +51,10 @@ class Runner {
   /// How long this rank waited for the others before it began its steps, where the steps do not
   /// do that themselves.
   [[nodiscard]] const Times& waits() const { return waits_; }
+  /// How long its kernels waited, in the runs that kept that.
+  [[nodiscard]] const Times& kernel_waits(std::size_t index) const {
+    return kernel_waits_.times(index);
+  }
   /// This rank's times, without those of other ranks' launches; null where others launch for it.
   [[nodiscard]] const Sampler* local_times();
   /// Median milliseconds of step `index`, or of whole runs.
@@ -78,6 +83,8 @@ class Runner {
   void require_ready() const;
   /// Fills the argument blocks of `count` steps from `first` on.
   void prepare(std::size_t first, std::size_t count);
+  /// Blocks of a step's kernel that run at once.
+  [[nodiscard]] int blocks_at_once(std::size_t index) const;
   void drive();
   /// Puts a run into the queue, as a graph or step by step.
   void put_run();
@@ -117,6 +124,7 @@ class Runner {
   std::unique_ptr<LaunchOrder> order_;                     ///< null where runs need none
   std::vector<std::shared_ptr<StateOrder>> state_orders_;  ///< with those that share states
   Sampler sampler_;
+  KernelWaits kernel_waits_;
   LaunchGroup group_;
   GraphReplay replay_;
 

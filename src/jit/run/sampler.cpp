@@ -6,14 +6,13 @@
 namespace coconet::jit {
 namespace {
 
-/// Runs that are timed where events cost time: the second to the ninth, as the first is slower than
-/// all others, then every 64th.
-bool is_sampled(std::uint64_t run) {
-  return (run >= 1 && run <= 8) || run % 64 == 63;
-}
 constexpr std::size_t most_pending = 16;
 
 }  // namespace
+
+bool is_sampled(std::uint64_t run) {
+  return (run >= 1 && run <= 8) || run % 64 == 63;
+}
 
 void Times::add(std::chrono::nanoseconds time) {
   if (recorded_.size() < capacity) {

@@ -21,6 +21,10 @@ class Times {
   std::uint64_t count_ = 0;
 };
 
+/// Runs that are timed where that costs time: the second to the ninth, as the first is slower than
+/// all others, then every 64th.
+[[nodiscard]] bool is_sampled(std::uint64_t run);
+
 class Sampler {
  public:
   Sampler(const Platform& platform, std::size_t steps);

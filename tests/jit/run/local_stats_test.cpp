@@ -63,10 +63,36 @@ TEST_CASE("the wait for a rank that comes late is apart, or in the kernel that w
       REQUIRE_ON_RANK(meets.local_stats().wait_p50_ms > least);
       REQUIRE_ON_RANK(meets.local_stats().p50_ms < least);
       REQUIRE_ON_RANK(fused.local_stats().wait_p50_ms == 0);
-      REQUIRE_ON_RANK(fused.local_stats().kernels.front().p50_ms > least);
+      const KernelStats kernel = fused.local_stats().kernels.front();
+      REQUIRE_ON_RANK(kernel.p50_ms > least);
+      REQUIRE_ON_RANK(kernel.wait_p50_ms > least && kernel.wait_p50_ms < kernel.p99_ms);
+    } else {
+      REQUIRE_ON_RANK(fused.local_stats().kernels.front().wait_p50_ms < least);
     }
     world.barrier();
   }));
+}
+
+TEST_CASE("every protocol of messages tells how long its kernel waits") {
+  for (const char* protocol : {"simple", "ll", "ll128"}) {
+    CAPTURE(protocol);
+    REQUIRE_NOTHROW(World::local(2, [&](World& world) {
+      Program program("sum", Mesh::over(world));
+      const Value x = program.input("x", f32, {50000}, local);
+      program.output("y", all_reduce(x, Reduction::sum).named("y"));
+      Knobs knobs;
+      knobs.algorithm = "ring";
+      knobs.protocol = protocol;
+      Executable step = compile(program, Schedule().fuse("k", "all_reduce", {"y"}, knobs), world);
+      (void)step.data<float>("x");
+      step.run();
+      REQUIRE_ON_RANK(step.local_stats().kernels.front().wait_p99_ms == 0);  // the first run
+      for (int run = 0; run < 4; ++run) step.run();
+      const KernelStats kernel = step.local_stats().kernels.front();
+      REQUIRE_ON_RANK(kernel.wait_p50_ms > 0 && kernel.wait_p50_ms <= kernel.wait_p99_ms);
+      REQUIRE_ON_RANK(kernel.wait_p99_ms < kernel.p99_ms);
+    }));
+  }
 }
 
 TEST_CASE("of 1,000 times a quantile is the one that as many are below") {

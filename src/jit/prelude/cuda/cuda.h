@@ -329,6 +329,10 @@ DEVICE u64 now() {
 
 DEVICE void relax(u64, u64) {}
 
+/// Whether blocks can tell how long they wait. It takes registers: of fused AdamW in bf16 on sm_100
+/// 94 instead of 72, which leaves room for two blocks of three.
+constexpr bool TELLS_WAITS = false;
+
 DEVICE void signal(u64* flag, u64 value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(flag), "l"(value) : "memory");
 }

@@ -62,15 +62,17 @@ template <int R>
 DEVICE_CALL void wait_for_lines(Block block, Reader<R>& reader, int peer, const u8* at, int lines,
                                 u64 tag, u32* words) {
   const u64 started = now();
+  const u64 begun = wait_begins(reader.tells_waits);
   for (u64 looks = 1; reader.ok; ++looks) {
     const u64 found = load_lines(block, at, lines, tag, words);
-    if (found >= tag) return;
+    if (found >= tag) break;
     relax(looks, reader.sync.spin_limit);
     if (looks % 64 == 0 && of_last_lane(block, now() - started) > reader.sync.timeout) {
       reader.ok = false;
       report(reader.sync, RANK_LATE, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
     }
   }
+  wait_ends(reader.sync, begun);
 }
 
 struct ll128 {

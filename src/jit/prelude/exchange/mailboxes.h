@@ -77,6 +77,7 @@ template <int R>
 struct Reader {
   const Sync<R>& sync;
   index_t block;
+  bool tells_waits;
   bool ok = true;
 };
 
@@ -87,6 +88,7 @@ constexpr index_t STREAMED_CHUNK_BYTES = 4 << 10;
 /// Waits until the upper half of `*cell` is `tag`, and returns the cell.
 template <int R>
 DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 tag) {
+  const u64 begun = wait_begins(reader.tells_waits);
   u64 found = load_relaxed(cell);
   u64 started = 0;
   for (u64 looks = 1; u32(found >> 32) != tag && reader.ok; ++looks) {
@@ -100,6 +102,7 @@ DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 
     }
     found = load_relaxed(cell);
   }
+  wait_ends(reader.sync, begun);
   return found;
 }
 
@@ -284,6 +287,7 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<
   const u64 taken = index >= DEPTH         ? mailboxes.first + u64(before) + 1
                     : mailboxes.first == 0 ? 0
                                            : mailboxes.first - mailboxes.chunks + u64(before) + 1;
+  const u64 begun = wait_begins(tells_waits(block, sync));
   // A thread for each flag: of the slots to fill, then of the chunks to take.
   bool ok = true;
   for_each_thread(block, links.targets + (P::FLAGGED ? links.sources : 0), [&](index_t i) {
@@ -302,9 +306,11 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<
              found);
     }
   });
-  if (!all_in_block(block, ok)) return false;
+  ok = all_in_block(block, ok);
+  wait_ends(sync, begun);
+  if (!ok) return false;
 
-  Reader<R> reader{sync, block.index};
+  Reader<R> reader{sync, block.index, tells_waits(block, sync)};
   Passage<R> chunk{reader, links, count, tag, mode, {}, {}};
   ROLLED
   for (int s = 0; s < links.sources; ++s) {

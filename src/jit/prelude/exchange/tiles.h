@@ -22,7 +22,11 @@ template <int R>
 DEVICE bool await_tiles(const Block& block, const Sync<R>& sync, const Tiles& tiles, index_t begin,
                         index_t end) {
   bool ok = true;
-  if (is_leader(block)) ok = wait_for_tiles(sync, tiles, block.index, begin, end);
+  if (is_leader(block)) {
+    const u64 begun = wait_begins(tells_waits(block, sync));
+    ok = wait_for_tiles(sync, tiles, block.index, begin, end);
+    wait_ends(sync, begun);
+  }
   return all_in_block(block, ok);
 }
 

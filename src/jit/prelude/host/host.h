@@ -487,6 +487,9 @@ DEVICE u64 now() {
   return u64(time.seconds) * 1000000000u + u64(time.nanoseconds);
 }
 
+/// Whether blocks can tell how long they wait.
+constexpr bool TELLS_WAITS = true;
+
 DEVICE void signal(u64* flag, u64 value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
 DEVICE u64 observe(const u64* flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 
