@@ -7,11 +7,11 @@ usage() {
   cat <<TEXT
 usage: tests/gpu/bundle.sh [--bin DIR] [--out DIR]
 
-Makes a folder, and DIR.tar of it (at most 40 MB), with all that tests/gpu/run.sh needs on a machine with a GPU that has
+Makes a folder, and DIR.tar.gz of it (at most 40 MB), with all that tests/gpu/run.sh needs on a machine with a GPU that has
 neither a network nor what a build needs: the programs, stripped, with the libraries beside them and Open MPI; this
 library's scripts for GPUs; and glibc, for machines whose own is older than that of this one. CUDA's driver, NVRTC, NCCL
 and cuBLASLt are found there (docs/gpus.md). On that machine:
-  tar xf gpu-bundle.tar && gpu-bundle/tests/gpu/run.sh --bundle gpu-bundle
+  tar xf gpu-bundle.tar.gz && gpu-bundle/tests/gpu/run.sh --bundle gpu-bundle
 
   --bin DIR    the bin folder of an existing build; by default one is made in build/gpu
   --out DIR    default build/gpu-bundle
@@ -49,7 +49,7 @@ for tool in ldd objdump readelf strip tar; do
   command -v "$tool" >/dev/null || fail "there is no $tool; install binutils and libc-bin."
 done
 
-rm -rf "$out" "$out.tar"
+rm -rf "$out" "$out.tar.gz"
 mkdir -p "$out"/{bin,tests/gpu,bench,lib,libexec,pmix,glibc,own_glibc/bin,own_glibc/tests}
 strip -o "$out/bin/coconet" "$bin/coconet"
 strip -o "$out/bin/bench_gpu" "$bin/bench_gpu"
@@ -166,7 +166,7 @@ if [[ $(printf '%s\n' GLIBC_2.34 "$newest" | sort -V | tail -n 1) != GLIBC_2.34 
   echo "Where glibc is older than ${newest#GLIBC_}, run.sh takes that of the bundle."
 fi
 
-tar -C "$(dirname "$out")" -cf "$out.tar" "$(basename "$out")"
-bytes=$(stat -c %s "$out.tar")
-echo "$out.tar: $((bytes / 1000000)) MB"
-((bytes <= 40000000)) || fail "$out.tar has $bytes bytes, and at most 40 MB are wanted."
+tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"
+bytes=$(stat -c %s "$out.tar.gz")
+echo "$out.tar.gz: $((bytes / 1000000)) MB"
+((bytes <= 40000000)) || fail "$out.tar.gz has $bytes bytes, and at most 40 MB are wanted."

@@ -76,8 +76,8 @@ checked() {
 }
 
 # The tar is what travels.
-tar -C "$cage/root" -xf "$work/bundle.tar"
-rm -rf "$work/bundle" "$work/bundle.tar"
+tar -C "$cage/root" -xzf "$work/bundle.tar.gz"
+rm -rf "$work/bundle" "$work/bundle.tar.gz"
 inside /root/bundle/bin/coconet --help >/dev/null || fail "the programs do not start"
 inside /root/bundle/tests/gpu/run.sh --bundle /root/bundle --small --out /tmp/first.md ||
   fail "run.sh failed: $(cat "$cage/tmp/first.md.log" 2>/dev/null)"
