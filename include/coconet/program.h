@@ -128,6 +128,10 @@ class COCONET_API Program {
   Value scattered_input(std::string name, DType dtype, const Dim& dim, const Layout& layout);
   /// @copydoc scattered_input
   Value scattered_state(std::string name, DType dtype, const Dim& dim, const Layout& layout);
+  /// How many buffers make up `dim`, as a dimension: a tensor of it, such as the weight decay of
+  /// each parameter of a model, has an element for each. `compile` takes the lengths of the buffers
+  /// whether or not a tensor is scattered over them; without them there is one.
+  [[nodiscard]] Dim buffers(const Dim& dim) const;
   /// A run-time number, given to `Executable::run` by name: a learning rate, a step count.
   /// Arithmetic among scalars and constants is done once per run, in double, on the host.
   Value scalar(std::string name);
@@ -238,6 +242,12 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 /// of the tensor on each rank and combines the results.
 [[nodiscard]] COCONET_API Value slice(const Value& value, int dim = 0, std::string_view axis = {});
 
+/// For each element of `dim` that of `value` [`Program::buffers(dim)`] for the element's buffer, as
+/// numpy.repeat(value, lengths). Pointwise ops do it themselves where they combine a tensor of the
+/// buffers with one of the elements. Throws ProgramError for a tensor of another shape, or a sliced
+/// one.
+[[nodiscard]] COCONET_API Value repeat(const Value& value, const Dim& dim);
+
 /// Writes `value` into `state` at the end of the step and returns the new value. `state` itself
 /// keeps meaning the value from before the step. Throws ProgramError when `state` is none or has
 /// been updated already.
@@ -245,6 +255,10 @@ COCONET_API Value update(const Value& state, const Value& value);
 
 // ---- reductions: over tensor dimensions, and as the operator of a collective
 //
+
+/// Asks for a result of each buffer of a dimension, `sum(x, per_buffer)`.
+struct PerBuffer {};
+inline constexpr PerBuffer per_buffer;  ///< see PerBuffer
 
 /// A reduction: call it on a value, `sum(x)` or `sum(x, {0})`, or hand it to a collective,
 /// `all_reduce(x, sum)`. Reducing over a sliced dimension combines across ranks; the result is
@@ -259,6 +273,9 @@ struct Reducer {
   /// end.
   COCONET_API Value operator()(const Value& value, std::vector<int> dims,
                                bool keep_dims = false) const;
+  /// Of each buffer of the one dimension of `value` [n]: [`Program::buffers(n)`], replicated where
+  /// `value` is sliced, wherever slices cut buffers. Throws ProgramError for a mean.
+  COCONET_API Value operator()(const Value& value, PerBuffer) const;
 };
 inline constexpr Reducer sum{Reduction::sum};    ///< of the elements
 inline constexpr Reducer mean{Reduction::mean};  ///< of the elements
@@ -271,6 +288,8 @@ inline constexpr Reducer prod{Reduction::prod};  ///< of the elements
 /// @copydoc norm
 [[nodiscard]] COCONET_API Value norm(const Value& value, std::vector<int> dims,
                                      bool keep_dims = false);
+/// Of each buffer: sqrt(sum(value * value, per_buffer)).
+[[nodiscard]] COCONET_API Value norm(const Value& value, PerBuffer);
 
 // ---- matrices
 //

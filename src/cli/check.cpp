@@ -164,8 +164,8 @@ class Gathered {
 class Checker {
  public:
   Checker(const ir::Graph& written, const ir::Graph& scheduled, const ResolvedSizes& sizes,
-          double tolerance)
-      : written_(written), scheduled_(scheduled), sizes_(sizes), reference_(written, sizes) {
+          const ir::Lists& lists, double tolerance)
+      : written_(written), scheduled_(scheduled), sizes_(sizes), reference_(written, sizes, lists) {
     result_.tolerance = tolerance;
   }
 
@@ -387,7 +387,7 @@ CheckResult compare(Executable& step, const Program& program, const World& world
   const ir::Graph& written = *ir::graph_of(program);
   const Program applied = step.program();
   const ir::Graph& scheduled = *ir::graph_of(applied);
-  const ResolvedSizes resolved = ir::resolve_sizes(written, sizes);
+  const ResolvedSizes resolved = ir::resolve_sizes(written, sizes, options.lists);
   const std::vector<Tensor> tensors = tensors_of(written, scheduled);
   const double tolerance =
       options.tolerance.value_or(default_tolerance(program, options.drive.iterations));
@@ -397,7 +397,7 @@ CheckResult compare(Executable& step, const Program& program, const World& world
   std::unique_ptr<Checker> checker;
   jit::together(comm, [&] {
     if (world.rank() == 0)
-      checker = std::make_unique<Checker>(written, scheduled, resolved, tolerance);
+      checker = std::make_unique<Checker>(written, scheduled, resolved, options.lists, tolerance);
   });
   for (int i = 0; i < options.drive.iterations; ++i) {
     jit::together(comm, [&] {
@@ -432,11 +432,13 @@ CheckResult compare(Executable& step, const Program& program, const World& world
 CheckResult run_check(const Program& program, const Schedule& schedule, const World& world,
                       const Sizes& sizes, const CheckOptions& options) {
   const ir::Graph& graph = *ir::graph_of(program);
-  const ParameterLists lists =
-      options.lists.empty() ? test_lists(graph, ir::resolve_sizes(graph, sizes)) : options.lists;
+  CheckOptions with_lists = options;
+  ParameterLists& lists = with_lists.lists;
+  if (lists.empty()) lists = test_lists(graph, ir::resolve_sizes(graph, sizes));
+  const Sizes resolved = ir::resolve_sizes(graph, sizes, lists);
   Executable step = compile(program, schedule, world, sizes, lists);
-  drive(step, world, sizes, options.drive);
-  return compare(step, program, world, sizes, options);
+  drive(step, world, resolved, options.drive);
+  return compare(step, program, world, resolved, with_lists);
 }
 
 }  // namespace coconet::cli

@@ -27,8 +27,8 @@ struct DriveOptions {
 
 struct CheckOptions {
   DriveOptions drive;
-  ParameterLists lists;  ///< `run_check`: of scattered tensors, with the extents that `sizes`
-                         ///< gives; default `test_lists`
+  ParameterLists
+      lists;  ///< with the extents that `sizes` gives; default of `run_check`: `test_lists`
   std::optional<double>
       tolerance;  ///< largest relative error of floats; default `default_tolerance`
 };

@@ -84,11 +84,9 @@ std::int64_t position_in(const ir::Part& part, const ir::Extents& index) {
 
 ir::Lists test_lists(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes) {
   ir::Lists lists;
-  for (const ir::Node& node : graph.nodes) {
-    if (!node.attributes.scattered) continue;
-    std::vector<std::int64_t>& lengths = lists[ir::scattered_dim(node)];
-    lengths.clear();
-    for (std::int64_t left = sizes.at(ir::scattered_dim(node)); left > 0; left -= lengths.back())
+  for (const std::string& dim : ir::listed_dims(graph)) {
+    std::vector<std::int64_t>& lengths = lists[dim];
+    for (std::int64_t left = sizes.at(dim); left > 0; left -= lengths.back())
       lengths.push_back((left + 2) / 3);
   }
   return lists;

@@ -40,7 +40,7 @@ void for_each_stretch(const ir::Part& part, const ir::Extents& global,
                                  const std::map<std::string, std::int64_t>& sizes, int rank,
                                  std::uint64_t seed, std::uint64_t iteration);
 
-/// Lists of buffers for the dimensions over which `graph` has scattered tensors, as uneven as those
+/// Lists of buffers for the dimensions whose buffers `graph` tells apart, as uneven as those
 /// of a model: each buffer a third of what is left of the extent, down to 1.
 [[nodiscard]] ir::Lists test_lists(const ir::Graph& graph,
                                    const std::map<std::string, std::int64_t>& sizes);

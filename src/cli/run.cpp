@@ -157,6 +157,7 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
     outcome.sizes = ir::resolve_sizes(*ir::graph_of(*written), options.spec.sizes, options.lists);
     lists = test_lists(*ir::graph_of(*written), outcome.sizes);
     for (const auto& [name, lengths] : options.lists) lists[name] = lengths;
+    outcome.sizes = ir::resolve_sizes(*ir::graph_of(*written), outcome.sizes, lists);
     outcome.dtype = dtype_of_program(*ir::graph_of(*written));
   });
   const Program& program = *written;
@@ -164,6 +165,7 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   CheckOptions check;
   check.drive.iterations = warmup + outcome.timed;
   check.drive.scalars = options.scalars;
+  check.lists = lists;
   check.drive.fresh_inputs = options.check;
   if (has_data) check.drive.give = [&](Executable& to) { give(to, world, options.inputs); };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "ir/lists.h"
 
 namespace coconet::ir {
 
@@ -24,7 +25,9 @@ std::map<std::string, std::int64_t> resolve_sizes(
   std::vector<std::string> symbols;
   for (const Dim& dim : graph.dims) symbols.push_back(dim.name);
   for (const auto& [name, extent] : given) {
-    if (std::find(symbols.begin(), symbols.end(), name) != symbols.end()) continue;
+    const std::string counted(counted_by(Dim(name, 0)));
+    const std::string& symbol = counted.empty() ? name : counted;
+    if (std::find(symbols.begin(), symbols.end(), symbol) != symbols.end()) continue;
     const std::string near = nearest(name, symbols);
     throw ProgramError("program '" + graph.name + "' has no dimension '" + name + "'" +
                        (symbols.empty() ? "; all its extents are fixed"
@@ -46,6 +49,8 @@ std::map<std::string, std::int64_t> resolve_sizes(
                       dim.name, graph.name, extent));
     }
     sizes[dim.name] = extent;
+    const auto buffers = given.find(buffers_of(dim).name);
+    sizes[buffers_of(dim).name] = buffers != given.end() ? buffers->second : 1;
   }
   return sizes;
 }

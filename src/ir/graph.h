@@ -32,11 +32,12 @@ struct Attributes {
   int offset = 1;            ///< send: from a position to the one that receives, along the axis
   std::vector<int> dims;     ///< reduction: sorted, non-negative
   bool keep_dims = false;    ///< reduction
+  bool per_buffer = false;   ///< reduction: a result for each buffer of the one dimension
   bool partial = false;      ///< reduction: local along the axes that slice a reduced dimension,
                              ///< to be combined by an all_reduce; made by lowering only
   bool transpose_a = false;  ///< matmul: the left operand's matrices are [K, M]
   bool transpose_b = false;  ///< matmul: the right operand's matrices are [N, K]
-  Dim extent;                ///< extent: the dimension
+  Dim extent;                ///< extent, repeat: the dimension
   double probability = 0;    ///< dropout: of a zero, in [0, 1)
   std::uint64_t seed = 0;    ///< dropout: chooses the sequence of masks
   bool scattered = false;    ///< input, state: its elements are those of several buffers, in order

@@ -12,15 +12,7 @@ namespace coconet::ir {
 
 namespace {
 
-std::vector<std::string> scattered_dims(const Graph& graph) {
-  std::vector<std::string> dims;
-  for (const Node& node : graph.nodes) {
-    if (!node.attributes.scattered) continue;
-    if (std::find(dims.begin(), dims.end(), scattered_dim(node)) == dims.end())
-      dims.push_back(scattered_dim(node));
-  }
-  return dims;
-}
+constexpr std::string_view suffix = ".buffers";
 
 std::int64_t sum_of(const std::string& what, const std::vector<std::int64_t>& lengths) {
   if (lengths.empty()) throw ProgramError(what + " is empty; give the length of each buffer");
@@ -39,18 +31,40 @@ std::int64_t sum_of(const std::string& what, const std::vector<std::int64_t>& le
 
 }  // namespace
 
+Dim buffers_of(const Dim& dim) {
+  return {dim.name + std::string(suffix), 0};
+}
+
+std::string_view counted_by(const Dim& dim) {
+  const std::string_view name = dim.name;
+  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : "";
+}
+
+std::vector<std::string> listed_dims(const Graph& graph) {
+  std::vector<std::string> dims;
+  const auto add = [&](std::string_view dim) {
+    if (!dim.empty() && std::ranges::find(dims, dim) == dims.end()) dims.emplace_back(dim);
+  };
+  for (const Node& node : graph.nodes) {
+    if (node.attributes.scattered) add(scattered_dim(node));
+    for (const Dim& dim : node.shape) add(counted_by(dim));
+  }
+  return dims;
+}
+
 std::map<std::string, std::int64_t> resolve_sizes(const Graph& graph,
                                                   const std::map<std::string, std::int64_t>& given,
                                                   const Lists& lists) {
-  const std::vector<std::string> dims = scattered_dims(graph);
+  const std::vector<std::string> dims = listed_dims(graph);
   std::map<std::string, std::int64_t> sizes = given;
   for (const auto& [name, lengths] : lists) {
     const std::string what = "the list of buffers of dimension '" + name + "'";
     if (std::find(dims.begin(), dims.end(), name) == dims.end()) {
       const std::string near = nearest(name, dims);
-      throw ProgramError(what + " is of no use: program '" + graph.name +
-                         "' has no scattered tensor over it" +
-                         (near.empty() ? "" : "; did you mean '" + near + "'?"));
+      throw ProgramError(
+          what + " is of no use: program '" + graph.name +
+          "' has neither a scattered tensor over it nor values for each of its buffers" +
+          (near.empty() ? "" : "; did you mean '" + near + "'?"));
     }
     const std::int64_t sum = sum_of(what, lengths);
     const auto [size, added] = sizes.try_emplace(name, sum);
@@ -60,13 +74,26 @@ std::map<std::string, std::int64_t> resolve_sizes(const Graph& graph,
                       sum, size->second));
     }
   }
-  return resolve_sizes(graph, sizes);
+  for (const auto& [name, extent] : given) {
+    const std::string dim(counted_by(Dim(name, 0)));
+    const auto list = lists.find(dim);
+    const std::int64_t buffers = list == lists.end() ? 1 : std::ssize(list->second);
+    if (dim.empty() || extent == 1 || extent == buffers) continue;
+    throw ProgramError(fmt::format(
+        "dimension '{}' is given the extent {}; leave it out, and give the lengths of the buffers "
+        "of '{}'",
+        name, extent, dim));
+  }
+  sizes = resolve_sizes(graph, sizes);
+  for (const auto& [name, lengths] : lists)
+    sizes[buffers_of(Dim(name, 0)).name] = std::ssize(lengths);
+  return sizes;
 }
 
 Lists resolve_lists(const Graph& graph, const std::map<std::string, std::int64_t>& sizes,
                     const Lists& given) {
   Lists lists = given;
-  for (const std::string& dim : scattered_dims(graph)) lists.try_emplace(dim, 1, sizes.at(dim));
+  for (const std::string& dim : listed_dims(graph)) lists.try_emplace(dim, 1, sizes.at(dim));
   return lists;
 }
 

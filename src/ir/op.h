@@ -53,11 +53,11 @@ struct PointwiseRow {
 [[nodiscard]] inline bool is_pointwise(Op op) {
   return find_pointwise(op) != nullptr;
 }
-/// Pointwise, cast, copy, dropout or slice: computed element by element from operands of
-/// broadcastable shapes.
+/// Pointwise, cast, copy, dropout, slice or repeat: computed element by element, from operands of
+/// broadcastable shapes or, by repeat, from one that has an element for each buffer.
 [[nodiscard]] inline bool is_elementwise(Op op) {
   return op == Op::cast || op == Op::copy || op == Op::dropout || op == Op::slice ||
-         is_pointwise(op);
+         op == Op::repeat || is_pointwise(op);
 }
 /// Moves data between ranks: the last rows of ops.def.
 [[nodiscard]] constexpr bool is_collective(Op op) {

@@ -156,7 +156,7 @@ class Printer {
   template <class Argument>
   void add_attributes(const Node& node, const Argument& argument) const {
     const Attributes& attributes = node.attributes;
-    if (node.op == Op::extent) argument(attributes.extent.str());
+    if (node.op == Op::extent || node.op == Op::repeat) argument(attributes.extent.str());
     if (node.op == Op::cast || attributes.dtype) argument(std::string(to_string(node.dtype)));
     if (node.op == Op::dropout) {
       argument("probability " + number_text(attributes.probability));
@@ -171,6 +171,7 @@ class Printer {
         argument("{" + dims + "}");
       }
       if (attributes.keep_dims) argument("keep_dims");
+      if (attributes.per_buffer) argument("per_buffer");
       if (attributes.partial) argument("partial");
     }
     if (attributes.transpose_a) argument("transpose_a");

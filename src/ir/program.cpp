@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <initializer_list>
@@ -11,6 +12,7 @@
 #include "coconet/error.h"
 #include "ir/access.h"
 #include "ir/graph.h"
+#include "ir/lists.h"
 
 namespace coconet {
 
@@ -55,7 +57,7 @@ ir::ValueId constant_id(ir::Graph& graph, double number) {
 }
 
 Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op,
-                   std::initializer_list<Value> operands, ir::Node node = {}) {
+                   const std::vector<Value>& operands, ir::Node node = {}) {
   node.op = op;
   for (const Value& value : operands) {
     node.operands.push_back(ir::graph_of(value) ? ir::id_of(value)
@@ -183,6 +185,10 @@ Dim Program::dim(std::string name, std::int64_t default_extent) {
         "dimension '{}' has default {}; it must be positive, or 0 for none", name, default_extent));
   }
   Dim dim(std::move(name), default_extent);
+  if (!ir::counted_by(dim).empty()) {
+    throw ProgramError("a dimension cannot be called '" + dim.name +
+                       "', which is how that of the buffers of another one is called");
+  }
   for (const Dim& known : graph_->dims) {
     if (known == dim)
       throw ProgramError("program '" + graph_->name + "' has a dimension '" + dim.name +
@@ -230,6 +236,14 @@ Value Program::scattered_state(std::string name, DType dtype, const Dim& dim,
   return add_tensor(graph_, ir::Op::state, std::move(name), dtype, {dim}, layout, true);
 }
 
+Dim Program::buffers(const Dim& dim) const {
+  if (std::ranges::find(graph_->dims, dim) == graph_->dims.end()) {
+    throw ProgramError("program '" + graph_->name + "' has no dimension '" + dim.str() +
+                       "' whose buffers it could count; make it with Program::dim");
+  }
+  return ir::buffers_of(dim);
+}
+
 Value Program::scalar(std::string name) {
   if (name.empty()) throw ProgramError("a scalar of program '" + graph_->name + "' needs a name");
   ir::Node node;
@@ -273,6 +287,31 @@ std::string Program::json() const {
 
 // ---- ops
 
+namespace {
+
+/// `operands`, of which those that have an element for each buffer of what another one has all
+/// elements of are repeated.
+std::vector<Value> with_repeats(const ir::Graph& graph, std::initializer_list<Value> operands) {
+  std::vector<Value> result(operands);
+  const auto dim_of = [&](const Value& value) {
+    const bool tensor = ir::graph_of(value) && graph.at(ir::id_of(value)).shape.size() == 1;
+    return tensor ? graph.at(ir::id_of(value)).shape.front() : Dim(1);
+  };
+  for (Value& value : result) {
+    const Dim own = dim_of(value);
+    if (ir::counted_by(own).empty()) continue;
+    for (const Value& other : operands) {
+      const Dim elements = dim_of(other);
+      if (!elements.symbolic() || ir::buffers_of(elements) != own) continue;
+      value = repeat(value, elements);
+      break;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
 Value detail::pointwise(std::string_view op, std::initializer_list<Value> operands) {
   const ir::PointwiseRow& row = *ir::find_pointwise(*ir::parse_op(op));
   const auto graph = common_graph(op, operands);
@@ -289,15 +328,15 @@ Value detail::pointwise(std::string_view op, std::initializer_list<Value> operan
     }
   }
   if (constants) return row.reference(numbers[0], numbers[1], numbers[2]);
-  return append_value(graph, row.op, operands);
+  return append_value(graph, row.op, with_repeats(*graph, operands));
 }
 
 Value select(const Value& a, const Value& b, const Value& c, DType dtype) {
   const auto graph = common_graph("select", {a, b, c});
   ir::Node node;
   node.attributes.dtype = dtype;
-  return append_value(graph ? graph : graph_of(a, "select"), ir::Op::select, {a, b, c},
-                      std::move(node));
+  const auto& known = graph ? graph : graph_of(a, "select");
+  return append_value(known, ir::Op::select, with_repeats(*known, {a, b, c}), std::move(node));
 }
 
 Value cast(const Value& value, DType dtype) {
@@ -320,6 +359,13 @@ Value slice(const Value& value, int dim, std::string_view axis) {
   ir::Attributes attributes;
   attributes.dim = dim;
   return along_axis(ir::Op::slice, value, axis, attributes);
+}
+
+Value repeat(const Value& value, const Dim& dim) {
+  const auto& graph = graph_of(value, "repeat");
+  ir::Node node;
+  node.attributes.extent = dim;
+  return append_value(graph, ir::Op::repeat, {value}, std::move(node));
 }
 
 Value update(const Value& state, const Value& value) {
@@ -364,12 +410,30 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
   return reduced / (fixed == 1 ? count : count * fixed);
 }
 
+Value Reducer::operator()(const Value& value, PerBuffer) const {
+  const auto& graph = graph_of(value, to_string(reduction));
+  if (reduction == Reduction::mean) {
+    throw ProgramError("mean of each buffer of '" + value.name() +
+                       "'; there are sum, max, min and prod of each buffer: divide a sum by the "
+                       "lengths");
+  }
+  ir::Node node;
+  node.attributes.reduction = reduction;
+  node.attributes.dims = {0};
+  node.attributes.per_buffer = true;
+  return append_value(graph, ir::Op::reduction, {value}, std::move(node));
+}
+
 Value norm(const Value& value) {
   return sqrt(sum(square(value)));
 }
 
 Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
   return sqrt(sum(square(value), std::move(dims), keep_dims));
+}
+
+Value norm(const Value& value, PerBuffer) {
+  return sqrt(sum(square(value), per_buffer));
 }
 
 namespace {

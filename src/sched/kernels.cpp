@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "coconet/error.h"
+#include "ir/lists.h"
 #include "sched/knobs.h"
 #include "sched/refusal.h"
 #include "sched/remedies.h"
@@ -369,6 +370,11 @@ void check_multicast(const Graph& graph, const Fusion& fusion) {
         graph.mesh.size(), graph.mesh.str(), along.size, along.name));
   }
   const auto refuse_scattered = [&](ValueId id) {
+    if (tells_buffers(graph.at(id))) {
+      throw ScheduleError("the algorithm 'multimem' takes tensors as they lie in one piece, but " +
+                          quoted(graph, id) +
+                          " tells their buffers apart; use the algorithm 'direct'");
+    }
     if (!graph.at(id).attributes.scattered) return;
     throw ScheduleError("the algorithm 'multimem' takes tensors that lie in one piece, but " +
                         quoted(graph, id) +
@@ -429,8 +435,19 @@ bool reduces_domain(const Graph& graph, const Collective& collective, ValueId id
   return true;
 }
 
+bool tells_buffers(const Node& node) {
+  return node.op == Op::repeat || node.attributes.per_buffer;
+}
+
+bool is_per_buffer(const Graph& graph, ValueId domain, ValueId id) {
+  const Shape& elements = graph.at(domain).shape;
+  return elements.size() == 1 && elements.front().symbolic() &&
+         graph.at(id).shape == Shape{ir::buffers_of(elements.front())};
+}
+
 bool is_scalar(const Graph& graph, ValueId domain, ValueId id) {
   const Node& node = graph.at(id);
+  if (is_per_buffer(graph, domain, id)) return true;
   if (node.op == Op::reduction &&
       node.attributes.dims.size() == graph.at(node.operands.front()).shape.size())
     return true;

@@ -26,8 +26,14 @@ struct Collective {
 [[nodiscard]] bool reduces_domain(const ir::Graph& graph, const Collective& collective,
                                   ir::ValueId id);
 
-/// Whether `id` is a single element beside the many of `domain`: what a tensor was reduced to, or
-/// computed from such.
+/// Whether what computes `node` must know where buffers end.
+[[nodiscard]] bool tells_buffers(const ir::Node& node);
+
+/// Whether `id` has an element for each buffer of what `domain` has all elements of.
+[[nodiscard]] bool is_per_buffer(const ir::Graph& graph, ir::ValueId domain, ir::ValueId id);
+
+/// Whether `id` is a single element beside the many of `domain`, or one for each buffer: what a
+/// tensor was reduced to, or computed from such.
 [[nodiscard]] bool is_scalar(const ir::Graph& graph, ir::ValueId domain, ir::ValueId id);
 
 /// Throws ScheduleError with the rule that is broken when `members` cannot run as one kernel of

@@ -237,6 +237,13 @@ class Lowering {
     };
     for (const auto& load : step.loads()) refuse(load);
     for (const auto& store : step.stores()) refuse(store);
+    for (const ValueId id : step.computed()) {
+      if (!tells_buffers(graph().at(id))) continue;
+      throw ScheduleError("kernel '" + step.name + "' exchanges chunks through mailboxes, but '" +
+                          graph().at(id).name +
+                          "' tells buffers apart; such kernels work in place, with the algorithm "
+                          "direct and the protocol simple");
+    }
   }
 
   void reduction_step(const Group& group, KernelStep& step) {
@@ -348,6 +355,15 @@ std::vector<KernelStep::Load> KernelStep::loads() const {
 std::vector<KernelStep::Store> KernelStep::stores() const {
   std::vector<Store> all = scalar_stores;
   for (const Phase& phase : phases) all.insert(all.end(), phase.stores.begin(), phase.stores.end());
+  return all;
+}
+
+std::vector<ValueId> KernelStep::computed() const {
+  std::vector<ValueId> all;
+  for (const Phase& phase : phases) {
+    for (const auto* ids : {&phase.scalars, &phase.members, &phase.reductions})
+      all.insert(all.end(), ids->begin(), ids->end());
+  }
   return all;
 }
 

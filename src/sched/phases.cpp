@@ -65,7 +65,8 @@ class Division {
   }
   [[nodiscard]] BufferId buffer_of(ValueId id) const { return buffer_of_[id]; }
   [[nodiscard]] bool is_scalar_here(ValueId id) const {
-    return step_.is_collective && is_scalar(graph_, step_.domain, id);
+    return is_per_buffer(graph_, step_.domain, id) ||
+           (step_.is_collective && is_scalar(graph_, step_.domain, id));
   }
 
   /// The first phase in which `id` can be had.

@@ -76,6 +76,8 @@ struct KernelStep {
   /// Of all phases; what several phases load is listed for each.
   [[nodiscard]] std::vector<Load> loads() const;
   [[nodiscard]] std::vector<Store> stores() const;
+  /// All that it computes, reductions included.
+  [[nodiscard]] std::vector<ir::ValueId> computed() const;
   /// The reductions inside the kernel, in order.
   [[nodiscard]] std::vector<ir::ValueId> reductions() const;
 };

@@ -18,6 +18,7 @@
 #include "ir/json/mesh.h"
 #include "ir/json/version.h"
 #include "ir/knobs.h"
+#include "ir/lists.h"
 
 namespace coconet::ir {
 
@@ -257,6 +258,7 @@ class Reader {
       if (key == "keep_dims") attributes.keep_dims = optional->boolean();
       if (key == "transpose_a") attributes.transpose_a = optional->boolean();
       if (key == "transpose_b") attributes.transpose_b = optional->boolean();
+      if (key == "per_buffer") attributes.per_buffer = optional->boolean();
       if (key == "partial") attributes.partial = optional->boolean();
       if (key == "scattered") attributes.scattered = optional->boolean();
       if (key == "dtype" && is_pointwise(node.op)) attributes.dtype = read_dtype(*optional);
@@ -279,6 +281,7 @@ class Reader {
     std::vector<std::string> known;
     for (const Dim& dim : graph_->dims) {
       if (dim.name == name) return dim;
+      if (buffers_of(dim).name == name) return buffers_of(dim);
       known.push_back(dim.name);
     }
     element.unknown("dimension", name, known);

@@ -75,6 +75,7 @@ Json attribute_json(const Graph& graph, const Node& node, std::string_view key) 
   if (key == "keep_dims") return attributes.keep_dims;
   if (key == "transpose_a") return attributes.transpose_a;
   if (key == "transpose_b") return attributes.transpose_b;
+  if (key == "per_buffer") return attributes.per_buffer;
   if (key == "partial") return attributes.partial;
   if (key == "scattered") return attributes.scattered;
   if (key == "dim") return attributes.dim;
@@ -148,6 +149,7 @@ class Writer {
     }
     for (const std::string_view key : attribute_keys(node.op)) {
       if (key == "keep_dims" && !node.attributes.keep_dims) continue;
+      if (key == "per_buffer" && !node.attributes.per_buffer) continue;
       if (key == "partial" && !node.attributes.partial) continue;
       if (key == "transpose_a" && !node.attributes.transpose_a) continue;
       if (key == "transpose_b" && !node.attributes.transpose_b) continue;

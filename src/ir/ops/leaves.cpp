@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/lists.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -18,8 +19,10 @@ void make_number(const Graph& graph, Node& node) {
 
 void check_dim(const Graph& graph, const Node& node, const Dim& dim) {
   if (dim.symbolic()) {
-    if (std::find(graph.dims.begin(), graph.dims.end(), dim) == graph.dims.end()) {
-      fail(graph, node, "dimension '" + dim.name + "' is unknown; make it with Program::dim");
+    const std::string_view listed = counted_by(dim);
+    const Dim known = listed.empty() ? dim : Dim(std::string(listed), 0);
+    if (std::find(graph.dims.begin(), graph.dims.end(), known) == graph.dims.end()) {
+      fail(graph, node, "dimension '" + known.name + "' is unknown; make it with Program::dim");
     }
   } else if (dim.extent < 1) {
     fail(graph, node,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/lists.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -28,6 +29,14 @@ void infer_reduction(const Graph& graph, Node& node) {
   if (const auto twice = std::adjacent_find(dims.begin(), dims.end()); twice != dims.end()) {
     fail(graph, node, fmt::format("names dimension {} twice", *twice));
   }
+  if (node.attributes.per_buffer && (rank != 1 || !from.shape.front().symbolic() ||
+                                     node.attributes.keep_dims || dims.size() != 1)) {
+    fail(
+        graph, node,
+        operand_text(graph, from) +
+            "; a reduction of each buffer takes a tensor of one dimension, made with Program::dim, "
+            "by whose name the lengths of the buffers are given");
+  }
   node.weak = false;
   node.dtype = from.dtype;
   node.shape.clear();
@@ -38,6 +47,7 @@ void infer_reduction(const Graph& graph, Node& node) {
     position[d] = static_cast<int>(node.shape.size());
     node.shape.push_back(reduced ? Dim(1) : from.shape[d]);
   }
+  if (node.attributes.per_buffer) node.shape = {buffers_of(from.shape.front())};
   node.layout = from.layout;
   for (Placement& placement : node.layout) {
     if (placement.kind != Placement::Kind::sliced) continue;

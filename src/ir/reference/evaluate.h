@@ -11,6 +11,7 @@ namespace coconet::ir {
 struct ReferenceStep {
   const Graph& graph;
   const std::map<std::string, std::int64_t>& sizes;
+  const Lists& lists;
   Indexed<const RankData*> values;  ///< by id; null where not computed yet, or not needed any more
 
   [[nodiscard]] Extents extents(ValueId id) const {
@@ -27,6 +28,7 @@ struct ReferenceStep {
 [[nodiscard]] RankData evaluate_elementwise(const ReferenceStep& step,
                                             ValueId id);  ///< also of an update
 [[nodiscard]] RankData evaluate_dropout(const ReferenceStep& step, ValueId id);
+[[nodiscard]] RankData evaluate_repeat(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_reduction(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_matmul(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_collective(const ReferenceStep& step, ValueId id);

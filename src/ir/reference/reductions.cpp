@@ -94,6 +94,47 @@ double combine(Reduction reduction, DType dtype, double a, double b) {
   return a;
 }
 
+namespace {
+
+/// By element of dimension `dim`, its buffer.
+std::vector<std::size_t> buffers_by_element(const ReferenceStep& step, const Dim& dim) {
+  std::vector<std::size_t> buffers;
+  const std::vector<std::int64_t>& lengths = step.lists.at(dim.name);
+  for (std::size_t buffer = 0; buffer < lengths.size(); ++buffer)
+    buffers.insert(buffers.end(), static_cast<std::size_t>(lengths[buffer]), buffer);
+  return buffers;
+}
+
+/// A rank's share of a reduction of each buffer.
+Data reduce_buffers(const ReferenceStep& step, const Node& node, int rank) {
+  const ValueId operand = node.operands.front();
+  const std::vector<std::size_t> buffers =
+      buffers_by_element(step, step.graph.at(operand).shape.front());
+  const auto begin = static_cast<std::size_t>(step.part(operand, rank).begin.front());
+  const Data& in = step.data(operand, rank);
+  Data out(static_cast<std::size_t>(step.sizes.at(node.shape.front().name)),
+           identity(node.attributes.reduction));
+  for (std::size_t n = 0; n < in.size(); ++n) {
+    double& total = out[buffers[begin + n]];
+    total = combine(node.attributes.reduction, node.dtype, total, in[n]);
+  }
+  return out;
+}
+
+}  // namespace
+
+RankData evaluate_repeat(const ReferenceStep& step, ValueId id) {
+  const std::vector<std::size_t> buffers =
+      buffers_by_element(step, step.graph.at(id).shape.front());
+  RankData result;
+  for (int rank = 0; rank < step.graph.mesh.size(); ++rank) {
+    const Data& in = step.data(step.graph.at(id).operands.front(), rank);
+    Data& out = result.emplace_back();
+    for (const std::size_t buffer : buffers) out.push_back(in[buffer]);
+  }
+  return result;
+}
+
 RankData evaluate_reduction(const ReferenceStep& step, ValueId id) {
   const Node& node = step.graph.at(id);
   const Reduction reduction = node.attributes.reduction;
@@ -101,6 +142,10 @@ RankData evaluate_reduction(const ReferenceStep& step, ValueId id) {
 
   RankData partial;
   for (int rank = 0; rank < ranks; ++rank) {
+    if (node.attributes.per_buffer) {
+      partial.push_back(reduce_buffers(step, node, rank));
+      continue;
+    }
     const Part read = step.part(node.operands[0], rank);
     Extents extents = step.extents(node.operands[0]);
     const Part kept = shrink(node, read, extents);

@@ -15,6 +15,7 @@ namespace {
 RankData evaluate(const ReferenceStep& step, ValueId id) {
   const Op op = step.graph.at(id).op;
   if (op == Op::dropout) return evaluate_dropout(step, id);
+  if (op == Op::repeat) return evaluate_repeat(step, id);
   if (is_elementwise(op) || op == Op::update) return evaluate_elementwise(step, id);
   if (is_collective(op)) return evaluate_collective(step, id);
   if (op == Op::matmul) return evaluate_matmul(step, id);
@@ -42,8 +43,11 @@ Indexed<ValueId> last_readers(const Graph& graph) {
 
 }  // namespace
 
-Reference::Reference(const Graph& graph, const std::map<std::string, std::int64_t>& sizes)
-    : graph_(graph), sizes_(resolve_sizes(graph, sizes)) {
+Reference::Reference(const Graph& graph, const std::map<std::string, std::int64_t>& sizes,
+                     const Lists& lists)
+    : graph_(graph),
+      sizes_(resolve_sizes(graph, sizes, lists)),
+      lists_(resolve_lists(graph, sizes_, lists)) {
   for (ValueId id = 0; id < graph_.size(); ++id) {
     if (graph_.at(id).op == Op::state) tensors_[graph_.at(id).name] = zeros(id);
   }
@@ -94,7 +98,8 @@ void Reference::run(const std::map<std::string, double>& scalars) {
   }
   const Indexed<ValueId> last_reader = last_readers(graph_);
   Indexed<RankData> computed(graph_.nodes.size());
-  ReferenceStep step{graph_, sizes_, Indexed<const RankData*>(graph_.nodes.size(), nullptr)};
+  ReferenceStep step{graph_, sizes_, lists_,
+                     Indexed<const RankData*>(graph_.nodes.size(), nullptr)};
   for (ValueId id = 0; id < graph_.size(); ++id) {
     const Node& node = graph_.at(id);
     if (holds_tensor(node)) {

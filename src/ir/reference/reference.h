@@ -9,6 +9,7 @@
 
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "ir/lists.h"
 
 namespace coconet::ir {
 
@@ -19,8 +20,9 @@ using RankData = Indexed<Data>;
 
 class Reference {
  public:
-  /// `sizes` as in `resolve_sizes`.
-  Reference(const Graph& graph, const std::map<std::string, std::int64_t>& sizes);
+  /// `sizes` and `lists` as in `resolve_sizes`.
+  Reference(const Graph& graph, const std::map<std::string, std::int64_t>& sizes,
+            const Lists& lists = {});
 
   /// Sets an input or a state: one part per rank, each `part_of` long. Values are rounded to the
   /// dtype.
@@ -38,6 +40,7 @@ class Reference {
 
   const Graph graph_;
   std::map<std::string, std::int64_t> sizes_;
+  Lists lists_;
   std::map<std::string, RankData>
       tensors_;  ///< inputs that were set, states, and outputs of the last run
 };

@@ -35,19 +35,48 @@ BucketTables::BucketTables(const Platform& platform, const RankPlan& plan)
   if (!addresses_.empty()) memory_ = platform.allocate(addresses_.size() * sizeof(std::byte*));
 }
 
-abi::Buckets BucketTables::buckets(const std::string& dim, std::int64_t begin, std::int64_t count) {
+template <class T>
+std::shared_ptr<Memory> BucketTables::copy_of(const std::vector<T>& table) const {
+  const std::size_t bytes = table.size() * sizeof(T);
+  std::shared_ptr<Memory> memory = platform_.allocate(bytes);
+  const std::unique_ptr<Queue> queue = platform_.make_queue();
+  queue->copy(memory->data(), table.data(), bytes);
+  queue->finish();
+  return memory;
+}
+
+BucketTables::Rows& BucketTables::rows(const std::string& dim, std::int64_t begin,
+                                       std::int64_t count) {
   const auto [found, added] = rows_.try_emplace({dim, begin, count});
-  Rows& rows = found->second;
   if (added) {
     const std::vector<abi::Bucket> buckets = make_buckets(plan_.lengths(dim), begin, count);
-    rows.count = buckets.size();
-    rows.memory = platform_.allocate(buckets.size() * sizeof(abi::Bucket));
-    const std::unique_ptr<Queue> queue = platform_.make_queue();
-    queue->copy(rows.memory->data(), buckets.data(), buckets.size() * sizeof(abi::Bucket));
-    queue->finish();
+    found->second = {copy_of(buckets), buckets.size(), nullptr};
   }
-  return {.rows = reinterpret_cast<const abi::Bucket*>(rows.memory->data()),
-          .count = static_cast<abi::index_t>(rows.count)};
+  return found->second;
+}
+
+abi::Buckets BucketTables::buckets(const std::string& dim, std::int64_t begin, std::int64_t count) {
+  const Rows& found = rows(dim, begin, count);
+  return {.rows = reinterpret_cast<const abi::Bucket*>(found.memory->data()),
+          .count = static_cast<abi::index_t>(found.count)};
+}
+
+const abi::index_t* BucketTables::first_buckets(const std::string& dim, std::int64_t begin,
+                                                std::int64_t count) {
+  Rows& found = rows(dim, begin, count);
+  if (!found.first) {
+    const std::vector<std::int64_t>& lengths = plan_.lengths(dim);
+    std::vector<abi::index_t> first;
+    abi::index_t row = 0;
+    const std::vector<abi::Bucket> buckets = make_buckets(lengths, begin, count);
+    for (std::size_t buffer = 0; buffer <= lengths.size(); ++buffer) {
+      while (row < std::ssize(buckets) && buckets[static_cast<std::size_t>(row)].buffer < buffer)
+        ++row;
+      first.push_back(row);
+    }
+    found.first = copy_of(first);
+  }
+  return reinterpret_cast<const abi::index_t*>(found.first->data());
 }
 
 std::byte* BucketTables::addresses(sched::BufferId id, int rank) const {
@@ -73,7 +102,10 @@ void BucketTables::refresh(const Tensors& tensors, Queue& queue) {
 
 std::uint64_t BucketTables::bytes() const {
   std::uint64_t bytes = addresses_.size() * sizeof(std::byte*);
-  for (const auto& [key, rows] : rows_) bytes += rows.count * sizeof(abi::Bucket);
+  for (const auto& [key, rows] : rows_) {
+    bytes += rows.count * sizeof(abi::Bucket);
+    if (rows.first) bytes += (plan_.lengths(std::get<0>(key)).size() + 1) * sizeof(abi::index_t);
+  }
   return bytes;
 }
 

@@ -27,6 +27,9 @@ class BucketTables {
   /// The buckets of elements [begin, begin + count) along `dim`.
   [[nodiscard]] abi::Buckets buckets(const std::string& dim, std::int64_t begin,
                                      std::int64_t count);
+  /// For each buffer of `dim` its first of these buckets, and then their number.
+  [[nodiscard]] const abi::index_t* first_buckets(const std::string& dim, std::int64_t begin,
+                                                  std::int64_t count);
   /// The addresses of the scattered tensor `id` on `rank`, this one if no other reaches it.
   [[nodiscard]] std::byte* addresses(sched::BufferId id, int rank) const;
   /// Puts copies of the addresses into `queue` if tensors have moved since the last call.
@@ -38,7 +41,12 @@ class BucketTables {
   struct Rows {
     std::shared_ptr<Memory> memory;
     std::size_t count = 0;
+    std::shared_ptr<Memory> first;  ///< null where nobody asked
   };
+  [[nodiscard]] Rows& rows(const std::string& dim, std::int64_t begin, std::int64_t count);
+  template <class T>
+  [[nodiscard]] std::shared_ptr<Memory> copy_of(const std::vector<T>& table) const;
+
   const Platform& platform_;
   const RankPlan& plan_;
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, Rows> rows_;

@@ -1,6 +1,7 @@
 // Sizes of mailboxes and totals; how they are laid out is in jit/abi.
 #include "jit/bind/exchange_memory.h"
 
+#include "jit/codegen/codegen.h"
 #include "jit/exchange/algorithm.h"
 
 namespace coconet::jit {
@@ -9,8 +10,8 @@ ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankP
                                const sched::KernelStep& step, const Grid& grid)
     : group_(plan.group(step.axis)) {
   const bool has_mailboxes = step.is_collective && !step.in_place;
-  const auto reductions = step.is_reduction() ? 0 : static_cast<int>(step.reductions().size());
-  if (!has_mailboxes && reductions == 0) return;
+  const TotalsOf totals = totals_of(plan.graph(), step);
+  if (!has_mailboxes && !totals.counts_blocks) return;
   const int ranks = plan.ranks(step.axis);
   if (has_mailboxes) {
     slices_ = plan.slices(step);
@@ -18,7 +19,14 @@ ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankP
     totals_at_ = mailbox_bytes(plan.plan(), step, ranks, grid.blocks);
   }
   bytes_ = totals_at_;
-  if (reductions > 0) bytes_ += abi::total_words(reductions, ranks, grid.blocks) * sizeof(abi::u64);
+  if (totals.counts_blocks)
+    bytes_ += abi::total_words(totals.whole, ranks, grid.blocks) * sizeof(abi::u64);
+  buffer_totals_at_ = bytes_;
+  if (totals.per_buffer > 0) {
+    const std::string& dim = plan.graph().at(step.domain).shape.front().name;
+    const abi::index_t buffers = std::ssize(plan.lengths(dim));
+    bytes_ += abi::buffer_total_words(totals.per_buffer, ranks, buffers) * sizeof(abi::u64);
+  }
   if (comm.size() == 1) {
     own_ = platform.allocate(bytes_);
   } else {

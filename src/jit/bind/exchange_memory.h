@@ -20,6 +20,9 @@ class ExchangeMemory {
   /// Where they are on each rank of the group, and where the totals are.
   [[nodiscard]] std::vector<std::byte*> mailboxes_of_ranks() const { return of_ranks(0); }
   [[nodiscard]] std::vector<std::byte*> totals_of_ranks() const { return of_ranks(totals_at_); }
+  [[nodiscard]] std::vector<std::byte*> buffer_totals_of_ranks() const {
+    return of_ranks(buffer_totals_at_);
+  }
 
  private:
   void size_mailboxes(const sched::Plan& plan, const sched::KernelStep& step, int ranks,
@@ -31,6 +34,7 @@ class ExchangeMemory {
   abi::Slices slices_{};
   abi::MailboxesHead mailboxes_{};
   std::size_t totals_at_ = 0;
+  std::size_t buffer_totals_at_ = 0;
   std::size_t bytes_ = 0;
   std::shared_ptr<PeerMemory> shared_;
   std::shared_ptr<Memory> own_;  ///< instead, in a world of one rank

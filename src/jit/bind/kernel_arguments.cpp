@@ -125,8 +125,12 @@ class ArgumentWriter {
     append_all(context_.sync.flags_of_ranks(step_.axis));
   }
   void put_totals(Argument) {
-    block_.turn_ = append(abi::u64{0});
+    block_.turns_.push_back(append(abi::u64{0}));
     append_all(memory_.totals_of_ranks());
+  }
+  void put_buffer_totals(Argument) {
+    block_.turns_.push_back(append(abi::u64{0}));
+    append_all(memory_.buffer_totals_of_ranks());
   }
   void put_slices(Argument) { append(memory_.slices()); }
   void put_mailboxes(Argument) {
@@ -134,6 +138,7 @@ class ArgumentWriter {
     append_all(memory_.mailboxes_of_ranks());
   }
   void put_buckets(Argument) { append(buckets_of(context_.tables, context_.plan, step_)); }
+  void put_buffer_rows(Argument) { append(segments_.buffer_rows()); }
   void put_segments(Argument) { append(segments_.argument()); }
   void put_tiles(Argument argument) {
     block_.tiles_.push_back(changing(context_.tiles.at(argument.buffer).argument()));
@@ -192,7 +197,7 @@ void KernelArguments::begin_launch(const Numbers& numbers, std::uint64_t epoch,
     sync_->value.waited = reinterpret_cast<abi::u64*>(waited);
     set(*sync_);
   }
-  if (turn_) set(*turn_, launches_);
+  for (const std::size_t turn : turns_) set(turn, launches_);
   if (mailboxes_) {
     mailboxes_->value.first = launches_ * mailboxes_->value.chunks;
     set(*mailboxes_);

@@ -53,7 +53,7 @@ class KernelArguments {
   std::vector<Field<ir::ValueId>> numbers_;
   std::optional<std::size_t> mode_;
   std::optional<Field<abi::SyncHead>> sync_;
-  std::optional<std::size_t> turn_;  ///< of Totals
+  std::vector<std::size_t> turns_;  ///< of Totals and BufferTotals
   std::optional<Field<abi::MailboxesHead>> mailboxes_;
   std::vector<Field<abi::Tiles>> tiles_;
   std::uint64_t launches_ = 0;

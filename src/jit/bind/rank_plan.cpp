@@ -16,7 +16,9 @@ View view_of(const Shape& shape, const ir::Part& part, const Shape& domain_shape
   std::int64_t stride = 1;
   for (std::size_t d = rank; d-- > shift;) {
     const std::size_t own = d - shift;
-    const bool repeats = shape[own] == Dim(1) && !(domain_shape[d] == Dim(1));
+    // What a tensor has for each buffer repeats, too, though not after a fixed number of elements.
+    const bool of_buffers = !ir::counted_by(shape[own]).empty() && shape[own] != domain_shape[d];
+    const bool repeats = of_buffers || (shape[own] == Dim(1) && !(domain_shape[d] == Dim(1)));
     if (!repeats) {
       view.strides[d] = stride;
       view.offset += (domain.begin[d] - part.begin[own]) * stride;

@@ -55,7 +55,8 @@ SegmentsOf segments_of(const ir::Graph& graph, const sched::KernelStep& step,
 
 SegmentMemory::SegmentMemory(const Platform& platform, const RankPlan& plan, BucketTables& tables,
                              const sched::KernelStep& step, const KernelText& text) {
-  if (!step.is_reduction()) return;
+  if (tells_buffers_in(step, plan.graph())) find_buffer_rows(platform, plan, tables, step);
+  if (!step.is_reduction() || buffer_rows_.first != nullptr) return;
   const Results results = results_of(plan.graph(), step, plan.domain(step));
   const std::int64_t count =
       text.by_bucket ? buckets_of(tables, plan, step).count : results.elements;
@@ -74,6 +75,21 @@ SegmentMemory::SegmentMemory(const Platform& platform, const RankPlan& plan, Buc
   memory_ =
       platform.allocate(abi::segment_words(results.count, segments_.count) * sizeof(abi::u64));
   segments_.arrived = reinterpret_cast<abi::u64*>(memory_->data());
+}
+
+void SegmentMemory::find_buffer_rows(const Platform& platform, const RankPlan& plan,
+                                     BucketTables& tables, const sched::KernelStep& step) {
+  const std::string& dim = plan.graph().at(step.domain).shape.front().name;
+  const ir::Part& part = plan.domain(step);
+  buffer_rows_.first = tables.first_buckets(dim, part.begin.front(), part.extent.front());
+  buffer_rows_.buffers = std::ssize(plan.lengths(dim));
+  buffer_rows_.rows = buckets_of(tables, plan, step).count;
+  const int reductions = totals_of(plan.graph(), step).per_buffer;
+  if (reductions == 0) return;
+  memory_ = platform.allocate(reductions *
+                              abi::buffer_row_words(buffer_rows_.buffers, buffer_rows_.rows) *
+                              sizeof(abi::u64));
+  buffer_rows_.arrived = reinterpret_cast<abi::u64*>(memory_->data());
 }
 
 abi::Buckets buckets_of(BucketTables& tables, const RankPlan& plan, const sched::KernelStep& step) {

@@ -23,14 +23,19 @@ struct SegmentsOf {
 
 class SegmentMemory {
  public:
-  /// Takes memory only if `step` is a reduction whose results have several segments, which they
-  /// have where blocks run at once.
+  /// Takes memory only if `step` reduces each buffer of a list, or is a reduction whose results
+  /// have several segments, which they have where blocks run at once.
   SegmentMemory(const Platform& platform, const RankPlan& plan, BucketTables& tables,
                 const sched::KernelStep& step, const KernelText& text);
   [[nodiscard]] const abi::Segments& argument() const { return segments_; }
+  [[nodiscard]] const abi::BufferRows& buffer_rows() const { return buffer_rows_; }
 
  private:
+  void find_buffer_rows(const Platform& platform, const RankPlan& plan, BucketTables& tables,
+                        const sched::KernelStep& step);
+
   abi::Segments segments_{};
+  abi::BufferRows buffer_rows_{};
   std::shared_ptr<Memory> memory_;
 };
 

@@ -7,6 +7,7 @@
 #include "jit/abi/abi.h"
 #include "jit/codegen/kernel_writer.h"
 #include "jit/prelude/embedded.h"
+#include "sched/kernels.h"
 
 namespace coconet::jit {
 namespace {
@@ -108,6 +109,29 @@ std::string op_at_line(std::string_view source, int line) {
     ++number;
   }
   return op;
+}
+
+namespace {
+
+bool stores_per_buffer(const ir::Graph& graph, const sched::KernelStep& step) {
+  return std::ranges::any_of(step.scalar_stores, [&](const auto& store) {
+    return sched::is_per_buffer(graph, step.domain, store.value);
+  });
+}
+
+}  // namespace
+
+TotalsOf totals_of(const ir::Graph& graph, const sched::KernelStep& step) {
+  TotalsOf totals;
+  for (const ir::ValueId id : step.reductions())
+    ++(graph.at(id).attributes.per_buffer ? totals.per_buffer : totals.whole);
+  totals.counts_blocks =
+      !step.is_reduction() && (!step.reductions().empty() || stores_per_buffer(graph, step));
+  return totals;
+}
+
+bool tells_buffers_in(const sched::KernelStep& step, const ir::Graph& graph) {
+  return totals_of(graph, step).per_buffer > 0 || stores_per_buffer(graph, step);
 }
 
 }  // namespace coconet::jit

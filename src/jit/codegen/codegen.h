@@ -47,6 +47,16 @@ struct KernelText {
   int first_barrier = 0;   ///< of those, the one at which ranks meet first; 1: that of the totals
 };
 
+/// The reductions inside a kernel.
+struct TotalsOf {
+  int whole = 0;               ///< of all elements
+  int per_buffer = 0;          ///< of each buffer
+  bool counts_blocks = false;  ///< the last block is told apart, in memory of the totals
+};
+[[nodiscard]] TotalsOf totals_of(const ir::Graph& graph, const sched::KernelStep& step);
+/// Whether the kernel of `step` reduces each buffer, or stores a number for each.
+[[nodiscard]] bool tells_buffers_in(const sched::KernelStep& step, const ir::Graph& graph);
+
 /// Generates the text of `step`. Throws ScheduleError for knobs that name no algorithm or protocol.
 [[nodiscard]] KernelText generate(const sched::Plan& plan, const sched::KernelStep& step);
 

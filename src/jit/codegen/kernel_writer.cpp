@@ -8,7 +8,9 @@
 #include "coconet/error.h"
 #include "ir/custom_op.h"
 #include "ir/dropout.h"
+#include "ir/lists.h"
 #include "jit/codegen/expression.h"
+#include "sched/kernels.h"
 
 namespace coconet::jit {
 
@@ -40,7 +42,10 @@ KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& ste
       names_{step.name + "_kernel", step.name + "_kernel_block"} {
   const auto is_scattered = [&](const auto& access) { return buffer(access.buffer).scattered; };
   by_bucket_ = std::any_of(loads_.begin(), loads_.end(), is_scattered) ||
-               std::any_of(stores_.begin(), stores_.end(), is_scattered);
+               std::any_of(stores_.begin(), stores_.end(), is_scattered) ||
+               std::ranges::any_of(step.computed(), [&](ValueId id) {
+                 return sched::tells_buffers(graph().at(id));
+               });
   const auto widen = [&](ValueId id) {
     const DType dtype = graph().at(id).dtype;
     if (graph().at(id).weak) return;
@@ -126,7 +131,8 @@ bool KernelWriter::is_linear(const Shape& shape, const ir::Placements& layout) c
 
 bool KernelWriter::all_linear() const {
   const auto linear = [&](const auto& access) {
-    return is_linear(buffer(access.buffer).shape, buffer(access.buffer).layout);
+    return is_of_buffers(buffer(access.buffer).shape) ||
+           is_linear(buffer(access.buffer).shape, buffer(access.buffer).layout);
   };
   const auto all_of = [&](const auto& accesses) {
     return std::all_of(accesses.begin(), accesses.end(), linear);
@@ -135,6 +141,10 @@ bool KernelWriter::all_linear() const {
              step_.phases.begin(), step_.phases.end(),
              [&](const auto& phase) { return all_of(phase.loads) && all_of(phase.stores); }) &&
          members_linear();
+}
+
+bool KernelWriter::is_of_buffers(const Shape& shape) const {
+  return shape.size() == 1 && shape != domain().shape && !ir::counted_by(shape.front()).empty();
 }
 
 bool KernelWriter::members_linear() const {
@@ -302,7 +312,7 @@ std::string KernelWriter::expression(ValueId value) {
     const std::string convert = to_float ? fmt::format("to_float<{}>", type) : std::string(type);
     return rounded(fmt::format("{}({})", convert, operand), node.dtype);
   }
-  if (node.op == Op::slice) return read(node.operands[0], node.dtype);
+  if (node.op == Op::slice || node.op == Op::repeat) return read(node.operands[0], node.dtype);
   const ir::PointwiseRow& row = *ir::find_pointwise(node.op);
   DType typed = node.dtype;
   for (std::size_t i = row.rule == ir::DTypeRule::choose ? 1 : 0; i < node.operands.size(); ++i) {
@@ -420,9 +430,11 @@ std::string KernelWriter::field(const KernelArgument& argument) const {
     if (buffer(argument.buffer).scattered) element += "* const";
   }
   const bool is_number = argument.kind == KernelArgument::Kind::number;
+  const TotalsOf totals = totals_of(graph(), step_);
   return fmt::format(fmt::runtime(fields[static_cast<std::size_t>(argument.kind)]),
                      fmt::arg("name", argument.name), fmt::arg("element", element),
-                     fmt::arg("ranks", ranks_), fmt::arg("totals", step_.reductions().size()),
+                     fmt::arg("ranks", ranks_), fmt::arg("totals", totals.whole),
+                     fmt::arg("buffer_totals", totals.per_buffer),
                      fmt::arg("number", is_number ? number_text(argument.value) : std::string()));
 }
 
@@ -437,6 +449,7 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
   source += "};\n\n" + body + "KERNEL_ENTRY(" + entry() + ")\n";
   if (!indexed_members().empty()) headers.insert(headers.end(), {"philox.h", "random_words.h"});
   if (by_bucket_) headers.emplace_back("buckets.h");
+  if (tells_buffers_in(step_, graph())) headers.emplace_back("buffers.h");
   const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
   return {step_.name,   entry(), std::move(source), std::move(headers), arguments_, barriers,
           all_linear(), 1,       by_bucket_};

@@ -38,7 +38,10 @@ class KernelWriter {
   std::string pointer(sched::BufferId id);
   std::string pointers(sched::BufferId id);
 
-  /// Whether some tensor of the kernel is scattered.
+  /// Whether a tensor of `shape` has an element for each buffer of what the domain has all of.
+  [[nodiscard]] bool is_of_buffers(const Shape& shape) const;
+
+  /// Whether some tensor of the kernel is scattered, or the kernel tells buffers apart.
   [[nodiscard]] bool by_bucket() const { return by_bucket_; }
   /// "a.buckets"
   std::string buckets() { return argument({KernelArgument::Kind::buckets, "buckets"}); }

@@ -20,7 +20,8 @@ KernelText PointwiseKernel::write() {
   mode_ = writer_.argument({Kind::mode, "mode"});
   // Without stores past the caches there is one loop less to compile.
   if (!stores_to_ranks()) mode_ += " & ~u64(STREAMING)";
-  if (!step_.reductions().empty()) totals_ = writer_.argument({Kind::totals, "totals"});
+  if (totals_of(writer_.graph(), step_).counts_blocks)
+    totals_ = writer_.argument({Kind::totals, "totals"});
 
   const bool waits_for_root = overwrites_operand();
   const auto orders = [&](const char* what) { return step_.multicast ? what : ""; };
@@ -97,6 +98,10 @@ std::vector<std::string> PointwiseKernel::headers() const {
 std::string PointwiseKernel::load_scalars() {
   std::string text;
   for (const auto& load : step_.scalar_loads) {
+    if (is_per_buffer(load.value)) {
+      buffer_values_.push_back({.value = load.value, .buffer = load.buffer});
+      continue;
+    }
     text += fmt::format("  const {} {} = wide(*{});\n", writer_.lane_type(at(load.value).dtype),
                         writer_.variable(load.value), writer_.pointer(load.buffer));
     scalars_.insert(load.value);
@@ -106,16 +111,28 @@ std::string PointwiseKernel::load_scalars() {
 
 std::string PointwiseKernel::compute_scalars(const std::vector<ValueId>& values) {
   writer_.begin_phase(scalars_);
-  const std::string text = writer_.compute_members(values, "  ", false);
-  scalars_.insert(values.begin(), values.end());
+  std::vector<ValueId> single;
+  for (const ValueId id : values) {
+    if (is_per_buffer(id)) {
+      buffer_values_.push_back({.value = id});
+    } else {
+      single.push_back(id);
+    }
+  }
+  const std::string text = writer_.compute_members(single, "  ", false);
+  scalars_.insert(single.begin(), single.end());
   return text;
 }
 
 std::string PointwiseKernel::store_scalars() {
-  if (step_.scalar_stores.empty()) return {};
+  const std::string of_buffers = store_buffer_values();
+  const bool single = std::ranges::any_of(
+      step_.scalar_stores, [&](const auto& store) { return !is_per_buffer(store.value); });
+  if (!single) return of_buffers;
   writer_.begin_phase(scalars_);
-  std::string text = "  if (block.index == 0 && is_leader(block)) {\n";
+  std::string text = of_buffers + "  if (block.index == 0 && is_leader(block)) {\n";
   for (const auto& store : step_.scalar_stores) {
+    if (is_per_buffer(store.value)) continue;
     const DType dtype = writer_.buffer(store.buffer).dtype;
     const std::string value = writer_.stored(writer_.read(store.value, dtype), dtype);
     text += fmt::format("    *{} = {};\n", writer_.pointer(store.buffer), value);
@@ -131,6 +148,7 @@ std::string PointwiseKernel::total_type(ValueId reduction) const {
 std::string PointwiseKernel::declare_totals(const sched::KernelStep::Phase& phase) {
   std::string text;
   for (const ValueId id : phase.reductions) {
+    if (at(id).attributes.per_buffer) continue;
     lane_totals_[id] = writer_.unique(at(id).name + "_lanes");
     text += fmt::format("  auto {} = no_totals<{}, W, {}>();\n", lane_totals_[id], operator_of(id),
                         total_type(id));
@@ -156,6 +174,7 @@ std::string PointwiseKernel::combine_totals(const sched::KernelStep::Phase& phas
   std::string sends;
   std::string gets;
   for (const ValueId id : phase.reductions) {
+    if (at(id).attributes.per_buffer) continue;  // which its buckets have left already
     const int index = reductions_++;
     puts += fmt::format(
         "  put_total(block, a.sync, a.totals, {0}, block_total<{1}>(block, fold<{1}>({2})));\n",
@@ -257,16 +276,116 @@ std::string PointwiseKernel::write_tiled_loop(const sched::KernelStep::Phase& ph
 }
 
 std::string PointwiseKernel::write_bucket_loop(const sched::KernelStep::Phase& phase) {
+  std::string header = declare_buffer_totals(phase, "    ");
+  std::set<ValueId> repeated;
+  for (const ValueId id : phase.members) {
+    if (at(id).op == ir::Op::repeat) repeated.insert(writer_.resolve(at(id).operands.front()));
+  }
+  const std::string values = compute_buffer_values(std::move(repeated), "    ");
+  if (!values.empty()) header += "    const index_t buffer = bucket.buffer;\n" + values;
   const Body body = write_body(phase, "      ");
   const std::string fits = write_fits(phase, "    ");
+  const std::string totals = put_buffer_totals(phase, "    ");
   const std::string variables = writer_.bucket_variables("    ");
   return row_starts_ + fmt::format(
-                           "  for_each_bucket(block, {}, [&](const Bucket& bucket) {{\n{}{}"
+                           "  for_each_bucket(block, {}, [&](const Bucket& bucket) {{\n{}{}{}"
                            "    for_each_of<W>(alone(block), i, i + bucket.length, bucket_mode,\n"
                            "        [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n{}{}{}"
-                           "    }});\n  }});\n  order_streams({});\n",
-                           writer_.buckets(), variables, fits, body.loads, body.lanes, body.stores,
-                           mode_);
+                           "    }});\n{}  }});\n{}  order_streams({});\n",
+                           writer_.buckets(), variables, header, fits, body.loads, body.lanes,
+                           body.stores, totals, put_empty_totals(phase), mode_);
+}
+
+std::string PointwiseKernel::compute_buffer_values(std::set<ValueId> needed,
+                                                   const std::string& indent) {
+  for (auto value = buffer_values_.rbegin(); value != buffer_values_.rend(); ++value) {
+    const bool computed = value->buffer < 0 && value->reduction < 0;
+    if (!computed || !needed.contains(value->value)) continue;
+    for (const ValueId operand : at(value->value).operands) needed.insert(writer_.resolve(operand));
+  }
+  std::string text;
+  for (const BufferValue& known : buffer_values_) {
+    const ValueId id = known.value;
+    if (!needed.contains(id)) continue;
+    const std::string_view type = writer_.lane_type(at(id).dtype);
+    if (known.buffer >= 0) {
+      text += fmt::format("{}const {} {} = wide({}[buffer]);\n", indent, type, writer_.variable(id),
+                          writer_.pointer(known.buffer));
+    } else if (known.reduction >= 0) {
+      const std::string total = fmt::format(
+          "{}(all_buffer_totals<{}, {}>(a.sync, {}, {}, {}, buffer))", type, operator_of(id),
+          total_type(id), buffer_rows(), buffer_totals(), known.reduction);
+      text += fmt::format("{0}{1}\n{0}const {2} {3} = {4};\n", indent, writer_.label(id), type,
+                          writer_.variable(id), writer_.rounded(total, at(id).dtype));
+    } else {
+      text += writer_.compute_members({id}, indent, false);
+    }
+    writer_.define(id);
+  }
+  return text;
+}
+
+std::string PointwiseKernel::declare_buffer_totals(const sched::KernelStep::Phase& phase,
+                                                   const std::string& indent) {
+  std::string text;
+  for (const ValueId id : phase.reductions) {
+    if (!at(id).attributes.per_buffer) continue;
+    lane_totals_[id] = writer_.unique(at(id).name + "_lanes");
+    text += fmt::format("{}auto {} = no_totals<{}, W, {}>();\n", indent, lane_totals_[id],
+                        operator_of(id), total_type(id));
+  }
+  return text;
+}
+
+std::string PointwiseKernel::put_buffer_totals(const sched::KernelStep::Phase& phase,
+                                               const std::string& indent) {
+  std::string text;
+  for (const ValueId id : phase.reductions) {
+    if (!at(id).attributes.per_buffer) continue;
+    text += fmt::format(
+        "{0}put_buffer_total<{1}>(block, a.sync, {2}, {3}, {4}, &bucket - {5}.rows, "
+        "bucket.buffer,\n{0}    block_total<{1}>(block, fold<{1}>({6})));\n",
+        indent, operator_of(id), buffer_rows(), buffer_totals(), buffer_reductions_,
+        writer_.buckets(), lane_totals_[id]);
+    buffer_values_.push_back({.value = id, .reduction = buffer_reductions_++});
+  }
+  return text;
+}
+
+std::string PointwiseKernel::put_empty_totals(const sched::KernelStep::Phase& phase) {
+  std::string text;
+  for (const BufferValue& known : buffer_values_) {
+    const ValueId id = known.value;
+    if (known.reduction < 0 || std::ranges::find(phase.reductions, id) == phase.reductions.end())
+      continue;
+    text += fmt::format("  put_empty_totals<{}, {}>(block, a.sync, {}, {}, {});\n", operator_of(id),
+                        total_type(id), buffer_rows(), buffer_totals(), known.reduction);
+  }
+  // What the threads of a block have sent comes before the block arrives at the others.
+  return text.empty() ? text : text + "  block_barrier(block);\n";
+}
+
+std::string PointwiseKernel::store_buffer_values() {
+  std::set<ValueId> stored;
+  for (const auto& store : step_.scalar_stores) {
+    if (is_per_buffer(store.value)) stored.insert(writer_.resolve(store.value));
+  }
+  if (stored.empty()) return {};
+  writer_.begin_phase(scalars_);
+  std::string text;
+  // Which other blocks may still read: the last of them writes.
+  text += fmt::format(
+      "  if (is_last(block, {}.of[a.sync.rank], block.count)) {{\n"
+      "    for_each_thread(block, {}.buffers, [&](index_t buffer) {{\n",
+      totals_, buffer_rows());
+  text += compute_buffer_values(std::move(stored), "      ");
+  for (const auto& store : step_.scalar_stores) {
+    if (!is_per_buffer(store.value)) continue;
+    const DType dtype = writer_.buffer(store.buffer).dtype;
+    text += fmt::format("      {}[buffer] = {};\n", writer_.pointer(store.buffer),
+                        writer_.stored(writer_.read(store.value, dtype), dtype));
+  }
+  return text + "    });\n  }\n";
 }
 
 std::string PointwiseKernel::write_fits(const sched::KernelStep::Phase& phase,

@@ -64,6 +64,31 @@ class PointwiseKernel {
   std::string compute_scalars(const std::vector<ir::ValueId>& values);
   std::string store_scalars();
 
+  /// Values that each buffer has one of: what the kernel loads, reduces to, or computes of such.
+  struct BufferValue {
+    ir::ValueId value;
+    sched::BufferId buffer = -1;  ///< where it is loaded from
+    int reduction = -1;           ///< which of the kernel's reductions of buffers it is
+  };
+  [[nodiscard]] bool is_per_buffer(ir::ValueId id) const {
+    return writer_.is_of_buffers(at(id).shape);
+  }
+  /// Statements that compute those of `needed`, of the buffer `buffer`.
+  std::string compute_buffer_values(std::set<ir::ValueId> needed, const std::string& indent);
+  std::string buffer_rows() {
+    return writer_.argument({KernelArgument::Kind::buffer_rows, "buffer_rows"});
+  }
+  std::string buffer_totals() {
+    return writer_.argument({KernelArgument::Kind::buffer_totals, "buffer_totals"});
+  }
+  std::string declare_buffer_totals(const sched::KernelStep::Phase& phase,
+                                    const std::string& indent);
+  /// Behind the loop over a bucket: leaves its totals.
+  std::string put_buffer_totals(const sched::KernelStep::Phase& phase, const std::string& indent);
+  /// Behind the loop over buckets: the totals of buffers of which this rank has none.
+  std::string put_empty_totals(const sched::KernelStep::Phase& phase);
+  std::string store_buffer_values();
+
   [[nodiscard]] std::string_view operator_of(ir::ValueId reduction) const {
     return operator_name(at(reduction).attributes.reduction);
   }
@@ -143,6 +168,8 @@ class PointwiseKernel {
   std::set<ir::ValueId> scalars_;  ///< variables of the whole kernel
   std::map<ir::ValueId, std::string> lane_totals_;
   int reductions_ = 0;
+  int buffer_reductions_ = 0;
+  std::vector<BufferValue> buffer_values_;
   std::map<sched::BufferId, std::string> rows_;
   std::string row_starts_;
   std::vector<Element> from_vectors_;

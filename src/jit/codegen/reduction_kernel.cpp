@@ -68,7 +68,9 @@ class ReductionKernel {
   }
   /// Whether a tensor repeats one element along a row.
   [[nodiscard]] bool repeats(const sched::PlanBuffer& buffer) const {
-    return linear_ ? !writer_.is_linear(buffer.shape, buffer.layout) : repeats(buffer.shape);
+    return linear_ ? !writer_.is_linear(buffer.shape, buffer.layout) &&
+                         !writer_.is_of_buffers(buffer.shape)
+                   : repeats(buffer.shape);
   }
   [[nodiscard]] bool repeats(const Shape& shape) const {
     return shape.empty() || (shape.back() == Dim(1) && !(writer_.domain().shape.back() == Dim(1)));
@@ -78,7 +80,7 @@ class ReductionKernel {
            std::all_of(phase_.loads.begin(), phase_.loads.end(), [&](const auto& load) {
              const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
              return writer_.is_linear(buffer.shape, buffer.layout) ||
-                    repeats_everywhere(buffer.shape);
+                    repeats_everywhere(buffer.shape) || writer_.is_of_buffers(buffer.shape);
            });
   }
   [[nodiscard]] int last_dims_alike() const {
@@ -192,8 +194,22 @@ class ReductionKernel {
                        length, mode());
   }
 
+  /// A result of each buffer.
+  std::string reduce_each_buffer() {
+    const std::string rows = writer_.argument({KernelArgument::Kind::buffer_rows, "buffer_rows"});
+    const std::string bucket = write_bucket("    ");
+    const std::string total = writer_.unique("total");
+    return fmt::format(
+        "  reduce_buffers<{0}, {1}>(block, {2}, {3},\n"
+        "      [&](const Bucket& bucket) -> {1} {{\n{4}    return {5};\n  }}, "
+        "[&](index_t o, {1} {6}) {{\n    if (!is_leader(block)) return;\n{7}  }});\n",
+        combined_, total_, writer_.buckets(), rows, bucket, bucket_total_, total,
+        store_result(total, "    "));
+  }
+
   /// One result, of one row or of buckets.
   std::string reduce_whole() {
+    if (reduction_.attributes.per_buffer) return reduce_each_buffer();
     const std::string count = writer_.by_bucket() ? writer_.buckets() + ".count" : inner();
     const std::string reduce = writer_.by_bucket() ? reduce_buckets() : reduce_elements();
     const std::string total = writer_.unique("total");
@@ -214,25 +230,31 @@ class ReductionKernel {
 
   /// The same of buckets [begin, end).
   std::string reduce_buckets() {
-    const Elements elements = write_elements("j", "j", "      ", "        ");
-    std::string fits = "      const index_t j = bucket.begin;\n";
-    if (linear_) fits = "      const index_t i = bucket.begin;\n";
-    fits += "      u64 bucket_mode = " + mode() + ";\n";
-    for (const auto& load : phase_.loads) {
-      if (repeats(writer_.buffer(load.buffer))) continue;
-      fits += fmt::format("      bucket_mode = fit<W>(bucket_mode, VECTORIZE, {} + {});\n",
-                          writer_.pointer(load.buffer), index(load.buffer, "j"));
-    }
+    const std::string bucket = write_bucket("      ");
     const std::string sum = writer_.unique("sum");
     return fmt::format(
         "    auto {0} = {1}::identity<{2}>();\n"
         "    for (index_t at = begin; at < end; ++at) {{\n      const Bucket bucket = "
         "{3}.rows[at];\n"
-        "{4}{5}{6}      {0} = {1}::apply({0}, {7});\n    }}\n    return {0};\n",
-        sum, combined_, total_, writer_.buckets(), writer_.bucket_variables("      "),
-        elements.of_row, fits,
-        block_reduce("bucket.begin", "bucket.begin + bucket.length", "bucket_mode", elements.vector,
-                     "      "));
+        "{4}      {0} = {1}::apply({0}, {5});\n    }}\n    return {0};\n",
+        sum, combined_, total_, writer_.buckets(), bucket, bucket_total_);
+  }
+
+  /// Statements before `bucket_total_`, which becomes the text of a bucket's total.
+  std::string write_bucket(const std::string& indent) {
+    const Elements elements = write_elements("j", "j", indent, indent + "  ");
+    std::string fits =
+        fmt::format("{}const index_t {} = bucket.begin;\n", indent, linear_ ? "i" : "j");
+    fits += fmt::format("{}u64 bucket_mode = {};\n", indent, mode());
+    for (const auto& load : phase_.loads) {
+      const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
+      if (repeats(buffer) || writer_.is_of_buffers(buffer.shape)) continue;
+      fits += fmt::format("{}bucket_mode = fit<W>(bucket_mode, VECTORIZE, {} + {});\n", indent,
+                          writer_.pointer(load.buffer), index(load.buffer, "j"));
+    }
+    bucket_total_ = block_reduce("bucket.begin", "bucket.begin + bucket.length", "bucket_mode",
+                                 elements.vector, indent);
+    return writer_.bucket_variables(indent) + elements.of_row + fits;
   }
 
   std::string block_reduce(const std::string& begin, const std::string& end,
@@ -295,6 +317,13 @@ class ReductionKernel {
                   std::string& lanes) {
     const Node& node = writer_.graph().at(load.value);
     const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
+    if (writer_.is_of_buffers(buffer.shape)) {
+      writer_.define(load.value);
+      text.of_row += fmt::format("{}const {} {} = wide({}[bucket.buffer]);\n", row_indent,
+                                 compute_type(node.dtype), writer_.variable(load.value),
+                                 writer_.pointer(load.buffer));
+      return;
+    }
     const bool repeated = repeats(buffer);
     if (!linear_ || repeated) {
       const int dims = linear_ ? 0 : rank() - row_dims_;
@@ -327,6 +356,7 @@ class ReductionKernel {
   int row_dims_;       ///< last dimensions that make a row
   bool reduces_rows_;  ///< a row has elements of one result, not one of each result
   std::map<BufferId, std::string> rows_;  ///< the variable of where a tensor's row begins
+  std::string bucket_total_;
   std::string captures_ = "&";  ///< what computes elements of a row captures: where they begin
   std::string type_, combined_, total_;  ///< of elements; what combines them; of their total
 };

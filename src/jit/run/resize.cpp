@@ -30,6 +30,8 @@ Extents changed(const ir::Graph& graph, const jit::RankPlan& before, const Sizes
     }
     now.lists.erase(list);
   }
+  for (const std::string& dim : ir::listed_dims(graph))
+    now.sizes.erase(ir::buffers_of(Dim(dim, 0)).name);
   for (const auto& [name, lengths] : lists) {
     now.lists[name] = lengths;
     if (!sizes.contains(name)) now.sizes.erase(name);

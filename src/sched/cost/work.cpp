@@ -26,6 +26,7 @@ double cost_of(Op op) {
     case Op::update:
     case Op::copy:
     case Op::slice:
+    case Op::repeat:
       return 0;
     case Op::dropout:
       return 20;
@@ -144,7 +145,7 @@ class Counter {
     double elements = 1;
     for (std::size_t back = 1; back <= std::min(extents.size(), domain.size()); ++back) {
       const std::int64_t own = extents[extents.size() - back];
-      elements *= static_cast<double>(own == 1 ? 1 : domain[domain.size() - back]);
+      elements *= static_cast<double>(own == 1 ? 1 : std::min(own, domain[domain.size() - back]));
     }
     return elements * static_cast<double>(size_of(buffer.dtype));
   }

@@ -33,7 +33,7 @@ std::string describe(const Graph& graph, const Node& node, std::vector<int> numb
                      fmt::join(numbers, ","), node.weak, at.number, to_string(at.reduction),
                      at.axis, at.dim, at.root, fmt::join(at.dims, ","), at.offset, at.keep_dims,
                      at.partial, at.transpose_a, at.transpose_b, at.extent.str(), at.probability,
-                     fmt::format("{} {}", at.seed, at.scattered));
+                     fmt::format("{} {} {}", at.seed, at.scattered, at.per_buffer));
 }
 
 std::string describe(const Knobs& knobs) {

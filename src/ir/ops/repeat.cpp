@@ -1,0 +1,30 @@
+// The typing rule of repeat: what a tensor has for each buffer of a dimension, for each element.
+#include "ir/lists.h"
+#include "ir/ops/infer.h"
+
+namespace coconet::ir {
+
+void infer_repeat(const Graph& graph, Node& node) {
+  const Node& from = operand(graph, node, 0);
+  const Dim& dim = node.attributes.extent;
+  if (!dim.symbolic())
+    fail(graph, node, "repeats over " + dim.str() + "; it takes a dimension of Program::dim");
+  if (from.weak || from.shape != Shape{buffers_of(dim)}) {
+    fail(graph, node,
+         operand_text(graph, from) + "; it takes a tensor of " + to_string(Shape{buffers_of(dim)}) +
+             ", which has an element for each buffer of '" + dim.name + "'");
+  }
+  for (const Placement& placement : from.layout) {
+    if (placement.kind != Placement::Kind::sliced) continue;
+    fail(graph, node,
+         operand_text(graph, from) +
+             ", but elements of any buffer may be on any rank; all_gather "
+             "it first");
+  }
+  node.weak = false;
+  node.dtype = from.dtype;
+  node.shape = {dim};
+  node.layout = from.layout;
+}
+
+}  // namespace coconet::ir
