@@ -99,8 +99,8 @@ struct AdamWOptions {
                                         AdamWOptions options = {},
                                         Storage storage = Storage::whole);
 
-/// LAMB, of one tensor, which is all parameters where they are scattered: norms are of the whole,
-/// not of each buffer. States and scalars as adam. With Adam's bias-corrected moments and
+/// LAMB, by layer where parameters are scattered: norms are of each buffer, or of a whole tensor.
+/// States and scalars as adam. With Adam's bias-corrected moments and
 ///   u = m / (sqrt(v) + eps) + weight_decay * w,   w -= lr * |w| / |u| * u
 /// where a ratio with a norm of zero is 1. You et al., 2020, algorithm 2, whose function of |w| is
 /// the identity. Norms are computed in f32 at least.

@@ -49,8 +49,13 @@ std::map<std::string, std::int64_t> resolve_sizes(
                       dim.name, graph.name, extent));
     }
     sizes[dim.name] = extent;
-    const auto buffers = given.find(buffers_of(dim).name);
-    sizes[buffers_of(dim).name] = buffers != given.end() ? buffers->second : 1;
+  }
+  for (const Node& node : graph.nodes) {
+    for (const Dim& dim : node.shape) {
+      if (counted_by(dim).empty()) continue;
+      const auto buffers = given.find(dim.name);
+      sizes[dim.name] = buffers != given.end() ? buffers->second : 1;
+    }
   }
   return sizes;
 }

@@ -12,8 +12,9 @@ namespace coconet::ir {
 
 using Extents = std::vector<std::int64_t>;
 
-/// Extents of the graph's symbols: those given, else the defaults; and of those that count their
-/// buffers, 1. Throws ProgramError for an unknown symbol, a missing or a non-positive extent.
+/// Extents of the graph's symbols: those given, else the defaults; and of those that count
+/// buffers, where the graph has values for each, 1. Throws ProgramError for an unknown symbol, a
+/// missing or a non-positive extent.
 [[nodiscard]] std::map<std::string, std::int64_t> resolve_sizes(
     const Graph& graph, const std::map<std::string, std::int64_t>& given);
 

@@ -85,8 +85,10 @@ std::map<std::string, std::int64_t> resolve_sizes(const Graph& graph,
         name, extent, dim));
   }
   sizes = resolve_sizes(graph, sizes);
-  for (const auto& [name, lengths] : lists)
-    sizes[buffers_of(Dim(name, 0)).name] = std::ssize(lengths);
+  for (const auto& [name, lengths] : lists) {
+    const auto buffers = sizes.find(buffers_of(Dim(name, 0)).name);
+    if (buffers != sizes.end()) buffers->second = std::ssize(lengths);
+  }
   return sizes;
 }
 

@@ -57,11 +57,11 @@ TEST_CASE("a list that makes no sense is refused") {
         "the list of buffers of dimension 'n' has 8 elements, but the extent given is 9; leave the "
         "extent out");
   CHECK(s.reason({}, {{"k", {3}}}) ==
-        "the list of buffers of dimension 'k' is of no use: program 'scattered' has no scattered "
-        "tensor over it");
+        "the list of buffers of dimension 'k' is of no use: program 'scattered' has neither a "
+        "scattered tensor over it nor values for each of its buffers");
   CHECK(s.reason({}, {{"nn", {3}}}) ==
-        "the list of buffers of dimension 'nn' is of no use: program 'scattered' has no scattered "
-        "tensor over it; did you mean 'n'?");
+        "the list of buffers of dimension 'nn' is of no use: program 'scattered' has neither a "
+        "scattered tensor over it nor values for each of its buffers; did you mean 'n'?");
   CHECK(s.reason({}, {{"n", {std::int64_t{1} << 62, std::int64_t{1} << 62}}}) ==
         "the list of buffers of dimension 'n' has more elements than a 64-bit number can count");
 }

@@ -373,9 +373,9 @@ std::string PointwiseKernel::store_buffer_values() {
   if (stored.empty()) return {};
   writer_.begin_phase(scalars_);
   std::string text;
-  // Which other blocks may still read: the last of them writes.
+  // Which other threads may still read: the last of their blocks writes.
   text += fmt::format(
-      "  if (is_last(block, {}.of[a.sync.rank], block.count)) {{\n"
+      "  block_barrier(block);\n  if (is_last(block, {}.of[a.sync.rank], block.count)) {{\n"
       "    for_each_thread(block, {}.buffers, [&](index_t buffer) {{\n",
       totals_, buffer_rows());
   text += compute_buffer_values(std::move(stored), "      ");
