@@ -11,7 +11,17 @@ namespace coconet::sched {
 namespace {
 
 bool is_pattern(std::string_view text) {
-  return text.find('*') != std::string_view::npos;
+  return text.find('*') != std::string_view::npos || text.find("[!") != std::string_view::npos;
+}
+
+/// How many characters of `pattern` from `at` on stand for one that may be `c`: "[!ab]", or that
+/// one itself. 0: it stands for others.
+std::size_t length_for(std::string_view pattern, std::size_t at, char c) {
+  const std::size_t end = pattern.find(']', at);
+  if (pattern.compare(at, 2, "[!") != 0 || end == std::string_view::npos)
+    return pattern[at] == c ? 1 : 0;
+  const bool is_out = pattern.find(c, at + 2) < end;
+  return is_out ? 0 : end - at + 1;
 }
 
 /// In the program's order.
@@ -24,8 +34,10 @@ std::vector<std::string> values_like(const ir::Graph& graph, const Step& step,
   }
   if (!names.empty()) return names;
   throw ScheduleError(fmt::format(
-      "{}: '{}' is like the name of no {}; * stands for any characters", step.transformation,
-      pattern, parameter.pattern_of ? to_string(*parameter.pattern_of) : "value"));
+      "{}: '{}' is like the name of no {}; * stands for any characters, and [!w] for one that is "
+      "not w",
+      step.transformation, pattern,
+      parameter.pattern_of ? to_string(*parameter.pattern_of) : "value"));
 }
 
 std::vector<std::string> names_of(const ir::Graph& graph, const Step& step,
@@ -52,11 +64,13 @@ bool is_like(std::string_view name, std::string_view pattern) {
   std::size_t at = 0, in_pattern = 0;
   std::size_t star = std::string_view::npos, after_star = 0;
   while (at < name.size()) {
-    if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
+    const bool more = in_pattern < pattern.size();
+    const std::size_t length = more ? length_for(pattern, in_pattern, name[at]) : 0;
+    if (more && pattern[in_pattern] == '*') {
       star = in_pattern++;
       after_star = at;
-    } else if (in_pattern < pattern.size() && pattern[in_pattern] == name[at]) {
-      ++in_pattern;
+    } else if (length > 0) {
+      in_pattern += length;
       ++at;
     } else if (star != std::string_view::npos) {
       in_pattern = star + 1;

@@ -1,4 +1,5 @@
-// Patterns in schedules: "grad.*" stands for all values whose names are like that.
+// Patterns in schedules: "grad.*" stands for all values whose names are like that, "[!w]*" for all
+// whose names begin with another letter than w.
 #pragma once
 
 #include <string_view>
@@ -8,7 +9,8 @@
 
 namespace coconet::sched {
 
-/// Whether `name` is like `pattern`, in which * stands for any characters, also none.
+/// Whether `name` is like `pattern`, in which * stands for any characters, also none, and [!ab] for
+/// one that is neither a nor b.
 [[nodiscard]] bool is_like(std::string_view name, std::string_view pattern);
 
 /// The steps that `step`, which is complete, stands for in `graph`: one for each value that a

@@ -51,6 +51,20 @@ TEST_CASE("a star stands for any characters, and for none") {
   CHECK_FALSE(is_like(std::string(4000, 'a'), "*a*a*a*a*a*a*a*a*a*a*b"));
 }
 
+TEST_CASE("brackets stand for one character that is not in them") {
+  CHECK(is_like("m", "[!w]*"));
+  CHECK(is_like("previous.new", "[!w]*.new"));
+  CHECK(is_like("aw", "*[!xyz]"));
+  CHECK(is_like("abcab", "*[!b]b"));
+  CHECK_FALSE(is_like("w", "[!w]*"));
+  CHECK_FALSE(is_like("w.new", "[!w]*.new"));
+  CHECK_FALSE(is_like("", "[!w]*"));
+  CHECK_FALSE(is_like("az", "*[!xyz]"));
+  // Names may have brackets of their own.
+  CHECK(is_like("x[0].new", "x[0]*"));
+  CHECK(is_like("x[!", "x[!*"));
+}
+
 TEST_CASE("patterns give the program that the names give") {
   const Schedule by_pattern = Schedule("all").split("avg*").fuse("step", "computation", {"w0.n*"});
   Schedule by_name("all");
@@ -81,8 +95,8 @@ TEST_CASE("a pattern in a single argument stands for values of the op that it is
 TEST_CASE("a pattern that stands for nothing is refused") {
   CHECK(refused(Schedule("s").split("grad*")) ==
         "schedule 's', step 1 (split op=grad*): split: 'grad*' is like the name of no all_reduce; "
-        "* stands for any characters");
+        "* stands for any characters, and [!w] for one that is not w");
   CHECK(refused(Schedule("s").fuse("k", "computation", {"w0.new", "x*"})) ==
         "schedule 's', step 1 (fuse kernel=k kind=computation ops=[w0.new, x*]): fuse: 'x*' is "
-        "like the name of no value; * stands for any characters");
+        "like the name of no value; * stands for any characters, and [!w] for one that is not w");
 }
