@@ -13,7 +13,9 @@
 #include <system_error>
 #include <vector>
 
+#include "ir/access.h"
 #include "ir/graph.h"
+#include "sched/patterns.h"
 #include "sched/schedule.h"
 
 namespace coconet::cli {
@@ -125,7 +127,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
   if (shipped_) {
     dtype_ = dtype_of(*shipped_, spec.dtype);
     if (nodes_ && shipped_->across_nodes.empty())
-      throw UsageError("--nodes is for sgd, momentum_sgd, adam and adamw, not for " + asked_ + ".");
+      throw UsageError("--nodes is for the optimizers but lamb, not for " + asked_ + ".");
     if (scattered_ && shipped_->scattered == nullptr) {
       throw UsageError(
           "--scattered is for the optimizers, whose parameters may lie in a list of "
@@ -175,8 +177,11 @@ std::vector<Schedule> ResolvedSpec::shipped_schedules() const {
 std::set<std::string> ResolvedSpec::sliceable_states() const {
   std::set<std::string> states;
   for (const Schedule& schedule : shipped_schedules()) {
+    const Program written = program(ranks_to_plan_for({}));
     for (const sched::Step& step : sched::steps_of(schedule).steps) {
-      if (step.transformation == "as_slice") states.insert(step.text("state"));
+      if (step.transformation != "as_slice") continue;
+      for (const sched::Step& one : sched::expand(*ir::graph_of(written), step))
+        states.insert(one.text("state"));
     }
   }
   return states;

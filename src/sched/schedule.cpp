@@ -47,12 +47,8 @@ Schedule Schedule::automatic(const Program& program, const std::vector<std::stri
 Schedule Schedule::load(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) {
-    std::vector<std::string> known;
-    for (const sched::ShippedSchedule& shipped : sched::shipped_schedules()) {
-      if (shipped.file == file.string()) return parse(shipped.text);
-      known.emplace_back(shipped.file);
-    }
-    const std::string near = ir::nearest(file.string(), known);
+    if (const auto text = sched::find_shipped_schedule(file.string())) return parse(*text);
+    const std::string near = ir::nearest(file.string(), sched::shipped_schedule_files());
     throw ScheduleError("there is no schedule file '" + file.string() +
                         "', and none of that name ships" +
                         (near.empty() ? "" : "; did you mean '" + near + "'?"));
