@@ -114,6 +114,36 @@ struct LambOptions {
 [[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
                                        LambOptions options = {}, Storage storage = Storage::whole);
 
+/// LARS, by layer where parameters are scattered, as lamb: state `m` [n]. With
+///   r = trust_coefficient * |w| / (|g| + weight_decay * |w|),
+///   m = momentum * m + lr * r * (g + weight_decay * w),   w -= m
+/// where the ratio r with a norm of zero is 1. You, Gitman & Ginsburg, 2017, algorithm 1. Norms are
+/// computed in f32 at least.
+struct LarsOptions {
+  double momentum = 0.9;             ///< of `m`, what it keeps in a step
+  double weight_decay = 0.0005;      ///< added to the gradient, times the weight
+  double trust_coefficient = 0.001;  ///< of the ratio of norms
+};
+/// The step of LarsOptions.
+[[nodiscard]] COCONET_API Program lars(const Mesh& mesh, Precision precision = DType::f32,
+                                       LarsOptions options = {}, Storage storage = Storage::whole);
+
+/// NovoGrad, by layer where parameters are scattered: state `m` [n], and `v`, one number for a whole
+/// tensor or for each buffer; scalar `t` (the step number, from 1). With
+///   v = beta2 * v + (1 - beta2) * |g|^2, at first |g|^2,
+///   m = beta1 * m + g / (sqrt(v) + eps) + weight_decay * w,   w -= lr * m
+/// Ginsburg et al., 2019, algorithm 1. `v` is f32 at least.
+struct NovoGradOptions {
+  double beta1 = 0.95;      ///< of `m`, what it keeps in a step
+  double beta2 = 0.98;      ///< of `v`, likewise
+  double eps = 1e-8;        ///< added to the root of `v`
+  double weight_decay = 0;  ///< added to the direction, times the weight
+};
+/// The step of NovoGradOptions.
+[[nodiscard]] COCONET_API Program novograd(const Mesh& mesh, Precision precision = DType::f32,
+                                           NovoGradOptions options = {},
+                                           Storage storage = Storage::whole);
+
 // The blocks of a transformer whose layers are divided over the ranks of the mesh axis "tp", or of
 // the only axis (Megatron-LM, Shoeybi et al., 2019): out = dropout(all_reduce(y) + b) + r, where
 // `y` is what a rank has of the layer's result. All tensors are inputs but `out` [B, S, H], an

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "ir/lists.h"
 
 namespace coconet::sched {
 namespace {
@@ -24,12 +25,20 @@ std::size_t length_for(std::string_view pattern, std::size_t at, char c) {
   return is_out ? 0 : end - at + 1;
 }
 
+/// States of a single element, or of one for each buffer, have no slices that a pattern could mean.
+bool is_small_state(const ir::Node& node) {
+  return node.op == ir::Op::state && std::ranges::all_of(node.shape, [](const Dim& dim) {
+           return dim == Dim(1) || !ir::counted_by(dim).empty();
+         });
+}
+
 /// In the program's order.
 std::vector<std::string> values_like(const ir::Graph& graph, const Step& step,
                                      const Parameter& parameter, const std::string& pattern) {
   std::vector<std::string> names;
   for (const ir::Node& node : graph.nodes) {
     const bool is_meant = !parameter.pattern_of || *parameter.pattern_of == node.op;
+    if (parameter.pattern_of == ir::Op::state && is_small_state(node)) continue;
     if (is_meant && is_like(node.name, pattern)) names.push_back(node.name);
   }
   if (!names.empty()) return names;

@@ -60,9 +60,10 @@ Precision mixed(DType model) {
   return {model, DType::f32};
 }
 
-Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage storage)
-    : program(full_name(name, dtypes, storage), mesh),
+Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage stored)
+    : program(full_name(name, dtypes, stored), mesh),
       precision(dtypes),
+      storage(stored),
       n(program.dim("n", default_n)),
       g(gradients(program, precision.model, n, storage)),
       w(weights(program, precision.model, n, storage)),
@@ -70,6 +71,13 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
       avg(average(g, mesh)),
       parameters(precision.mixed() ? moment("master") : w),
       gradient(precision.mixed() ? cast(avg, precision.master).named("gradient") : avg) {}
+
+Value Training::squares(const Value& value, const std::string& name) const {
+  const Value wide = size_of(value.dtype()) == 2 ? cast(value, DType::f32) : value;
+  const Value squared = square(wide);
+  const Value total = storage == Storage::scattered ? sum(squared, per_buffer) : sum(squared);
+  return total.named(name + "_squares");
+}
 
 void Training::finish(const Value& value) {
   const Value updated = update(parameters, value);

@@ -11,6 +11,7 @@ namespace coconet::programs {
 struct Training {
   Program program;
   Precision precision;
+  Storage storage;
   Dim n;
   Value g;
   Value w;
@@ -23,6 +24,14 @@ struct Training {
 
   /// A state like the parameters.
   Value moment(const char* name) { return program.state(name, precision.master, {n}, replicated); }
+  /// The sum of the squares of `value`, called `name`_squares: of all, or where parameters are
+  /// scattered of each buffer. In f32 at least: squares of 16-bit floats overflow, or lose all
+  /// digits of a long sum.
+  [[nodiscard]] Value squares(const Value& value, const std::string& name) const;
+  /// Its root, called `name`_norm.
+  [[nodiscard]] Value norm(const Value& value, const std::string& name) const {
+    return sqrt(squares(value, name)).named(name + "_norm");
+  }
   /// Ends the step: the parameters become `value`.
   void finish(const Value& value);
 };

@@ -1,0 +1,45 @@
+// LARS and NovoGrad as programs: like LAMB they work with norms, of the whole tensor or, where
+// parameters are scattered, of each buffer. Schedules know the values `w_norm` and `g_norm`, and
+// the sums of squares under them, `w_squares` and `g_squares`.
+#include "sched/programs/training.h"
+
+namespace coconet::programs {
+
+Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage storage) {
+  Training training("lars", mesh, precision, storage);
+  const Value& w = training.parameters;
+  const Value& g = training.gradient;
+  const Value m = training.moment("m");
+  const Value w_norm = training.norm(w, "w");
+  const Value g_norm = training.norm(g, "g");
+  const Value w_moves = w_norm > 0;
+  const Value scales = logical_and(w_moves, g_norm > 0);
+  const Value whole = g_norm + options.weight_decay * w_norm;
+  const Value ratio = select(scales, options.trust_coefficient * w_norm / whole, 1).named("ratio");
+  const Value rate = training.lr * (ratio.dtype() == m.dtype() ? ratio : cast(ratio, m.dtype()));
+  const Value kept = options.momentum * m;
+  const Value decayed = g + options.weight_decay * w;
+  training.finish(w - update(m, kept + rate * decayed));
+  return training.program;
+}
+
+Program novograd(const Mesh& mesh, Precision precision, NovoGradOptions options, Storage storage) {
+  Training training("novograd", mesh, precision, storage);
+  const Value& w = training.parameters;
+  const Value& g = training.gradient;
+  const Value m = training.moment("m");
+  const Value t = training.program.scalar("t");
+  const Value squares = training.squares(g, "g");
+  const Value v = training.program.state("v", squares.dtype(), squares.shape(), replicated);
+  const Value kept = options.beta2 * v;
+  const Value mean = kept + (1 - options.beta2) * squares;
+  const Value v1 = update(v, select(equal(t, 1), squares, mean));
+  const Value size = sqrt(v1) + options.eps;
+  const Value direction = g / (size.dtype() == g.dtype() ? size : cast(size, g.dtype()));
+  const Value m_kept = options.beta1 * m;
+  const Value m1 = update(m, m_kept + (direction + options.weight_decay * w));
+  training.finish(w - training.lr * m1);
+  return training.program;
+}
+
+}  // namespace coconet::programs
