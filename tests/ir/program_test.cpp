@@ -176,7 +176,7 @@ TEST_CASE("a program file that cannot be read is refused, and one with an error 
   CHECK(refusal([&] { (void)Program::load(missing); }) ==
         "there is no program file '" + missing.string() + "'");
   const std::string schedule =
-      std::string(COCONET_SOURCE_DIR) + "/src/sched/shipped/adam-fused.json";
+      std::string(COCONET_SOURCE_DIR) + "/src/sched/shipped/lamb-fused.json";
   CHECK(refusal([&] { (void)Program::load(schedule); }) ==
         schedule + ": program JSON: the key 'coconet_program' is missing");
 }

@@ -19,7 +19,7 @@ for install in "$prefix.whole" "$prefix --strip"; do
   "$cmake" --install "$build" --prefix "${arguments[@]}" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 done
 
-for file in bin/coconet include/coconet/coconet.h include/coconet/pointwise.def share/coconet-jit/schedules/adam-fused.json \
+for file in bin/coconet include/coconet/coconet.h include/coconet/pointwise.def share/coconet-jit/schedules/optimizer-fused.json \
   share/coconet-jit/schedule.schema.json share/man/man1/coconet.1 share/doc/coconet-jit/LICENSE; do
   [[ -e $prefix/$file ]] || fail "$file was not installed."
 done
