@@ -54,10 +54,14 @@ enum class Storage : std::uint8_t {
 // optimizer's other states, moments and `master`, are tensors [n] in the order of the buffers, each
 // in one buffer; a rank holds its slice of them under the schedules that keep them sliced. The
 // program is called `adam_scattered`; the schedules are the same.
+//
+// Hyperparameters are checked as torch.optim checks them: one out of its range is a ProgramError
+// that names the optimizer, the hyperparameter, its value and the range. Ranges are given in
+// brackets below; [0, 1) has 0 and not 1. States start at zero, as the library makes them.
 
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
 struct SgdOptions {
-  double weight_decay = 0;  ///< added to the gradient, times the weight
+  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
 };
 /// The step of SgdOptions.
 [[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, Precision precision = DType::f32,
@@ -65,10 +69,10 @@ struct SgdOptions {
 
 /// torch.optim.SGD(momentum=...): a further state `m` [n], zero before the first step.
 struct MomentumSgdOptions {
-  double momentum = 0.9;    ///< of `m`, what it keeps in a step
+  double momentum = 0.9;    ///< of `m`, what it keeps in a step [0, inf]
   double dampening = 0;     ///< of the gradient, what `m` does not get
-  double weight_decay = 0;  ///< added to the gradient, times the weight
-  bool nesterov = false;    ///< whether the step looks ahead along `m`
+  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
+  bool nesterov = false;    ///< whether the step looks ahead along `m`; takes no dampening
 };
 /// The step of MomentumSgdOptions.
 [[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, Precision precision = DType::f32,
@@ -78,10 +82,13 @@ struct MomentumSgdOptions {
 /// torch.optim.Adam: states `m` and `v` [n], scalar `t` (the step number, from 1). Kingma & Ba,
 /// 2015.
 struct AdamOptions {
-  double beta1 = 0.9;       ///< of `m`, the mean of gradients, what it keeps in a step
-  double beta2 = 0.999;     ///< of `v`, the mean of their squares, likewise
-  double eps = 1e-8;        ///< added to the root of `v`
-  double weight_decay = 0;  ///< added to the gradient, times the weight
+  double beta1 = 0.9;       ///< of `m`, the mean of gradients, what it keeps in a step [0, 1)
+  double beta2 = 0.999;     ///< of `v`, the mean of their squares, likewise [0, 1)
+  double eps = 1e-8;        ///< added to the root of `v` [0, inf]
+  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
+  /// Whether the step is divided by the root of the largest `v` so far, a further state `v_max`
+  /// [n]. Reddi, Kale & Kumar, 2018.
+  bool amsgrad = false;
 };
 /// The step of AdamOptions.
 [[nodiscard]] COCONET_API Program adam(const Mesh& mesh, Precision precision = DType::f32,
@@ -89,15 +96,125 @@ struct AdamOptions {
 
 /// torch.optim.AdamW: like adam with decoupled weight decay. Loshchilov & Hutter, 2019.
 struct AdamWOptions {
-  double beta1 = 0.9;          ///< of `m`, the mean of gradients, what it keeps in a step
-  double beta2 = 0.999;        ///< of `v`, the mean of their squares, likewise
-  double eps = 1e-8;           ///< added to the root of `v`
-  double weight_decay = 0.01;  ///< taken off the weight, times the weight and the learning rate
+  double beta1 = 0.9;          ///< of `m`, the mean of gradients, what it keeps in a step [0, 1)
+  double beta2 = 0.999;        ///< of `v`, the mean of their squares, likewise [0, 1)
+  double eps = 1e-8;           ///< added to the root of `v` [0, inf]
+  double weight_decay = 0.01;  ///< taken off the weight, times it and the learning rate [0, inf]
+  bool amsgrad = false;        ///< as in AdamOptions
 };
 /// The step of AdamWOptions.
 [[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, Precision precision = DType::f32,
                                         AdamWOptions options = {},
                                         Storage storage = Storage::whole);
+
+/// torch.optim.Adamax: states `m` and `u` [n], the largest of decayed gradients, scalar `t` (the
+/// step number, from 1). Kingma & Ba, 2015, section 7.
+struct AdamaxOptions {
+  double beta1 = 0.9;       ///< of `m`, the mean of gradients, what it keeps in a step [0, 1)
+  double beta2 = 0.999;     ///< of `u`, likewise [0, 1)
+  double eps = 1e-8;        ///< added to the gradient's absolute value [0, inf]
+  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
+};
+/// The step of AdamaxOptions.
+[[nodiscard]] COCONET_API Program adamax(const Mesh& mesh, Precision precision = DType::f32,
+                                         AdamaxOptions options = {},
+                                         Storage storage = Storage::whole);
+
+/// torch.optim.NAdam: Adam with Nesterov's momentum. States and scalars as adam. Dozat, 2016. The
+/// product of all momenta so far, which PyTorch keeps as a state, is computed from `t`.
+struct NAdamOptions {
+  double beta1 = 0.9;                   ///< of `m`, what it keeps in a step [0, 1)
+  double beta2 = 0.999;                 ///< of `v`, likewise [0, 1)
+  double eps = 1e-8;                    ///< added to the root of `v` [0, inf]
+  double weight_decay = 0;              ///< added to the gradient, times the weight [0, inf]
+  double momentum_decay = 0.004;        ///< how fast the momentum grows towards beta1 [0, inf]
+  bool decoupled_weight_decay = false;  ///< whether weights decay as those of adamw
+};
+/// The step of NAdamOptions.
+[[nodiscard]] COCONET_API Program nadam(const Mesh& mesh, Precision precision = DType::f32,
+                                        NAdamOptions options = {},
+                                        Storage storage = Storage::whole);
+
+/// torch.optim.RAdam: Adam that leaves `v` out of the first steps, where its variance is too large.
+/// States and scalars as adam. Liu et al., 2020.
+struct RAdamOptions {
+  double beta1 = 0.9;                   ///< of `m`, what it keeps in a step [0, 1)
+  double beta2 = 0.999;                 ///< of `v`, likewise [0, 1)
+  double eps = 1e-8;                    ///< added to the root of `v` [0, inf]
+  double weight_decay = 0;              ///< added to the gradient, times the weight [0, inf]
+  bool decoupled_weight_decay = false;  ///< whether weights decay as those of adamw
+};
+/// The step of RAdamOptions.
+[[nodiscard]] COCONET_API Program radam(const Mesh& mesh, Precision precision = DType::f32,
+                                        RAdamOptions options = {},
+                                        Storage storage = Storage::whole);
+
+/// torch.optim.Adagrad: a state `v` [n], the sum of the squares of gradients. A scalar `t` (the
+/// step number, from 1) where an option needs it. Duchi, Hazan & Singer, 2011.
+struct AdagradOptions {
+  double lr_decay = 0;                   ///< lr is divided by 1 + (t - 1) * lr_decay [0, inf]
+  double weight_decay = 0;               ///< added to the gradient, times the weight [0, inf]
+  double initial_accumulator_value = 0;  ///< what the first step, t = 1, adds to `v` [0, inf]
+  double eps = 1e-10;                    ///< added to the root of `v` [0, inf]
+};
+/// The step of AdagradOptions.
+[[nodiscard]] COCONET_API Program adagrad(const Mesh& mesh, Precision precision = DType::f32,
+                                          AdagradOptions options = {},
+                                          Storage storage = Storage::whole);
+
+/// torch.optim.Adadelta: states `v` and `d` [n], the means of the squares of gradients and of
+/// steps. PyTorch's `lr` is 1 where none is given. Zeiler, 2012.
+struct AdadeltaOptions {
+  double rho = 0.9;         ///< of `v` and `d`, what they keep in a step [0, 1]
+  double eps = 1e-6;        ///< added to them below the roots [0, inf]
+  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
+};
+/// The step of AdadeltaOptions.
+[[nodiscard]] COCONET_API Program adadelta(const Mesh& mesh, Precision precision = DType::f32,
+                                           AdadeltaOptions options = {},
+                                           Storage storage = Storage::whole);
+
+/// torch.optim.RMSprop: a state `v` [n], the mean of the squares of gradients; `m` [n] with
+/// momentum, and `mean` [n], that of gradients, when it is centered. Hinton's lecture 6, 2012, and
+/// Graves, 2013.
+struct RmspropOptions {
+  double alpha = 0.99;      ///< of `v` and `mean`, what they keep in a step [0, inf]
+  double eps = 1e-8;        ///< added to the root [0, inf]
+  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
+  double momentum = 0;      ///< of `m`, what it keeps in a step [0, inf]
+  bool centered = false;    ///< whether the root is of the variance, v - mean * mean
+};
+/// The step of RmspropOptions.
+[[nodiscard]] COCONET_API Program rmsprop(const Mesh& mesh, Precision precision = DType::f32,
+                                          RmspropOptions options = {},
+                                          Storage storage = Storage::whole);
+
+/// torch.optim.Rprop: states `previous` [n], the last gradient, and `step_size` [n], which the
+/// first step, t = 1, sets to `lr`; later ones do not read `lr`. Scalar `t` (the step number, from
+/// 1). Riedmiller & Braun, 1993.
+struct RpropOptions {
+  double eta_minus = 0.5;       ///< of `step_size`, where the gradient changes its sign (0, 1)
+  double eta_plus = 1.2;        ///< of `step_size`, where it keeps it (1, inf]
+  double step_size_min = 1e-6;  ///< the least of `step_size` [0, step_size_max]
+  double step_size_max = 50;    ///< and the largest
+};
+/// The step of RpropOptions.
+[[nodiscard]] COCONET_API Program rprop(const Mesh& mesh, Precision precision = DType::f32,
+                                        RpropOptions options = {},
+                                        Storage storage = Storage::whole);
+
+/// Lion, which torch.optim does not have: a state `m` [n], and
+///   w -= lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w),
+///   m = beta2 * m + (1 - beta2) * g.
+/// Chen et al., 2023, "Symbolic Discovery of Optimization Algorithms", with its defaults.
+struct LionOptions {
+  double beta1 = 0.9;       ///< what the step keeps of `m` [0, 1)
+  double beta2 = 0.99;      ///< of `m`, what it keeps in a step [0, 1)
+  double weight_decay = 0;  ///< taken off the weight, times it and the learning rate [0, inf]
+};
+/// The step of LionOptions.
+[[nodiscard]] COCONET_API Program lion(const Mesh& mesh, Precision precision = DType::f32,
+                                       LionOptions options = {}, Storage storage = Storage::whole);
 
 /// LAMB, by layer where parameters are scattered: norms are of each buffer, or of a whole tensor.
 /// States and scalars as adam. With Adam's bias-corrected moments and

@@ -6,6 +6,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "coconet/error.h"
+#include "coconet/schedule.h"
+#include "refusal.h"
 #include "sched/shipped.h"
 
 namespace fs = std::filesystem;
@@ -35,4 +38,22 @@ TEST_CASE("the embedded schedules are sorted by file name") {
   const auto rows = shipped_schedules();
   CHECK(std::is_sorted(rows.begin(), rows.end(),
                        [](const auto& a, const auto& b) { return a.file < b.file; }));
+}
+
+TEST_CASE("an optimizer without a file of its own has the one that serves any, with its name") {
+  using coconet::Schedule;
+  const Schedule schedule = Schedule::load("radam_mixed-fused.json");
+  CHECK(schedule.name() == "radam_mixed-fused");
+  CHECK(schedule.step(2) == "as_slice state=[!w]*");
+  CHECK(schedule.step(4) ==
+        "fuse kernel=radam_mixed_fused kind=all_reduce ops=[avg.reduce_scatter, w.all_gather, "
+        "*.new]");
+  const auto files = coconet::sched::shipped_schedule_files();
+  for (const std::string& file : files) CHECK(coconet::sched::find_shipped_schedule(file));
+  CHECK(std::find(files.begin(), files.end(), "radam-hierarchical.json") != files.end());
+  CHECK_FALSE(coconet::sched::find_shipped_schedule("lamb-hierarchical.json"));
+  CHECK_FALSE(coconet::sched::find_shipped_schedule("mlp_block-hierarchical.json"));
+  CHECK(refusal<coconet::ScheduleError>([] { (void)Schedule::load("radam-fusd.json"); }) ==
+        "there is no schedule file 'radam-fusd.json', and none of that name ships; did you mean "
+        "'radam-fused.json'?");
 }

@@ -1,20 +1,21 @@
 // SGD and the Adam family as programs. Formulas and defaults are those of torch.optim (2.x).
+#include <fmt/format.h>
+
+#include "coconet/error.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 namespace {
 
-/// The gradient with L2 regularisation, as Adam and SGD apply it.
-Value regularised(const Training& training, double weight_decay) {
-  return weight_decay == 0 ? training.gradient
-                           : training.gradient + weight_decay * training.parameters;
-}
-
 /// The update that Adam and AdamW share, of `parameters` that may have been decayed already.
 void adam_step(Training& training, const Value& gradient, const Value& parameters, double beta1,
-               double beta2, double eps) {
-  const Moments moments = update_moments(training, gradient, beta1, beta2);
+               double beta2, double eps, bool amsgrad) {
+  Moments moments = update_moments(training, gradient, beta1, beta2);
+  if (amsgrad) {
+    const Value v_max = training.moment("v_max");
+    moments.v = update(v_max, maximum(v_max, moments.v));
+  }
   const Value step_size = training.lr / (1 - pow(beta1, moments.t));
   const Value denominator = adam_denominator(moments, beta2, eps);
   training.finish(parameters - step_size * (moments.m / denominator));
@@ -23,16 +24,24 @@ void adam_step(Training& training, const Value& gradient, const Value& parameter
 }  // namespace
 
 Program sgd(const Mesh& mesh, Precision precision, SgdOptions options, Storage storage) {
+  require_in_range("sgd", {{"weight_decay", options.weight_decay, from_0}});
   Training training("sgd", mesh, precision, storage);
-  training.finish(training.parameters - training.lr * regularised(training, options.weight_decay));
+  training.finish(training.parameters - training.lr * training.regularised(options.weight_decay));
   return training.program;
 }
 
 Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions options,
                      Storage storage) {
+  require_in_range("momentum_sgd", {{"momentum", options.momentum, from_0},
+                                    {"weight_decay", options.weight_decay, from_0}});
+  if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
+    throw ProgramError(fmt::format(
+        "momentum_sgd: nesterov is for a momentum above 0 with no dampening; they are {} and {}",
+        options.momentum, options.dampening));
+  }
   Training training("momentum_sgd", mesh, precision, storage);
   const Value m = training.moment("m");
-  const Value gradient = regularised(training, options.weight_decay);
+  const Value gradient = training.regularised(options.weight_decay);
   const Value kept = options.momentum * m;
   // The first step takes the whole gradient, whatever the dampening is; t tells it from later ones.
   const Value fresh =
@@ -46,16 +55,24 @@ Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions o
 }
 
 Program adam(const Mesh& mesh, Precision precision, AdamOptions options, Storage storage) {
+  require_in_range("adam", {{"beta1", options.beta1, from_0_below_1},
+                            {"beta2", options.beta2, from_0_below_1},
+                            {"eps", options.eps, from_0},
+                            {"weight_decay", options.weight_decay, from_0}});
   Training training("adam", mesh, precision, storage);
-  adam_step(training, regularised(training, options.weight_decay), training.parameters,
-            options.beta1, options.beta2, options.eps);
+  adam_step(training, training.regularised(options.weight_decay), training.parameters,
+            options.beta1, options.beta2, options.eps, options.amsgrad);
   return training.program;
 }
 
 Program adamw(const Mesh& mesh, Precision precision, AdamWOptions options, Storage storage) {
+  require_in_range("adamw", {{"beta1", options.beta1, from_0_below_1},
+                             {"beta2", options.beta2, from_0_below_1},
+                             {"eps", options.eps, from_0},
+                             {"weight_decay", options.weight_decay, from_0}});
   Training training("adamw", mesh, precision, storage);
-  const Value decayed = training.parameters * (1 - training.lr * options.weight_decay);
-  adam_step(training, training.gradient, decayed, options.beta1, options.beta2, options.eps);
+  adam_step(training, training.gradient, training.decayed(options.weight_decay), options.beta1,
+            options.beta2, options.eps, options.amsgrad);
   return training.program;
 }
 

@@ -2,69 +2,107 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "coconet/error.h"
 #include "coconet/programs.h"
 
 namespace coconet::programs {
 
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+Names all() {
+  return {"unfused", "sliced", "fused"};
+}
+Names all_and_overlapped() {
+  return {"unfused", "sliced", "fused", "overlapped"};
+}
+Names of_nodes() {
+  return {"unfused", "hierarchical"};
+}
+std::vector<DType> floats() {
+  return {DType::f32, DType::f64, DType::f16, DType::bf16};
+}
+
+/// The row of an optimizer with its default hyperparameters, which `make` makes.
+template <auto make>
+Shipped optimizer(std::string_view name, std::string_view summary,
+                  Names across_nodes = of_nodes()) {
+  return {name,
+          summary,
+          all(),
+          floats(),
+          [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::whole); },
+          [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::scattered); },
+          1,
+          std::move(across_nodes)};
+}
+
+/// The same in mixed precision.
+template <auto make>
+Shipped mixed_optimizer(std::string_view name, std::string_view summary,
+                        Names across_nodes = of_nodes()) {
+  return {
+      name,
+      summary,
+      all(),
+      {DType::f16, DType::bf16},
+      [](const Mesh& mesh, DType dtype) { return make(mesh, mixed(dtype), {}, Storage::whole); },
+      [](const Mesh& mesh, DType dtype) {
+        return make(mesh, mixed(dtype), {}, Storage::scattered);
+      },
+      1,
+      std::move(across_nodes)};
+}
+
+}  // namespace
+
 const std::vector<Shipped>& shipped() {
-  static const std::vector<std::string_view> all = {"unfused", "sliced", "fused"};
-  static const std::vector<std::string_view> all_and_overlapped = {"unfused", "sliced", "fused",
-                                                                   "overlapped"};
-  static const std::vector<std::string_view> of_nodes = {"unfused", "hierarchical"};
-  static const std::vector<DType> floats = {DType::f32, DType::f64, DType::f16, DType::bf16};
-  static const std::vector<DType> halves = {DType::f16, DType::bf16};
   static const std::vector<Shipped> table = {
-      {"sgd", "stochastic gradient descent", all, floats,
-       [](const Mesh& m, DType d) { return sgd(m, d); },
-       [](const Mesh& m, DType d) { return sgd(m, d, {}, Storage::scattered); }, 1, of_nodes},
-      {"momentum_sgd", "SGD with momentum 0.9", all, floats,
-       [](const Mesh& m, DType d) { return momentum_sgd(m, d); },
-       [](const Mesh& m, DType d) { return momentum_sgd(m, d, {}, Storage::scattered); }, 1,
-       of_nodes},
-      {"adam", "Adam, betas 0.9 and 0.999", all, floats,
-       [](const Mesh& m, DType d) { return adam(m, d); },
-       [](const Mesh& m, DType d) { return adam(m, d, {}, Storage::scattered); }, 1, of_nodes},
-      {"adamw", "Adam with decoupled weight decay 0.01", all, floats,
-       [](const Mesh& m, DType d) { return adamw(m, d); },
-       [](const Mesh& m, DType d) { return adamw(m, d, {}, Storage::scattered); }, 1, of_nodes},
-      {"lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01", all, floats,
-       [](const Mesh& m, DType d) { return lamb(m, d); },
-       [](const Mesh& m, DType d) { return lamb(m, d, {}, Storage::scattered); }},
-      {"lars", "LARS, momentum 0.9, weight decay 0.0005", all, floats,
-       [](const Mesh& m, DType d) { return lars(m, d); },
-       [](const Mesh& m, DType d) { return lars(m, d, {}, Storage::scattered); }},
-      {"novograd", "NovoGrad, betas 0.95 and 0.98", all, floats,
-       [](const Mesh& m, DType d) { return novograd(m, d); },
-       [](const Mesh& m, DType d) { return novograd(m, d, {}, Storage::scattered); }},
-      {"sgd_mixed", "sgd of a 16-bit model with f32 master weights", all, halves,
-       [](const Mesh& m, DType d) { return sgd(m, mixed(d)); },
-       [](const Mesh& m, DType d) { return sgd(m, mixed(d), {}, Storage::scattered); }},
-      {"momentum_sgd_mixed", "momentum_sgd of a 16-bit model with f32 master weights", all, halves,
-       [](const Mesh& m, DType d) { return momentum_sgd(m, mixed(d)); },
-       [](const Mesh& m, DType d) { return momentum_sgd(m, mixed(d), {}, Storage::scattered); }},
-      {"adam_mixed", "adam of a 16-bit model with f32 master weights", all, halves,
-       [](const Mesh& m, DType d) { return adam(m, mixed(d)); },
-       [](const Mesh& m, DType d) { return adam(m, mixed(d), {}, Storage::scattered); }},
-      {"adamw_mixed", "adamw of a 16-bit model with f32 master weights", all, halves,
-       [](const Mesh& m, DType d) { return adamw(m, mixed(d)); },
-       [](const Mesh& m, DType d) { return adamw(m, mixed(d), {}, Storage::scattered); }},
-      {"lamb_mixed", "lamb of a 16-bit model with f32 master weights", all, halves,
-       [](const Mesh& m, DType d) { return lamb(m, mixed(d)); },
-       [](const Mesh& m, DType d) { return lamb(m, mixed(d), {}, Storage::scattered); }},
-      {"lars_mixed", "lars of a 16-bit model with f32 master weights", all, halves,
-       [](const Mesh& m, DType d) { return lars(m, mixed(d)); },
-       [](const Mesh& m, DType d) { return lars(m, mixed(d), {}, Storage::scattered); }},
-      {"novograd_mixed", "novograd of a 16-bit model with f32 master weights", all, halves,
-       [](const Mesh& m, DType d) { return novograd(m, mixed(d)); },
-       [](const Mesh& m, DType d) { return novograd(m, mixed(d), {}, Storage::scattered); }},
-      {"mlp_block", "the end of a transformer's MLP, divided over the ranks", all_and_overlapped,
-       floats, [](const Mesh& m, DType d) { return mlp_block(m, d); }},
+      optimizer<sgd>("sgd", "stochastic gradient descent"),
+      optimizer<momentum_sgd>("momentum_sgd", "SGD with momentum 0.9"),
+      optimizer<adam>("adam", "Adam, betas 0.9 and 0.999"),
+      optimizer<adamw>("adamw", "Adam with decoupled weight decay 0.01"),
+      optimizer<adamax>("adamax", "Adamax, betas 0.9 and 0.999"),
+      optimizer<nadam>("nadam", "NAdam, betas 0.9 and 0.999"),
+      optimizer<radam>("radam", "RAdam, betas 0.9 and 0.999"),
+      optimizer<adagrad>("adagrad", "Adagrad"),
+      optimizer<adadelta>("adadelta", "Adadelta, rho 0.9"),
+      optimizer<rmsprop>("rmsprop", "RMSprop, alpha 0.99"),
+      optimizer<rprop>("rprop", "Rprop, etas 0.5 and 1.2"),
+      optimizer<lion>("lion", "Lion, betas 0.9 and 0.99"),
+      optimizer<lamb>("lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01", {}),
+      optimizer<lars>("lars", "LARS, momentum 0.9, weight decay 0.0005", {}),
+      optimizer<novograd>("novograd", "NovoGrad, betas 0.95 and 0.98", {}),
+      mixed_optimizer<sgd>("sgd_mixed", "sgd of a 16-bit model with f32 master weights"),
+      mixed_optimizer<momentum_sgd>("momentum_sgd_mixed",
+                                    "momentum_sgd of a 16-bit model with f32 master weights"),
+      mixed_optimizer<adam>("adam_mixed", "adam of a 16-bit model with f32 master weights"),
+      mixed_optimizer<adamw>("adamw_mixed", "adamw of a 16-bit model with f32 master weights"),
+      mixed_optimizer<adamax>("adamax_mixed", "adamax of a 16-bit model with f32 master weights"),
+      mixed_optimizer<nadam>("nadam_mixed", "nadam of a 16-bit model with f32 master weights"),
+      mixed_optimizer<radam>("radam_mixed", "radam of a 16-bit model with f32 master weights"),
+      mixed_optimizer<adagrad>("adagrad_mixed",
+                               "adagrad of a 16-bit model with f32 master weights"),
+      mixed_optimizer<adadelta>("adadelta_mixed",
+                                "adadelta of a 16-bit model with f32 master weights"),
+      mixed_optimizer<rmsprop>("rmsprop_mixed",
+                               "rmsprop of a 16-bit model with f32 master weights"),
+      mixed_optimizer<rprop>("rprop_mixed", "rprop of a 16-bit model with f32 master weights"),
+      mixed_optimizer<lion>("lion_mixed", "lion of a 16-bit model with f32 master weights"),
+      mixed_optimizer<lamb>("lamb_mixed", "lamb of a 16-bit model with f32 master weights", {}),
+      mixed_optimizer<lars>("lars_mixed", "lars of a 16-bit model with f32 master weights", {}),
+      mixed_optimizer<novograd>("novograd_mixed",
+                                "novograd of a 16-bit model with f32 master weights", {}),
+      {"mlp_block", "the end of a transformer's MLP, divided over the ranks", all_and_overlapped(),
+       floats(), [](const Mesh& m, DType d) { return mlp_block(m, d); }},
       {"attention_block", "the end of a transformer's attention, divided over the ranks",
-       all_and_overlapped, floats, [](const Mesh& m, DType d) { return attention_block(m, d); }},
+       all_and_overlapped(), floats(),
+       [](const Mesh& m, DType d) { return attention_block(m, d); }},
       {"pipeline_block", "the hand-off of a transformer's 2-stage pipeline, on 2, 4, 6, .. ranks",
-       all_and_overlapped, floats, [](const Mesh& m, DType d) { return pipeline_block(m, d); },
+       all_and_overlapped(), floats(), [](const Mesh& m, DType d) { return pipeline_block(m, d); },
        nullptr, 2},
   };
   return table;
@@ -83,9 +121,7 @@ Mesh Shipped::mesh(int ranks) const {
 Mesh Shipped::mesh_of_nodes(int ranks, int nodes) const {
   if (across_nodes.empty()) {
     throw ProgramError(
-        fmt::format("{} has no schedule for a mesh of nodes; the optimizers sgd, momentum_sgd, "
-                    "adam and adamw have",
-                    name));
+        fmt::format("{} has no schedule for a mesh of nodes; all optimizers but lamb have", name));
   }
   if (nodes < 1 || ranks % nodes != 0) {
     throw ProgramError(fmt::format("{} on {} nodes runs on as many ranks of each, not on {} in all",

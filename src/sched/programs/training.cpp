@@ -79,9 +79,26 @@ Value Training::squares(const Value& value, const std::string& name) const {
   return total.named(name + "_squares");
 }
 
+Value Training::regularised(double weight_decay) const {
+  return weight_decay == 0 ? gradient : gradient + weight_decay * parameters;
+}
+
+Value Training::decayed(double weight_decay) const {
+  return weight_decay == 0 ? parameters : parameters * (1 - lr * weight_decay);
+}
+
 void Training::finish(const Value& value) {
   const Value updated = update(parameters, value);
   if (precision.mixed()) update(w, cast(updated, precision.model));
+}
+
+void require_in_range(const char* optimizer,
+                      std::initializer_list<Hyperparameter> hyperparameters) {
+  for (const Hyperparameter& one : hyperparameters) {
+    if (one.range.contains(one.value)) continue;
+    throw ProgramError(
+        fmt::format("{}: {} is {}; it must be {}", optimizer, one.name, one.value, one.range.text));
+  }
 }
 
 Moments update_moments(Training& training, const Value& gradient, double beta1, double beta2) {

@@ -2,6 +2,7 @@
 // write of new ones.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 
 #include "coconet/programs.h"
@@ -24,6 +25,10 @@ struct Training {
 
   /// A state like the parameters.
   Value moment(const char* name) { return program.state(name, precision.master, {n}, replicated); }
+  /// The gradient with L2 regularisation, as SGD and Adam apply it.
+  [[nodiscard]] Value regularised(double weight_decay) const;
+  /// The parameters after decay of their own, as AdamW applies it.
+  [[nodiscard]] Value decayed(double weight_decay) const;
   /// The sum of the squares of `value`, called `name`_squares: of all, or where parameters are
   /// scattered of each buffer. In f32 at least: squares of 16-bit floats overflow, or lose all
   /// digits of a long sum.
@@ -35,6 +40,25 @@ struct Training {
   /// Ends the step: the parameters become `value`.
   void finish(const Value& value);
 };
+
+/// Numbers that a hyperparameter may be.
+struct Range {
+  const char* text;
+  bool (*contains)(double);
+};
+inline constexpr Range from_0 = {"0 or more", [](double x) { return x >= 0; }};
+inline constexpr Range from_0_below_1 = {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
+inline constexpr Range from_0_to_1 = {"in [0, 1]", [](double x) { return x >= 0 && x <= 1; }};
+inline constexpr Range between_0_and_1 = {"in (0, 1)", [](double x) { return x > 0 && x < 1; }};
+inline constexpr Range above_1 = {"more than 1", [](double x) { return x > 1; }};
+
+struct Hyperparameter {
+  const char* name;
+  double value;
+  Range range;
+};
+/// Throws ProgramError for the first of `hyperparameters` that is out of its range.
+void require_in_range(const char* optimizer, std::initializer_list<Hyperparameter> hyperparameters);
 
 /// Adam's moments after the step, not corrected for their bias.
 struct Moments {

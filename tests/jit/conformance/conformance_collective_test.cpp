@@ -388,7 +388,8 @@ TEST_CASE("optimizers that are fused inside nodes equal the reference") {
       const Schedule schedule =
           Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
       for (const Mesh& mesh : {shipped.mesh_of_nodes(4, 2), shipped.mesh_of_nodes(6, 2)})
-        require_conforms(shipped.build(mesh, f32), schedule, mesh.size(), lengths, 2);
+        require_conforms(shipped.build(mesh, shipped.dtypes.front()), schedule, mesh.size(),
+                         lengths, 2);
     }
   }
 }

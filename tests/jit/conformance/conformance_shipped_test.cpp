@@ -32,13 +32,30 @@ TEST_CASE("optimizers with their other options equal the reference under every s
   };
   check("sgd", [](const Mesh& mesh) { return programs::sgd(mesh, f32, {.weight_decay = 0.1}); });
   check("momentum_sgd", [](const Mesh& mesh) {
-    return programs::momentum_sgd(
-        mesh, f32, {.momentum = 0.8, .dampening = 0.3, .weight_decay = 0.1, .nesterov = true});
+    return programs::momentum_sgd(mesh, f32,
+                                  {.momentum = 0.8, .dampening = 0.3, .weight_decay = 0.1});
+  });
+  check("momentum_sgd", [](const Mesh& mesh) {
+    return programs::momentum_sgd(mesh, f32, {.weight_decay = 0.1, .nesterov = true});
   });
   check("adam", [](const Mesh& mesh) {
     return programs::adam(mesh, f32,
                           {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1});
   });
+  check("nadam", [](const Mesh& mesh) {
+    return programs::nadam(mesh, f32, {.weight_decay = 0.1, .decoupled_weight_decay = true});
+  });
+  check("radam", [](const Mesh& mesh) {
+    return programs::radam(mesh, f32, {.weight_decay = 0.1, .decoupled_weight_decay = true});
+  });
+  check("adagrad", [](const Mesh& mesh) {
+    return programs::adagrad(
+        mesh, f32, {.lr_decay = 0.1, .weight_decay = 0.1, .initial_accumulator_value = 0.2});
+  });
+  check("rmsprop", [](const Mesh& mesh) {
+    return programs::rmsprop(mesh, f32, {.weight_decay = 0.1, .momentum = 0.9, .centered = true});
+  });
+  check("lion", [](const Mesh& mesh) { return programs::lion(mesh, f32, {.weight_decay = 0.1}); });
   check("lamb", [](const Mesh& mesh) {
     return programs::lamb(mesh, f32, {.beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0});
   });

@@ -1,0 +1,126 @@
+// Adamax, NAdam and RAdam as programs: optimizers that differ from Adam in how they use its
+// moments. Formulas and defaults are those of torch.optim (2.x).
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "sched/programs/training.h"
+
+namespace coconet::programs {
+
+namespace {
+
+/// NAdam's momentum of step `t` is beta1 * (1 - q^t / 2), where q is this to the power of
+/// momentum_decay. Dozat's number.
+constexpr double nadam_base = 0.96;
+
+/// The product of NAdam's momenta of the steps 1 to `t`, computed from `t` alone, so that no state
+/// has to go with the moments. With y = q^t,
+///   log(product / beta1^t) = sum over i = 1..t of log(1 - q^i / 2)
+///                          = - sum over k >= 1 of term(k) * (1 - y^k),
+///   term(k) = (1/2)^k / k * q^k / (1 - q^k),
+/// as log(1 - x) = - sum of x^k / k, and the sum over i is of a geometric series. 1 - y is a factor
+/// of all 1 - y^k: taken out, nothing cancels, and what is left is a polynomial of y whose
+/// coefficient of y^j is the sum of all later terms.
+Value product_of_momenta(const Value& t, double beta1, double momentum_decay) {
+  if (momentum_decay == 0) return pow(beta1 / 2, t);
+  constexpr int terms = 40;  // (1/2)^40 / 40 is less than the rounding of a double
+  const double log_q = momentum_decay * std::log(nadam_base);
+  std::vector<double> later(terms, 0);
+  double sum = 0;
+  for (int k = terms; k >= 1; --k) {
+    sum += std::pow(0.5, k) / k * std::exp(k * log_q) / -std::expm1(k * log_q);
+    later[static_cast<std::size_t>(k - 1)] = sum;
+  }
+  const Value less_1 = expm1(log_q * t).named("mu_y_less_1");
+  const Value y = (less_1 + 1).named("mu_y");
+  Value polynomial = y * later.back() + later[later.size() - 2];
+  for (std::size_t j = later.size() - 2; j-- > 0;) polynomial = polynomial * y + later[j];
+  const Value decays = exp(less_1 * polynomial);
+  return (pow(beta1, t) * decays).named("mu_product");
+}
+
+/// The momentum of step `t`.
+Value nadam_momentum(const Value& t, double beta1, double momentum_decay) {
+  const Value decay = pow(nadam_base, momentum_decay * t);
+  return beta1 * (1 - 0.5 * decay);
+}
+
+}  // namespace
+
+Program adamax(const Mesh& mesh, Precision precision, AdamaxOptions options, Storage storage) {
+  require_in_range("adamax", {{"beta1", options.beta1, from_0_below_1},
+                              {"beta2", options.beta2, from_0_below_1},
+                              {"eps", options.eps, from_0},
+                              {"weight_decay", options.weight_decay, from_0}});
+  Training training("adamax", mesh, precision, storage);
+  const Value m = training.moment("m");
+  const Value u = training.moment("u");
+  const Value t = training.program.scalar("t");
+  const Value gradient = training.regularised(options.weight_decay);
+  const Value m_kept = options.beta1 * m;
+  const Value m1 = update(m, m_kept + (1 - options.beta1) * gradient);
+  const Value u_kept = options.beta2 * u;
+  const Value u1 = update(u, maximum(u_kept, abs(gradient) + options.eps));
+  const Value step_size = training.lr / (1 - pow(options.beta1, t));
+  training.finish(training.parameters - step_size * (m1 / u1));
+  return training.program;
+}
+
+Program nadam(const Mesh& mesh, Precision precision, NAdamOptions options, Storage storage) {
+  require_in_range("nadam", {{"beta1", options.beta1, from_0_below_1},
+                             {"beta2", options.beta2, from_0_below_1},
+                             {"eps", options.eps, from_0},
+                             {"weight_decay", options.weight_decay, from_0},
+                             {"momentum_decay", options.momentum_decay, from_0}});
+  Training training("nadam", mesh, precision, storage);
+  const bool decoupled = options.decoupled_weight_decay;
+  const Value parameters = training.decayed(decoupled ? options.weight_decay : 0);
+  const Value gradient = training.regularised(decoupled ? 0 : options.weight_decay);
+  const Moments moments = update_moments(training, gradient, options.beta1, options.beta2);
+  const Value denominator = adam_denominator(moments, options.beta2, options.eps);
+  const Value mu = nadam_momentum(moments.t, options.beta1, options.momentum_decay);
+  const Value next_t = moments.t + 1;
+  const Value next_mu = nadam_momentum(next_t, options.beta1, options.momentum_decay);
+  const Value product = product_of_momenta(moments.t, options.beta1, options.momentum_decay);
+  const Value of_gradient = training.lr * (1 - mu);
+  const Value of_momentum = training.lr * next_mu;
+  const Value gradient_rate = of_gradient / (1 - product);
+  const Value momentum_rate = of_momentum / (1 - product * next_mu);
+  const Value after_gradient = parameters - gradient_rate * (gradient / denominator);
+  training.finish(after_gradient - momentum_rate * (moments.m / denominator));
+  return training.program;
+}
+
+Program radam(const Mesh& mesh, Precision precision, RAdamOptions options, Storage storage) {
+  require_in_range("radam", {{"beta1", options.beta1, from_0_below_1},
+                             {"beta2", options.beta2, from_0_below_1},
+                             {"eps", options.eps, from_0},
+                             {"weight_decay", options.weight_decay, from_0}});
+  Training training("radam", mesh, precision, storage);
+  const bool decoupled = options.decoupled_weight_decay;
+  const Value parameters = training.decayed(decoupled ? options.weight_decay : 0);
+  const Value gradient = training.regularised(decoupled ? 0 : options.weight_decay);
+  const Moments moments = update_moments(training, gradient, options.beta1, options.beta2);
+  const Value& t = moments.t;
+  // The length of the moving average behind v, and its limit. Up to 5 the variance of 1 / sqrt(v)
+  // is not bounded, and v is left out.
+  const double limit = 2 / (1 - options.beta2) - 1;
+  const Value kept = pow(options.beta2, t).named("beta2_t");
+  const Value correction = (1 - kept).named("v_correction");
+  const Value length = (limit - 2 * t * kept / correction).named("length");
+  const Value rectified = (length > 5).named("rectified");
+  const Value at_least_5 = maximum(length, 5);
+  const double of_limit = limit > 5 ? limit / ((limit - 4) * (limit - 2)) : 0;
+  const Value less_4 = (at_least_5 - 4) * of_limit;
+  const Value rectification = sqrt(less_4 * (at_least_5 - 2) / at_least_5);
+  const Value scale = select(rectified, rectification * sqrt(correction), 1);
+  const Value root = sqrt(moments.v);
+  const Value denominator = select(rectified, root + options.eps, 1);
+  const Value step_size = training.lr / (1 - pow(options.beta1, t));
+  const Value rate = step_size * scale;
+  training.finish(parameters - rate * (moments.m / denominator));
+  return training.program;
+}
+
+}  // namespace coconet::programs
