@@ -59,9 +59,34 @@ enum class Storage : std::uint8_t {
 // that names the optimizer, the hyperparameter, its value and the range. Ranges are given in
 // brackets below; [0, 1) has 0 and not 1. States start at zero, as the library makes them.
 
+/// What training asks of any optimizer beside its own formula: fields of the options of each.
+struct TrainingOptions {
+  /// Of the whole averaged gradient, which is scaled down to this norm as
+  /// torch.nn.utils.clip_grad_norm_ does it. 0: it is not. [0, inf]
+  double max_norm = 0;
+  /// Of each element of the averaged gradient, as torch.nn.utils.clip_grad_value_, before its norm
+  /// is taken. 0: any. [0, inf]
+  double max_value = 0;
+  /// Dynamic loss scaling as torch.amp.GradScaler does it with its defaults. The application
+  /// multiplies the loss by `scale`, a state of one f32, 65536 before the first step (where it may
+  /// be 0, too). Gradients are divided by it. Where an element of the average is not finite, all
+  /// ranks leave all other states as they are, and `scale` halves; after 2000 steps without one,
+  /// which `growth` counts, it doubles. The optimizer's `t` is that of the steps taken: `skipped`,
+  /// another state of one f32, counts those that were not, and is subtracted from the scalar `t`.
+  bool loss_scaling = false;
+  /// Numbers for each buffer of `n` (Program::buffers), in the dtype of the moments, that the
+  /// application writes before the first step: the inputs `lr_scale`, by which `lr` is multiplied,
+  /// and `weight_decay`, which takes the place of the option of that name.
+  bool groups = false;
+};
+
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
 struct SgdOptions {
-  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
+  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
+  double max_norm = 0;        ///< as in TrainingOptions
+  double max_value = 0;       ///< likewise
+  bool loss_scaling = false;  ///< likewise
+  bool groups = false;        ///< likewise
 };
 /// The step of SgdOptions.
 [[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, Precision precision = DType::f32,
@@ -69,10 +94,14 @@ struct SgdOptions {
 
 /// torch.optim.SGD(momentum=...): a further state `m` [n], zero before the first step.
 struct MomentumSgdOptions {
-  double momentum = 0.9;    ///< of `m`, what it keeps in a step [0, inf]
-  double dampening = 0;     ///< of the gradient, what `m` does not get
-  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
-  bool nesterov = false;    ///< whether the step looks ahead along `m`; takes no dampening
+  double momentum = 0.9;      ///< of `m`, what it keeps in a step [0, inf]
+  double dampening = 0;       ///< of the gradient, what `m` does not get
+  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
+  bool nesterov = false;      ///< whether the step looks ahead along `m`; takes no dampening
+  double max_norm = 0;        ///< as in TrainingOptions
+  double max_value = 0;       ///< likewise
+  bool loss_scaling = false;  ///< likewise
+  bool groups = false;        ///< likewise
 };
 /// The step of MomentumSgdOptions.
 [[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, Precision precision = DType::f32,
@@ -89,6 +118,10 @@ struct AdamOptions {
   /// Whether the step is divided by the root of the largest `v` so far, a further state `v_max`
   /// [n]. Reddi, Kale & Kumar, 2018.
   bool amsgrad = false;
+  double max_norm = 0;        ///< as in TrainingOptions
+  double max_value = 0;       ///< likewise
+  bool loss_scaling = false;  ///< likewise
+  bool groups = false;        ///< likewise
 };
 /// The step of AdamOptions.
 [[nodiscard]] COCONET_API Program adam(const Mesh& mesh, Precision precision = DType::f32,
@@ -101,6 +134,10 @@ struct AdamWOptions {
   double eps = 1e-8;           ///< added to the root of `v` [0, inf]
   double weight_decay = 0.01;  ///< taken off the weight, times it and the learning rate [0, inf]
   bool amsgrad = false;        ///< as in AdamOptions
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  bool groups = false;         ///< likewise
 };
 /// The step of AdamWOptions.
 [[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, Precision precision = DType::f32,
@@ -110,10 +147,14 @@ struct AdamWOptions {
 /// torch.optim.Adamax: states `m` and `u` [n], the largest of decayed gradients, scalar `t` (the
 /// step number, from 1). Kingma & Ba, 2015, section 7.
 struct AdamaxOptions {
-  double beta1 = 0.9;       ///< of `m`, the mean of gradients, what it keeps in a step [0, 1)
-  double beta2 = 0.999;     ///< of `u`, likewise [0, 1)
-  double eps = 1e-8;        ///< added to the gradient's absolute value [0, inf]
-  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
+  double beta1 = 0.9;         ///< of `m`, the mean of gradients, what it keeps in a step [0, 1)
+  double beta2 = 0.999;       ///< of `u`, likewise [0, 1)
+  double eps = 1e-8;          ///< added to the gradient's absolute value [0, inf]
+  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
+  double max_norm = 0;        ///< as in TrainingOptions
+  double max_value = 0;       ///< likewise
+  bool loss_scaling = false;  ///< likewise
+  bool groups = false;        ///< likewise
 };
 /// The step of AdamaxOptions.
 [[nodiscard]] COCONET_API Program adamax(const Mesh& mesh, Precision precision = DType::f32,
@@ -129,6 +170,10 @@ struct NAdamOptions {
   double weight_decay = 0;              ///< added to the gradient, times the weight [0, inf]
   double momentum_decay = 0.004;        ///< how fast the momentum grows towards beta1 [0, inf]
   bool decoupled_weight_decay = false;  ///< whether weights decay as those of adamw
+  double max_norm = 0;                  ///< as in TrainingOptions
+  double max_value = 0;                 ///< likewise
+  bool loss_scaling = false;            ///< likewise
+  bool groups = false;                  ///< likewise
 };
 /// The step of NAdamOptions.
 [[nodiscard]] COCONET_API Program nadam(const Mesh& mesh, Precision precision = DType::f32,
@@ -143,6 +188,10 @@ struct RAdamOptions {
   double eps = 1e-8;                    ///< added to the root of `v` [0, inf]
   double weight_decay = 0;              ///< added to the gradient, times the weight [0, inf]
   bool decoupled_weight_decay = false;  ///< whether weights decay as those of adamw
+  double max_norm = 0;                  ///< as in TrainingOptions
+  double max_value = 0;                 ///< likewise
+  bool loss_scaling = false;            ///< likewise
+  bool groups = false;                  ///< likewise
 };
 /// The step of RAdamOptions.
 [[nodiscard]] COCONET_API Program radam(const Mesh& mesh, Precision precision = DType::f32,
@@ -156,6 +205,10 @@ struct AdagradOptions {
   double weight_decay = 0;               ///< added to the gradient, times the weight [0, inf]
   double initial_accumulator_value = 0;  ///< what the first step, t = 1, adds to `v` [0, inf]
   double eps = 1e-10;                    ///< added to the root of `v` [0, inf]
+  double max_norm = 0;                   ///< as in TrainingOptions
+  double max_value = 0;                  ///< likewise
+  bool loss_scaling = false;             ///< likewise
+  bool groups = false;                   ///< likewise
 };
 /// The step of AdagradOptions.
 [[nodiscard]] COCONET_API Program adagrad(const Mesh& mesh, Precision precision = DType::f32,
@@ -165,9 +218,13 @@ struct AdagradOptions {
 /// torch.optim.Adadelta: states `v` and `d` [n], the means of the squares of gradients and of
 /// steps. PyTorch's `lr` is 1 where none is given. Zeiler, 2012.
 struct AdadeltaOptions {
-  double rho = 0.9;         ///< of `v` and `d`, what they keep in a step [0, 1]
-  double eps = 1e-6;        ///< added to them below the roots [0, inf]
-  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
+  double rho = 0.9;           ///< of `v` and `d`, what they keep in a step [0, 1]
+  double eps = 1e-6;          ///< added to them below the roots [0, inf]
+  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
+  double max_norm = 0;        ///< as in TrainingOptions
+  double max_value = 0;       ///< likewise
+  bool loss_scaling = false;  ///< likewise
+  bool groups = false;        ///< likewise
 };
 /// The step of AdadeltaOptions.
 [[nodiscard]] COCONET_API Program adadelta(const Mesh& mesh, Precision precision = DType::f32,
@@ -178,11 +235,15 @@ struct AdadeltaOptions {
 /// momentum, and `mean` [n], that of gradients, when it is centered. Hinton's lecture 6, 2012, and
 /// Graves, 2013.
 struct RmspropOptions {
-  double alpha = 0.99;      ///< of `v` and `mean`, what they keep in a step [0, inf]
-  double eps = 1e-8;        ///< added to the root [0, inf]
-  double weight_decay = 0;  ///< added to the gradient, times the weight [0, inf]
-  double momentum = 0;      ///< of `m`, what it keeps in a step [0, inf]
-  bool centered = false;    ///< whether the root is of the variance, v - mean * mean
+  double alpha = 0.99;        ///< of `v` and `mean`, what they keep in a step [0, inf]
+  double eps = 1e-8;          ///< added to the root [0, inf]
+  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
+  double momentum = 0;        ///< of `m`, what it keeps in a step [0, inf]
+  bool centered = false;      ///< whether the root is of the variance, v - mean * mean
+  double max_norm = 0;        ///< as in TrainingOptions
+  double max_value = 0;       ///< likewise
+  bool loss_scaling = false;  ///< likewise
+  bool groups = false;        ///< likewise
 };
 /// The step of RmspropOptions.
 [[nodiscard]] COCONET_API Program rmsprop(const Mesh& mesh, Precision precision = DType::f32,
@@ -197,6 +258,10 @@ struct RpropOptions {
   double eta_plus = 1.2;        ///< of `step_size`, where it keeps it (1, inf]
   double step_size_min = 1e-6;  ///< the least of `step_size` [0, step_size_max]
   double step_size_max = 50;    ///< and the largest
+  double max_norm = 0;          ///< as in TrainingOptions
+  double max_value = 0;         ///< likewise
+  bool loss_scaling = false;    ///< likewise
+  bool groups = false;          ///< likewise
 };
 /// The step of RpropOptions.
 [[nodiscard]] COCONET_API Program rprop(const Mesh& mesh, Precision precision = DType::f32,
@@ -208,9 +273,13 @@ struct RpropOptions {
 ///   m = beta2 * m + (1 - beta2) * g.
 /// Chen et al., 2023, "Symbolic Discovery of Optimization Algorithms", with its defaults.
 struct LionOptions {
-  double beta1 = 0.9;       ///< what the step keeps of `m` [0, 1)
-  double beta2 = 0.99;      ///< of `m`, what it keeps in a step [0, 1)
-  double weight_decay = 0;  ///< taken off the weight, times it and the learning rate [0, inf]
+  double beta1 = 0.9;         ///< what the step keeps of `m` [0, 1)
+  double beta2 = 0.99;        ///< of `m`, what it keeps in a step [0, 1)
+  double weight_decay = 0;    ///< taken off the weight, times it and the learning rate [0, inf]
+  double max_norm = 0;        ///< as in TrainingOptions
+  double max_value = 0;       ///< likewise
+  bool loss_scaling = false;  ///< likewise
+  bool groups = false;        ///< likewise
 };
 /// The step of LionOptions.
 [[nodiscard]] COCONET_API Program lion(const Mesh& mesh, Precision precision = DType::f32,
@@ -226,6 +295,10 @@ struct LambOptions {
   double beta2 = 0.999;        ///< of `v`, the mean of their squares, likewise
   double eps = 1e-6;           ///< added to the root of `v`
   double weight_decay = 0.01;  ///< added to the update, times the weight
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  bool groups = false;         ///< likewise
 };
 /// The step of LambOptions.
 [[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
@@ -240,21 +313,29 @@ struct LarsOptions {
   double momentum = 0.9;             ///< of `m`, what it keeps in a step
   double weight_decay = 0.0005;      ///< added to the gradient, times the weight
   double trust_coefficient = 0.001;  ///< of the ratio of norms
+  double max_norm = 0;               ///< as in TrainingOptions
+  double max_value = 0;              ///< likewise
+  bool loss_scaling = false;         ///< likewise
+  bool groups = false;               ///< likewise
 };
 /// The step of LarsOptions.
 [[nodiscard]] COCONET_API Program lars(const Mesh& mesh, Precision precision = DType::f32,
                                        LarsOptions options = {}, Storage storage = Storage::whole);
 
-/// NovoGrad, by layer where parameters are scattered: state `m` [n], and `v`, one number for a whole
-/// tensor or for each buffer; scalar `t` (the step number, from 1). With
+/// NovoGrad, by layer where parameters are scattered: state `m` [n], and `v`, one number for a
+/// whole tensor or for each buffer; scalar `t` (the step number, from 1). With
 ///   v = beta2 * v + (1 - beta2) * |g|^2, at first |g|^2,
 ///   m = beta1 * m + g / (sqrt(v) + eps) + weight_decay * w,   w -= lr * m
 /// Ginsburg et al., 2019, algorithm 1. `v` is f32 at least.
 struct NovoGradOptions {
-  double beta1 = 0.95;      ///< of `m`, what it keeps in a step
-  double beta2 = 0.98;      ///< of `v`, likewise
-  double eps = 1e-8;        ///< added to the root of `v`
-  double weight_decay = 0;  ///< added to the direction, times the weight
+  double beta1 = 0.95;        ///< of `m`, what it keeps in a step
+  double beta2 = 0.98;        ///< of `v`, likewise
+  double eps = 1e-8;          ///< added to the root of `v`
+  double weight_decay = 0;    ///< added to the direction, times the weight
+  double max_norm = 0;        ///< as in TrainingOptions
+  double max_value = 0;       ///< likewise
+  bool loss_scaling = false;  ///< likewise
+  bool groups = false;        ///< likewise
 };
 /// The step of NovoGradOptions.
 [[nodiscard]] COCONET_API Program novograd(const Mesh& mesh, Precision precision = DType::f32,
@@ -301,6 +382,9 @@ struct Shipped {
   Program (*build)(const Mesh& mesh, DType dtype);
   Program (*scattered)(const Mesh& mesh, DType dtype) =
       nullptr;     ///< the same with Storage::scattered, of an optimizer
+  /// An optimizer that is asked for more; the dtype is as for `build`.
+  Program (*with)(const Mesh& mesh, DType dtype, const TrainingOptions& options,
+                  Storage storage) = nullptr;
   int stages = 1;  ///< of a pipeline, each of as many ranks
   /// Schedules for a mesh of nodes, of an optimizer.
   std::vector<std::string_view> across_nodes = {};

@@ -11,6 +11,7 @@
 
 #include "coconet/dtype.h"
 #include "coconet/executable.h"
+#include "coconet/programs.h"
 
 namespace coconet::cli {
 
@@ -34,6 +35,7 @@ struct ProgramSpec {
   Sizes sizes;                 ///< --set
   std::optional<int> nodes;  ///< of a shipped program: its mesh is {node, gpu}, with as many nodes
   bool scattered = false;    ///< the shipped program with its parameters scattered over buffers
+  programs::TrainingOptions training;  ///< of a shipped optimizer
 };
 
 struct RunOptions {

@@ -170,6 +170,19 @@ void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
   command.add_flag("--scattered", spec.scattered,
                    "A program that ships, with its parameters over a list of buffers");
   command
+      .add_option("--max-norm", spec.training.max_norm,
+                  "An optimizer that clips the gradient to this norm")
+      ->type_name("X");
+  command
+      .add_option("--max-value", spec.training.max_value,
+                  "An optimizer that clips each element of the gradient")
+      ->type_name("X");
+  command.add_flag("--loss-scaling", spec.training.loss_scaling,
+                   "An optimizer that takes gradients of a scaled loss, and skips steps that "
+                   "overflow");
+  command.add_flag("--groups", spec.training.groups,
+                   "An optimizer with a learning rate and a weight decay for each buffer");
+  command
       .add_option("--dtype", raw.dtype,
                   "Element type of a program that ships: f32 (default), f64, f16 or bf16")
       ->type_name("DTYPE");

@@ -117,17 +117,30 @@ std::optional<std::int64_t> read_size(std::string_view text) {
   return value;
 }
 
+bool asks_more(const programs::TrainingOptions& options) {
+  return options.max_norm != 0 || options.max_value != 0 || options.loss_scaling || options.groups;
+}
+
+UsageError no_optimizer(const std::string& asked) {
+  return UsageError(
+      "--max-norm, --max-value, --loss-scaling and --groups are for the optimizers that ship, not "
+      "for " +
+      asked + ".");
+}
+
 }  // namespace
 
 ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
     : asked_(spec.program),
       shipped_(programs::find(spec.program)),
       scattered_(spec.scattered),
+      training_(spec.training),
       nodes_(spec.nodes) {
   if (shipped_) {
     dtype_ = dtype_of(*shipped_, spec.dtype);
     if (nodes_ && shipped_->across_nodes.empty())
       throw UsageError("--nodes is for the optimizers but lamb, not for " + asked_ + ".");
+    if (asks_more(training_) && shipped_->with == nullptr) throw no_optimizer(asked_);
     if (scattered_ && shipped_->scattered == nullptr) {
       throw UsageError(
           "--scattered is for the optimizers, whose parameters may lie in a list of "
@@ -145,6 +158,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
       throw UsageError("--nodes is for the programs that ship; the file " + asked_ +
                        " says what its mesh is.");
     }
+    if (asks_more(training_)) throw no_optimizer("the file " + asked_);
     if (scattered_) {
       throw UsageError("--scattered is for the programs that ship; the file " + asked_ +
                        " says which of its tensors are scattered.");
@@ -189,8 +203,13 @@ std::set<std::string> ResolvedSpec::sliceable_states() const {
 
 Program ResolvedSpec::program(int ranks) const {
   if (shipped_) {
-    const auto build = scattered_ ? shipped_->scattered : shipped_->build;
-    return build(nodes_ ? shipped_->mesh_of_nodes(ranks, *nodes_) : shipped_->mesh(ranks), dtype_);
+    const Mesh mesh = nodes_ ? shipped_->mesh_of_nodes(ranks, *nodes_) : shipped_->mesh(ranks);
+    if (asks_more(training_)) {
+      using programs::Storage;
+      return shipped_->with(mesh, dtype_, training_,
+                            scattered_ ? Storage::scattered : Storage::whole);
+    }
+    return (scattered_ ? shipped_->scattered : shipped_->build)(mesh, dtype_);
   }
   if (open_) return Program::load(asked_, ranks);
   const Mesh& mesh = file_->mesh();

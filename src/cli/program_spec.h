@@ -46,6 +46,7 @@ class ResolvedSpec {
   std::string asked_;
   const programs::Shipped* shipped_ = nullptr;
   bool scattered_ = false;
+  programs::TrainingOptions training_;
   std::optional<int> nodes_;
   std::optional<Program> file_;          ///< a file whose mesh is fixed
   std::optional<ir::OpenProgram> open_;  ///< a file that is read when the ranks are known

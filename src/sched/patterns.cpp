@@ -32,6 +32,12 @@ bool is_small_state(const ir::Node& node) {
          });
 }
 
+/// A kernel that computes whole tensors has no place for the update of such a state.
+bool is_out_of_place(const ir::Graph& graph, const Step& step, const ir::Node& node) {
+  return node.op == ir::Op::update && is_small_state(graph.at(node.operands.front())) &&
+         step.transformation == "fuse" && step.text("kind") == "computation";
+}
+
 /// In the program's order.
 std::vector<std::string> values_like(const ir::Graph& graph, const Step& step,
                                      const Parameter& parameter, const std::string& pattern) {
@@ -39,6 +45,7 @@ std::vector<std::string> values_like(const ir::Graph& graph, const Step& step,
   for (const ir::Node& node : graph.nodes) {
     const bool is_meant = !parameter.pattern_of || *parameter.pattern_of == node.op;
     if (parameter.pattern_of == ir::Op::state && is_small_state(node)) continue;
+    if (is_out_of_place(graph, step, node)) continue;
     if (is_meant && is_like(node.name, pattern)) names.push_back(node.name);
   }
   if (!names.empty()) return names;

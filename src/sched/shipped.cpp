@@ -31,25 +31,12 @@ std::vector<std::string_view> schedules_of(const programs::Shipped& program) {
   return names;
 }
 
-/// `text`, which is written for `stem`.
-std::string written_for(std::string_view program, std::string_view stem, std::string_view text) {
+std::string written_for(std::string_view program, std::string_view text) {
   std::string written(text);
-  for (std::size_t at = 0; (at = written.find(stem, at)) != written.npos; at += program.size())
-    written.replace(at, stem.size(), program);
+  for (std::size_t at = 0; (at = written.find(any_optimizer, at)) != written.npos;
+       at += program.size())
+    written.replace(at, any_optimizer.size(), program);
   return written;
-}
-
-/// The file of another program that serves `program`: of the same optimizer in one precision, or
-/// of any.
-std::optional<std::string> borrowed(std::string_view program, std::string_view schedule) {
-  constexpr std::string_view mixed = "_mixed";
-  const std::string_view stem =
-      program.ends_with(mixed) ? program.substr(0, program.size() - mixed.size()) : program;
-  for (const std::string_view owner : {stem, any_optimizer}) {
-    const ShippedSchedule* file = find_file(file_of(owner, schedule));
-    if (file != nullptr) return written_for(program, owner, file->text);
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -58,7 +45,9 @@ std::optional<std::string> find_shipped_schedule(std::string_view file) {
   if (const ShippedSchedule* own = find_file(file)) return std::string(own->text);
   for (const programs::Shipped& program : programs::shipped()) {
     for (const std::string_view schedule : schedules_of(program)) {
-      if (file == file_of(program.name, schedule)) return borrowed(program.name, schedule);
+      if (file != file_of(program.name, schedule)) continue;
+      const ShippedSchedule* any = find_file(file_of(any_optimizer, schedule));
+      return any == nullptr ? std::nullopt : std::optional(written_for(program.name, any->text));
     }
   }
   return std::nullopt;

@@ -53,16 +53,16 @@ Program adamax(const Mesh& mesh, Precision precision, AdamaxOptions options, Sto
                               {"beta2", options.beta2, from_0_below_1},
                               {"eps", options.eps, from_0},
                               {"weight_decay", options.weight_decay, from_0}});
-  Training training("adamax", mesh, precision, storage);
+  Training training("adamax", mesh, precision, storage, options);
   const Value m = training.moment("m");
   const Value u = training.moment("u");
-  const Value t = training.program.scalar("t");
+  const Value t = training.t();
   const Value gradient = training.regularised(options.weight_decay);
   const Value m_kept = options.beta1 * m;
-  const Value m1 = update(m, m_kept + (1 - options.beta1) * gradient);
+  const Value m1 = training.update(m, m_kept + (1 - options.beta1) * gradient);
   const Value u_kept = options.beta2 * u;
-  const Value u1 = update(u, maximum(u_kept, abs(gradient) + options.eps));
-  const Value step_size = training.lr / (1 - pow(options.beta1, t));
+  const Value u1 = training.update(u, maximum(u_kept, abs(gradient) + options.eps));
+  const Value step_size = training.rate(training.lr / (1 - pow(options.beta1, t)));
   training.finish(training.parameters - step_size * (m1 / u1));
   return training.program;
 }
@@ -73,20 +73,20 @@ Program nadam(const Mesh& mesh, Precision precision, NAdamOptions options, Stora
                              {"eps", options.eps, from_0},
                              {"weight_decay", options.weight_decay, from_0},
                              {"momentum_decay", options.momentum_decay, from_0}});
-  Training training("nadam", mesh, precision, storage);
+  Training training("nadam", mesh, precision, storage, options);
   const bool decoupled = options.decoupled_weight_decay;
   const Value parameters = training.decayed(decoupled ? options.weight_decay : 0);
   const Value gradient = training.regularised(decoupled ? 0 : options.weight_decay);
   const Moments moments = update_moments(training, gradient, options.beta1, options.beta2);
-  const Value denominator = adam_denominator(moments, options.beta2, options.eps);
+  const Value denominator = adam_denominator(training, moments, options.beta2, options.eps);
   const Value mu = nadam_momentum(moments.t, options.beta1, options.momentum_decay);
   const Value next_t = moments.t + 1;
   const Value next_mu = nadam_momentum(next_t, options.beta1, options.momentum_decay);
   const Value product = product_of_momenta(moments.t, options.beta1, options.momentum_decay);
   const Value of_gradient = training.lr * (1 - mu);
   const Value of_momentum = training.lr * next_mu;
-  const Value gradient_rate = of_gradient / (1 - product);
-  const Value momentum_rate = of_momentum / (1 - product * next_mu);
+  const Value gradient_rate = training.rate(of_gradient / (1 - product));
+  const Value momentum_rate = training.rate(of_momentum / (1 - product * next_mu));
   const Value after_gradient = parameters - gradient_rate * (gradient / denominator);
   training.finish(after_gradient - momentum_rate * (moments.m / denominator));
   return training.program;
@@ -97,7 +97,7 @@ Program radam(const Mesh& mesh, Precision precision, RAdamOptions options, Stora
                              {"beta2", options.beta2, from_0_below_1},
                              {"eps", options.eps, from_0},
                              {"weight_decay", options.weight_decay, from_0}});
-  Training training("radam", mesh, precision, storage);
+  Training training("radam", mesh, precision, storage, options);
   const bool decoupled = options.decoupled_weight_decay;
   const Value parameters = training.decayed(decoupled ? options.weight_decay : 0);
   const Value gradient = training.regularised(decoupled ? 0 : options.weight_decay);
@@ -118,7 +118,7 @@ Program radam(const Mesh& mesh, Precision precision, RAdamOptions options, Stora
   const Value root = sqrt(moments.v);
   const Value denominator = select(rectified, root + options.eps, 1);
   const Value step_size = training.lr / (1 - pow(options.beta1, t));
-  const Value rate = step_size * scale;
+  const Value rate = training.rate(step_size * scale);
   training.finish(parameters - rate * (moments.m / denominator));
   return training.program;
 }

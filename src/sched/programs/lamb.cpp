@@ -7,19 +7,20 @@
 namespace coconet::programs {
 
 Program lamb(const Mesh& mesh, Precision precision, LambOptions options, Storage storage) {
-  Training training("lamb", mesh, precision, storage);
+  Training training("lamb", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Moments moments = update_moments(training, training.gradient, options.beta1, options.beta2);
-  const Value corrected = moments.m / (1 - pow(options.beta1, moments.t));
-  const Value direction = corrected / adam_denominator(moments, options.beta2, options.eps);
-  const Value u = (direction + options.weight_decay * w).named("u");
+  const Value corrected = moments.m / training.number(1 - pow(options.beta1, moments.t));
+  const Value direction =
+      corrected / adam_denominator(training, moments, options.beta2, options.eps);
+  const Value u = (direction + training.weight_decay(options.weight_decay) * w).named("u");
   const Value w_norm = training.norm(w, "w");
   const Value u_norm = training.norm(u, "u");
   const Value w_moves = w_norm > 0;
   const Value scales = logical_and(w_moves, u_norm > 0);
   const Value ratio = select(scales, w_norm / u_norm, 1).named("ratio");
-  const Value step_size =
-      training.lr * (ratio.dtype() == u.dtype() ? ratio : cast(ratio, u.dtype()));
+  const Value of_u = ratio.dtype() == u.dtype() ? ratio : cast(ratio, u.dtype());
+  const Value step_size = training.rate(training.lr) * of_u;
   training.finish(w - step_size * u);
   return training.program;
 }

@@ -6,7 +6,7 @@
 namespace coconet::programs {
 
 Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage storage) {
-  Training training("lars", mesh, precision, storage);
+  Training training("lars", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Value& g = training.gradient;
   const Value m = training.moment("m");
@@ -14,31 +14,36 @@ Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage
   const Value g_norm = training.norm(g, "g");
   const Value w_moves = w_norm > 0;
   const Value scales = logical_and(w_moves, g_norm > 0);
-  const Value whole = g_norm + options.weight_decay * w_norm;
+  const Value decay = training.weight_decay(options.weight_decay);
+  const bool narrow = options.groups && w_norm.dtype() != w.dtype();
+  const Value decay_of_norm = narrow ? cast(decay, w_norm.dtype()) : decay;
+  const Value whole = g_norm + decay_of_norm * w_norm;
   const Value ratio = select(scales, options.trust_coefficient * w_norm / whole, 1).named("ratio");
-  const Value rate = training.lr * (ratio.dtype() == m.dtype() ? ratio : cast(ratio, m.dtype()));
+  const Value of_m = ratio.dtype() == m.dtype() ? ratio : cast(ratio, m.dtype());
+  const Value rate = training.rate(training.lr) * of_m;
   const Value kept = options.momentum * m;
-  const Value decayed = g + options.weight_decay * w;
-  training.finish(w - update(m, kept + rate * decayed));
+  const Value decayed = g + decay * w;
+  training.finish(w - training.update(m, kept + rate * decayed));
   return training.program;
 }
 
 Program novograd(const Mesh& mesh, Precision precision, NovoGradOptions options, Storage storage) {
-  Training training("novograd", mesh, precision, storage);
+  Training training("novograd", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Value& g = training.gradient;
   const Value m = training.moment("m");
-  const Value t = training.program.scalar("t");
+  const Value t = training.t();
   const Value squares = training.squares(g, "g");
   const Value v = training.program.state("v", squares.dtype(), squares.shape(), replicated);
   const Value kept = options.beta2 * v;
   const Value mean = kept + (1 - options.beta2) * squares;
-  const Value v1 = update(v, select(equal(t, 1), squares, mean));
+  const Value v1 = training.update(v, select(equal(t, 1), squares, mean));
   const Value size = sqrt(v1) + options.eps;
   const Value direction = g / (size.dtype() == g.dtype() ? size : cast(size, g.dtype()));
   const Value m_kept = options.beta1 * m;
-  const Value m1 = update(m, m_kept + (direction + options.weight_decay * w));
-  training.finish(w - training.lr * m1);
+  const Value m1 =
+      training.update(m, m_kept + (direction + training.weight_decay(options.weight_decay) * w));
+  training.finish(w - training.rate(training.lr) * m1);
   return training.program;
 }
 

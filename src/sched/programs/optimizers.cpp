@@ -14,10 +14,10 @@ void adam_step(Training& training, const Value& gradient, const Value& parameter
   Moments moments = update_moments(training, gradient, beta1, beta2);
   if (amsgrad) {
     const Value v_max = training.moment("v_max");
-    moments.v = update(v_max, maximum(v_max, moments.v));
+    moments.v = training.update(v_max, maximum(v_max, moments.v));
   }
-  const Value step_size = training.lr / (1 - pow(beta1, moments.t));
-  const Value denominator = adam_denominator(moments, beta2, eps);
+  const Value step_size = training.rate(training.lr / (1 - pow(beta1, moments.t)));
+  const Value denominator = adam_denominator(training, moments, beta2, eps);
   training.finish(parameters - step_size * (moments.m / denominator));
 }
 
@@ -25,8 +25,9 @@ void adam_step(Training& training, const Value& gradient, const Value& parameter
 
 Program sgd(const Mesh& mesh, Precision precision, SgdOptions options, Storage storage) {
   require_in_range("sgd", {{"weight_decay", options.weight_decay, from_0}});
-  Training training("sgd", mesh, precision, storage);
-  training.finish(training.parameters - training.lr * training.regularised(options.weight_decay));
+  Training training("sgd", mesh, precision, storage, options);
+  const Value gradient = training.regularised(options.weight_decay);
+  training.finish(training.parameters - training.rate(training.lr) * gradient);
   return training.program;
 }
 
@@ -39,18 +40,19 @@ Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions o
         "momentum_sgd: nesterov is for a momentum above 0 with no dampening; they are {} and {}",
         options.momentum, options.dampening));
   }
-  Training training("momentum_sgd", mesh, precision, storage);
+  Training training("momentum_sgd", mesh, precision, storage, options);
   const Value m = training.moment("m");
   const Value gradient = training.regularised(options.weight_decay);
   const Value kept = options.momentum * m;
   // The first step takes the whole gradient, whatever the dampening is; t tells it from later ones.
-  const Value fresh =
-      options.dampening == 0
-          ? gradient
-          : select(equal(training.program.scalar("t"), 1), 1, 1 - options.dampening) * gradient;
-  const Value m1 = update(m, kept + fresh);
+  Value fresh = gradient;
+  if (options.dampening != 0) {
+    const Value dampened = (1 - options.dampening) * gradient;
+    fresh = select(equal(training.t(), 1), gradient, dampened);
+  }
+  const Value m1 = training.update(m, kept + fresh);
   const Value direction = options.nesterov ? gradient + options.momentum * m1 : m1;
-  training.finish(training.parameters - training.lr * direction);
+  training.finish(training.parameters - training.rate(training.lr) * direction);
   return training.program;
 }
 
@@ -59,7 +61,7 @@ Program adam(const Mesh& mesh, Precision precision, AdamOptions options, Storage
                             {"beta2", options.beta2, from_0_below_1},
                             {"eps", options.eps, from_0},
                             {"weight_decay", options.weight_decay, from_0}});
-  Training training("adam", mesh, precision, storage);
+  Training training("adam", mesh, precision, storage, options);
   adam_step(training, training.regularised(options.weight_decay), training.parameters,
             options.beta1, options.beta2, options.eps, options.amsgrad);
   return training.program;
@@ -70,7 +72,7 @@ Program adamw(const Mesh& mesh, Precision precision, AdamWOptions options, Stora
                              {"beta2", options.beta2, from_0_below_1},
                              {"eps", options.eps, from_0},
                              {"weight_decay", options.weight_decay, from_0}});
-  Training training("adamw", mesh, precision, storage);
+  Training training("adamw", mesh, precision, storage, options);
   adam_step(training, training.gradient, training.decayed(options.weight_decay), options.beta1,
             options.beta2, options.eps, options.amsgrad);
   return training.program;

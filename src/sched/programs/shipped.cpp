@@ -26,6 +26,18 @@ std::vector<DType> floats() {
   return {DType::f32, DType::f64, DType::f16, DType::bf16};
 }
 
+/// What `make` makes of `asked` and its default hyperparameters.
+template <class Options>
+Program make_with(Program (*make)(const Mesh&, Precision, Options, Storage), const Mesh& mesh,
+                  Precision precision, const TrainingOptions& asked, Storage storage) {
+  Options options;
+  options.max_norm = asked.max_norm;
+  options.max_value = asked.max_value;
+  options.loss_scaling = asked.loss_scaling;
+  options.groups = asked.groups;
+  return make(mesh, precision, options, storage);
+}
+
 /// The row of an optimizer with its default hyperparameters, which `make` makes.
 template <auto make>
 Shipped optimizer(std::string_view name, std::string_view summary,
@@ -36,6 +48,9 @@ Shipped optimizer(std::string_view name, std::string_view summary,
           floats(),
           [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::whole); },
           [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::scattered); },
+          [](const Mesh& mesh, DType dtype, const TrainingOptions& asked, Storage storage) {
+            return make_with(make, mesh, dtype, asked, storage);
+          },
           1,
           std::move(across_nodes)};
 }
@@ -52,6 +67,9 @@ Shipped mixed_optimizer(std::string_view name, std::string_view summary,
       [](const Mesh& mesh, DType dtype) { return make(mesh, mixed(dtype), {}, Storage::whole); },
       [](const Mesh& mesh, DType dtype) {
         return make(mesh, mixed(dtype), {}, Storage::scattered);
+      },
+      [](const Mesh& mesh, DType dtype, const TrainingOptions& asked, Storage storage) {
+        return make_with(make, mesh, mixed(dtype), asked, storage);
       },
       1,
       std::move(across_nodes)};
@@ -103,7 +121,7 @@ const std::vector<Shipped>& shipped() {
        [](const Mesh& m, DType d) { return attention_block(m, d); }},
       {"pipeline_block", "the hand-off of a transformer's 2-stage pipeline, on 2, 4, 6, .. ranks",
        all_and_overlapped(), floats(), [](const Mesh& m, DType d) { return pipeline_block(m, d); },
-       nullptr, 2},
+       nullptr, nullptr, 2},
   };
   return table;
 }

@@ -17,22 +17,22 @@ Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Stora
         fmt::format("rprop: step_size_min is {}; it must be at most step_size_max, {}",
                     options.step_size_min, options.step_size_max));
   }
-  Training training("rprop", mesh, precision, storage);
+  Training training("rprop", mesh, precision, storage, options);
   const Value previous = training.moment("previous");
   const Value step_size = training.moment("step_size");
-  const Value t = training.program.scalar("t");
+  const Value t = training.t();
   const Value first = equal(t, 1);
-  const Value before = select(first, training.lr, step_size);
+  const Value before = select(first, training.rate(training.lr), step_size);
   const Value agreement = training.gradient * previous;
   const Value agrees = agreement > 0;
   const Value turns = agreement < 0;
   const Value smaller = select(turns, options.eta_minus * before, before);
   const Value chosen = select(agrees, options.eta_plus * before, smaller);
   const Value at_least = maximum(chosen, options.step_size_min);
-  const Value size = update(step_size, minimum(at_least, options.step_size_max));
+  const Value size = training.update(step_size, minimum(at_least, options.step_size_max));
   // Where the gradient has turned, the last step went too far: this one stays, and the next one
   // compares with 0.
-  const Value used = update(previous, select(turns, 0, training.gradient));
+  const Value used = training.update(previous, select(turns, 0, training.gradient));
   training.finish(training.parameters - sign(used) * size);
   return training.program;
 }
@@ -41,14 +41,14 @@ Program lion(const Mesh& mesh, Precision precision, LionOptions options, Storage
   require_in_range("lion", {{"beta1", options.beta1, from_0_below_1},
                             {"beta2", options.beta2, from_0_below_1},
                             {"weight_decay", options.weight_decay, from_0}});
-  Training training("lion", mesh, precision, storage);
+  Training training("lion", mesh, precision, storage, options);
   const Value m = training.moment("m");
   const Value decayed = training.decayed(options.weight_decay);
   const Value leaned = options.beta1 * m;
   const Value direction = sign(leaned + (1 - options.beta1) * training.gradient);
   const Value kept = options.beta2 * m;
-  update(m, kept + (1 - options.beta2) * training.gradient);
-  training.finish(decayed - training.lr * direction);
+  training.update(m, kept + (1 - options.beta2) * training.gradient);
+  training.finish(decayed - training.rate(training.lr) * direction);
   return training.program;
 }
 

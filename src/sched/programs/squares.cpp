@@ -10,20 +10,20 @@ Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, S
                     {"weight_decay", options.weight_decay, from_0},
                     {"initial_accumulator_value", options.initial_accumulator_value, from_0},
                     {"eps", options.eps, from_0}});
-  Training training("adagrad", mesh, precision, storage);
+  Training training("adagrad", mesh, precision, storage, options);
   const Value v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
-  Value rate = training.lr;
+  Value rate = training.rate(training.lr);
   Value before = v;
   if (options.lr_decay != 0 || options.initial_accumulator_value != 0) {
-    const Value t = training.program.scalar("t");
-    if (options.lr_decay != 0) rate = training.lr / (1 + (t - 1) * options.lr_decay);
+    const Value t = training.t();
+    if (options.lr_decay != 0) rate = training.rate(training.lr / (1 + (t - 1) * options.lr_decay));
     if (options.initial_accumulator_value != 0) {
       const Value initial = select(equal(t, 1), options.initial_accumulator_value, 0);
       before = v + initial;
     }
   }
-  const Value v1 = update(v, before + square(gradient));
+  const Value v1 = training.update(v, before + square(gradient));
   const Value denominator = sqrt(v1) + options.eps;
   training.finish(training.parameters - rate * (gradient / denominator));
   return training.program;
@@ -33,17 +33,17 @@ Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options,
   require_in_range("adadelta", {{"rho", options.rho, from_0_to_1},
                                 {"eps", options.eps, from_0},
                                 {"weight_decay", options.weight_decay, from_0}});
-  Training training("adadelta", mesh, precision, storage);
+  Training training("adadelta", mesh, precision, storage, options);
   const Value v = training.moment("v");
   const Value d = training.moment("d");
   const Value gradient = training.regularised(options.weight_decay);
   const Value v_kept = options.rho * v;
-  const Value v1 = update(v, v_kept + (1 - options.rho) * gradient * gradient);
+  const Value v1 = training.update(v, v_kept + (1 - options.rho) * gradient * gradient);
   const Value root = sqrt(v1 + options.eps);
   const Value step = sqrt(d + options.eps) / root * gradient;
   const Value d_kept = options.rho * d;
-  update(d, d_kept + (1 - options.rho) * step * step);
-  training.finish(training.parameters - training.lr * step);
+  training.update(d, d_kept + (1 - options.rho) * step * step);
+  training.finish(training.parameters - training.rate(training.lr) * step);
   return training.program;
 }
 
@@ -52,25 +52,25 @@ Program rmsprop(const Mesh& mesh, Precision precision, RmspropOptions options, S
                                {"eps", options.eps, from_0},
                                {"weight_decay", options.weight_decay, from_0},
                                {"momentum", options.momentum, from_0}});
-  Training training("rmsprop", mesh, precision, storage);
+  Training training("rmsprop", mesh, precision, storage, options);
   const Value v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
   const Value v_kept = options.alpha * v;
-  const Value v1 = update(v, v_kept + (1 - options.alpha) * gradient * gradient);
+  const Value v1 = training.update(v, v_kept + (1 - options.alpha) * gradient * gradient);
   Value variance = v1;
   if (options.centered) {
     const Value mean = training.moment("mean");
     const Value mean_kept = options.alpha * mean;
-    const Value mean1 = update(mean, mean_kept + (1 - options.alpha) * gradient);
+    const Value mean1 = training.update(mean, mean_kept + (1 - options.alpha) * gradient);
     variance = maximum(v1 - square(mean1), 0);  // rounding may take it below 0
   }
   Value step = gradient / (sqrt(variance) + options.eps);
   if (options.momentum != 0) {
     const Value m = training.moment("m");
     const Value m_kept = options.momentum * m;
-    step = update(m, m_kept + step);
+    step = training.update(m, m_kept + step);
   }
-  training.finish(training.parameters - training.lr * step);
+  training.finish(training.parameters - training.rate(training.lr) * step);
   return training.program;
 }
 

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "coconet/error.h"
+#include "ir/access.h"
+#include "ir/graph.h"
 
 namespace coconet::programs {
 
@@ -60,7 +62,8 @@ Precision mixed(DType model) {
   return {model, DType::f32};
 }
 
-Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage stored)
+Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage stored,
+                   const TrainingOptions& asked)
     : program(full_name(name, dtypes, stored), mesh),
       precision(dtypes),
       storage(stored),
@@ -70,7 +73,80 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
       lr(program.scalar("lr")),
       avg(average(g, mesh)),
       parameters(precision.mixed() ? moment("master") : w),
-      gradient(precision.mixed() ? cast(avg, precision.master).named("gradient") : avg) {}
+      gradient(precision.mixed() ? cast(avg, precision.master).named("gradient") : avg),
+      options(asked) {
+  require_in_range(name.c_str(), {{"max_norm", options.max_norm, from_0},
+                                  {"max_value", options.max_value, from_0}});
+  if (options.groups) {
+    lr_scale_ = program.input("lr_scale", precision.master, {program.buffers(n)}, replicated);
+  }
+  if (options.loss_scaling) unscale();
+  if (options.max_value > 0 || options.max_norm > 0) clip();
+}
+
+void Training::unscale() {
+  // torch.amp.GradScaler's defaults.
+  constexpr double initial = 65536, growth_factor = 2, backoff_factor = 0.5, interval = 2000;
+  const Value scale = program.state("scale", DType::f32, {}, replicated);
+  const Value growth = program.state("growth", DType::f32, {}, replicated);
+  const Value failed = program.state("skipped", DType::f32, {}, replicated);
+  const Value unset = equal(scale, 0);
+  scale_ = select(unset, initial, scale);
+  const Value finite_ones = select(isfinite(gradient), 1, 0, DType::f32);
+  finite = (min(finite_ones).named("finite") > 0);
+  skipped = failed;
+  const Value grown = (growth + 1);
+  const Value grows = grown >= interval;
+  const Value larger = select(grows, growth_factor * scale_, scale_);
+  coconet::update(scale, select(*finite, larger, backoff_factor * scale_));
+  const Value counted = select(grows, 0, grown);
+  coconet::update(growth, select(*finite, counted, 0));
+  coconet::update(failed, select(*finite, failed, failed + 1));
+  gradient = gradient * number(1 / scale_);
+}
+
+void Training::clip() {
+  if (options.max_value > 0) {
+    const Value at_least = maximum(gradient, -options.max_value);
+    gradient = minimum(at_least, options.max_value);
+  }
+  if (options.max_norm == 0) return;
+  // Of all parameters, whether or not they are scattered.
+  const Value wide = size_of(gradient.dtype()) == 2 ? cast(gradient, DType::f32) : gradient;
+  const Value size = sqrt(sum(square(wide)).named("gradient_squares")).named("gradient_norm");
+  const Value factor = minimum(options.max_norm / (size + 1e-6), 1);
+  gradient = gradient * number(factor);
+}
+
+Value Training::t() {
+  if (t_) return *t_;
+  const Value given = program.scalar("t");
+  t_ = skipped ? given - cast(*skipped, DType::f64) : given;
+  return *t_;
+}
+
+Value Training::number(const Value& value) const {
+  const bool is_number = !ir::graph_of(value) || ir::graph_of(value)->at(ir::id_of(value)).weak;
+  return is_number || value.dtype() == precision.master ? value : cast(value, precision.master);
+}
+
+Value Training::rate(const Value& value) const {
+  const Value one = number(value);
+  return options.groups ? one * lr_scale_ : one;
+}
+
+Value Training::weight_decay(double option) {
+  if (!options.groups) return option;
+  if (!weight_decay_) {
+    weight_decay_ =
+        program.input("weight_decay", precision.master, {program.buffers(n)}, replicated);
+  }
+  return *weight_decay_;
+}
+
+Value Training::update(const Value& state, const Value& value) const {
+  return coconet::update(state, finite ? select(*finite, value, state) : value);
+}
 
 Value Training::squares(const Value& value, const std::string& name) const {
   const Value wide = size_of(value.dtype()) == 2 ? cast(value, DType::f32) : value;
@@ -79,17 +155,22 @@ Value Training::squares(const Value& value, const std::string& name) const {
   return total.named(name + "_squares");
 }
 
-Value Training::regularised(double weight_decay) const {
-  return weight_decay == 0 ? gradient : gradient + weight_decay * parameters;
+Value Training::regularised(double weight_decay) {
+  if (!options.groups && weight_decay == 0) return gradient;
+  const Value decay = this->weight_decay(weight_decay);
+  return gradient + decay * parameters;
 }
 
-Value Training::decayed(double weight_decay) const {
-  return weight_decay == 0 ? parameters : parameters * (1 - lr * weight_decay);
+Value Training::decayed(double weight_decay) {
+  if (!options.groups && weight_decay == 0) return parameters;
+  const Value decay = this->weight_decay(weight_decay);
+  const Value decays = rate(lr) * decay;
+  return parameters * (1 - decays);
 }
 
 void Training::finish(const Value& value) {
   const Value updated = update(parameters, value);
-  if (precision.mixed()) update(w, cast(updated, precision.model));
+  if (precision.mixed()) coconet::update(w, cast(updated, precision.model));
 }
 
 void require_in_range(const char* optimizer,
@@ -104,17 +185,17 @@ void require_in_range(const char* optimizer,
 Moments update_moments(Training& training, const Value& gradient, double beta1, double beta2) {
   const Value m = training.moment("m");
   const Value v = training.moment("v");
-  const Value t = training.program.scalar("t");
+  const Value t = training.t();
   const Value m_kept = beta1 * m;
-  const Value m1 = update(m, m_kept + (1 - beta1) * gradient);
+  const Value m1 = training.update(m, m_kept + (1 - beta1) * gradient);
   const Value v_kept = beta2 * v;
-  const Value v1 = update(v, v_kept + (1 - beta2) * gradient * gradient);
+  const Value v1 = training.update(v, v_kept + (1 - beta2) * gradient * gradient);
   return {m1, v1, t};
 }
 
-Value adam_denominator(const Moments& moments, double beta2, double eps) {
+Value adam_denominator(const Training& training, const Moments& moments, double beta2, double eps) {
   const Value root = sqrt(moments.v);
-  return root / sqrt(1 - pow(beta2, moments.t)) + eps;
+  return root / training.number(sqrt(1 - pow(beta2, moments.t))) + eps;
 }
 
 }  // namespace coconet::programs

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 #include "coconet/programs.h"
@@ -16,19 +17,40 @@ struct Training {
   Dim n;
   Value g;
   Value w;
-  Value lr;
+  Value lr;          ///< the scalar; `rate` is what parameters move by
   Value avg;         ///< the gradient averaged over the ranks
   Value parameters;  ///< what the optimizer updates: w, or in mixed precision its master copy
-  Value gradient;    ///< avg in the dtype of the parameters
+  Value gradient;    ///< avg in the dtype of the parameters, unscaled and clipped
+  TrainingOptions options;
+  std::optional<Value> finite;   ///< with loss scaling: whether the step is taken
+  std::optional<Value> skipped;  ///< with loss scaling: the steps before that were not
 
-  Training(const std::string& name, const Mesh& mesh, Precision precision, Storage storage);
+  Training(const std::string& name, const Mesh& mesh, Precision precision, Storage storage,
+           const TrainingOptions& options);
+  /// With the fields of an optimizer's options.
+  template <class Options>
+  Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage stored,
+           const Options& of_optimizer)
+      : Training(name, mesh, dtypes, stored,
+                 TrainingOptions{of_optimizer.max_norm, of_optimizer.max_value,
+                                 of_optimizer.loss_scaling, of_optimizer.groups}) {}
 
   /// A state like the parameters.
   Value moment(const char* name) { return program.state(name, precision.master, {n}, replicated); }
+  /// The number of the step, from 1: of those that were taken.
+  Value t();
+  /// A number that combines with the parameters: what is computed from `t` may be f64.
+  [[nodiscard]] Value number(const Value& value) const;
+  /// What is computed from `lr`, of each buffer where there are groups.
+  [[nodiscard]] Value rate(const Value& value) const;
+  /// `option`, or of each buffer what the application says.
+  Value weight_decay(double option);
+  /// Writes `value` into `state` if the step is taken, and returns what it has then.
+  Value update(const Value& state, const Value& value) const;
   /// The gradient with L2 regularisation, as SGD and Adam apply it.
-  [[nodiscard]] Value regularised(double weight_decay) const;
+  [[nodiscard]] Value regularised(double weight_decay);
   /// The parameters after decay of their own, as AdamW applies it.
-  [[nodiscard]] Value decayed(double weight_decay) const;
+  [[nodiscard]] Value decayed(double weight_decay);
   /// The sum of the squares of `value`, called `name`_squares: of all, or where parameters are
   /// scattered of each buffer. In f32 at least: squares of 16-bit floats overflow, or lose all
   /// digits of a long sum.
@@ -39,6 +61,16 @@ struct Training {
   }
   /// Ends the step: the parameters become `value`.
   void finish(const Value& value);
+
+ private:
+  /// The gradient divided by the scale of the loss.
+  void unscale();
+  void clip();
+
+  Value scale_;                        ///< of the loss, in this step
+  Value lr_scale_;                     ///< with groups
+  std::optional<Value> t_;             ///< made when it is asked for
+  std::optional<Value> weight_decay_;  ///< likewise
 };
 
 /// Numbers that a hyperparameter may be.
@@ -70,6 +102,7 @@ struct Moments {
                                      double beta2);
 
 /// sqrt(v / (1 - beta2^t)) + eps, as torch.optim.Adam computes it.
-[[nodiscard]] Value adam_denominator(const Moments& moments, double beta2, double eps);
+[[nodiscard]] Value adam_denominator(const Training& training, const Moments& moments, double beta2,
+                                     double eps);
 
 }  // namespace coconet::programs
