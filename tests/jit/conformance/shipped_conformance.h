@@ -41,14 +41,12 @@ inline const Extents shipped_extents = {{"n", {1, 2, 3, 17, 1000, 4099}},
   return std::find(program.dtypes.begin(), program.dtypes.end(), dtype) != program.dtypes.end();
 }
 
-/// Mixed precision changes the dtypes in kernels, not how they go across ranks: one rank, an even
-/// and an odd number. Stages of a pipeline have as many, up to 8 ranks in all, on GPUs 4: how
-/// chunks go among many is the host's to check.
+/// Stages of a pipeline have as many, up to 8 ranks in all, on GPUs 4: how chunks go among many is
+/// the host's to check.
 [[nodiscard]] inline std::vector<int> ranks_of(const programs::Shipped& program) {
-  const std::span<const int> all = shipped_ranks;
-  const int most = config().backend == "host" ? all.back() : 4;
+  const int most = config().backend == "host" ? 8 : 4;
   std::vector<int> ranks;
-  for (const int each : program.name.ends_with("_mixed") ? all.first(3) : all) {
+  for (const int each : shipped_ranks) {
     if (each * program.stages <= most) ranks.push_back(each * program.stages);
   }
   return ranks;
