@@ -370,7 +370,7 @@ TEST_CASE("run takes a list of buffers, or makes one up, and reports the bytes o
   const Said given = coconet_command(
       "run lamb --scattered --schedule fused --world local:2 --list n=5,1,300 --check");
   CHECK(given.code == 0);
-  CHECK_THAT(given.out, Contains(", n = 306\n") && Contains("tables of scattered tensors: ") &&
+  CHECK_THAT(given.out, Contains(", n = 306, n.buffers = 3\n") && Contains("tables of scattered tensors: ") &&
                             Contains("check passed"));
   const Said made_up = coconet_command("run sgd --scattered --set n=1000 --check");
   CHECK(made_up.code == 0);
