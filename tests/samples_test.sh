@@ -66,6 +66,10 @@ run_gradients() {
 run_gradients 64 61 2
 ranks=3 run_gradients 40 1
 
+run 03_train_digits --gradients f16
+awk '/^test accuracy/ { found = $3 >= 0.95 } END { exit !found }' <<<"$output" ||
+  fail "03_train_digits must reach an accuracy of 0.95 with gradients in f16, too."
+
 run 03_train_digits
 last=$(tail -n 1 <<<"$output")
 [[ $last =~ ^'test accuracy '([0-9.]+)', largest difference from one rank '([0-9.e+-]+)$ ]] ||

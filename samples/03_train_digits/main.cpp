@@ -4,6 +4,10 @@
 //
 //   mpirun -n 2 03_train_digits [--optimizer sgd|momentum_sgd|adam|adamw]
 //                               [--schedule unfused|sliced|fused] [--epochs N] [--data FILE]
+//                               [--gradients f32|f16]
+//
+// With `--gradients f16` the model and its gradients are f16, the optimizer works on a copy in f32,
+// and the loss is scaled so that small gradients stay above the least of f16.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -43,6 +47,7 @@ struct Options {
   std::string optimizer = "adam";
   std::string schedule = "fused";
   int epochs = 50;
+  bool half = false;  ///< f16 for the model and its gradients
   std::filesystem::path data = std::filesystem::path(COCONET_SAMPLE_DIR) / "data/digits.csv";
 };
 
@@ -63,9 +68,14 @@ Options parse(int argc, char** argv) {
         throw std::invalid_argument("--epochs is '" + value + "'; it takes a number from 1 on");
     } else if (name == "--data") {
       options.data = value;
+    } else if (name == "--gradients") {
+      options.half = value == "f16";
+      if (!options.half && value != "f32")
+        throw std::invalid_argument("--gradients is '" + value + "'; it takes f32 or f16");
     } else {
       throw std::invalid_argument("unknown option " + std::string(name) +
-                                  "; there are --optimizer, --schedule, --epochs and --data");
+                                  "; there are --optimizer, --schedule, --epochs, --data and "
+                                  "--gradients");
     }
   }
   return options;
@@ -74,20 +84,46 @@ Options parse(int argc, char** argv) {
 /// The parameter update as this library runs it: an optimizer under a schedule.
 class Update {
  public:
-  Update(const coconet::World& world, const std::string& optimizer, const std::string& schedule)
+  Update(const coconet::World& world, const std::string& optimizer, const std::string& schedule,
+         bool half)
       : optimizer_(find(optimizer)),
+        half_(half),
         step_(coconet::compile(
-            coconet::programs::find(optimizer)->build(coconet::Mesh::over(world), coconet::f32),
-            coconet::Schedule::load(optimizer + "-" + schedule + ".json"), world,
-            {{"n", static_cast<std::int64_t>(mlp::parameters)}})) {
+            program_of(world, optimizer + (half ? "_mixed" : "")),
+            coconet::Schedule::load(optimizer + (half ? "_mixed-" : "-") + schedule + ".json"),
+            world, {{"n", static_cast<std::int64_t>(mlp::parameters)}})),
+        halves_(mlp::parameters) {
     // The library's own memory for all of them; the moments start as zeros.
-    for (const std::string_view name : {"g", "w"}) step_.data<float>(name);
     for (const std::string_view name : optimizer_.moments) step_.data<float>(name);
+    if (!half) {
+      for (const std::string_view name : {"g", "w"}) step_.data<float>(name);
+    }
   }
 
-  void set_gradient(const std::vector<float>& gradient) { step_.write("g", gradient); }
-  void set_weights(const std::vector<float>& weights) { step_.write("w", weights); }
-  void get_weights(std::vector<float>& weights) { step_.read("w", weights); }
+  /// By which the loss is multiplied.
+  [[nodiscard]] double loss_scale() {
+    if (!half_) return 1;
+    const float scale = step_.scalar_of<float>("scale");
+    return scale == 0 ? 65536 : static_cast<double>(scale);
+  }
+  /// Of the loss times `loss_scale`.
+  void set_gradient(const std::vector<float>& gradient) {
+    if (!half_) return step_.write("g", gradient);
+    coconet::convert(gradient, std::span(halves_));
+    step_.write("g", halves_);
+  }
+  /// Collective.
+  void set_weights(const std::vector<float>& weights) {
+    if (!half_) return step_.write("w", weights);
+    coconet::convert(weights, std::span(halves_));
+    step_.write("w", halves_);
+    step_.write_whole("master", weights);
+  }
+  void get_weights(std::vector<float>& weights) {
+    if (!half_) return step_.read("w", weights);
+    step_.read("w", halves_);
+    coconet::convert(std::span<const coconet::Half>(halves_), weights);
+  }
   /// Waits for what `run` has begun: on a GPU it may go on.
   void finish() { step_.synchronize(); }
 
@@ -111,8 +147,19 @@ class Update {
     return *found;
   }
 
+  [[nodiscard]] coconet::Program program_of(const coconet::World& world,
+                                            const std::string& name) const {
+    const coconet::programs::Shipped& shipped = *coconet::programs::find(name);
+    const coconet::Mesh mesh = coconet::Mesh::over(world);
+    if (!half_) return shipped.build(mesh, coconet::f32);
+    return shipped.with(mesh, coconet::f16, {.loss_scaling = true},
+                        coconet::programs::Storage::whole);
+  }
+
   const Optimizer& optimizer_;
+  const bool half_;
   coconet::Executable step_;
+  std::vector<coconet::Half> halves_;
   int t_ = 0;
 };
 
@@ -131,10 +178,11 @@ std::vector<float> train(const coconet::World& world, const Options& options, co
   constexpr std::size_t batch_size = 64;
   const auto ranks = static_cast<std::size_t>(world.size()),
              rank = static_cast<std::size_t>(world.rank());
-  Update update(world, options.optimizer, options.schedule);
+  Update update(world, options.optimizer, options.schedule, options.half);
   std::vector<float> g(mlp::parameters), w(mlp::parameters);
   mlp::initialise(w);
   update.set_weights(w);
+  update.get_weights(w);  // as the model has them
 
   std::vector<double> sum(mlp::parameters);
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
@@ -156,7 +204,8 @@ std::vector<float> train(const coconet::World& world, const Options& options, co
 
       // The update averages over ranks. Shares can be uneven, so each rank hands in its sum over
       // the mean share: the average over ranks is then the average over the batch.
-      const double scale = static_cast<double>(ranks) / static_cast<double>(batch);
+      const double scale =
+          update.loss_scale() * static_cast<double>(ranks) / static_cast<double>(batch);
       for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(sum[i] * scale);
       update.set_gradient(g);
       update.run();
@@ -172,12 +221,12 @@ std::vector<float> train(const coconet::World& world, const Options& options, co
 }
 
 /// Collective: prints the median time of the parameter update under each schedule.
-void time_schedules(const coconet::World& world, const std::string& optimizer) {
+void time_schedules(const coconet::World& world, const std::string& optimizer, bool half) {
   const std::array<std::string, 3> schedules = {"unfused", "sliced", "fused"};
   constexpr int samples = 15, steps = 50;
   std::vector<Update> updates;
   for (const std::string& schedule : schedules) {
-    updates.emplace_back(world, optimizer, schedule);
+    updates.emplace_back(world, optimizer, schedule, half);
     updates.back().set_gradient(std::vector<float>(mlp::parameters, 0.01f));
   }
   std::array<std::vector<double>, 3> times;  // microseconds of a step
@@ -224,7 +273,7 @@ void run(const Options& options) {
   }
 
   const std::vector<float> weights = train(world, options, training, &test);
-  time_schedules(world, options.optimizer);
+  time_schedules(world, options.optimizer, options.half);
   if (world.rank() != 0) return;
 
   const std::vector<float> alone = train(coconet::World::self(), options, training, nullptr);

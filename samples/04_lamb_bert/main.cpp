@@ -1,12 +1,14 @@
 // One LAMB step over the parameters of BERT-base as they lie, 199 buffers, as one kernel:
-// reduce_scatter of the gradients, the update of each rank's slice with norms over all ranks, and
-// all_gather of the weights. `--list` shows the parameters.
+// reduce_scatter of the gradients, the update of each rank's slice with the norms of each layer
+// over all ranks, and all_gather of the weights. Biases and layer norms have no weight decay.
+// `--list` shows the parameters.
 #include <coconet/coconet.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "bert.h"
 
@@ -14,6 +16,12 @@ namespace {
 
 constexpr int steps = 10;
 constexpr double mib = 1 << 20;
+constexpr float decay = 0.01f;
+
+/// Biases, and the scales of layer norms, are kept out of weight decay.
+bool decays(const bert::Parameter& parameter) {
+  return parameter.shape.size() > 1;
+}
 
 int list() {
   for (const bert::Parameter& parameter : bert::parameters()) {
@@ -27,13 +35,16 @@ int list() {
 
 void train(const coconet::World& world) {
   std::vector<std::int64_t> lengths;
+  std::vector<float> weight_decay;
   std::int64_t total = 0;
   for (const bert::Parameter& parameter : bert::parameters()) {
     lengths.push_back(parameter.count());
+    weight_decay.push_back(decays(parameter) ? decay : 0);
     total += parameter.count();
   }
-  const auto program = coconet::programs::lamb(coconet::Mesh::over(world), coconet::f32, {},
-                                               coconet::programs::Storage::scattered);
+  const auto program =
+      coconet::programs::lamb(coconet::Mesh::over(world), coconet::f32, {.groups = true},
+                              coconet::programs::Storage::scattered);
   auto lamb = coconet::compile(program, coconet::Schedule::load("lamb-fused.json"), world, {},
                                {{"n", lengths}});
 
@@ -43,6 +54,8 @@ void train(const coconet::World& world) {
     std::ranges::fill(lamb.data<float>("w", i), 0.02f);
     std::ranges::fill(lamb.data<float>("g", i), 1e-3f * static_cast<float>(world.rank() + 1));
   }
+  lamb.write("weight_decay", weight_decay);
+  lamb.write("lr_scale", std::vector<float>(lengths.size(), 1));
   for (const char* moment : {"m", "v"}) std::ranges::fill(lamb.data<float>(moment), 0.0f);
   world.barrier();
 

@@ -93,9 +93,14 @@ TEST_CASE("what makes no sense of buffers is refused") {
   const Value matrix = s.p.input("matrix", f32, {k, s.n}, replicated);
   const Value mine = s.p.input("mine", f32, {s.p.buffers(s.n)}, local);
   CHECK(s.reason([&] { return sum(matrix, per_buffer); }) ==
-        "in program 'parameters', 'sum_4' (reduction): 'matrix' is f32[k, n] replicated; a reduction of "
+        "in program 'parameters', 'sum_4' (reduction): 'matrix' is f32[k, n] replicated; a "
+        "reduction of "
         "each buffer takes a tensor of one dimension, made with Program::dim, by whose name the "
         "lengths of the buffers are given");
+  CHECK(s.reason([&] {
+           return sum(s.decay, per_buffer);
+         }).find("'decay' is f32[n.buffers] replicated; a reduction of each buffer takes") !=
+        std::string::npos);
   CHECK(s.reason([&] { return mean(s.w, per_buffer); }) ==
         "mean of each buffer of 'w'; there are sum, max, min and prod of each buffer: divide a sum "
         "by the lengths");

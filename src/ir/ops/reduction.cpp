@@ -29,8 +29,9 @@ void infer_reduction(const Graph& graph, Node& node) {
   if (const auto twice = std::adjacent_find(dims.begin(), dims.end()); twice != dims.end()) {
     fail(graph, node, fmt::format("names dimension {} twice", *twice));
   }
-  if (node.attributes.per_buffer && (rank != 1 || !from.shape.front().symbolic() ||
-                                     node.attributes.keep_dims || dims.size() != 1)) {
+  if (node.attributes.per_buffer &&
+      (rank != 1 || !from.shape.front().symbolic() || !counted_by(from.shape.front()).empty() ||
+       node.attributes.keep_dims || dims.size() != 1)) {
     fail(
         graph, node,
         operand_text(graph, from) +

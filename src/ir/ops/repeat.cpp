@@ -7,7 +7,7 @@ namespace coconet::ir {
 void infer_repeat(const Graph& graph, Node& node) {
   const Node& from = operand(graph, node, 0);
   const Dim& dim = node.attributes.extent;
-  if (!dim.symbolic())
+  if (!dim.symbolic() || !counted_by(dim).empty())
     fail(graph, node, "repeats over " + dim.str() + "; it takes a dimension of Program::dim");
   if (from.weak || from.shape != Shape{buffers_of(dim)}) {
     fail(graph, node,

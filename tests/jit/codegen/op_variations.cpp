@@ -32,6 +32,7 @@ std::vector<Edit> edits(const Mesh& mesh) {
                             [](ir::Node& node) { node.attributes.dim = 1; },
                             [=](ir::Node& node) { node.attributes.root = last; },
                             [](ir::Node& node) { node.attributes.keep_dims = true; },
+                            [](ir::Node& node) { node.attributes.per_buffer = true; },
                             [](ir::Node& node) { node.attributes.transpose_a = true; },
                             [](ir::Node& node) { node.attributes.transpose_b = true; },
                             [](ir::Node& node) { node.attributes.probability = 0.5; },
@@ -128,12 +129,16 @@ OperandPool::OperandPool(const Mesh& mesh, DType dtype, const ir::Placements& la
   const Value written = program.state("written", dtype, shape_, layout_);
   const Value turned = program.state("turned", dtype, {m, n}, layout_of(mesh, transposed(layout)));
   const Value whole = program.state("whole", dtype, {m, n}, replicated);
+  const Value of_buffers = program.state("of_buffers", dtype, {program.buffers(n)}, replicated);
+  const Value line = program.state("line", dtype, {n}, replicated);
   const Value number = program.scalar("t");  // the number of the step
   of_tensors = {{ir::id_of(s), ir::id_of(turned)},
                 {ir::id_of(s), ir::id_of(s)},
                 {ir::id_of(s), ir::id_of(whole)},
                 {ir::id_of(written), ir::id_of(g)},
-                {ir::id_of(s), ir::id_of(number)}};
+                {ir::id_of(s), ir::id_of(number)},
+                {ir::id_of(of_buffers)},
+                {ir::id_of(line)}};
 }
 
 OperandPool::Lists OperandPool::operands_of(const ir::PointwiseRow& row) {
