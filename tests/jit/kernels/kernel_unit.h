@@ -13,9 +13,16 @@ namespace coconet::test {
 
 inline jit::KernelBatch unit_with_all_headers(std::string_view target) {
   // The first two are what the others are written over.
-  std::vector<std::string> headers = {"exchange/mailboxes.h", "exchange/tiles.h",  "philox.h",
-                                      "random_words.h",       "exchange/direct.h", "buckets.h",
-                                      "segments.h",           "columns.h",         "rows.h"};
+  std::vector<std::string> headers = {"exchange/mailboxes.h",
+                                      "exchange/tiles.h",
+                                      "philox.h",
+                                      "random_words.h",
+                                      "exchange/direct.h",
+                                      "buckets.h",
+                                      "buffers.h",
+                                      "segments.h",
+                                      "columns.h",
+                                      "rows.h"};
   const auto add = [&](std::string_view header) {
     if (!header.empty() && std::ranges::find(headers, header) == headers.end())
       headers.emplace_back(header);
