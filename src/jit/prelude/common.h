@@ -3,13 +3,9 @@
 
 // ---- math ---------------------------------------------------------------------------------------
 
-#define COCONET_MATH(name)      \
-  DEVICE f32 name##_(f32 x) {   \
-    return LIBRARY(name##f)(x); \
-  }                             \
-  DEVICE f64 name##_(f64 x) {   \
-    return LIBRARY(name)(x);    \
-  }
+#define COCONET_MATH(name)                                  \
+  DEVICE f32 name##_(f32 x) { return LIBRARY(name##f)(x); } \
+  DEVICE f64 name##_(f64 x) { return LIBRARY(name)(x); }
 COCONET_MATH(sqrt)
 COCONET_MATH(exp)
 COCONET_MATH(expm1)
@@ -22,33 +18,17 @@ COCONET_MATH(erf)
 COCONET_MATH(floor)
 COCONET_MATH(ceil)
 #undef COCONET_MATH
-DEVICE f32 pow_(f32 x, f32 y) {
-  return LIBRARY(powf)(x, y);
-}
-DEVICE f64 pow_(f64 x, f64 y) {
-  return LIBRARY(pow)(x, y);
-}
+DEVICE f32 pow_(f32 x, f32 y) { return LIBRARY(powf)(x, y); }
+DEVICE f64 pow_(f64 x, f64 y) { return LIBRARY(pow)(x, y); }
 
 // ---- computation types: f16 and bf16 compute in f32, all others in their own type ---------------
 
-DEVICE f64 wide(f64 x) {
-  return x;
-}
-DEVICE f32 wide(f32 x) {
-  return x;
-}
-DEVICE i64 wide(i64 x) {
-  return x;
-}
-DEVICE i32 wide(i32 x) {
-  return x;
-}
-DEVICE i8 wide(i8 x) {
-  return x;
-}
-DEVICE u8 wide(u8 x) {
-  return x;
-}
+DEVICE f64 wide(f64 x) { return x; }
+DEVICE f32 wide(f32 x) { return x; }
+DEVICE i64 wide(i64 x) { return x; }
+DEVICE i32 wide(i32 x) { return x; }
+DEVICE i8 wide(i8 x) { return x; }
+DEVICE u8 wide(u8 x) { return x; }
 
 template <class T>
 struct wide_type {
@@ -118,35 +98,19 @@ DEVICE T to_float(S x) {
   return x == 0 ? T(0) : T(x);
 }
 
-DEVICE f32 abs_(f32 x) {
-  return x < 0 || (x == 0 && 1 / x < 0) ? -x : x;
-}
-DEVICE f64 abs_(f64 x) {
-  return x < 0 || (x == 0 && 1 / x < 0) ? -x : x;
-}
-DEVICE i64 abs_(i64 x) {
-  return x < 0 ? -x : x;
-}
-DEVICE i32 abs_(i32 x) {
-  return x < 0 ? -x : x;
-}
-DEVICE i8 abs_(i8 x) {
-  return i8(x < 0 ? -x : x);
-}
-DEVICE u8 abs_(u8 x) {
-  return x;
-}
+DEVICE f32 abs_(f32 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
+DEVICE f64 abs_(f64 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
+DEVICE i64 abs_(i64 x) { return x < 0 ? -x : x; }
+DEVICE i32 abs_(i32 x) { return x < 0 ? -x : x; }
+DEVICE i8 abs_(i8 x) { return i8(x < 0 ? -x : x); }
+DEVICE u8 abs_(u8 x) { return x; }
 
 template <class T>
 DEVICE T sign_(T x) {
   return x > 0 ? T(1) : x < 0 ? T(-1) : x;
 }
-DEVICE f32 gelu_(f32 x) {
-  return 0.5f * x * (1 + erf_(x * 0.70710678118654752f));
-}
-DEVICE f64 gelu_(f64 x) {
-  return 0.5 * x * (1 + erf_(x * 0.70710678118654752440));
-}
+DEVICE f32 gelu_(f32 x) { return 0.5f * x * (1 + erf_(x * 0.70710678118654752f)); }
+DEVICE f64 gelu_(f64 x) { return 0.5 * x * (1 + erf_(x * 0.70710678118654752440)); }
 
 constexpr f64 infinity = __builtin_bit_cast(f64, 0x7ff0000000000000ull);
 
@@ -268,9 +232,7 @@ DEVICE bool tells_waits(const Block& block, const Sync<R>& sync) {
   return TELLS_WAITS && sync.waited != nullptr && is_leader(block);
 }
 /// When a wait began; 0 where this thread does not tell.
-DEVICE u64 wait_begins(bool tells) {
-  return tells ? now() : 0;
-}
+DEVICE u64 wait_begins(bool tells) { return tells ? now() : 0; }
 /// Adds how long it was.
 template <int R>
 DEVICE void wait_ends(const Sync<R>& sync, u64 begun) {
