@@ -242,10 +242,10 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 /// of the tensor on each rank and combines the results.
 [[nodiscard]] COCONET_API Value slice(const Value& value, int dim = 0, std::string_view axis = {});
 
-/// The element of `value` [`Program::buffers(dim)`] for a buffer, once for each element of `dim` that
-/// the buffer has, as numpy.repeat(value, lengths). Pointwise ops do it themselves where they combine a tensor of the
-/// buffers with one of the elements. Throws ProgramError for a tensor of another shape, or a sliced
-/// one.
+/// The element of `value` [`Program::buffers(dim)`] for a buffer, once for each element of `dim`
+/// that the buffer has, as numpy.repeat(value, lengths). Pointwise ops do it themselves where they
+/// combine a tensor of the buffers with one of the elements. Throws ProgramError for a tensor of
+/// another shape, or a sliced one.
 [[nodiscard]] COCONET_API Value repeat(const Value& value, const Dim& dim);
 
 /// Writes `value` into `state` at the end of the step and returns the new value. `state` itself
