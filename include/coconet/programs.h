@@ -291,10 +291,10 @@ struct LionOptions {
 /// where a ratio with a norm of zero is 1. You et al., 2020, algorithm 2, whose function of |w| is
 /// the identity. Norms are computed in f32 at least.
 struct LambOptions {
-  double beta1 = 0.9;          ///< of `m`, the mean of gradients, what it keeps in a step
-  double beta2 = 0.999;        ///< of `v`, the mean of their squares, likewise
-  double eps = 1e-6;           ///< added to the root of `v`
-  double weight_decay = 0.01;  ///< added to the update, times the weight
+  double beta1 = 0.9;          ///< of `m`, the mean of gradients, what it keeps in a step [0, 1)
+  double beta2 = 0.999;        ///< of `v`, the mean of their squares, likewise [0, 1)
+  double eps = 1e-6;           ///< added to the root of `v` [0, inf]
+  double weight_decay = 0.01;  ///< added to the update, times the weight [0, inf]
   double max_norm = 0;         ///< as in TrainingOptions
   double max_value = 0;        ///< likewise
   bool loss_scaling = false;   ///< likewise
@@ -310,9 +310,9 @@ struct LambOptions {
 /// where the ratio r with a norm of zero is 1. You, Gitman & Ginsburg, 2017, algorithm 1. Norms are
 /// computed in f32 at least.
 struct LarsOptions {
-  double momentum = 0.9;             ///< of `m`, what it keeps in a step
-  double weight_decay = 0.0005;      ///< added to the gradient, times the weight
-  double trust_coefficient = 0.001;  ///< of the ratio of norms
+  double momentum = 0.9;             ///< of `m`, what it keeps in a step [0, inf]
+  double weight_decay = 0.0005;      ///< added to the gradient, times the weight [0, inf]
+  double trust_coefficient = 0.001;  ///< of the ratio of norms [0, inf]
   double max_norm = 0;               ///< as in TrainingOptions
   double max_value = 0;              ///< likewise
   bool loss_scaling = false;         ///< likewise
@@ -328,10 +328,10 @@ struct LarsOptions {
 ///   m = beta1 * m + g / (sqrt(v) + eps) + weight_decay * w,   w -= lr * m
 /// Ginsburg et al., 2019, algorithm 1. `v` is f32 at least.
 struct NovoGradOptions {
-  double beta1 = 0.95;        ///< of `m`, what it keeps in a step
-  double beta2 = 0.98;        ///< of `v`, likewise
-  double eps = 1e-8;          ///< added to the root of `v`
-  double weight_decay = 0;    ///< added to the direction, times the weight
+  double beta1 = 0.95;        ///< of `m`, what it keeps in a step [0, 1)
+  double beta2 = 0.98;        ///< of `v`, likewise [0, 1)
+  double eps = 1e-8;          ///< added to the root of `v` [0, inf]
+  double weight_decay = 0;    ///< added to the direction, times the weight [0, inf]
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
@@ -381,7 +381,7 @@ struct Shipped {
   /// Makes the program; the dtype is one of `dtypes`.
   Program (*build)(const Mesh& mesh, DType dtype);
   Program (*scattered)(const Mesh& mesh, DType dtype) =
-      nullptr;     ///< the same with Storage::scattered, of an optimizer
+      nullptr;  ///< the same with Storage::scattered, of an optimizer
   /// An optimizer that is asked for more; the dtype is as for `build`.
   Program (*with)(const Mesh& mesh, DType dtype, const TrainingOptions& options,
                   Storage storage) = nullptr;

@@ -563,6 +563,14 @@ TEST_CASE("hyperparameters that torch.optim refuses are refused with their range
         "rprop: step_size_min is 2; it must be at most step_size_max, 1");
   CHECK(of(programs::lion, programs::LionOptions{.weight_decay = -1}) ==
         "lion: weight_decay is -1; it must be 0 or more");
+  CHECK(of(programs::lamb, programs::LambOptions{.beta1 = 1}) ==
+        "lamb: beta1 is 1; it must be in [0, 1)");
+  CHECK(of(programs::lars, programs::LarsOptions{.trust_coefficient = -1}) ==
+        "lars: trust_coefficient is -1; it must be 0 or more");
+  CHECK(of(programs::novograd, programs::NovoGradOptions{.beta2 = -0.1}) ==
+        "novograd: beta2 is -0.1; it must be in [0, 1)");
+  CHECK(of(programs::sgd, programs::SgdOptions{.max_norm = -1}) ==
+        "sgd: max_norm is -1; it must be 0 or more");
 }
 
 TEST_CASE("the defaults are PyTorch's, and for lion and lamb the papers'") {

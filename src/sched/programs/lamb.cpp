@@ -7,6 +7,10 @@
 namespace coconet::programs {
 
 Program lamb(const Mesh& mesh, Precision precision, LambOptions options, Storage storage) {
+  require_in_range("lamb", {{"beta1", options.beta1, from_0_below_1},
+                            {"beta2", options.beta2, from_0_below_1},
+                            {"eps", options.eps, from_0},
+                            {"weight_decay", options.weight_decay, from_0}});
   Training training("lamb", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Moments moments = update_moments(training, training.gradient, options.beta1, options.beta2);

@@ -6,6 +6,9 @@
 namespace coconet::programs {
 
 Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage storage) {
+  require_in_range("lars", {{"momentum", options.momentum, from_0},
+                            {"weight_decay", options.weight_decay, from_0},
+                            {"trust_coefficient", options.trust_coefficient, from_0}});
   Training training("lars", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Value& g = training.gradient;
@@ -28,6 +31,10 @@ Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage
 }
 
 Program novograd(const Mesh& mesh, Precision precision, NovoGradOptions options, Storage storage) {
+  require_in_range("novograd", {{"beta1", options.beta1, from_0_below_1},
+                                {"beta2", options.beta2, from_0_below_1},
+                                {"eps", options.eps, from_0},
+                                {"weight_decay", options.weight_decay, from_0}});
   Training training("novograd", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Value& g = training.gradient;
