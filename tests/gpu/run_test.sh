@@ -47,9 +47,11 @@ export PATH=$work/tools:$PATH
 code=0
 "$root/tests/gpu/run.sh" --small --bin "$bin" --out "$work/first.md" ${TESTS_ALL:+--all} >"$work/said" || code=$?
 ((code == 1)) || fail "an error of compute-sanitizer ended with $code: $(cat "$work/said")"
+# With --small every fourth of the fused optimizers.
+sampled=$("$bin/coconet" programs --schedules | grep -v _block | grep ' fused$' | awk 'NR % 4 == 1' | wc -l)
 has "$work/first.md" "# Results on Stub 0, sm_90" "| one run with its check | " "| copy on the GPU" \
   "| two kernels that wait for each other, cooperative, branches of a graph |" "| barrier of 8 ranks on one GPU |" \
-  "| sample: shipped programs | 3 of 3 runs pass |" "| sample: fused adam on 4 ranks, ring with ll | 1 of 1 runs pass |" \
+  "| sample: shipped programs | $sampled of $sampled runs pass |" "| sample: fused adam on 4 ranks, ring with ll | 1 of 1 runs pass |" \
   "| fused Adam, 1 rank | 2^12 |" "| step of 1 kernel, COCONET_GRAPH=on, enqueue only |" "| matmul, f32, one rank |" \
   "n = 2^10 | dram__bytes_read.sum 1,268.4 Mbyte; stall membar 0.25 inst |" \
   "| synccheck: fused adam on 4 ranks | ERROR SUMMARY: 0 errors |" \

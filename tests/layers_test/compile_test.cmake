@@ -29,10 +29,10 @@ foreach(row IN LISTS rows)
   set(layer ${CMAKE_MATCH_1})
   string(REPLACE "|" ";" dirs "${CMAKE_MATCH_2}")
   foreach(other IN LISTS layers)
-    # One header stands for the layer. The prelude is not for the library.
+    # One header stands for the layer, and needs no header of MPI's or CUDA's. The prelude is not for the library.
     coconet_folder_of(folder ${other})
     file(GLOB_RECURSE headers RELATIVE ${SOURCE_DIR}/src ${SOURCE_DIR}/src/${folder}/*.h)
-    list(FILTER headers EXCLUDE REGEX "/(cuda/|mpi_)")
+    list(FILTER headers EXCLUDE REGEX "/(cuda/|mpi/(collectives|link|nodes)\\.h)")
     if(other STREQUAL "jit_prelude")
       set(headers jit/prelude/embedded.h)
     endif()

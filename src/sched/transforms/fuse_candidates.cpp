@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "sched/kernels.h"
 #include "sched/rewrite.h"
 #include "sched/transforms/fuse.h"
 
@@ -114,7 +115,8 @@ class Proposals {
            });
   }
 
-  /// Of `computed`, what a kernel whose domain is that of `domain` hands out; the rest joins it.
+  /// Of `computed`, what a kernel whose domain is that of `domain` hands out, states of numbers
+  /// included; the rest joins it.
   [[nodiscard]] std::set<ValueId> results(const std::set<ValueId>& computed, ValueId domain) const {
     std::set<ValueId> found;
     for (const ValueId id : computed) {
@@ -122,7 +124,8 @@ class Proposals {
       const bool leaves = node.op == Op::update || is_read_outside(id, computed);
       const bool in_domain =
           node.shape == graph_.at(domain).shape && node.layout == graph_.at(domain).layout;
-      if (leaves && in_domain) found.insert(id);
+      const bool number = node.op == Op::update && is_scalar(graph_, domain, id);
+      if (leaves && (in_domain || number)) found.insert(id);
     }
     return found;
   }
