@@ -19,8 +19,9 @@ usage: tests/run.sh [--all] [--sanitizers]
 
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs the quick suite: every
 claim, with some cases of the large products (of ops, dtypes, layouts, schedules, algorithms, ranks, ...).
-  --all         runs all cases but of three products that take hours (of kernels of tables every fourth one on the host and
-                every 40th under NVRTC, of stores that serve every program every eighth), and looks for races in kernels,
+  --all         runs all cases but of some products that take hours (tests/CMakeLists.txt names them: of kernels of tables,
+                and of programs that ship in 16 bits, every fourth one, of optimizers' options every sixth, of stores that
+                serve every program every eighth, of tables under NVRTC every 40th), and looks for races in kernels,
                 with as much of the preset tsan (thread) in build/tsan as that takes; fetches CUDA's nvdisasm from PyPI
                 into build/nvdisasm, and Debian's smallest system from apt's mirror, as root, to install packages in it
   --sanitizers  first builds and tests all of the presets asan (address and undefined) and tsan
@@ -39,7 +40,7 @@ export TESTS_SEED=${TESTS_SEED:-$((RANDOM * 32768 + RANDOM))}
 [[ $TESTS_SEED =~ ^[0-9]{1,18}$ ]] || fail "TESTS_SEED is '$TESTS_SEED'; it must be a number."
 if $all; then
   export TESTS_ALL=1
-  drawn="All cases run, but of three products; those, random programs and kills come from TESTS_SEED=$TESTS_SEED."
+  drawn="All cases run, but of some products (tests/run.sh --help); those, random programs and kills come from TESTS_SEED=$TESTS_SEED."
 else
   drawn="Cases are drawn with TESTS_SEED=$TESTS_SEED; --all runs nearly all of them."
 fi
