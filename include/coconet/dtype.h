@@ -12,7 +12,7 @@
 namespace coconet {
 
 /// Element type of a tensor. `boolean` is stored in one byte, 0 or 1.
-enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i8, u8, boolean };
+enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
 
 inline constexpr DType f64 = DType::f64;          ///< IEEE 754 binary64, double
 inline constexpr DType f32 = DType::f32;          ///< IEEE 754 binary32, float
@@ -20,12 +20,13 @@ inline constexpr DType f16 = DType::f16;          ///< IEEE 754 binary16
 inline constexpr DType bf16 = DType::bf16;        ///< the upper half of a binary32
 inline constexpr DType i64 = DType::i64;          ///< 64 bits, signed
 inline constexpr DType i32 = DType::i32;          ///< 32 bits, signed
+inline constexpr DType i16 = DType::i16;          ///< 16 bits, signed
 inline constexpr DType i8 = DType::i8;            ///< 8 bits, signed
 inline constexpr DType u8 = DType::u8;            ///< 8 bits, unsigned
 inline constexpr DType boolean = DType::boolean;  ///< one byte, 0 or 1
 
 /// All of them, in the order of the enumeration.
-inline constexpr DType all_dtypes[] = {f64, f32, f16, bf16, i64, i32, i8, u8, boolean};
+inline constexpr DType all_dtypes[] = {f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean};
 
 /// Bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) {
@@ -38,6 +39,7 @@ inline constexpr DType all_dtypes[] = {f64, f32, f16, bf16, i64, i32, i8, u8, bo
       return 4;
     case DType::f16:
     case DType::bf16:
+    case DType::i16:
       return 2;
     case DType::i8:
     case DType::u8:
@@ -57,12 +59,12 @@ inline constexpr DType all_dtypes[] = {f64, f32, f16, bf16, i64, i32, i8, u8, bo
   return dtype == DType::f16 || dtype == DType::bf16;
 }
 
-/// True for i64, i32, i8 and u8.
+/// True for i64, i32, i16, i8 and u8.
 [[nodiscard]] constexpr bool is_integer(DType dtype) {
   return dtype >= DType::i64 && dtype <= DType::u8;
 }
 
-/// "f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8" or "bool".
+/// "f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8" or "bool".
 [[nodiscard]] COCONET_API std::string_view to_string(DType dtype);
 
 /// The inverse of `to_string`; nothing when the text names no dtype.
@@ -128,6 +130,8 @@ template <>
 inline constexpr DType dtype_of<std::int64_t> = DType::i64;
 template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<std::int16_t> = DType::i16;
 template <>
 inline constexpr DType dtype_of<std::int8_t> = DType::i8;
 template <>

@@ -138,7 +138,7 @@ inline constexpr bool is_one_of = (std::is_same_v<T, Types> || ...);
 template <class T>
 inline constexpr bool is_element =
     is_one_of<std::remove_cv_t<T>, double, float, Half, BFloat16, std::int64_t, std::int32_t,
-              std::int8_t, std::uint8_t, bool, std::byte>;
+              std::int16_t, std::int8_t, std::uint8_t, bool, std::byte>;
 
 template <class T>
 inline constexpr DType dtype_given = dtype_of<std::remove_cv_t<T>>;

@@ -25,9 +25,9 @@ struct Descr {
   DType dtype;
   std::string_view text;
 };
-constexpr Descr descrs[] = {{DType::f64, "<f8"}, {DType::f32, "<f4"},    {DType::f16, "<f2"},
-                            {DType::i64, "<i8"}, {DType::i32, "<i4"},    {DType::i8, "|i1"},
-                            {DType::u8, "|u1"},  {DType::boolean, "|b1"}};
+constexpr Descr descrs[] = {{DType::f64, "<f8"}, {DType::f32, "<f4"}, {DType::f16, "<f2"},
+                            {DType::i64, "<i8"}, {DType::i32, "<i4"}, {DType::i16, "<i2"},
+                            {DType::i8, "|i1"},  {DType::u8, "|u1"},  {DType::boolean, "|b1"}};
 
 /// Reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, in any order of keys.
 class Header {

@@ -77,6 +77,8 @@ std::int64_t to_integer(DType dtype, double value) {
   switch (dtype) {
     case DType::i32:
       return convert(std::int32_t{});
+    case DType::i16:
+      return convert(std::int16_t{});
     case DType::i8:
       return convert(std::int8_t{});
     case DType::u8:
@@ -115,6 +117,8 @@ std::string_view to_string(DType dtype) {
       return "i64";
     case DType::i32:
       return "i32";
+    case DType::i16:
+      return "i16";
     case DType::i8:
       return "i8";
     case DType::u8:
@@ -165,6 +169,7 @@ double round_to(DType dtype, double value) {
       return static_cast<float>(BFloat16(value));
     case DType::i64:
     case DType::i32:
+    case DType::i16:
     case DType::i8:
     case DType::u8:
       return static_cast<double>(to_integer(dtype, value));
@@ -188,6 +193,8 @@ double load_element(DType dtype, const void* data, std::size_t index) {
       return static_cast<double>(load<std::int64_t>(data, index));
     case DType::i32:
       return load<std::int32_t>(data, index);
+    case DType::i16:
+      return load<std::int16_t>(data, index);
     case DType::i8:
       return load<std::int8_t>(data, index);
     case DType::u8:
@@ -212,6 +219,8 @@ void store_element(DType dtype, void* data, std::size_t index, double value) {
       return store(data, index, to_integer(dtype, value));
     case DType::i32:
       return store(data, index, static_cast<std::int32_t>(to_integer(dtype, value)));
+    case DType::i16:
+      return store(data, index, static_cast<std::int16_t>(to_integer(dtype, value)));
     case DType::i8:
       return store(data, index, static_cast<std::int8_t>(to_integer(dtype, value)));
     case DType::u8:

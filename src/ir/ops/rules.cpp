@@ -36,6 +36,8 @@ bool number_fits(const Node& number, DType dtype) {
       return std::fabs(value) <= 9007199254740992.0;
     case DType::i32:
       return value >= -2147483648.0 && value <= 2147483647.0;
+    case DType::i16:
+      return value >= -32768 && value <= 32767;
     case DType::i8:
       return value >= -128 && value <= 127;
     case DType::u8:

@@ -66,6 +66,8 @@ double wrapping_product(DType dtype, double a, double b) {
   const auto product = static_cast<std::uint64_t>(static_cast<std::int64_t>(a)) *
                        static_cast<std::uint64_t>(static_cast<std::int64_t>(b));
   switch (dtype) {
+    case DType::i16:
+      return static_cast<double>(static_cast<std::int16_t>(product));
     case DType::i8:
       return static_cast<double>(static_cast<std::int8_t>(product));
     case DType::u8:

@@ -152,7 +152,7 @@ std::string identifier(std::string_view text) {
       "Fault", "signal", "observe", "now", "relax", "LIBRARY", "STREAMING", "VECTORIZE",
       "bits_of", "float_of", "rounded", "limits", "infinity", "for_each", "block_reduce", "f64",
       "reduce_segments", "begin", "end",
-      "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "b8", "u32", "u64", "index_t", "auto",
+      "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "b8", "u32", "u64", "index_t", "auto",
       "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete",
       "do", "double", "else", "enum", "export", "extern", "false", "float", "for", "friend",
       "goto", "if", "inline", "int", "long", "new", "namespace", "operator", "private", "public",

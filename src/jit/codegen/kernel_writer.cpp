@@ -257,6 +257,7 @@ std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
     case DType::f16:
     case DType::bf16:
       return "rounded<" + std::string(storage_type(dtype)) + ">(" + text + ")";
+    case DType::i16:
     case DType::i8:
     case DType::u8:
       if (is_converted(dtype)) return fmt::format("wrapped<{}>({})", storage_type(dtype), text);
@@ -269,8 +270,10 @@ std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
 }
 
 std::string_view KernelWriter::lane_type(DType dtype) const {
-  if (size_of(dtype) > 1 || lane_bytes_ == 1) return compute_type(dtype);
-  return lane_bytes_ == 8 ? "i64" : "i32";
+  const int bytes = static_cast<int>(size_of(dtype));
+  const bool is_small = bytes < 4 && !is_float(dtype);
+  if (!is_small || lane_bytes_ == bytes) return compute_type(dtype);
+  return lane_bytes_ == 8 ? "i64" : lane_bytes_ == 4 ? "i32" : "i16";
 }
 
 std::string KernelWriter::loaded(const std::string& vector, DType dtype) const {

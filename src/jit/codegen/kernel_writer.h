@@ -91,9 +91,9 @@ class KernelWriter {
   std::string read(ir::ValueId value, DType context);
   /// The value that `value` stands for inside the kernel: what an update writes.
   [[nodiscard]] ir::ValueId resolve(ir::ValueId value) const;
-  /// The type that lanes compute `dtype` in: its computation type, or for a type of 8 bits beside
-  /// wider ones an integer as wide as those, because compilers make slow code of loops over lanes
-  /// of two widths.
+  /// The type that lanes compute `dtype` in: its computation type, or for integers of 8 and 16 bits
+  /// beside wider types an integer as wide as those, because compilers make slow code of loops over
+  /// lanes of two widths.
   [[nodiscard]] std::string_view lane_type(DType dtype) const;
   /// Whether lanes compute `dtype` in another type than it is stored in.
   [[nodiscard]] bool is_converted(DType dtype) const {

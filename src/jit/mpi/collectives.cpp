@@ -38,9 +38,9 @@ namespace {
 /// f16 and bf16 are two bytes that only our operators understand.
 MPI_Datatype type_of(DType dtype) {
   static const std::map<DType, MPI_Datatype> types = {
-      {f64, MPI_DOUBLE},    {f32, MPI_FLOAT},   {f16, MPI_UINT16_T},
-      {bf16, MPI_UINT16_T}, {i64, MPI_INT64_T}, {i32, MPI_INT32_T},
-      {i8, MPI_INT8_T},     {u8, MPI_UINT8_T},  {boolean, MPI_UINT8_T}};
+      {f64, MPI_DOUBLE},  {f32, MPI_FLOAT},      {f16, MPI_UINT16_T}, {bf16, MPI_UINT16_T},
+      {i64, MPI_INT64_T}, {i32, MPI_INT32_T},    {i16, MPI_INT16_T},  {i8, MPI_INT8_T},
+      {u8, MPI_UINT8_T},  {boolean, MPI_UINT8_T}};
   return types.at(dtype);
 }
 
@@ -82,7 +82,7 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
   const bool adds = reduction == Reduction::sum;
   const bool orders = reduction == Reduction::max || reduction == Reduction::min;
   if (dtype == boolean) return adds || reduction == Reduction::max ? MPI_LOR : MPI_LAND;
-  if (is_16_bit(dtype) || (orders ? is_float(dtype) : size_of(dtype) == 1))
+  if (is_16_bit(dtype) || (orders ? is_float(dtype) : size_of(dtype) <= 2))
     return own_op(dtype, reduction);
   if (orders) return reduction == Reduction::max ? MPI_MAX : MPI_MIN;
   return adds ? MPI_SUM : MPI_PROD;

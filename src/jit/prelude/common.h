@@ -27,6 +27,7 @@ DEVICE f64 wide(f64 x) { return x; }
 DEVICE f32 wide(f32 x) { return x; }
 DEVICE i64 wide(i64 x) { return x; }
 DEVICE i32 wide(i32 x) { return x; }
+DEVICE i16 wide(i16 x) { return x; }
 DEVICE i8 wide(i8 x) { return x; }
 DEVICE u8 wide(u8 x) { return x; }
 
@@ -102,6 +103,7 @@ DEVICE f32 abs_(f32 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
 DEVICE f64 abs_(f64 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
 DEVICE i64 abs_(i64 x) { return x < 0 ? -x : x; }
 DEVICE i32 abs_(i32 x) { return x < 0 ? -x : x; }
+DEVICE i16 abs_(i16 x) { return i16(x < 0 ? -x : x); }
 DEVICE i8 abs_(i8 x) { return i8(x < 0 ? -x : x); }
 DEVICE u8 abs_(u8 x) { return x; }
 
@@ -131,10 +133,10 @@ struct limits<f64> {
   static constexpr f64 top = infinity, bottom = -infinity;
 };
 
-/// `x`, of a type that is as wide as the kernel's lanes, wrapped as a T of 8 bits.
+/// `x`, of a type that is as wide as the kernel's lanes, wrapped as a T of 8 or 16 bits.
 template <class T, class S>
 DEVICE S wrapped(S x) {
-  constexpr int unused = 8 * int(sizeof(S)) - 8;
+  constexpr int unused = 8 * int(sizeof(S) - sizeof(T));
   return limits<T>::is_signed ? S(x << unused) >> unused : S(x & 255);
 }
 

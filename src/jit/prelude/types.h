@@ -3,6 +3,7 @@
 typedef signed char i8;
 typedef unsigned char u8;
 typedef unsigned char b8;
+typedef short i16;
 typedef int i32;
 typedef long long i64;
 typedef unsigned int u32;

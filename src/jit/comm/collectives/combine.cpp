@@ -156,6 +156,8 @@ void dispatch(DType dtype, Reduction reduction, const Body& body) {
       return with_type.template operator()<std::int64_t>();
     case DType::i32:
       return with_type.template operator()<std::int32_t>();
+    case DType::i16:
+      return with_type.template operator()<std::int16_t>();
     case DType::i8:
       return with_type.template operator()<std::int8_t>();
     case DType::u8:

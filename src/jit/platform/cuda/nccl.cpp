@@ -110,9 +110,9 @@ const Nccl& nccl() {
   return loaded;
 }
 
-/// By DType; booleans are moved, never reduced.
+/// By DType. Integers of 16 bits, which NCCL does not know, and booleans are moved, never reduced.
 constexpr ncclDataType_t types[] = {ncclFloat64, ncclFloat32, ncclFloat16, ncclBfloat16, ncclInt64,
-                                    ncclInt32,   ncclInt8,    ncclUint8,   ncclUint8};
+                                    ncclInt32,   ncclFloat16, ncclInt8,    ncclUint8,    ncclUint8};
 static_assert(std::size(types) == std::size(all_dtypes));
 
 /// By Reduction.
@@ -120,6 +120,16 @@ constexpr ncclRedOp_t operators[] = {ncclSum, ncclAvg, ncclMax, ncclMin, ncclPro
 
 ncclDataType_t type_of(DType dtype) {
   return types[static_cast<std::size_t>(dtype)];
+}
+
+void require_reducible(const CollectiveCall& call) {
+  const bool reduces = call.op == ir::Op::all_reduce || call.op == ir::Op::reduce_scatter ||
+                       call.op == ir::Op::reduce;
+  if (!reduces || call.dtype != DType::i16) return;
+  throw CommError(
+      fmt::format("{} of i16: NCCL reduces no integers of 16 bits; fuse it into a kernel, or cast "
+                  "its operand to i32 first",
+                  to_string(call.op)));
 }
 
 bool is_fine(ncclResult_t result) {
@@ -186,6 +196,7 @@ class NcclGroup final : public Collectives {
   void connect() { settle("making NCCL's communicator"); }
 
   void run(Queue& queue, const CollectiveCall& call) override {
+    require_reducible(call);
     const auto& [in, out] = call.operands.front();
     const ncclDataType_t type = type_of(call.dtype);
     const ncclRedOp_t operation = operators[static_cast<std::size_t>(call.reduction)];
