@@ -236,6 +236,24 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 [[nodiscard]] COCONET_API Value dropout(const Value& value, double probability, std::uint64_t seed,
                                         const Value& offset = 0);
 
+/// `value`, of f32, as `dtype`, which must be bf16: each element becomes one of the two around it,
+/// the farther it is from one the more probably the other, so that its expected value stays. What
+/// bf16 has stays as it is. Random words are `dropout`'s, of a `seed` and an `offset`; an element
+/// is rounded away from zero where the lower 16 bits of it and of its word carry. Weights that are
+/// kept in bf16 alone are updated so: rounded to nearest, they would lose all small updates
+/// (Zamirai et al., Revisiting BFloat16 Training, 2020).
+[[nodiscard]] COCONET_API Value stochastic_cast(const Value& value, DType dtype, std::uint64_t seed,
+                                                const Value& offset);
+
+/// The bf16 nearest to `value`, an f32, ties away from zero; with `lower_half` all of its bits.
+[[nodiscard]] COCONET_API Value upper_half(const Value& value);
+/// The lower 16 bits of `value`, an f32, as i16: negative where `upper_half` rounds away from zero.
+[[nodiscard]] COCONET_API Value lower_half(const Value& value);
+/// The f32 whose halves are `upper`, of bf16, and `lower`, of i16, bit for bit; NaN stays NaN. An
+/// optimizer keeps the weights that a model computes with and the rest of its own copy apart so, in
+/// 4 bytes instead of 6 (as Apex's DistributedFusedAdam with store_param_remainders).
+[[nodiscard]] COCONET_API Value join_halves(const Value& upper, const Value& lower);
+
 /// replicated -> sliced(dim), along one mesh axis, which must be named when the mesh has several:
 /// rank i keeps the i-th block. Nothing moves. Operands of pointwise ops need no slice: a
 /// replicated one is read at the global index of a sliced one. A reduction of a slice reads 1/ranks

@@ -39,7 +39,7 @@ struct Attributes {
   bool transpose_b = false;  ///< matmul: the right operand's matrices are [N, K]
   Dim extent;                ///< extent, repeat: the dimension
   double probability = 0;    ///< dropout: of a zero, in [0, 1)
-  std::uint64_t seed = 0;    ///< dropout: chooses the sequence of masks
+  std::uint64_t seed = 0;    ///< dropout, stochastic_cast: chooses the sequence
   bool scattered = false;    ///< input, state: its elements are those of several buffers, in order
   std::optional<DType> dtype;  ///< select: the result's, which choices that are numbers leave open
   bool operator==(const Attributes&) const = default;

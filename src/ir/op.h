@@ -53,11 +53,14 @@ struct PointwiseRow {
 [[nodiscard]] inline bool is_pointwise(Op op) {
   return find_pointwise(op) != nullptr;
 }
-/// Pointwise, cast, copy, dropout, slice or repeat: computed element by element, from operands of
+/// Structural ops that compute element by element what the element's random word decides.
+[[nodiscard]] constexpr bool draws_random(Op op) {
+  return op == Op::dropout || op == Op::stochastic_cast;
+}
+/// Pointwise, or structural from cast to repeat: computed element by element, from operands of
 /// broadcastable shapes or, by repeat, from one that has an element for each buffer.
 [[nodiscard]] inline bool is_elementwise(Op op) {
-  return op == Op::cast || op == Op::copy || op == Op::dropout || op == Op::slice ||
-         op == Op::repeat || is_pointwise(op);
+  return (op >= Op::cast && op <= Op::repeat) || is_pointwise(op);
 }
 /// Moves data between ranks: the last rows of ops.def.
 [[nodiscard]] constexpr bool is_collective(Op op) {

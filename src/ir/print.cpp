@@ -157,7 +157,8 @@ class Printer {
   void add_attributes(const Node& node, const Argument& argument) const {
     const Attributes& attributes = node.attributes;
     if (node.op == Op::extent || node.op == Op::repeat) argument(attributes.extent.str());
-    if (node.op == Op::cast || attributes.dtype) argument(std::string(to_string(node.dtype)));
+    if (node.op == Op::cast || node.op == Op::stochastic_cast || attributes.dtype)
+      argument(std::string(to_string(node.dtype)));
     if (node.op == Op::dropout) {
       argument("probability " + number_text(attributes.probability));
       argument(fmt::format("seed {}", attributes.seed));

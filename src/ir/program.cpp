@@ -355,6 +355,28 @@ Value dropout(const Value& value, double probability, std::uint64_t seed, const 
                       std::move(node));
 }
 
+Value stochastic_cast(const Value& value, DType dtype, std::uint64_t seed, const Value& offset) {
+  common_graph("stochastic_cast", {value, offset});
+  ir::Node node;
+  node.dtype = dtype;
+  node.attributes.seed = seed;
+  return append_value(graph_of(value, "stochastic_cast"), ir::Op::stochastic_cast, {value, offset},
+                      std::move(node));
+}
+
+Value upper_half(const Value& value) {
+  return append_value(graph_of(value, "upper_half"), ir::Op::upper_half, {value});
+}
+
+Value lower_half(const Value& value) {
+  return append_value(graph_of(value, "lower_half"), ir::Op::lower_half, {value});
+}
+
+Value join_halves(const Value& upper, const Value& lower) {
+  return append_value(common_graph("join_halves", {upper, lower}), ir::Op::join_halves,
+                      {upper, lower});
+}
+
 Value slice(const Value& value, int dim, std::string_view axis) {
   ir::Attributes attributes;
   attributes.dim = dim;

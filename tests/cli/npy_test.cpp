@@ -80,8 +80,8 @@ TEST_CASE("what is no array that can be read is refused with the file and the re
   CHECK(refused("PK\3\4 something else") == start + "it does not begin as one");
   CHECK(refused(with_header("{'descr': '<c8', 'fortran_order': False, 'shape': (), }", "")) ==
         start +
-            "its elements are '<c8'; those that can be read are <f8, <f4, <f2, <i8, <i4, |i1, "
-            "|u1, |b1");
+            "its elements are '<c8'; those that can be read are <f8, <f4, <f2, <i8, <i4, <i2, "
+            "|i1, |u1, |b1");
   CHECK(
       refused(with_header("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "abcd")) ==
       start + "it is in Fortran's order; save numpy.ascontiguousarray of it");

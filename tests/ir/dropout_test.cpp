@@ -1,5 +1,5 @@
 // Dropout: the random sequence against published vectors, the typing rule, and the reference.
-#include "ir/dropout.h"
+#include "ir/random.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -44,10 +44,10 @@ TEST_CASE("Philox4x32-10 gives the words that Random123 publishes") {
 }
 
 TEST_CASE("an element's word is one of four of its block, offset and seed") {
-  CHECK(ir::dropout_word(0, 0, 0) == 0x6627e8d5);
-  CHECK(ir::dropout_word(3, 0, 0) == 0x9b00dbd8);
+  CHECK(ir::random_word(0, 0, 0) == 0x6627e8d5);
+  CHECK(ir::random_word(3, 0, 0) == 0x9b00dbd8);
   // The third vector, but for two bits of the counter: blocks are below 2^62.
-  CHECK(ir::dropout_word(0x05a308d3243f6a88 * 4 + 1, 0x0370734413198a2e, 0x299f31d0a4093822) ==
+  CHECK(ir::random_word(0x05a308d3243f6a88 * 4 + 1, 0x0370734413198a2e, 0x299f31d0a4093822) ==
         ir::philox({0x243f6a88, 0x05a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0})[1]);
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("about the probability's share of a large tensor is dropped") {
   constexpr int count = 100000;
   int dropped = 0;
   for (int i = 0; i < count; ++i)
-    dropped += ir::dropout_word(static_cast<std::uint64_t>(i), 5, 6) < ir::dropout_threshold(0.3);
+    dropped += ir::random_word(static_cast<std::uint64_t>(i), 5, 6) < ir::dropout_threshold(0.3);
   CHECK(std::abs(dropped - 0.3 * count) < 5 * std::sqrt(count * 0.3 * 0.7));  // five sigma
 }
 

@@ -30,6 +30,9 @@ TEST_CASE("structural ops have names and arities and are not pointwise") {
 #undef COCONET_STRUCTURAL
   CHECK(is_elementwise(Op::cast));
   CHECK(is_elementwise(Op::dropout));
+  CHECK(is_elementwise(Op::join_halves));
+  CHECK(is_elementwise(Op::repeat));
+  CHECK_FALSE(is_elementwise(Op::update));
   CHECK(is_elementwise(Op::slice));
   CHECK_FALSE(parse_op("al_reduce").has_value());
 }

@@ -27,7 +27,7 @@ struct ReferenceStep {
 /// dtype.
 [[nodiscard]] RankData evaluate_elementwise(const ReferenceStep& step,
                                             ValueId id);  ///< also of an update
-[[nodiscard]] RankData evaluate_dropout(const ReferenceStep& step, ValueId id);
+[[nodiscard]] RankData evaluate_random(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_repeat(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_reduction(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_matmul(const ReferenceStep& step, ValueId id);

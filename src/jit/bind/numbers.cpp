@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
-#include "ir/dropout.h"
+#include "ir/random.h"
 
 namespace coconet::jit {
 
@@ -17,7 +17,7 @@ using ir::ValueId;
 Numbers::Numbers(const RankPlan& plan) : graph_(plan.graph()), values_(graph_.nodes.size(), 0.0) {
   for (ValueId id = 0; id < graph_.size(); ++id) {
     const Node& node = graph_.at(id);
-    if (node.op == Op::dropout) dropouts_.push_back(id);
+    if (ir::draws_random(node.op)) draws_.push_back(id);
     if (!node.weak) continue;
     double& value = values_[id];
     switch (node.op) {
@@ -65,11 +65,11 @@ void Numbers::evaluate(std::span<const ScalarValue> scalars) {
   for (const Instruction& step : program_) {
     values_[step.result] = step.function((*this)[step.a], (*this)[step.b], (*this)[step.c]);
   }
-  for (const ValueId id : dropouts_) {
+  for (const ValueId id : draws_) {
     const Node& node = graph_.at(id);
     const double offset = (*this)[node.operands[1]];
-    if (!ir::is_dropout_offset(offset))
-      throw BackendError(ir::dropout_offset_error(graph_, node, offset));
+    if (!ir::is_random_offset(offset))
+      throw BackendError(ir::random_offset_error(graph_, node, offset));
   }
 }
 

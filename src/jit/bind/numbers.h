@@ -12,7 +12,8 @@ class Numbers {
   explicit Numbers(const RankPlan& plan);
 
   /// Takes the run's scalars and computes all numbers. Throws BackendError naming an unknown
-  /// scalar, or one that is missing or given twice, or the offset of a dropout that is none.
+  /// scalar, or one that is missing or given twice, or the offset of a random sequence that is
+  /// none.
   void evaluate(std::span<const ScalarValue> scalars);
   /// The value of weak node `id` after `evaluate`.
   [[nodiscard]] double operator[](ir::ValueId id) const { return values_[id]; }
@@ -30,7 +31,7 @@ class Numbers {
   Indexed<double> values_;  ///< by value id
   std::vector<Scalar> scalars_;
   std::vector<Instruction> program_;
-  std::vector<ir::ValueId> dropouts_;  ///< whose offsets are checked
+  std::vector<ir::ValueId> draws_;  ///< random ones, whose offsets are checked
 };
 
 }  // namespace coconet::jit

@@ -138,8 +138,17 @@ bool reads_once(std::string_view device) {
 }
 
 bool chooses(std::string_view text) {
-  static constexpr std::string_view signs[] = {"?",         "&&",        "||",    "rounded<",
-                                               "to_float<", "dropout_(", "abs_(", "sign_("};
+  static constexpr std::string_view signs[] = {"?",
+                                               "&&",
+                                               "||",
+                                               "rounded<",
+                                               "to_float<",
+                                               "dropout_(",
+                                               "stochastic_cast_(",
+                                               "upper_half_(",
+                                               "join_halves_(",
+                                               "abs_(",
+                                               "sign_("};
   return std::ranges::any_of(
       signs, [&](std::string_view sign) { return text.find(sign) != std::string_view::npos; });
 }

@@ -7,8 +7,8 @@
 
 #include "coconet/error.h"
 #include "ir/custom_op.h"
-#include "ir/dropout.h"
 #include "ir/lists.h"
+#include "ir/random.h"
 #include "jit/codegen/expression.h"
 #include "sched/kernels.h"
 
@@ -166,7 +166,8 @@ std::vector<ValueId> KernelWriter::indexed_members() const {
 
 bool KernelWriter::is_indexed(ValueId member) const {
   const Node& node = graph().at(member);
-  return node.op == Op::dropout && ir::dropout_threshold(node.attributes.probability) > 0;
+  return ir::draws_random(node.op) &&
+         (node.op != Op::dropout || ir::dropout_threshold(node.attributes.probability) > 0);
 }
 
 std::string KernelWriter::random_words(ValueId member, const std::string& lanes,
@@ -303,9 +304,25 @@ std::string KernelWriter::dropout(ValueId value) {
       node.dtype);
 }
 
+std::string KernelWriter::halves(const Node& node) {
+  const std::string name = std::string(to_string(node.op)) + "_";
+  const std::string first = read(node.operands[0], graph().at(node.operands[0]).dtype);
+  if (node.op == Op::upper_half) return fmt::format("{}({})", name, first);
+  if (node.op == Op::join_halves)
+    return fmt::format("{}({}, i32({}))", name, first, read(node.operands[1], DType::i16));
+  const std::string bits = fmt::format("{}({}({}))", lane_type(node.dtype), name, first);
+  return rounded(bits, node.dtype);
+}
+
 std::string KernelWriter::expression(ValueId value) {
   const Node& node = graph().at(value);
   if (node.op == Op::dropout) return dropout(value);
+  if (node.op == Op::stochastic_cast) {
+    return fmt::format("stochastic_cast_({}, {})", read(node.operands[0], DType::f32),
+                       words_.at(value));
+  }
+  if (node.op == Op::upper_half || node.op == Op::lower_half || node.op == Op::join_halves)
+    return halves(node);
   if (node.op == Op::cast || node.op == Op::copy) {
     const Node& from = graph().at(resolve(node.operands[0]));
     const std::string operand = read(node.operands[0], from.dtype);

@@ -126,6 +126,8 @@ class KernelWriter {
   /// Whether the result of a pointwise op may be no value of its dtype.
   [[nodiscard]] bool needs_rounding(const ir::Node& node) const;
   [[nodiscard]] std::string dropout(ir::ValueId value);
+  /// The text of an op that takes an f32 apart, or puts it together.
+  [[nodiscard]] std::string halves(const ir::Node& node);
   /// `linear_index` of a tensor called `name`.
   std::string index_from(const Shape& shape, const ir::Placements& layout, const std::string& name,
                          sched::BufferId buffer, ir::ValueId value);

@@ -114,6 +114,19 @@ DEVICE T sign_(T x) {
 DEVICE f32 gelu_(f32 x) { return 0.5f * x * (1 + erf_(x * 0.70710678118654752f)); }
 DEVICE f64 gelu_(f64 x) { return 0.5 * x * (1 + erf_(x * 0.70710678118654752440)); }
 
+/// An f32 as the nearest bf16, ties away from zero, and its lower 16 bits; and put together again.
+/// NaN stays NaN: as it may have nothing above them, the upper half is made quiet.
+DEVICE f32 upper_half_(f32 x) {
+  const u32 bits = bits_of(x);
+  return float_of((x == x ? bits + 0x8000u : bits | 0x400000u) & 0xffff0000u);
+}
+DEVICE i32 lower_half_(f32 x) { return i32(bits_of(x) & 0xffffu); }
+DEVICE f32 join_halves_(f32 upper, i32 lower) {
+  const u32 low = u32(lower);
+  const u32 rounded_away = upper == upper ? (low & 0x8000u) << 1 : 0u;
+  return float_of((bits_of(upper) - rounded_away) | (low & 0xffffu));
+}
+
 constexpr f64 infinity = __builtin_bit_cast(f64, 0x7ff0000000000000ull);
 
 // ---- reductions ---------------------------------------------------------------------------------

@@ -30,6 +30,13 @@ DEVICE u32 philox(u64 index, u64 offset, u64 seed) {
   return index & 2 ? high : low;
 }
 
+/// `x` as one of the two bf16 around it: away from zero where its lower 16 bits and those of the
+/// element's word carry.
+DEVICE f32 stochastic_cast_(f32 x, u32 word) {
+  const u32 bits = bits_of(x);
+  return float_of((x == x ? bits + (word & 0xffffu) : bits | 0x400000u) & 0xffff0000u);
+}
+
 /// `x` scaled, or 0 where the element's word is at most `last_dropped`.
 template <class T>
 DEVICE T dropout_(T x, u32 word, u32 last_dropped, T scale) {

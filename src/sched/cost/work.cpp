@@ -18,7 +18,7 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// What `op` costs an element beside an addition. Dropout takes a quarter of a Philox4x32-10: 10
+/// What `op` costs an element beside an addition. A random word is a quarter of a Philox4x32-10: 10
 /// rounds of 2 multiplications for 4 elements.
 double cost_of(Op op) {
   if (const ir::PointwiseRow* const row = ir::find_pointwise(op)) return row->cost;
@@ -29,6 +29,7 @@ double cost_of(Op op) {
     case Op::repeat:
       return 0;
     case Op::dropout:
+    case Op::stochastic_cast:
       return 20;
     default:
       return 1;

@@ -131,12 +131,15 @@ OperandPool::OperandPool(const Mesh& mesh, DType dtype, const ir::Placements& la
   const Value whole = program.state("whole", dtype, {m, n}, replicated);
   const Value of_buffers = program.state("of_buffers", dtype, {program.buffers(n)}, replicated);
   const Value line = program.state("line", dtype, {n}, replicated);
+  const Value upper = program.state("upper", bf16, shape_, layout_);
+  const Value lower = program.state("lower", i16, shape_, layout_);
   const Value number = program.scalar("t");  // the number of the step
   of_tensors = {{ir::id_of(s), ir::id_of(turned)},
                 {ir::id_of(s), ir::id_of(s)},
                 {ir::id_of(s), ir::id_of(whole)},
                 {ir::id_of(written), ir::id_of(g)},
                 {ir::id_of(s), ir::id_of(number)},
+                {ir::id_of(upper), ir::id_of(lower)},
                 {ir::id_of(of_buffers)},
                 {ir::id_of(line)}};
 }

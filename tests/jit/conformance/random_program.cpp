@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -298,9 +299,13 @@ class Author {
   }
 
   void add_structural() {
+    // Conversions make dtypes that are not the family's.
+    const std::set<ir::Op> others = {ir::Op::update,          ir::Op::cast,
+                                     ir::Op::stochastic_cast, ir::Op::upper_half,
+                                     ir::Op::lower_half,      ir::Op::join_halves};
     std::vector<ir::Op> ops;
     for (const ir::Op op : structural_ops()) {
-      if (ir::arity(op) > 0 && op != ir::Op::update && op != ir::Op::cast) ops.push_back(op);
+      if (ir::arity(op) > 0 && !others.contains(op)) ops.push_back(op);
     }
     const Known from = any_value();
     Known other = any_value();

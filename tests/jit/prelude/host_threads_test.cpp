@@ -12,7 +12,7 @@
 #include "child_process.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "ir/dropout.h"
+#include "ir/random.h"
 #include "jit/codegen/codegen.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/platform/platform.h"
@@ -279,7 +279,7 @@ TEST_CASE("a vector's random words are the reference's, wherever it begins") {
   for (const std::int64_t begin : first) {
     for (const std::int64_t lanes : {1, 2, 4, 8}) {
       for (std::int64_t l = 0; l < lanes; ++l) {
-        expected.push_back(ir::dropout_word(static_cast<std::uint64_t>(begin + l),
+        expected.push_back(ir::random_word(static_cast<std::uint64_t>(begin + l),
                                             0x123456789abcdef, 0xfedcba9876543210));
       }
     }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "coconet/dtype.h"
-#include "ir/dropout.h"
+#include "ir/random.h"
 #include "jit/codegen/codegen.h"
 #include "jit/platform/platform.h"
 
@@ -184,7 +184,7 @@ TEST_CASE("every element's random word is the reference's, for indices of 64 bit
   words(out, indices);
   int wrong = 0;
   for (std::size_t i = 0; i < indices.size(); ++i)
-    wrong += out[i] != ir::dropout_word(indices[i], 0x123456789abcdef, 0xfedcba9876543210);
+    wrong += out[i] != ir::random_word(indices[i], 0x123456789abcdef, 0xfedcba9876543210);
   CHECK(wrong == 0);
 }
 
@@ -259,7 +259,7 @@ TEST_CASE("vectors of random words are the reference's, in whatever order a lane
   std::vector<std::uint32_t> out(in_all * begins.size()), expected;
   words(out, begins);
   const auto expect = [&](std::uint64_t index) {
-    expected.push_back(ir::dropout_word(index, 0x123456789abcdef, 0xfedcba9876543210));
+    expected.push_back(ir::random_word(index, 0x123456789abcdef, 0xfedcba9876543210));
   };
   for (const std::uint64_t begin : begins) {
     for (std::uint64_t l = 0; l < 4; ++l) expect(begin + l);

@@ -1,5 +1,5 @@
-// Dropout's numbers, which typing, reference and code generation share: the random sequence, and
-// what is kept of it.
+// What ops draw at random, which typing, reference and code generation share: the sequence, and
+// what dropout and stochastic rounding make of it.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ namespace coconet::ir {
                                                   std::array<std::uint32_t, 2> key);
 
 /// The random word of element `index` of a whole tensor, in row-major order.
-[[nodiscard]] std::uint32_t dropout_word(std::uint64_t index, std::uint64_t offset,
-                                         std::uint64_t seed);
+[[nodiscard]] std::uint32_t random_word(std::uint64_t index, std::uint64_t offset,
+                                        std::uint64_t seed);
 
 /// Elements whose word is less than this are dropped: round(probability * 2^32).
 [[nodiscard]] std::uint64_t dropout_threshold(double probability);
@@ -25,10 +25,14 @@ namespace coconet::ir {
 /// What the others are multiplied by, so that the expected value stays: 1 / (1 - probability).
 [[nodiscard]] double dropout_scale(double probability);
 
-/// Whether a number may be the offset: whole and from 0 to 2^53, as far as a double counts.
-[[nodiscard]] bool is_dropout_offset(double number);
+/// `value`, an f32, as one of the two bf16 around it: away from zero where the lower half of its
+/// bits and the lower half of `word` carry. Numbers of bf16, infinities and NaN stay.
+[[nodiscard]] double rounded_stochastically(double value, std::uint32_t word);
 
-/// The sentence about the dropout `node` whose offset has the value `number`, which is none.
-[[nodiscard]] std::string dropout_offset_error(const Graph& graph, const Node& node, double number);
+/// Whether a number may be the offset: whole and from 0 to 2^53, as far as a double counts.
+[[nodiscard]] bool is_random_offset(double number);
+
+/// The sentence about `node`, which draws, and whose offset has the value `number`, which is none.
+[[nodiscard]] std::string random_offset_error(const Graph& graph, const Node& node, double number);
 
 }  // namespace coconet::ir

@@ -1,6 +1,7 @@
-// Dropout's random sequence.
-#include "ir/dropout.h"
+// The random sequence, and what is made of it.
+#include "ir/random.h"
 
+#include <bit>
 #include <cmath>
 #include <sstream>
 
@@ -23,7 +24,7 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-std::uint32_t dropout_word(std::uint64_t index, std::uint64_t offset, std::uint64_t seed) {
+std::uint32_t random_word(std::uint64_t index, std::uint64_t offset, std::uint64_t seed) {
   const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };
   const auto high = [](std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); };
   const std::uint64_t block = index / 4;
@@ -39,16 +40,22 @@ double dropout_scale(double probability) {
   return 1 / (1 - probability);
 }
 
-bool is_dropout_offset(double number) {
+double rounded_stochastically(double value, std::uint32_t word) {
+  if (std::isnan(value)) return value;
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return std::bit_cast<float>((bits + (word & 0xffffU)) & 0xffff0000U);
+}
+
+bool is_random_offset(double number) {
   return number >= 0 && number <= 0x1p53 && std::floor(number) == number;
 }
 
-std::string dropout_offset_error(const Graph& graph, const Node& node, double number) {
+std::string random_offset_error(const Graph& graph, const Node& node, double number) {
   const Node& offset = graph.at(node.operands[1]);
   std::ostringstream text;
   text.precision(17);
   text << number;
-  return "dropout '" + node.name + "' has the offset " +
+  return std::string(to_string(node.op)) + " '" + node.name + "' has the offset " +
          (offset.op == Op::constant ? "" : "'" + offset.name + "' = ") + text.str() +
          "; it must be a whole number from 0 to 2^53, such as the number of the step";
 }
