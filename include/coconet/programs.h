@@ -13,11 +13,22 @@
 
 namespace coconet::programs {
 
+/// In mixed precision, what the f32 weights that the optimizer works on, its master weights, are
+/// kept as beside `w`.
+enum class MasterWeights : std::uint8_t {
+  copy,        ///< a state of their own, `master`: 4 bytes a parameter more
+  remainders,  ///< what `w`, in bf16, lacks of them, in 16 bits: the state `remainder`, 2 bytes
+               ///< more
+  none         ///< nothing: `w`, in bf16, is widened, and what is written is rounded stochastically
+};
+
 /// The dtypes of an optimizer: one for all of it, or 16 bits for the model and f32 for what the
 /// optimizer keeps.
 struct Precision {
   DType model = DType::f32;   ///< of `g` and `w`, which move between ranks
   DType master = DType::f32;  ///< of the moments, and of the weights that the optimizer works on
+  MasterWeights kept = MasterWeights::copy;  ///< in mixed precision
+  std::uint64_t seed = 0;                    ///< of stochastic rounding, with MasterWeights::none
 
   /// One dtype for all.
   constexpr Precision(DType dtype) : model(dtype), master(dtype) {}  // NOLINT: implicit by design
@@ -28,9 +39,10 @@ struct Precision {
   [[nodiscard]] constexpr bool mixed() const { return model != master; }
 };
 
-/// Mixed precision (Micikevicius et al., 2018): `model` is f16 or bf16. Throws ProgramError for
-/// another dtype.
-[[nodiscard]] COCONET_API Precision mixed(DType model);
+/// Mixed precision (Micikevicius et al., 2018): `model` is f16 or bf16, with other master weights
+/// than copies bf16. Throws ProgramError for another dtype.
+[[nodiscard]] COCONET_API Precision mixed(DType model, MasterWeights kept = MasterWeights::copy,
+                                          std::uint64_t seed = 0);
 
 /// Where the parameters of a model, and their gradients, lie.
 enum class Storage : std::uint8_t {
@@ -49,6 +61,13 @@ enum class Storage : std::uint8_t {
 // with. The application sets `master` to the values of `w` before the first step. Gradients are
 // averaged in the model's dtype, as they move between ranks, and widened; moments are f32. The
 // program is called `adam_mixed`.
+//
+// `mixed(bf16, MasterWeights::remainders)` computes the same in 2 bytes a parameter less: instead
+// of `master` there is a state `remainder` [n], i16, zero before the first step, and the master
+// weights are join_halves(w, remainder). `w` is rounded to nearest with ties away from zero, not to
+// even. `mixed(bf16, MasterWeights::none)` keeps `w` alone: stochastic_cast writes it, with the
+// precision's seed and the scalar `t`, which every optimizer then has, as the offset. Whatever the
+// schedule and the number of ranks, a weight is rounded by the same random number.
 //
 // With Storage::scattered, `g` and `w` are scattered over the buffers of the dimension `n`. The
 // optimizer's other states, moments and `master`, are tensors [n] in the order of the buffers, each
@@ -382,13 +401,18 @@ struct Shipped {
   Program (*build)(const Mesh& mesh, DType dtype);
   Program (*scattered)(const Mesh& mesh, DType dtype) =
       nullptr;  ///< the same with Storage::scattered, of an optimizer
-  /// An optimizer that is asked for more; the dtype is as for `build`.
-  Program (*with)(const Mesh& mesh, DType dtype, const TrainingOptions& options,
+  /// An optimizer that is asked for more.
+  Program (*with)(const Mesh& mesh, Precision precision, const TrainingOptions& options,
                   Storage storage) = nullptr;
   int stages = 1;  ///< of a pipeline, each of as many ranks
   /// Schedules for a mesh of nodes, of an optimizer.
   std::vector<std::string_view> across_nodes = {};
 
+  /// The precision of an optimizer's program with a dtype of `dtypes` for the model. Throws
+  /// ProgramError when `kept` is not a copy, and the program is not in mixed precision, or the
+  /// dtype not bf16.
+  [[nodiscard]] COCONET_API Precision precision(DType dtype,
+                                                MasterWeights kept = MasterWeights::copy) const;
   /// Whether its stages divide the ranks.
   [[nodiscard]] bool runs_on(int ranks) const { return ranks >= 1 && ranks % stages == 0; }
   /// The usual mesh over `ranks` ranks: {world: ranks}, or for a pipeline {pp: stages, tp: ranks /

@@ -36,6 +36,8 @@ struct ProgramSpec {
   std::optional<int> nodes;  ///< of a shipped program: its mesh is {node, gpu}, with as many nodes
   bool scattered = false;    ///< the shipped program with its parameters scattered over buffers
   programs::TrainingOptions training;  ///< of a shipped optimizer
+  /// --master-weights, of one in mixed precision
+  programs::MasterWeights master_weights = programs::MasterWeights::copy;
 };
 
 struct RunOptions {

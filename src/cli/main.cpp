@@ -180,6 +180,13 @@ void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
   command.add_flag("--loss-scaling", spec.training.loss_scaling,
                    "An optimizer that takes gradients of a scaled loss, and skips steps that "
                    "overflow");
+  command
+      .add_option_function<std::string>(
+          "--master-weights",
+          [&spec](const std::string& kept) { spec.master_weights = parse_master_weights(kept); },
+          "What an optimizer in mixed precision keeps of its f32 weights beside those in bf16: a "
+          "copy (default), remainders, or none")
+      ->type_name("KEPT");
   command.add_flag("--groups", spec.training.groups,
                    "An optimizer with a learning rate and a weight decay for each buffer");
   command

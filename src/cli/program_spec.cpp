@@ -117,13 +117,10 @@ std::optional<std::int64_t> read_size(std::string_view text) {
   return value;
 }
 
-bool asks_more(const programs::TrainingOptions& options) {
-  return options.max_norm != 0 || options.max_value != 0 || options.loss_scaling || options.groups;
-}
-
 UsageError no_optimizer(const std::string& asked) {
   return UsageError(
-      "--max-norm, --max-value, --loss-scaling and --groups are for the optimizers that ship, not "
+      "--max-norm, --max-value, --loss-scaling, --master-weights and --groups are for the "
+      "optimizers that ship, not "
       "for " +
       asked + ".");
 }
@@ -135,12 +132,13 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
       shipped_(programs::find(spec.program)),
       scattered_(spec.scattered),
       training_(spec.training),
+      master_weights_(spec.master_weights),
       nodes_(spec.nodes) {
   if (shipped_) {
     dtype_ = dtype_of(*shipped_, spec.dtype);
     if (nodes_ && shipped_->across_nodes.empty())
       throw UsageError("--nodes is for the optimizers but lamb, not for " + asked_ + ".");
-    if (asks_more(training_) && shipped_->with == nullptr) throw no_optimizer(asked_);
+    if (asks_more() && shipped_->with == nullptr) throw no_optimizer(asked_);
     if (scattered_ && shipped_->scattered == nullptr) {
       throw UsageError(
           "--scattered is for the optimizers, whose parameters may lie in a list of "
@@ -158,7 +156,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
       throw UsageError("--nodes is for the programs that ship; the file " + asked_ +
                        " says what its mesh is.");
     }
-    if (asks_more(training_)) throw no_optimizer("the file " + asked_);
+    if (asks_more()) throw no_optimizer("the file " + asked_);
     if (scattered_) {
       throw UsageError("--scattered is for the programs that ship; the file " + asked_ +
                        " says which of its tensors are scattered.");
@@ -201,12 +199,17 @@ std::set<std::string> ResolvedSpec::sliceable_states() const {
   return states;
 }
 
+bool ResolvedSpec::asks_more() const {
+  return training_.max_norm != 0 || training_.max_value != 0 || training_.loss_scaling ||
+         training_.groups || master_weights_ != programs::MasterWeights::copy;
+}
+
 Program ResolvedSpec::program(int ranks) const {
   if (shipped_) {
     const Mesh mesh = nodes_ ? shipped_->mesh_of_nodes(ranks, *nodes_) : shipped_->mesh(ranks);
-    if (asks_more(training_)) {
+    if (asks_more()) {
       using programs::Storage;
-      return shipped_->with(mesh, dtype_, training_,
+      return shipped_->with(mesh, shipped_->precision(dtype_, master_weights_), training_,
                             scattered_ ? Storage::scattered : Storage::whole);
     }
     return (scattered_ ? shipped_->scattered : shipped_->build)(mesh, dtype_);
@@ -311,6 +314,14 @@ std::pair<std::string, std::vector<std::int64_t>> parse_list(const std::string& 
     if (comma == std::string_view::npos) return {name, lengths};
     rest.remove_prefix(comma + 1);
   }
+}
+
+programs::MasterWeights parse_master_weights(const std::string& text) {
+  using programs::MasterWeights;
+  if (text == "copy") return MasterWeights::copy;
+  if (text == "remainders") return MasterWeights::remainders;
+  if (text == "none") return MasterWeights::none;
+  throw UsageError("--master-weights takes copy, remainders or none, not '" + text + "'.");
 }
 
 std::pair<std::string, double> parse_scalar(const std::string& text) {

@@ -43,10 +43,14 @@ class ResolvedSpec {
   [[nodiscard]] const std::string& schedule_name() const { return schedule_name_; }
 
  private:
+  /// Whether an optimizer has other options than its row of the table.
+  [[nodiscard]] bool asks_more() const;
+
   std::string asked_;
   const programs::Shipped* shipped_ = nullptr;
   bool scattered_ = false;
   programs::TrainingOptions training_;
+  programs::MasterWeights master_weights_;
   std::optional<int> nodes_;
   std::optional<Program> file_;          ///< a file whose mesh is fixed
   std::optional<ir::OpenProgram> open_;  ///< a file that is read when the ranks are known
@@ -71,6 +75,8 @@ struct SizesToTry {
 [[nodiscard]] std::pair<std::string, std::int64_t> parse_size(const std::string& text);
 /// `--list NAME=LENGTH,LENGTH`, each as of `--set`. Throws UsageError.
 [[nodiscard]] std::pair<std::string, std::vector<std::int64_t>> parse_list(const std::string& text);
+/// `--master-weights KEPT`: copy, remainders or none. Throws UsageError.
+[[nodiscard]] programs::MasterWeights parse_master_weights(const std::string& text);
 /// `--scalar NAME=VALUE`. Throws UsageError.
 [[nodiscard]] std::pair<std::string, double> parse_scalar(const std::string& text);
 

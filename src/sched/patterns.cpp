@@ -38,17 +38,21 @@ bool is_out_of_place(const ir::Graph& graph, const Step& step, const ir::Node& n
          step.transformation == "fuse" && step.text("kind") == "computation";
 }
 
-/// In the program's order.
+/// In the program's order. What is in a kernel already cannot be fused again, so that a pattern
+/// stands for the rest.
 std::vector<std::string> values_like(const ir::Graph& graph, const Step& step,
                                      const Parameter& parameter, const std::string& pattern) {
   std::vector<std::string> names;
-  for (const ir::Node& node : graph.nodes) {
+  for (ir::ValueId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.at(id);
+    if (step.transformation == "fuse" && graph.fusion_of(id) != nullptr) continue;
     const bool is_meant = !parameter.pattern_of || *parameter.pattern_of == node.op;
     if (parameter.pattern_of == ir::Op::state && is_small_state(node)) continue;
     if (is_out_of_place(graph, step, node)) continue;
     if (is_meant && is_like(node.name, pattern)) names.push_back(node.name);
   }
-  if (!names.empty()) return names;
+  // What is left beside others may be nothing.
+  if (!names.empty() || pattern.starts_with("[!")) return names;
   throw ScheduleError(fmt::format(
       "{}: '{}' is like the name of no {}; * stands for any characters, and [!w] for one that is "
       "not w",

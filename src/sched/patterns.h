@@ -15,7 +15,8 @@ namespace coconet::sched {
 
 /// The steps that `step`, which is complete, stands for in `graph`: one for each value that a
 /// pattern in a single argument stands for; patterns in lists become all values that they stand
-/// for. Throws ScheduleError where a pattern stands for none.
+/// for. Throws ScheduleError where a pattern stands for none, but for one that begins with [! and
+/// says what is left out.
 [[nodiscard]] std::vector<Step> expand(const ir::Graph& graph, const Step& step);
 
 }  // namespace coconet::sched

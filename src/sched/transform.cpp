@@ -72,6 +72,7 @@ ir::Graph transform_by(const ir::Graph& graph, const Step& step, const Call& cal
   const Step completed = complete(step);
   const auto apply = find_transformation(completed.transformation)->apply;
   const std::vector<Step> steps = expand(graph, completed);
+  if (steps.empty()) return graph;
   ir::Graph after = call(graph, steps.front(), apply);
   for (const Step& next : std::span(steps).subspan(1)) after = call(after, next, apply);
   check_kernels(after);

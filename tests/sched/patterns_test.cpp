@@ -92,6 +92,17 @@ TEST_CASE("a pattern in a single argument stands for values of the op that it is
   CHECK(states_of("*1*") == "w1 ");
 }
 
+TEST_CASE("a pattern that says what is left out may stand for nothing") {
+  Program program("p", Mesh({{"world", 2}}));
+  const Dim n = program.dim("n");
+  const Value w = program.state("w", f32, {n}, replicated);
+  update(w, all_reduce(program.input("g", f32, {n}, local), sum).named("total"));
+  const Schedule schedule =
+      Schedule("s").as_slice("[!w]*").fuse("k", "all_reduce", {"total", "[!w]*.new"});
+  const Program last = schedule.apply(program).back();
+  CHECK(ir::graph_of(last)->fusions.at(0).members.size() == 1);
+}
+
 TEST_CASE("a pattern that stands for nothing is refused") {
   CHECK(refused(Schedule("s").split("grad*")) ==
         "schedule 's', step 1 (split op=grad*): split: 'grad*' is like the name of no all_reduce; "

@@ -48,8 +48,8 @@ Shipped optimizer(std::string_view name, std::string_view summary,
           floats(),
           [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::whole); },
           [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::scattered); },
-          [](const Mesh& mesh, DType dtype, const TrainingOptions& asked, Storage storage) {
-            return make_with(make, mesh, dtype, asked, storage);
+          [](const Mesh& mesh, Precision precision, const TrainingOptions& asked, Storage storage) {
+            return make_with(make, mesh, precision, asked, storage);
           },
           1,
           std::move(across_nodes)};
@@ -68,8 +68,8 @@ Shipped mixed_optimizer(std::string_view name, std::string_view summary,
       [](const Mesh& mesh, DType dtype) {
         return make(mesh, mixed(dtype), {}, Storage::scattered);
       },
-      [](const Mesh& mesh, DType dtype, const TrainingOptions& asked, Storage storage) {
-        return make_with(make, mesh, mixed(dtype), asked, storage);
+      [](const Mesh& mesh, Precision precision, const TrainingOptions& asked, Storage storage) {
+        return make_with(make, mesh, precision, asked, storage);
       },
       1,
       std::move(across_nodes)};
@@ -124,6 +124,15 @@ const std::vector<Shipped>& shipped() {
        nullptr, nullptr, 2},
   };
   return table;
+}
+
+Precision Shipped::precision(DType dtype, MasterWeights kept) const {
+  if (name.ends_with("_mixed")) return mixed(dtype, kept);
+  if (kept != MasterWeights::copy) {
+    throw ProgramError(fmt::format(
+        "{} has no master weights; programs in mixed precision, such as adam_mixed, have", name));
+  }
+  return dtype;
 }
 
 Mesh Shipped::mesh(int ranks) const {

@@ -54,12 +54,20 @@ Value weights(Program& program, DType dtype, const Dim& n, Storage storage) {
 
 }  // namespace
 
-Precision mixed(DType model) {
+Precision mixed(DType model, MasterWeights kept, std::uint64_t seed) {
   if (!is_16_bit(model)) {
     throw ProgramError(fmt::format(
         "mixed precision keeps f32 copies of a model in f16 or bf16, not in {}", to_string(model)));
   }
-  return {model, DType::f32};
+  if (kept != MasterWeights::copy && model != DType::bf16) {
+    throw ProgramError(fmt::format(
+        "master weights are kept as {} beside a model in bf16, not in {}; keep copies of them",
+        kept == MasterWeights::none ? "nothing" : "remainders", to_string(model)));
+  }
+  Precision precision(model, DType::f32);
+  precision.kept = kept;
+  precision.seed = seed;
+  return precision;
 }
 
 Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage stored,
@@ -72,9 +80,13 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
       w(weights(program, precision.model, n, storage)),
       lr(program.scalar("lr")),
       avg(average(g, mesh)),
-      parameters(precision.mixed() ? moment("master") : w),
-      gradient(precision.mixed() ? cast(avg, precision.master).named("gradient") : avg),
+      parameters(w),
+      gradient(avg),
       options(asked) {
+  if (precision.mixed()) {
+    parameters = master_weights();
+    gradient = cast(avg, precision.master).named("gradient");
+  }
   require_in_range(name.c_str(), {{"max_norm", options.max_norm, from_0},
                                   {"max_value", options.max_value, from_0}});
   if (options.groups) {
@@ -118,10 +130,26 @@ void Training::clip() {
   gradient = gradient * number(factor);
 }
 
+Value Training::master_weights() {
+  switch (precision.kept) {
+    case MasterWeights::copy:
+      break;
+    case MasterWeights::remainders:
+      remainder_ = program.state("remainder", DType::i16, {n}, replicated);
+      return join_halves(w, *remainder_).named("master");
+    case MasterWeights::none:
+      return cast(w, precision.master).named("master");
+  }
+  return moment("master");
+}
+
+const Value& Training::given_t() {
+  if (!given_t_) given_t_ = program.scalar("t");
+  return *given_t_;
+}
+
 Value Training::t() {
-  if (t_) return *t_;
-  const Value given = program.scalar("t");
-  t_ = skipped ? given - cast(*skipped, DType::f64) : given;
+  if (!t_) t_ = skipped ? given_t() - cast(*skipped, DType::f64) : given_t();
   return *t_;
 }
 
@@ -169,8 +197,18 @@ Value Training::decayed(double weight_decay) {
 }
 
 void Training::finish(const Value& value) {
-  const Value updated = update(parameters, value);
-  if (precision.mixed()) coconet::update(w, cast(updated, precision.model));
+  if (!precision.mixed()) {
+    update(w, value);
+  } else if (precision.kept == MasterWeights::copy) {
+    const Value updated = update(parameters, value);
+    coconet::update(w, cast(updated, precision.model));
+  } else if (precision.kept == MasterWeights::remainders) {
+    const Value updated = finite ? select(*finite, value, parameters) : value;
+    coconet::update(w, upper_half(updated));
+    coconet::update(*remainder_, lower_half(updated));
+  } else {
+    update(w, stochastic_cast(value, precision.model, precision.seed, given_t()));
+  }
 }
 
 void require_in_range(const char* optimizer,

@@ -19,7 +19,7 @@ struct Training {
   Value w;
   Value lr;          ///< the scalar; `rate` is what parameters move by
   Value avg;         ///< the gradient averaged over the ranks
-  Value parameters;  ///< what the optimizer updates: w, or in mixed precision its master copy
+  Value parameters;  ///< what the optimizer updates: w, or in mixed precision the master weights
   Value gradient;    ///< avg in the dtype of the parameters, unscaled and clipped
   TrainingOptions options;
   std::optional<Value> finite;   ///< with loss scaling: whether the step is taken
@@ -63,13 +63,19 @@ struct Training {
   void finish(const Value& value);
 
  private:
+  /// In mixed precision: a state, or computed from `w`.
+  Value master_weights();
+  /// The scalar `t`.
+  const Value& given_t();
   /// The gradient divided by the scale of the loss.
   void unscale();
   void clip();
 
   Value scale_;                        ///< of the loss, in this step
   Value lr_scale_;                     ///< with groups
-  std::optional<Value> t_;             ///< made when it is asked for
+  std::optional<Value> remainder_;     ///< with MasterWeights::remainders
+  std::optional<Value> given_t_;       ///< made when it is asked for
+  std::optional<Value> t_;             ///< likewise
   std::optional<Value> weight_decay_;  ///< likewise
 };
 

@@ -46,8 +46,20 @@ std::vector<Remedy> reorders_of(const ir::Graph& graph, ir::ValueId id) {
   return remedies;
 }
 
+/// Whether `id` is a slice of what has become one.
+bool is_sliced_already(const ir::Graph& graph, ir::ValueId id, const Rewriter& rewriter) {
+  const ir::Node& node = graph.at(id);
+  if (node.op != ir::Op::slice) return false;
+  const ir::ValueId from = rewriter.map(node.operands.front());
+  return rewriter.graph().at(from).layout == node.layout;
+}
+
 /// Copies a value that may now be computed from slices. What needs the whole state refuses.
 void copy_reader(const ir::Graph& graph, ir::ValueId state, ir::ValueId id, Rewriter& rewriter) {
+  if (is_sliced_already(graph, id, rewriter)) {
+    rewriter.set(id, rewriter.map(graph.at(id).operands.front()));
+    return;
+  }
   const auto refuse = [&](const std::string& why) {
     throw Refusal(quoted(graph, state) + " is read whole by " + quoted(graph, id) + why,
                   reorders_of(graph, id), "leave the state replicated");

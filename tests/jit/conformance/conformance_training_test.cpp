@@ -53,7 +53,8 @@ TEST_CASE("every optimizer clips, scales and has groups in one kernel") {
       for (const DType dtype : shipped.dtypes) {
         for (const std::string_view schedule : shipped.schedules) {
           for (const int ranks : {1, 2, 3, 4, 8}) {
-            const Program program = shipped.with(shipped.mesh(ranks), dtype, everything, storage);
+            const Program program =
+                shipped.with(shipped.mesh(ranks), shipped.precision(dtype), everything, storage);
             const Schedule steps = shipped_schedule(shipped, schedule);
             if (schedule == "fused" && ranks == 2) {
               const Program last = steps.apply(program).back();
