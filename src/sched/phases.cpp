@@ -121,14 +121,30 @@ class Division {
       place_scalar(id);
     } else if (!is_member(id)) {
       load(id);
-    } else if (const auto placed = placed_.find(id); placed != placed_.end()) {
-      if (placed->second < phase_) now().loads[id] = kept_buffer(id, placed->second);
+    } else if (const auto placed = placed_.find(id);
+               placed != placed_.end() && placed->second == phase_) {
+      return;
+    } else if (placed != placed_.end() && !is_read_again(node)) {
+      now().loads[id] = kept_buffer(id, placed->second);
     } else {
       placed_[id] = phase_;
       now().members.insert(id);
       if (id == step_.combine) return;  // whose operand is loaded as a special case
       for (const ValueId operand : node.operands) need(operand);
     }
+  }
+
+  /// Whether a later phase does as well to read what `node` was made of, as to read what was kept
+  /// of it: tensors in memory that take no more bytes, and that are still there.
+  [[nodiscard]] bool is_read_again(const Node& node) const {
+    if (node.op != Op::cast && node.op != Op::join_halves) return false;
+    std::size_t bytes = 0;
+    for (const ValueId unresolved : node.operands) {
+      const ValueId operand = resolve(unresolved);
+      if (is_member(operand) || is_scalar_here(operand) || is_overwritten(operand)) return false;
+      bytes += size_of(graph_.at(operand).dtype);
+    }
+    return bytes <= size_of(node.dtype);
   }
 
   void place_scalar(ValueId unresolved) {
@@ -143,11 +159,15 @@ class Division {
     phases_[level_[id]].scalars.insert(id);
   }
 
-  void load(ValueId id) {
-    const bool overwritten = std::any_of(stores_.begin(), stores_.end(), [&](const Stored& stored) {
+  /// Whether an earlier phase has written the memory of `id`.
+  [[nodiscard]] bool is_overwritten(ValueId id) const {
+    return std::any_of(stores_.begin(), stores_.end(), [&](const Stored& stored) {
       return stored.level < phase_ && stored.store.buffer == buffer_of(id);
     });
-    if (!overwritten) {
+  }
+
+  void load(ValueId id) {
+    if (!is_overwritten(id)) {
       now().loads[id] = buffer_of(id);
       return;
     }

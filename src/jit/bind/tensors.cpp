@@ -152,6 +152,12 @@ bool Tensors::has_extents_of(sched::BufferId id, const RankPlan& plan) const {
          (!plan.buffer(id).scattered || plan_.lengths(id) == plan.lengths(id));
 }
 
+std::size_t Tensors::allocated_bytes() const {
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : tensors_) bytes += tensor.bytes;
+  return bytes;
+}
+
 void Tensors::require_multicast(const std::string& kernel) const {
   if (!platform_.traits().needs_multicast || comm_.size() == 1) return;
   std::string why = "no tensor is reached by other ranks";

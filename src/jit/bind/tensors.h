@@ -37,6 +37,8 @@ class Tensors {
     [[nodiscard]] const std::vector<std::byte*>& peers() const { return pieces.front().peers; }
   };
   [[nodiscard]] const Tensor& operator[](sched::BufferId id) const { return tensors_[id]; }
+  /// What the library's own memory takes, of all of them.
+  [[nodiscard]] std::size_t allocated_bytes() const;
   /// Changes whenever a pointer does.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 

@@ -45,6 +45,9 @@ std::size_t Executable::allocated_bytes(std::string_view name) const {
   const jit::Tensors& tensors = state().tensors();
   return tensors[tensors.find(name)].bytes;
 }
+std::size_t Executable::allocated_bytes() const {
+  return state().tensors().allocated_bytes();
+}
 Executable::Piece Executable::data(std::string_view name, DType dtype,
                                    std::optional<std::size_t> buffer, bool to_write) {
   return state().tensors().data(name, dtype, buffer, to_write);
