@@ -67,7 +67,8 @@ enum class Storage : std::uint8_t {
 // weights are join_halves(w, remainder). `w` is rounded to nearest with ties away from zero, not to
 // even. `mixed(bf16, MasterWeights::none)` keeps `w` alone: stochastic_cast writes it, with the
 // precision's seed and the scalar `t`, which every optimizer then has, as the offset. Whatever the
-// schedule and the number of ranks, a weight is rounded by the same random number.
+// schedule and the number of ranks, a weight is rounded by the same random number. These programs
+// are called `adam_remainders` and `adam_stochastic`; their schedules are those of `adam_mixed`.
 //
 // With Storage::scattered, `g` and `w` are scattered over the buffers of the dimension `n`. The
 // optimizer's other states, moments and `master`, are tensors [n] in the order of the buffers, each

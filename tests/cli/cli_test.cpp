@@ -370,12 +370,49 @@ TEST_CASE("run takes a list of buffers, or makes one up, and reports the bytes o
   const Said given = coconet_command(
       "run lamb --scattered --schedule fused --world local:2 --list n=5,1,300 --check");
   CHECK(given.code == 0);
-  CHECK_THAT(given.out, Contains(", n = 306, n.buffers = 3\n") && Contains("tables of scattered tensors: ") &&
-                            Contains("check passed"));
+  CHECK_THAT(given.out, Contains(", n = 306, n.buffers = 3\n") &&
+                            Contains("tables of scattered tensors: ") && Contains("check passed"));
   const Said made_up = coconet_command("run sgd --scattered --set n=1000 --check");
   CHECK(made_up.code == 0);
   CHECK_THAT(made_up.out, Contains(", n = 1000\n") && Contains("check passed"));
   CHECK_THAT(coconet_command("run sgd --set n=1000 --check").out, !Contains("tables"));
+}
+
+TEST_CASE("an optimizer of the command line clips, scales, has groups and other master weights") {
+  const Said clipped = coconet_command(
+      "run adamw --schedule fused --world local:2 --set n=1000 --max-norm 1 --max-value 0.5 "
+      "--loss-scaling --check");
+  CHECK(clipped.code == 0);
+  CHECK_THAT(clipped.out, Contains("check passed"));
+  const Said grouped = coconet_command(
+      "run adamw --scattered --groups --schedule fused --world local:2 --list n=5,1,300 --check");
+  CHECK(grouped.code == 0);
+  CHECK_THAT(grouped.out, Contains("check passed"));
+  const Said kept =
+      coconet_command("explain adamw_mixed --dtype bf16 --master-weights remainders --show plan");
+  CHECK_THAT(kept.out, Contains("remainder") && !Contains("master  "));
+  CHECK(coconet_command("run adamw_mixed --dtype bf16 --master-weights remainders --schedule fused "
+                        "--world local:2 --set n=1000 --check")
+            .code == 0);
+  const Said none = coconet_command(
+      "run lion_mixed --dtype bf16 --master-weights none --schedule fused --world local:2 "
+      "--set n=1000 --check");
+  CHECK(none.code == 0);
+  CHECK_THAT(none.out, Contains("check passed") && !Contains("master"));
+}
+
+TEST_CASE("options of optimizers are refused for what has none") {
+  require_usage_error("run mlp_block --max-norm 1",
+                      "--max-norm, --max-value, --loss-scaling, --master-weights and --groups are "
+                      "for the optimizers that ship, not for mlp_block.");
+  require_usage_error("run adam_mixed --dtype bf16 --master-weights half",
+                      "--master-weights takes copy, remainders or none, not 'half'.");
+  CHECK_THAT(coconet_command("run adam --master-weights none").err,
+             Contains("adam has no master weights; programs in mixed precision, such as "
+                      "adam_mixed, have"));
+  CHECK_THAT(coconet_command("run adam_mixed --dtype f16 --master-weights none").err,
+             Contains("master weights are kept as nothing beside a model in bf16, not in f16; keep "
+                      "copies of them"));
 }
 
 TEST_CASE("a list that is none, or for a program without one, is a wrong command line") {

@@ -29,7 +29,8 @@ std::vector<std::string> axes_of(const Mesh& mesh) {
 
 /// "adam_mixed_scattered"
 std::string full_name(const std::string& name, Precision precision, Storage storage) {
-  return name + (precision.mixed() ? "_mixed" : "") +
+  constexpr const char* by_kept[] = {"_mixed", "_remainders", "_stochastic"};
+  return name + (precision.mixed() ? by_kept[static_cast<std::size_t>(precision.kept)] : "") +
          (storage == Storage::scattered ? "_scattered" : "");
 }
 

@@ -173,15 +173,30 @@ std::string without_numbers(const std::string& text) {
 
 GpuKernels shipped_kernels() {
   GpuKernels kernels;
+  const auto load = [](const programs::Shipped& shipped, std::string_view schedule) {
+    return Schedule::load(std::string(shipped.name) + "-" + std::string(schedule) + ".json");
+  };
   for (const programs::Shipped& shipped : programs::shipped()) {
     for (const std::string_view schedule : shipped.schedules) {
       for (const DType dtype : shipped.dtypes) {
         for (const auto build : {shipped.build, shipped.scattered}) {
           if (build == nullptr) continue;
+          add_kernels(build(shipped.mesh(8), dtype), load(shipped, schedule), kernels);
+        }
+      }
+    }
+  }
+  // Other master weights than copies: with one pass, and with two.
+  using programs::MasterWeights;
+  using programs::Storage;
+  for (const char* name : {"adamw_mixed", "lamb_mixed"}) {
+    const programs::Shipped& shipped = *programs::find(name);
+    for (const std::string_view schedule : shipped.schedules) {
+      for (const MasterWeights kept : {MasterWeights::remainders, MasterWeights::none}) {
+        for (const Storage storage : {Storage::whole, Storage::scattered}) {
           add_kernels(
-              build(shipped.mesh(8), dtype),
-              Schedule::load(std::string(shipped.name) + "-" + std::string(schedule) + ".json"),
-              kernels);
+              shipped.with(shipped.mesh(8), shipped.precision(DType::bf16, kept), {}, storage),
+              load(shipped, schedule), kernels);
         }
       }
     }
