@@ -79,6 +79,14 @@ enum class Storage : std::uint8_t {
 // that names the optimizer, the hyperparameter, its value and the range. Ranges are given in
 // brackets below; [0, 1) has 0 and not 1. States start at zero, as the library makes them.
 
+/// The constants of dynamic loss scaling, with the names and defaults of torch.amp.GradScaler.
+struct LossScale {
+  double init_scale = 65536;    ///< the scale before the first step; a positive number of f32
+  double growth_factor = 2;     ///< what the scale is multiplied by when it grows (1, inf]
+  double backoff_factor = 0.5;  ///< and where a gradient is not finite (0, 1)
+  int growth_interval = 2000;   ///< steps taken in succession before it grows [1, 2^24]
+};
+
 /// What training asks of any optimizer beside its own formula: fields of the options of each.
 struct TrainingOptions {
   /// Of the whole averaged gradient, which is scaled down to this norm as
@@ -87,13 +95,15 @@ struct TrainingOptions {
   /// Of each element of the averaged gradient, as torch.nn.utils.clip_grad_value_, before its norm
   /// is taken. 0: any. [0, inf]
   double max_value = 0;
-  /// Dynamic loss scaling as torch.amp.GradScaler does it with its defaults. The application
-  /// multiplies the loss by `scale`, a state of one f32, 65536 before the first step (where it may
-  /// be 0, too). Gradients are divided by it. Where an element of the average is not finite, all
-  /// ranks leave all other states as they are, and `scale` halves; after 2000 steps without one,
-  /// which `growth` counts, it doubles. The optimizer's `t` is that of the steps taken: `skipped`,
-  /// another state of one f32, counts those that were not, and is subtracted from the scalar `t`.
+  /// Dynamic loss scaling as torch.amp.GradScaler does it. The application multiplies the loss by
+  /// `scale`, a state of one f32, `loss_scale.init_scale` before the first step (where it may be 0,
+  /// too). Gradients are divided by it. Where an element of the average is not finite, all ranks
+  /// leave all other states as they are, and `scale` is multiplied by the backoff factor; after
+  /// `growth_interval` steps without one, which `growth` counts, by the growth factor, unless that
+  /// leaves f32. The optimizer's `t` is that of the steps taken: `skipped`, another state of one
+  /// f32, counts those that were not, and is subtracted from the scalar `t`.
   bool loss_scaling = false;
+  LossScale loss_scale = {};  ///< with loss_scaling
   /// Numbers for each buffer of `n` (Program::buffers), in the dtype of the moments, that the
   /// application writes before the first step: the inputs `lr_scale`, by which `lr` is multiplied,
   /// and `weight_decay`, which takes the place of the option of that name.
@@ -106,6 +116,7 @@ struct SgdOptions {
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
+  LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
 };
 /// The step of SgdOptions.
@@ -121,6 +132,7 @@ struct MomentumSgdOptions {
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
+  LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
 };
 /// The step of MomentumSgdOptions.
@@ -141,6 +153,7 @@ struct AdamOptions {
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
+  LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
 };
 /// The step of AdamOptions.
@@ -157,6 +170,7 @@ struct AdamWOptions {
   double max_norm = 0;         ///< as in TrainingOptions
   double max_value = 0;        ///< likewise
   bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
   bool groups = false;         ///< likewise
 };
 /// The step of AdamWOptions.
@@ -174,6 +188,7 @@ struct AdamaxOptions {
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
+  LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
 };
 /// The step of AdamaxOptions.
@@ -193,6 +208,7 @@ struct NAdamOptions {
   double max_norm = 0;                  ///< as in TrainingOptions
   double max_value = 0;                 ///< likewise
   bool loss_scaling = false;            ///< likewise
+  LossScale loss_scale = {};            ///< likewise
   bool groups = false;                  ///< likewise
 };
 /// The step of NAdamOptions.
@@ -211,6 +227,7 @@ struct RAdamOptions {
   double max_norm = 0;                  ///< as in TrainingOptions
   double max_value = 0;                 ///< likewise
   bool loss_scaling = false;            ///< likewise
+  LossScale loss_scale = {};            ///< likewise
   bool groups = false;                  ///< likewise
 };
 /// The step of RAdamOptions.
@@ -228,6 +245,7 @@ struct AdagradOptions {
   double max_norm = 0;                   ///< as in TrainingOptions
   double max_value = 0;                  ///< likewise
   bool loss_scaling = false;             ///< likewise
+  LossScale loss_scale = {};             ///< likewise
   bool groups = false;                   ///< likewise
 };
 /// The step of AdagradOptions.
@@ -244,6 +262,7 @@ struct AdadeltaOptions {
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
+  LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
 };
 /// The step of AdadeltaOptions.
@@ -263,6 +282,7 @@ struct RmspropOptions {
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
+  LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
 };
 /// The step of RmspropOptions.
@@ -281,6 +301,7 @@ struct RpropOptions {
   double max_norm = 0;          ///< as in TrainingOptions
   double max_value = 0;         ///< likewise
   bool loss_scaling = false;    ///< likewise
+  LossScale loss_scale = {};    ///< likewise
   bool groups = false;          ///< likewise
 };
 /// The step of RpropOptions.
@@ -299,6 +320,7 @@ struct LionOptions {
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
+  LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
 };
 /// The step of LionOptions.
@@ -318,6 +340,7 @@ struct LambOptions {
   double max_norm = 0;         ///< as in TrainingOptions
   double max_value = 0;        ///< likewise
   bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
   bool groups = false;         ///< likewise
 };
 /// The step of LambOptions.
@@ -336,6 +359,7 @@ struct LarsOptions {
   double max_norm = 0;               ///< as in TrainingOptions
   double max_value = 0;              ///< likewise
   bool loss_scaling = false;         ///< likewise
+  LossScale loss_scale = {};         ///< likewise
   bool groups = false;               ///< likewise
 };
 /// The step of LarsOptions.
@@ -355,6 +379,7 @@ struct NovoGradOptions {
   double max_norm = 0;        ///< as in TrainingOptions
   double max_value = 0;       ///< likewise
   bool loss_scaling = false;  ///< likewise
+  LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
 };
 /// The step of NovoGradOptions.

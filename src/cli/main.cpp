@@ -177,9 +177,17 @@ void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
       .add_option("--max-value", spec.training.max_value,
                   "An optimizer that clips each element of the gradient")
       ->type_name("X");
-  command.add_flag("--loss-scaling", spec.training.loss_scaling,
-                   "An optimizer that takes gradients of a scaled loss, and skips steps that "
-                   "overflow");
+  CLI::Option* const scaling =
+      command.add_flag("--loss-scaling", spec.training.loss_scaling,
+                       "An optimizer that takes gradients of a scaled loss, and skips steps that "
+                       "overflow");
+  command
+      .add_option("--growth-interval", spec.training.loss_scale.growth_interval,
+                  "With --loss-scaling: steps without overflow before the scale doubles; default "
+                  "2000")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24))
+      ->needs(scaling);
   command
       .add_option_function<std::string>(
           "--master-weights",

@@ -129,3 +129,21 @@ TEST_CASE("a program runs on the user's data, whole or by rank, and writes what 
              Contains("--output: the program 'sgd' has no state or output 'm'."));
   CHECK_THAT(coconet_command(run + "--input g").err, Contains("--input takes NAME=FILE, not 'g'."));
 }
+
+TEST_CASE("--growth-interval is how many steps the scale of the loss stays") {
+  const ScratchDirectory scratch;
+  const std::string file = scratch.path().string() + "/scale.npy";
+  const std::string run = "run sgd --set n=5 --warmup 0 --growth-interval 2 ";
+  const auto scale_after = [&](const std::string& steps) {
+    const auto said =
+        coconet_command(run + "--loss-scaling --iters " + steps + " --output scale=" + file);
+    INFO(said.err);
+    REQUIRE(said.code == 0);
+    return values_of(cli::read_npy(file)).at(0);
+  };
+  const float made_up = scale_after("1");
+  CHECK(scale_after("2") == 2 * made_up);
+  const auto alone = coconet_command(run);
+  CHECK(alone.code == 2);
+  CHECK_THAT(alone.err, Contains("--growth-interval requires --loss-scaling"));
+}

@@ -573,6 +573,24 @@ TEST_CASE("hyperparameters that torch.optim refuses are refused with their range
         "sgd: max_norm is -1; it must be 0 or more");
 }
 
+TEST_CASE("constants of loss scaling that GradScaler could not work with are refused") {
+  const auto of = [](programs::LossScale scale) {
+    return refusal([&] { (void)programs::adam(two_ranks(), f32, {.loss_scale = scale}); });
+  };
+  const std::string scale_range = "; it must be more than 0 and at most 3.4e38, as an f32";
+  CHECK(of({.init_scale = 0}) == "adam: init_scale is 0" + scale_range);
+  CHECK(of({.init_scale = 1e39}) == "adam: init_scale is 1e+39" + scale_range);
+  CHECK(of({.growth_factor = 1}) == "adam: growth_factor is 1; it must be more than 1");
+  CHECK(of({.backoff_factor = 0}) == "adam: backoff_factor is 0; it must be in (0, 1)");
+  CHECK(of({.backoff_factor = 1}) == "adam: backoff_factor is 1; it must be in (0, 1)");
+  CHECK(of({.growth_interval = 0}) == "adam: growth_interval is 0; it must be in [1, 2^24]");
+  CHECK(of({.growth_interval = (1 << 24) + 1}) ==
+        "adam: growth_interval is 16777217; it must be in [1, 2^24]");
+  const programs::LossScale torch;
+  CHECK((torch.init_scale == 65536 && torch.growth_factor == 2 && torch.backoff_factor == 0.5 &&
+         torch.growth_interval == 2000));
+}
+
 TEST_CASE("the defaults are PyTorch's, and for lion and lamb the papers'") {
   CHECK(programs::SgdOptions{}.weight_decay == 0);
   const programs::MomentumSgdOptions sgd;

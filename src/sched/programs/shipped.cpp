@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "coconet/programs.h"
+#include "sched/programs/training.h"
 
 namespace coconet::programs {
 
@@ -30,12 +31,7 @@ std::vector<DType> floats() {
 template <class Options>
 Program make_with(Program (*make)(const Mesh&, Precision, Options, Storage), const Mesh& mesh,
                   Precision precision, const TrainingOptions& asked, Storage storage) {
-  Options options;
-  options.max_norm = asked.max_norm;
-  options.max_value = asked.max_value;
-  options.loss_scaling = asked.loss_scaling;
-  options.groups = asked.groups;
-  return make(mesh, precision, options, storage);
+  return make(mesh, precision, with_training(Options{}, asked), storage);
 }
 
 /// The row of an optimizer with its default hyperparameters, which `make` makes.

@@ -53,6 +53,15 @@ Value weights(Program& program, DType dtype, const Dim& n, Storage storage) {
                                        : program.state("w", dtype, {n}, replicated);
 }
 
+void require_constants(const std::string& optimizer, const LossScale& scale) {
+  require_in_range(
+      optimizer.c_str(),
+      {{"init_scale", scale.init_scale, positive_f32},
+       {"growth_factor", scale.growth_factor, above_1},
+       {"backoff_factor", scale.backoff_factor, between_0_and_1},
+       {"growth_interval", static_cast<double>(scale.growth_interval), from_1_to_2_24}});
+}
+
 }  // namespace
 
 Precision mixed(DType model, MasterWeights kept, std::uint64_t seed) {
@@ -90,6 +99,7 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
   }
   require_in_range(name.c_str(), {{"max_norm", options.max_norm, from_0},
                                   {"max_value", options.max_value, from_0}});
+  require_constants(name, options.loss_scale);
   if (options.groups) {
     lr_scale_ = program.input("lr_scale", precision.master, {program.buffers(n)}, replicated);
   }
@@ -98,20 +108,21 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
 }
 
 void Training::unscale() {
-  // torch.amp.GradScaler's defaults.
-  constexpr double initial = 65536, growth_factor = 2, backoff_factor = 0.5, interval = 2000;
+  const LossScale& constants = options.loss_scale;
   const Value scale = program.state("scale", DType::f32, {}, replicated);
   const Value growth = program.state("growth", DType::f32, {}, replicated);
   const Value failed = program.state("skipped", DType::f32, {}, replicated);
   const Value unset = equal(scale, 0);
-  scale_ = select(unset, initial, scale);
+  scale_ = select(unset, constants.init_scale, scale);
   const Value finite_ones = select(isfinite(gradient), 1, 0, DType::f32);
   finite = (min(finite_ones).named("finite") > 0);
   skipped = failed;
   const Value grown = (growth + 1);
-  const Value grows = grown >= interval;
-  const Value larger = select(grows, growth_factor * scale_, scale_);
-  coconet::update(scale, select(*finite, larger, backoff_factor * scale_));
+  const Value grows = grown >= constants.growth_interval;
+  const Value larger = constants.growth_factor * scale_;
+  const Value may_grow = logical_and(grows, isfinite(larger));  // an infinite scale never halves
+  const Value after_success = select(may_grow, larger, scale_);
+  coconet::update(scale, select(*finite, after_success, constants.backoff_factor * scale_));
   const Value counted = select(grows, 0, grown);
   coconet::update(growth, select(*finite, counted, 0));
   coconet::update(failed, select(*finite, failed, failed + 1));

@@ -3,12 +3,25 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 
 #include "coconet/programs.h"
 
 namespace coconet::programs {
+
+/// `to` with the fields of TrainingOptions that `from` has: one is these, the other the options of
+/// an optimizer, which repeat them.
+template <class To, class From>
+[[nodiscard]] To with_training(To to, const From& from) {
+  to.max_norm = from.max_norm;
+  to.max_value = from.max_value;
+  to.loss_scaling = from.loss_scaling;
+  to.loss_scale = from.loss_scale;
+  to.groups = from.groups;
+  return to;
+}
 
 struct Training {
   Program program;
@@ -31,9 +44,7 @@ struct Training {
   template <class Options>
   Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage stored,
            const Options& of_optimizer)
-      : Training(name, mesh, dtypes, stored,
-                 TrainingOptions{of_optimizer.max_norm, of_optimizer.max_value,
-                                 of_optimizer.loss_scaling, of_optimizer.groups}) {}
+      : Training(name, mesh, dtypes, stored, with_training(TrainingOptions{}, of_optimizer)) {}
 
   /// A state like the parameters.
   Value moment(const char* name) { return program.state(name, precision.master, {n}, replicated); }
@@ -88,6 +99,14 @@ inline constexpr Range from_0 = {"0 or more", [](double x) { return x >= 0; }};
 inline constexpr Range from_0_below_1 = {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
 inline constexpr Range from_0_to_1 = {"in [0, 1]", [](double x) { return x >= 0 && x <= 1; }};
 inline constexpr Range between_0_and_1 = {"in (0, 1)", [](double x) { return x > 0 && x < 1; }};
+inline constexpr Range positive_f32 = {"more than 0 and at most 3.4e38, as an f32", [](double x) {
+                                         using Limits = std::numeric_limits<float>;
+                                         return x >= double{Limits::min()} &&
+                                                x <= double{Limits::max()};
+                                       }};
+/// Up to here f32 counts by ones.
+inline constexpr Range from_1_to_2_24 = {"in [1, 2^24]",
+                                         [](double x) { return x >= 1 && x <= 1 << 24; }};
 inline constexpr Range above_1 = {"more than 1", [](double x) { return x > 1; }};
 
 struct Hyperparameter {

@@ -8,6 +8,7 @@
 
 #include "bert.h"
 #include "ir/access.h"
+#include "ir/lists.h"
 #include "jit/bind/lists.h"
 #include "jit/comm/require_on_rank.h"
 #include "jit/conformance/conformance_batch.h"
@@ -24,13 +25,14 @@ namespace {
 constexpr programs::TrainingOptions everything = {
     .max_norm = 1, .max_value = 0.5, .loss_scaling = true, .groups = true};
 
-std::vector<Checked> cases_of(const std::vector<List>& all) {
+/// Of `program`, where it tells buffers apart those of each list.
+std::vector<Checked> cases_of(const Program& program, const std::vector<List>& all) {
   std::vector<Checked> cases;
   for (const List& list : all) {
     Checked checked;
     checked.sizes = {{"n", sum_of(list)}};
     checked.options.drive.iterations = 2;
-    checked.options.lists = {{"n", list}};
+    if (!ir::listed_dims(*ir::graph_of(program)).empty()) checked.options.lists = {{"n", list}};
     cases.push_back(checked);
   }
   return cases;
@@ -43,9 +45,9 @@ std::vector<T> copy_of(Executable& step, std::string_view name) {
   return elements;
 }
 
-}  // namespace
-
-TEST_CASE("every optimizer clips, scales and has groups in one kernel") {
+/// Every optimizer that is asked for `training`, against the reference; under `fused` it is one
+/// kernel.
+void require_one_kernel_that_conforms(const programs::TrainingOptions& training) {
   ConformanceBatch batch;
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.with == nullptr) continue;
@@ -54,19 +56,26 @@ TEST_CASE("every optimizer clips, scales and has groups in one kernel") {
         for (const std::string_view schedule : shipped.schedules) {
           for (const int ranks : {1, 2, 3, 4, 8}) {
             const Program program =
-                shipped.with(shipped.mesh(ranks), shipped.precision(dtype), everything, storage);
+                shipped.with(shipped.mesh(ranks), shipped.precision(dtype), training, storage);
             const Schedule steps = shipped_schedule(shipped, schedule);
             if (schedule == "fused" && ranks == 2) {
               const Program last = steps.apply(program).back();
               CHECK(sched::lower(*ir::graph_of(last)).steps.size() == 1);
             }
-            batch.add(program, steps, cases_of({{1, 4097, 2, 8191, 1, 300}, {5, 1, 64, 3}}));
+            batch.add(program, steps,
+                      cases_of(program, {{1, 4097, 2, 8191, 1, 300}, {5, 1, 64, 3}}));
           }
         }
       }
     }
   }
   batch.require();
+}
+
+}  // namespace
+
+TEST_CASE("every optimizer clips, scales and has groups in one kernel") {
+  require_one_kernel_that_conforms(everything);
 }
 
 TEST_CASE("a gradient that is not finite on one rank skips the step on all") {
@@ -125,6 +134,47 @@ TEST_CASE("the scale doubles after 2000 steps, as GradScaler's") {
     step.run({{"lr", 0}});
     REQUIRE_ON_RANK(step.scalar_of<float>("scale") == 131072);
     REQUIRE_ON_RANK(step.scalar_of<float>("growth") == 0);
+  });
+}
+
+TEST_CASE("the scale grows and backs off by the constants that are asked for") {
+  World::local(2, [](World& world) {
+    const programs::SgdOptions options = {
+        .loss_scaling = true,
+        .loss_scale = {
+            .init_scale = 48, .growth_factor = 4, .backoff_factor = 0.25, .growth_interval = 3}};
+    Executable step = compile(programs::sgd(Mesh::over(world), f32, options),
+                              Schedule::load("sgd-fused.json"), world, {{"n", 8}});
+    const auto is_after = [&](float gradient, float scale, float growth) {
+      step.write("g", std::vector<float>(8, gradient));
+      step.run({{"lr", 0}});
+      return step.scalar_of<float>("scale") == scale && step.scalar_of<float>("growth") == growth;
+    };
+    const float bad = std::numeric_limits<float>::infinity();
+    REQUIRE_ON_RANK((is_after(1, 48, 1) && is_after(1, 48, 2) && is_after(1, 192, 0)));
+    REQUIRE_ON_RANK((is_after(1, 192, 1) && is_after(bad, 48, 0)));  // the count begins anew
+    REQUIRE_ON_RANK((is_after(1, 48, 1) && is_after(1, 48, 2) && is_after(1, 192, 0)));
+  });
+}
+
+TEST_CASE("by default the scale doubles and halves, and never becomes infinite") {
+  World::local(2, [](World& world) {
+    const programs::SgdOptions options = {.loss_scaling = true,
+                                          .loss_scale = {.growth_interval = 3}};
+    Executable step = compile(programs::sgd(Mesh::over(world), f32, options),
+                              Schedule::load("sgd-fused.json"), world, {{"n", 8}});
+    const auto run = [&](float gradient) {
+      step.write("g", std::vector<float>(8, gradient));
+      step.run({{"lr", 0}});
+      return step.scalar_of<float>("scale");
+    };
+    REQUIRE_ON_RANK((run(1) == 65536 && run(1) == 65536 && run(1) == 131072));
+    REQUIRE_ON_RANK(run(std::nanf("")) == 65536);
+    step.write("scale", std::vector<float>{0x1p126F});
+    REQUIRE_ON_RANK((run(1) == 0x1p126F && run(1) == 0x1p126F && run(1) == 0x1p127F));
+    REQUIRE_ON_RANK((run(1) == 0x1p127F && run(1) == 0x1p127F && run(1) == 0x1p127F));
+    REQUIRE_ON_RANK(step.scalar_of<float>("growth") == 0);  // as GradScaler
+    REQUIRE_ON_RANK(run(std::nanf("")) == 0x1p126F);
   });
 }
 
