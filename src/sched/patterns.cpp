@@ -32,6 +32,13 @@ bool is_small_state(const ir::Node& node) {
          });
 }
 
+/// Neither have those of which every rank has its own.
+bool is_local_state(const ir::Node& node) {
+  return node.op == ir::Op::state && std::ranges::any_of(node.layout, [](const Placement& one) {
+           return one.kind == Placement::Kind::local;
+         });
+}
+
 /// A kernel that computes whole tensors has no place for the update of such a state.
 bool is_out_of_place(const ir::Graph& graph, const Step& step, const ir::Node& node) {
   return node.op == ir::Op::update && is_small_state(graph.at(node.operands.front())) &&
@@ -47,7 +54,8 @@ std::vector<std::string> values_like(const ir::Graph& graph, const Step& step,
     const ir::Node& node = graph.at(id);
     if (step.transformation == "fuse" && graph.fusion_of(id) != nullptr) continue;
     const bool is_meant = !parameter.pattern_of || *parameter.pattern_of == node.op;
-    if (parameter.pattern_of == ir::Op::state && is_small_state(node)) continue;
+    const bool has_slices = !is_small_state(node) && !is_local_state(node);
+    if (parameter.pattern_of == ir::Op::state && !has_slices) continue;
     if (is_out_of_place(graph, step, node)) continue;
     if (is_meant && is_like(node.name, pattern)) names.push_back(node.name);
   }

@@ -103,6 +103,19 @@ TEST_CASE("a pattern that says what is left out may stand for nothing") {
   CHECK(ir::graph_of(last)->fusions.at(0).members.size() == 1);
 }
 
+TEST_CASE("a pattern leaves states alone that have no slices") {
+  Program p("sums", Mesh({{"world", 2}}));
+  const Dim n = p.dim("n", 10);
+  const Value w = p.state("w", f32, {n}, replicated), count = p.state("count", f32, {}, replicated);
+  const Value g = p.state("g", f32, {n}, local);  // each rank's own
+  update(w, w - all_reduce(g, mean).named("avg"));
+  update(count, count + 1);
+  const sched::Step step = sched::complete({"as_slice", {{"state", std::string("*")}}});
+  const std::vector<sched::Step> steps = sched::expand(*ir::graph_of(p), step);
+  REQUIRE(steps.size() == 1);
+  CHECK(steps.front().text("state") == "w");
+}
+
 TEST_CASE("a pattern that stands for nothing is refused") {
   CHECK(refused(Schedule("s").split("grad*")) ==
         "schedule 's', step 1 (split op=grad*): split: 'grad*' is like the name of no all_reduce; "
