@@ -108,6 +108,11 @@ struct TrainingOptions {
   /// application writes before the first step: the inputs `lr_scale`, by which `lr` is multiplied,
   /// and `weight_decay`, which takes the place of the option of that name.
   bool groups = false;
+  /// Gradients of several micro-batches in one step: `g` is a state, of the dtype of the moments,
+  /// that holds each rank's sum of them, which the program of `accumulate` adds up. A scalar
+  /// `microbatches` says how many they are: the average over the ranks is divided by it, before
+  /// anything else is done to it.
+  bool accumulation = false;
 };
 
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
@@ -118,6 +123,7 @@ struct SgdOptions {
   bool loss_scaling = false;  ///< likewise
   LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
+  bool accumulation = false;  ///< likewise
 };
 /// The step of SgdOptions.
 [[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, Precision precision = DType::f32,
@@ -134,6 +140,7 @@ struct MomentumSgdOptions {
   bool loss_scaling = false;  ///< likewise
   LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
+  bool accumulation = false;  ///< likewise
 };
 /// The step of MomentumSgdOptions.
 [[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, Precision precision = DType::f32,
@@ -155,6 +162,7 @@ struct AdamOptions {
   bool loss_scaling = false;  ///< likewise
   LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
+  bool accumulation = false;  ///< likewise
 };
 /// The step of AdamOptions.
 [[nodiscard]] COCONET_API Program adam(const Mesh& mesh, Precision precision = DType::f32,
@@ -172,6 +180,7 @@ struct AdamWOptions {
   bool loss_scaling = false;   ///< likewise
   LossScale loss_scale = {};   ///< likewise
   bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of AdamWOptions.
 [[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, Precision precision = DType::f32,
@@ -190,6 +199,7 @@ struct AdamaxOptions {
   bool loss_scaling = false;  ///< likewise
   LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
+  bool accumulation = false;  ///< likewise
 };
 /// The step of AdamaxOptions.
 [[nodiscard]] COCONET_API Program adamax(const Mesh& mesh, Precision precision = DType::f32,
@@ -210,6 +220,7 @@ struct NAdamOptions {
   bool loss_scaling = false;            ///< likewise
   LossScale loss_scale = {};            ///< likewise
   bool groups = false;                  ///< likewise
+  bool accumulation = false;            ///< likewise
 };
 /// The step of NAdamOptions.
 [[nodiscard]] COCONET_API Program nadam(const Mesh& mesh, Precision precision = DType::f32,
@@ -229,6 +240,7 @@ struct RAdamOptions {
   bool loss_scaling = false;            ///< likewise
   LossScale loss_scale = {};            ///< likewise
   bool groups = false;                  ///< likewise
+  bool accumulation = false;            ///< likewise
 };
 /// The step of RAdamOptions.
 [[nodiscard]] COCONET_API Program radam(const Mesh& mesh, Precision precision = DType::f32,
@@ -247,6 +259,7 @@ struct AdagradOptions {
   bool loss_scaling = false;             ///< likewise
   LossScale loss_scale = {};             ///< likewise
   bool groups = false;                   ///< likewise
+  bool accumulation = false;             ///< likewise
 };
 /// The step of AdagradOptions.
 [[nodiscard]] COCONET_API Program adagrad(const Mesh& mesh, Precision precision = DType::f32,
@@ -264,6 +277,7 @@ struct AdadeltaOptions {
   bool loss_scaling = false;  ///< likewise
   LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
+  bool accumulation = false;  ///< likewise
 };
 /// The step of AdadeltaOptions.
 [[nodiscard]] COCONET_API Program adadelta(const Mesh& mesh, Precision precision = DType::f32,
@@ -284,6 +298,7 @@ struct RmspropOptions {
   bool loss_scaling = false;  ///< likewise
   LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
+  bool accumulation = false;  ///< likewise
 };
 /// The step of RmspropOptions.
 [[nodiscard]] COCONET_API Program rmsprop(const Mesh& mesh, Precision precision = DType::f32,
@@ -303,6 +318,7 @@ struct RpropOptions {
   bool loss_scaling = false;    ///< likewise
   LossScale loss_scale = {};    ///< likewise
   bool groups = false;          ///< likewise
+  bool accumulation = false;    ///< likewise
 };
 /// The step of RpropOptions.
 [[nodiscard]] COCONET_API Program rprop(const Mesh& mesh, Precision precision = DType::f32,
@@ -322,6 +338,7 @@ struct LionOptions {
   bool loss_scaling = false;  ///< likewise
   LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
+  bool accumulation = false;  ///< likewise
 };
 /// The step of LionOptions.
 [[nodiscard]] COCONET_API Program lion(const Mesh& mesh, Precision precision = DType::f32,
@@ -342,6 +359,7 @@ struct LambOptions {
   bool loss_scaling = false;   ///< likewise
   LossScale loss_scale = {};   ///< likewise
   bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of LambOptions.
 [[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
@@ -361,6 +379,7 @@ struct LarsOptions {
   bool loss_scaling = false;         ///< likewise
   LossScale loss_scale = {};         ///< likewise
   bool groups = false;               ///< likewise
+  bool accumulation = false;         ///< likewise
 };
 /// The step of LarsOptions.
 [[nodiscard]] COCONET_API Program lars(const Mesh& mesh, Precision precision = DType::f32,
@@ -381,11 +400,26 @@ struct NovoGradOptions {
   bool loss_scaling = false;  ///< likewise
   LossScale loss_scale = {};  ///< likewise
   bool groups = false;        ///< likewise
+  bool accumulation = false;  ///< likewise
 };
 /// The step of NovoGradOptions.
 [[nodiscard]] COCONET_API Program novograd(const Mesh& mesh, Precision precision = DType::f32,
                                            NovoGradOptions options = {},
                                            Storage storage = Storage::whole);
+
+/// Adds the gradient of a micro-batch to the sum `g` of an optimizer with
+/// TrainingOptions::accumulation, of the same precision and storage: an input `gradient` [n]
+/// (local, of the model's dtype), the state `g` [n] (local, of the moments' dtype) and a scalar
+/// `first`, which is 1 for the first micro-batch of a step, where the sum begins anew whatever `g`
+/// holds, and 0 for the others. The optimizer's executable owns `g`:
+///
+///     adding.share_states(step);
+///     for (int i = 0; i < k; ++i) ...  adding.run({{"first", i == 0}});
+///     step.run({{"lr", 1e-3}, {"t", t}, {"microbatches", k}});
+///
+/// No schedule is needed. `n` must have the extent, or the lengths, that it has in the optimizer.
+[[nodiscard]] COCONET_API Program accumulate(const Mesh& mesh, Precision precision = DType::f32,
+                                             Storage storage = Storage::whole);
 
 // The blocks of a transformer whose layers are divided over the ranks of the mesh axis "tp", or of
 // the only axis (Megatron-LM, Shoeybi et al., 2019): out = dropout(all_reduce(y) + b) + r, where

@@ -197,6 +197,8 @@ void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
       ->type_name("KEPT");
   command.add_flag("--groups", spec.training.groups,
                    "An optimizer with a learning rate and a weight decay for each buffer");
+  command.add_flag("--accumulation", spec.training.accumulation,
+                   "An optimizer that takes each rank's sum of the gradients of micro-batches");
   command
       .add_option("--dtype", raw.dtype,
                   "Element type of a program that ships: f32 (default), f64, f16 or bf16")

@@ -119,9 +119,8 @@ std::optional<std::int64_t> read_size(std::string_view text) {
 
 UsageError no_optimizer(const std::string& asked) {
   return UsageError(
-      "--max-norm, --max-value, --loss-scaling, --master-weights and --groups are for the "
-      "optimizers that ship, not "
-      "for " +
+      "--max-norm, --max-value, --loss-scaling, --master-weights, --groups and --accumulation are "
+      "for the optimizers that ship, not for " +
       asked + ".");
 }
 
@@ -201,7 +200,8 @@ std::set<std::string> ResolvedSpec::sliceable_states() const {
 
 bool ResolvedSpec::asks_more() const {
   return training_.max_norm != 0 || training_.max_value != 0 || training_.loss_scaling ||
-         training_.groups || master_weights_ != programs::MasterWeights::copy;
+         training_.groups || training_.accumulation ||
+         master_weights_ != programs::MasterWeights::copy;
 }
 
 Program ResolvedSpec::program(int ranks) const {

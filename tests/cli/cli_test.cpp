@@ -403,8 +403,8 @@ TEST_CASE("an optimizer of the command line clips, scales, has groups and other 
 
 TEST_CASE("options of optimizers are refused for what has none") {
   require_usage_error("run mlp_block --max-norm 1",
-                      "--max-norm, --max-value, --loss-scaling, --master-weights and --groups are "
-                      "for the optimizers that ship, not for mlp_block.");
+                      "--max-norm, --max-value, --loss-scaling, --master-weights, --groups and "
+                      "--accumulation are for the optimizers that ship, not for mlp_block.");
   require_usage_error("run adam_mixed --dtype bf16 --master-weights half",
                       "--master-weights takes copy, remainders or none, not 'half'.");
   CHECK_THAT(coconet_command("run adam --master-weights none").err,

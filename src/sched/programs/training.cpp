@@ -34,12 +34,31 @@ std::string full_name(const std::string& name, Precision precision, Storage stor
          (storage == Storage::scattered ? "_scattered" : "");
 }
 
-Value gradients(Program& program, DType dtype, const Dim& n, Storage storage) {
+/// Of gradients: every rank along the axes of data parallelism has its own.
+Layout of_gradients(const Mesh& mesh) {
   std::vector<std::pair<std::string, Placement>> placements;
-  for (const std::string& axis : axes_of(program.mesh())) placements.emplace_back(axis, local);
-  const Layout layout = Layout::on(std::move(placements));
-  return storage == Storage::scattered ? program.scattered_input("g", dtype, n, layout)
-                                       : program.input("g", dtype, {n}, layout);
+  for (const std::string& axis : axes_of(mesh)) placements.emplace_back(axis, local);
+  return Layout::on(std::move(placements));
+}
+
+Value input_gradient(Program& program, const char* name, DType dtype, const Dim& n,
+                     Storage storage) {
+  const Layout layout = of_gradients(program.mesh());
+  return storage == Storage::scattered ? program.scattered_input(name, dtype, n, layout)
+                                       : program.input(name, dtype, {n}, layout);
+}
+
+Value sum_of_gradients(Program& program, DType dtype, const Dim& n, Storage storage) {
+  const Layout layout = of_gradients(program.mesh());
+  return storage == Storage::scattered ? program.scattered_state("g", dtype, n, layout)
+                                       : program.state("g", dtype, {n}, layout);
+}
+
+/// What a step averages over the ranks.
+Value gradients(Program& program, Precision precision, const Dim& n, Storage storage,
+                bool accumulation) {
+  return accumulation ? sum_of_gradients(program, precision.master, n, storage)
+                      : input_gradient(program, "g", precision.model, n, storage);
 }
 
 Value average(const Value& gradient, const Mesh& mesh) {
@@ -86,25 +105,27 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
       precision(dtypes),
       storage(stored),
       n(program.dim("n", default_n)),
-      g(gradients(program, precision.model, n, storage)),
+      g(gradients(program, precision, n, storage, asked.accumulation)),
       w(weights(program, precision.model, n, storage)),
       lr(program.scalar("lr")),
       avg(average(g, mesh)),
       parameters(w),
-      gradient(avg),
       options(asked) {
-  if (precision.mixed()) {
-    parameters = master_weights();
-    gradient = cast(avg, precision.master).named("gradient");
-  }
+  if (precision.mixed()) parameters = master_weights();
   require_in_range(name.c_str(), {{"max_norm", options.max_norm, from_0},
                                   {"max_value", options.max_value, from_0}});
   require_constants(name, options.loss_scale);
+  gradient = gradient_of_batch();
   if (options.groups) {
     lr_scale_ = program.input("lr_scale", precision.master, {program.buffers(n)}, replicated);
   }
   if (options.loss_scaling) unscale();
   if (options.max_value > 0 || options.max_norm > 0) clip();
+}
+
+Value Training::gradient_of_batch() {
+  if (options.accumulation) return (avg / program.scalar("microbatches")).named("gradient");
+  return precision.mixed() ? cast(avg, precision.master).named("gradient") : avg;
 }
 
 void Training::unscale() {
@@ -221,6 +242,18 @@ void Training::finish(const Value& value) {
   } else {
     update(w, stochastic_cast(value, precision.model, precision.seed, given_t()));
   }
+}
+
+Program accumulate(const Mesh& mesh, Precision precision, Storage storage) {
+  Program program(full_name("accumulate", precision, storage), mesh);
+  const Dim n = program.dim("n", default_n);
+  const Value given = input_gradient(program, "gradient", precision.model, n, storage);
+  const Value so_far = sum_of_gradients(program, precision.master, n, storage);
+  const Value first = program.scalar("first");
+  const Value added = precision.mixed() ? cast(given, precision.master) : given;
+  // No product with 0: it would keep what was not a number.
+  coconet::update(so_far, select(equal(first, 1), added, so_far + added));
+  return program;
 }
 
 void require_in_range(const char* optimizer,

@@ -20,6 +20,7 @@ template <class To, class From>
   to.loss_scaling = from.loss_scaling;
   to.loss_scale = from.loss_scale;
   to.groups = from.groups;
+  to.accumulation = from.accumulation;
   return to;
 }
 
@@ -28,12 +29,12 @@ struct Training {
   Precision precision;
   Storage storage;
   Dim n;
-  Value g;
+  Value g;  ///< this rank's gradient, or the sum of several
   Value w;
   Value lr;          ///< the scalar; `rate` is what parameters move by
   Value avg;         ///< the gradient averaged over the ranks
   Value parameters;  ///< what the optimizer updates: w, or in mixed precision the master weights
-  Value gradient;    ///< avg in the dtype of the parameters, unscaled and clipped
+  Value gradient;    ///< avg in the dtype of the parameters, of one batch, unscaled and clipped
   TrainingOptions options;
   std::optional<Value> finite;   ///< with loss scaling: whether the step is taken
   std::optional<Value> skipped;  ///< with loss scaling: the steps before that were not
@@ -78,6 +79,8 @@ struct Training {
   Value master_weights();
   /// The scalar `t`.
   const Value& given_t();
+  /// The average in the dtype of the parameters, divided by the number of batches that it is of.
+  Value gradient_of_batch();
   /// The gradient divided by the scale of the loss.
   void unscale();
   void clip();

@@ -78,6 +78,13 @@ TEST_CASE("every optimizer clips, scales and has groups in one kernel") {
   require_one_kernel_that_conforms(everything);
 }
 
+TEST_CASE("every optimizer takes sums of gradients in one kernel, with all else or alone") {
+  require_one_kernel_that_conforms({.accumulation = true});
+  programs::TrainingOptions of_sums = everything;
+  of_sums.accumulation = true;
+  require_one_kernel_that_conforms(of_sums);
+}
+
 TEST_CASE("a gradient that is not finite on one rank skips the step on all") {
   constexpr int ranks = 4;
   constexpr std::size_t n = 1001;
