@@ -421,6 +421,22 @@ struct NovoGradOptions {
 [[nodiscard]] COCONET_API Program accumulate(const Mesh& mesh, Precision precision = DType::f32,
                                              Storage storage = Storage::whole);
 
+/// What torch.optim's state_dict (PyTorch 2.x) calls a state of a shipped optimizer: "exp_avg" for
+/// the `m` of "adam". `optimizer` is a shipped name, or a Program::name with "_mixed" and
+/// "_scattered"; the names do not depend on these. For what PyTorch keeps elsewhere, `w` is
+/// "param", `master` "master_param"; `scale` and `growth` are "scale" and "_growth_tracker", as in
+/// GradScaler's state_dict, and `skipped` keeps its name. Lion's, LAMB's, LARS' and NovoGrad's are
+/// those of their reference implementations: "exp_avg", "exp_avg_sq" and "momentum_buffer".
+///
+/// The scalar `t` is "step". Throws ProgramError for another optimizer, and for a state that it has
+/// not, also for the sum `g` of gradients, which no state_dict holds.
+[[nodiscard]] COCONET_API std::string_view torch_name(std::string_view optimizer,
+                                                      std::string_view state);
+
+/// The state "mu_product" of torch.optim.NAdam after `t` steps, the product of their momenta, which
+/// `nadam` computes from `t` and does not keep.
+[[nodiscard]] COCONET_API double nadam_mu_product(std::int64_t t, const NAdamOptions& options = {});
+
 // The blocks of a transformer whose layers are divided over the ranks of the mesh axis "tp", or of
 // the only axis (Megatron-LM, Shoeybi et al., 2019): out = dropout(all_reduce(y) + b) + r, where
 // `y` is what a rank has of the layer's result. All tensors are inputs but `out` [B, S, H], an

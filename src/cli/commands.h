@@ -52,6 +52,7 @@ struct RunOptions {
   ParameterLists lists;                   ///< --list; missing ones are made up
   /// --input and --output: .npy files by tensor
   std::map<std::string, std::string> inputs, outputs;
+  std::string state_dict;  ///< directory for the states with PyTorch's names, or empty
 };
 
 struct ExplainOptions {

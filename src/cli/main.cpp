@@ -36,6 +36,7 @@ constexpr const char* run_examples = R"(Examples:
   mpirun -n 8 coconet run program.json --schedule schedule.json --scalar lr=1e-3
   mpirun -n 2 coconet run mlp_block --schedule overlapped --trace trace.json
   mpirun -n 2 coconet run step.json --input g=g%r.npy --input w=w.npy --output w=new.npy
+  mpirun -n 2 coconet run adam --schedule fused --state-dict states    exp_avg.npy and so on, for Python
 
 The data are made up, the same on every run. --check compares every state and output on every rank with a naive
 interpretation of the program, and the ranks with each other; a difference is exit code 1.)";
@@ -352,6 +353,11 @@ CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
            "with zeros");
   repeated(command, "--output", raw.outputs,
            "A .npy file that a state or an output is written to at the end, likewise");
+  command
+      .add_option("--state-dict", options.state_dict,
+                  "A directory that the states of an optimizer that ships are written to at the "
+                  "end, whole, as .npy files with the names of torch.optim: exp_avg.npy")
+      ->type_name("DIR");
   return command;
 }
 

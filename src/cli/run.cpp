@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +17,7 @@
 #include "cli/data.h"
 #include "cli/launch.h"
 #include "cli/program_spec.h"
+#include "cli/state_dict.h"
 #include "cli/trace.h"
 #include "cli/user_data.h"
 #include "coconet/error.h"
@@ -141,6 +144,12 @@ void print(const RunOptions& options, const ResolvedSpec& resolved, const World&
   std::fflush(stdout);
 }
 
+/// The scalar `t` of the last step that was run.
+std::int64_t last_t(const RunOptions& options, int iterations) {
+  const auto given = options.scalars.find("t");
+  return given == options.scalars.end() ? iterations : std::llround(given->second);
+}
+
 int run_on(const World& world, const RunOptions& options, const ResolvedSpec& resolved) {
   const bool has_data = !options.inputs.empty();
   const int warmup = options.warmup.value_or(options.check || has_data ? 0 : 3);
@@ -152,6 +161,7 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
     written = resolved.program(world.size());
     require_scalars(*ir::graph_of(*written), options.scalars);
     require_tensors(*written, options.inputs, options.outputs);
+    if (!options.state_dict.empty()) require_optimizer(options.spec);
     if (has_data && options.check)
       throw UsageError("--check makes up data, and does not go with --input.");
     outcome.sizes = ir::resolve_sizes(*ir::graph_of(*written), options.spec.sizes, options.lists);
@@ -169,13 +179,16 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   check.drive.fresh_inputs = options.check;
   if (has_data) check.drive.give = [&](Executable& to) { give(to, world, options.inputs); };
 
+  if (!options.state_dict.empty()) make_state_directory(world, options.state_dict);
   Executable step = compile(program, resolved.schedule(), world, outcome.sizes, lists);
   if (!options.trace.empty()) step.start_trace();
   std::vector<double> ms = drive(step, world, outcome.sizes, check.drive);
   ms.erase(ms.begin(), ms.begin() + warmup);
   outcome.ms_median = median(ms);
   if (options.check) outcome.check = compare(step, program, world, outcome.sizes, check);
-  take(step, world, options.outputs);
+  take(step, world, options.outputs, "--output");
+  if (!options.state_dict.empty())
+    write_state_dict(step, world, options.state_dict, last_t(options, check.drive.iterations));
   outcome.report = step.report();
   const std::string trace = options.trace.empty() ? "" : trace_json(step, world);
 

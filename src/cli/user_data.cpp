@@ -21,10 +21,6 @@ namespace {
 
 constexpr std::string_view rank_mark = "%r";
 
-bool is_by_rank(const std::string& file) {
-  return file.find(rank_mark) != std::string::npos;
-}
-
 std::string of_rank(std::string file, int rank) {
   for (std::size_t at = file.find(rank_mark); at != std::string::npos; at = file.find(rank_mark))
     file.replace(at, rank_mark.size(), std::to_string(rank));
@@ -82,6 +78,16 @@ std::size_t count_of(const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
+bool is_by_rank(const std::string& file) {
+  return file.find(rank_mark) != std::string::npos;
+}
+
+bool is_local(const ir::Node& node) {
+  return std::ranges::any_of(node.layout, [](const Placement& placement) {
+    return placement.kind == Placement::Kind::local;
+  });
+}
+
 void give(Executable& step, const World& world, const DataFiles& files) {
   const Program program = step.program();
   jit::together(jit::comm_of(world), [&] {
@@ -99,7 +105,7 @@ void give(Executable& step, const World& world, const DataFiles& files) {
   });
 }
 
-void take(Executable& step, const World& world, const DataFiles& files) {
+void take(Executable& step, const World& world, const DataFiles& files, std::string_view option) {
   const Program program = step.program();
   for (const auto& [name, file] : files) {
     const DType dtype = node_of(*ir::graph_of(program), name).dtype;
@@ -115,7 +121,7 @@ void take(Executable& step, const World& world, const DataFiles& files) {
     jit::together(jit::comm_of(world), [&] {
       if (!is_by_rank(file) && world.rank() != 0) return;
       jit::write_atomically(of_rank(file, world.rank()),
-                            file_text(dtype, shape, std::move(elements)), "--output");
+                            file_text(dtype, shape, std::move(elements)), option);
     });
   }
 }
@@ -144,11 +150,7 @@ void require_tensors(const Program& program, const DataFiles& inputs, const Data
     const bool is_output =
         std::ranges::any_of(graph.outputs, [&](const auto& one) { return one.name == name; });
     if (!is_output && op_of(name) != ir::Op::state) refuse("--output", name, "state or output");
-    const ir::Node& node = node_of(graph, name);
-    const bool is_local = std::ranges::any_of(node.layout, [](const Placement& placement) {
-      return placement.kind == Placement::Kind::local;
-    });
-    if (is_local && !is_by_rank(file)) {
+    if (is_local(node_of(graph, name)) && !is_by_rank(file)) {
       throw UsageError(fmt::format(
           "--output: every rank has a '{}' of its own; put %r into '{}', for its number.", name,
           file));

@@ -2,37 +2,20 @@
 #include "cli/npy.h"
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 
 #include "child_process.h"
 #include "cli/command.h"
+#include "cli/npy_files.h"
 #include "coconet/error.h"
 #include "refusal.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;
-using coconet::test::coconet_command;
-using coconet::test::ScratchDirectory;
+using namespace coconet::test;
 
 namespace {
-
-void write(const std::filesystem::path& file, const std::string& text) {
-  std::ofstream(file, std::ios::binary) << text;
-}
-
-cli::NpyArray floats(std::vector<std::int64_t> shape, const std::vector<float>& values) {
-  cli::NpyArray array{f32, std::move(shape), std::vector<std::byte>(values.size() * 4)};
-  std::memcpy(array.elements.data(), values.data(), array.elements.size());
-  return array;
-}
-
-std::vector<float> values_of(const cli::NpyArray& array) {
-  std::vector<float> values(array.elements.size() / 4);
-  std::memcpy(values.data(), array.elements.data(), array.elements.size());
-  return values;
-}
 
 /// A file of version 1 with that header.
 std::string with_header(std::string header, const std::string& elements) {

@@ -591,6 +591,65 @@ TEST_CASE("constants of loss scaling that GradScaler could not work with are ref
          torch.growth_interval == 2000));
 }
 
+TEST_CASE("every state of every optimizer has a name of PyTorch's, each another one") {
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    if (shipped.with == nullptr) continue;
+    for (const auto storage : {programs::Storage::whole, programs::Storage::scattered}) {
+      const Program program = shipped.with(two_ranks(), shipped.dtypes.front(),
+                                           {.loss_scaling = true, .groups = true}, storage);
+      std::vector<std::string> names = {"step"};
+      for (const ir::Node& node : ir::graph_of(program)->nodes) {
+        if (node.op != ir::Op::state) continue;
+        names.emplace_back(programs::torch_name(program.name(), node.name));
+        CHECK(programs::torch_name(shipped.name, node.name) == names.back());
+      }
+      std::ranges::sort(names);
+      CHECK(std::ranges::adjacent_find(names) == names.end());
+    }
+  }
+}
+
+TEST_CASE("the names of states are those of torch.optim") {
+  const auto names = [](std::string_view optimizer, const std::vector<std::string>& states) {
+    std::string text;
+    for (const std::string& state : states)
+      text += std::string(programs::torch_name(optimizer, state)) + " ";
+    return text;
+  };
+  CHECK(names("sgd", {"w", "t"}) == "param step ");
+  CHECK(names("momentum_sgd", {"m"}) == "momentum_buffer ");
+  CHECK(names("adam", {"m", "v", "v_max"}) == "exp_avg exp_avg_sq max_exp_avg_sq ");
+  CHECK(names("adamw_mixed", {"w", "master", "v_max"}) == "param master_param max_exp_avg_sq ");
+  CHECK(names("adamax", {"m", "u"}) == "exp_avg exp_inf ");
+  CHECK(names("nadam_mixed_scattered", {"m", "v"}) == "exp_avg exp_avg_sq ");
+  CHECK(names("radam_scattered", {"m", "v"}) == "exp_avg exp_avg_sq ");
+  CHECK(names("adagrad", {"v"}) == "sum ");
+  CHECK(names("adadelta", {"v", "d"}) == "square_avg acc_delta ");
+  CHECK(names("rmsprop", {"v", "m", "mean"}) == "square_avg momentum_buffer grad_avg ");
+  CHECK(names("rprop", {"previous", "step_size"}) == "prev step_size ");
+  CHECK(names("lion", {"m"}) == "exp_avg ");
+  CHECK(names("lamb", {"m", "v"}) == "exp_avg exp_avg_sq ");
+  CHECK(names("lars", {"m"}) == "momentum_buffer ");
+  CHECK(names("novograd", {"m", "v"}) == "exp_avg exp_avg_sq ");
+  CHECK(names("adam", {"scale", "growth", "skipped"}) == "scale _growth_tracker skipped ");
+  CHECK(refusal([] { (void)programs::torch_name("mlp_block", "w"); }) ==
+        "torch_name: no optimizer that ships is called 'mlp_block'; see programs::shipped");
+  CHECK(
+      refusal([] { (void)programs::torch_name("adadelta_mixed", "g"); }) ==
+      "torch_name: adadelta_mixed has no 'g' with a name in PyTorch; names are there for v, d, w, "
+      "master, scale, growth, skipped, t");
+}
+
+TEST_CASE("the product of NAdam's momenta is that of the program") {
+  CHECK(programs::nadam_mu_product(0) == 1);
+  CHECK(programs::nadam_mu_product(1) ==
+        Approx(0.9 * (1 - 0.5 * std::pow(0.96, 0.004))).epsilon(1e-15));
+  const double first = 0.8 * (1 - 0.5 * std::pow(0.96, 0.1));
+  CHECK(programs::nadam_mu_product(2, {.beta1 = 0.8, .momentum_decay = 0.1}) ==
+        Approx(first * 0.8 * (1 - 0.5 * std::pow(0.96, 0.2))).epsilon(1e-15));
+  CHECK(programs::nadam_mu_product(1'000'000'000'000) < 1e-300);
+}
+
 TEST_CASE("the defaults are PyTorch's, and for lion and lamb the papers'") {
   CHECK(programs::SgdOptions{}.weight_decay == 0);
   const programs::MomentumSgdOptions sgd;

@@ -2,6 +2,8 @@
 // moments. Formulas and defaults are those of torch.optim (2.x).
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "sched/programs/training.h"
@@ -40,9 +42,11 @@ Value product_of_momenta(const Value& t, double beta1, double momentum_decay) {
   return (pow(beta1, t) * decays).named("mu_product");
 }
 
-/// The momentum of step `t`.
-Value nadam_momentum(const Value& t, double beta1, double momentum_decay) {
-  const Value decay = pow(nadam_base, momentum_decay * t);
+/// The momentum of step `t`, a Value or a double.
+template <class Number>
+Number nadam_momentum(const Number& t, double beta1, double momentum_decay) {
+  using std::pow;
+  const Number decay = pow(nadam_base, momentum_decay * t);
   return beta1 * (1 - 0.5 * decay);
 }
 
@@ -90,6 +94,15 @@ Program nadam(const Mesh& mesh, Precision precision, NAdamOptions options, Stora
   const Value after_gradient = parameters - gradient_rate * (gradient / denominator);
   training.finish(after_gradient - momentum_rate * (moments.m / denominator));
   return training.program;
+}
+
+double nadam_mu_product(std::int64_t t, const NAdamOptions& options) {
+  double product = 1;
+  // The least numbers that there are never become 0: times 0.9 they round to themselves.
+  constexpr double least = std::numeric_limits<double>::min();
+  for (std::int64_t step = 1; step <= t && product >= least; ++step)
+    product *= nadam_momentum(static_cast<double>(step), options.beta1, options.momentum_decay);
+  return product;
 }
 
 Program radam(const Mesh& mesh, Precision precision, RAdamOptions options, Storage storage) {
