@@ -14,7 +14,7 @@
 
 #if !defined(__NO_MATH_ERRNO__) || (defined(__x86_64__) && !defined(__AVX__))
 #error \
-    "the contestants need -O3 -march=native -mprefer-vector-width=512 -mtune=generic -fno-math-errno"
+    "the contestants need the flags of bench/CMakeLists.txt, -march=native and -fno-math-errno among them"
 #endif
 
 namespace bench {
