@@ -4,9 +4,6 @@
 #pragma once
 
 #include <sched.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include <algorithm>
 #include <atomic>
@@ -17,29 +14,9 @@
 #include "adam_update.h"
 #include "coconet/world.h"
 #include "memory.h"
+#include "store_line.h"
 
 namespace bench {
-
-/// Writes one cache line, past the caches if `streaming`: the other rank's copy of the weights is
-/// not read here again, so fetching its lines before overwriting them is waste once the arrays
-/// leave the caches.
-template <bool streaming>
-[[gnu::always_inline]] inline void store_line(float* to, const float* line) {
-#if defined(__AVX512F__)
-  if constexpr (streaming) return _mm512_stream_ps(to, _mm512_load_ps(line));
-#elif defined(__AVX__)
-  if constexpr (streaming) {
-    for (int i = 0; i < 16; i += 8) _mm256_stream_ps(to + i, _mm256_load_ps(line + i));
-    return;
-  }
-#elif defined(__x86_64__)
-  if constexpr (streaming) {
-    for (int i = 0; i < 16; i += 4) _mm_stream_ps(to + i, _mm_load_ps(line + i));
-    return;
-  }
-#endif
-  for (int i = 0; i < 16; ++i) to[i] = line[i];
-}
 
 class Floor {
  public:
@@ -91,10 +68,7 @@ class Floor {
       store_line<false>(w + i, line);
       store_line<streaming>(other_w + i, line);
     }
-#if defined(__x86_64__)
-    // Streaming stores are not ordered by the release store of the flag.
-    if constexpr (streaming) _mm_sfence();
-#endif
+    if constexpr (streaming) end_streaming();
   }
 
   /// Each rank writes its own flag and polls the other's.

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -17,7 +16,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "memory.h"
+#include "copy.h"
 #include "rows.h"
 #include "timing.h"
 
@@ -247,17 +246,10 @@ Measured time_case(const coconet::World& world, const Case& of) {
     fill(step, name, dtype);
     add(name, dtype);
   }
-  const std::size_t half = bytes / 2;
-  const auto from = bench::make_array<char>(half), to = bench::make_array<char>(half);
+  const bench::Copy copy(bytes);
   std::vector<bench::Contestant> contestants;
   contestants.push_back({.name = "kernel", .begin = [] {}, .step = [&](int) { step.run(); }});
-  contestants.push_back({.name = "copy",
-                         .begin = [] {},
-                         .step =
-                             [&](int) {
-                               std::memcpy(to.get(), from.get(), half);
-                               asm volatile("" : : "r"(to.get()) : "memory");
-                             }});
+  contestants.push_back({.name = "copy", .begin = [] {}, .step = [&](int) { copy.step(); }});
   bench::measure(contestants);
   return {.of = of,
           .ms = contestants[0].ms,
