@@ -12,7 +12,7 @@
 
 #include "coconet/coconet.h"
 #include "floor.h"
-#include "peer.h"
+#include "optimizer_peers.h"
 #include "rows.h"
 #include "timing.h"
 #include "verify.h"
@@ -40,17 +40,18 @@ void measure_size(const coconet::World& world, std::size_t n, bench::Rows& rows)
   std::vector<float> after_one, after_three;
   std::vector<bench::Contestant> contestants;
 
-  bench::Peer peer(n, world.size(), false);
+  using Peer = bench::Peer<bench::rules::Adam>;
+  Peer peer(n, world.size(), false);
   contestants.push_back(
       {.name = "peer", .begin = [&] { peer.begin(g, w); }, .step = [&](int t) { peer.step(t); }});
   bench::verify(contestants.back(), peer.weights(), 3, after_three);
   // This one's gradient grows from step to step, so that only its first step is the others'.
   bench::verify(contestants.back(), peer.weights(), 1, after_one);
-  bench::Peer peer_in_place(n, world.size(), true);
+  Peer peer_in_place(n, world.size(), true);
   contestants.push_back({.name = "peer, in place",
                          .begin = [&] { peer_in_place.begin(g, w); },
                          .step = [&](int t) { peer_in_place.step(t); },
-                         .most_steps = bench::Peer::most_steps});
+                         .most_steps = Peer::most_steps});
   bench::verify(contestants.back(), peer_in_place.weights(), 1, after_one);
 
   bench::Tensors tensors(world, n);
