@@ -15,6 +15,9 @@ namespace bench {
 
 class LambPeer {
  public:
+  static constexpr double lr = learning_rate;
+  static constexpr int most_steps = 4096;  ///< the sum becomes a direction, which does not grow
+
   /// `in_place` has the gradient overwritten by the sum, which is the faster call for large arrays.
   /// `n` must be a multiple of 16.
   LambPeer(std::size_t n, int ranks, bool in_place)

@@ -15,7 +15,9 @@ usage: bench/run.sh [--quick] [--json FILE] [PART]...
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and times steps of this library
 against MPI. The parts, all of them but sweep unless some are named:
   adam        one Adam step of f32 parameters on 2 ranks, under each of its schedules
-  optimizers  one step of LAMB in f32, and of Adam in mixed precision, fused, on 2 ranks
+  optimizers  one step of every shipped optimizer in f32, and of Adam in mixed precision, fused, on 2 ranks; and of AdamW
+              over 2^24 elements with options beside the same without: groups over buffers, and clipping by norm with loss
+              scaling, which writes a rank's slice of the gradient once more and reads it again, 8 / ranks bytes an element
   scattered   one Adam step over the 199 parameters of BERT-base as they lie, fused, on 2 ranks
   algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
   blocks      the ends of a transformer's layers on 2 ranks, and the hand-off between two stages of a pipeline on 2 and 4,
@@ -30,16 +32,19 @@ against MPI. The parts, all of them but sweep unless some are named:
               first four columns contain it, such as "select f32".
 A row a contestant and number of elements, but for sweep:
   ms           this library
-  peer_ms      MPI_Allreduce, then the update as vectorized loops, with the gradient in place or not, and 16-bit ones
-               widened or added by an operation of the program's own, whichever is faster; of blocks the same
-               matmul library, MPI_Allreduce of the whole on every rank, in place or not (16-bit ones by an operation of
+  peer_ms      MPI_Allreduce, then the update as a vectorized loop, two where it needs norms, with the gradient in place or
+               not, and 16-bit ones widened or added by an operation of the program's own, whichever is faster; of blocks the
+               same matmul library, MPI_Allreduce of the whole on every rank, in place or not (16-bit ones by an operation of
                the program's own), bias, dropout and residual as one vectorized loop, and in a pipeline MPI_Send of the
                whole by every rank to the next stage; of matmul oneDNN or OpenBLAS called directly, whichever is faster
   ratio_peer   peer_ms / ms: how many times faster than the peer
-  floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for scattered: the
-               same step of one contiguous tensor; for blocks: the bare matmul, then a fused kernel of the rest; for kernels:
-               the same without dropout, with a mask of f32, along long rows, or as sums of products
-  ratio_floor  ms / floor_ms: 1 is as fast as the floor
+  floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for optimizers: a
+               copy of as many bytes as a rank's kernel reads and writes, by memcpy or past the caches, whichever is faster,
+               and for AdamW with options the same without; for scattered: the same step of one contiguous tensor; for
+               blocks: the bare matmul, then a fused kernel of the rest; for kernels: the same without dropout, with a mask
+               of f32, along long rows, or as sums of products
+  ratio_floor  ms / floor_ms: 1 is as fast as the floor. A copy does not wait for the other rank, which is most of a step
+               of few elements
 All are medians of 15 interleaved samples after a warm-up, of the slowest rank.
 
   --quick      fewer sizes

@@ -88,7 +88,7 @@ const std::vector<Op> ops = {
 std::vector<DType> dtypes_of(const std::string& rule, bool quick) {
   if (rule == "logical") return {DType::boolean};
   std::vector<DType> all = {DType::f64, DType::f32, DType::f16, DType::bf16};
-  if (rule != "floating") all.insert(all.end(), {DType::i64, DType::i32, DType::i8, DType::u8});
+  if (rule != "floating") all.insert(all.end(), {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8});
   if (quick)
     std::erase_if(all,
                   [](DType d) { return d != DType::f32 && d != DType::bf16 && d != DType::u8; });
@@ -220,6 +220,8 @@ void fill(coconet::Executable& step, const std::string& name, DType dtype) {
       return with(std::int64_t{1});
     case DType::i32:
       return with(std::int32_t{1});
+    case DType::i16:
+      return with(std::int16_t{1});
     case DType::i8:
     case DType::u8:
       return with(std::uint8_t{1});
