@@ -595,7 +595,7 @@ TEST_CASE("every state of every optimizer has a name of PyTorch's, each another 
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.with == nullptr) continue;
     for (const auto storage : {programs::Storage::whole, programs::Storage::scattered}) {
-      const Program program = shipped.with(two_ranks(), shipped.dtypes.front(),
+      const Program program = shipped.with(two_ranks(), shipped.precision(shipped.dtypes.front()),
                                            {.loss_scaling = true, .groups = true}, storage);
       std::vector<std::string> names = {"step"};
       for (const ir::Node& node : ir::graph_of(program)->nodes) {
@@ -620,6 +620,8 @@ TEST_CASE("the names of states are those of torch.optim") {
   CHECK(names("momentum_sgd", {"m"}) == "momentum_buffer ");
   CHECK(names("adam", {"m", "v", "v_max"}) == "exp_avg exp_avg_sq max_exp_avg_sq ");
   CHECK(names("adamw_mixed", {"w", "master", "v_max"}) == "param master_param max_exp_avg_sq ");
+  CHECK(names("adamw_remainders_scattered", {"w", "remainder"}) == "param param_remainder ");
+  CHECK(names("lion_stochastic", {"m"}) == "exp_avg ");
   CHECK(names("adamax", {"m", "u"}) == "exp_avg exp_inf ");
   CHECK(names("nadam_mixed_scattered", {"m", "v"}) == "exp_avg exp_avg_sq ");
   CHECK(names("radam_scattered", {"m", "v"}) == "exp_avg exp_avg_sq ");
@@ -637,7 +639,7 @@ TEST_CASE("the names of states are those of torch.optim") {
   CHECK(
       refusal([] { (void)programs::torch_name("adadelta_mixed", "g"); }) ==
       "torch_name: adadelta_mixed has no 'g' with a name in PyTorch; names are there for v, d, w, "
-      "master, scale, growth, skipped, t");
+      "master, remainder, scale, growth, skipped, t");
 }
 
 TEST_CASE("the product of NAdam's momenta is that of the program") {

@@ -139,14 +139,23 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
          text + indent + "});\n" + conversions;
 }
 
+bool PointwiseKernel::is_kept(BufferId id) const {
+  return writer_.buffer(id).role == sched::PlanBuffer::Role::temporary && step_.phases.size() > 1 &&
+         linear_ && !writer_.by_bucket() && step_.in_place && stores_to_ranks();
+}
+
 void PointwiseKernel::write_stores(const sched::KernelStep::Phase& phase, const std::string& indent,
                                    Body& body) {
   for (std::size_t s = 0; s < phase.stores.size(); ++s) {
     const auto& store = phase.stores[s];
     if (!store.spread) {
       const std::string at_lane = index(store.buffer);
-      body.stores += fmt::format("{}store<N>({} + {}, {});\n", indent,
-                                 writer_.pointer(store.buffer), at_lane, outs_[s]);
+      const std::string operands =
+          fmt::format("({} + {}, {});\n", writer_.pointer(store.buffer), at_lane, outs_[s]);
+      const bool streams = is_kept(store.buffer) && at_lane == "i";
+      body.stores += indent +
+                     (streams ? "if (STREAM) stream<N>" + operands + indent + "else " : "") +
+                     "store<N>" + operands;
       continue;
     }
     body.spread = outs_[s];

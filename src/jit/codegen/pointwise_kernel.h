@@ -147,6 +147,9 @@ class PointwiseKernel {
   std::string combined_vector(const sched::KernelStep::Load& load);
   std::string write_loads(const sched::KernelStep::Phase& phase, const std::string& indent);
   std::string write_lanes(const sched::KernelStep::Phase& phase, const std::string& indent);
+  /// Whether a phase leaves tensor `id` to a later one. Where results go to the other ranks past
+  /// the caches it is as long as they are, and would not stay in the caches until then.
+  [[nodiscard]] bool is_kept(sched::BufferId id) const;
   void write_stores(const sched::KernelStep::Phase& phase, const std::string& indent, Body& body);
 
   /// The text of a loaded value's lane.

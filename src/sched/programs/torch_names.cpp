@@ -51,6 +51,7 @@ constexpr Name names[] = {
     {"novograd", "v", "exp_avg_sq"},
     {"", "w", "param"},
     {"", "master", "master_param"},
+    {"", "remainder", "param_remainder"},
     {"", "scale", "scale"},
     {"", "growth", "_growth_tracker"},
     {"", "skipped", "skipped"},
@@ -59,7 +60,7 @@ constexpr Name names[] = {
 
 /// "adam" of "adam_mixed_scattered".
 std::string_view without_variants(std::string_view name) {
-  for (const std::string_view variant : {"_scattered", "_mixed"}) {
+  for (const std::string_view variant : {"_scattered", "_mixed", "_remainders", "_stochastic"}) {
     if (name.ends_with(variant)) name.remove_suffix(variant.size());
   }
   return name;

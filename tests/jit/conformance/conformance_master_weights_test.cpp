@@ -208,7 +208,11 @@ TEST_CASE("with remainders or nothing beside the weights a step is one kernel") 
   for (const programs::Shipped* shipped : mixed_optimizers()) {
     for (const MasterWeights kept : {MasterWeights::remainders, MasterWeights::none}) {
       for (const Storage storage : storages) {
-        const Run run{*shipped, kept, "fused", storage, {1, 0.5, true, true}};
+        const Run run{*shipped,
+                      kept,
+                      "fused",
+                      storage,
+                      {.max_norm = 1, .max_value = 0.5, .loss_scaling = true, .groups = true}};
         const Program last =
             shipped_schedule(*shipped, "fused").apply(run.program(shipped->mesh(2))).back();
         INFO(shipped->name);
