@@ -102,7 +102,7 @@ Floats after_sums(World& world, std::string_view optimizer, DType model, std::st
   const bool mixed = optimizer.ends_with("_mixed");
   const Precision precision = mixed ? programs::mixed(model) : Precision(model);
   const Program program =
-      shipped.with(Mesh::over(world), shipped.precision(model), {.accumulation = true}, storage);
+      shipped.with(Mesh::over(world), precision, {.accumulation = true}, storage);
   Executable step = compile_for(world, program, shipped_schedule(shipped, schedule), storage);
   Executable adding = compile_for(
       world, programs::accumulate(Mesh::over(world), precision, storage), Schedule(), storage);
