@@ -20,8 +20,8 @@ usage: tests/run.sh [--all] [--sanitizers]
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs the quick suite: every
 claim, with some cases of the large products (of ops, dtypes, layouts, schedules, algorithms, ranks, ...).
   --all         runs all cases but of some products that take hours (tests/CMakeLists.txt names them: of programs that
-                ship every third one, of their kernels for GPUs every fourth, of optimizers' options every sixth, of tables
-                of kernels every eighth, under NVRTC every 40th), and looks for races in kernels,
+                ship every third one, of their kernels for GPUs every fourth, of tables of kernels every eighth, under NVRTC
+                every 40th, of optimizers' options every 40th), and looks for races in kernels,
                 with as much of the preset tsan (thread) in build/tsan as that takes; fetches CUDA's nvdisasm from PyPI
                 into build/nvdisasm, and Debian's smallest system from apt's mirror, as root, to install packages in it
   --sanitizers  first builds and tests all of the presets asan (address and undefined) and tsan
