@@ -477,7 +477,8 @@ struct Shipped {
   Program (*build)(const Mesh& mesh, DType dtype);
   Program (*scattered)(const Mesh& mesh, DType dtype) =
       nullptr;  ///< the same with Storage::scattered, of an optimizer
-  /// An optimizer that is asked for more.
+  /// An optimizer that is asked for more, with what `precision` gives. Throws ProgramError for a
+  /// program in mixed precision with another one.
   Program (*with)(const Mesh& mesh, Precision precision, const TrainingOptions& options,
                   Storage storage) = nullptr;
   int stages = 1;  ///< of a pipeline, each of as many ranks

@@ -152,7 +152,7 @@ class Update {
     const coconet::programs::Shipped& shipped = *coconet::programs::find(name);
     const coconet::Mesh mesh = coconet::Mesh::over(world);
     if (!half_) return shipped.build(mesh, coconet::f32);
-    return shipped.with(mesh, coconet::f16, {.loss_scaling = true},
+    return shipped.with(mesh, shipped.precision(coconet::f16), {.loss_scaling = true},
                         coconet::programs::Storage::whole);
   }
 

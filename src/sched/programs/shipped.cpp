@@ -51,6 +51,14 @@ Shipped optimizer(std::string_view name, std::string_view summary,
           std::move(across_nodes)};
 }
 
+void require_mixed(const Precision& precision) {
+  if (precision.mixed()) return;
+  throw ProgramError(
+      fmt::format("a program in mixed precision is made with mixed({0}), as Shipped::precision "
+                  "gives it, not with {0}",
+                  to_string(precision.model)));
+}
+
 /// The same in mixed precision.
 template <auto make>
 Shipped mixed_optimizer(std::string_view name, std::string_view summary,
@@ -65,6 +73,7 @@ Shipped mixed_optimizer(std::string_view name, std::string_view summary,
         return make(mesh, mixed(dtype), {}, Storage::scattered);
       },
       [](const Mesh& mesh, Precision precision, const TrainingOptions& asked, Storage storage) {
+        require_mixed(precision);
         return make_with(make, mesh, precision, asked, storage);
       },
       1,

@@ -299,4 +299,9 @@ TEST_CASE("master weights are kept as something else beside bf16 in mixed precis
         "them");
   CHECK(refused([] { return programs::find("adam")->precision(f32, MasterWeights::none); }) ==
         "adam has no master weights; programs in mixed precision, such as adam_mixed, have");
+  CHECK(refused([] {
+          return programs::find("adam_mixed")->with(Mesh({{"world", 2}}), f16, {}, Storage::whole);
+        }) ==
+        "a program in mixed precision is made with mixed(f16), as Shipped::precision gives it, not "
+        "with f16");
 }
