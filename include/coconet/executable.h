@@ -214,7 +214,8 @@ class COCONET_API Executable {
   [[nodiscard]] std::size_t buffers(std::string_view name) const;
   /// Bytes that this rank's memory of `name` takes in the library, padding included.
   [[nodiscard]] std::size_t allocated_bytes(std::string_view name) const;
-  /// The same of all inputs, states and outputs, and of what the schedule keeps between kernels.
+  /// The same of all inputs, states and outputs, and of what is kept between kernels and between
+  /// the passes of one.
   [[nodiscard]] std::size_t allocated_bytes() const;
 
   /// Memory and a number of elements, for dtypes that are known at run time only.
