@@ -25,8 +25,8 @@ for fault in broken leaves finalized application funneled funneled-late; do
   mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no
 done
 echo "== missing"
-COCONET_TIMEOUT_S=1 mpirun -n 3 "$tests" "[missing]" --warn NoTests --use-colour no
+COCONET_TIMEOUT_S=4 mpirun -n 3 "$tests" "[missing]" --warn NoTests --use-colour no
 for fault in late late-collective; do
   echo "== $fault"
-  COCONET_TIMEOUT_S=1 mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no
+  COCONET_TIMEOUT_S=4 mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no
 done

@@ -37,11 +37,20 @@ fault() {
 }
 for name in broken leaves application different; do fault ab $name; done
 for name in leaves-of-four different; do fault aabb $name; done
-export COCONET_TIMEOUT_S=1
-for name in late late-collective; do fault ab $name; done
-for name in late-of-four late-for-step; do fault aabb $name; done
-fault abab late-of-four
-unset COCONET_TIMEOUT_S
+# Late ranks sleep, so that these jobs run beside each other.
+late=() number=0
+for case in "ab late" "ab late-collective" "aabb late-of-four" "aabb late-for-step" "abab late-of-four"; do
+  # shellcheck disable=SC2086
+  COCONET_TIMEOUT_S=4 fault $case >"$work/late.$((++number))" 2>&1 &
+  late+=($!)
+done
+for number in "${!late[@]}"; do
+  wait "${late[number]}" || {
+    cp "$work/late.$((number + 1))" "$work/log"
+    fail "a late rank was not missed as it should be"
+  }
+done
+cat "$work"/late.*
 
 programs=(sgd momentum_sgd adam adamw)
 [[ -n ${TESTS_ALL-} ]] || programs=("${programs[${TESTS_SEED:-1} % 4]}")
