@@ -41,12 +41,12 @@ for name in leaves-of-four different; do fault aabb $name; done
 late=() number=0
 for case in "ab late" "ab late-collective" "aabb late-of-four" "aabb late-for-step" "abab late-of-four"; do
   # shellcheck disable=SC2086
-  COCONET_TIMEOUT_S=4 fault $case >"$work/late.$((++number))" 2>&1 &
-  late+=($!)
+  COCONET_TIMEOUT_S=4 fault $case >"$work/late.$number" 2>&1 &
+  late[number++]=$!
 done
 for number in "${!late[@]}"; do
   wait "${late[number]}" || {
-    cp "$work/late.$((number + 1))" "$work/log"
+    cp "$work/late.$number" "$work/log"
     fail "a late rank was not missed as it should be"
   }
 done
