@@ -175,8 +175,8 @@ TEST_CASE("a kernel runs while its product is still made, and says whom it waite
     step.synchronize();
   });
   CHECK_THAT(told,
-             Contains("rank 0 waited 1 s for its own step 'product' in kernel 'spreads' (step 2 "
-                      "of 2), for tiles that it makes"));
+             Contains("rank 0 waited in kernel 'spreads' (step 2 of 2), block 0, for tiles of its "
+                      "own step 'product' (expected flag "));
 }
 
 TEST_CASE("what fails between streams is told, leaves nothing, and the next executable works") {

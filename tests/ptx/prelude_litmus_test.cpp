@@ -101,6 +101,8 @@ struct Case {
 
 const char* const at_ends = "the kernel begins or ends there, which orders as much";
 const char* const a_reset = "a count is reset before a barrier, and counted on after it";
+const char* const hints =
+    "news of ranks and the launch's fault end a wait early, and nothing is read because of them";
 const char* const one_way =
     "a block that only sends has nothing to signal after the chunk, one that only takes has not "
     "waited for anything before it: cells and lines say themselves that they are there";
@@ -124,7 +126,10 @@ std::vector<Case> in_place_cases() {
         {"bar.red.and.pred dropped", 1, at_ends},
         {"st.relaxed.sys.global.u64 at GPU scope", 2, a_reset},
         {"st.relaxed.sys.global.u64 at block scope", 2, a_reset},
-        {"st.relaxed.sys.global.u64 weak", 2, a_reset}}},
+        {"st.relaxed.sys.global.u64 weak", 2, a_reset},
+        {"ld.relaxed.sys.global.u64 at GPU scope", 2, hints},
+        {"ld.relaxed.sys.global.u64 at block scope", 2, hints},
+        {"ld.relaxed.sys.global.u64 weak", 2, hints}}},
   };
 }
 

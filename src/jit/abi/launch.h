@@ -20,8 +20,8 @@ constexpr int FLAG_STRIDE = 8;
 /// Most blocks that a kernel with barriers may have: the flags are laid out for them.
 constexpr int MAX_BLOCKS = 1024;
 
-/// Why a kernel gave up: a rank was late, or a rank failed before the kernel and said so.
-enum : u64 { RANK_LATE = 1, RANK_FAILED = 2 };
+/// Why a kernel gave up: it waited in vain for a rank, or a rank refused the kernel.
+enum : u64 { RANK_MISSED = 1, RANK_REFUSED = 2 };
 
 /// What was waited for: the number of a barrier in the kernel, or one of these.
 enum : u64 { WAIT_FOR_ROOM = 100, WAIT_FOR_MESSAGE = 101, WAIT_FOR_TILE = 102 };
@@ -41,6 +41,8 @@ struct SyncHead {
   Fault* fault;
   u64 epoch, rank, timeout, spin_limit, step;
   u64* waited;  // where blocks of the host add the nanoseconds that they wait; null: nobody asks
+  const u64* news;  // of peer 0: not zero when it is in vain to wait for it
+  u64 news_stride;  // words from one peer's news to the next one's
 };
 template <int R>
 struct Sync : SyncHead {
@@ -91,8 +93,8 @@ struct Multicast {
 };
 
 static_assert(sizeof(Fault) == 56 && OFFSET_OF(found, Fault) == 48);
-static_assert(sizeof(SyncHead) == 64 && OFFSET_OF(epoch, SyncHead) == 16 &&
-              OFFSET_OF(waited, SyncHead) == 56);
+static_assert(sizeof(SyncHead) == 80 && OFFSET_OF(epoch, SyncHead) == 16 &&
+              OFFSET_OF(news, SyncHead) == 64);
 static_assert(sizeof(Sync<3>) == sizeof(SyncHead) + 3 * sizeof(u64*));
 static_assert(sizeof(Totals<3, 2>) == 4 * sizeof(u64) && OFFSET_OF(of, Totals<3, 2>) == 8);
 static_assert(sizeof(Multicast<u8, 3>) == 4 * sizeof(u8*) &&

@@ -38,7 +38,8 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
       mesh_(plan.mesh()),
       timeout_(timeout),
       fault_memory_(platform.allocate_on_host(sizeof(abi::Fault))),
-      fault_(reinterpret_cast<abi::Fault*>(fault_memory_->data())) {
+      fault_(reinterpret_cast<abi::Fault*>(fault_memory_->data())),
+      news_(comm.membership()->news()) {
   std::size_t bytes = 0;
   for (const Mesh::Axis& axis : plan.mesh().axes()) {
     axes_.push_back({.flags = bytes});
@@ -52,6 +53,12 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
     } else {
       kernel_flags_ = platform.allocate_peer(comm, bytes);
     }
+  }
+  if (!platform.traits().immediate) {
+    news_memory_ = platform.allocate_on_host(comm.membership()->size() * sizeof(abi::u64));
+    auto* const copy = reinterpret_cast<abi::u64*>(news_memory_->data());
+    mirrored_ = comm.membership()->mirror_news(copy);
+    news_ = copy;
   }
   spin_limit_ = comm.ranks_per_core() > 1 ? 0 : looks_before_yield;
 }
@@ -82,14 +89,16 @@ bool StepSync::meet(bool failed) {
     std::uint64_t found = flag.load(std::memory_order_acquire);
     for (std::uint64_t looks = 1; found < target; ++looks) {
       if (looks >= spin_limit_) sched_yield();
-      if (looks % 1024 == 0) {
-        comm_.require_nobody_failed();
+      if (looks % 64 == 0) {
         if (started == clock::time_point{}) started = clock::now();
-        if (clock::now() - started > timeout_) {
-          throw CommError(fmt::format(
-              "rank {} waited {} s for rank {} to enter the step; it is late, stuck or gone "
-              "(COCONET_TIMEOUT_S sets the limit)",
-              comm_.rank(), seconds(timeout_), rank));
+        const bool is_vain = clock::now() - started > timeout_ || comm_.membership()->is_over() ||
+                             comm_.membership()->has_left(comm_.number_of(rank));
+        found = flag.load(std::memory_order_acquire);  // who came and then left is not missed
+        if (found < target && is_vain) {
+          comm_.membership()->give_up({"at the beginning of the step",
+                                       {comm_.number_of(rank)},
+                                       "which did not come within " + seconds(timeout_) +
+                                           " s, the limit that COCONET_TIMEOUT_S sets"});
         }
       }
       found = flag.load(std::memory_order_acquire);
@@ -120,7 +129,14 @@ abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
           .timeout = static_cast<abi::u64>(std::chrono::nanoseconds(timeout_).count()),
           .spin_limit = spin_limit_,
           .step = step,
-          .waited = nullptr};
+          .waited = nullptr,
+          .news = news_ + group(axis).front(),
+          .news_stride = static_cast<abi::u64>(stride(axis))};
+}
+
+int StepSync::stride(int axis) const {
+  const std::vector<int> ranks = group(axis);
+  return ranks.size() > 1 ? ranks[1] - ranks[0] : 0;
 }
 
 std::vector<abi::u64*> StepSync::flags_of_ranks(int axis) const {

@@ -20,7 +20,7 @@ class StepSync {
            std::chrono::milliseconds timeout);
 
   /// Host side: waits for every rank of the world. `failed` tells the others that this rank cannot
-  /// run the step; returns whether any rank said so. Throws CommError naming a rank that is late.
+  /// run the step; returns whether any rank said so. Throws as `Barrier::wait` does.
   [[nodiscard]] bool meet(bool failed);
 
   /// Instead of launching a kernel of `blocks` whose ranks first meet at barrier `first` of
@@ -57,6 +57,8 @@ class StepSync {
 
   /// This rank's group along `axis`, in axis order.
   [[nodiscard]] std::vector<int> group(int axis) const { return mesh_.group(comm_.rank(), axis); }
+  /// From one of its ranks to the next one.
+  [[nodiscard]] int stride(int axis) const;
   [[nodiscard]] int position(int axis) const { return mesh_.coordinate(comm_.rank(), axis); }
 
   Comm& comm_;
@@ -70,6 +72,9 @@ class StepSync {
   std::shared_ptr<Memory> own_flags_;         ///< the same, in a world of one rank
   std::shared_ptr<Memory> fault_memory_;
   abi::Fault* fault_;
+  std::shared_ptr<Memory> news_memory_;  ///< where kernels do not see the world's table itself
+  std::shared_ptr<void> mirrored_;       ///< keeps `news_memory_` like it
+  const abi::u64* news_;
 };
 
 }  // namespace coconet::jit

@@ -120,7 +120,7 @@ class COCONET_API Comm {
 
   /// Throws PeerFailure when a rank has told that it failed; for those who wait by other means than
   /// this class.
-  virtual void require_nobody_failed() const { membership_->require_nobody_failed(); }
+  virtual void require_nobody_failed() { membership_->require_nobody_failed(); }
   /// Which ranks of the whole world take part.
   [[nodiscard]] const std::shared_ptr<Membership>& membership() const { return membership_; }
 

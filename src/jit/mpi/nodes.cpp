@@ -76,7 +76,7 @@ class NodesComm final : public Comm {
 
   [[nodiscard]] Comm& node() override { return *node_; }
 
-  void require_nobody_failed() const override {
+  void require_nobody_failed() override {
     link_->poll();
     membership_->require_nobody_failed();
   }
@@ -164,12 +164,14 @@ class NodesComm final : public Comm {
       if (done != 0) return;
       require_nobody_failed();
       if (std::chrono::steady_clock::now() - start > config().timeout) {
-        const std::string message = fmt::format(
-            "rank {} waited in {} for longer than COCONET_TIMEOUT_S sets, although all ranks had "
-            "come to it; another rank is stuck or gone, or the network between the nodes is",
-            rank(), call);
-        membership_->fail(message);
-        throw CommError(message);
+        std::vector<int> others;
+        for (int other = 0; other < size(); ++other) {
+          if (other != rank()) others.push_back(other);
+        }
+        membership_->give_up(
+            {fmt::format("in {}", call), std::move(others),
+             "for longer than COCONET_TIMEOUT_S sets, although all ranks had come to it; one of "
+             "them is stuck, or the network between the nodes is"});
       }
       sched_yield();
     }

@@ -2,6 +2,7 @@
 // several.
 #include <fmt/format.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -163,6 +164,10 @@ void wait_for_all(MPI_Comm communicator, std::chrono::milliseconds timeout) {
                   std::chrono::duration<double>(timeout).count()));
 }
 
+/// Of all worlds of this process.
+std::mutex memberships_mutex;
+std::vector<std::weak_ptr<Membership>> memberships;
+
 /// Collective over `communicator`, which is not used from then on.
 Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& config) {
   wait_for_all(communicator, config->timeout);
@@ -189,11 +194,14 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
   together_by_mpi(world, [&] {
     int place = 0;
     MPI_Comm_rank(node, &place);
-    const auto board = map_across_processes(place, here, BoardComm::board_bytes, exchange);
+    const auto board = map_across_processes(place, here, BoardComm::board_bytes(ranks), exchange);
     std::vector<RankStatus*> statuses(ranks);
+    std::vector<std::uint64_t*> tables(ranks);
     for (const int other : far) statuses[other] = made.link->status_of(other);
-    for (int beside = 0; beside < here.count(); ++beside)
+    for (int beside = 0; beside < here.count(); ++beside) {
       statuses[here[beside]] = BoardComm::status_at(board->base(beside));
+      tables[here[beside]] = BoardComm::news_at(board->base(beside));
+    }
     // MPI moves on only inside its calls, and another rank may still wait for what this one sent.
     Waiting waiting{config->timeout, crowd > 1,
                     [world] {
@@ -206,8 +214,11 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
       waiting.progress = [link] { link->poll(); };
       tell = [link](const RankStatus& status) { link->tell_state(status); };
     }
-    const auto membership =
-        std::make_shared<Membership>(rank, std::move(statuses), std::move(waiting), tell);
+    const auto membership = std::make_shared<Membership>(
+        rank, std::move(statuses), std::move(tables), std::move(waiting), tell);
+    membership->watch(here, exchange(name_of_process()), board);
+    const std::lock_guard lock(memberships_mutex);
+    memberships.push_back(membership);
     auto of_node = std::make_unique<MpiProcessComm>(node, board, here, membership, crowd, config);
     if (made.link) {
       made.comm = make_nodes_comm(world, nodes, std::move(of_node), made.link);
@@ -233,6 +244,30 @@ void leave_when_finalized(const Connected& world) {
   MPI_Comm_set_attr(MPI_COMM_SELF, key, std::make_unique<Connected>(world).release());
 }
 
+/// Whether a world of this process has ended because of a rank that is gone or does not come.
+bool is_a_world_over() {
+  const std::lock_guard lock(memberships_mutex);
+  return std::ranges::any_of(memberships, [](const std::weak_ptr<Membership>& one) {
+    const auto membership = one.lock();
+    return membership && membership->is_over();
+  });
+}
+
+/// Ends MPI as the process exits with `status`. MPI waits for all ranks there: where one may never
+/// come, this process does not wait for long, and its launcher then ends the others.
+void finalize(int status) {
+  int done = 0;
+  MPI_Finalized(&done);
+  if (done != 0) return;
+  if (is_a_world_over()) {
+    std::thread([status] {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      _exit(status != 0 ? status : EXIT_FAILURE);
+    }).detach();
+  }
+  MPI_Finalize();
+}
+
 void start_mpi() {
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -245,11 +280,7 @@ void start_mpi() {
     const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     if (code != MPI_SUCCESS)
       throw CommError(fmt::format("MPI_Init_thread failed with code {}", code));
-    std::atexit([] {
-      int done = 0;
-      MPI_Finalized(&done);
-      if (done == 0) MPI_Finalize();
-    });
+    on_exit([](int status, void*) { finalize(status); }, nullptr);
   }
   require_mpi_thread();
 }

@@ -254,31 +254,40 @@ DEVICE void wait_ends(const Sync<R>& sync, u64 begun) {
   if (begun != 0) add_release(sync.waited, now() - begun);
 }
 
-/// Looks at `*word` until it is at least `target`, or `timeout` is over, and returns what it found.
-/// What was written before the word was signalled is visible after. Only the last look acquires: on
-/// a GPU each that does empties the first cache.
+/// Whether a wait for `peer` that began at `started` is in vain: it takes too long, that rank is
+/// gone, or another wait of this launch, or of one before it in the step, was in vain.
 template <int R>
-DEVICE_CALL u64 look_until(const Sync<R>& sync, const u64* word, u64 target) {
+DEVICE bool is_vain(const Sync<R>& sync, int peer, u64 started) {
+  return now() - started > sync.timeout ||
+         load_relaxed(sync.news + u64(peer) * sync.news_stride) != 0 ||
+         load_relaxed(&sync.fault->code) != 0;
+}
+
+/// Looks at `*word` until it is at least `target`, or waiting for `peer` is in vain, and returns
+/// what it found. What was written before the word was signalled is visible after. Only the last
+/// look acquires: on a GPU each that does empties the first cache.
+template <int R>
+DEVICE_CALL u64 look_until(const Sync<R>& sync, int peer, const u64* word, u64 target) {
   u64 started = 0;
   for (u64 looks = 1; load_relaxed(word) < target; ++looks) {
     relax(looks, sync.spin_limit);
     if (looks % 64 == 0) {
       if (started == 0) started = now();
-      if (now() - started > sync.timeout) break;
+      if (is_vain(sync, peer, started)) break;
     }
   }
   return observe(word);
 }
 
-/// Waits for rank `peer` to raise a flag of the barriers to `target`. False when it is late or
-/// failed.
+/// Waits for rank `peer` to raise a flag of the barriers to `target`. False when it is missed or
+/// refuses.
 template <int R>
 DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 target, u64 phase,
                           index_t block, int peer) {
-  const u64 found = look_until(sync, flag, target);
+  const u64 found = look_until(sync, peer, flag, target);
   const bool ok = found >= target && found != target + 1;
   if (!ok)
-    report(sync, found < target ? RANK_LATE : RANK_FAILED, phase, block, peer, target, found);
+    report(sync, found < target ? RANK_MISSED : RANK_REFUSED, phase, block, peer, target, found);
   return ok;
 }
 
@@ -316,7 +325,7 @@ DEVICE bool await_ranks(const Block& block, const Sync<R>& sync, index_t of_bloc
 }
 
 /// Waits until every rank's block of the same index is here; what they wrote before is visible
-/// after. False, for all threads of the block, when a rank is late or failed. Of accesses by
+/// after. False, for all threads of the block, when a rank is missed or refuses. Of accesses by
 /// multicast addresses, it orders those that it is told to.
 template <int ORDERS = OWN_ADDRESSES, int R>
 DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {

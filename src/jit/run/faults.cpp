@@ -12,9 +12,8 @@ namespace {
 
 /// Where in a kernel with `barriers` a wait of `phase` is: "at its first barrier".
 std::string place_of(std::uint64_t phase, int barriers) {
-  if (phase == abi::WAIT_FOR_ROOM) return "for room in its mailbox";
-  if (phase == abi::WAIT_FOR_MESSAGE) return "for a chunk from it";
-  if (phase == abi::WAIT_FOR_TILE) return "for tiles that it makes";
+  if (phase == abi::WAIT_FOR_ROOM) return "to send a chunk";
+  if (phase == abi::WAIT_FOR_MESSAGE) return "to receive a chunk";
   if (phase == 0) return "at its first barrier";
   if (static_cast<int>(phase) == barriers - 1) return "at its last barrier";
   return fmt::format("at the barrier after its pass {}", phase);
@@ -79,24 +78,33 @@ void Runner::check_fault(bool ended) {
   // The report is whole when its kernel has ended, which it does now that it has given up.
   if (!ended) wait();
   const abi::Fault fault = bound_.sync->take_fault();
-  if (fault.code == abi::RANK_FAILED) throw_together("");
+  if (fault.code == abi::RANK_REFUSED) throw_together("");
   break_down(fault);
 }
 
 void Runner::break_down(const abi::Fault& fault) {
   const std::vector<Step>& steps = bound_.steps;
   const auto& kernel = std::get<KernelLaunch>(steps[fault.step].work);
+  const std::string limit = fmt::format(" within {} s, the limit that COCONET_TIMEOUT_S sets",
+                                        seconds(bound_.config->timeout));
+  const int rank = bound_.comm().rank();
   const bool for_step = fault.phase == abi::WAIT_FOR_TILE;
-  broken_ = fmt::format(
-      "rank {} waited {} s for {} in kernel '{}' (step {} of {}), {}, block {}: expected flag {}, "
-      "found {}; {} (COCONET_TIMEOUT_S sets the limit)",
-      bound_.comm().rank(), seconds(bound_.config->timeout),
-      for_step ? fmt::format("its own step '{}'", steps[fault.step - 1].name)
-               : fmt::format("rank {}", bound_.plan.group(kernel.axis())[fault.peer]),
-      steps[fault.step].name, fault.step + 1, steps.size(),
-      place_of(fault.phase, kernel.barriers()), fault.block, fault.expected, fault.found,
-      for_step ? "that step is slow, stuck or failed" : "that rank is late, stuck or gone");
-  throw CommError(broken_);
+  std::string place = fmt::format(
+      "in kernel '{}' (step {} of {}), block {}, {} (expected flag {}, found {})",
+      steps[fault.step].name, fault.step + 1, steps.size(), fault.block,
+      for_step ? fmt::format("for tiles of its own step '{}'", steps[fault.step - 1].name)
+               : place_of(fault.phase, kernel.barriers()),
+      fault.expected, fault.found);
+  const int peer = for_step ? rank : bound_.plan.group(kernel.axis())[fault.peer];
+  const VainWait wait{
+      std::move(place), {peer}, (for_step ? "which were not made" : "which did not come") + limit};
+  broken_ = "it waited in vain";
+  try {
+    bound_.comm().membership()->give_up(wait);
+  } catch (const Error& error) {
+    broken_ = error.what();
+    throw;
+  }
 }
 
 void Runner::throw_together(const std::string& failure) {

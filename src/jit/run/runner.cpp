@@ -25,10 +25,13 @@ void finish_watching(Comm& comm, std::chrono::milliseconds timeout, const Queue&
       comm.require_nobody_failed();
       for (Collectives* const one : collectives) one->check();
       if (std::chrono::steady_clock::now() < deadline) continue;
-      throw CommError(fmt::format(
-          "rank {} waited {} s for its library collectives; another rank is late, stuck or gone "
-          "(COCONET_TIMEOUT_S sets the limit)",
-          comm.rank(), seconds(timeout)));
+      std::vector<int> others;
+      for (int other = 0; other < comm.size(); ++other) {
+        if (other != comm.rank()) others.push_back(other);
+      }
+      comm.membership()->give_up({"in its library collectives", std::move(others),
+                                  "of which one did not come within " + seconds(timeout) +
+                                      " s, the limit that COCONET_TIMEOUT_S sets"});
     }
   } catch (const CommError&) {
     for (Collectives* const one : collectives) one->abort();

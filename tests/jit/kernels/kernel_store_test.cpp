@@ -36,7 +36,7 @@ class CountingComm final : public jit::Comm {
   std::shared_ptr<void> share(std::shared_ptr<void> object) override {
     return met().share(std::move(object));
   }
-  void require_nobody_failed() const override { comm_.require_nobody_failed(); }
+  void require_nobody_failed() override { comm_.require_nobody_failed(); }
   [[nodiscard]] bool in_one_process() const override { return comm_.in_one_process(); }
 
  private:

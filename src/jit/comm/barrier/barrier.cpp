@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 namespace coconet::jit {
@@ -16,17 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
-
-enum State : std::uint32_t { present, failed, left };
-
-State state_of(const RankStatus& status) {
-  return static_cast<State>(std::atomic_ref<std::uint32_t>(const_cast<RankStatus&>(status).state)
-                                .load(std::memory_order_acquire));
-}
-
-void set_state(RankStatus& status, State state) {
-  std::atomic_ref<std::uint32_t>(status.state).store(state, std::memory_order_release);
-}
 
 void pause_core() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -59,63 +47,6 @@ constexpr microseconds yields_for{1000};
 constexpr microseconds longest_sleep{1000};
 
 }  // namespace
-
-std::string name_ranks(const std::vector<int>& ranks) {
-  if (ranks.size() < 2) return fmt::format("rank {}", fmt::join(ranks, ""));
-  return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "),
-                     ranks.back());
-}
-
-Membership::Membership(int rank, std::vector<RankStatus*> statuses, Waiting waiting,
-                       std::function<void(const RankStatus&)> tell)
-    : rank_(rank),
-      statuses_(std::move(statuses)),
-      waiting_(std::move(waiting)),
-      tell_(std::move(tell)) {}
-
-void Membership::fail(std::string_view reason) noexcept {
-  RankStatus& status = *statuses_[rank_];
-  if (state_of(status) != present) return;
-  const std::size_t length = std::min(reason.size(), sizeof(status.reason) - 1);
-  std::memcpy(status.reason, reason.data(), length);
-  status.reason[length] = 0;
-  set_state(status, failed);
-  if (tell_) tell_(status);
-}
-
-void Membership::leave() noexcept {
-  RankStatus& status = *statuses_[rank_];
-  if (state_of(status) != present) return;
-  set_state(status, left);
-  if (tell_) tell_(status);
-}
-
-void Membership::require_present() const {
-  const RankStatus& status = *statuses_[rank_];
-  switch (state_of(status)) {
-    case present:
-      return;
-    case failed:
-      throw CommError(fmt::format("rank {} failed in this world before: {}", rank_, status.reason));
-    case left:
-      throw CommError(
-          fmt::format("rank {} has left this world already, which ends with MPI_Finalize, the "
-                      "communicator that it "
-                      "was made of, or World::local",
-                      rank_));
-  }
-}
-
-void Membership::require_nobody_failed() const {
-  for (int rank = 0; rank < size(); ++rank) {
-    if (rank != rank_ && state_of(*statuses_[rank]) == failed)
-      throw PeerFailure(fmt::format("rank {} failed: {}", rank, statuses_[rank]->reason));
-  }
-}
-
-bool Membership::has_left(int rank) const {
-  return state_of(*statuses_[rank]) == left;
-}
 
 Barrier::Barrier(std::shared_ptr<Membership> membership, std::vector<int> ranks,
                  std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
@@ -164,10 +95,12 @@ void Barrier::require_same_call(std::string_view call, std::uint64_t code) {
     if (other == refusal)
       throw Refused(fmt::format("rank {} refused to take part in {}", ranks_[position], call));
     if (other == code) continue;
-    fail(fmt::format(
-        "is in {}, but rank {} in {}; all ranks must make the same collective calls in the same "
-        "order",
-        call, ranks_[position], calls[other]));
+    const std::string message = fmt::format(
+        "rank {} is in {}, but rank {} in {}; all ranks must make the same collective calls in the "
+        "same order",
+        membership_->rank(), call, ranks_[position], calls[other]);
+    membership_->fail(message);
+    throw CommError(message);
   }
 }
 
@@ -184,14 +117,13 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
   }
   const Clock::time_point start = Clock::now();
   while (!arrived(position)) {
-    membership_->require_nobody_failed();
-    // In this order: a rank that arrives and then leaves is not missing.
-    if (membership_->has_left(ranks_[position]) && !arrived(position))
-      give_up(call, {ranks_[position]}, "which has left the world");
     const auto waited = Clock::now() - start;
     const std::chrono::milliseconds limit = waiting.timeout + longer;
-    if (waited > limit) {
-      give_up(call, missing(),
+    // In this order: a rank that arrives and then leaves is not missing.
+    const bool is_vain =
+        waited > limit || membership_->is_over() || membership_->has_left(ranks_[position]);
+    if (std::vector<int> ranks = missing(); is_vain && !ranks.empty()) {
+      give_up(call, std::move(ranks),
               fmt::format("which did not come within {:g} s, the limit{}",
                           static_cast<double>(limit.count()) / 1000,
                           longer.count() > 0
@@ -210,8 +142,7 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
 void Barrier::wait_for_notifier(std::string_view call, std::chrono::milliseconds longer) {
   const Clock::time_point start = Clock::now();
   while (!notifier_.done()) {
-    membership_->require_nobody_failed();
-    if (Clock::now() - start > membership_->waiting().timeout + longer) {
+    if (membership_->is_over() || Clock::now() - start > membership_->waiting().timeout + longer) {
       std::vector<int> others = ranks_;
       std::erase(others, membership_->rank());
       give_up(call, others, "where this rank's message was not taken in time");
@@ -229,15 +160,8 @@ std::vector<int> Barrier::missing() const {
   return ranks;
 }
 
-void Barrier::give_up(std::string_view call, const std::vector<int>& awaited,
-                      std::string_view why) {
-  fail(fmt::format("waited in {} for {}, {}", call, name_ranks(awaited), why));
-}
-
-void Barrier::fail(std::string_view what) {
-  const std::string message = fmt::format("rank {} {}", membership_->rank(), what);
-  membership_->fail(message);
-  throw CommError(message);
+void Barrier::give_up(std::string_view call, std::vector<int> awaited, std::string why) {
+  membership_->give_up({fmt::format("in {}", call), std::move(awaited), std::move(why)});
 }
 
 }  // namespace coconet::jit

@@ -12,66 +12,14 @@
 
 #include "coconet/error.h"
 #include "coconet/export.h"
+#include "jit/comm/barrier/membership.h"
 
 namespace coconet::jit {
-
-/// Another rank's failure, as this rank learns of it. Never the root cause of what went wrong.
-class COCONET_API PeerFailure : public CommError {
- public:
-  using CommError::CommError;
-};
 
 /// Another rank came to a barrier to say that it will not take part in what follows.
 class COCONET_API Refused : public CommError {
  public:
   using CommError::CommError;
-};
-
-/// "rank 1", "ranks 1 and 3", "ranks 0, 1 and 3".
-[[nodiscard]] COCONET_API std::string name_ranks(const std::vector<int>& ranks);
-
-/// What the other ranks see of a rank. Zeroed memory means: present.
-struct alignas(64) RankStatus {
-  std::uint32_t state;
-  char reason[956];  ///< why it failed, zero-terminated
-};
-
-/// How a rank waits.
-struct Waiting {
-  std::chrono::milliseconds timeout;
-  bool crowded = false;            ///< more ranks than cores: give way at once
-  std::function<void()> progress;  ///< called now and then while waiting; may be empty
-  /// Throws CommError when the calling thread may not wait; empty: any may.
-  std::function<void()> require_thread = {};
-};
-
-/// Which ranks of a world are present, have failed, or have left.
-class COCONET_API Membership {
- public:
-  /// `tell`, which may be empty and does not throw, tells of a changed status those who do not see
-  /// it.
-  Membership(int rank, std::vector<RankStatus*> statuses, Waiting waiting,
-             std::function<void(const RankStatus&)> tell = {});
-
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return static_cast<int>(statuses_.size()); }
-  [[nodiscard]] const Waiting& waiting() const { return waiting_; }
-
-  /// Tells the others that this rank takes no further part. The first call counts.
-  void fail(std::string_view reason) noexcept;
-  void leave() noexcept;
-
-  /// Throws CommError when this rank has failed or left.
-  void require_present() const;
-  /// Throws PeerFailure when another rank has failed.
-  void require_nobody_failed() const;
-  [[nodiscard]] bool has_left(int rank) const;
-
- private:
-  int rank_;
-  std::vector<RankStatus*> statuses_;
-  Waiting waiting_;
-  std::function<void(const RankStatus&)> tell_;
 };
 
 /// Sends this rank's arrivals to ranks that do not see a barrier's memory. Theirs are in this
@@ -95,9 +43,10 @@ class COCONET_API Barrier {
 
   /// Waits until all have called it as often; what each wrote before is visible to all after.
   /// `call` names it in errors; the time is the membership's and `longer`. Throws CommError naming
-  /// the missing ranks when the time is over or they have left, or who is in which call when not
-  /// all are in `call`, and PeerFailure when any rank of the world has failed. These end this
-  /// rank's part in the world. Throws Refused when all came and one refused: all may meet again.
+  /// the missing ranks when the time is over, they have left or their processes have ended, or
+  /// who is in which call when not all are in `call`, and PeerFailure when any rank of the world
+  /// has failed. These end this rank's part in the world. Throws Refused when all came and one
+  /// refused: all may meet again.
   void wait(std::string_view call, std::chrono::milliseconds longer = {});
   /// Instead of `wait`, and without waiting: makes it throw Refused on the others. All must then
   /// meet at another barrier before they use this one again.
@@ -119,10 +68,7 @@ class COCONET_API Barrier {
   /// Waits until the notices arrive without this rank's help, as the others wait for them.
   void wait_for_notifier(std::string_view call, std::chrono::milliseconds longer);
   [[nodiscard]] std::vector<int> missing() const;
-  [[noreturn]] void give_up(std::string_view call, const std::vector<int>& awaited,
-                            std::string_view why);
-  /// Ends this rank's part in the world, which `what` says of it.
-  [[noreturn]] void fail(std::string_view what);
+  [[noreturn]] void give_up(std::string_view call, std::vector<int> awaited, std::string why);
 
   std::shared_ptr<Membership> membership_;
   std::vector<int> ranks_;

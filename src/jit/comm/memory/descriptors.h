@@ -5,21 +5,9 @@
 #include <vector>
 
 #include "jit/comm/comm.h"
+#include "jit/comm/memory/descriptor.h"
 
 namespace coconet::jit {
-
-/// A file descriptor, closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// Collective among the processes of a node, `comm`: every rank's descriptor, by rank; the own
 /// one's place is empty. Throws CommError naming a rank whose descriptor does not come within

@@ -3,6 +3,7 @@
 //   page      the rank's RankStatus, and the count of its arrivals at the world's barriers
 //   slot 0    length of the whole message in 8 bytes, then up to `chunk` bytes of it
 //   slot 1    the same
+//   news      a word for each rank of the world
 //
 // Rounds use the slots in turn: who writes a slot has met everybody since they last read it, one
 // round ago.
@@ -15,10 +16,12 @@ namespace coconet::jit {
 
 namespace {
 
-constexpr std::size_t page = BoardComm::board_bytes - 2 * BoardComm::slot_bytes;
+constexpr std::size_t page = 4096;
+constexpr std::size_t slot_bytes = std::size_t{1} << 18;
 constexpr std::size_t arrivals_at = sizeof(RankStatus);
+constexpr std::size_t news_begin = page + 2 * slot_bytes;
 constexpr std::size_t header = sizeof(std::uint64_t);
-constexpr std::size_t chunk = BoardComm::slot_bytes - header;
+constexpr std::size_t chunk = slot_bytes - header;
 static_assert(arrivals_at + 64 <= page);
 
 std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board) {
@@ -29,6 +32,14 @@ std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board) {
 }
 
 }  // namespace
+
+std::size_t BoardComm::board_bytes(int world_ranks) {
+  return news_begin + static_cast<std::size_t>(world_ranks) * sizeof(std::uint64_t);
+}
+
+std::uint64_t* BoardComm::news_at(std::byte* block) {
+  return reinterpret_cast<std::uint64_t*>(block + news_begin);
+}
 
 BoardComm::BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board,
                      std::vector<int> numbers, std::shared_ptr<Membership> membership,

@@ -16,12 +16,12 @@ namespace coconet::jit {
 
 class COCONET_API BoardComm : public Comm {
  public:
-  /// Bytes of the board on every rank.
-  static constexpr std::size_t slot_bytes = std::size_t{1} << 18;
-  static constexpr std::size_t board_bytes = 4096 + 2 * slot_bytes;
+  /// Bytes of the board on every rank, in a world of so many.
+  [[nodiscard]] static std::size_t board_bytes(int world_ranks);
 
   /// `board` is zeroed memory of `board_bytes` with a block for each rank. `numbers` are the ranks'
-  /// names in messages and in `membership`, whose statuses of these ranks are on the board.
+  /// names in messages and in `membership`, whose statuses and tables of these ranks are on the
+  /// board.
   BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
             std::shared_ptr<Membership> membership, int ranks_per_core,
             std::shared_ptr<const Config> config);
@@ -30,6 +30,8 @@ class COCONET_API BoardComm : public Comm {
   [[nodiscard]] static RankStatus* status_at(std::byte* block) {
     return reinterpret_cast<RankStatus*>(block);
   }
+  /// Likewise its table of news.
+  [[nodiscard]] static std::uint64_t* news_at(std::byte* block);
 
   [[nodiscard]] int number_of(int rank) const override { return numbers_[rank]; }
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override;

@@ -93,11 +93,18 @@ std::shared_ptr<Comm> make_bootstrap_comm(const Bootstrap& bootstrap,
   const int crowd = ranks_per_core(cores);
   std::vector<int> all(static_cast<std::size_t>(bootstrap.size));
   std::iota(all.begin(), all.end(), 0);
-  const auto board = map_across_processes(bootstrap.rank, all, BoardComm::board_bytes, exchange);
+  const auto board =
+      map_across_processes(bootstrap.rank, all, BoardComm::board_bytes(bootstrap.size), exchange);
   std::vector<RankStatus*> statuses;
-  for (const int rank : all) statuses.push_back(BoardComm::status_at(board->base(rank)));
-  const auto membership = std::make_shared<Membership>(bootstrap.rank, std::move(statuses),
-                                                       Waiting{config->timeout, crowd > 1, {}});
+  std::vector<std::uint64_t*> tables;
+  for (const int rank : all) {
+    statuses.push_back(BoardComm::status_at(board->base(rank)));
+    tables.push_back(BoardComm::news_at(board->base(rank)));
+  }
+  const auto membership =
+      std::make_shared<Membership>(bootstrap.rank, std::move(statuses), std::move(tables),
+                                   Waiting{config->timeout, crowd > 1, {}});
+  membership->watch(all, exchange(name_of_process()), board);
   auto comm = std::make_shared<BootstrapComm>("bootstrap", board, all, membership, crowd,
                                               std::move(config));
   comm->barrier();

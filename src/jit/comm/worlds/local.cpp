@@ -63,7 +63,7 @@ std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ra
   }
   const int crowd = ranks_per_core(std::vector<Cores>(ranks, available_cores()));
   const Waiting waiting{config->timeout, crowd > 1, {}};
-  const auto memory = map_blocks(ranks, BoardComm::board_bytes, -1, 0);
+  const auto memory = map_blocks(ranks, BoardComm::board_bytes(ranks), -1, 0);
   const auto shared = std::make_shared<std::shared_ptr<void>>();
   std::vector<int> all(ranks);
   std::iota(all.begin(), all.end(), 0);
@@ -71,8 +71,13 @@ std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ra
   for (const int rank : all) {
     const auto board = memory->held_by(rank);
     std::vector<RankStatus*> statuses;
-    for (const int other : all) statuses.push_back(BoardComm::status_at(board->base(other)));
-    const auto membership = std::make_shared<Membership>(rank, std::move(statuses), waiting);
+    std::vector<std::uint64_t*> tables;
+    for (const int other : all) {
+      statuses.push_back(BoardComm::status_at(board->base(other)));
+      tables.push_back(BoardComm::news_at(board->base(other)));
+    }
+    const auto membership =
+        std::make_shared<Membership>(rank, std::move(statuses), std::move(tables), waiting);
     comms.push_back(
         std::make_shared<LocalComm>(kind, board, all, membership, crowd, config, shared));
   }

@@ -67,9 +67,9 @@ DEVICE_CALL void wait_for_lines(Block block, Reader<R>& reader, int peer, const 
     const u64 found = load_lines(block, at, lines, tag, words);
     if (found >= tag) break;
     relax(looks, reader.sync.spin_limit);
-    if (looks % 64 == 0 && of_last_lane(block, now() - started) > reader.sync.timeout) {
+    if (looks % 64 == 0 && of_last_lane(block, is_vain(reader.sync, peer, started)) != 0) {
       reader.ok = false;
-      report(reader.sync, RANK_LATE, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
+      report(reader.sync, RANK_MISSED, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
     }
   }
   wait_ends(reader.sync, begun);

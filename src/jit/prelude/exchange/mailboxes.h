@@ -95,9 +95,9 @@ DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 
     relax(looks, reader.sync.spin_limit);
     if (looks % 64 == 0) {
       if (started == 0) started = now();
-      if (now() - started > reader.sync.timeout) {
+      if (is_vain(reader.sync, peer, started)) {
         reader.ok = false;
-        report(reader.sync, RANK_LATE, WAIT_FOR_MESSAGE, reader.block, peer, tag, found >> 32);
+        report(reader.sync, RANK_MISSED, WAIT_FOR_MESSAGE, reader.block, peer, tag, found >> 32);
       }
     }
     found = load_relaxed(cell);
@@ -272,7 +272,7 @@ DEVICE u8* slot_of(const Block& block, const Mailboxes<R>& mailboxes, int rank, 
 
 /// Takes a chunk of `count` elements of C from each source and hands one of T to each target:
 /// f(width<N>, j, incoming) is elements [j, j + N) of it. `index` is the chunk's in this launch, of
-/// `of` that these links carry. False, for all threads, when a rank is late.
+/// `of` that these links carry. False, for all threads, when a rank is missed.
 template <class Topology, class P, int W, class C, class T, int R, class F>
 DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<R>& mailboxes,
                        const Links<R>& links, index_t index, index_t of, index_t count, u64 mode,
@@ -299,10 +299,10 @@ DEVICE bool pass_chunk(const Block& block, const Sync<R>& sync, const Mailboxes<
         room ? emptied_flag<Topology>(block, mailboxes, rank, peer, links.target_box[link])
              : filled_flag<Topology>(block, mailboxes, rank, links.source_box[link]);
     const u64 due = room ? taken : tag;
-    const u64 found = look_until(sync, flag, due);
+    const u64 found = look_until(sync, peer, flag, due);
     ok = found >= due;
     if (!ok) {
-      report(sync, RANK_LATE, room ? WAIT_FOR_ROOM : WAIT_FOR_MESSAGE, block.index, peer, due,
+      report(sync, RANK_MISSED, room ? WAIT_FOR_ROOM : WAIT_FOR_MESSAGE, block.index, peer, due,
              found);
     }
   });

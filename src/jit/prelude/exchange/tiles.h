@@ -8,9 +8,10 @@ DEVICE_CALL bool wait_for_tiles(const Sync<R>& sync, const Tiles& tiles, index_t
   for (index_t first = begin / tiles.tile * tiles.tile; first < end; first += tiles.tile) {
     const index_t left = tiles.count - first;
     const u64 due = tiles.run * u64(left < tiles.tile ? left : tiles.tile);
-    const u64 found = look_until(sync, tiles.made + first / tiles.tile * FLAG_STRIDE, due);
+    const u64* const made = tiles.made + first / tiles.tile * FLAG_STRIDE;
+    const u64 found = look_until(sync, int(sync.rank), made, due);
     if (found < due) {
-      report(sync, RANK_LATE, WAIT_FOR_TILE, block, int(sync.rank), due, found);
+      report(sync, RANK_MISSED, WAIT_FOR_TILE, block, int(sync.rank), due, found);
       return false;
     }
   }

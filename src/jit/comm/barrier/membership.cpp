@@ -1,0 +1,243 @@
+// A rank that fails or goes says so in the memory of all ranks of its node. So does a rank that has
+// waited in vain: then the others' waits end, too, each rank says whom it has waited for, and all
+// follow that to whoever is to blame.
+#include "jit/comm/barrier/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "jit/comm/barrier/watch.h"
+
+namespace coconet::jit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// How long ranks that wait in vain have to say so, which they do when they are told to: longer
+/// than a busy machine keeps a thread from running.
+constexpr std::chrono::milliseconds time_to_answer = 500ms;
+
+enum State : std::uint32_t { present, failed, left, gone };
+
+template <class T>
+std::atomic_ref<T> shared(T& word) {
+  return std::atomic_ref<T>(word);
+}
+
+State state_of(RankStatus& status) {
+  return static_cast<State>(shared(status.state).load(std::memory_order_acquire));
+}
+
+template <std::size_t size>
+void copy_text(std::string_view text, char (&to)[size]) {
+  const std::size_t length = std::min(text.size(), size - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = 0;
+}
+
+}  // namespace
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  if (ranks.size() < 2) return fmt::format("rank {}", fmt::join(ranks, ""));
+  return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "),
+                     ranks.back());
+}
+
+Membership::Membership(int rank, std::vector<RankStatus*> statuses,
+                       std::vector<std::uint64_t*> tables, Waiting waiting,
+                       std::function<void(const RankStatus&)> tell)
+    : rank_(rank),
+      statuses_(std::move(statuses)),
+      tables_(std::move(tables)),
+      waiting_(std::move(waiting)),
+      tell_(std::move(tell)) {}
+
+Membership::~Membership() = default;
+
+void Membership::watch(const std::vector<int>& ranks, const std::vector<std::string>& names,
+                       std::shared_ptr<const void> memory) {
+  memory_ = std::move(memory);
+  if (!watch_) watch_ = std::make_unique<Watch>([this](int rank) { lose(rank); });
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] != rank_) watch_->add(ranks[i], names[i]);
+  }
+}
+
+std::shared_ptr<void> Membership::mirror_news(std::uint64_t* copy) {
+  if (!watch_) watch_ = std::make_unique<Watch>([this](int rank) { lose(rank); });
+  watch_->mirror(news(), copy, static_cast<std::size_t>(size()));
+  return {copy, [this](std::uint64_t* ended) { watch_->end_mirror(ended); }};
+}
+
+void Membership::spread(News news) noexcept {
+  for (std::uint64_t* const table : tables_) {
+    if (table == nullptr) continue;
+    for (int of = 0; of < size(); ++of) {
+      if (news == news_of_failure || of == rank_)
+        shared(table[of]).store(news, std::memory_order_release);
+    }
+  }
+}
+
+void Membership::fail(std::string_view reason) noexcept {
+  RankStatus& status = *statuses_[rank_];
+  if (state_of(status) != present) return;
+  copy_text(reason, status.reason);
+  shared(status.state).store(failed, std::memory_order_release);
+  spread(news_of_failure);
+  if (tell_) tell_(status);
+}
+
+void Membership::leave() noexcept {
+  RankStatus& status = *statuses_[rank_];
+  if (state_of(status) != present) return;
+  shared(status.state).store(left, std::memory_order_release);
+  spread(news_of_leave);
+  if (tell_) tell_(status);
+}
+
+void Membership::lose(int rank) noexcept {
+  std::uint32_t expected = present;
+  if (shared(statuses_[rank]->state).compare_exchange_strong(expected, gone)) {
+    spread(news_of_failure);
+  } else if (expected == gone) {
+    spread(news_of_failure);  // whoever noticed first may have ended before it told all
+  }
+}
+
+void Membership::require_present() const {
+  RankStatus& status = *statuses_[rank_];
+  switch (state_of(status)) {
+    case present:
+    case gone:
+      return;
+    case failed:
+      throw CommError(fmt::format("rank {} failed in this world before: {}", rank_, status.reason));
+    case left:
+      throw CommError(
+          fmt::format("rank {} has left this world already, which ends with MPI_Finalize, the "
+                      "communicator that it "
+                      "was made of, or World::local",
+                      rank_));
+  }
+}
+
+void Membership::require_nobody_failed() {
+  const int root = find_root();
+  if (root < 0) return;
+  if (!awaits_another(rank_)) await(root, "to go on");
+  RankStatus& status = *statuses_[root];
+  if (state_of(status) == gone)
+    throw CommError(fmt::format("rank {} is gone: its process has ended", root));
+  throw PeerFailure(fmt::format("rank {} failed: {}", root, status.reason));
+}
+
+bool Membership::has_left(int rank) const {
+  return state_of(*statuses_[rank]) == left;
+}
+
+bool Membership::is_over() {
+  if (shared(tables_[rank_][rank_]).load(std::memory_order_acquire) == news_of_failure) return true;
+  // What came as a message is news to the waits of this node's kernels.
+  for (int rank = 0; rank < size(); ++rank) {
+    const bool is_far = tables_[rank] == nullptr;
+    if (!is_far || (state_of(*statuses_[rank]) != failed && !awaits_another(rank))) continue;
+    spread(news_of_failure);
+    return true;
+  }
+  return false;
+}
+
+bool Membership::awaits_another(int rank) const {
+  return shared(statuses_[rank]->awaits).load(std::memory_order_acquire) != 0;
+}
+
+int Membership::find_root() const {
+  int consequence = -1;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == rank_) continue;
+    const State state = state_of(*statuses_[rank]);
+    if (state == gone) return rank;
+    if (state != failed) continue;
+    if (!awaits_another(rank)) return rank;
+    if (consequence < 0) consequence = rank;
+  }
+  return consequence;
+}
+
+std::string Membership::verdict_on(int rank, const VainWait& wait, Clock::time_point until) {
+  if (rank == rank_) return wait.why_late;
+  std::vector<int> chain{rank_};
+  std::string text;
+  for (int at = rank;;) {
+    RankStatus& status = *statuses_[at];
+    const State state = state_of(status);
+    if (state == gone) return text + "whose process has ended";
+    if (state == left) return text + "which has left the world";
+    const std::uint32_t awaits = shared(status.awaits).load(std::memory_order_acquire);
+    if (awaits == 0) {
+      if (Clock::now() >= until) return text + wait.why_late;
+      if (waiting_.progress) waiting_.progress();
+      std::this_thread::sleep_for(1ms);
+      continue;
+    }
+    const int next = static_cast<int>(awaits) - 1;
+    text += fmt::format("which waited {}", status.place);
+    if (next == at) return text;
+    text += fmt::format(" for rank {}", next);
+    if (std::ranges::find(chain, next) != chain.end())
+      return text + "; they are in different calls, or one came too late";
+    text += ", ";
+    chain.push_back(at);
+    at = next;
+  }
+}
+
+void Membership::await(int rank, std::string_view place) {
+  RankStatus& status = *statuses_[rank_];
+  copy_text(place, status.place);
+  shared(status.awaits).store(static_cast<std::uint32_t>(rank) + 1, std::memory_order_release);
+}
+
+void Membership::give_up(const VainWait& wait) {
+  await(wait.awaited.front(), wait.place);
+  spread(news_of_failure);
+  if (tell_) tell_(*statuses_[rank_]);
+  const auto waited_for = [&](const std::vector<int>& ranks) {
+    const std::string waited = fmt::format("rank {} waited {}", rank_, wait.place);
+    return ranks.front() == rank_ ? waited : fmt::format("{} for {}", waited, name_ranks(ranks));
+  };
+
+  // Who has failed by itself or is gone is to blame, whoever waits for whom.
+  const int root = find_root();
+  if (root >= 0 && state_of(*statuses_[root]) == gone) {
+    const bool is_awaited = std::ranges::find(wait.awaited, root) != wait.awaited.end();
+    fail(is_awaited ? waited_for({root}) + ", whose process has ended"
+                    : fmt::format("{} when the process of rank {} had ended",
+                                  waited_for(wait.awaited), root));
+    throw CommError(statuses_[rank_]->reason);
+  }
+  if (root >= 0 && !awaits_another(root)) {
+    fail(fmt::format("rank {} failed: {} ({})", root, statuses_[root]->reason,
+                     waited_for(wait.awaited)));
+    throw PeerFailure(statuses_[rank_]->reason);
+  }
+  // The first with an excuse; without one all are late.
+  const Clock::time_point until = Clock::now() + time_to_answer;
+  std::string message = fmt::format("{}, {}", waited_for(wait.awaited), wait.why_late);
+  for (const int rank : wait.awaited) {
+    const std::string verdict = verdict_on(rank, wait, until);
+    if (verdict == wait.why_late) continue;
+    message = fmt::format("{}, {}", waited_for({rank}), verdict);
+    break;
+  }
+  fail(message);
+  throw CommError(message);
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,125 @@
+// Which ranks of a world take part, and how those that wait learn at once that one does not.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coconet/error.h"
+#include "coconet/export.h"
+
+namespace coconet::jit {
+
+class Watch;
+
+/// Another rank's failure, as this rank learns of it. Never the root cause of what went wrong.
+class COCONET_API PeerFailure : public CommError {
+ public:
+  using CommError::CommError;
+};
+
+/// "rank 1", "ranks 1 and 3", "ranks 0, 1 and 3".
+[[nodiscard]] COCONET_API std::string name_ranks(const std::vector<int>& ranks);
+
+/// What the other ranks see of a rank. Zeroed memory means: present.
+struct alignas(64) RankStatus {
+  std::uint32_t state;
+  std::uint32_t awaits;  ///< 1 + the rank that it has given up waiting for; 0: none
+  char place[248];       ///< where it waited, "in barrier", zero-terminated
+  char reason[768];      ///< why it failed, zero-terminated
+};
+
+/// What a rank's table of news holds for each rank: that one has left, or anyone at all has failed.
+/// Whoever waits for a rank, also inside a kernel, looks at its word.
+enum News : std::uint64_t { no_news = 0, news_of_leave = 1, news_of_failure = 2 };
+
+/// How a rank waits.
+struct Waiting {
+  std::chrono::milliseconds timeout;
+  bool crowded = false;            ///< more ranks than cores: give way at once
+  std::function<void()> progress;  ///< called now and then while waiting; may be empty
+  /// Throws CommError when the calling thread may not wait; empty: any may.
+  std::function<void()> require_thread = {};
+};
+
+/// A wait in vain.
+struct VainWait {
+  std::string place;         ///< "in barrier", "in kernel 'adam' (step 1 of 1), block 0"
+  std::vector<int> awaited;  ///< who did not come: others, or this rank itself
+  std::string why_late =
+      {};  ///< said of ranks that are merely late: "which did not come within 1 s"
+};
+
+/// The ranks of a world: who is present, has failed or left, or whose process has ended.
+class COCONET_API Membership {
+ public:
+  /// By rank: `statuses`, and `tables` of news, each with a word for every rank, which the ranks of
+  /// this one's node write; null for ranks of other nodes. `tell`, which may be empty and does not
+  /// throw, tells of a changed status those who do not see it.
+  Membership(int rank, std::vector<RankStatus*> statuses, std::vector<std::uint64_t*> tables,
+             Waiting waiting, std::function<void(const RankStatus&)> tell = {});
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  ~Membership();
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(statuses_.size()); }
+  [[nodiscard]] const Waiting& waiting() const { return waiting_; }
+
+  /// Tells the others that this rank takes no further part. The first call counts.
+  void fail(std::string_view reason) noexcept;
+  void leave() noexcept;
+  /// The process of `rank` has ended: tells all on this node, unless it had left. From any thread.
+  void lose(int rank) noexcept;
+
+  /// Notices from here on when a process of `ranks` ends, which have `names` by `name_of_process`.
+  /// `memory` is where the statuses and tables are.
+  void watch(const std::vector<int>& ranks, const std::vector<std::string>& names,
+             std::shared_ptr<const void> memory);
+  /// Keeps a copy of this rank's table in `copy` while the returned handle lives, for those who
+  /// cannot look into the table itself.
+  [[nodiscard]] std::shared_ptr<void> mirror_news(std::uint64_t* copy);
+  /// This rank's table of news.
+  [[nodiscard]] const std::uint64_t* news() const { return tables_[rank_]; }
+
+  /// Throws CommError when this rank has failed or left.
+  void require_present() const;
+  /// Throws PeerFailure when another rank has failed, CommError when its process has ended.
+  void require_nobody_failed();
+  [[nodiscard]] bool has_left(int rank) const;
+  /// Whether waiting for anyone is in vain: a rank has failed, has given up waiting, or is gone.
+  [[nodiscard]] bool is_over();
+
+  /// Ends this rank's part in the world after `wait`, and makes all who wait give up, too. Throws
+  /// what became of those it waited for: PeerFailure where one has failed, else CommError.
+  [[noreturn]] void give_up(const VainWait& wait);
+
+ private:
+  void spread(News news) noexcept;
+  /// Says, from here on, that this rank has given up waiting for `rank`.
+  void await(int rank, std::string_view place);
+  [[nodiscard]] bool awaits_another(int rank) const;
+  /// A rank that is gone, or else one that failed by itself, or else one that failed; or -1.
+  [[nodiscard]] int find_root() const;
+  /// What `rank` did or did not do, after "rank 0 waited in barrier for rank 1, ". Ranks have until
+  /// `until` to say that they themselves wait in vain.
+  [[nodiscard]] std::string verdict_on(int rank, const VainWait& wait,
+                                       std::chrono::steady_clock::time_point until);
+
+  int rank_;
+  std::vector<RankStatus*> statuses_;
+  std::vector<std::uint64_t*> tables_;
+  Waiting waiting_;
+  std::function<void(const RankStatus&)> tell_;
+  std::shared_ptr<const void> memory_;  ///< which the watch reaches into until it ends
+  std::unique_ptr<Watch> watch_;
+};
+
+/// This process, for `Membership::watch` of others.
+[[nodiscard]] COCONET_API std::string name_of_process();
+
+}  // namespace coconet::jit

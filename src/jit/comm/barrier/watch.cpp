@@ -1,0 +1,135 @@
+// Handles of processes (pidfd, Linux 5.3) become readable when their process ends, however it does,
+// and never stand for another one that has its number later.
+#include "jit/comm/barrier/watch.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+
+#include "jit/comm/barrier/membership.h"
+
+namespace coconet::jit {
+namespace {
+
+constexpr int mirror_ms = 20;
+
+/// Of this process; processes of other namespaces have other numbers here.
+std::uint64_t pid_namespace() {
+  struct stat status = {};
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+/// Signals are the application's threads' to handle.
+std::thread start_without_signals(const std::function<void()>& body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(body);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+std::string name_of_process() {
+  return fmt::format("{} {}", getpid(), pid_namespace());
+}
+
+Watch::Watch(std::function<void(int rank)> lost)
+    : lost_(std::move(lost)),
+      changed_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_(start_without_signals([this] { run(); })) {}
+
+Watch::~Watch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wake();
+  thread_.join();
+}
+
+void Watch::add(int rank, std::string_view name) {
+  const std::size_t blank = name.find(' ');
+  pid_t process = 0;
+  std::from_chars(name.data(), name.data() + std::min(blank, name.size()), process);
+  if (blank == std::string_view::npos || name.substr(blank + 1) != fmt::to_string(pid_namespace()))
+    return;
+  Descriptor handle(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  if (handle.get() < 0) {
+    if (errno == ESRCH) lost_(rank);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    processes_.push_back({rank, std::move(handle)});
+  }
+  wake();
+}
+
+void Watch::mirror(const std::uint64_t* from, std::uint64_t* copy, std::size_t words) {
+  {
+    const std::lock_guard lock(mutex_);
+    mirrors_.push_back({from, copy, words});
+  }
+  wake();
+}
+
+void Watch::end_mirror(const std::uint64_t* copy) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(mirrors_, [&](const Mirror& mirror) { return mirror.copy == copy; });
+}
+
+void Watch::wake() const {
+  const std::uint64_t one = 1;
+  (void)!write(changed_.get(), &one, sizeof one);
+}
+
+void Watch::copy_mirrors() {
+  for (const Mirror& mirror : mirrors_) {
+    for (std::size_t word = 0; word < mirror.words; ++word) {
+      const std::uint64_t news = __atomic_load_n(mirror.from + word, __ATOMIC_ACQUIRE);
+      if (news != __atomic_load_n(mirror.copy + word, __ATOMIC_RELAXED))
+        __atomic_store_n(mirror.copy + word, news, __ATOMIC_RELEASE);
+    }
+  }
+}
+
+void Watch::run() {
+  for (;;) {
+    std::vector<pollfd> polled{{changed_.get(), POLLIN, 0}};
+    std::vector<int> ranks{-1};
+    int limit = -1;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ends_) return;
+      for (const Process& process : processes_) {
+        polled.push_back({process.handle.get(), POLLIN, 0});
+        ranks.push_back(process.rank);
+      }
+      if (!mirrors_.empty()) limit = mirror_ms;
+      copy_mirrors();
+    }
+    if (poll(polled.data(), polled.size(), limit) <= 0) continue;
+    std::uint64_t count = 0;
+    if (polled[0].revents != 0) (void)!read(changed_.get(), &count, sizeof count);
+    for (std::size_t at = 1; at < polled.size(); ++at) {
+      if (polled[at].revents == 0) continue;
+      lost_(ranks[at]);
+      const std::lock_guard lock(mutex_);
+      std::erase_if(processes_, [&](const Process& one) { return one.rank == ranks[at]; });
+    }
+  }
+}
+
+}  // namespace coconet::jit

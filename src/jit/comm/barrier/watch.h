@@ -1,0 +1,57 @@
+// A thread that sleeps until another rank's process ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "jit/comm/memory/descriptor.h"
+
+namespace coconet::jit {
+
+class Watch {
+ public:
+  /// `lost` is called with the rank of a process that has ended, on the thread of this watch.
+  explicit Watch(std::function<void(int rank)> lost);
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch();
+
+  /// Where the kernel or the PID namespace of `name` does not allow it, nobody is watched: waits
+  /// for that rank end by their deadline.
+  void add(int rank, std::string_view name);
+
+  /// Keeps `copy`, of `words`, as `from` is, give or take 20 ms.
+  void mirror(const std::uint64_t* from, std::uint64_t* copy, std::size_t words);
+  void end_mirror(const std::uint64_t* copy);
+
+ private:
+  struct Process {
+    int rank;
+    Descriptor handle;
+  };
+  struct Mirror {
+    const std::uint64_t* from;
+    std::uint64_t* copy;
+    std::size_t words;
+  };
+  void run();
+  void wake() const;
+  void copy_mirrors();
+
+  std::function<void(int rank)> lost_;
+  std::mutex mutex_;
+  std::vector<Process> processes_;
+  std::vector<Mirror> mirrors_;
+  bool ends_ = false;
+  Descriptor changed_;  ///< an eventfd
+  std::thread thread_;
+};
+
+}  // namespace coconet::jit
