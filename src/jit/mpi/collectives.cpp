@@ -88,6 +88,26 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
   return adds ? MPI_SUM : MPI_PROD;
 }
 
+/// What MPI's part of `op` is called in messages.
+const char* name_of(ir::Op op) {
+  switch (op) {
+    case ir::Op::all_reduce:
+      return "MPI_Allreduce";
+    case ir::Op::reduce_scatter:
+      return "MPI_Reduce_scatter";
+    case ir::Op::all_gather:
+      return "MPI_Allgatherv";
+    case ir::Op::all_to_all:
+      return "MPI_Alltoallv";
+    case ir::Op::reduce:
+      return "MPI_Reduce";
+    case ir::Op::broadcast:
+      return "MPI_Bcast";
+    default:
+      return "MPI_Sendrecv";
+  }
+}
+
 class MpiCollectives final : public Collectives {
  public:
   MpiCollectives(MPI_Comm comm, std::shared_ptr<Barrier> barrier)
@@ -97,6 +117,7 @@ class MpiCollectives final : public Collectives {
     require_sane(call, size());
     const auto& [in, out] = call.operands.front();
     barrier_->wait(to_string(call.op));
+    const Membership::BlockingCall guard(barrier_->membership(), name_of(call.op));
     switch (call.op) {
       case ir::Op::all_reduce:
         return all_reduce(call, in, out);

@@ -54,6 +54,7 @@ class COCONET_API Barrier {
   /// Times that this rank has met or refused.
   [[nodiscard]] std::uint64_t count() const { return count_; }
 
+  [[nodiscard]] Membership& membership() const { return *membership_; }
   [[nodiscard]] int position() const { return position_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
 

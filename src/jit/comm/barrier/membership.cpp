@@ -5,8 +5,12 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -74,6 +78,49 @@ std::shared_ptr<void> Membership::mirror_news(std::uint64_t* copy) {
   return {copy, [this](std::uint64_t* ended) { watch_->end_mirror(ended); }};
 }
 
+void Membership::enter_blocking(const char* call) {
+  if (watch_ && !looks_at_blocking_) {
+    watch_->look_regularly([this] { look_at_blocking(); });
+    looks_at_blocking_ = true;
+  }
+  blocked_since_.store(Clock::now(), std::memory_order_relaxed);
+  blocking_call_.store(call, std::memory_order_release);
+}
+
+void Membership::look_at_blocking() {
+  const char* const call = blocking_call_.load(std::memory_order_acquire);
+  if (call == nullptr) return;
+  const auto blocked = Clock::now() - blocked_since_.load(std::memory_order_relaxed);
+  if (blocked < time_to_answer) return;
+  const int root = find_root();
+  std::string why;
+  if (root >= 0) {
+    why = state_of(*statuses_[root]) == gone
+              ? fmt::format("the process of rank {} had ended", root)
+              : fmt::format("rank {} had failed: {}", root, statuses_[root]->reason);
+  } else if (blocked > waiting_.timeout) {
+    std::vector<int> stopped;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank != rank_ && watch_->is_stopped(rank)) stopped.push_back(rank);
+    }
+    why = fmt::format(
+        "COCONET_TIMEOUT_S had passed, {:g} s; {}",
+        std::chrono::duration<double>(waiting_.timeout).count(),
+        stopped.empty()
+            ? "one of the others is stuck, or the network between the nodes is"
+            : fmt::format("stopped by a signal or a debugger: {}", name_ranks(stopped)));
+  } else {
+    return;
+  }
+  if (blocking_call_.load(std::memory_order_acquire) != call) return;
+  const std::string message = fmt::format("rank {} was inside {} when {}", rank_, call, why);
+  await(root >= 0 ? root : rank_, fmt::format("inside {}", call));
+  (void)mark_failed(message);  // and tells nobody else: MPI is not for this thread
+  std::fprintf(stderr, "coconet-jit: %s. Nothing else ends that call: this process ends.\n",
+               message.c_str());
+  _exit(EXIT_FAILURE);
+}
+
 void Membership::spread(News news) noexcept {
   for (std::uint64_t* const table : tables_) {
     if (table == nullptr) continue;
@@ -84,13 +131,17 @@ void Membership::spread(News news) noexcept {
   }
 }
 
-void Membership::fail(std::string_view reason) noexcept {
+bool Membership::mark_failed(std::string_view reason) noexcept {
   RankStatus& status = *statuses_[rank_];
-  if (state_of(status) != present) return;
+  if (state_of(status) != present) return false;
   copy_text(reason, status.reason);
   shared(status.state).store(failed, std::memory_order_release);
   spread(news_of_failure);
-  if (tell_) tell_(status);
+  return true;
+}
+
+void Membership::fail(std::string_view reason) noexcept {
+  if (mark_failed(reason) && tell_) tell_(*statuses_[rank_]);
 }
 
 void Membership::leave() noexcept {

@@ -1,6 +1,7 @@
 // Which ranks of a world take part, and how those that wait learn at once that one does not.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -83,6 +84,22 @@ class COCONET_API Membership {
   /// Keeps a copy of this rank's table in `copy` while the returned handle lives, for those who
   /// cannot look into the table itself.
   [[nodiscard]] std::shared_ptr<void> mirror_news(std::uint64_t* copy);
+  /// While a `BlockingCall` lives, this rank is in `call`, which only the other ranks can end.
+  /// Where one of them is gone or has failed, or it takes longer than the timeout, this process
+  /// ends, with exit code 1 and a sentence on standard error.
+  class BlockingCall {
+   public:
+    BlockingCall(Membership& membership, const char* call) : membership_(membership) {
+      membership_.enter_blocking(call);
+    }
+    BlockingCall(const BlockingCall&) = delete;
+    BlockingCall& operator=(const BlockingCall&) = delete;
+    ~BlockingCall() { membership_.blocking_call_.store(nullptr, std::memory_order_release); }
+
+   private:
+    Membership& membership_;
+  };
+
   /// This rank's table of news.
   [[nodiscard]] const std::uint64_t* news() const { return tables_[rank_]; }
 
@@ -99,6 +116,11 @@ class COCONET_API Membership {
   [[noreturn]] void give_up(const VainWait& wait);
 
  private:
+  /// Tells the ranks of this node that this one has failed; false where it takes no part any more.
+  bool mark_failed(std::string_view reason) noexcept;
+  void enter_blocking(const char* call);
+  /// Ends this process if it is in a call that will not end. On the thread of the watch.
+  void look_at_blocking();
   void spread(News news) noexcept;
   /// Says, from here on, that this rank has given up waiting for `rank`.
   void await(int rank, std::string_view place);
@@ -115,6 +137,9 @@ class COCONET_API Membership {
   std::vector<std::uint64_t*> tables_;
   Waiting waiting_;
   std::function<void(const RankStatus&)> tell_;
+  bool looks_at_blocking_ = false;
+  std::atomic<const char*> blocking_call_ = nullptr;
+  std::atomic<std::chrono::steady_clock::time_point> blocked_since_{};
   std::shared_ptr<const void> memory_;  ///< which the watch reaches into until it ends
   std::unique_ptr<Watch> watch_;
 };

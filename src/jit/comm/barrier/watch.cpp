@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <fstream>
 
 #include "jit/comm/barrier/membership.h"
 
@@ -22,6 +23,7 @@ namespace coconet::jit {
 namespace {
 
 constexpr int mirror_ms = 20;
+constexpr int look_ms = 50;
 
 /// Of this process; processes of other namespaces have other numbers here.
 std::uint64_t pid_namespace() {
@@ -72,7 +74,7 @@ void Watch::add(int rank, std::string_view name) {
   }
   {
     const std::lock_guard lock(mutex_);
-    processes_.push_back({rank, std::move(handle)});
+    processes_.push_back({rank, process, std::move(handle)});
   }
   wake();
 }
@@ -88,6 +90,31 @@ void Watch::mirror(const std::uint64_t* from, std::uint64_t* copy, std::size_t w
 void Watch::end_mirror(const std::uint64_t* copy) {
   const std::lock_guard lock(mutex_);
   std::erase_if(mirrors_, [&](const Mirror& mirror) { return mirror.copy == copy; });
+}
+
+void Watch::look_regularly(std::function<void()> look) {
+  {
+    const std::lock_guard lock(mutex_);
+    look_ = std::move(look);
+  }
+  wake();
+}
+
+bool Watch::is_stopped(int rank) {
+  pid_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(processes_, rank, &Process::rank);
+    if (found == processes_.end()) return false;
+    number = found->number;
+  }
+  // "4711 (name) T ...", where the name may have blanks and parentheses.
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", number)), line);
+  const std::size_t at = line.rfind(')');
+  if (at == std::string::npos || at + 2 >= line.size()) return false;
+  const char state = line[at + 2];
+  return state == 'T' || state == 't';
 }
 
 void Watch::wake() const {
@@ -110,6 +137,7 @@ void Watch::run() {
     std::vector<pollfd> polled{{changed_.get(), POLLIN, 0}};
     std::vector<int> ranks{-1};
     int limit = -1;
+    std::function<void()> look;
     {
       const std::lock_guard lock(mutex_);
       if (ends_) return;
@@ -117,10 +145,14 @@ void Watch::run() {
         polled.push_back({process.handle.get(), POLLIN, 0});
         ranks.push_back(process.rank);
       }
+      look = look_;
+      if (look) limit = look_ms;
       if (!mirrors_.empty()) limit = mirror_ms;
       copy_mirrors();
     }
-    if (poll(polled.data(), polled.size(), limit) <= 0) continue;
+    const int ready = poll(polled.data(), polled.size(), limit);
+    if (look) look();
+    if (ready <= 0) continue;
     std::uint64_t count = 0;
     if (polled[0].revents != 0) (void)!read(changed_.get(), &count, sizeof count);
     for (std::size_t at = 1; at < polled.size(); ++at) {

@@ -31,9 +31,17 @@ class Watch {
   void mirror(const std::uint64_t* from, std::uint64_t* copy, std::size_t words);
   void end_mirror(const std::uint64_t* copy);
 
+  /// Calls `look` every 50 ms from here on, on the thread of this watch.
+  void look_regularly(std::function<void()> look);
+
+  /// Of the process of `rank`: whether a signal or a debugger has stopped it. False where that is
+  /// unknown.
+  [[nodiscard]] bool is_stopped(int rank);
+
  private:
   struct Process {
     int rank;
+    pid_t number;
     Descriptor handle;
   };
   struct Mirror {
@@ -49,6 +57,7 @@ class Watch {
   std::mutex mutex_;
   std::vector<Process> processes_;
   std::vector<Mirror> mirrors_;
+  std::function<void()> look_;
   bool ends_ = false;
   Descriptor changed_;  ///< an eventfd
   std::thread thread_;
