@@ -120,6 +120,11 @@ class COCONET_API World {
   [[nodiscard]] int nodes() const;
   /// Waits for every rank. Throws CommError when one is later than COCONET_TIMEOUT_S.
   void barrier() const;
+  /// Ends the world: all ranks that wait for others, inside kernels too, or come to wait, throw
+  /// CommError at once, which says `reason` and this rank. So does an exception that leaves the body
+  /// of World::local, or unwinds the last handle of a world of World::from. Any thread may call it
+  /// where the world is on one node.
+  void abort(std::string_view reason) const;
   /// Collective: `count` zeroed elements on every rank, readable and writable by all on its node.
   /// Throws CommError when those cannot reach each other's memory, BackendError when a GPU has no
   /// room.

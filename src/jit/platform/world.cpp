@@ -76,6 +76,9 @@ int World::nodes() const {
 void World::barrier() const {
   comm_->barrier();
 }
+void World::abort(std::string_view reason) const {
+  comm_->membership()->fail(reason);
+}
 
 Buffer World::allocate(DType dtype, std::size_t count) const {
   if (count > std::numeric_limits<std::size_t>::max() / size_of(dtype)) {

@@ -27,8 +27,10 @@ class PlantedCompiler {
 
   /// What has kernels compiled by it, in front of a command.
   [[nodiscard]] std::string environment() const {
-    return "COCONET_CACHE=off COCONET_CXX='" + path().string() + "' ";
+    return "COCONET_CACHE=off COCONET_CXX='" + path() + "' ";
   }
+  /// Of the compiler.
+  [[nodiscard]] std::string path() const { return (directory_.path() / "c++").string(); }
 
  private:
   static constexpr std::string_view script = R"(#!/bin/sh
@@ -41,8 +43,6 @@ if [ -f "$source" ] && [ -n "$edit" ]; then
 fi
 exec 'COMPILER' "$@"
 )";
-
-  [[nodiscard]] std::filesystem::path path() const { return directory_.path() / "c++"; }
 
   ScratchDirectory directory_;
 };

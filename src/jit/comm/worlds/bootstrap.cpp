@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <exception>
 #include <fstream>
 #include <numeric>
 
@@ -24,7 +25,10 @@ class BootstrapComm final : public ProcessComm {
   BootstrapComm(const BootstrapComm&) = delete;
   BootstrapComm& operator=(const BootstrapComm&) = delete;
   /// Those that still wait for this rank learn that it will not come.
-  ~BootstrapComm() override { membership()->leave(); }
+  ~BootstrapComm() override {
+    if (std::uncaught_exceptions() > 0) membership()->fail("an exception ended its part");
+    membership()->leave();
+  }
 };
 
 /// Processes with equal names share memory: those of one boot of one machine, or container, with

@@ -1,0 +1,429 @@
+// What becomes of four ranks, which are processes, when one of them is killed, stopped, ends or
+// gives up: by how its job exchanges data, and by what the others do at that time. The kernels of
+// this test raise a signal at the places where a rank is to be lost.
+//
+// docs/reliability.md has a table of what came out, which COCONET_UPDATE_GOLDEN=1 writes anew.
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "coconet/coconet.h"
+#include "golden.h"
+#include "jit/platform/planted_compiler.h"
+#include "sample.h"
+#include "sched/knobs.h"
+
+using namespace coconet;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int ranks = 4;
+constexpr int lost = 2;       // the rank that the fault happens to
+constexpr auto timeout = 1s;  // COCONET_TIMEOUT_S
+constexpr auto pause_of_short_stop = 300ms;
+
+enum class Fault { kill, stop, pause, exit, exception, abort };
+enum class Phase { compile, before, inside, between, library };
+
+constexpr std::array faults{Fault::kill, Fault::stop,      Fault::pause,
+                            Fault::exit, Fault::exception, Fault::abort};
+constexpr std::array phases{Phase::compile, Phase::before, Phase::inside, Phase::between,
+                            Phase::library};
+
+const char* name_of(Fault fault) {
+  switch (fault) {
+    case Fault::kill:
+      return "killed (SIGKILL)";
+    case Fault::stop:
+      return "stopped (SIGSTOP), longer than COCONET_TIMEOUT_S";
+    case Fault::pause:
+      return "stopped, shorter than that";
+    case Fault::exit:
+      return "exits without an end of its world";
+    case Fault::exception:
+      return "an exception of its application";
+    default:
+      return "`World::abort`";
+  }
+}
+
+const char* name_of(Phase phase) {
+  switch (phase) {
+    case Phase::compile:
+      return "in `compile`";
+    case Phase::before:
+      return "before a step";
+    case Phase::inside:
+      return "inside a kernel";
+    case Phase::between:
+      return "between two kernels of a step";
+    default:
+      return "in a library collective";
+  }
+}
+
+struct FaultCase {
+  Knobs knobs;
+  Phase phase;
+  Fault fault;
+};
+
+/// What the test and its ranks share.
+struct Shared {
+  struct Rank {
+    std::atomic<std::int64_t> ended;  // nanoseconds of Clock
+    char what[4096];                  // what it threw; empty: all its results were right
+    char text[1 << 16];               // of the gather
+    std::size_t length;
+  };
+  std::atomic<std::int64_t> happened;  // the fault, in nanoseconds of Clock
+  std::atomic<int> come, gone;
+  std::array<Rank, ranks> rank;
+};
+
+std::int64_t now() {
+  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
+
+/// Of the rank that is lost: what its kernels' signals do.
+struct Plan {
+  Fault fault = Fault::kill;
+  int signal = 0;  // 0: not armed
+  Shared* shared = nullptr;
+} plan;  // NOLINT: a handler of signals reaches nothing else
+
+/// What a signal handler may do.
+void happen(Fault fault, Shared& shared) {
+  shared.happened.store(now());
+  if (fault == Fault::kill) kill(getpid(), SIGKILL);
+  if (fault == Fault::exit) _exit(0);
+  kill(getpid(), SIGSTOP);
+}
+
+void on_signal(int signal) {
+  if (plan.signal != signal) return;
+  plan.signal = 0;
+  happen(plan.fault, *plan.shared);
+}
+
+/// A signal at the last barrier of the first kernel of a step, and one at the first barrier of the
+/// second; with mailboxes, where the kernels begin.
+constexpr std::string_view raises_signals =
+    R"(/^\/\/ ---- ranks/i extern "C" int raise(int signal);
+/^  const u64 target = barrier_value(sync.epoch + phase, false);/i   if (sync.rank == 2 \&\& sync.step != phase) raise(sync.step == 0 ? 10 : 12);
+/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/& if (rank == 2) raise(sync.step == 0 ? 10 : 12);/)";
+static_assert(SIGUSR1 == 10 && SIGUSR2 == 12);
+
+Bootstrap bootstrap_of(int rank, Shared& shared) {
+  return {rank, ranks, [rank, &shared](std::string_view mine) {
+            while (shared.gone.load() != 0) sched_yield();
+            std::memcpy(shared.rank[rank].text, mine.data(), mine.size());
+            shared.rank[rank].length = mine.size();
+            ++shared.come;
+            while (shared.come.load() != ranks) sched_yield();
+            std::vector<std::string> all;
+            for (const Shared::Rank& one : shared.rank) all.emplace_back(one.text, one.length);
+            if (++shared.gone == ranks) {
+              shared.come = 0;
+              shared.gone = 0;
+            } else {
+              while (shared.come.load() == ranks) sched_yield();
+            }
+            return all;
+          }};
+}
+
+/// Two kernels, or two collectives of the library, each of which all ranks meet in.
+Program two_sums(const World& world) {
+  Program program("two", Mesh::over(world));
+  const Dim n = program.dim("n", 64);
+  const Value x = program.input("x", f32, {n}, local);
+  const Value w = program.input("w", f32, {n}, local);
+  program.output("y", all_reduce(x, sum).named("first"));
+  program.output("z", all_reduce(w, sum).named("second"));
+  return program;
+}
+
+void run_step(Executable& step) {
+  const std::vector<float> ones(64, 1), sums(64, ranks);
+  step.write("x", ones);
+  step.write("w", ones);
+  step.run();
+  for (const char* output : {"y", "z"}) {
+    std::vector<float> found(64);
+    step.read(output, found);
+    if (found != sums) throw std::logic_error("a wrong result");
+  }
+}
+
+/// The body of a rank.
+void run_rank(int rank, const FaultCase& c, Shared& shared) {
+  const World world = World::from(bootstrap_of(rank, shared));
+  Schedule schedule("two");
+  if (c.phase != Phase::library) {
+    schedule.fuse("one", "all_reduce", {"first"}, c.knobs);
+    schedule.fuse("other", "all_reduce", {"second"}, c.knobs);
+  }
+  const Program program = two_sums(world);
+  Executable step = compile(program, schedule, world);
+  run_step(step);
+  run_step(step);
+
+  if (rank == lost) {
+    const bool in_kernel = c.phase == Phase::inside || c.phase == Phase::between;
+    if (in_kernel) {
+      plan = {c.fault, c.phase == Phase::inside ? SIGUSR1 : SIGUSR2, &shared};
+    } else if (c.fault == Fault::exception || c.fault == Fault::abort) {
+      shared.happened = now();
+      if (c.fault == Fault::exception) throw std::runtime_error("an exception of the application");
+      world.abort("the data ran out");
+      return;
+    } else {
+      happen(c.fault, shared);
+    }
+  }
+  if (c.phase == Phase::compile) step = compile(program, Schedule("none"), world, {{"n", 64}});
+  run_step(step);
+  run_step(step);
+}
+
+[[noreturn]] void be_rank(int rank, const FaultCase& c, Shared& shared) {
+  std::signal(SIGUSR1, on_signal);
+  std::signal(SIGUSR2, on_signal);
+  std::signal(SIGTERM, SIG_DFL);
+  int code = 0;
+  try {
+    run_rank(rank, c, shared);
+  } catch (const std::exception& error) {
+    std::strncpy(shared.rank[rank].what, error.what(), sizeof(Shared::Rank::what) - 1);
+    code = 1;
+  }
+  shared.rank[rank].ended = now();
+  _exit(code);
+}
+
+struct Outcome {
+  std::vector<std::string> what = std::vector<std::string>(ranks);
+  std::vector<int> codes = std::vector<int>(ranks, -1);  // -1: by a signal
+  double seconds = 0;                                    // until the last survivor had ended
+  bool hangs = false;
+};
+
+Outcome outcome_of(const FaultCase& c, const std::map<std::string, std::string>& environment) {
+  void* const memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto& shared = *new (memory) Shared{};
+  std::array<pid_t, ranks> pids{};
+  for (int rank = 0; rank < ranks; ++rank) {
+    pids[rank] = fork();
+    if (pids[rank] != 0) continue;
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    unsetenv("COCONET_UPDATE_GOLDEN");
+    be_rank(rank, c, shared);
+  }
+
+  Outcome outcome;
+  int left = ranks;
+  Clock::time_point stopped{};
+  const auto deadline = Clock::now() + 60s;
+  while (left > (pids[lost] == 0 ? 0 : 1) || (c.fault != Fault::stop && left > 0)) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      int status = 0;
+      if (pids[rank] == 0 || waitpid(pids[rank], &status, WNOHANG | WUNTRACED) == 0) continue;
+      if (WIFSTOPPED(status)) {
+        stopped = Clock::now();
+        continue;
+      }
+      if (WIFEXITED(status)) outcome.codes[rank] = WEXITSTATUS(status);
+      pids[rank] = 0;
+      --left;
+    }
+    if (c.fault == Fault::pause && stopped != Clock::time_point{} &&
+        Clock::now() - stopped > pause_of_short_stop) {
+      kill(pids[lost], SIGCONT);
+      stopped = {};
+    }
+    if (Clock::now() > deadline) {
+      outcome.hangs = true;
+      for (const pid_t pid : pids) {
+        if (pid != 0) kill(pid, SIGKILL);
+      }
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+  if (pids[lost] != 0) {
+    kill(pids[lost], SIGKILL);
+    waitpid(pids[lost], nullptr, 0);
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    outcome.what[rank] = shared.rank[rank].what;
+    if (rank == lost) continue;
+    outcome.seconds = std::max(
+        outcome.seconds, static_cast<double>(shared.rank[rank].ended - shared.happened) / 1e9);
+  }
+  munmap(memory, sizeof(Shared));
+  return outcome;
+}
+
+/// Whether a fault can happen in a phase: what an application does is outside kernels.
+bool fits(Phase phase, Fault fault) {
+  const bool in_kernel = phase == Phase::inside || phase == Phase::between;
+  return !in_kernel || (fault != Fault::exception && fault != Fault::abort);
+}
+
+/// What survivors say, as a part of their sentence.
+std::string expected(const FaultCase& c) {
+  switch (c.fault) {
+    case Fault::kill:
+    case Fault::exit:
+      return "for rank 2, whose process has ended";
+    case Fault::stop:
+      return "for rank 2, which did not come within ";
+    case Fault::exception:
+      return "rank 2 failed: an exception ended its part";
+    default:
+      return "rank 2 failed: the data ran out";
+  }
+}
+
+void check(const FaultCase& c, const Outcome& outcome) {
+  INFO(c.knobs.algorithm << " " << c.knobs.protocol << ", " << name_of(c.phase) << ", "
+                         << name_of(c.fault) << ", " << outcome.seconds << " s");
+  CHECK_FALSE(outcome.hangs);
+  if (c.fault == Fault::pause) {
+    CHECK(outcome.codes == std::vector<int>(ranks, 0));
+    for (const std::string& what : outcome.what) CHECK(what.empty());
+    return;
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == lost) continue;
+    CHECK(outcome.codes[rank] == 1);
+    // A survivor may wait for another one, which had to end first.
+    const bool is_named =
+        outcome.what[rank].find(expected(c)) != std::string::npos ||
+        outcome.what[rank].find("when the process of rank 2 had ended") != std::string::npos;
+    INFO("rank " << rank << ": " << outcome.what[rank]);
+    CHECK(is_named);
+  }
+  double limit = 1;
+  if (c.fault == Fault::stop) limit = std::chrono::duration<double>(timeout + 2s).count();
+  CHECK((!coconet::test::runs_all() || outcome.seconds < limit));
+}
+
+/// What jobs have left behind, whose temporary files are in `directory`.
+std::set<std::string> leftovers(const std::filesystem::path& directory) {
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    files.insert(entry.path().string());
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (entry.path().filename().string().starts_with("coconet")) files.insert(entry.path());
+  }
+  return files;
+}
+
+/// "0.07 s".
+std::string shown(double seconds) {
+  return fmt::format("{:.2f} s", seconds);
+}
+
+/// Without what differs from run to run.
+std::string sentence_of(const Outcome& outcome) {
+  std::string text = outcome.what[0];
+  for (const char* number : {"flag ", "found "}) {
+    for (std::size_t at = 0; (at = text.find(number, at)) != std::string::npos;) {
+      at += std::strlen(number);
+      std::size_t end = at;
+      while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+      text.replace(at, end - at, "N");
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("four ranks when one of them is lost") {
+  const coconet::test::PlantedCompiler planted(raises_signals);
+  const coconet::test::PlantedCompiler plain("");
+  const coconet::test::ScratchDirectory cache, temporary;
+  const auto before = leftovers(temporary.path());
+  std::vector<Knobs> all;
+  for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
+    for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
+      Knobs knobs;
+      knobs.algorithm = algorithm.name;
+      knobs.protocol = protocol.name;
+      if (knobs.algorithm != "direct" || knobs.protocol != "simple") {
+        if (sched::works_in_place(knobs)) continue;  // as direct and simple, but for the switch
+      }
+      all.push_back(knobs);
+    }
+  }
+
+  struct Row {
+    int cases = 0;
+    double most = 0;
+    std::string sentence;
+  };
+  std::map<std::pair<std::size_t, std::size_t>, Row> rows;
+  for (std::size_t p = 0; p < phases.size(); ++p) {
+    for (std::size_t f = 0; f < faults.size(); ++f) {
+      for (const Knobs& knobs : all) {
+        const FaultCase c{knobs, phases[p], faults[f]};
+        if (!fits(c.phase, c.fault)) continue;
+        // No kernel of the job matters there.
+        if (c.phase == Phase::library && &knobs != &all.front()) continue;
+        if (!coconet::test::draw()) continue;
+        const Outcome outcome = outcome_of(
+            c, {{"COCONET_CXX", c.phase == Phase::library ? plain.path() : planted.path()},
+                {"COCONET_CACHE_DIR", cache.path().string()},
+                {"TMPDIR", temporary.path().string()},
+                {"COCONET_TIMEOUT_S", "1"}});
+        check(c, outcome);
+        CHECK(leftovers(temporary.path()) == before);
+        Row& row = rows[{f, p}];
+        ++row.cases;
+        row.most = std::max(row.most, outcome.seconds);
+        if (row.sentence.empty()) row.sentence = sentence_of(outcome);
+      }
+    }
+  }
+
+  if (std::getenv("COCONET_UPDATE_GOLDEN") == nullptr || coconet::test::one_in() != 1) return;
+  const std::string document = "docs/reliability.md";
+  const std::string begin = "<!-- the fault matrix -->\n", end = "<!-- its end -->\n";
+  std::string text = source_text(document);
+  std::string table =
+      "| what happens to rank 2 | when | jobs | longest | what rank 0 says |\n"
+      "|---|---|---|---|---|\n";
+  for (const auto& [key, row] : rows) {
+    table += fmt::format("| {} | {} | {} | {} | {} |\n", name_of(faults[key.first]),
+                         name_of(phases[key.second]), row.cases, shown(row.most),
+                         row.sentence.empty() ? "nothing: all results are right" : row.sentence);
+  }
+  const std::size_t first = text.find(begin), last = text.find(end);
+  REQUIRE(first != std::string::npos);
+  REQUIRE(last != std::string::npos);
+  text.replace(first + begin.size(), last - first - begin.size(), table);
+  check_golden(document, text);
+}
