@@ -127,6 +127,7 @@ abi::SyncHead Job::sync_head(int rank, std::uint64_t launch, int barriers) {
           .timeout = 1,
           .spin_limit = 0,
           .step = 0,
+          .given = 0,
           .waited = nullptr,
           .news = pointer<abi::u64>(place(Use::news, 0, rank)),
           .news_stride = 1};

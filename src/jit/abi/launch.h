@@ -20,8 +20,9 @@ constexpr int FLAG_STRIDE = 8;
 /// Most blocks that a kernel with barriers may have: the flags are laid out for them.
 constexpr int MAX_BLOCKS = 1024;
 
-/// Why a kernel gave up: it waited in vain for a rank, or a rank refused the kernel.
-enum : u64 { RANK_MISSED = 1, RANK_REFUSED = 2 };
+/// Why a kernel gave up: it waited in vain for a rank, a rank refused the kernel, or was given other
+/// scalars.
+enum : u64 { RANK_MISSED = 1, RANK_REFUSED = 2, RANK_DISAGREES = 3 };
 
 /// What was waited for: the number of a barrier in the kernel, or one of these.
 enum : u64 { WAIT_FOR_ROOM = 100, WAIT_FOR_MESSAGE = 101, WAIT_FOR_TILE = 102 };
@@ -33,13 +34,13 @@ struct Fault {
 };
 
 /// What R ranks need to wait for each other. Each rank has a flag for every block and peer, at
-/// `barrier_flag`, which holds twice the epoch that the peer has reached; the lowest bit says that
-/// the peer failed. Behind those of blocks are the flags of whole grids: the block that raises one
+/// `barrier_flag`, which holds a `barrier_value` of the epoch that the peer has reached. Behind those of blocks are the flags of whole grids: the block that raises one
 /// may be another each time.
 struct SyncHead {
   u64* own_flags;
   Fault* fault;
   u64 epoch, rank, timeout, spin_limit, step;
+  u64 given;  // the digest of this run, the same on all ranks or else nothing is done
   u64* waited;  // where blocks of the host add the nanoseconds that they wait; null: nobody asks
   const u64* news;  // of peer 0: not zero when it is in vain to wait for it
   u64 news_stride;  // words from one peer's news to the next one's
@@ -58,10 +59,13 @@ constexpr index_t WHOLE_GRID = MAX_BLOCKS;
 DEVICE constexpr index_t barrier_words(int ranks) {
   return barrier_flag(WHOLE_GRID + 1, 0, ranks);
 }
-/// What the flag holds from `epoch` on.
-DEVICE constexpr u64 barrier_value(u64 epoch, bool failed) {
-  return epoch * 2 + (failed ? 1 : 0);
+/// What the flag holds from `epoch` on: behind it a digest of what the rank was given for the run,
+/// and in the lowest bit whether it refuses to take part.
+constexpr int GIVEN_BITS = 20;
+DEVICE constexpr u64 barrier_value(u64 epoch, u64 given, bool refuses) {
+  return (epoch << GIVEN_BITS | given) << 1 | (refuses ? 1 : 0);
 }
+DEVICE constexpr u64 epoch_of(u64 flag) { return flag >> (GIVEN_BITS + 1); }
 
 /// Where ranks leave their totals for each other. At every rank: a count of the rank's blocks that
 /// have come to a barrier; words [2][COUNT][R], a total of each rank, of which launches use the
@@ -93,8 +97,8 @@ struct Multicast {
 };
 
 static_assert(sizeof(Fault) == 56 && OFFSET_OF(found, Fault) == 48);
-static_assert(sizeof(SyncHead) == 80 && OFFSET_OF(epoch, SyncHead) == 16 &&
-              OFFSET_OF(news, SyncHead) == 64);
+static_assert(sizeof(SyncHead) == 88 && OFFSET_OF(epoch, SyncHead) == 16 &&
+              OFFSET_OF(news, SyncHead) == 72);
 static_assert(sizeof(Sync<3>) == sizeof(SyncHead) + 3 * sizeof(u64*));
 static_assert(sizeof(Totals<3, 2>) == 4 * sizeof(u64) && OFFSET_OF(of, Totals<3, 2>) == 8);
 static_assert(sizeof(Multicast<u8, 3>) == 4 * sizeof(u8*) &&

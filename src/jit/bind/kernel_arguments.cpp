@@ -194,6 +194,7 @@ void KernelArguments::begin_launch(const Numbers& numbers, std::uint64_t epoch,
   for (const auto& [word, value] : numbers_) set(word, numbers[value]);
   if (sync_) {
     sync_->value.epoch = epoch;
+    sync_->value.given = numbers.given();
     sync_->value.waited = reinterpret_cast<abi::u64*>(waited);
     set(*sync_);
   }

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "coconet/error.h"
 #include "ir/random.h"
+#include "jit/abi/abi.h"
 
 namespace coconet::jit {
 
@@ -62,6 +64,12 @@ void Numbers::evaluate(std::span<const ScalarValue> scalars) {
     if (given > 1)
       throw BackendError(fmt::format("scalar '{}' is given twice; give it once", scalar.name));
   }
+  // As FNV-1a, a word at a time.
+  std::uint64_t digest = 0xcbf29ce484222325;
+  for (const Scalar& scalar : scalars_)
+    digest = (digest ^ std::bit_cast<std::uint64_t>(values_[scalar.id])) * 0x100000001b3;
+  digest ^= digest >> 32;
+  given_ = (digest ^ digest >> abi::GIVEN_BITS) & ((std::uint64_t{1} << abi::GIVEN_BITS) - 1);
   for (const Instruction& step : program_) {
     values_[step.result] = step.function((*this)[step.a], (*this)[step.b], (*this)[step.c]);
   }
@@ -71,6 +79,13 @@ void Numbers::evaluate(std::span<const ScalarValue> scalars) {
     if (!ir::is_random_offset(offset))
       throw BackendError(ir::random_offset_error(graph_, node, offset));
   }
+}
+
+std::string Numbers::text() const {
+  std::vector<std::string> all;
+  for (const Scalar& scalar : scalars_)
+    all.push_back(fmt::format("{}={}", scalar.name, (*this)[scalar.id]));
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 }  // namespace coconet::jit

@@ -15,6 +15,11 @@ class Numbers {
   /// scalar, or one that is missing or given twice, or the offset of a random sequence that is
   /// none.
   void evaluate(std::span<const ScalarValue> scalars);
+  /// A digest of the scalars after `evaluate`, of abi::GIVEN_BITS bits: other scalars have another
+  /// one, but for one in a million.
+  [[nodiscard]] std::uint64_t given() const { return given_; }
+  /// "lr=0.1, t=3": the scalars.
+  [[nodiscard]] std::string text() const;
   /// The value of weak node `id` after `evaluate`.
   [[nodiscard]] double operator[](ir::ValueId id) const { return values_[id]; }
 
@@ -30,6 +35,7 @@ class Numbers {
   const ir::Graph& graph_;
   Indexed<double> values_;  ///< by value id
   std::vector<Scalar> scalars_;
+  std::uint64_t given_ = 0;
   std::vector<Instruction> program_;
   std::vector<ir::ValueId> draws_;  ///< random ones, whose offsets are checked
 };

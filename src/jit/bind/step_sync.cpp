@@ -13,6 +13,7 @@
 namespace coconet::jit {
 namespace {
 
+static_assert(Barrier::given_bits == abi::GIVEN_BITS);
 constexpr std::size_t flag_bytes = abi::FLAG_STRIDE * sizeof(abi::u64);
 /// Some 400 us of pauses, longer than a step of small tensors takes. Who gives its core away to
 /// other processes gets it back after theirs have run for milliseconds.
@@ -74,15 +75,22 @@ std::atomic_ref<abi::u64> StepSync::host_flag(int rank, int of) const {
   return std::atomic_ref(*reinterpret_cast<abi::u64*>(base));
 }
 
-bool StepSync::meet(bool failed) {
-  if (!host_flags_) return comm_.any_failed(failed);
+StepSync::Meeting StepSync::meet(bool failed, std::uint64_t given) {
+  if (!host_flags_) {
+    try {
+      return comm_.any_failed(failed, given) ? Meeting::one_failed : Meeting::agree;
+    } catch (const Differs&) {
+      return Meeting::differ;
+    }
+  }
   using clock = std::chrono::steady_clock;
-  const abi::u64 target = abi::barrier_value(++host_epoch_, false);
+  const abi::u64 target = abi::barrier_value(++host_epoch_, 0, false);
   for (int rank = 0; rank < comm_.size(); ++rank) {
     host_flag(rank, comm_.rank())
-        .store(abi::barrier_value(host_epoch_, failed), std::memory_order_release);
+        .store(abi::barrier_value(host_epoch_, given, failed), std::memory_order_release);
   }
   bool any_failed = false;
+  bool differs = false;
   for (int rank = 0; rank < comm_.size(); ++rank) {
     const std::atomic_ref<abi::u64> flag = host_flag(comm_.rank(), rank);
     clock::time_point started;
@@ -103,13 +111,15 @@ bool StepSync::meet(bool failed) {
       }
       found = flag.load(std::memory_order_acquire);
     }
-    any_failed = any_failed || found == target + 1;
+    if (abi::epoch_of(found) > host_epoch_) continue;  // it saw that all agree
+    any_failed = any_failed || (found & 1) != 0;
+    differs = differs || found != abi::barrier_value(host_epoch_, given, false);
   }
-  return any_failed;
+  return any_failed ? Meeting::one_failed : differs ? Meeting::differ : Meeting::agree;
 }
 
 void StepSync::fail_kernel(int axis, int blocks, int barriers, int first) {
-  const abi::u64 value = abi::barrier_value(next_epoch(axis, barriers) + first, true);
+  const abi::u64 value = abi::barrier_value(next_epoch(axis, barriers) + first, 0, true);
   const auto raise = [&](int rank, abi::index_t block) {
     const abi::index_t flag = abi::barrier_flag(block, position(axis), mesh_.axes()[axis].size);
     std::atomic_ref(kernel_flags(axis, rank)[flag]).store(value, std::memory_order_release);
@@ -129,6 +139,7 @@ abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
           .timeout = static_cast<abi::u64>(std::chrono::nanoseconds(timeout_).count()),
           .spin_limit = spin_limit_,
           .step = step,
+          .given = 0,
           .waited = nullptr,
           .news = news_ + group(axis).front(),
           .news_stride = static_cast<abi::u64>(stride(axis))};

@@ -19,9 +19,11 @@ class StepSync {
   StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
            std::chrono::milliseconds timeout);
 
+  /// What ranks find when they meet before a step.
+  enum class Meeting { agree, differ, one_failed };
   /// Host side: waits for every rank of the world. `failed` tells the others that this rank cannot
-  /// run the step; returns whether any rank said so. Throws as `Barrier::wait` does.
-  [[nodiscard]] bool meet(bool failed);
+  /// run the step, and `given` is what it would run it with. Throws as `Barrier::wait` does.
+  [[nodiscard]] Meeting meet(bool failed, std::uint64_t given = 0);
 
   /// Instead of launching a kernel of `blocks` whose ranks first meet at barrier `first` of
   /// `barriers`, which from 1 on is one of all blocks together: makes the others' give up there.

@@ -62,8 +62,12 @@ std::string Comm::broadcast(std::string_view mine, int root) {
   return std::move(gather(root == rank() ? mine : std::string_view(), "broadcast")[root]);
 }
 
-bool Comm::any_failed(bool failed) {
-  return std::ranges::count(all_gather(failed ? "1" : "0"), "1") > 0;
+bool Comm::any_failed(bool failed, std::uint64_t given) {
+  const std::string failure = "failed", mine = failed ? failure : std::to_string(given);
+  const std::vector<std::string> all = all_gather(mine);
+  if (std::ranges::count(all, failure) > 0) return true;
+  if (std::ranges::count(all, mine) < size()) throw Differs("ranks were given different things");
+  return false;
 }
 
 std::shared_ptr<void> Comm::share(std::shared_ptr<void> object) {

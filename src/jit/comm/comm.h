@@ -103,8 +103,9 @@ class COCONET_API Comm {
   /// Collective: how the collectives of a node's ranks choose their way from here on.
   void set_ways(const CollectiveWays& ways);
   [[nodiscard]] const std::shared_ptr<CollectiveWays>& ways() const { return ways_; }
-  /// Collective, before a step: whether any rank says that it cannot run it.
-  [[nodiscard]] virtual bool any_failed(bool failed);
+  /// Collective, before a step: whether any rank says that it cannot run it. Throws Differs where
+  /// none does and they were given different things for it.
+  [[nodiscard]] virtual bool any_failed(bool failed, std::uint64_t given);
 
   /// Which ranks share memory with which.
   [[nodiscard]] const Nodes& nodes() const { return nodes_; }

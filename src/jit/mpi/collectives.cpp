@@ -116,7 +116,7 @@ class MpiCollectives final : public Collectives {
   void run(Queue&, const CollectiveCall& call) override {
     require_sane(call, size());
     const auto& [in, out] = call.operands.front();
-    barrier_->wait(to_string(call.op));
+    barrier_->wait(to_string(call.op), {}, call.given);
     const Membership::BlockingCall guard(barrier_->membership(), name_of(call.op));
     switch (call.op) {
       case ir::Op::all_reduce:

@@ -81,10 +81,10 @@ class NodesComm final : public Comm {
     membership_->require_nobody_failed();
   }
 
-  bool any_failed(bool failed) override {
+  bool any_failed(bool failed, std::uint64_t given) override {
     try {
       if (!failed) {
-        runs_->wait("run");
+        runs_->wait("run", {}, given);
         return false;
       }
       runs_->refuse();

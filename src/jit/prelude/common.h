@@ -279,15 +279,20 @@ DEVICE_CALL u64 look_until(const Sync<R>& sync, int peer, const u64* word, u64 t
   return observe(word);
 }
 
-/// Waits for rank `peer` to raise a flag of the barriers to `target`. False when it is missed or
-/// refuses.
+/// Waits for rank `peer` to raise a flag of the barriers to `own`, as this rank does: a rank that is
+/// further on has found that all agree. False when it is missed, refuses, or was given otherwise.
 template <int R>
-DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 target, u64 phase,
-                          index_t block, int peer) {
-  const u64 found = look_until(sync, peer, flag, target);
-  const bool ok = found >= target && found != target + 1;
-  if (!ok)
-    report(sync, found < target ? RANK_MISSED : RANK_REFUSED, phase, block, peer, target, found);
+DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 own, u64 phase, index_t block,
+                          int peer) {
+  const u64 epoch = epoch_of(own);
+  const u64 found = look_until(sync, peer, flag, barrier_value(epoch, 0, false));
+  const bool ok = found == own || epoch_of(found) > epoch;
+  if (!ok) {
+    const u64 code = epoch_of(found) < epoch ? RANK_MISSED
+                     : (found & 1) != 0      ? RANK_REFUSED
+                                             : RANK_DISAGREES;
+    report(sync, code, phase, block, peer, epoch, epoch_of(found));
+  }
   return ok;
 }
 
@@ -330,7 +335,7 @@ DEVICE bool await_ranks(const Block& block, const Sync<R>& sync, index_t of_bloc
 template <int ORDERS = OWN_ADDRESSES, int R>
 DEVICE bool rank_barrier(const Block& block, const Sync<R>& sync, u64 phase) {
   block_barrier(block);
-  const u64 target = barrier_value(sync.epoch + phase, false);
+  const u64 target = barrier_value(sync.epoch + phase, sync.given, false);
   signal_ranks<ORDERS>(block, sync, block.index, target, sync.rank);
   return await_ranks<ORDERS>(block, sync, block.index, target, phase, sync.rank);
 }
@@ -361,7 +366,7 @@ DEVICE T fold_words(const Block& block, const u64* words, index_t count) {
 template <int R, int COUNT, class F>
 DEVICE bool grid_barrier(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
                          u64 phase, F send) {
-  const u64 target = barrier_value(sync.epoch + phase, false);
+  const u64 target = barrier_value(sync.epoch + phase, sync.given, false);
   if (is_last(block, totals.of[sync.rank], block.count)) {
     send();
     signal_ranks(block, sync, WHOLE_GRID, target, u64(R));

@@ -5,6 +5,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/run/agreement.h"
 #include "jit/run/runner.h"
 
 namespace coconet::jit {
@@ -47,7 +48,9 @@ void Runner::enter(const std::string& failure) {
     throw_together(failure);
   }
   const auto come = std::chrono::steady_clock::now();
-  if (bound_.sync->meet(!failure.empty())) throw_together(failure);
+  const StepSync::Meeting meeting = bound_.sync->meet(!failure.empty(), bound_.numbers.given());
+  if (meeting == StepSync::Meeting::one_failed) throw_together(failure);
+  if (meeting == StepSync::Meeting::differ) throw_difference();
   waits_.add(std::chrono::steady_clock::now() - come);
 }
 
@@ -79,6 +82,7 @@ void Runner::check_fault(bool ended) {
   if (!ended) wait();
   const abi::Fault fault = bound_.sync->take_fault();
   if (fault.code == abi::RANK_REFUSED) throw_together("");
+  if (fault.code == abi::RANK_DISAGREES) throw_difference();
   break_down(fault);
 }
 
@@ -105,6 +109,13 @@ void Runner::break_down(const abi::Fault& fault) {
     broken_ = error.what();
     throw;
   }
+}
+
+void Runner::throw_difference() {
+  const std::string text = bound_.numbers.text();
+  const Given given[] = {{"other scalars", text, text}};
+  require_agreement(bound_.comm(), "all ranks must run a step with the same scalars", given);
+  throw InternalError("ranks found different scalars, which are the same");
 }
 
 void Runner::throw_together(const std::string& failure) {

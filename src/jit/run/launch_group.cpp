@@ -52,7 +52,7 @@ void LaunchGroup::guarded(const std::function<void()>& body) {
   } catch (const Error& error) {
     failure = error.what();
   }
-  if (!bound_.sync->meet(!failure.empty())) return;
+  if (bound_.sync->meet(!failure.empty()) == StepSync::Meeting::agree) return;
   const std::vector<std::string> failures = bound_.comm().all_gather(failure);
   if (!failure.empty()) throw BackendError(failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {

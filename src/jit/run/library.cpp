@@ -172,7 +172,8 @@ void LibraryCollective::copy(Queue& queue, const Tensors& tensors) const {
   queue.copy(tensors[out_].data(), tensors[in_].data(), tensors[in_].count * size_of(dtype_));
 }
 
-void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Member> members) {
+void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Member> members,
+                            std::uint64_t given) {
   if (members.front().collective->copies_) {
     for (const Member& member : members) member.collective->copy(queue, *member.tensors);
     return;
@@ -188,7 +189,7 @@ void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Me
     }
     const Call& call = self.calls_[index];
     group.run(queue, {self.op_, self.dtype_, how.reduction, call.count, call.counts, how.root,
-                      how.offset, self.operands_, self.by_mpi_});
+                      how.offset, self.operands_, self.by_mpi_, given});
   }
   for (const Member& member : members) member.collective->unpack(queue, *member.tensors);
 }

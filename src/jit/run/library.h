@@ -17,8 +17,10 @@ class LibraryCollective {
     LibraryCollective* collective;
     const Tensors* tensors;
   };
-  /// Collective over the group along `axis()`: calls of its ranks that `queue` works for.
-  static void run(Collectives& group, Queue& queue, std::span<const Member> members);
+  /// Collective over the group along `axis()`: calls of its ranks that `queue` works for. `given`
+  /// is the digest of what the step is run with.
+  static void run(Collectives& group, Queue& queue, std::span<const Member> members,
+                  std::uint64_t given);
 
   [[nodiscard]] int axis() const { return axis_; }
   /// Bytes that this rank reads and writes, counting each buffer once.

@@ -352,9 +352,11 @@ void Runner::enqueue_matmul(Queue& queue, std::size_t index, Queue* signals) {
 void Runner::enqueue_collective(Queue& queue, std::size_t index) {
   try {
     for (const LibraryCall& call : library_calls_[index])
-      LibraryCollective::run(*call.collectives, queue, call.members);
+      LibraryCollective::run(*call.collectives, queue, call.members, bound_.numbers.given());
   } catch (const Refused&) {
     throw_together("");
+  } catch (const Differs&) {
+    throw_difference();
   } catch (const PeerFailure&) {
     throw;
   } catch (const CommError& error) {

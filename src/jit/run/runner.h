@@ -114,6 +114,8 @@ class Runner {
   /// Throws what `fault` says of its kernel; no step can run afterwards.
   [[noreturn]] void break_down(const abi::Fault& fault);
   [[noreturn]] void throw_together(const std::string& failure);
+  /// Collective, and nothing has been done: throws who was given which scalars.
+  [[noreturn]] void throw_difference();
 
   Bound& bound_;
   const bool immediate_;

@@ -383,7 +383,7 @@ class Tuner {
 
   [[nodiscard]] bool any_interrupted() const {
     if (!options_.interrupted) return false;
-    return comm().any_failed(options_.interrupted());
+    return comm().any_failed(options_.interrupted(), 0);
   }
 
   static constexpr double hopeless_ratio = 1.3, never_hopeless = 0;

@@ -459,10 +459,10 @@ inline void check_agreement(jit::Comm& comm) {
 /// A rank that cannot run a step is heard of on all, and the world lives on.
 inline void check_failures_before_a_step(jit::Comm& comm) {
   for (int round = 0; round < 3; ++round) {
-    expect(!comm.any_failed(false), "no rank has failed");
+    expect(!comm.any_failed(false, 0), "no rank has failed");
     for (int who = 0; who < comm.size(); ++who)
-      expect(comm.any_failed(comm.rank() == who), "all hear of one that has");
-    expect(comm.any_failed(true), "all have failed");
+      expect(comm.any_failed(comm.rank() == who, 0), "all hear of one that has");
+    expect(comm.any_failed(true, 0), "all have failed");
   }
 }
 

@@ -215,7 +215,7 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
   Stage stage(4);
   const auto first = stage.membership(0, 30ms);
   jit::Barrier barrier(first, stage.all, stage.arrival_of, {});
-  stage.arrivals[2] = 1 << 4 | 4;  // once, in all_reduce
+  stage.arrivals[2] = 1 << 24 | 4;  // once, in all_reduce
   CHECK_THROWS_WITH(barrier.wait("all_reduce"),
                     "rank 0 waited in all_reduce for ranks 1 and 3, which did not come within 0.03 "
                     "s, the limit that "
@@ -300,7 +300,7 @@ TEST_CASE("a process that ends is noticed, however it ends", "[comm]") {
 
 TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {
   Stage stage(2);
-  stage.arrivals[1] = 1 << 4 | 1;  // once, in barrier
+  stage.arrivals[1] = 1 << 24 | 1;  // once, in barrier
   stage.membership(1, 1s)->leave();
   jit::Barrier barrier(stage.membership(0, 1s), stage.all, stage.arrival_of, {});
   CHECK_NOTHROW(barrier.wait("barrier"));
@@ -386,16 +386,16 @@ TEST_CASE("a barrier of ranks that share no memory ends when its messages are on
   const auto membership = std::make_shared<jit::Membership>(
       0, stage.status_of, stage.table_of,
       jit::Waiting{100ms, false,
-                   [&] { stage.arrivals[1] = 1 << 4 | 1; }},  // comes while it is waited for
+                   [&] { stage.arrivals[1] = 1 << 24 | 1; }},  // comes while it is waited for
       [&](const jit::RankStatus&) { told_of_failure = true; });
   const jit::RemoteNotifier notifier{[&](std::uint64_t arrival) { told.push_back(arrival); },
                                      [&] { return --left <= 0; }};
   jit::Barrier barrier(membership, stage.all, stage.arrival_of, {}, notifier);
   barrier.wait("barrier");
-  CHECK(told == std::vector<std::uint64_t>{1 << 4 | 1});
+  CHECK(told == std::vector<std::uint64_t>{1 << 24 | 1});
   CHECK(left == 0);
 
-  stage.arrivals[1] = 2 << 4 | 1;
+  stage.arrivals[1] = 2 << 24 | 1;
   left = 1 << 30;
   CHECK_FALSE(told_of_failure);
   CHECK_THROWS_WITH(
@@ -412,7 +412,7 @@ TEST_CASE("who waits for messages to be taken hears of a rank that fails meanwhi
       jit::Waiting{1s, false, [&] { other.fail("for this test"); }});
   const jit::RemoteNotifier notifier{[](std::uint64_t) {}, [] { return false; }};
   jit::Barrier barrier(membership, stage.all, stage.arrival_of, {}, notifier);
-  stage.arrivals[1] = 1 << 4 | 1;
+  stage.arrivals[1] = 1 << 24 | 1;
   CHECK_THROWS_WITH(barrier.wait("barrier"), StartsWith("rank 1 failed: for this test"));
 }
 

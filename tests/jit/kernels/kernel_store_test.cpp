@@ -32,7 +32,9 @@ class CountingComm final : public jit::Comm {
   std::shared_ptr<jit::PeerMemory> allocate(std::size_t bytes) override {
     return met().allocate(bytes);
   }
-  bool any_failed(bool failed) override { return met().any_failed(failed); }
+  bool any_failed(bool failed, std::uint64_t given) override {
+    return met().any_failed(failed, given);
+  }
   std::shared_ptr<void> share(std::shared_ptr<void> object) override {
     return met().share(std::move(object));
   }

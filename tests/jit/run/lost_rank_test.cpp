@@ -22,8 +22,8 @@ void require_told(const char* child, const std::string& environment = "") {
   CHECK(output.code == 0);
 }
 
-/// Every second quick suite runs one of the cases with blocks of threads, which take many seconds of
-/// all cores.
+/// Every second quick suite runs one of the cases with blocks of threads, which take many seconds
+/// of all cores.
 enum class Threads { none, lines, room };
 Threads drawn() {
   return seed() % 2 == 1 ? Threads::none : seed() % 4 == 0 ? Threads::lines : Threads::room;

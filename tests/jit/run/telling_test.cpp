@@ -2,9 +2,12 @@
 // kernels that each runs for itself: nothing that the application sees is written before.
 #include <catch2/catch.hpp>
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "jit/comm/comm_checks.h"
 #include "jit/comm/rank_outcomes.h"
 
 using namespace coconet;
@@ -100,4 +103,56 @@ TEST_CASE("a rank that cannot run is heard of behind kernels that each rank runs
                  StartsWith("rank 1 could not run the step, no rank did: " + what));
     }
   }
+}
+
+namespace {
+
+/// Checks that a run with `name` = 1, but 2 on rank 1, is refused on all ranks with a sentence that
+/// says so, and that `unchanged` still holds then. Next runs go on.
+void check_different_scalars(World& world, Executable& step, const std::string& name,
+                             const std::function<bool()>& unchanged) {
+  const std::string rule =
+      "all ranks must run a step with the same scalars, but rank 1 has other scalars than rank 0; "
+      "rank " +
+      std::to_string(world.rank()) + " has " + name + "=" + (world.rank() == 1 ? "2" : "1");
+  for (int turn = 0; turn < 2; ++turn) {
+    const std::string told = message_of<CommError>([&] {
+      step.run({{name, world.rank() == 1 ? 2 : 1}});
+    });
+    if (told != rule) throw InternalError("a rank was told: " + told);
+    if (!unchanged()) throw InternalError("a state changed");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks that run a step with different scalars are told so before anything is written") {
+  for (const char* schedule : {"sgd-fused.json", "sgd-sliced.json", "sgd-unfused.json"}) {
+    INFO(schedule);
+    REQUIRE_NOTHROW(World::local(3, [&](World& world) {
+      Executable step =
+          compile(programs::sgd(Mesh::over(world)), Schedule::load(schedule), world, {{"n", n}});
+      const auto is = [&](float value) {
+        return state_of(step, "w") == std::vector<float>(step.count("w"), value);
+      };
+      step.write("w", std::vector<float>(step.count("w"), start));
+      step.write("g", std::vector<float>(step.count("g"), 1));
+      check_different_scalars(world, step, "lr", [&] { return is(start); });
+      step.run({{"lr", 1}});
+      if (!is(start - 1)) throw InternalError("the next step went wrong");
+    }));
+  }
+}
+
+TEST_CASE("so are those that meet on the host before a step") {
+  REQUIRE_NOTHROW(World::local(3, [](World& world) {
+    Executable step = compile_descent(world, true);
+    step.write_whole("A", std::vector<float>(n * n, 1));
+    step.write("p", std::vector<float>(n, 2));
+    step.write_whole("x", std::vector<float>(n, start));
+    check_different_scalars(world, step, "s", [&] {
+      return state_of(step, "x") == std::vector<float>(step.count("x"), start);
+    });
+    step.run({{"s", 1}});
+  }));
 }

@@ -24,8 +24,11 @@ void pause_core() {
 #endif
 }
 
-// An arrival is the count of barriers and, in the lowest bits, the call that the rank is in.
+// An arrival is the count of barriers, what was given, and in the lowest bits the call that the
+// rank is in.
 constexpr int call_bits = 4;
+constexpr int count_at = call_bits + Barrier::given_bits;
+constexpr std::uint64_t given_mask = (std::uint64_t{1} << Barrier::given_bits) - 1;
 constexpr std::uint64_t call_mask = (1 << call_bits) - 1;
 constexpr std::array<std::string_view, 9> calls = {"another call", "barrier",    "all_gather",
                                                    "broadcast",    "all_reduce", "reduce_scatter",
@@ -64,33 +67,43 @@ std::uint64_t Barrier::arrival(int position) const {
 }
 
 bool Barrier::arrived(int position) const {
-  return arrival(position) >> call_bits >= count_;
+  return arrival(position) >> count_at >= count_;
 }
 
-void Barrier::arrive(std::uint64_t call) {
+void Barrier::arrive(std::uint64_t call, std::uint64_t given) {
   ++count_;
-  std::atomic_ref<std::uint64_t>(*arrivals_[position_])
-      .store(count_ << call_bits | call, std::memory_order_release);
-  if (notifier_.notify) notifier_.notify(count_ << call_bits | call);
+  const std::uint64_t arrival = count_ << count_at | (given & given_mask) << call_bits | call;
+  std::atomic_ref<std::uint64_t>(*arrivals_[position_]).store(arrival, std::memory_order_release);
+  if (notifier_.notify) notifier_.notify(arrival);
 }
 
-void Barrier::wait(std::string_view call, std::chrono::milliseconds longer) {
+void Barrier::wait(std::string_view call, std::chrono::milliseconds longer, std::uint64_t given) {
   if (membership_->waiting().require_thread) membership_->waiting().require_thread();
   membership_->require_present();
   const std::uint64_t code = code_of(call);
-  arrive(code);
+  arrive(code, given);
   for (int position = 0; position < size(); ++position) {
     if (!arrived(position)) wait_for(position, call, longer);
   }
   if (notifier_.notify && !notifier_.done()) wait_for_notifier(call, longer);
   require_same_call(call, code);
+  require_same_given();
+}
+
+// As above: who is at a later barrier found that all agree.
+void Barrier::require_same_given() {
+  for (int position = 0; position < size(); ++position) {
+    const std::uint64_t found = arrival(position);
+    if (found >> count_at == count_ && found != arrival(position_))
+      throw Differs(fmt::format("rank {} was given something else", ranks_[position]));
+  }
 }
 
 // Who is at a later barrier already was in the same call at this one.
 void Barrier::require_same_call(std::string_view call, std::uint64_t code) {
   for (int position = 0; position < size(); ++position) {
     const std::uint64_t found = arrival(position);
-    if (found >> call_bits != count_) continue;
+    if (found >> count_at != count_) continue;
     const std::uint64_t other = found & call_mask;
     if (other == refusal)
       throw Refused(fmt::format("rank {} refused to take part in {}", ranks_[position], call));
@@ -105,7 +118,7 @@ void Barrier::require_same_call(std::string_view call, std::uint64_t code) {
 }
 
 void Barrier::refuse() {
-  arrive(refusal);
+  arrive(refusal, 0);
 }
 
 void Barrier::wait_for(int position, std::string_view call, std::chrono::milliseconds longer) {

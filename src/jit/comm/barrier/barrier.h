@@ -22,6 +22,12 @@ class COCONET_API Refused : public CommError {
   using CommError::CommError;
 };
 
+/// All came to a barrier, but what they were given differs. All may meet again.
+class COCONET_API Differs : public CommError {
+ public:
+  using CommError::CommError;
+};
+
 /// Sends this rank's arrivals to ranks that do not see a barrier's memory. Theirs are in this
 /// rank's memory after a call of `Waiting::progress`.
 struct RemoteNotifier {
@@ -34,9 +40,9 @@ struct RemoteNotifier {
 /// A barrier among some ranks of a world.
 class COCONET_API Barrier {
  public:
-  /// `arrivals[i]` counts the arrivals of `ranks[i]` and names its last call: zero at first, each
-  /// in a cache line of its own, in `memory`, which all of `ranks` see but those that `notifier`
-  /// serves.
+  /// `arrivals[i]` counts the arrivals of `ranks[i]` and names its last call and what was given:
+  /// zero at first, each in a cache line of its own, in `memory`, which all of `ranks` see but
+  /// those that `notifier` serves.
   Barrier(std::shared_ptr<Membership> membership, std::vector<int> ranks,
           std::vector<std::uint64_t*> arrivals, std::shared_ptr<const void> memory,
           RemoteNotifier notifier = {});
@@ -47,7 +53,9 @@ class COCONET_API Barrier {
   /// who is in which call when not all are in `call`, and PeerFailure when any rank of the world
   /// has failed. These end this rank's part in the world. Throws Refused when all came and one
   /// refused: all may meet again.
-  void wait(std::string_view call, std::chrono::milliseconds longer = {});
+  /// Throws Differs when the lowest `given_bits` of `given` are not the same on all.
+  void wait(std::string_view call, std::chrono::milliseconds longer = {}, std::uint64_t given = 0);
+  static constexpr int given_bits = 20;
   /// Instead of `wait`, and without waiting: makes it throw Refused on the others. All must then
   /// meet at another barrier before they use this one again.
   void refuse();
@@ -59,12 +67,14 @@ class COCONET_API Barrier {
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
 
  private:
-  void arrive(std::uint64_t call);
+  void arrive(std::uint64_t call, std::uint64_t given);
   /// Whether the rank at `position` has come to the barrier that this rank is at.
   [[nodiscard]] bool arrived(int position) const;
   [[nodiscard]] std::uint64_t arrival(int position) const;
   /// Throws unless all who have come to this barrier are in the same call as this rank.
   void require_same_call(std::string_view call, std::uint64_t code);
+  /// Throws Differs unless those were given the same, too.
+  void require_same_given();
   void wait_for(int position, std::string_view call, std::chrono::milliseconds longer);
   /// Waits until the notices arrive without this rank's help, as the others wait for them.
   void wait_for_notifier(std::string_view call, std::chrono::milliseconds longer);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct CollectiveCall {
   std::span<const Operands> operands = {};  ///< of each rank that the caller drives with one queue
   /// Whether MPI carries it out, whatever the bytes; ranks that are threads do without.
   bool by_mpi = false;
+  /// Where ranks meet on the host they compare it before anything is written, and throw Differs.
+  std::uint64_t given = 0;
 
   /// The length of `counts` in a group of `ranks`; 0 for the ops that have no blocks.
   [[nodiscard]] std::size_t blocks(int ranks) const;

@@ -83,7 +83,7 @@ void DirectCollectives::run(Queue& queue, const CollectiveCall& call) {
   const std::size_t copied = std::min(ways_->copied_bytes, capacity);
   if (bytes > (call.op == Op::all_reduce ? copied / 2 : copied) && reaches(call)) {
     read(call, outs_);
-    barrier_->wait(to_string(call.op));
+    barrier_->wait(to_string(call.op), {}, call.given);
   } else if (bytes <= std::min(ways_->shared_bytes, capacity)) {
     copy(call);
     read(call, {});
@@ -106,7 +106,7 @@ bool DirectCollectives::reaches(const CollectiveCall& call) {
   const bool reads = call.op != Op::broadcast || rank() == call.root;
   const auto& [in, out] = call.operands.front();
   boards_[rank()]->operands[slot] = {find(reads ? in : out), find(out)};
-  barrier_->wait(to_string(call.op));
+  barrier_->wait(to_string(call.op), {}, call.given);
   const Board::Operands first = boards_.front()->operands[slot];
   // In the same allocation on all ranks: then each of them holds it, and all decide alike.
   const bool reachable = std::ranges::all_of(boards_, [&](const Board* board) {
@@ -126,7 +126,7 @@ void DirectCollectives::copy(const CollectiveCall& call) {
   const std::size_t slot = barrier_->count() % 2;
   const std::size_t bytes = call.shown(rank(), size()) * size_of(call.dtype);
   if (bytes > 0) std::memcpy(boards_[rank()]->copies[slot].data(), call.operands.front().in, bytes);
-  barrier_->wait(to_string(call.op));
+  barrier_->wait(to_string(call.op), {}, call.given);
   std::ranges::transform(boards_, ins_.begin(),
                          [&](const Board* board) { return board->copies[slot].data(); });
 }

@@ -44,7 +44,7 @@ bool have_cores(Comm& comm, int threads) {
     by_thread.insert(by_thread.end(), threads, Cores(text));
   const bool crowded = ranks_per_core(by_thread) > 1;
   if (&comm.node() == &comm) return !crowded;
-  return !comm.any_failed(crowded);
+  return !comm.any_failed(crowded, 0);
 }
 
 }  // namespace coconet::jit
