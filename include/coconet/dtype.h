@@ -102,7 +102,7 @@ COCONET_API void convert(std::span<const Half> from, std::span<float> to);
 /// @copydoc convert
 COCONET_API void convert(std::span<const BFloat16> from, std::span<float> to);
 
-/// `value` rounded once to what `dtype` can hold (integers wrap, bool is `value != 0`).
+/// `value` rounded once to what `dtype` can hold, as `cast` converts it.
 [[nodiscard]] COCONET_API double round_to(DType dtype, double value);
 
 /// Reads element `index` of an array of `dtype` as a double.

@@ -222,8 +222,9 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
   return greater_equal(a, b);
 }
 
-/// `value` converted to `dtype`: floats round to nearest even, float to integer truncates, bool is
-/// `value != 0`. What a float becomes that the integer cannot hold, NaN included, is not defined.
+/// `value` converted to `dtype`: floats round to nearest even; a float goes toward zero to an
+/// integer within its limits, NaN to 0; integers keep their low bits; bool is `value != 0`, true of
+/// NaN.
 [[nodiscard]] COCONET_API Value cast(const Value& value, DType dtype);
 
 /// Zeros elements of `value`, which holds floats, with `probability`, at least 0 and less than 1,

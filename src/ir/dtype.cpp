@@ -2,11 +2,10 @@
 #include "coconet/dtype.h"
 
 #include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "ir/half.h"
+#include "ir/integers.h"
 
 namespace coconet {
 
@@ -62,30 +61,6 @@ std::uint16_t narrow(NarrowFormat format, double value) {
     kept += static_cast<std::uint64_t>(narrow_exponent - 1) << format.fraction_bits;
   }
   return encode(kept);
-}
-
-// The integer that an array of `dtype` stores for `value`: truncated toward zero; wrapped modulo
-// 2^bits when the truncated number fits 64 bits, else clamped to what `dtype` holds; NaN is 0.
-std::int64_t to_integer(DType dtype, double value) {
-  if (std::isnan(value)) return 0;
-  constexpr double two_to_63 = 9223372036854775808.0;
-  const bool fits = value >= -two_to_63 && value < two_to_63;
-  const auto convert = [&]<class T>(T) -> std::int64_t {
-    if (fits) return static_cast<T>(static_cast<std::int64_t>(value));
-    return value < 0 ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
-  };
-  switch (dtype) {
-    case DType::i32:
-      return convert(std::int32_t{});
-    case DType::i16:
-      return convert(std::int16_t{});
-    case DType::i8:
-      return convert(std::int8_t{});
-    case DType::u8:
-      return convert(std::uint8_t{});
-    default:
-      return convert(std::int64_t{});
-  }
 }
 
 // Arrays of applications need not be aligned for T in the compiler's eyes, so elements are copied.
@@ -172,7 +147,7 @@ double round_to(DType dtype, double value) {
     case DType::i16:
     case DType::i8:
     case DType::u8:
-      return static_cast<double>(to_integer(dtype, value));
+      return static_cast<double>(ir::saturated(dtype, value));
     case DType::boolean:
       return value != 0 ? 1 : 0;
   }
@@ -216,15 +191,15 @@ void store_element(DType dtype, void* data, std::size_t index, double value) {
     case DType::bf16:
       return store(data, index, BFloat16(value));
     case DType::i64:
-      return store(data, index, to_integer(dtype, value));
+      return store(data, index, ir::saturated(dtype, value));
     case DType::i32:
-      return store(data, index, static_cast<std::int32_t>(to_integer(dtype, value)));
+      return store(data, index, static_cast<std::int32_t>(ir::saturated(dtype, value)));
     case DType::i16:
-      return store(data, index, static_cast<std::int16_t>(to_integer(dtype, value)));
+      return store(data, index, static_cast<std::int16_t>(ir::saturated(dtype, value)));
     case DType::i8:
-      return store(data, index, static_cast<std::int8_t>(to_integer(dtype, value)));
+      return store(data, index, static_cast<std::int8_t>(ir::saturated(dtype, value)));
     case DType::u8:
-      return store(data, index, static_cast<std::uint8_t>(to_integer(dtype, value)));
+      return store(data, index, static_cast<std::uint8_t>(ir::saturated(dtype, value)));
     case DType::boolean:
       return store(data, index, static_cast<std::uint8_t>(value != 0 ? 1 : 0));
   }

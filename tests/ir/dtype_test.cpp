@@ -88,25 +88,26 @@ TEST_CASE("not-a-number stays one in every float dtype") {
   CHECK(round_to(bf16, -infinity) == -infinity);
 }
 
-TEST_CASE("integers truncate toward zero and wrap") {
+TEST_CASE("a float goes toward zero to an integer, within its limits, and not-a-number to zero") {
   CHECK(round_to(i32, 2.9) == 2);
   CHECK(round_to(i32, -2.9) == -2);
-  CHECK(round_to(i8, 127) == 127);
-  CHECK(round_to(i8, 128) == -128);
-  CHECK(round_to(i8, -129) == 127);
-  CHECK(round_to(u8, 256 + 7) == 7);
-  CHECK(round_to(u8, -1) == 255);
-  CHECK(round_to(i32, 0x1p31) == -0x1p31);
-  CHECK(round_to(i64, 1e15 + 0.5) == 1e15);
-}
-
-TEST_CASE("integers clamp beyond 64 bits, and not-a-number is zero") {
-  CHECK(round_to(i32, 1e30) == 0x7fffffff);
+  CHECK(round_to(i8, 127.9) == 127);
+  CHECK(round_to(i8, 128) == 127);
+  CHECK(round_to(i8, -128.9) == -128);
+  CHECK(round_to(i8, -129) == -128);
+  CHECK(round_to(i16, 32768) == 32767);
+  CHECK(round_to(i16, -1e9) == -32768);
+  CHECK(round_to(u8, 256 + 7) == 255);
+  CHECK(round_to(u8, -0.9) == 0);
+  CHECK(round_to(u8, -1) == 0);
+  CHECK(round_to(i32, 0x1p31) == 0x1p31 - 1);
+  CHECK(round_to(i32, 1e30) == 0x1p31 - 1);
   CHECK(round_to(i32, -infinity) == -0x1p31);
-  CHECK(round_to(u8, 1e30) == 255);
-  CHECK(round_to(u8, -1e30) == 0);
+  CHECK(round_to(i64, 1e15 + 0.5) == 1e15);
+  CHECK(round_to(i64, 0x1.fffffffffffffp62) == 0x1.fffffffffffffp62);
+  CHECK(round_to(i64, -infinity) == -0x1p63);
   CHECK(round_to(i64, infinity) == 0x1p63);
-  for (const DType dtype : {i64, i32, i8, u8}) CHECK(round_to(dtype, not_a_number) == 0);
+  for (const DType dtype : {i64, i32, i16, i8, u8}) CHECK(round_to(dtype, not_a_number) == 0);
 }
 
 TEST_CASE("bool is whether the value is not zero") {
@@ -128,7 +129,7 @@ TEST_CASE("a stored element reads back as its rounded value, for every dtype") {
   }
 }
 
-TEST_CASE("the largest i64 survives being stored as a clamped double") {
+TEST_CASE("the largest i64 survives being stored as a double") {
   std::int64_t element = 0;
   store_element(i64, &element, 0, round_to(i64, 1e300));
   CHECK(element == std::numeric_limits<std::int64_t>::max());

@@ -1,6 +1,7 @@
 // Pointwise ops, cast, copy and update in the reference: element by element, operands read at the
 // global index.
 #include "ir/halves.h"
+#include "ir/integers.h"
 #include "ir/reference/evaluate.h"
 #include "ir/reference/walk.h"
 
@@ -25,6 +26,36 @@ double (*meaning_of(const Node& node))(double, double, double) {
   }
 }
 
+using Bits = std::uint64_t;  // whose arithmetic wraps around
+
+/// What computes the low bits of an integer op's result from those of its operands, for ops that
+/// leave an integer's range; null for others. A double would lose the low bits of a product.
+Bits (*arithmetic_of(Op op))(Bits, Bits) {
+  switch (op) {
+    case Op::add:
+      return [](Bits a, Bits b) { return a + b; };
+    case Op::subtract:
+      return [](Bits a, Bits b) { return a - b; };
+    case Op::multiply:
+      return [](Bits a, Bits b) { return a * b; };
+    case Op::square:
+      return [](Bits a, Bits) { return a * a; };
+    case Op::negative:
+      return [](Bits a, Bits) { return 0 - a; };
+    case Op::abs:
+      return [](Bits a, Bits) { return static_cast<std::int64_t>(a) < 0 ? 0 - a : a; };
+    default:
+      return nullptr;
+  }
+}
+
+/// Whether what the node's meaning makes of its operands is an integer already, which wraps around
+/// where it does not fit the result's dtype. A float saturates.
+bool makes_integers(const Graph& graph, const Node& node) {
+  if (!is_integer(node.dtype)) return false;
+  return find_pointwise(node.op) != nullptr || !is_float(graph.at(node.operands.back()).dtype);
+}
+
 }  // namespace
 
 RankData evaluate_elementwise(const ReferenceStep& step, ValueId id) {
@@ -32,6 +63,16 @@ RankData evaluate_elementwise(const ReferenceStep& step, ValueId id) {
   std::vector<ValueId> operands = node.operands;
   if (node.op == Op::update) operands = {node.operands[1]};
   const auto meaning = meaning_of(node);
+  const auto arithmetic = is_integer(node.dtype) ? arithmetic_of(node.op) : nullptr;
+  const bool wraps = makes_integers(step.graph, node);
+  const auto element = [&](double a, double b, double c) {
+    if (arithmetic != nullptr) {
+      const Bits bits = arithmetic(bits_of_integer(a), bits_of_integer(b));
+      return static_cast<double>(wrapped(node.dtype, bits));
+    }
+    const double made = meaning(a, b, c);
+    return wraps ? static_cast<double>(wrapped(node.dtype, made)) : round_to(node.dtype, made);
+  };
 
   RankData result;
   for (int rank = 0; rank < step.graph.mesh.size(); ++rank) {
@@ -51,7 +92,7 @@ RankData evaluate_elementwise(const ReferenceStep& step, ValueId id) {
     }
     Data& out = result.emplace_back(static_cast<std::size_t>(part.count()));
     walk(part, views, [&](std::size_t n, const std::array<std::int64_t, most_operands>& at) {
-      out[n] = round_to(node.dtype, meaning(data[0][at[0]], data[1][at[1]], data[2][at[2]]));
+      out[n] = element(data[0][at[0]], data[1][at[1]], data[2][at[2]]);
     });
   }
   return result;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "ir/integers.h"
 #include "ir/reference/evaluate.h"
 #include "ir/reference/walk.h"
 
@@ -59,35 +60,18 @@ double identity(Reduction reduction) {
   return 0;
 }
 
-namespace {
-
-/// The product of integers, which wraps at every step: a double would lose the low digits first.
-double wrapping_product(DType dtype, double a, double b) {
-  const auto product = static_cast<std::uint64_t>(static_cast<std::int64_t>(a)) *
-                       static_cast<std::uint64_t>(static_cast<std::int64_t>(b));
-  switch (dtype) {
-    case DType::i16:
-      return static_cast<double>(static_cast<std::int16_t>(product));
-    case DType::i8:
-      return static_cast<double>(static_cast<std::int8_t>(product));
-    case DType::u8:
-      return static_cast<double>(static_cast<std::uint8_t>(product));
-    case DType::i32:
-      return static_cast<double>(static_cast<std::int32_t>(product));
-    default:
-      return static_cast<double>(static_cast<std::int64_t>(product));
-  }
-}
-
-}  // namespace
-
 double combine(Reduction reduction, DType dtype, double a, double b) {
+  // Integers wrap around at every step: a double would lose their low bits first.
+  if (is_integer(dtype) && (reduction == Reduction::sum || reduction == Reduction::prod)) {
+    const std::uint64_t x = bits_of_integer(a), y = bits_of_integer(b);
+    return static_cast<double>(wrapped(dtype, reduction == Reduction::sum ? x + y : x * y));
+  }
   switch (reduction) {
     case Reduction::sum:
     case Reduction::mean:
       return a + b;
     case Reduction::prod:
-      return is_integer(dtype) ? wrapping_product(dtype, a, b) : a * b;
+      return a * b;
     case Reduction::max:
       return a > b || a != a ? a : b;
     case Reduction::min:

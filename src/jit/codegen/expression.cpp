@@ -1,11 +1,15 @@
 // Pointwise ops, literals and names as dialect text.
 #include "jit/codegen/expression.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+
+#include "ir/integers.h"
 
 namespace coconet::jit {
 
@@ -63,7 +67,7 @@ std::string_view compute_type(DType dtype) {
 
 std::string literal(double number, DType dtype) {
   if (!is_float(dtype)) {
-    const std::string digits = std::to_string(static_cast<long long>(number));
+    const std::string digits = std::to_string(ir::saturated(dtype, number));
     return dtype == DType::i32 && number >= 0
                ? digits
                : std::string(storage_type(dtype)) + "(" + digits + ")";
@@ -130,6 +134,19 @@ std::string with_numbers_of(DType dtype, std::string_view device) {
   return text;
 }
 
+std::string with_defined_conversions(std::string_view device) {
+  std::string text;
+  for (std::size_t at = 0; at < device.size();) {
+    const std::size_t start = at;
+    while (at < device.size() && is_word(device[at])) ++at;
+    if (at == start) ++at;  // a sign, or a space
+    const std::string_view word = device.substr(start, at - start);
+    const auto dtype = parse_dtype(word);
+    text += dtype && is_integer(*dtype) ? fmt::format("to_integer<{}>", word) : std::string(word);
+  }
+  return text;
+}
+
 bool reads_once(std::string_view device) {
   std::array<int, 3> reads{};
   for_each_placeholder(
@@ -143,6 +160,7 @@ bool chooses(std::string_view text) {
                                                "||",
                                                "rounded<",
                                                "to_float<",
+                                               "to_integer<",
                                                "dropout_(",
                                                "stochastic_cast_(",
                                                "upper_half_(",
@@ -177,7 +195,7 @@ std::string identifier(std::string_view text) {
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "order_streams",
-      "choosing_lanes", "converted", "wrapped",
+      "choosing_lanes", "converted", "wrapped", "to_integer",
       "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",
       "VECTOR_BY_VECTOR",
       "buffer", "BufferRows", "BufferTotals", "put_buffer_total", "put_empty_totals", "block_barrier",

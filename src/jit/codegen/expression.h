@@ -25,6 +25,8 @@ namespace coconet::jit {
 /// Device text whose numbers with a fraction or an exponent are of `dtype`'s computation type; of
 /// doubles where that is no float.
 [[nodiscard]] std::string with_numbers_of(DType dtype, std::string_view device);
+/// Device text whose conversions to integers, such as i32(a), are those of the op cast.
+[[nodiscard]] std::string with_defined_conversions(std::string_view device);
 /// Whether the text reads each operand at most once, so that an operand may itself be an
 /// expression.
 [[nodiscard]] bool reads_once(std::string_view device);

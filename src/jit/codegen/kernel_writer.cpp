@@ -237,6 +237,7 @@ std::string KernelWriter::read_number(ValueId value, DType context, bool round) 
   const std::string type(lane_type(context));
   const std::string suffix = (type == "f32" ? "" : "_" + type) + (round ? "_rounded" : "");
   const std::string name = from.substr(2) + "_" + (suffix.empty() ? "n" : suffix.substr(1));
+  // The one number that is read as an integer is an offset of random words, which is checked.
   std::string initialiser = type + "(" + from + (is_bool ? " != 0)" : ")");
   if (round && !is_bool) initialiser = rounded(initialiser, context);
   names_.insert(name);
@@ -268,6 +269,12 @@ std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
     default:
       return text;
   }
+}
+
+std::string KernelWriter::to_integer(const std::string& text, DType dtype) const {
+  const std::string lanes =
+      is_converted(dtype) ? fmt::format(", {}", lane_type(dtype)) : std::string();
+  return fmt::format("to_integer<{}{}>({})", storage_type(dtype), lanes, text);
 }
 
 std::string_view KernelWriter::lane_type(DType dtype) const {
@@ -328,6 +335,7 @@ std::string KernelWriter::expression(ValueId value) {
     const std::string operand = read(node.operands[0], from.dtype);
     const std::string_view type = lane_type(node.dtype);
     if (node.dtype == DType::boolean) return fmt::format("{}({} != 0)", type, operand);
+    if (is_float(from.dtype) && is_integer(node.dtype)) return to_integer(operand, node.dtype);
     const bool to_float = is_integer(from.dtype) && is_float(node.dtype);
     const std::string convert = to_float ? fmt::format("to_float<{}>", type) : std::string(type);
     return rounded(fmt::format("{}({})", convert, operand), node.dtype);
@@ -349,8 +357,9 @@ std::string KernelWriter::expression(ValueId value) {
     result = expand(row.device, operands[0], operands[1], operands[2]);
   } else {
     // Whatever type the application's text has, the result has the op's.
-    const std::string device = with_numbers_of(typed, row.device);
+    const std::string device = with_defined_conversions(with_numbers_of(typed, row.device));
     const std::string text = expand(device, operands[0], operands[1], operands[2]);
+    if (is_integer(node.dtype)) return to_integer(text, node.dtype);
     result = fmt::format(fmt::runtime(node.dtype == DType::boolean ? "{}(({}) != 0)" : "{}({})"),
                          lane_type(node.dtype), text);
   }

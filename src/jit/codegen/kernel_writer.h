@@ -106,6 +106,8 @@ class KernelWriter {
                                      DType dtype) const;
   /// `text`, of `dtype`'s computation type, as a stored element.
   [[nodiscard]] std::string stored(const std::string& text, DType dtype) const;
+  /// `text`, a float or an integer, as the integer `dtype` in lanes' type.
+  [[nodiscard]] std::string to_integer(const std::string& text, DType dtype) const;
   /// `text` rounded to `dtype`, in its computation type.
   [[nodiscard]] std::string rounded(const std::string& text, DType dtype) const;
   /// "// op avg (all_reduce), by split ..."

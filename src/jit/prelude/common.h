@@ -153,6 +153,18 @@ DEVICE S wrapped(S x) {
   return limits<T>::is_signed ? S(x << unused) >> unused : S(x & 255);
 }
 
+/// `x` as a T of integers, in lanes of L: a float toward zero, within T's limits, and 0 of NaN; an
+/// integer wrapped.
+template <class T, class L = T, class S>
+DEVICE L to_integer(S x) {
+  if constexpr (is_computed_float<S>)
+    return saturated<T, L>(x);
+  else if constexpr (sizeof(L) > sizeof(T))
+    return wrapped<T>(L(x));
+  else
+    return L(x);
+}
+
 struct sum_of {
   template <class T>
   DEVICE T identity() {

@@ -31,6 +31,18 @@ constexpr bool has_16_bits<bf16> = true;
 template <int N, bool STREAM>
 struct width {};
 
+/// The floats that kernels compute with.
+template <class T>
+constexpr bool is_computed_float = false;
+template <>
+constexpr bool is_computed_float<f32> = true;
+template <>
+constexpr bool is_computed_float<f64> = true;
+
+/// The least and the greatest T; see common.h.
+template <class T>
+struct limits;
+
 /// How a computed value becomes a stored T; see common.h.
 template <class T>
 struct narrow_to;

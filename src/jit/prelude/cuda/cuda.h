@@ -53,6 +53,44 @@ DEVICE f32 float_of(u32 x) { return __uint_as_float(x); }
 /// A function of the C library; see common.h.
 #define LIBRARY(name) name
 
+// ---- floats as integers -------------------------------------------------------------------------
+
+/// x toward zero, within the limits of 32 or 64 bits: what PTX says of cvt, and C++ of no
+/// conversion. NaN gives 0 unless one of the types has 64 bits, and then an integer's least.
+DEVICE i32 toward_zero(i32, f32 x) {
+  i32 value;
+  asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(value) : "f"(x));
+  return value;
+}
+DEVICE i32 toward_zero(i32, f64 x) {
+  i32 value;
+  asm("cvt.rzi.s32.f64 %0, %1;" : "=r"(value) : "d"(x));
+  return x == x ? value : 0;
+}
+DEVICE i64 toward_zero(i64, f32 x) {
+  i64 value;
+  asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(value) : "f"(x));
+  return x == x ? value : 0;
+}
+DEVICE i64 toward_zero(i64, f64 x) {
+  i64 value;
+  asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(value) : "d"(x));
+  return x == x ? value : 0;
+}
+
+/// A float toward zero, within T's limits, and 0 of NaN, in lanes of L.
+template <class T, class L, class S>
+DEVICE L saturated(S x) {
+  if constexpr (sizeof(T) >= 4) {
+    return L(toward_zero(T(0), x));
+  } else {
+    constexpr i32 bottom = limits<T>::bottom, top = limits<T>::top;
+    const i32 value = toward_zero(i32(0), x);
+    const i32 below = value < top ? value : top;
+    return L(below > bottom ? below : bottom);
+  }
+}
+
 // ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store -----------------
 
 DEVICE f32 wide(f16 x) {

@@ -26,6 +26,44 @@ DEVICE f32 float_of(u32 x) { return __builtin_bit_cast(f32, x); }
 /// A function of the C library; see common.h.
 #define LIBRARY(name) __builtin_##name
 
+// ---- floats as integers -------------------------------------------------------------------------
+
+DEVICE f32 magnitude(f32 x) { return __builtin_fabsf(x); }
+DEVICE f64 magnitude(f64 x) { return __builtin_fabs(x); }
+DEVICE f32 with_sign_of(f32 x, f32 size) { return __builtin_copysignf(size, x); }
+DEVICE f64 with_sign_of(f64 x, f64 size) { return __builtin_copysign(size, x); }
+DEVICE f64 zero_if_nan(f64 x) {
+  return __builtin_bit_cast(f64, __builtin_bit_cast(u64, x) & -u64(x == x));
+}
+
+/// A float toward zero, within T's limits, and 0 of NaN, in lanes of L. C++ defines no conversion
+/// of what L has not, so that x is brought within limits first: by its magnitude, and with bits of
+/// comparisons, because gcc takes two choices of constants in a row apart into many masks.
+template <class T, class L, class S>
+DEVICE L saturated(S x) {
+  constexpr int digits = sizeof(S) == 4 ? 24 : 53;
+  constexpr S bottom = S(limits<T>::bottom);
+  if constexpr (8 * int(sizeof(T)) > digits) {  // the greatest T is no S, but the next integer is
+    const S above = x > bottom ? x : bottom;
+    const L beyond = x >= -bottom ? L(limits<T>::top) : L(0);
+    return x < -bottom ? L(above) : beyond;
+  } else if constexpr (sizeof(T) == 4) {
+    const f64 number = zero_if_nan(x);
+    const f64 size = magnitude(number);
+    const f64 within = with_sign_of(number, size < -bottom ? size : -bottom);
+    return L(within - (within >= -bottom ? 1.0 : 0.0));
+  } else {
+    typedef decltype(L() + 0) wide;  // i32 or i64
+    constexpr bool is_signed = limits<T>::is_signed;
+    constexpr S most = is_signed ? -bottom : S(limits<T>::top);
+    const S size = magnitude(x);
+    const wide value = wide(with_sign_of(x, size < most ? size : most));
+    constexpr wide end = is_signed ? wide(limits<T>::top) : wide(0);
+    const wide least = value < end ? value : end, greatest = value > end ? value : end;
+    return L((is_signed ? least : greatest) & -wide(x == x));
+  }
+}
+
 // ---- 16-bit floats: widened to f32 to compute, rounded to nearest even to store -----------------
 // Written without branches, so that loops over lanes become vector code; and widening without a
 // select either, which compilers make a branch of where they do not.
