@@ -16,6 +16,7 @@
 #include "coconet/programs.h"
 #include "ir/access.h"
 #include "ir/graph.h"
+#include "ir/integers.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
@@ -83,7 +84,7 @@ void write_state_dict(Executable& step, const World& world, const std::string& d
   jit::together(jit::comm_of(world), [&] {
     if (world.rank() != 0) return;
     const std::int64_t skipped =
-        may_skip ? static_cast<std::int64_t>(step.scalar_of<float>("skipped")) : 0;
+        may_skip ? ir::saturated<std::int64_t>(step.scalar_of<float>("skipped")) : 0;
     write_number(file_in(directory, programs::torch_name(program.name(), "t")),
                  static_cast<double>(t - skipped));
     if (program.name().starts_with("nadam"))

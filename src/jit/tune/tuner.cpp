@@ -362,8 +362,8 @@ class Tuner {
   [[nodiscard]] std::size_t most_of(double ms) const {
     constexpr double enough_ms = 150;
     constexpr std::size_t least = 2;
-    const auto in_time = static_cast<std::size_t>(enough_ms / ms);
-    return std::min(std::max(in_time, least), options_.most);
+    const double most = std::min(enough_ms / ms, static_cast<double>(options_.most));
+    return std::min(std::max(static_cast<std::size_t>(most), least), options_.most);
   }
 
   /// Fewer of long steps, of which single ones are about alike.
