@@ -16,6 +16,35 @@ namespace coconet::jit {
 
 namespace {
 
+/// The device text of an op on integers of `dtype`, which wrap around: C++ defines no overflow of
+/// i32 and i64, but of their unsigned types. Narrower ones are computed in wider lanes, or in int.
+std::string device_text(const ir::PointwiseRow& row, DType dtype) {
+  std::string_view unsigned_text;
+  switch (row.op) {
+    case ir::Op::add:
+      unsigned_text = "{0}({1}(a) + {1}(b))";
+      break;
+    case ir::Op::subtract:
+      unsigned_text = "{0}({1}(a) - {1}(b))";
+      break;
+    case ir::Op::multiply:
+      unsigned_text = "{0}({1}(a) * {1}(b))";
+      break;
+    case ir::Op::square:
+      unsigned_text = "{0}({1}(a) * {1}(a))";
+      break;
+    case ir::Op::negative:
+      unsigned_text = "{0}(-{1}(a))";
+      break;
+    default:
+      break;
+  }
+  if (unsigned_text.empty() || (dtype != DType::i32 && dtype != DType::i64))
+    return std::string(row.device);
+  return fmt::format(fmt::runtime(unsigned_text), storage_type(dtype),
+                     dtype == DType::i32 ? "u32" : "u64");
+}
+
 /// A line that stays a comment whatever names it holds.
 std::string comment(std::string text) {
   for (char& c : text) {
@@ -354,7 +383,7 @@ std::string KernelWriter::expression(ValueId value) {
   }
   std::string result;
   if (ir::find_custom(node.op) == nullptr) {
-    result = expand(row.device, operands[0], operands[1], operands[2]);
+    result = expand(device_text(row, node.dtype), operands[0], operands[1], operands[2]);
   } else {
     // Whatever type the application's text has, the result has the op's.
     const std::string device = with_defined_conversions(with_numbers_of(typed, row.device));

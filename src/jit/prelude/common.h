@@ -101,8 +101,8 @@ DEVICE T to_float(S x) {
 
 DEVICE f32 abs_(f32 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
 DEVICE f64 abs_(f64 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
-DEVICE i64 abs_(i64 x) { return x < 0 ? -x : x; }
-DEVICE i32 abs_(i32 x) { return x < 0 ? -x : x; }
+DEVICE i64 abs_(i64 x) { return x < 0 ? i64(-u64(x)) : x; }
+DEVICE i32 abs_(i32 x) { return x < 0 ? i32(-u32(x)) : x; }
 DEVICE i16 abs_(i16 x) { return i16(x < 0 ? -x : x); }
 DEVICE i8 abs_(i8 x) { return i8(x < 0 ? -x : x); }
 DEVICE u8 abs_(u8 x) { return x; }
@@ -172,7 +172,8 @@ struct sum_of {
   }
   template <class T>
   DEVICE T apply(T a, T b) {
-    return T(a + b);
+    typedef typename wrapping<T>::type type;
+    return T(type(a) + type(b));
   }
 };
 struct prod_of {
@@ -182,7 +183,8 @@ struct prod_of {
   }
   template <class T>
   DEVICE T apply(T a, T b) {
-    return T(a * b);
+    typedef typename wrapping<T>::type type;
+    return T(type(a) * type(b));
   }
 };
 struct max_of {

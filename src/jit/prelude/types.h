@@ -39,6 +39,21 @@ constexpr bool is_computed_float<f32> = true;
 template <>
 constexpr bool is_computed_float<f64> = true;
 
+/// What T's sums and products are computed in, so that integers wrap around: C++ defines no
+/// overflow of i32 and i64, and narrower ones are computed in i32, which has all their results.
+template <class T>
+struct wrapping {
+  typedef T type;
+};
+template <>
+struct wrapping<i32> {
+  typedef u32 type;
+};
+template <>
+struct wrapping<i64> {
+  typedef u64 type;
+};
+
 /// The least and the greatest T; see common.h.
 template <class T>
 struct limits;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,10 +25,10 @@ struct Family {
   bool whole;
   double largest;  ///< up to which all whole numbers are exact
 };
-constexpr double wraps = 0x1p53;  // 8 bits wrap in the kernel and in the reference's doubles alike
+constexpr double wraps = 0x1p53;  // they wrap around in the kernel and in the reference alike
 constexpr Family families[] = {
-    {f64, true, 0x1p53}, {f64, false, 0},     {f32, true, 0x1p24},     {f16, true, 0x1p11},
-    {bf16, true, 0x1p8}, {i64, true, 0x1p53}, {i32, true, 0x1p31 - 1}, {i8, true, wraps},
+    {f64, true, 0x1p53}, {f64, false, 0},     {f32, true, 0x1p24}, {f16, true, 0x1p11},
+    {bf16, true, 0x1p8}, {i64, true, 0x1p53}, {i32, true, wraps},  {i8, true, wraps},
     {u8, true, wraps},   {f64, false, 0},
 };
 
@@ -178,8 +179,32 @@ class Author {
 
   Known any_value() { return genes_.any(values_); }
 
+  /// The absolute value that no element of `dtype` exceeds.
+  static double largest_of(DType dtype) {
+    if (is_float(dtype)) return std::numeric_limits<double>::infinity();
+    return dtype == u8 || dtype == boolean
+               ? 255
+               : std::ldexp(1, 8 * static_cast<int>(size_of(dtype)) - 1);
+  }
+
+  /// A value as integers of another dtype, which saturate or wrap around, and back.
+  void add_conversion() {
+    const Known from = any_value();
+    constexpr DType integers[] = {i64, i32, i16, i8, u8};
+    const DType to = genes_.any(integers);
+    const bool floats = is_float(family_.dtype);
+    if (!from.exact || from.value.dtype() != family_.dtype || (!floats && to == i64)) return;
+    // An infinity, or NaN of 0.
+    const bool leaves = floats && genes_.one_in(2);
+    const Value there = cast(leaves ? from.value * HUGE_VAL : from.value, to);
+    const double bound = floats && !leaves ? std::min(from.bound, largest_of(to)) : largest_of(to);
+    add({cast(there, family_.dtype), bound, true});
+  }
+
   void add_op() {
-    switch (genes_.below(6)) {
+    switch (genes_.below(7)) {
+      case 6:
+        return add_conversion();
       case 0:
         if (!family_.whole) add_normalisation();
         return;
@@ -235,7 +260,7 @@ class Author {
     if (!made.exact && (leaps(row) || (chooses && !condition.exact))) return;
     made.bound = chooses ? std::max(operands[0].bound, operands[1].bound)
                          : bound_of(row, {operands[0].bound, operands[1].bound, operands[2].bound});
-    if (size_of(made.value.dtype()) == 1) made.bound = std::min(made.bound, 255.0);
+    made.bound = std::min(made.bound, largest_of(made.value.dtype()));
     if (ir::graph_of(made.value) && !graph().at(ir::id_of(made.value)).weak) add(made);
   }
 
@@ -332,6 +357,7 @@ class Author {
       made.exact = false;
       made_.exact = false;
     }
+    made.bound = std::min(made.bound, largest_of(made.value.dtype()));
     add(made);
   }
 
