@@ -41,8 +41,9 @@ struct PointwiseDefinition {
   /// One expression over the operands a, b and c in the dialect of kernels: C++'s operators without
   /// assignments, decimal numbers, which take the dtype of operands that are floats, infinity,
   /// conversions such as f32(a) and bool(a), and the functions that pointwise.def uses, such as
-  /// exp_ and sqrt_. f16 and bf16 arrive as f32, and the result is converted to its dtype; where
-  /// that is bool, it is whether the result differs from 0.
+  /// exp_ and sqrt_. f16 and bf16 arrive as f32, and the result is converted to its dtype as by
+  /// `cast`, which is also what conversions in the text do; where that is bool, it is whether the
+  /// result differs from 0.
   std::string device;
   /// The same in double: the op's meaning, by which kernels are checked. It also computes the op of
   /// numbers, on the host.

@@ -3,6 +3,7 @@
 // kernels, in the compilers' errors, and in no file.
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "child_process.h"
 #include "ir/access.h"
@@ -264,4 +265,45 @@ TEST_CASE("a program file with an op of an application's runs where it is define
                              "op of an application's own, the program that reads this must define "
                              "it first, with define_pointwise of coconet/custom_op.h, as device "
                              "text never comes from a file"));
+}
+
+TEST_CASE("conversions in an op's text, and of its result, saturate as casts do") {
+  const PointwiseOp narrowed = define_pointwise({.name = "narrowed",
+                                                 .device = "i8(a) + 0.5 * u8(a)",
+                                                 .reference = [](double a, double, double) {
+                                                   return round_to(i8, a) + 0.5 * round_to(u8, a);
+                                                 }});
+  const PointwiseOp scaled =
+      define_pointwise({.name = "scaled_as_float",
+                        .rule = DTypeRule::numeric,
+                        .device = "1e9 * a",
+                        .reference = [](double a, double, double) { return 1e9 * a; }});
+  const World world = World::self();
+  Program program("conversions", Mesh::over(world));
+  constexpr int n = 37;
+  const Value x = program.input("x", f32, {n}, replicated);
+  const Value i = program.input("i", i32, {n}, replicated);
+  const Value j = program.input("j", i8, {n}, replicated);
+  program.output("y", narrowed(x).named("y"));
+  program.output("of_i32", scaled(i).named("of_i32"));
+  program.output("of_i8", scaled(j).named("of_i8"));
+  Executable step = compile(program, Schedule("none"), world);
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const auto& [given, expected] : std::vector<std::pair<float, float>>{
+           {infinity, 254.5F}, {-1e30F, -128.0F}, {100.9F, 150.0F}, {std::nanf(""), 0.0F}}) {
+    step.write("x", std::vector<float>(n, given));
+    step.write("i", std::vector<std::int32_t>(n, given > 0 ? 3 : -3));
+    step.write("j", std::vector<std::int8_t>(n, given > 0 ? 1 : -1));
+    step.run();
+    std::vector<float> y(n);
+    std::vector<std::int32_t> of_i32(n);
+    std::vector<std::int8_t> of_i8(n);
+    step.read("y", y);
+    step.read("of_i32", of_i32);
+    step.read("of_i8", of_i8);
+    CHECK(y == std::vector<float>(n, expected));
+    using Limits = std::numeric_limits<std::int32_t>;
+    CHECK(of_i32 == std::vector<std::int32_t>(n, given > 0 ? Limits::max() : Limits::min()));
+    CHECK(of_i8 == std::vector<std::int8_t>(n, given > 0 ? 127 : -128));
+  }
 }
