@@ -70,6 +70,12 @@ bool Comm::any_failed(bool failed, std::uint64_t given) {
   return false;
 }
 
+std::shared_ptr<Comm> Comm::shrink() {
+  throw CommError(fmt::format(
+      "a world of {} nodes cannot shrink; end the job, and start it again on the nodes that are left",
+      nodes_.count()));
+}
+
 std::shared_ptr<void> Comm::share(std::shared_ptr<void> object) {
   if (size() > 1) throw InternalError("ranks of several processes cannot share an object");
   return object;

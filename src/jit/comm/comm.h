@@ -107,6 +107,10 @@ class COCONET_API Comm {
   /// none does and they were given different things for it.
   [[nodiscard]] virtual bool any_failed(bool failed, std::uint64_t given);
 
+  /// Collective over the ranks that are left when this world is over: a world of those that come
+  /// within the timeout, in their order. Once in a world. Throws CommError on several nodes.
+  [[nodiscard]] virtual std::shared_ptr<Comm> shrink();
+
   /// Which ranks share memory with which.
   [[nodiscard]] const Nodes& nodes() const { return nodes_; }
   /// The world of the ranks on this one's node, in their order, where they count from 0: this one

@@ -76,6 +76,9 @@ int World::nodes() const {
 void World::barrier() const {
   comm_->barrier();
 }
+World World::shrink() const {
+  return World(comm_->shrink());
+}
 void World::abort(std::string_view reason) const {
   comm_->membership()->fail(reason);
 }

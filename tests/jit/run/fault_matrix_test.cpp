@@ -86,6 +86,7 @@ struct FaultCase {
   Knobs knobs;
   Phase phase;
   Fault fault;
+  bool shrinks = false;  // the others go on in a world of their own
 };
 
 /// What the test and its ranks share.
@@ -164,8 +165,8 @@ Program two_sums(const World& world) {
   return program;
 }
 
-void run_step(Executable& step) {
-  const std::vector<float> ones(64, 1), sums(64, ranks);
+void run_step(Executable& step, int size = ranks) {
+  const std::vector<float> ones(64, 1), sums(64, static_cast<float>(size));
   step.write("x", ones);
   step.write("w", ones);
   step.run();
@@ -176,14 +177,28 @@ void run_step(Executable& step) {
   }
 }
 
-/// The body of a rank.
-void run_rank(int rank, const FaultCase& c, Shared& shared) {
-  const World world = World::from(bootstrap_of(rank, shared));
+Schedule schedule_of(const FaultCase& c) {
   Schedule schedule("two");
   if (c.phase != Phase::library) {
     schedule.fuse("one", "all_reduce", {"first"}, c.knobs);
     schedule.fuse("other", "all_reduce", {"second"}, c.knobs);
   }
+  return schedule;
+}
+
+/// What survivors do.
+void go_on(const World& old, const FaultCase& c) {
+  const World world = old.shrink();
+  if (world.size() != ranks - 1) throw std::logic_error("the next world has another size");
+  if (world.rank() != old.rank() - (old.rank() > lost ? 1 : 0))
+    throw std::logic_error("ranks have changed their order");
+  Executable step = compile(two_sums(world), schedule_of(c), world);
+  for (int turn = 0; turn < 3; ++turn) run_step(step, ranks - 1);
+}
+
+/// What all ranks do until one of them is lost.
+void run_rank(int rank, const World& world, const FaultCase& c, Shared& shared) {
+  const Schedule schedule = schedule_of(c);
   const Program program = two_sums(world);
   Executable step = compile(program, schedule, world);
   run_step(step);
@@ -213,7 +228,13 @@ void run_rank(int rank, const FaultCase& c, Shared& shared) {
   std::signal(SIGTERM, SIG_DFL);
   int code = 0;
   try {
-    run_rank(rank, c, shared);
+    const World world = World::from(bootstrap_of(rank, shared));
+    try {
+      run_rank(rank, world, c, shared);
+    } catch (const CommError&) {
+      if (!c.shrinks || rank == lost) throw;
+      go_on(world, c);
+    }
   } catch (const std::exception& error) {
     std::strncpy(shared.rank[rank].what, error.what(), sizeof(Shared::Rank::what) - 1);
     code = 1;
@@ -426,4 +447,24 @@ TEST_CASE("four ranks when one of them is lost") {
   REQUIRE(last != std::string::npos);
   text.replace(first + begin.size(), last - first - begin.size(), table);
   check_golden(document, text);
+}
+
+TEST_CASE("the ranks that are left make a world, and go on in it") {
+  const coconet::test::PlantedCompiler planted(raises_signals);
+  const coconet::test::ScratchDirectory cache;
+  for (const Fault fault : {Fault::kill, Fault::stop, Fault::exit}) {
+    for (const Phase phase : {Phase::before, Phase::inside}) {
+      const Outcome outcome =
+          outcome_of({{}, phase, fault, true}, {{"COCONET_CXX", planted.path()},
+                                                {"COCONET_CACHE_DIR", cache.path().string()},
+                                                {"COCONET_TIMEOUT_S", "1"}});
+      INFO(name_of(phase) << ", " << name_of(fault) << ", " << outcome.seconds << " s");
+      CHECK_FALSE(outcome.hangs);
+      for (int rank = 0; rank < ranks; ++rank) {
+        if (rank == lost) continue;
+        INFO("rank " << rank << ": " << outcome.what[rank]);
+        CHECK(outcome.codes[rank] == 0);
+      }
+    }
+  }
 }

@@ -153,6 +153,7 @@ void Membership::leave() noexcept {
 }
 
 void Membership::lose(int rank) noexcept {
+  shared(statuses_[rank]->ended).store(1, std::memory_order_release);
   std::uint32_t expected = present;
   if (shared(statuses_[rank]->state).compare_exchange_strong(expected, gone)) {
     spread(news_of_failure);
@@ -190,6 +191,11 @@ void Membership::require_nobody_failed() {
 
 bool Membership::has_left(int rank) const {
   return state_of(*statuses_[rank]) == left;
+}
+
+bool Membership::is_lost(int rank) const {
+  const State state = state_of(*statuses_[rank]);
+  return state == left || shared(statuses_[rank]->ended).load(std::memory_order_acquire) != 0;
 }
 
 bool Membership::is_over() {

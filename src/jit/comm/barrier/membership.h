@@ -30,7 +30,8 @@ class COCONET_API PeerFailure : public CommError {
 struct alignas(64) RankStatus {
   std::uint32_t state;
   std::uint32_t awaits;  ///< 1 + the rank that it has given up waiting for; 0: none
-  char place[248];       ///< where it waited, "in barrier", zero-terminated
+  std::uint32_t ended;   ///< 1: its process has
+  char place[244];       ///< where it waited, "in barrier", zero-terminated
   char reason[768];      ///< why it failed, zero-terminated
 };
 
@@ -108,6 +109,8 @@ class COCONET_API Membership {
   /// Throws PeerFailure when another rank has failed, CommError when its process has ended.
   void require_nobody_failed();
   [[nodiscard]] bool has_left(int rank) const;
+  /// Whether that rank has left, or its process has ended.
+  [[nodiscard]] bool is_lost(int rank) const;
   /// Whether waiting for anyone is in vain: a rank has failed, has given up waiting, or is gone.
   [[nodiscard]] bool is_over();
 

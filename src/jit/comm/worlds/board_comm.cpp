@@ -17,11 +17,10 @@ namespace coconet::jit {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t slot_bytes = std::size_t{1} << 18;
 constexpr std::size_t arrivals_at = sizeof(RankStatus);
-constexpr std::size_t news_begin = page + 2 * slot_bytes;
+constexpr std::size_t news_begin = page + 2 * BoardComm::slot_bytes;
 constexpr std::size_t header = sizeof(std::uint64_t);
-constexpr std::size_t chunk = slot_bytes - header;
+constexpr std::size_t chunk = BoardComm::chunk_bytes;
 static_assert(arrivals_at + 64 <= page);
 
 std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board) {
@@ -39,6 +38,20 @@ std::size_t BoardComm::board_bytes(int world_ranks) {
 
 std::uint64_t* BoardComm::news_at(std::byte* block) {
   return reinterpret_cast<std::uint64_t*>(block + news_begin);
+}
+
+void BoardComm::put_message(std::byte* block, std::uint64_t round, std::string_view message) {
+  std::byte* const slot = block + page + (round % 2) * slot_bytes;
+  const std::uint64_t length = message.size();
+  std::memcpy(slot, &length, header);
+  std::memcpy(slot + header, message.data(), message.size());
+}
+
+std::string BoardComm::get_message(const std::byte* block, std::uint64_t round) {
+  const std::byte* const slot = block + page + (round % 2) * slot_bytes;
+  std::uint64_t length = 0;
+  std::memcpy(&length, slot, header);
+  return {reinterpret_cast<const char*>(slot + header), std::min<std::size_t>(length, chunk)};
 }
 
 BoardComm::BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board,

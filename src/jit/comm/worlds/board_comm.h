@@ -32,9 +32,15 @@ class COCONET_API BoardComm : public Comm {
   }
   /// Likewise its table of news.
   [[nodiscard]] static std::uint64_t* news_at(std::byte* block);
+  /// Leaves a message of up to `chunk_bytes` in its slot for `round`, and takes one from there.
+  static void put_message(std::byte* block, std::uint64_t round, std::string_view message);
+  [[nodiscard]] static std::string get_message(const std::byte* block, std::uint64_t round);
+  static constexpr std::size_t slot_bytes = std::size_t{1} << 18;
+  static constexpr std::size_t chunk_bytes = slot_bytes - sizeof(std::uint64_t);
 
   [[nodiscard]] int number_of(int rank) const override { return numbers_[rank]; }
   [[nodiscard]] std::shared_ptr<PeerMemory> allocate(std::size_t bytes) override;
+  [[nodiscard]] std::shared_ptr<Comm> shrink() override;
 
  protected:
   [[nodiscard]] std::vector<std::string> gather(std::string_view mine,
@@ -49,6 +55,9 @@ class COCONET_API BoardComm : public Comm {
   /// Collective: what carries out calls of `ranks` that memory does not; null where there are none.
   [[nodiscard]] virtual std::shared_ptr<Collectives> make_large(
       const std::vector<int>& ranks, const std::shared_ptr<Barrier>& barrier) = 0;
+
+  /// The places of those that make the next world, the same on all of them.
+  [[nodiscard]] std::vector<int> agree_on_survivors();
 
   std::shared_ptr<PeerMemory> board_;
   std::vector<int> numbers_;
