@@ -53,6 +53,12 @@ class COCONET_API BackendError : public Error {
   using Error::Error;
 };
 
+/// A checkpoint cannot be written or read, is damaged, or has other states than the program.
+class COCONET_API CheckpointError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A bug in coconet-jit. Please report it with the message.
 class COCONET_API InternalError : public Error {
  public:

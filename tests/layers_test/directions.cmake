@@ -4,14 +4,15 @@
 # Lowest first. ir and sched are a tower of their own; the folders of src/jit point down this list only.
 set(layers
   ir sched
-  jit_abi jit_config jit_cache jit_comm jit_prelude jit_exchange jit_codegen jit_platform jit_kernels jit_bind jit_run
-  jit_tune jit_mpi cli)
+  jit_abi jit_config jit_cache jit_checkpoint jit_comm jit_prelude jit_exchange jit_codegen jit_platform jit_kernels
+  jit_bind jit_run jit_tune jit_mpi cli)
 
 set(below_ir "")
 set(below_sched ir)
 set(below_jit_abi "")
 set(below_jit_config ir)
 set(below_jit_cache jit_config)
+set(below_jit_checkpoint ir jit_config jit_cache)
 set(below_jit_comm ir jit_abi jit_config)
 set(below_jit_mpi ir jit_abi jit_config jit_comm)
 set(below_jit_prelude jit_abi)
@@ -21,7 +22,7 @@ set(below_jit_platform
   ir sched jit_abi jit_config jit_cache jit_comm jit_prelude jit_exchange jit_codegen)
 set(below_jit_kernels ${below_jit_platform} jit_platform)
 set(below_jit_bind ${below_jit_kernels} jit_kernels)
-set(below_jit_run ${below_jit_bind} jit_bind)
+set(below_jit_run ${below_jit_bind} jit_bind jit_checkpoint)
 set(below_jit_tune ${below_jit_run} jit_run)
 set(below_cli ${below_jit_tune} jit_tune jit_mpi)
 

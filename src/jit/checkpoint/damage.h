@@ -1,0 +1,23 @@
+// What is wrong with a checkpoint, and where.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+
+#include "coconet/error.h"
+
+namespace coconet::jit {
+
+/// The content of a checkpoint is not what was written: an older checkpoint may serve instead.
+class Damage : public CheckpointError {
+ public:
+  using CheckpointError::CheckpointError;
+  /// "'FILE' is damaged at byte N: WHAT". `what` is a clause.
+  Damage(const std::filesystem::path& file, std::uint64_t byte, std::string_view what);
+};
+
+/// Throws CheckpointError with errno: "Cannot WHAT 'FILE': No space left on device."
+[[noreturn]] void throw_file_error(std::string_view what, const std::filesystem::path& file);
+
+}  // namespace coconet::jit
