@@ -1,6 +1,7 @@
 // Everything an application needs.
 #pragma once
 
+#include "coconet/checkpoint.h"
 #include "coconet/config.h"
 #include "coconet/custom_op.h"
 #include "coconet/dtype.h"

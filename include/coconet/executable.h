@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "coconet/checkpoint.h"
 #include "coconet/dtype.h"
 #include "coconet/export.h"
 #include "coconet/options.h"
@@ -393,6 +395,29 @@ class COCONET_API Executable {
   /// changed. Throws ProgramError as `compile` does, BackendError when a shared state would change,
   /// or there is no room, CommError when ranks give other extents.
   void resize(const Sizes& sizes, const ParameterLists& lists = {});
+
+  /// Collective: saves all states as the checkpoint `path`, a directory, after all steps so far.
+  /// Each rank writes its share: what several have alike is written once. It is written beside its
+  /// place and put there when all of it is on the disk, so that one of this name is replaced as a
+  /// whole, or stays. `path` is rank 0's, and all ranks must see its directory, which is made where
+  /// it is missing. Throws CheckpointError where files cannot be written, naming the file and the
+  /// reason, or there is something else at `path`; CommError when ranks save to other places or
+  /// with other options. Then no new checkpoint is there.
+  void save(const std::filesystem::path& path, const SaveOptions& options = {});
+
+  /// Collective: gives all states what the checkpoint `path` has under their names. They must have
+  /// the same dtype and the same shape as a whole; the number of ranks, the schedule and the
+  /// layouts may be others, and states of the checkpoint that the program has not are left out. A
+  /// state of which every rank has its own (local) needs as many different ones. Each rank reads
+  /// what it needs, and compares it with its checksums. Throws CheckpointError where the checkpoint
+  /// does not fit, before any state is changed, or is damaged, naming the file and the byte: states
+  /// may then have been changed.
+  Checkpoint load(const std::filesystem::path& path);
+
+  /// Collective: `load` of the newest checkpoint in `directory`, or, where it is damaged, of the
+  /// one before; the log says so. Nothing, where there is none. Throws CheckpointError when all are
+  /// damaged, or one that is not does not fit.
+  std::optional<Checkpoint> load_latest(const std::filesystem::path& directory);
 
   /// With COCONET_BACKEND=cuda: puts steps, reads and writes into the application's `stream`, a
   /// cudaStream_t or CUstream of the rank's GPU, from here on, in order with what else is in it.

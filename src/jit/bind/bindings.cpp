@@ -291,4 +291,11 @@ void Tensors::read(Queue& queue, std::string_view name, DType dtype,
     queue.copy(pieces[i].data, tensor.pieces[i].data, pieces[i].count * size_of(tensor));
 }
 
+const Tensors::Tensor& Tensors::with_memory(std::string_view name) {
+  Tensor& tensor = named(name);
+  if (!tensor.memory->bound) use_own(tensor);
+  tensor.memory->bound = true;
+  return tensor;
+}
+
 }  // namespace coconet::jit

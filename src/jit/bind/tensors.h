@@ -68,6 +68,9 @@ class Tensors {
   void read(Queue& queue, std::string_view name, DType dtype,
             std::span<const Executable::Piece> to);
 
+  /// `name` with memory, the library's own where none is bound.
+  const Tensor& with_memory(std::string_view name);
+
   // Memory that executables have in common (sharing.cpp).
 
   /// What `share` does with a state that the owner has, too.

@@ -113,6 +113,15 @@ void Executable::share_states(Executable& owner) {
 void Executable::resize(const Sizes& sizes, const ParameterLists& lists) {
   state().resize(sizes, lists);
 }
+void Executable::save(const std::filesystem::path& path, const SaveOptions& options) {
+  state().save(path, options);
+}
+Checkpoint Executable::load(const std::filesystem::path& path) {
+  return state().load(path);
+}
+std::optional<Checkpoint> Executable::load_latest(const std::filesystem::path& directory) {
+  return state().load_latest(directory);
+}
 LocalStats Executable::local_stats() {
   return state().local_stats();
 }

@@ -29,6 +29,9 @@ class Executable::State {
   LocalStats local_stats();
   void share_states(State* owner);  ///< null for one that was moved from
   void resize(const Sizes& sizes, const ParameterLists& lists);
+  void save(const std::filesystem::path& path, const SaveOptions& options);
+  Checkpoint load(const std::filesystem::path& path);
+  std::optional<Checkpoint> load_latest(const std::filesystem::path& directory);
 
   Program program;       ///< after its schedule
   std::uint64_t number;  ///< among those of the world

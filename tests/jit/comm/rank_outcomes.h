@@ -31,6 +31,8 @@ template <class Body>
     return {"CommError", error.what()};
   } catch (const BackendError& error) {
     return {"BackendError", error.what()};
+  } catch (const CheckpointError& error) {
+    return {"CheckpointError", error.what()};
   } catch (const std::exception& error) {
     return {"another exception", error.what()};
   }
