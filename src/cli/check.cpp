@@ -373,18 +373,22 @@ std::vector<double> drive(Executable& step, const World& world, const Sizes& siz
       jit::together(jit::comm_of(world), [&] {
         for (ir::ValueId id = 0; id < graph.size(); ++id) {
           const ir::Op op = graph.at(id).op;
-          if (op != ir::Op::input && (op != ir::Op::state || iteration > 0)) continue;
-          fill(step, graph, id, resolved, world.rank(), options, iteration);
+          const bool has_states = iteration > 0 || options.has_states;
+          if (op != ir::Op::input && (op != ir::Op::state || has_states)) continue;
+          const int number = options.fresh_inputs ? options.first + iteration : 0;
+          fill(step, graph, id, resolved, world.rank(), options, number);
         }
       });
     }
-    const auto scalars = scalars_at(graph, options, iteration + 1);
+    const int taken = options.first + iteration + 1;
+    const auto scalars = scalars_at(graph, options, taken);
     const std::vector<ScalarValue> values(scalars.begin(), scalars.end());
     const auto start = std::chrono::steady_clock::now();
     step.run(values);
     step.synchronize();
     ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
                      .count());
+    if (options.after) options.after(step, taken);
   }
   return ms;
 }

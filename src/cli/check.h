@@ -23,6 +23,10 @@ struct DriveOptions {
   bool fresh_inputs = true;  ///< other inputs for each step, which finds reads of stale data
   /// Writes inputs and states before the first step, instead of made-up data.
   std::function<void(Executable&)> give = {};
+  int first = 0;            ///< steps that a resumed run took before, which `t` counts, too
+  bool has_states = false;  ///< the states have their elements already
+  /// Called after each step, outside its time, with the steps taken.
+  std::function<void(Executable&, int)> after = {};
 };
 
 struct CheckOptions {

@@ -52,7 +52,11 @@ struct RunOptions {
   ParameterLists lists;                   ///< --list; missing ones are made up
   /// --input and --output: .npy files by tensor
   std::map<std::string, std::string> inputs, outputs;
-  std::string state_dict;  ///< directory for the states with PyTorch's names, or empty
+  std::string state_dict;         ///< directory for the states with PyTorch's names, or empty
+  std::string save;               ///< directory for checkpoints, or empty
+  std::optional<int> save_every;  ///< steps between checkpoints; default: one after the last step
+  int keep = 0;                   ///< checkpoints that stay; 0: all
+  std::string resume;             ///< directory of the checkpoint to go on from, or empty
 };
 
 struct ExplainOptions {

@@ -37,6 +37,7 @@ constexpr const char* run_examples = R"(Examples:
   mpirun -n 2 coconet run mlp_block --schedule overlapped --trace trace.json
   mpirun -n 2 coconet run step.json --input g=g%r.npy --input w=w.npy --output w=new.npy
   mpirun -n 2 coconet run adam --schedule fused --state-dict states    exp_avg.npy and so on, for Python
+  mpirun -n 4 coconet run adam --iters 1000 --save saved --save-every 100 --keep 3 --resume saved
 
 The data are made up, the same on every run. --check compares every state and output on every rank with a naive
 interpretation of the program, and the ranks with each other; a difference is exit code 1.)";
@@ -357,6 +358,26 @@ CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
       .add_option("--state-dict", options.state_dict,
                   "A directory that the states of an optimizer that ships are written to at the "
                   "end, whole, as .npy files with the names of torch.optim: exp_avg.npy")
+      ->type_name("DIR");
+  CLI::Option* const save =
+      command
+          .add_option("--save", options.save,
+                      "Save the states after the last step as the checkpoint DIR/step-T, T the "
+                      "number of steps taken, which any number of ranks and any schedule can load")
+          ->type_name("DIR");
+  command.add_option("--save-every", options.save_every, "And after every N-th step")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->needs(save);
+  command
+      .add_option("--keep", options.keep, "Remove all checkpoints but the newest K; default: none")
+      ->type_name("K")
+      ->check(CLI::Range(1, 1'000'000))
+      ->needs(save);
+  command
+      .add_option("--resume", options.resume,
+                  "Go on from the newest checkpoint in DIR that is whole: with its states, and t "
+                  "counting on. Where there is none, begin anew")
       ->type_name("DIR");
   return command;
 }

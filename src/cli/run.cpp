@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -150,6 +152,49 @@ std::int64_t last_t(const RunOptions& options, int iterations) {
   return given == options.scalars.end() ? iterations : std::llround(given->second);
 }
 
+constexpr const char* step_key = "step";  // of a checkpoint's metadata
+
+/// Collective: states and inputs as `--resume` and `--input` say, and how `drive` goes on from
+/// there.
+void begin(Executable& step, const World& world, const RunOptions& options, DriveOptions& drive) {
+  const bool has_data = !options.inputs.empty();
+  if (has_data) {
+    give(step, world, options.inputs);
+    drive.give = [](Executable&) {};
+  }
+  if (options.resume.empty()) return;
+  const std::optional<Checkpoint> found = step.load_latest(options.resume);
+  if (!found) {
+    if (world.rank() == 0) {
+      std::printf("no checkpoint in '%s' yet: beginning anew\n", options.resume.c_str());
+      std::fflush(stdout);
+    }
+    return;
+  }
+  const auto at = found->metadata.find(step_key);
+  const std::string text = at == found->metadata.end() ? "" : at->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), drive.first);
+  if (error != std::errc() || *end != '\0' || drive.first < 1) {
+    throw ConfigError(
+        fmt::format("The checkpoint '{}' does not say in its metadata '{}' after how "
+                    "many steps it was saved; resume from one of coconet run --save.",
+                    found->path.string(), step_key));
+  }
+  drive.has_states = true;
+  if (world.rank() == 0) {
+    std::printf("resumed from '%s'\n", found->path.c_str());
+    std::fflush(stdout);
+  }
+}
+
+/// Collective: saves where `--save` and `--save-every` say so, `taken` steps being done.
+void save(Executable& step, const RunOptions& options, int taken, bool is_last) {
+  if (options.save.empty()) return;
+  if (!is_last && (!options.save_every || taken % *options.save_every != 0)) return;
+  step.save(std::filesystem::path(options.save) / fmt::format("step-{}", taken),
+            {.metadata = {{step_key, std::to_string(taken)}}, .keep = options.keep});
+}
+
 int run_on(const World& world, const RunOptions& options, const ResolvedSpec& resolved) {
   const bool has_data = !options.inputs.empty();
   const int warmup = options.warmup.value_or(options.check || has_data ? 0 : 3);
@@ -164,6 +209,8 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
     if (!options.state_dict.empty()) require_optimizer(options.spec);
     if (has_data && options.check)
       throw UsageError("--check makes up data, and does not go with --input.");
+    if (!options.resume.empty() && options.check)
+      throw UsageError("--check follows all steps from the first, and does not go with --resume.");
     outcome.sizes = ir::resolve_sizes(*ir::graph_of(*written), options.spec.sizes, options.lists);
     lists = test_lists(*ir::graph_of(*written), outcome.sizes);
     for (const auto& [name, lengths] : options.lists) lists[name] = lengths;
@@ -177,18 +224,20 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
   check.drive.scalars = options.scalars;
   check.lists = lists;
   check.drive.fresh_inputs = options.check;
-  if (has_data) check.drive.give = [&](Executable& to) { give(to, world, options.inputs); };
 
   if (!options.state_dict.empty()) make_state_directory(world, options.state_dict);
   Executable step = compile(program, resolved.schedule(), world, outcome.sizes, lists);
   if (!options.trace.empty()) step.start_trace();
+  begin(step, world, options, check.drive);
+  const int last = check.drive.first + check.drive.iterations;
+  check.drive.after = [&](Executable& of, int taken) { save(of, options, taken, taken == last); };
   std::vector<double> ms = drive(step, world, outcome.sizes, check.drive);
   ms.erase(ms.begin(), ms.begin() + warmup);
   outcome.ms_median = median(ms);
   if (options.check) outcome.check = compare(step, program, world, outcome.sizes, check);
   take(step, world, options.outputs, "--output");
   if (!options.state_dict.empty())
-    write_state_dict(step, world, options.state_dict, last_t(options, check.drive.iterations));
+    write_state_dict(step, world, options.state_dict, last_t(options, last));
   outcome.report = step.report();
   const std::string trace = options.trace.empty() ? "" : trace_json(step, world);
 
