@@ -66,6 +66,18 @@ run_gradients() {
 run_gradients 64 61 2
 ranks=3 run_gradients 40 1
 
+# Training that was broken off goes on to the same states, bit by bit.
+checkpoints=$(mktemp -d)
+trap 'rm -rf "$checkpoints"' EXIT
+run 03_train_digits --epochs 4 --checkpoint "$checkpoints/whole"
+run 03_train_digits --epochs 2 --checkpoint "$checkpoints/broken"
+run 03_train_digits --epochs 4 --checkpoint "$checkpoints/broken" --resume
+grep -Fqx "going on after epoch 2" <<<"$output" || fail "03_train_digits does not go on from its checkpoint."
+for rank in 0 1; do
+  cmp "$checkpoints"/{whole,broken}/epoch-4/rank-0000$rank.safetensors ||
+    fail "03_train_digits has other states after it was resumed."
+done
+
 run 03_train_digits --gradients f16
 awk '/^test accuracy/ { found = $3 >= 0.95 } END { exit !found }' <<<"$output" ||
   fail "03_train_digits must reach an accuracy of 0.95 with gradients in f16, too."

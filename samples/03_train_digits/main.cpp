@@ -4,10 +4,13 @@
 //
 //   mpirun -n 2 03_train_digits [--optimizer sgd|momentum_sgd|adam|adamw]
 //                               [--schedule unfused|sliced|fused] [--epochs N] [--data FILE]
-//                               [--gradients f32|f16]
+//                               [--gradients f32|f16] [--checkpoint DIR [--resume]]
 //
 // With `--gradients f16` the model and its gradients are f16, the optimizer works on a copy in f32,
 // and the loss is scaled so that small gradients stay above the least of f16.
+//
+// With `--checkpoint DIR` every epoch ends with a checkpoint in DIR, the newest two of which stay,
+// and `--resume` goes on from the newest: to the same weights, bit by bit, as without a break.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -15,6 +18,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -49,12 +53,19 @@ struct Options {
   int epochs = 50;
   bool half = false;  ///< f16 for the model and its gradients
   std::filesystem::path data = std::filesystem::path(COCONET_SAMPLE_DIR) / "data/digits.csv";
+  std::filesystem::path checkpoints;  ///< a directory; empty: none
+  bool resume = false;                ///< begins with the newest of them
 };
 
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; i += 2) {
     const std::string_view name = argv[i];
+    if (name == "--resume") {
+      options.resume = true;
+      --i;  // it has no value
+      continue;
+    }
     if (i + 1 == argc) throw std::invalid_argument(std::string(name) + " needs a value");
     const std::string value = argv[i + 1];
     if (name == "--optimizer") {
@@ -68,16 +79,20 @@ Options parse(int argc, char** argv) {
         throw std::invalid_argument("--epochs is '" + value + "'; it takes a number from 1 on");
     } else if (name == "--data") {
       options.data = value;
+    } else if (name == "--checkpoint") {
+      options.checkpoints = value;
     } else if (name == "--gradients") {
       options.half = value == "f16";
       if (!options.half && value != "f32")
         throw std::invalid_argument("--gradients is '" + value + "'; it takes f32 or f16");
     } else {
       throw std::invalid_argument("unknown option " + std::string(name) +
-                                  "; there are --optimizer, --schedule, --epochs, --data and "
-                                  "--gradients");
+                                  "; there are --optimizer, --schedule, --epochs, --data, "
+                                  "--gradients, --checkpoint and --resume");
     }
   }
+  if (options.resume && options.checkpoints.empty())
+    throw std::invalid_argument("--resume takes --checkpoint DIR, which it goes on from");
   return options;
 }
 
@@ -123,6 +138,20 @@ class Update {
     if (!half_) return step_.read("w", weights);
     step_.read("w", halves_);
     coconet::convert(std::span<const coconet::Half>(halves_), weights);
+  }
+  /// Collective: saves the states after `epoch` in `directory`, where the newest two stay.
+  void save(const std::filesystem::path& directory, int epoch) {
+    step_.save(
+        directory / ("epoch-" + std::to_string(epoch)),
+        {.metadata = {{"epoch", std::to_string(epoch)}, {"steps", std::to_string(t_)}}, .keep = 2});
+  }
+  /// Collective: loads the newest states in `directory`, and returns the epoch that they were saved
+  /// after; 0 where there are none.
+  int load(const std::filesystem::path& directory) {
+    const std::optional<coconet::Checkpoint> found = step_.load_latest(directory);
+    if (!found) return 0;
+    t_ = std::stoi(found->metadata.at("steps"));
+    return std::stoi(found->metadata.at("epoch"));
   }
   /// Waits for what `run` has begun: on a GPU it may go on.
   void finish() { step_.synchronize(); }
@@ -172,7 +201,7 @@ double accuracy(mlp::Parameters w, const Digits& digits) {
 }
 
 /// Collective over `world`: trains and returns the weights. Every number of ranks computes the same
-/// mathematics. With `test`, rank 0 prints its progress.
+/// mathematics. With `test`, rank 0 prints its progress, and checkpoints are saved and loaded.
 std::vector<float> train(const coconet::World& world, const Options& options, const Digits& digits,
                          const Digits* test) {
   constexpr std::size_t batch_size = 64;
@@ -182,10 +211,14 @@ std::vector<float> train(const coconet::World& world, const Options& options, co
   std::vector<float> g(mlp::parameters), w(mlp::parameters);
   mlp::initialise(w);
   update.set_weights(w);
+  const bool checkpoints = test != nullptr && !options.checkpoints.empty();
+  const int done = checkpoints && options.resume ? update.load(options.checkpoints) : 0;
+  if (done > 0 && rank == 0) std::printf("going on after epoch %d\n", done);
   update.get_weights(w);  // as the model has them
 
   std::vector<double> sum(mlp::parameters);
-  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+  for (int epoch = done + 1; epoch <= options.epochs; ++epoch) {
+    // The order of the images follows from the epoch alone, whoever trains it.
     double loss = 0;
     std::size_t seen = 0;
     const std::vector<std::size_t> order = shuffled(digits.size(), static_cast<unsigned>(epoch));
@@ -216,6 +249,7 @@ std::vector<float> train(const coconet::World& world, const Options& options, co
                   loss / static_cast<double>(seen), accuracy(w, *test));
       std::fflush(stdout);
     }
+    if (checkpoints) update.save(options.checkpoints, epoch);
   }
   return w;
 }
