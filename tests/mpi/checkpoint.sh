@@ -1,0 +1,70 @@
+#!/bin/bash
+# What 4 processes save 1, 2 and 3 load; what a job of coconet run saves, another goes
+# on from, to the same weights, past a checkpoint that is damaged; and NumPy reads it, where there is one.
+# Usage: checkpoint.sh DIRECTORY_OF_THE_PROGRAMS
+set -euo pipefail
+bin=$1
+tests=$(dirname "$bin")/tests/tests_mpi
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"  # see comm.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "checkpoint.sh: $*" >&2
+  exit 1
+}
+
+export CHECKPOINT=$work/four
+mpirun -n 4 "$tests" "[saves]" --use-colour no
+for ranks in 1 2 3; do
+  echo "== $ranks ranks"
+  mpirun -n "$ranks" "$tests" "[loads]" --use-colour no
+done
+[[ $(cd "$CHECKPOINT" && echo *) == "checkpoint.json rank-00000.safetensors rank-00001.safetensors rank-00002.safetensors rank-00003.safetensors" ]] ||
+  fail "4 ranks left $(ls -a "$CHECKPOINT")"
+
+# steps RANKS ITERATIONS ARGUMENTS...: of Adam, whose weights go to $work/w.npy.
+steps() {
+  local ranks=$1 iterations=$2
+  shift 2
+  mpirun -n "$ranks" "$bin/coconet" run adam --set n=10007 --schedule fused --warmup 0 --iters "$iterations" \
+    --output w="$work/w.npy" "$@" >"$work/log"
+}
+# says TEXT: the last run did.
+says() { grep -qF "$1" "$work/log" || fail "it does not say '$1' but: $(cat "$work/log")"; }
+steps 2 8
+mv "$work/w.npy" "$work/whole.npy"
+steps 2 5 --save "$work/run" --save-every 2 --keep 2 --resume "$work/run"
+says "no checkpoint in '$work/run' yet: beginning anew"
+[[ $(cd "$work/run" && echo *) == "step-4 step-5" ]] || fail "--keep 2 left $(ls "$work/run")"
+: >"$work/run/step-5/checkpoint.json"
+steps 2 4 --resume "$work/run"
+says "resumed from '$work/run/step-4'"
+cmp "$work/w.npy" "$work/whole.npy" || fail "a run that was resumed has other weights"
+
+cat >"$work/read.py" <<'PYTHON'
+import json, sys
+try:
+    import numpy
+except ImportError:
+    sys.exit(print("no NumPy"))
+directory = sys.argv[1]
+manifest = json.load(open(f"{directory}/checkpoint.json"))
+for tensor in manifest["tensors"]:
+    if tensor["name"] != "w":
+        continue
+    whole = numpy.zeros(tensor["shape"], numpy.float32)
+    for part in tensor["parts"]:
+        name = manifest["files"][part["file"]]["name"]
+        count = int(numpy.prod(part["extent"]))
+        data = numpy.fromfile(f"{directory}/{name}", numpy.float32, count, offset=part["offset"])
+        where = tuple(slice(b, b + e) for b, e in zip(part["begin"], part["extent"]))
+        whole[where] = data.reshape(part["extent"])
+    assert (whole == numpy.load(sys.argv[2])).all()
+    print("NumPy reads it")
+PYTHON
+if command -v python3 >/dev/null; then
+  steps 3 1 --save "$work/python"
+  python3 "$work/read.py" "$work/python/step-1" "$work/w.npy"
+fi
