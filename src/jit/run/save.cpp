@@ -61,6 +61,12 @@ SavedFile write_shares(const std::filesystem::path& directory, const Bound& boun
   const RankPlan& plan = bound.plan;
   const std::vector<RankShare> shares = shares_of(plan, states, plan.rank());
   if (shares.empty()) return {};
+  if (std::error_code ignored; !std::filesystem::is_directory(directory, ignored)) {
+    throw CheckpointError(
+        fmt::format("'{}', which rank 0 made, is not there on rank {}; save to a file system that "
+                    "all ranks share.",
+                    directory.string(), plan.rank()));
+  }
   FileWriter file(directory / file_of_rank(plan.rank()));
   const std::string start = safetensors_start(file_tensors(plan, states, shares));
   file.append(start);
