@@ -10,7 +10,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
+#include <random>
 #include <thread>
 
 #include "captured_stderr.h"
@@ -194,6 +194,40 @@ TEST_CASE("a manifest that lies is refused before anything is read or allocated"
              Catch::Contains("a file must have one part of a tensor, not two"));
   CHECK_THAT(said(replaced(text, R"("shape":[7])", "\"shape\":" + std::string(100'000, '['))),
              Catch::Contains("there must be a whole number"));
+}
+
+TEST_CASE(
+    "a manifest with any changes under a right checksum is refused, or taken for what it is") {
+  const ScratchDirectory scratch;
+  const World world = World::self();
+  Executable step = compile_states(world, some_states);
+  step.save(scratch.path() / "c", {.metadata = {{"a", "b"}}});
+  const fs::path file = scratch.path() / "c/checkpoint.json";
+  const std::string text = bytes_of_file(file);
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string changed = text;
+    for (int change = 0; change <= round % 3; ++change) {
+      const std::size_t at = random() % (changed.size() - 30);
+      if (random() % 2 == 0) {
+        changed[at] = "0123456789{}[]\",:\\ex"[random() % 21];
+      } else {  // a piece of it elsewhere, or none
+        const std::size_t from = random() % (changed.size() - 30);
+        changed.replace(at, random() % 20, changed.substr(from, random() % 30));
+      }
+    }
+    if (changed.size() < 20) continue;
+    {
+      std::fstream in_place(file, std::ios::binary | std::ios::in | std::ios::out);
+      in_place << signed_again(changed);
+    }
+    fs::resize_file(file, changed.size());
+    const std::string said =
+        refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); });
+    refused += said == "(accepted)" ? 0 : 1;
+  }
+  CHECK(refused > 2000);
 }
 
 TEST_CASE("a bool that is neither 0 nor 1 is refused where its checksum is right") {
