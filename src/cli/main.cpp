@@ -370,14 +370,15 @@ CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
       ->check(CLI::Range(1, 1'000'000'000))
       ->needs(save);
   command
-      .add_option("--keep", options.keep, "Remove all checkpoints but the newest K; default: none")
+      .add_option("--keep", options.keep,
+                  "Remove all checkpoints of the program but the newest K; default: all stay")
       ->type_name("K")
       ->check(CLI::Range(1, 1'000'000))
       ->needs(save);
   command
       .add_option("--resume", options.resume,
                   "Go on from the newest checkpoint in DIR that is whole: with its states, and t "
-                  "counting on. Where there is none, begin anew")
+                  "counting on, for as many steps more. Where there is none, begin anew")
       ->type_name("DIR");
   return command;
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What 4 processes save 1, 2 and 3 load; what a job of coconet run saves, another goes
-# on from, to the same weights, past a checkpoint that is damaged; and NumPy reads it, where there is one.
+# What 4 processes save 1, 2 and 3 load; what a job of coconet run saves, another goes on from, to
+# the same weights, past a checkpoint that is damaged; and Python reads it, where there is one.
 # Usage: checkpoint.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
 bin=$1
@@ -44,25 +44,20 @@ says "resumed from '$work/run/step-4'"
 cmp "$work/w.npy" "$work/whole.npy" || fail "a run that was resumed has other weights"
 
 cat >"$work/read.py" <<'PYTHON'
-import json, sys
-try:
-    import numpy
-except ImportError:
-    sys.exit(print("no NumPy"))
-directory = sys.argv[1]
+import json, struct, sys
+directory, npy = sys.argv[1:]
 manifest = json.load(open(f"{directory}/checkpoint.json"))
-for tensor in manifest["tensors"]:
-    if tensor["name"] != "w":
-        continue
-    whole = numpy.zeros(tensor["shape"], numpy.float32)
-    for part in tensor["parts"]:
-        name = manifest["files"][part["file"]]["name"]
-        count = int(numpy.prod(part["extent"]))
-        data = numpy.fromfile(f"{directory}/{name}", numpy.float32, count, offset=part["offset"])
-        where = tuple(slice(b, b + e) for b, e in zip(part["begin"], part["extent"]))
-        whole[where] = data.reshape(part["extent"])
-    assert (whole == numpy.load(sys.argv[2])).all()
-    print("NumPy reads it")
+tensor, = [one for one in manifest["tensors"] if one["name"] == "w"]
+whole = bytearray(4 * tensor["shape"][0])
+for part in tensor["parts"]:
+    data = open(f"{directory}/{manifest['files'][part['file']]['name']}", "rb").read()
+    length, = struct.unpack("<Q", data[:8])
+    begin, end = json.loads(data[8:8 + length])["w"]["data_offsets"]
+    assert 8 + length + begin == part["offset"]
+    at = 4 * part["begin"][0]
+    whole[at:at + end - begin] = data[8 + length + begin:8 + length + end]
+assert open(npy, "rb").read().endswith(whole)
+print("Python reads it")
 PYTHON
 if command -v python3 >/dev/null; then
   steps 3 1 --save "$work/python"
