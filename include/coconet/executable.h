@@ -424,6 +424,13 @@ class COCONET_API Executable {
   /// Without it they go into a stream of the library's own, which the legacy default stream waits
   /// for and which waits for it. No effect on the host.
   void use_stream(void* stream);
+  /// The states and outputs that a step which failed may have left half written on some rank. To
+  /// read them, or take pointers to them, throws BackendError until they are written, bound or
+  /// loaded anew; states that are shared are torn for all who share them.
+  [[nodiscard]] std::vector<std::string> torn() const;
+  /// Takes what is torn as it is.
+  void take_torn();
+
   /// Waits for all steps so far, which on a GPU may still be running when `run` has returned.
   /// Throws CommError or BackendError for what went wrong in them.
   void synchronize();

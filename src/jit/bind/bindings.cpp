@@ -107,6 +107,7 @@ Executable::Piece Tensors::data(std::string_view name, DType dtype,
            "is bound to constant memory; ask for data<const T>, or bind memory "
            "that may be written");
   }
+  require_whole(name);
   if (!memory.bound) use_own(tensor);
   memory.bound = true;
   memory.given_out |= !memory.foreign;
@@ -125,6 +126,7 @@ void Tensors::use(Tensor& tensor, std::span<const Executable::Piece> buffers, bo
     memory.places[i] = {static_cast<std::byte*>(buffers[i].data), nullptr, 0};
   memory.bound = memory.foreign = true;
   memory.read_only = read_only;
+  memory.torn.clear();
   ++memory.version;
   follow(tensor);
 }
@@ -275,6 +277,7 @@ void Tensors::write(Queue& queue, std::string_view name, DType dtype,
   }
   if (!memory.bound) use_own(tensor);
   memory.bound = true;
+  memory.torn.clear();
   for (std::size_t i = 0; i < pieces.size(); ++i)
     queue.copy(tensor.pieces[i].data, pieces[i].data, pieces[i].count * size_of(tensor));
 }
@@ -283,12 +286,42 @@ void Tensors::read(Queue& queue, std::string_view name, DType dtype,
                    std::span<const Executable::Piece> to) {
   Tensor& tensor = named(name);
   const std::vector<Executable::Piece> pieces = split(tensor, dtype, to);
+  require_whole(name);
   if (!tensor.memory->bound && tensor.data() == nullptr) {
     use_own(tensor);
     tensor.memory->bound = true;
   }
   for (std::size_t i = 0; i < pieces.size(); ++i)
     queue.copy(pieces[i].data, tensor.pieces[i].data, pieces[i].count * size_of(tensor));
+}
+
+void Tensors::tear(sched::BufferId buffer, const std::string& why) {
+  const sched::PlanBuffer& own = *tensors_[buffer].buffer;
+  const sched::BufferId seen = own.same_as >= 0 ? own.same_as : buffer;
+  const auto role = tensors_[seen].buffer->role;
+  if (role == sched::PlanBuffer::Role::state || role == sched::PlanBuffer::Role::output)
+    tensors_[seen].memory->torn = why;
+}
+
+std::vector<std::string> Tensors::torn() const {
+  std::vector<std::string> names;
+  for (const Tensor& tensor : tensors_) {
+    if (!tensor.memory->torn.empty()) names.push_back(tensor.buffer->name);
+  }
+  return names;
+}
+
+void Tensors::mend_all() {
+  for (Tensor& tensor : tensors_) tensor.memory->torn.clear();
+}
+
+void Tensors::require_whole(std::string_view name) const {
+  const Tensor& tensor = tensors_[find(name)];
+  if (tensor.memory->torn.empty()) return;
+  refuse(describe(tensor),
+         "may be half written by a step that failed ({}); write or load it anew, or take it as it "
+         "is by Executable::take_torn",
+         tensor.memory->torn);
 }
 
 const Tensors::Tensor& Tensors::with_memory(std::string_view name) {

@@ -21,6 +21,7 @@ struct TensorMemory {
   bool foreign = false;       ///< it is the application's
   bool given_out = false;     ///< the application has pointers into the library's
   bool read_only = false;     ///< it may not be written
+  std::string torn;           ///< why a failed step may have left it half written; empty: it is not
 
   // The library's own: a part of the one or the other, or nothing yet.
   std::shared_ptr<PeerMemory> shared;  ///< which other ranks reach

@@ -48,10 +48,20 @@ class Tensors {
   /// Throws BackendError on all ranks where `kernel` needs a multicast pointer and there is none.
   void require_multicast(const std::string& kernel) const;
 
+  // States and outputs that a failed step may have left half written.
+
+  /// Says so of `buffer`, because of `why`, until it is written or bound anew.
+  void tear(sched::BufferId buffer, const std::string& why);
+  [[nodiscard]] std::vector<std::string> torn() const;
+  /// Takes them as they are.
+  void mend_all();
+
   // Bindings (bindings.cpp).
 
   /// The buffer of an input, state or output. Throws BackendError naming the nearest known one.
   [[nodiscard]] sched::BufferId find(std::string_view name) const;
+  /// Throws BackendError where `name` may be half written.
+  void require_whole(std::string_view name) const;
   /// The memory of `name`, or of its buffer number `buffer`.
   Executable::Piece data(std::string_view name, DType dtype, std::optional<std::size_t> buffer,
                          bool to_write);

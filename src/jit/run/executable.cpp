@@ -101,6 +101,12 @@ void Executable::read_whole(std::string_view name, DType dtype, void* to, std::s
 void Executable::use_stream(void* stream) {
   state().runner().use_stream(stream);
 }
+std::vector<std::string> Executable::torn() const {
+  return state().tensors().torn();
+}
+void Executable::take_torn() {
+  state().tensors().mend_all();
+}
 void Executable::synchronize() {
   state().runner().finish();
 }

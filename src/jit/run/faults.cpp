@@ -102,12 +102,25 @@ void Runner::break_down(const abi::Fault& fault) {
   const int peer = for_step ? rank : bound_.plan.group(kernel.axis())[fault.peer];
   const VainWait wait{
       std::move(place), {peer}, (for_step ? "which were not made" : "which did not come") + limit};
-  broken_ = "it waited in vain";
   try {
     bound_.comm().membership()->give_up(wait);
   } catch (const Error& error) {
-    broken_ = error.what();
+    break_off(error.what());
     throw;
+  }
+}
+
+void Runner::break_off(std::string why) {
+  broken_ = std::move(why);
+  for (const sched::PlanStep& step : bound_.plan.plan().steps) {
+    if (const auto* const kernel = std::get_if<sched::KernelStep>(&step)) {
+      for (const auto& store : kernel->stores()) bound_.tensors.tear(store.buffer, broken_);
+      for (const auto& store : kernel->scalar_stores) bound_.tensors.tear(store.buffer, broken_);
+    } else if (const auto* const library = std::get_if<sched::LibraryStep>(&step)) {
+      bound_.tensors.tear(library->out, broken_);
+    } else {
+      bound_.tensors.tear(std::get<sched::MatmulStep>(step).out, broken_);
+    }
   }
 }
 

@@ -314,7 +314,7 @@ void Runner::enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& over
       }
     });
   } catch (...) {
-    if (immediate_) broken_ = "a step that others wait for failed";
+    if (immediate_ && broken_.empty()) break_off("a step that others wait for failed");
     throw;
   }
   if (sampler != nullptr) sampler->joined(queue);
@@ -357,12 +357,13 @@ void Runner::enqueue_collective(Queue& queue, std::size_t index) {
     throw_together("");
   } catch (const Differs&) {
     throw_difference();
-  } catch (const PeerFailure&) {
+  } catch (const PeerFailure& failure) {
+    if (immediate_) break_off(failure.what());
     throw;
   } catch (const CommError& error) {
     if (!immediate_) throw;
-    broken_ = fmt::format("{}; this was library collective '{}' (step {} of {})", error.what(),
-                          bound_.steps[index].name, index + 1, bound_.steps.size());
+    break_off(fmt::format("{}; this was library collective '{}' (step {} of {})", error.what(),
+                          bound_.steps[index].name, index + 1, bound_.steps.size()));
     throw CommError(broken_);
   }
 }
@@ -382,7 +383,7 @@ void Runner::finish() {
   try {
     wait();
   } catch (const CommError& error) {
-    broken_ = error.what();
+    break_off(error.what());
     throw;
   }
   check_fault(true);

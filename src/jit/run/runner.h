@@ -113,6 +113,8 @@ class Runner {
   void check_fault(bool ended);
   /// Throws what `fault` says of its kernel; no step can run afterwards.
   [[noreturn]] void break_down(const abi::Fault& fault);
+  /// No step can run from here on, and what this one writes may be half written.
+  void break_off(std::string why);
   [[noreturn]] void throw_together(const std::string& failure);
   /// Collective, and nothing has been done: throws who was given which scalars.
   [[noreturn]] void throw_difference();

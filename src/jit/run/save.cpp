@@ -156,7 +156,10 @@ void Executable::State::save(const std::filesystem::path& path, const SaveOption
     jit::require_savable(states, program, options);
     target = jit::checkpoint_path(path);
     runner().require_at_rest();
-    for (const jit::SavedState& state : states) tensors().with_memory(state.name);
+    for (const jit::SavedState& state : states) {
+      tensors().require_whole(state.name);
+      tensors().with_memory(state.name);
+    }
     runner().finish();
   });
   const jit::Given given[] = {{"another place or other options", jit::agreed_text(path, options),

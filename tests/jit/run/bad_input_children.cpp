@@ -93,6 +93,14 @@ TEST_CASE("a late rank in a fused kernel", "[.child][late-rank]") {
     Executable step = compile_and_fill(world, "fused");
     step.run({{"lr", 1}});
     const RankOutcome first = outcome_of([&] { late.run(world, [&] { step.run({{"lr", 1}}); }); });
+    if (step.torn() != std::vector<std::string>{"w"}) throw InternalError("w is not torn");
+    std::vector<float> w(step.count("w"));
+    const std::string refused = outcome_of([&] { step.read("w", w); }).what;
+    if (refused.find("may be half written by a step that failed (rank ") == std::string::npos)
+      throw InternalError("a torn state was read: " + refused);
+    step.take_torn();
+    step.read("w", w);
+    if (!step.torn().empty()) throw InternalError("w is torn still");
     const RankOutcome second = outcome_of([&] { step.run({{"lr", 1}}); });
     if (second.kind != "CommError")
       throw InternalError("the broken executable ran again: " + second.what);
