@@ -20,6 +20,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -96,7 +97,9 @@ struct Shared {
     char what[4096];                  // what it threw; empty: all its results were right
     char text[1 << 16];               // of the gather
     std::size_t length;
+    std::array<float, 1000> weights;  // that a training ended with
   };
+  std::atomic<std::int64_t> trains;    // since when it does
   std::atomic<std::int64_t> happened;  // the fault, in nanoseconds of Clock
   std::atomic<int> come, gone;
   std::array<Rank, ranks> rank;
@@ -222,19 +225,64 @@ void run_rank(int rank, const World& world, const FaultCase& c, Shared& shared) 
   run_step(step);
 }
 
-[[noreturn]] void be_rank(int rank, const FaultCase& c, Shared& shared) {
+/// The body of a rank of the matrix.
+void run_case(int rank, const FaultCase& c, Shared& shared) {
+  const World world = World::from(bootstrap_of(rank, shared));
+  try {
+    run_rank(rank, world, c, shared);
+  } catch (const CommError&) {
+    if (!c.shrinks || rank == lost) throw;
+    go_on(world, c);
+  }
+}
+
+/// Trains with checkpoints in `directory`, and goes on from the newest in a smaller world when a
+/// rank is lost. All ranks have the same gradient, whose mean is exact on any number of them.
+void train(int rank, Shared& shared, const std::filesystem::path& directory) {
+  constexpr int steps = 60, between_checkpoints = 5;
+  World world = World::from(bootstrap_of(rank, shared));
+  for (;;) {
+    try {
+      Executable step = compile(programs::momentum_sgd(Mesh::over(world)),
+                                Schedule::load("momentum_sgd-fused.json"), world, {{"n", 1000}});
+      std::vector<float> w(1000, 1);
+      step.write("w", w);
+      step.write("m", std::vector<float>(step.count("m")));
+      int done = 0;
+      if (const auto found = step.load_latest(directory)) done = std::stoi(found->metadata.at("t"));
+      shared.trains = now();
+      while (done < steps) {
+        step.write("g", std::vector<float>(1000, static_cast<float>(done % 7 - 3) / 8));
+        step.run({{"lr", 0.1}});
+        if (++done % between_checkpoints != 0) continue;
+        step.save(directory / ("t" + std::to_string(done)),
+                  {.metadata = {{"t", std::to_string(done)}}, .keep = 2});
+      }
+      step.read("w", w);
+      std::ranges::copy(w, shared.rank[rank].weights.begin());
+      return;
+    } catch (const CommError&) {
+      if (world.size() < ranks) throw;
+      world = world.shrink();
+    }
+  }
+}
+
+/// What the ranks of a job do, and what happens to one of them.
+struct FaultyJob {
+  std::function<void(int rank, Shared& shared)> body;
+  Fault fault = Fault::kill;
+  /// Of a training: when that is, since it began; negative: never.
+  std::chrono::milliseconds kill_after{-1};
+};
+
+[[noreturn]] void be_rank(int rank, const FaultyJob& job, Shared& shared) {
   std::signal(SIGUSR1, on_signal);
   std::signal(SIGUSR2, on_signal);
   std::signal(SIGTERM, SIG_DFL);
   int code = 0;
   try {
-    const World world = World::from(bootstrap_of(rank, shared));
-    try {
-      run_rank(rank, world, c, shared);
-    } catch (const CommError&) {
-      if (!c.shrinks || rank == lost) throw;
-      go_on(world, c);
-    }
+    job.body(rank, shared);
   } catch (const std::exception& error) {
     std::strncpy(shared.rank[rank].what, error.what(), sizeof(Shared::Rank::what) - 1);
     code = 1;
@@ -248,9 +296,10 @@ struct Outcome {
   std::vector<int> codes = std::vector<int>(ranks, -1);  // -1: by a signal
   double seconds = 0;                                    // until the last survivor had ended
   bool hangs = false;
+  std::array<float, 1000> weights{};
 };
 
-Outcome outcome_of(const FaultCase& c, const std::map<std::string, std::string>& environment) {
+Outcome outcome_of(const FaultyJob& job, const std::map<std::string, std::string>& environment) {
   void* const memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto& shared = *new (memory) Shared{};
@@ -260,14 +309,14 @@ Outcome outcome_of(const FaultCase& c, const std::map<std::string, std::string>&
     if (pids[rank] != 0) continue;
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     unsetenv("COCONET_UPDATE_GOLDEN");
-    be_rank(rank, c, shared);
+    be_rank(rank, job, shared);
   }
 
   Outcome outcome;
   int left = ranks;
   Clock::time_point stopped{};
   const auto deadline = Clock::now() + 60s;
-  while (left > (pids[lost] == 0 ? 0 : 1) || (c.fault != Fault::stop && left > 0)) {
+  while (left > (pids[lost] == 0 ? 0 : 1) || (job.fault != Fault::stop && left > 0)) {
     for (int rank = 0; rank < ranks; ++rank) {
       int status = 0;
       if (pids[rank] == 0 || waitpid(pids[rank], &status, WNOHANG | WUNTRACED) == 0) continue;
@@ -279,7 +328,12 @@ Outcome outcome_of(const FaultCase& c, const std::map<std::string, std::string>&
       pids[rank] = 0;
       --left;
     }
-    if (c.fault == Fault::pause && stopped != Clock::time_point{} &&
+    if (job.kill_after >= 0ms && shared.happened == 0 && shared.trains != 0 &&
+        std::chrono::nanoseconds(now() - shared.trains) > job.kill_after && pids[lost] != 0) {
+      shared.happened = now();
+      kill(pids[lost], SIGKILL);
+    }
+    if (job.fault == Fault::pause && stopped != Clock::time_point{} &&
         Clock::now() - stopped > pause_of_short_stop) {
       kill(pids[lost], SIGCONT);
       stopped = {};
@@ -302,6 +356,7 @@ Outcome outcome_of(const FaultCase& c, const std::map<std::string, std::string>&
     outcome.seconds = std::max(
         outcome.seconds, static_cast<double>(shared.rank[rank].ended - shared.happened) / 1e9);
   }
+  outcome.weights = shared.rank[0].weights;
   munmap(memory, sizeof(Shared));
   return outcome;
 }
@@ -415,11 +470,12 @@ TEST_CASE("four ranks when one of them is lost") {
         // No kernel of the job matters there.
         if (c.phase == Phase::library && &knobs != &all.front()) continue;
         if (!coconet::test::draw()) continue;
-        const Outcome outcome = outcome_of(
-            c, {{"COCONET_CXX", c.phase == Phase::library ? plain.path() : planted.path()},
-                {"COCONET_CACHE_DIR", cache.path().string()},
-                {"TMPDIR", temporary.path().string()},
-                {"COCONET_TIMEOUT_S", "1"}});
+        const Outcome outcome =
+            outcome_of({[&](int rank, Shared& shared) { run_case(rank, c, shared); }, c.fault},
+                       {{"COCONET_CXX", c.phase == Phase::library ? plain.path() : planted.path()},
+                        {"COCONET_CACHE_DIR", cache.path().string()},
+                        {"TMPDIR", temporary.path().string()},
+                        {"COCONET_TIMEOUT_S", "1"}});
         check(c, outcome);
         CHECK(leftovers(temporary.path()) == before);
         Row& row = rows[{f, p}];
@@ -467,4 +523,34 @@ TEST_CASE("the ranks that are left make a world, and go on in it") {
       }
     }
   }
+}
+
+TEST_CASE("a training goes on in the living processes from its last checkpoint") {
+  const coconet::test::ScratchDirectory directory;
+  const auto run = [&](const std::string& name, std::chrono::milliseconds kill_after) {
+    const std::filesystem::path checkpoints = directory.path() / name;
+    return outcome_of({[&](int rank, Shared& shared) { train(rank, shared, checkpoints); },
+                       Fault::kill, kill_after},
+                      {{"COCONET_CACHE_DIR", (directory.path() / "cache").string()},
+                       {"COCONET_TIMEOUT_S", "10"}});
+  };
+  const Outcome whole = run("whole", -1ms);
+  REQUIRE(whole.codes == std::vector<int>(ranks, 0));
+  REQUIRE(whole.weights[0] != 1);
+  const auto kills = static_cast<unsigned>(coconet::test::runs_all() ? 20 : 4);
+  std::mt19937 random(static_cast<unsigned>(coconet::test::seed()));
+  unsigned lost_in_training = 0;
+  for (unsigned trial = 0; trial < kills; ++trial) {
+    const std::chrono::milliseconds moment(random() % 150);
+    const Outcome outcome = run("trial" + std::to_string(trial), moment);
+    if (outcome.codes[lost] == -1) ++lost_in_training;
+    INFO("killed after " << moment.count() << " ms");
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == lost) continue;
+      INFO("rank " << rank << ": " << outcome.what[rank]);
+      CHECK(outcome.codes[rank] == 0);
+    }
+    CHECK(outcome.weights == whole.weights);
+  }
+  CHECK(lost_in_training > 0);
 }
