@@ -49,7 +49,7 @@ const Plant plants[] = {
     {"the flag of a message does not release it", "mail_subject",
      "s/^    signal(flag, tag);$/    fills ? store_relaxed(flag, tag) : signal(flag, tag);/"},
     {"a slot is filled again while it may still be read", "mail_subject",
-     "s/look_until(sync, flag, due);$/room ? due : look_until(sync, flag, due);/"},
+     "s/look_until(sync, peer, flag, due);$/room ? due : look_until(sync, peer, flag, due);/"},
     {"a word of data and flag is not stored at once", "ll_subject",
      "/^struct ll {/,/^};/ s/store_relaxed(to + cell, made);$/"
      "for (int k = 0; k < at_once; ++k) to[cell + k] = made[k];/"},

@@ -510,10 +510,12 @@ TEST_CASE("the ranks that are left make a world, and go on in it") {
   const coconet::test::ScratchDirectory cache;
   for (const Fault fault : {Fault::kill, Fault::stop, Fault::exit}) {
     for (const Phase phase : {Phase::before, Phase::inside}) {
+      const FaultCase c{{}, phase, fault, true};
       const Outcome outcome =
-          outcome_of({{}, phase, fault, true}, {{"COCONET_CXX", planted.path()},
-                                                {"COCONET_CACHE_DIR", cache.path().string()},
-                                                {"COCONET_TIMEOUT_S", "1"}});
+          outcome_of({[&](int rank, Shared& shared) { run_case(rank, c, shared); }, fault},
+                     {{"COCONET_CXX", planted.path()},
+                      {"COCONET_CACHE_DIR", cache.path().string()},
+                      {"COCONET_TIMEOUT_S", "1"}});
       INFO(name_of(phase) << ", " << name_of(fault) << ", " << outcome.seconds << " s");
       CHECK_FALSE(outcome.hangs);
       for (int rank = 0; rank < ranks; ++rank) {
