@@ -44,12 +44,12 @@ constexpr auto timeout = 1s;  // COCONET_TIMEOUT_S
 constexpr auto pause_of_short_stop = 300ms;
 
 enum class Fault { kill, stop, pause, exit, exception, abort };
-enum class Phase { compile, before, inside, between, library };
+enum class Phase { compile, before, inside, between, library, checkpoint };
 
 constexpr std::array faults{Fault::kill, Fault::stop,      Fault::pause,
                             Fault::exit, Fault::exception, Fault::abort};
-constexpr std::array phases{Phase::compile, Phase::before, Phase::inside, Phase::between,
-                            Phase::library};
+constexpr std::array phases{Phase::compile, Phase::before,  Phase::inside,
+                            Phase::between, Phase::library, Phase::checkpoint};
 
 const char* name_of(Fault fault) {
   switch (fault) {
@@ -78,8 +78,10 @@ const char* name_of(Phase phase) {
       return "inside a kernel";
     case Phase::between:
       return "between two kernels of a step";
-    default:
+    case Phase::library:
       return "in a library collective";
+    default:
+      return "in `save` of a checkpoint";
   }
 }
 
@@ -158,12 +160,14 @@ Bootstrap bootstrap_of(int rank, Shared& shared) {
 }
 
 /// Two kernels, or two collectives of the library, each of which all ranks meet in.
+/// The first of them is a state, too.
 Program two_sums(const World& world) {
   Program program("two", Mesh::over(world));
   const Dim n = program.dim("n", 64);
   const Value x = program.input("x", f32, {n}, local);
   const Value w = program.input("w", f32, {n}, local);
   program.output("y", all_reduce(x, sum).named("first"));
+  program.state("s", f32, {n}, local);
   program.output("z", all_reduce(w, sum).named("second"));
   return program;
 }
@@ -221,6 +225,7 @@ void run_rank(int rank, const World& world, const FaultCase& c, Shared& shared) 
     }
   }
   if (c.phase == Phase::compile) step = compile(program, Schedule("none"), world, {{"n", 64}});
+  if (c.phase == Phase::checkpoint) step.save(std::getenv("CHECKPOINT_OF_TEST"));
   run_step(step);
   run_step(step);
 }
@@ -441,7 +446,7 @@ std::string sentence_of(const Outcome& outcome) {
 TEST_CASE("four ranks when one of them is lost") {
   const coconet::test::PlantedCompiler planted(raises_signals);
   const coconet::test::PlantedCompiler plain("");
-  const coconet::test::ScratchDirectory cache, temporary;
+  const coconet::test::ScratchDirectory cache, temporary, checkpoints;
   const auto before = leftovers(temporary.path());
   std::vector<Knobs> all;
   for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
@@ -468,12 +473,14 @@ TEST_CASE("four ranks when one of them is lost") {
         const FaultCase c{knobs, phases[p], faults[f]};
         if (!fits(c.phase, c.fault)) continue;
         // No kernel of the job matters there.
-        if (c.phase == Phase::library && &knobs != &all.front()) continue;
+        const bool is_one = c.phase == Phase::library || c.phase == Phase::checkpoint;
+        if (is_one && &knobs != &all.front()) continue;
         if (!coconet::test::draw()) continue;
         const Outcome outcome =
             outcome_of({[&](int rank, Shared& shared) { run_case(rank, c, shared); }, c.fault},
                        {{"COCONET_CXX", c.phase == Phase::library ? plain.path() : planted.path()},
                         {"COCONET_CACHE_DIR", cache.path().string()},
+                        {"CHECKPOINT_OF_TEST", (checkpoints.path() / "one").string()},
                         {"TMPDIR", temporary.path().string()},
                         {"COCONET_TIMEOUT_S", "1"}});
         check(c, outcome);

@@ -129,9 +129,17 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
     if (arrived(position)) return;
   }
   const Clock::time_point start = Clock::now();
-  while (!arrived(position)) {
+  for (unsigned looks = 1; !arrived(position); ++looks) {
     const auto waited = Clock::now() - start;
     const std::chrono::milliseconds limit = waiting.timeout + longer;
+    // Who is stopped does none of the work that there is more time for.
+    if (longer.count() > 0 && waited > waiting.timeout && looks % 64 == 0 &&
+        membership_->is_stopped(ranks_[position]) && !arrived(position)) {
+      give_up(call, {ranks_[position]},
+              fmt::format("which a signal or a debugger has stopped, and which did not come within "
+                          "{:g} s, the limit that COCONET_TIMEOUT_S sets",
+                          static_cast<double>(waiting.timeout.count()) / 1000));
+    }
     // In this order: a rank that arrives and then leaves is not missing.
     const bool is_vain =
         waited > limit || membership_->is_over() || membership_->has_left(ranks_[position]);

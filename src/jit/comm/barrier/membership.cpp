@@ -198,6 +198,10 @@ bool Membership::is_lost(int rank) const {
   return state == left || shared(statuses_[rank]->ended).load(std::memory_order_acquire) != 0;
 }
 
+bool Membership::is_stopped(int rank) {
+  return watch_ && watch_->is_stopped(rank);
+}
+
 bool Membership::is_over() {
   if (shared(tables_[rank_][rank_]).load(std::memory_order_acquire) == news_of_failure) return true;
   // What came as a message is news to the waits of this node's kernels.

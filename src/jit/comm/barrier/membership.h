@@ -111,6 +111,9 @@ class COCONET_API Membership {
   [[nodiscard]] bool has_left(int rank) const;
   /// Whether that rank has left, or its process has ended.
   [[nodiscard]] bool is_lost(int rank) const;
+  /// Whether a signal or a debugger has stopped the process of that rank; false where it is not
+  /// known.
+  [[nodiscard]] bool is_stopped(int rank);
   /// Whether waiting for anyone is in vain: a rank has failed, has given up waiting, or is gone.
   [[nodiscard]] bool is_over();
 
