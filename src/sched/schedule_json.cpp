@@ -106,13 +106,15 @@ Steps parse_root(const JsonElement& root) {
 
 }  // namespace
 
-std::string to_json(const Steps& steps) {
+namespace {
+
+json as_json(const Steps& steps) {
   json out;
   out["coconet_schedule"] = format_version;
   out["name"] = steps.name;
   if (steps.automatic) {
     out["automatic"]["slice"] = *steps.automatic;
-    return out.dump(2) + "\n";
+    return out;
   }
   out["steps"] = json::array();
   for (const Step& step : steps.steps) {
@@ -138,7 +140,18 @@ std::string to_json(const Steps& steps) {
     if (!step.why.empty()) written[std::string(why_key)] = step.why;
     out["steps"].push_back(std::move(written));
   }
-  return out.dump(2) + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const Steps& steps) {
+  try {
+    return as_json(steps).dump(2) + "\n";
+  } catch (const json::type_error&) {
+    throw ScheduleError("schedule '" + steps.name +
+                        "' cannot be written as JSON, which is UTF-8: a text in it is not");
+  }
 }
 
 Steps parse_schedule(const JsonElement& element) {

@@ -245,6 +245,30 @@ TEST_CASE("syntax errors have a line and a column") {
         "program JSON: the key 'coconet_program' appears twice in one object");
 }
 
+TEST_CASE("a repeated key, a number that is too large and what is nested too deep have a place") {
+  CHECK(error_of(R"({"coconet_program": 1, "values": [{}, {"op": "add", "op": "sub"}]})") ==
+        "program JSON at /values/1: the key 'op' appears twice in one object");
+  CHECK(error_of(R"({"values": [{"a/b": [0, 1e999]}]})") ==
+        "program JSON at /values/0/a~1b/1: number overflow parsing '1e999'");
+  CHECK_THAT(error_of(std::string(100'000, '[')),
+             Catch::EndsWith("/0/0: arrays and objects are nested deeper than the 64 that are "
+                             "read; no document of this library is"));
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  CHECK_THAT(error_of(objects), Catch::Contains("/a/a: arrays and objects are nested deeper"));
+  CHECK(error_of(std::string(64, '[') + std::string(64, ']')) ==
+        "program JSON: is an array; it must be an object");
+}
+
+TEST_CASE("what is not UTF-8 is refused in files, and in names that are to be written") {
+  CHECK_THAT(error_of("{\"name\": \"\xff\"}"),
+             Catch::StartsWith("program JSON, line 1, column 11: ") &&
+                 Catch::Contains("ill-formed UTF-8 byte"));
+  const Program p("\xff", Mesh({{"world", 2}}));
+  CHECK_THROWS_WITH(
+      p.json(), "program '\xff' cannot be written as JSON, which is UTF-8: a name in it is not");
+}
+
 TEST_CASE("errors at the top level") {
   CHECK(error_of("[]") == "program JSON: is an array; it must be an object");
   CHECK(error_of("{}") == "program JSON: the key 'coconet_program' is missing");

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -184,21 +185,85 @@ void JsonElement::unknown(std::string_view what, std::string_view name,
   fail(fmt::format("unknown {} '{}'{}", what, name, hint));
 }
 
-JsonElement parse_json(std::string_view text, const std::string& what) {
+namespace {
+
+/// Follows the parser, which does not say where in the document it is, and refuses what it would
+/// let pass.
+class Watch {
+ public:
   using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> open_objects;
-  const auto watch = [&](int, Event event, nlohmann::json& parsed) {
-    if (event == Event::object_start) open_objects.emplace_back();
-    if (event == Event::object_end) open_objects.pop_back();
-    if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw ProgramError(what + ": the key '" + parsed.get<std::string>() +
-                         "' appears twice in one object");
+  explicit Watch(const std::string& what) : what_(what) {}
+
+  bool operator()(int, Event event, nlohmann::json& parsed) {
+    switch (event) {
+      case Event::object_start:
+      case Event::array_start:
+        if (open_.size() == deepest_json) {
+          fail(place(open_.size()), fmt::format("arrays and objects are nested deeper than the {} "
+                                                "that are read; no document of this library is",
+                                                deepest_json));
+        }
+        open_.push_back({.is_array = event == Event::array_start});
+        break;
+      case Event::object_end:
+      case Event::array_end:
+        open_.pop_back();
+        count();
+        break;
+      case Event::key:
+        open_.back().key = parsed.get<std::string>();
+        if (!open_.back().keys.insert(open_.back().key).second) {
+          fail(place(open_.size() - 1),
+               "the key '" + open_.back().key + "' appears twice in one object");
+        }
+        break;
+      case Event::value:
+        count();
+        break;
     }
     return true;
+  }
+
+  /// The pointer of the value that is being read.
+  [[nodiscard]] std::string place() const { return place(open_.size()); }
+
+  [[noreturn]] void fail(const std::string& pointer, const std::string& message) const {
+    throw ProgramError(what_ + (pointer.empty() ? "" : " at " + pointer) + ": " + message);
+  }
+
+ private:
+  /// An array or object that has not ended.
+  struct Open {
+    bool is_array = false;
+    std::size_t index = 0;  ///< of an array: elements so far
+    std::string key = {};   ///< of an object: the last one
+    std::set<std::string> keys = {};
   };
+
+  void count() {
+    if (!open_.empty() && open_.back().is_array) ++open_.back().index;
+  }
+
+  /// The pointer of what the outermost `depth` of them are at.
+  [[nodiscard]] std::string place(std::size_t depth) const {
+    std::string pointer;
+    for (std::size_t i = 0; i < depth; ++i)
+      pointer +=
+          "/" + (open_[i].is_array ? std::to_string(open_[i].index) : pointer_token(open_[i].key));
+    return pointer;
+  }
+
+  const std::string& what_;
+  std::vector<Open> open_;
+};
+
+}  // namespace
+
+JsonElement parse_json(std::string_view text, const std::string& what) {
+  Watch watch(what);
   try {
     const auto document = std::make_shared<const JsonElement::Document>(
-        JsonElement::Document{what, nlohmann::json::parse(text, watch)});
+        JsonElement::Document{what, nlohmann::json::parse(text, std::ref(watch))});
     return {document, &document->json, ""};
   } catch (const nlohmann::json::parse_error& error) {
     const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
@@ -206,8 +271,8 @@ JsonElement parse_json(std::string_view text, const std::string& what) {
     const auto column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
     throw ProgramError(
         fmt::format("{}, line {}, column {}: {}", what, line, column, reason_of(error.what())));
-  } catch (const nlohmann::json::exception& error) {
-    throw ProgramError(what + ": " + reason_of(error.what()));
+  } catch (const nlohmann::json::exception& error) {  // a number that no double holds
+    watch.fail(watch.place(), reason_of(error.what()));
   }
 }
 

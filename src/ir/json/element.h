@@ -2,6 +2,7 @@
 // place by its JSON pointer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -61,8 +62,13 @@ class JsonElement {
   std::string pointer_;
 };
 
+/// Arrays and objects in one another that are read: many times what any document of this library
+/// has.
+inline constexpr std::size_t deepest_json = 64;
+
 /// The root of the parsed text, which errors call `what`. Throws ProgramError with line and column
-/// of a syntax error, and for a repeated key.
+/// of a syntax error and of bytes that are not UTF-8, and with the place of a key that its object
+/// has already, of a number that no double holds, and of what is nested deeper than `deepest_json`.
 [[nodiscard]] JsonElement parse_json(std::string_view text, const std::string& what);
 
 }  // namespace coconet::ir

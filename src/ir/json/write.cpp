@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "coconet/error.h"
 #include "ir/graph.h"
 #include "ir/json/version.h"
 #include "ir/knobs.h"
@@ -196,7 +197,12 @@ class Writer {
 }  // namespace
 
 std::string to_json(const Graph& graph) {
-  return Writer(graph).str();
+  try {
+    return Writer(graph).str();
+  } catch (const nlohmann::json::type_error&) {
+    throw ProgramError("program '" + graph.name +
+                       "' cannot be written as JSON, which is UTF-8: a name in it is not");
+  }
 }
 
 }  // namespace coconet::ir
