@@ -7,11 +7,11 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <string_view>
 
 #include "coconet/error.h"
+#include "ir/read_file.h"
 
 namespace coconet::cli {
 namespace {
@@ -90,9 +90,12 @@ bool bytes_of(const std::vector<std::int64_t>& shape, DType dtype, std::size_t& 
 }  // namespace
 
 NpyArray read_npy(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(stream)), {});
-  if (!stream || text.empty()) throw ConfigError("cannot read the file '" + file + "'");
+  const auto text = ir::read_file(file);
+  if (!text || text->empty()) throw ConfigError("cannot read the file '" + file + "'");
+  return parse_npy(*text, file);
+}
+
+NpyArray parse_npy(std::string_view text, const std::string& file) {
   const Header nothing({}, file);
   if (!text.starts_with(magic) || text.size() < long_header)
     nothing.fail("it does not begin as one");
@@ -106,7 +109,7 @@ NpyArray read_npy(const std::string& file) {
   if (!is_short) length |= byte(10) << 16 | byte(11) << 24;
   if (length > text.size() - begin) nothing.fail("it ends within its header");
 
-  const Header header(std::string_view(text).substr(begin, length), file);
+  const Header header(text.substr(begin, length), file);
   NpyArray array;
   const std::string_view descr = header.descr();
   const auto* const found = std::ranges::find(descrs, descr, &Descr::text);
@@ -121,7 +124,7 @@ NpyArray read_npy(const std::string& file) {
     header.fail("it is in Fortran's order; save numpy.ascontiguousarray of it");
   array.shape = header.shape();
   std::size_t bytes = 0;
-  const std::string_view elements = std::string_view(text).substr(begin + length);
+  const std::string_view elements = text.substr(begin + length);
   if (!bytes_of(array.shape, array.dtype, bytes) || bytes != elements.size()) {
     header.fail(fmt::format("its {} bytes of elements are not what its shape and dtype need",
                             elements.size()));

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "coconet/dtype.h"
@@ -20,6 +21,8 @@ struct NpyArray {
 
 /// Throws ConfigError with the file and what is wrong in it.
 [[nodiscard]] NpyArray read_npy(const std::string& file);
+/// The same of the bytes of such a file, which errors call `file`.
+[[nodiscard]] NpyArray parse_npy(std::string_view bytes, const std::string& file);
 /// The bytes of a file.
 [[nodiscard]] std::string npy_text(const NpyArray& array);
 

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -15,6 +13,7 @@
 
 #include "ir/access.h"
 #include "ir/graph.h"
+#include "ir/read_file.h"
 #include "sched/patterns.h"
 #include "sched/schedule.h"
 
@@ -45,9 +44,8 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
 
 /// The program of the file `name` where its mesh is left to the number of ranks.
 std::optional<ir::OpenProgram> find_open(const std::string& name) {
-  std::ifstream stream(name);  // Program::load says what is wrong with it
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  return ir::find_open(text);
+  const auto text = ir::read_file(name);  // Program::load says what is wrong with it
+  return text ? ir::find_open(*text) : std::nullopt;
 }
 
 UsageError no_program(const std::string& name) {

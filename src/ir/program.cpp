@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 
 #include "coconet/error.h"
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
+#include "ir/read_file.h"
 
 namespace coconet {
 
@@ -164,14 +163,13 @@ Program Program::parse(std::string_view json, int ranks) {
 }
 
 Program Program::load(const std::filesystem::path& file, int ranks) {
-  if (!std::filesystem::exists(file))
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored))
     throw ProgramError("there is no program file '" + file.string() + "'");
-  std::ifstream stream(file);
-  if (!stream || std::filesystem::is_directory(file))
-    throw ProgramError("cannot read the program file '" + file.string() + "'");
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const auto text = ir::read_file(file);
+  if (!text) throw ProgramError("cannot read the program file '" + file.string() + "'");
   try {
-    return parse(text, ranks);
+    return parse(*text, ranks);
   } catch (const ProgramError& error) {
     throw ProgramError(file.string() + ": " + error.what());
   }

@@ -3,13 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "coconet/error.h"
 #include "coconet/program.h"
 #include "ir/access.h"
 #include "ir/knobs.h"
+#include "ir/read_file.h"
 #include "sched/shipped.h"
 
 namespace coconet {
@@ -53,12 +51,10 @@ Schedule Schedule::load(const std::filesystem::path& file) {
                         "', and none of that name ships" +
                         (near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
-  std::ifstream stream(file);
-  if (!stream || std::filesystem::is_directory(file))
-    throw ScheduleError("cannot read the schedule file '" + file.string() + "'");
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const auto text = ir::read_file(file);
+  if (!text) throw ScheduleError("cannot read the schedule file '" + file.string() + "'");
   try {
-    return parse(text);
+    return parse(*text);
   } catch (const ScheduleError& error) {
     throw ScheduleError(file.string() + ": " + error.what());
   }

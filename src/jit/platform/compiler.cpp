@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "coconet/error.h"
+#include "ir/read_file.h"
 #include "jit/cache/kernel_cache.h"
 
 namespace coconet::jit {
@@ -66,12 +64,11 @@ std::string remembered_of(const std::filesystem::path& file, std::string_view wh
 }
 
 std::string sha256_of_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (!stream.is_open() || stream.bad())  // an empty file is a file
+  const auto bytes = ir::read_file(file);
+  if (!bytes)
     throw CompileError(
         fmt::format("'{}' cannot be read, which kernels are compiled with.", file.string()));
-  return sha256_hex(bytes);
+  return sha256_hex(*bytes);
 }
 
 }  // namespace coconet::jit

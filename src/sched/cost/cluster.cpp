@@ -7,13 +7,13 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "coconet/error.h"
 #include "ir/graph.h"
 #include "ir/json/element.h"
+#include "ir/read_file.h"
 
 namespace coconet::sched {
 
@@ -291,11 +291,10 @@ std::string to_json(const Cluster& cluster) {
 Cluster load_cluster(const std::string& name_or_file) {
   std::error_code ignored;
   if (std::filesystem::exists(name_or_file, ignored)) {
-    std::ifstream stream(name_or_file, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(stream)), {});
-    if (!stream) throw ConfigError("cannot read the cluster file '" + name_or_file + "'");
+    const auto text = ir::read_file(name_or_file);
+    if (!text) throw ConfigError("cannot read the cluster file '" + name_or_file + "'");
     try {
-      return parse_cluster(text);
+      return parse_cluster(*text);
     } catch (const ConfigError& error) {
       throw ConfigError(name_or_file + ": " + error.what());
     }

@@ -94,6 +94,11 @@ TEST_CASE("a bad cluster is refused with the place and the reason") {
   CHECK(with("/speed", 1).starts_with("cluster JSON at /speed: "));
 }
 
+TEST_CASE("a directory is no cluster file") {
+  CHECK(refusal<ConfigError>([] { (void)sched::load_cluster("/"); }) ==
+        "cannot read the cluster file '/'");
+}
+
 TEST_CASE("a cluster that is not there is named with the nearest one") {
   CHECK(refusal<ConfigError>([] { (void)sched::load_cluster("dgx3"); }) ==
         "there is no cluster file 'dgx3', and none of that name ships; did you mean 'dgx2'?");
