@@ -51,6 +51,8 @@ struct TuningFile {
 
 /// Throws ConfigError with the JSON pointer of what is wrong.
 [[nodiscard]] TuningFile parse_tuning(std::string_view json);
+/// Who measured, on what: `library` and `device` alone, which say whether the rest can be read.
+[[nodiscard]] TuningFile parse_tuning_origin(std::string_view json);
 [[nodiscard]] std::string to_json(const TuningFile& file);
 
 /// Collective: what COCONET_TUNE_FILE of rank 0 has, the same on all ranks; an empty one where
