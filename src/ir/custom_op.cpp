@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -14,6 +13,7 @@
 #include <shared_mutex>
 
 #include "coconet/error.h"
+#include "ir/ascii.h"
 #include "ir/graph.h"
 #include "ir/ops/infer.h"
 
@@ -39,11 +39,7 @@ Defined& defined() {
 }
 
 bool is_identifier(std::string_view name) {
-  const auto is = [](auto test, char c) { return test(static_cast<unsigned char>(c)) != 0; };
-  if (name.empty() || !is([](int c) { return std::isalpha(c); }, name.front())) return false;
-  return std::all_of(name.begin(), name.end(), [&](char c) {
-    return c == '_' || is([](int code) { return std::isalnum(code); }, c);
-  });
+  return !name.empty() && is_letter(name.front()) && std::all_of(name.begin(), name.end(), is_word);
 }
 
 bool is_built_in(std::string_view name) {

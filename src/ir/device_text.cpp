@@ -5,23 +5,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
+#include "ir/ascii.h"
 #include "ir/custom_op.h"
 #include "ir/graph.h"
 
 namespace coconet::ir {
 
 namespace {
-
-bool is_digit(char c) {
-  return std::isdigit(static_cast<unsigned char>(c)) != 0;
-}
-
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 
 /// Takes the longest start of `text` that `belongs`.
 template <class Belongs>

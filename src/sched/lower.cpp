@@ -5,6 +5,7 @@
 #include <set>
 
 #include "coconet/error.h"
+#include "ir/ascii.h"
 #include "sched/expand.h"
 #include "sched/groups.h"
 #include "sched/kernels.h"
@@ -333,10 +334,9 @@ void make_names_distinct(Plan& plan) {
     auto* kernel = std::get_if<KernelStep>(&step);
     if (kernel == nullptr) continue;
     for (char& c : kernel->name) {
-      if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+      if (!ir::is_word(c)) c = '_';
     }
-    if (std::isdigit(static_cast<unsigned char>(kernel->name.front())) != 0)
-      kernel->name.insert(0, "k_");
+    if (ir::is_digit(kernel->name.front())) kernel->name.insert(0, "k_");
     const std::string stem = kernel->name;
     for (int number = 2; !taken.insert(kernel->name).second; ++number) {
       kernel->name = fmt::format("{}_{}", stem, number);

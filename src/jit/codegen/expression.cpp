@@ -5,19 +5,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 
+#include "ir/ascii.h"
 #include "ir/integers.h"
 
 namespace coconet::jit {
 
 namespace {
 
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
+using ir::is_digit;
+using ir::is_word;
 
 /// Calls f(position) for each operand placeholder: a, b or c standing alone.
 template <class F>
@@ -31,7 +30,7 @@ void for_each_placeholder(std::string_view device, F f) {
 }
 
 bool is_literal(std::string_view text) {
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0 &&
+  return !text.empty() && is_digit(text.front()) &&
          text.find_first_of(" *+/") == std::string_view::npos;
 }
 
@@ -109,22 +108,20 @@ std::string with_numbers_of(DType dtype, std::string_view device) {
   std::string text;
   for (std::size_t at = 0; at < device.size();) {
     const std::size_t start = at;
-    const auto is_digit = [&] {
-      return at < device.size() && std::isdigit(static_cast<unsigned char>(device[at])) != 0;
-    };
-    while (at < device.size() && is_word(device[at]) && !is_digit()) ++at;  // a name,
+    const auto at_digit = [&] { return at < device.size() && is_digit(device[at]); };
+    while (at < device.size() && is_word(device[at]) && !at_digit()) ++at;  // a name,
     const bool is_name = at > start;
     while (is_name && at < device.size() && is_word(device[at])) ++at;
     bool has_fraction = false;
     if (!is_name) {  // or a number,
-      while (is_digit() || (at < device.size() && device[at] == '.')) {
+      while (at_digit() || (at < device.size() && device[at] == '.')) {
         has_fraction = has_fraction || device[at] == '.';
         ++at;
       }
       if (at > start && at < device.size() && (device[at] == 'e' || device[at] == 'E')) {
         has_fraction = true;
         at += device[at + 1] == '-' || device[at + 1] == '+' ? 2 : 1;
-        while (is_digit()) ++at;
+        while (at_digit()) ++at;
       }
     }
     if (at == start) ++at;  // or a sign
@@ -206,8 +203,7 @@ std::string identifier(std::string_view text) {
   for (char& c : name) {
     if (!is_word(c)) c = '_';
   }
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name.front())) != 0)
-    name.insert(0, "_");
+  if (name.empty() || is_digit(name.front())) name.insert(0, "_");
   const bool prelude_like = name.ends_with("_") || name.ends_with("_of") || name.ends_with("_to");
   const bool word = std::find(std::begin(reserved), std::end(reserved), name) != std::end(reserved);
   if (prelude_like || word) name += "_v";

@@ -45,10 +45,11 @@ std::string device_text(const ir::PointwiseRow& row, DType dtype) {
                      dtype == DType::i32 ? "u32" : "u64");
 }
 
-/// A line that stays a comment whatever names it holds.
+/// A comment to the end of the line, whatever names it holds: no byte of them ends or continues the
+/// line, and none beyond ASCII makes an editor show another text than compilers read.
 std::string comment(std::string text) {
   for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f' || c == '\\') c = ' ';
+    if (c < ' ' || c > '~' || c == '\\') c = ' ';
   }
   return "// " + text;
 }
@@ -265,13 +266,15 @@ std::string KernelWriter::read_number(ValueId value, DType context, bool round) 
   const std::string from = argument({KernelArgument::Kind::number, node.name, -1, value});
   const std::string type(lane_type(context));
   const std::string suffix = (type == "f32" ? "" : "_" + type) + (round ? "_rounded" : "");
-  const std::string name = from.substr(2) + "_" + (suffix.empty() ? "n" : suffix.substr(1));
+  const std::string wanted = from.substr(2) + "_" + (suffix.empty() ? "n" : suffix.substr(1));
+  NumberVariable& variable = numbers_[{wanted, from}];
+  if (!variable.name.empty()) return variable.name;
+  variable.name = unique(wanted);
   // The one number that is read as an integer is an offset of random words, which is checked.
   std::string initialiser = type + "(" + from + (is_bool ? " != 0)" : ")");
   if (round && !is_bool) initialiser = rounded(initialiser, context);
-  names_.insert(name);
-  numbers_[name] = "const " + type + " " + name + " = " + initialiser;
-  return name;
+  variable.statement = "const " + type + " " + variable.name + " = " + initialiser;
+  return variable.name;
 }
 
 std::string KernelWriter::read(ValueId value, DType context) {
@@ -405,14 +408,26 @@ bool KernelWriter::needs_rounding(const Node& node) const {
 }
 
 std::string KernelWriter::number_text(ValueId value) const {
-  const Node& node = graph().at(value);
-  if (node.op == Op::constant) return literal(node.attributes.number, DType::f64);
-  if (node.op == Op::scalar || node.user_named) return node.name;
-  if (node.op == Op::extent) return "extent of " + node.attributes.extent.str();
-  std::string operands[3];
-  for (std::size_t i = 0; i < node.operands.size(); ++i)
-    operands[i] = number_text(node.operands[i]);
-  return expand(ir::find_pointwise(node.op)->device, operands[0], operands[1], operands[2]);
+  // Numbers that are read several times would make texts of any length.
+  constexpr std::size_t longest = 200;
+  std::vector<std::string> texts(static_cast<std::size_t>(value) + 1);
+  for (ValueId id = 0; id <= value; ++id) {
+    const Node& node = graph().at(id);
+    if (!node.weak) continue;
+    std::string& text = texts[static_cast<std::size_t>(id)];
+    if (node.op == Op::constant) {
+      text = literal(node.attributes.number, DType::f64);
+    } else if (node.op == Op::extent && !node.user_named) {
+      text = "extent of " + node.attributes.extent.str();
+    } else if (node.op != Op::scalar && !node.user_named) {
+      std::string operands[3];
+      for (std::size_t i = 0; i < node.operands.size(); ++i)
+        operands[i] = texts[static_cast<std::size_t>(node.operands[i])];
+      text = expand(ir::find_pointwise(node.op)->device, operands[0], operands[1], operands[2]);
+    }
+    if (text.empty() || text.size() > longest) text = node.name;
+  }
+  return texts.back();
 }
 
 bool KernelWriter::can_inline(ValueId value) const {
@@ -472,7 +487,7 @@ std::string KernelWriter::compute_members(const std::vector<ValueId>& members,
 
 std::string KernelWriter::number_variables() const {
   std::string text;
-  for (const auto& [name, statement] : numbers_) text += "  " + statement + ";\n";
+  for (const auto& [wanted, variable] : numbers_) text += "  " + variable.statement + ";\n";
   return text;
 }
 
@@ -489,11 +504,11 @@ std::string KernelWriter::field(const KernelArgument& argument) const {
   }
   const bool is_number = argument.kind == KernelArgument::Kind::number;
   const TotalsOf totals = totals_of(graph(), step_);
-  return fmt::format(fmt::runtime(fields[static_cast<std::size_t>(argument.kind)]),
-                     fmt::arg("name", argument.name), fmt::arg("element", element),
-                     fmt::arg("ranks", ranks_), fmt::arg("totals", totals.whole),
-                     fmt::arg("buffer_totals", totals.per_buffer),
-                     fmt::arg("number", is_number ? number_text(argument.value) : std::string()));
+  return fmt::format(
+      fmt::runtime(fields[static_cast<std::size_t>(argument.kind)]),
+      fmt::arg("name", argument.name), fmt::arg("element", element), fmt::arg("ranks", ranks_),
+      fmt::arg("totals", totals.whole), fmt::arg("buffer_totals", totals.per_buffer),
+      fmt::arg("number", is_number ? comment(number_text(argument.value)) : std::string()));
 }
 
 KernelText KernelWriter::finish(const std::string& body, std::vector<std::string> headers) const {

@@ -155,7 +155,12 @@ class KernelWriter {
   std::string random_variables_;
   std::set<ir::ValueId> defined_;
   std::vector<KernelArgument> arguments_;
-  std::map<std::string, std::string> numbers_;  ///< variable -> its initialiser
+  struct NumberVariable {
+    std::string name;
+    std::string statement;  ///< that defines it
+  };
+  std::map<std::pair<std::string, std::string>, NumberVariable>
+      numbers_;  ///< by the name that it should have, and the argument that it is made of
   bool by_bucket_ = false;
   std::map<std::pair<sched::BufferId, bool>, std::string>
       in_bucket_;                                        ///< of all ranks or not -> variable

@@ -13,10 +13,10 @@
 //   send            computation, send, and the updates of what arrives
 // Computation on slices may hold reductions over all that is sliced, as LAMB's norms.
 #include <algorithm>
-#include <cctype>
 #include <limits>
 
 #include "coconet/error.h"
+#include "ir/ascii.h"
 #include "sched/kernels.h"
 #include "sched/knobs.h"
 #include "sched/rewrite.h"
@@ -95,10 +95,8 @@ Fusion::Kind read_kind(const Step& step) {
 
 std::string read_name(const Graph& graph, const Step& step) {
   const std::string& name = step.text("kernel");
-  const bool identifier =
-      !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
-      std::all_of(name.begin(), name.end(),
-                  [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  const bool identifier = !name.empty() && !ir::is_digit(name.front()) &&
+                          std::all_of(name.begin(), name.end(), ir::is_word);
   if (!identifier) {
     throw ScheduleError("the kernel name '" + name +
                         "' is no identifier; use letters, digits and _");

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <map>
 #include <tuple>
 
+#include "ir/ascii.h"
 #include "sched/kernels.h"
 #include "sched/rewrite.h"
 #include "sched/transforms/fuse.h"
@@ -25,8 +25,8 @@ using ir::ValueId;
 std::string kernel_name(const Graph& graph, Fusion::Kind kind) {
   std::string stem = fmt::format("{}_{}", graph.name, to_string(kind));
   std::replace_if(
-      stem.begin(), stem.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  if (std::isdigit(static_cast<unsigned char>(stem.front())) != 0) stem = '_' + stem;
+      stem.begin(), stem.end(), [](char c) { return !ir::is_word(c); }, '_');
+  if (ir::is_digit(stem.front())) stem = '_' + stem;
   const auto taken = [&](const std::string& name) {
     return std::any_of(graph.fusions.begin(), graph.fusions.end(),
                        [&](const Fusion& fusion) { return fusion.name == name; });
