@@ -237,3 +237,10 @@ TEST_CASE("hostile texts are read without harm") {
     (void)difference(exact, good);
   }
 }
+
+TEST_CASE("a key has one text: no tag twice, and lengths without zeros in front") {
+  CHECK(fields_of("format 1\n1\nsource 1\n2\n").size() == 2);
+  CHECK(fields_of("format 1\n1\nformat 1\n2\n").empty());
+  CHECK(fields_of("format 01\n1\n").empty());
+  CHECK(fields_of("format 0\n\n").size() == 1);
+}

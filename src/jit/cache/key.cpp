@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <iterator>
+#include <set>
 
 #include "coconet/error.h"
 
@@ -27,6 +28,7 @@ std::optional<KeyField> take_field(std::string_view& text) {
   const auto digits = static_cast<std::size_t>(end - text.data());
   if (error != std::errc() || text.size() - digits < 2 || length > text.size() - digits - 2)
     return std::nullopt;
+  if (digits > 1 && text.front() == '0') return std::nullopt;  // one text for one key
   if (text[digits] != '\n' || text[digits + 1 + length] != '\n') return std::nullopt;
   const std::string_view value = text.substr(digits + 1, length);
   text.remove_prefix(digits + length + 2);
@@ -47,9 +49,10 @@ void CacheKey::add(std::string_view tag, std::string_view value) {
 
 std::vector<KeyField> fields_of(std::string_view key_text) {
   std::vector<KeyField> fields;
+  std::set<std::string_view> tags;
   while (!key_text.empty()) {
     const std::optional<KeyField> field = take_field(key_text);
-    if (!field) return {};
+    if (!field || !tags.insert(field->tag).second) return {};
     fields.push_back(*field);
   }
   return fields;
