@@ -325,8 +325,9 @@ Config with_options(const Config& base, const Options& options, const std::vecto
   };
   for (const auto& [name, variable, value] : given) {
     if (!value) continue;
-    const auto row = std::ranges::find_if(
-        rows(), [&](const Row& one) { return one.variable.name == std::string_view(variable); });
+    const std::string_view wanted = variable;
+    const auto row =
+        std::ranges::find_if(rows(), [&](const Row& one) { return one.variable.name == wanted; });
     Config changed = result;
     if (value->empty() || !row->read(*value, row->variable.accepts, changed)) {
       throw ConfigError(
