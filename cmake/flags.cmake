@@ -47,3 +47,11 @@ if(COCONET_SANITIZE)
   add_compile_options(-fsanitize=${COCONET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${COCONET_SANITIZE})
 endif()
+
+# What is looked through for inputs tells libFuzzer which of its branches they take.
+if(COCONET_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "COCONET_FUZZ takes clang, which comes with libFuzzer; the compiler is ${CMAKE_CXX_COMPILER}.")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

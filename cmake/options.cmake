@@ -21,6 +21,8 @@ if(NOT COCONET_SANITIZE MATCHES "^(address,undefined|thread|)$")
     "COCONET_SANITIZE is '${COCONET_SANITIZE}'; it must be empty, 'address,undefined' or 'thread'.")
 endif()
 
+option(COCONET_FUZZ "Build the fuzzers of tests/fuzz instead of the tests; takes clang" OFF)
+
 set(COCONET_KERNEL_CACHE "" CACHE PATH
   "Default cache directory of what runs in the build tree; empty: the user's, which installed libraries always use")
 
