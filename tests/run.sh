@@ -21,8 +21,9 @@ Installs what is missing (with apt, as root or with sudo), builds into build/rel
 claim, with some cases of the large products (of ops, dtypes, layouts, schedules, algorithms, ranks, ...).
   --all         runs all cases but of some products that take hours (tests/CMakeLists.txt names them: of programs that
                 ship every third one, of their kernels for GPUs every fourth, of tables of kernels every eighth, under NVRTC
-                every 40th, of optimizers' options every 40th), and looks for races in kernels,
-                with as much of the preset tsan (thread) in build/tsan as that takes; fetches CUDA's nvdisasm from PyPI
+                every 40th, of optimizers' options every 40th), looks for races in kernels,
+                with as much of the preset tsan (thread) in build/tsan as that takes, and for hostile input, 20 s for each
+                fuzzer of the preset fuzz in build/fuzz where there is clang with libFuzzer; fetches CUDA's nvdisasm from PyPI
                 into build/nvdisasm, and Debian's smallest system from apt's mirror, as root, to install packages in it
   --sanitizers  first builds and tests all of the presets asan (address and undefined) and tsan
 Environment:
@@ -73,6 +74,17 @@ run() {
   shift
   (cd "$root" && ctest --preset "$preset" --parallel "$(($(nproc) + 3))" "$@") || status=$?
 }
+# Whether there is a clang that links fuzzers.
+has_fuzzer() {
+  local program
+  program=$(mktemp) || return
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    clang++ -x c++ -std=c++20 -fsanitize=fuzzer,address,undefined - -o "$program" >/dev/null 2>&1
+  local found=$?
+  rm -f "$program"
+  return $found
+}
+
 if $sanitizers; then
   for preset in asan tsan; do
     build_preset "$preset"
@@ -81,6 +93,14 @@ if $sanitizers; then
 elif $all; then
   build_preset tsan tests_race
   run tsan --tests-regex '^race/'
+fi
+if $all; then
+  if has_fuzzer; then
+    build_preset fuzz
+    run fuzz
+  else
+    echo "There is no clang++ with libFuzzer (Debian: clang), so that inputs are not fuzzed: fuzz/replay only replays them."
+  fi
 fi
 if $all; then
   build_preset release all bench
