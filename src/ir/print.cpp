@@ -99,9 +99,14 @@ class Printer {
     for (const Node& node : graph.nodes) {
       for (const ValueId operand : node.operands) ++reads[operand];
     }
+    constexpr int deepest = 32;  // parentheses in one another
+    std::vector<int> depths(graph.nodes.size(), 0);
     inlined_.reserve(graph.nodes.size());
     for (ValueId id = 0; id < graph.size(); ++id) {
-      inlined_.push_back(reads_inline(graph.at(id), reads[id]));
+      for (const ValueId operand : graph.at(id).operands) {
+        if (inlined(operand)) depths[id] = std::max(depths[id], depths[operand] + 1);
+      }
+      inlined_.push_back(depths[id] < deepest && reads_inline(graph.at(id), reads[id]));
     }
   }
 

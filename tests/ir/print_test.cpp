@@ -182,3 +182,16 @@ TEST_CASE("a tensor over a list of buffers prints as scattered") {
   CHECK(line_of(p, "g") == "g  f16[n]  local       scattered input");
   CHECK(line_of(p, "w") == "w  f16[n]  replicated  scattered state");
 }
+
+TEST_CASE("a long chain of numbers is divided among lines") {
+  Program p("p", Mesh({{"world", 1}}));
+  Value number = p.scalar("lr");
+  for (int i = 0; i < 3000; ++i) number = sqrt(number);
+  p.output("product", p.input("x", f32, {8}, replicated) * number);
+  const std::string printed = p.str();
+  for (std::string_view text = printed; !text.empty();) {
+    const std::size_t end = text.find('\n');
+    CHECK(end < 1000);
+    text.remove_prefix(end + 1);
+  }
+}

@@ -248,10 +248,11 @@ std::string KernelWriter::strided_index(const Shape& shape, const std::string& n
 }
 
 ValueId KernelWriter::resolve(ValueId value) const {
-  const bool loaded = std::any_of(loads_.begin(), loads_.end(), [&](const auto& load) {
-    return load.value == value && !load.combined;
-  });
-  if (!loaded && graph().at(value).op == Op::update) return resolve(graph().at(value).operands[1]);
+  const auto is_loaded = [&] {
+    return std::any_of(loads_.begin(), loads_.end(),
+                       [&](const auto& load) { return load.value == value && !load.combined; });
+  };
+  while (graph().at(value).op == Op::update && !is_loaded()) value = graph().at(value).operands[1];
   return value;
 }
 
