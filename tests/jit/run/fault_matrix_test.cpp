@@ -379,7 +379,7 @@ std::string expected(const FaultCase& c) {
     case Fault::exit:
       return "for rank 2, whose process has ended";
     case Fault::stop:
-      return "for rank 2, which did not come within ";
+      return "for rank 2, which a signal or a debugger has stopped";
     case Fault::exception:
       return "rank 2 failed: an exception ended its part";
     default:
@@ -406,9 +406,10 @@ void check(const FaultCase& c, const Outcome& outcome) {
     INFO("rank " << rank << ": " << outcome.what[rank]);
     CHECK(is_named);
   }
-  double limit = 1;
-  if (c.fault == Fault::stop) limit = std::chrono::duration<double>(timeout + 2s).count();
-  CHECK((!coconet::test::runs_all() || outcome.seconds < limit));
+  const double limit =
+      c.fault == Fault::stop ? std::chrono::duration<double>(timeout + 2s).count() : 1;
+  constexpr double busy = 3;  // other tests run beside this one
+  CHECK((!coconet::test::runs_all() || outcome.seconds < busy * limit));
 }
 
 /// What jobs have left behind, whose temporary files are in `directory`.

@@ -136,8 +136,7 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
     if (longer.count() > 0 && waited > waiting.timeout && looks % 64 == 0 &&
         membership_->is_stopped(ranks_[position]) && !arrived(position)) {
       give_up(call, {ranks_[position]},
-              fmt::format("which a signal or a debugger has stopped, and which did not come within "
-                          "{:g} s, the limit that COCONET_TIMEOUT_S sets",
+              fmt::format("which did not come within {:g} s, the limit that COCONET_TIMEOUT_S sets",
                           static_cast<double>(waiting.timeout.count()) / 1000));
     }
     // In this order: a rank that arrives and then leaves is not missing.

@@ -242,7 +242,8 @@ std::string Membership::verdict_on(int rank, const VainWait& wait, Clock::time_p
     if (state == left) return text + "which has left the world";
     const std::uint32_t awaits = shared(status.awaits).load(std::memory_order_acquire);
     if (awaits == 0) {
-      if (Clock::now() >= until) return text + wait.why_late;
+      if (Clock::now() >= until)
+        return text + (is_stopped(at) ? "which a signal or a debugger has stopped" : wait.why_late);
       if (waiting_.progress) waiting_.progress();
       std::this_thread::sleep_for(1ms);
       continue;
