@@ -12,7 +12,7 @@ namespace {
 /// Rank 1 does not look at its mailboxes before the others have given up.
 constexpr std::string_view late_rank =
     R"(/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/&)"
-    R"( for (const u64 start = now(); rank == 1 \&\& now() - start < 2000000000u;) sched_yield();/)";
+    R"( for (const u64 start = now(); rank == 1 \&\& now() - start < 3000000000u;) sched_yield();/)";
 
 void require_told(const char* child, const std::string& environment = "") {
   const PlantedCompiler compiler(late_rank);
