@@ -43,17 +43,27 @@ same() {
 
 unfinished() { compgen -G "$work/killed/.coconet-checkpoint-*" >/dev/null; }
 
-began=$(date +%s%N)
+# reached EPOCH: whether there is a checkpoint of that epoch, or of a later one.
+reached() {
+  local checkpoint
+  for checkpoint in "$work"/killed/epoch-*; do
+    [[ $checkpoint == *'*' ]] || ((${checkpoint##*-} < $1)) || return 0
+  done
+  return 1
+}
+
 train 4 "$work/whole" $epochs
-took=$((($(date +%s%N) - began) / 1000000))
 declare -A inside=([yes]=0 [no]=0)
 for ((kill = 1; kill <= kills; ++kill)); do
   rm -rf "$work/killed" "$work/on_four" "$work/on_two"
   # Every second time all ranks, as when a machine goes down.
   run_job 120 -n 4 "$sample" --epochs $epochs --checkpoint "$work/killed" >"$work/log" 2>&1 &
   job=$!
-  moment=$((took * (20 + RANDOM % 60) / 100))
-  sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
+  moment=$((1 + RANDOM % (epochs - 5)))
+  for ((look = 0; look < 10000; ++look)); do
+    ! reached $moment || break
+    read -r -t 0.002 <> <(:) || true
+  done
   mapfile -t pids < <(pgrep -f -- "--checkpoint $work/killed" | while read -r pid; do
     [[ $(readlink "/proc/$pid/exe") == "$sample" ]] && echo "$pid" || true
   done)
@@ -87,6 +97,6 @@ for ((kill = 1; kill <= kills; ++kill)); do
   same "$work/given_over.${epoch:-0}" "$work/on_two" ||
     fail "after kill $kill, in epoch ${epoch:-0}, the weights on 2 ranks are others"
   ! compgen -G "$work/on_*/.coconet-checkpoint-*" >/dev/null || fail "an unfinished checkpoint was not removed"
-  echo "kill $kill after $moment ms: went on after epoch ${epoch:-0}, unfinished checkpoint left: $left"
+  echo "kill $kill in epoch $moment or later: went on after epoch ${epoch:-0}, unfinished checkpoint left: $left"
 done
 echo "resume.sh: $kills kills, ${inside[yes]} of them inside a checkpoint; all checks passed"
