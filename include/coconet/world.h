@@ -121,15 +121,15 @@ class COCONET_API World {
   /// Waits for every rank. Throws CommError when one is later than COCONET_TIMEOUT_S.
   void barrier() const;
   /// Ends the world: all ranks that wait for others, inside kernels too, or come to wait, throw
-  /// CommError at once, which says `reason` and this rank. So does an exception that leaves the body
-  /// of World::local, or unwinds the last handle of a world of World::from. Any thread may call it
-  /// where the world is on one node.
+  /// CommError at once, which says `reason` and this rank. So does an exception that leaves the
+  /// body of World::local, or unwinds the last handle of a world of World::from. Any thread may
+  /// call it where the world is on one node.
   void abort(std::string_view reason) const;
   /// Collective over the ranks that are left when this world is over, because one of them was lost,
   /// failed or was late: the world of those that call it within COCONET_TIMEOUT_S, in their order,
   /// with numbers from 0. Programs are compiled for it anew, from kernels in the cache, and states
-  /// come from a checkpoint. Once in a world. Throws CommError where this world is not over or is on
-  /// several nodes, where this rank comes too late, or another one is lost meanwhile.
+  /// come from a checkpoint. Once in a world. Throws CommError where this world is not over or is
+  /// on several nodes, where this rank comes too late, or another one is lost meanwhile.
   [[nodiscard]] World shrink() const;
   /// Collective: `count` zeroed elements on every rank, readable and writable by all on its node.
   /// Throws CommError when those cannot reach each other's memory, BackendError when a GPU has no

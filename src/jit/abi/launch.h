@@ -20,8 +20,8 @@ constexpr int FLAG_STRIDE = 8;
 /// Most blocks that a kernel with barriers may have: the flags are laid out for them.
 constexpr int MAX_BLOCKS = 1024;
 
-/// Why a kernel gave up: it waited in vain for a rank, a rank refused the kernel, or was given other
-/// scalars.
+/// Why a kernel gave up: it waited in vain for a rank, or a rank refused the kernel or was given
+/// other scalars.
 enum : u64 { RANK_MISSED = 1, RANK_REFUSED = 2, RANK_DISAGREES = 3 };
 
 /// What was waited for: the number of a barrier in the kernel, or one of these.
@@ -34,14 +34,15 @@ struct Fault {
 };
 
 /// What R ranks need to wait for each other. Each rank has a flag for every block and peer, at
-/// `barrier_flag`, which holds a `barrier_value` of the epoch that the peer has reached. Behind those of blocks are the flags of whole grids: the block that raises one
-/// may be another each time.
+/// `barrier_flag`, which holds a `barrier_value` of the epoch that the peer has reached. Behind
+/// those of blocks are the flags of whole grids: the block that raises one may be another each
+/// time.
 struct SyncHead {
   u64* own_flags;
   Fault* fault;
   u64 epoch, rank, timeout, spin_limit, step;
-  u64 given;  // the digest of this run, the same on all ranks or else nothing is done
-  u64* waited;  // where blocks of the host add the nanoseconds that they wait; null: nobody asks
+  u64 given;        // the digest of this run, the same on all ranks or else nothing is done
+  u64* waited;      // where blocks of the host add the nanoseconds that they wait, or null
   const u64* news;  // of peer 0: not zero when it is in vain to wait for it
   u64 news_stride;  // words from one peer's news to the next one's
 };

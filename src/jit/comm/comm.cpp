@@ -72,7 +72,8 @@ bool Comm::any_failed(bool failed, std::uint64_t given) {
 
 std::shared_ptr<Comm> Comm::shrink() {
   throw CommError(fmt::format(
-      "a world of {} nodes cannot shrink; end the job, and start it again on the nodes that are left",
+      "a world of {} nodes cannot shrink; end the job, and start it again on the nodes that are "
+      "left",
       nodes_.count()));
 }
 

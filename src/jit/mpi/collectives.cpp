@@ -88,26 +88,6 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
   return adds ? MPI_SUM : MPI_PROD;
 }
 
-/// What MPI's part of `op` is called in messages.
-const char* name_of(ir::Op op) {
-  switch (op) {
-    case ir::Op::all_reduce:
-      return "MPI_Allreduce";
-    case ir::Op::reduce_scatter:
-      return "MPI_Reduce_scatter";
-    case ir::Op::all_gather:
-      return "MPI_Allgatherv";
-    case ir::Op::all_to_all:
-      return "MPI_Alltoallv";
-    case ir::Op::reduce:
-      return "MPI_Reduce";
-    case ir::Op::broadcast:
-      return "MPI_Bcast";
-    default:
-      return "MPI_Sendrecv";
-  }
-}
-
 class MpiCollectives final : public Collectives {
  public:
   MpiCollectives(MPI_Comm comm, std::shared_ptr<Barrier> barrier)
@@ -117,7 +97,6 @@ class MpiCollectives final : public Collectives {
     require_sane(call, size());
     const auto& [in, out] = call.operands.front();
     barrier_->wait(to_string(call.op), {}, call.given);
-    const Membership::BlockingCall guard(barrier_->membership(), name_of(call.op));
     switch (call.op) {
       case ir::Op::all_reduce:
         return all_reduce(call, in, out);
@@ -141,6 +120,12 @@ class MpiCollectives final : public Collectives {
   void refuse() override { barrier_->refuse(); }
 
  private:
+  /// `body` is MPI's `call`, which the process does not outlive where it cannot end.
+  template <class Body>
+  void blocking(const char* call, const Body& body) const {
+    const Membership::BlockingCall guard(barrier_->membership(), call);
+    check_mpi(body(), call);
+  }
   [[nodiscard]] int rank() const { return barrier_->position(); }
   [[nodiscard]] int size() const { return barrier_->size(); }
   /// Bytes of one call that moves data: MPI counts in int, and so do its transports.
@@ -171,8 +156,9 @@ class MpiCollectives final : public Collectives {
   void all_reduce(const CollectiveCall& call, const void* in, void* out) {
     const MPI_Op op = op_of(call.dtype, call.reduction);
     in_chunks(reducing_call, call.count, call.dtype, [&](std::size_t at, int length) {
-      check_mpi(MPI_Allreduce(from(in, at), to(out, at), length, type_of(call.dtype), op, comm_),
-                "MPI_Allreduce");
+      blocking("MPI_Allreduce", [&] {
+        return MPI_Allreduce(from(in, at), to(out, at), length, type_of(call.dtype), op, comm_);
+      });
       finish(call, to(out, at), static_cast<std::size_t>(length));
     });
   }
@@ -182,9 +168,10 @@ class MpiCollectives final : public Collectives {
     const std::size_t size = size_of(call.dtype);
     if (starts.back() == 0) return;
     if (starts.back() * size <= reducing_call) {
-      check_mpi(MPI_Reduce_scatter(in, out, ints(call.counts).data(), type_of(call.dtype),
-                                   op_of(call.dtype, call.reduction), comm_),
-                "MPI_Reduce_scatter");
+      blocking("MPI_Reduce_scatter", [&] {
+        return MPI_Reduce_scatter(in, out, ints(call.counts).data(), type_of(call.dtype),
+                                  op_of(call.dtype, call.reduction), comm_);
+      });
       finish(call, out, call.counts[rank()]);
       return;
     }
@@ -199,9 +186,10 @@ class MpiCollectives final : public Collectives {
     if (starts.back() * size <= largest_call) {
       const MPI_Datatype type = type_of(call.dtype);
       const std::vector<int> lengths = ints(call.counts);
-      check_mpi(MPI_Allgatherv(in, lengths[rank()], type, out, lengths.data(), ints(starts).data(),
-                               type, comm_),
-                "MPI_Allgatherv");
+      blocking("MPI_Allgatherv", [&] {
+        return MPI_Allgatherv(in, lengths[rank()], type, out, lengths.data(), ints(starts).data(),
+                              type, comm_);
+      });
       return;
     }
     for (int root = 0; root < this->size(); ++root)
@@ -220,9 +208,10 @@ class MpiCollectives final : public Collectives {
     const std::vector<std::size_t> targets = block_starts(received);
     if (block_starts(call.counts).back() * size <= largest_call) {
       const MPI_Datatype type = type_of(call.dtype);
-      check_mpi(MPI_Alltoallv(in, ints(sent).data(), ints(sources).data(), type, out,
-                              ints(received).data(), ints(targets).data(), type, comm_),
-                "MPI_Alltoallv");
+      blocking("MPI_Alltoallv", [&] {
+        return MPI_Alltoallv(in, ints(sent).data(), ints(sources).data(), type, out,
+                             ints(received).data(), ints(targets).data(), type, comm_);
+      });
       return;
     }
     for (int step = 0; step < ranks; ++step) {  // no two ranks send to the same one
@@ -249,11 +238,12 @@ class MpiCollectives final : public Collectives {
       };
       const int sent = left(source.count);
       const int received = left(target.count);
-      check_mpi(
-          MPI_Sendrecv(from(source.data, at), sent, type, sent > 0 ? source.rank : MPI_PROC_NULL, 0,
-                       to(target.data, at), received, type,
-                       received > 0 ? target.rank : MPI_PROC_NULL, 0, comm_, MPI_STATUS_IGNORE),
-          "MPI_Sendrecv");
+      blocking("MPI_Sendrecv", [&] {
+        return MPI_Sendrecv(from(source.data, at), sent, type,
+                            sent > 0 ? source.rank : MPI_PROC_NULL, 0, to(target.data, at),
+                            received, type, received > 0 ? target.rank : MPI_PROC_NULL, 0, comm_,
+                            MPI_STATUS_IGNORE);
+      });
     });
   }
 
@@ -277,8 +267,9 @@ class MpiCollectives final : public Collectives {
     const MPI_Op op = op_of(call.dtype, call.reduction);
     in_chunks(reducing_call, count, call.dtype, [&](std::size_t at, int length) {
       void* result = rank() == root ? to(out, at) : nullptr;
-      check_mpi(MPI_Reduce(from(in, at), result, length, type_of(call.dtype), op, root, comm_),
-                "MPI_Reduce");
+      blocking("MPI_Reduce", [&] {
+        return MPI_Reduce(from(in, at), result, length, type_of(call.dtype), op, root, comm_);
+      });
       if (result != nullptr) finish(call, result, static_cast<std::size_t>(length));
     });
   }
@@ -287,7 +278,8 @@ class MpiCollectives final : public Collectives {
   void broadcast_chunks(const void* in, void* out, std::size_t count, DType dtype, int root) {
     if (rank() == root && in != out && count > 0) std::memcpy(out, in, count * size_of(dtype));
     in_chunks(largest_call, count, dtype, [&](std::size_t at, int length) {
-      check_mpi(MPI_Bcast(to(out, at), length, type_of(dtype), root, comm_), "MPI_Bcast");
+      blocking("MPI_Bcast",
+               [&] { return MPI_Bcast(to(out, at), length, type_of(dtype), root, comm_); });
     });
   }
 

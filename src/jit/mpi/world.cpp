@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -262,6 +263,7 @@ void finalize(int status) {
   if (is_a_world_over()) {
     std::thread([status] {
       std::this_thread::sleep_for(std::chrono::seconds(1));
+      std::fflush(nullptr);  // as the exit that this cuts short would have done
       _exit(status != 0 ? status : EXIT_FAILURE);
     }).detach();
   }

@@ -293,7 +293,7 @@ DEVICE_CALL u64 look_until(const Sync<R>& sync, int peer, const u64* word, u64 t
   return observe(word);
 }
 
-/// Waits for rank `peer` to raise a flag of the barriers to `own`, as this rank does: a rank that is
+/// Waits for rank `peer` to raise a flag of the barriers to `own`, as this rank does: one that is
 /// further on has found that all agree. False when it is missed, refuses, or was given otherwise.
 template <int R>
 DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 own, u64 phase, index_t block,

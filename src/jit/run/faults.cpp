@@ -126,7 +126,9 @@ void Runner::break_off(std::string why) {
 
 void Runner::throw_difference() {
   const std::string text = bound_.numbers.text();
-  const Given given[] = {{"other scalars", text, text}};
+  // Behind it, as NaNs look alike.
+  const Given given[] = {
+      {"other scalars", fmt::format("{} {}", text, bound_.numbers.given()), text}};
   require_agreement(bound_.comm(), "all ranks must run a step with the same scalars", given);
   throw InternalError("ranks found different scalars, which are the same");
 }

@@ -3,53 +3,33 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
+#include "jit/checkpoint/boxes.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::jit {
 namespace {
 
-/// Calls copy(place in the whole, place in the part, elements) for every contiguous run of `part`.
-void for_each_run(const ir::Extents& global, const ir::Part& part,
-                  const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& copy) {
-  const std::int64_t count = part.count();
-  if (count == 0) return;
-  // The last dimensions that the part has whole make one run with the one before them.
-  std::size_t inner = global.size();
-  std::int64_t run = 1, stride = 1;
-  while (inner > 0) {
-    --inner;
-    run *= part.extent[inner];
-    if (part.extent[inner] != global[inner]) break;
-    stride *= global[inner];
-  }
-  for (std::int64_t at = 0; at < count; at += run) {
-    std::int64_t place = global.empty() ? 0 : part.begin[inner] * stride;
-    std::int64_t rest = at / run, size = global.empty() ? 1 : stride * global[inner];
-    for (std::size_t dim = inner; dim-- > 0;) {
-      place += (part.begin[dim] + rest % part.extent[dim]) * size;
-      rest /= part.extent[dim];
-      size *= global[dim];
-    }
-    copy(place, at, run);
-  }
+ir::Part whole_of(const ir::Extents& global) {
+  return {ir::Extents(global.size()), global};
 }
 
 }  // namespace
 
 void copy_from_whole(const std::byte* whole, const ir::Extents& global, const ir::Part& part,
                      std::size_t bytes, std::byte* to) {
-  for_each_run(global, part, [&](std::int64_t in_whole, std::int64_t in_part, std::int64_t run) {
-    std::memcpy(to + in_part * bytes, whole + in_whole * bytes, run * bytes);
-  });
+  for_each_common_run(whole_of(global), part,
+                      [&](std::int64_t in_whole, std::int64_t in_part, std::int64_t run) {
+                        std::memcpy(to + in_part * bytes, whole + in_whole * bytes, run * bytes);
+                      });
 }
 
 void copy_to_whole(const std::byte* from, const ir::Extents& global, const ir::Part& part,
                    std::size_t bytes, std::byte* whole) {
-  for_each_run(global, part, [&](std::int64_t in_whole, std::int64_t in_part, std::int64_t run) {
-    std::memcpy(whole + in_whole * bytes, from + in_part * bytes, run * bytes);
-  });
+  for_each_common_run(whole_of(global), part,
+                      [&](std::int64_t in_whole, std::int64_t in_part, std::int64_t run) {
+                        std::memcpy(whole + in_whole * bytes, from + in_part * bytes, run * bytes);
+                      });
 }
 
 std::vector<std::byte> gather_whole(Comm& comm, const RankPlan& plan, sched::BufferId buffer,

@@ -4,7 +4,6 @@
 #include "jit/comm/barrier/membership.h"
 
 #include <fmt/format.h>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "jit/comm/barrier/watch.h"
@@ -63,17 +63,27 @@ Membership::Membership(int rank, std::vector<RankStatus*> statuses,
 
 Membership::~Membership() = default;
 
+void Membership::start_watch() {
+  if (watch_) return;
+  try {
+    watch_ = std::make_unique<Watch>([this](int rank) { lose(rank); });
+  } catch (const std::system_error& error) {
+    throw CommError(fmt::format("rank {} cannot start the thread that watches over the others: {}",
+                                rank_, error.code().message()));
+  }
+}
+
 void Membership::watch(const std::vector<int>& ranks, const std::vector<std::string>& names,
                        std::shared_ptr<const void> memory) {
   memory_ = std::move(memory);
-  if (!watch_) watch_ = std::make_unique<Watch>([this](int rank) { lose(rank); });
+  start_watch();
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] != rank_) watch_->add(ranks[i], names[i]);
   }
 }
 
 std::shared_ptr<void> Membership::mirror_news(std::uint64_t* copy) {
-  if (!watch_) watch_ = std::make_unique<Watch>([this](int rank) { lose(rank); });
+  start_watch();
   watch_->mirror(news(), copy, static_cast<std::size_t>(size()));
   return {copy, [this](std::uint64_t* ended) { watch_->end_mirror(ended); }};
 }
@@ -90,7 +100,8 @@ void Membership::enter_blocking(const char* call) {
 void Membership::look_at_blocking() {
   const char* const call = blocking_call_.load(std::memory_order_acquire);
   if (call == nullptr) return;
-  const auto blocked = Clock::now() - blocked_since_.load(std::memory_order_relaxed);
+  const Clock::time_point since = blocked_since_.load(std::memory_order_relaxed);
+  const auto blocked = Clock::now() - since;
   if (blocked < time_to_answer) return;
   const int root = find_root();
   std::string why;
@@ -112,12 +123,15 @@ void Membership::look_at_blocking() {
   } else {
     return;
   }
-  if (blocking_call_.load(std::memory_order_acquire) != call) return;
+  if (blocking_call_.load(std::memory_order_acquire) != call ||
+      blocked_since_.load(std::memory_order_relaxed) != since)
+    return;
   const std::string message = fmt::format("rank {} was inside {} when {}", rank_, call, why);
   await(root >= 0 ? root : rank_, fmt::format("inside {}", call));
   (void)mark_failed(message);  // and tells nobody else: MPI is not for this thread
   std::fprintf(stderr, "coconet-jit: %s. Nothing else ends that call: this process ends.\n",
                message.c_str());
+  std::fflush(nullptr);  // what the application has printed, too
   _exit(EXIT_FAILURE);
 }
 

@@ -136,7 +136,8 @@ void Watch::run() {
   for (;;) {
     std::vector<pollfd> polled{{changed_.get(), POLLIN, 0}};
     std::vector<int> ranks{-1};
-    int limit = -1;
+    // Without a descriptor to be woken by, it looks itself.
+    int limit = changed_.get() < 0 ? look_ms : -1;
     std::function<void()> look;
     {
       const std::lock_guard lock(mutex_);

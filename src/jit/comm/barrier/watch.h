@@ -18,6 +18,7 @@ namespace coconet::jit {
 class Watch {
  public:
   /// `lost` is called with the rank of a process that has ended, on the thread of this watch.
+  /// Throws std::system_error when there can be no thread.
   explicit Watch(std::function<void(int rank)> lost);
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;

@@ -1,6 +1,7 @@
 // Control messages over shared memory. A rank's part of the board is
 //
-//   page      the rank's RankStatus, and the count of its arrivals at the world's barriers
+//   page      the rank's RankStatus, the count of its arrivals at the world's barriers, and what
+//             ranks say of themselves when the world shrinks
 //   slot 0    length of the whole message in 8 bytes, then up to `chunk` bytes of it
 //   slot 1    the same
 //   news      a word for each rank of the world
@@ -20,8 +21,12 @@ constexpr std::size_t page = 4096;
 constexpr std::size_t arrivals_at = sizeof(RankStatus);
 constexpr std::size_t news_begin = page + 2 * BoardComm::slot_bytes;
 constexpr std::size_t header = sizeof(std::uint64_t);
-constexpr std::size_t chunk = BoardComm::chunk_bytes;
-static_assert(arrivals_at + 64 <= page);
+constexpr std::size_t rest_begin = arrivals_at + 64;
+static_assert(rest_begin + BoardComm::rest_bytes <= page);
+
+constexpr std::size_t slot_at(std::uint64_t round) {
+  return page + (round % 2) * BoardComm::slot_bytes;
+}
 
 std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board) {
   std::vector<std::uint64_t*> arrivals;
@@ -40,18 +45,22 @@ std::uint64_t* BoardComm::news_at(std::byte* block) {
   return reinterpret_cast<std::uint64_t*>(block + news_begin);
 }
 
-void BoardComm::put_message(std::byte* block, std::uint64_t round, std::string_view message) {
-  std::byte* const slot = block + page + (round % 2) * slot_bytes;
-  const std::uint64_t length = message.size();
-  std::memcpy(slot, &length, header);
-  std::memcpy(slot + header, message.data(), message.size());
+std::byte* BoardComm::rest_at(std::byte* block) {
+  return block + rest_begin;
 }
 
-std::string BoardComm::get_message(const std::byte* block, std::uint64_t round) {
-  const std::byte* const slot = block + page + (round % 2) * slot_bytes;
-  std::uint64_t length = 0;
-  std::memcpy(&length, slot, header);
-  return {reinterpret_cast<const char*>(slot + header), std::min<std::size_t>(length, chunk)};
+void BoardComm::put_message(std::byte* block, std::uint64_t round, const Message& message) {
+  std::byte* const slot = block + slot_at(round);
+  std::memcpy(slot, &message.length, header);
+  std::memcpy(slot + header, message.piece.data(), message.piece.size());
+}
+
+BoardComm::Message BoardComm::message_at(const std::byte* block, std::uint64_t round) {
+  const std::byte* const slot = block + slot_at(round);
+  Message message;
+  std::memcpy(&message.length, slot, header);
+  message.piece = {reinterpret_cast<const char*>(slot + header), chunk_bytes};
+  return message;
 }
 
 BoardComm::BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board,
@@ -69,22 +78,16 @@ std::vector<std::string> BoardComm::gather(std::string_view mine, std::string_vi
   std::size_t longest = 0;
   std::size_t done = 0;
   do {
-    const std::size_t slot = page + (round_++ % 2) * slot_bytes;
-    const std::uint64_t length = mine.size();
-    std::byte* out = board_->base(rank()) + slot;
-    std::memcpy(out, &length, header);
-    if (done < mine.size())
-      std::memcpy(out + header, mine.data() + done, std::min(chunk, mine.size() - done));
+    const std::uint64_t round = round_++;
+    put_message(board_->base(rank()), round,
+                {mine.size(), mine.substr(std::min(done, mine.size()), chunk_bytes)});
     everybody_->wait(call);
     for (int from = 0; from < size(); ++from) {
-      const std::byte* in = board_->base(from) + slot;
-      std::uint64_t bytes = 0;
-      std::memcpy(&bytes, in, header);
-      longest = std::max<std::size_t>(longest, bytes);
-      const std::size_t left = bytes - std::min<std::size_t>(done, bytes);
-      all[from].append(reinterpret_cast<const char*>(in + header), std::min(chunk, left));
+      const auto [length, piece] = message_at(board_->base(from), round);
+      longest = std::max<std::size_t>(longest, length);
+      all[from].append(piece.substr(0, length - std::min<std::size_t>(done, length)));
     }
-    done += chunk;
+    done += chunk_bytes;
   } while (done < longest);
   return all;
 }

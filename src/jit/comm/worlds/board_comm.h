@@ -32,9 +32,18 @@ class COCONET_API BoardComm : public Comm {
   }
   /// Likewise its table of news.
   [[nodiscard]] static std::uint64_t* news_at(std::byte* block);
-  /// Leaves a message of up to `chunk_bytes` in its slot for `round`, and takes one from there.
-  static void put_message(std::byte* block, std::uint64_t round, std::string_view message);
-  [[nodiscard]] static std::string get_message(const std::byte* block, std::uint64_t round);
+  /// Likewise what is left of its page, `rest_bytes` for `shrink`.
+  [[nodiscard]] static std::byte* rest_at(std::byte* block);
+  static constexpr std::size_t rest_bytes = 2048;
+
+  /// A message of `length` bytes, and up to `chunk_bytes` of it.
+  struct Message {
+    std::uint64_t length = 0;
+    std::string_view piece;
+  };
+  /// Leaves one in its slot for `round`, and finds the one there.
+  static void put_message(std::byte* block, std::uint64_t round, const Message& message);
+  [[nodiscard]] static Message message_at(const std::byte* block, std::uint64_t round);
   static constexpr std::size_t slot_bytes = std::size_t{1} << 18;
   static constexpr std::size_t chunk_bytes = slot_bytes - sizeof(std::uint64_t);
 
@@ -63,7 +72,7 @@ class COCONET_API BoardComm : public Comm {
   std::vector<int> numbers_;
   std::shared_ptr<PeerAllocations> allocations_ = std::make_shared<PeerAllocations>();
   std::map<Division, std::shared_ptr<Collectives>> collectives_;
-  unsigned round_ = 0;
+  std::uint64_t round_ = 0;
 };
 
 }  // namespace coconet::jit

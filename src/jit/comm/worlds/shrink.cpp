@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "coconet/error.h"
@@ -26,15 +25,14 @@ struct Words {
   /// On the first page only: 1 + the rank that chooses, and 1 once it has chosen.
   std::uint64_t chooser, has_chosen;
 };
-constexpr std::size_t words_at = sizeof(RankStatus) + 64;
-static_assert(words_at + sizeof(Words) <= 4096);
+static_assert(sizeof(Words) <= BoardComm::rest_bytes);
 
 std::atomic_ref<std::uint64_t> shared(std::uint64_t& word) {
   return std::atomic_ref<std::uint64_t>(word);
 }
 
 Words& words_of(const PeerMemory& board, int place) {
-  return *reinterpret_cast<Words*>(board.base(place) + words_at);
+  return *reinterpret_cast<Words*>(BoardComm::rest_at(board.base(place)));
 }
 
 /// Every survivor's text, in their order: a message in a slot of the board at a time.
@@ -51,7 +49,7 @@ class Exchanger {
     if (mine.size() > BoardComm::chunk_bytes)
       throw InternalError("a message of a world that shrinks is too long");
     const std::uint64_t round = ++round_;
-    BoardComm::put_message(board_->base(board_->rank()), round, mine);
+    BoardComm::put_message(board_->base(board_->rank()), round, {mine.size(), mine});
     shared(words_of(*board_, board_->rank()).round).store(round, std::memory_order_release);
     std::vector<std::string> all;
     const Clock::time_point deadline = Clock::now() + membership_->waiting().timeout;
@@ -64,7 +62,8 @@ class Exchanger {
         }
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
-      all.push_back(BoardComm::get_message(board_->base(place), round));
+      const auto [length, piece] = BoardComm::message_at(board_->base(place), round);
+      all.emplace_back(piece.substr(0, length));
     }
     return all;
   }
