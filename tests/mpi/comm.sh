@@ -6,6 +6,8 @@ set -euo pipefail
 bin=$1
 tests=$(dirname "$bin")/tests/tests_mpi
 
+# shellcheck source=tests/mpi/launch/run_job.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/run_job.sh"
 # More ranks than cores, and the root user of a container, are fine for a test.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
@@ -23,6 +25,16 @@ done
 for fault in broken leaves finalized application funneled funneled-late; do
   echo "== $fault"
   mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no
+done
+echo "== stopped-in-mpi"
+code=0
+log=$(COCONET_TIMEOUT_S=2 run_job 60 -n 2 "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no 2>&1) || code=$?
+for part in "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 2 s; stopped by a signal or a debugger: rank 1" \
+  "rank 0 has printed this before"; do
+  if ((code == 0 || code == 124)) || ! grep -qF "$part" <<<"$log"; then
+    printf 'comm.sh: the job ended with %s, and does not say "%s":\n%s\n' "$code" "$part" "$log" >&2
+    exit 1
+  fi
 done
 echo "== missing"
 COCONET_TIMEOUT_S=4 mpirun -n 3 "$tests" "[missing]" --warn NoTests --use-colour no

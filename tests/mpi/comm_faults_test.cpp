@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 #include <vector>
 
@@ -47,6 +48,18 @@ TEST_CASE("an error of MPI is told in its words", "[broken]") {
       group.all_reduce(in.data(), out.data(), in.size(), f32, Reduction::sum),
       Contains("MPI_Allreduce failed on rank " + std::to_string(comm->rank()) + ": ") &&
           Contains("count"));
+}
+
+// Rank 0's process ends with a sentence, which comm.sh looks for.
+TEST_CASE("a rank that is stopped inside a call of MPI", "[stopped-in-mpi]") {
+  const auto comm = jit::make_mpi_comm();
+  test::Group group(*comm, {0, 1});
+  const std::vector<float> in(jit::DirectCollectives::capacity);  // more bytes than go without MPI
+  std::vector<float> out(in.size());
+  std::printf("rank %d has printed this before\n", comm->rank());
+  test::stops_inside = comm->rank() == 1;
+  group.all_reduce(in.data(), out.data(), in.size(), f32, Reduction::sum);
+  FAIL("the call has ended");
 }
 
 TEST_CASE("a late rank is missed by name, and hears of it", "[late]") {

@@ -5,5 +5,6 @@ namespace coconet::test {
 
 extern int all_reduces;         ///< calls so far
 extern bool broken_all_reduce;  ///< whether it fails
+extern bool stops_inside;       ///< whether this process is stopped in it
 
 }  // namespace coconet::test
