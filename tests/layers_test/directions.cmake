@@ -23,7 +23,7 @@ set(below_jit_platform
 set(below_jit_kernels ${below_jit_platform} jit_platform)
 set(below_jit_bind ${below_jit_kernels} jit_kernels)
 set(below_jit_run ${below_jit_bind} jit_bind jit_checkpoint)
-set(below_jit_tune ${below_jit_run} jit_run)
+set(below_jit_tune ${below_jit_bind} jit_bind jit_run)
 set(below_cli ${below_jit_tune} jit_tune jit_mpi)
 
 function(coconet_may_include out layer other)

@@ -81,8 +81,9 @@ fi
 page=$prefix/share/man/man1/coconet.1
 for command in $("$prefix/bin/coconet" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]\+\) .*/\1/p'); do
   grep -q "^\.SS coconet $command$" "$page" || fail "coconet(1) says nothing about 'coconet $command'."
+  section=$(sed -n "/^\.SS coconet $command$/,/^\.S[SH]/p" "$page")
   for option in $("$prefix/bin/coconet" "$command" --help | grep -oE '^  --[a-z-]+' | sort -u); do
-    sed -n "/^\.SS coconet $command$/,/^\.S[SH]/p" "$page" | grep -q -- "^\.B ${option//-/\\\\-}" ||
+    grep -q -- "^\.B ${option//-/\\\\-}" <<<"$section" ||
       fail "coconet(1) does not have the option $option of 'coconet $command'."
   done
 done
