@@ -143,7 +143,7 @@ class Barriers {
         kernel_(make_kernel(device_,
                             "constexpr int R = " + std::to_string(R) + ";\n" + barriers_text,
                             "barriers", R)),
-        memory_(platform_.allocate(sizeof(std::uint64_t) * (R * flags + words_of_fault))),
+        memory_(platform_.allocate(sizeof(std::uint64_t) * (R * flags + words_of_fault + 1))),
         queue_(platform_.make_queue()),
         begin_(platform_.make_event()),
         end_(platform_.make_event()) {}
@@ -164,6 +164,7 @@ class Barriers {
       sync.rank = rank;
       sync.timeout = 50 * patience_ns;
       sync.spin_limit = spins;
+      sync.news = memory + R * flags + words_of_fault;  // of every peer: one word, which stays 0
       for (int peer = 0; peer < R; ++peer) sync.flags[peer] = memory + peer * flags;
       arguments.barriers = barriers;
       const std::size_t at = words.size();
