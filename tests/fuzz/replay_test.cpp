@@ -58,6 +58,8 @@ TEST_CASE("what was found is refused with its place") {
       {"schedule/duplicate.json", "schedule JSON at /steps/0/split: the key 'op' appears twice"},
       {"schedule/deep.json", "schedule JSON at /steps/0/0"},
       {"tuning/duplicate.json", "tuning JSON: the key 'programs' appears twice"},
+      {"checkpoint/outside.json", "'checkpoint.json' is damaged at byte "},
+      {"checkpoint/overlap.json", "'checkpoint.json' is damaged at byte "},
       {"cluster/overflow.json", "cluster JSON at /launch_us: number overflow parsing '1e400'"},
   };
   for (const auto& [file, sentence] : said) {
