@@ -24,6 +24,8 @@ struct Config {
   std::string collectives = "auto";
   /// COCONET_FREE_MULTIPROCESSORS: of a GPU, left free by kernels that wait for other ranks
   int free_multiprocessors = 0;
+  /// COCONET_CHECK: before every step, whether ranks have the same where they must
+  bool check = false;
   int host_threads = 1;  ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024
   /// COCONET_ALGORITHM and the variables of the other knobs (coconet/knobs.def): what is set
   /// replaces the knob of every kernel that a schedule makes

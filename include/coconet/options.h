@@ -12,10 +12,11 @@ namespace coconet {
 /// is left out stays as it is. A COCONET_* variable that is set wins over the program's value,
 /// which is logged at level info. Values are checked where they are given: ConfigError names the
 /// option, its value and what it takes, in the words of docs/configuration.md. All ranks must be
-/// given the same, but for `cache_dir` and `log_level`.
+/// given the same `backend`, `overlap` and `check`; of the timeouts the shortest counts.
 struct Options {
   std::optional<std::string> backend = {};              ///< "host" or "cuda"; COCONET_BACKEND
   std::optional<std::string> overlap = {};              ///< "auto", "on" or "off"; COCONET_OVERLAP
+  std::optional<bool> check = {};                       ///< COCONET_CHECK
   std::optional<std::filesystem::path> cache_dir = {};  ///< COCONET_CACHE_DIR
   std::optional<int> jit_jobs = {};                     ///< 1 to 1024; COCONET_JIT_JOBS
   /// Longest wait for another rank, above 0; COCONET_TIMEOUT_S. Of a World for its making, barriers

@@ -50,6 +50,11 @@ done
 COCONET_COLLECTIVES=mpi coconet 2 run adam --schedule sliced --set n=4099 --check
 expect "adam passes its check with collectives by MPI" once "$work/out" "all ranks bit-identical"
 
+coconet 1 run adam --schedule fused : --oversubscribe -n 1 env COCONET_HOST_THREADS=32 "$bin/coconet" run adam --schedule fused
+expect "ranks with other settings end" test "$code" != 0 -a "$code" != 124
+expect "and say which rank has which" grep -qF -- \
+  "all ranks of a world must have the same settings, but rank 1 has COCONET_HOST_THREADS=32, and rank 0 has COCONET_HOST_THREADS=1" "$work/err"
+
 coconet 2 run sgd --schedule fused --set n=1000 --iters 5 --json "$work/result.json"
 expect "a run without --check succeeds" test "$code" = 0
 for key in program schedule ranks world sizes dtype iters ms_median max_rel_error bit_identical cache hit_memory \

@@ -153,6 +153,10 @@ constexpr Row settings_of_runs[] = {
       "multiprocessors of a GPU that kernels which wait for other ranks leave free, for the "
       "application's own NCCL; above 0, their blocks have one each"},
      read_number<&Config::free_multiprocessors, 0, 1024>},
+    {{"COCONET_CHECK", "0 or 1", "0",
+      "whether ranks compare, before every step, the elements of inputs and states that they must "
+      "have alike, and whether ranks of one process share memory; slowly, to find mistakes"},
+     read<&Config::check>},
     {{"COCONET_HOST_THREADS", "1, or a multiple of 32 up to 1024", "1",
       "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "
       "checks"},
@@ -299,6 +303,22 @@ ParsedConfig parse_config(const Environment& environment, const BuildDefaults& d
   return result;
 }
 
+std::vector<std::string> common_settings(const Config& config) {
+  std::vector<std::string> settings{
+      fmt::format("COCONET_BACKEND={}", config.backend),
+      fmt::format("COCONET_OVERLAP={}", config.overlap),
+      fmt::format("COCONET_COLLECTIVES={}", config.collectives),
+      fmt::format("COCONET_FREE_MULTIPROCESSORS={}", config.free_multiprocessors),
+      fmt::format("COCONET_CHECK={}", config.check ? 1 : 0),
+      fmt::format("COCONET_HOST_THREADS={}", config.host_threads),
+      fmt::format("COCONET_TUNE={}", config.tune)};
+  for (const ir::KnobRow& row : ir::knob_table()) {
+    if (row.is_set(config.knobs))
+      settings.push_back(fmt::format("{}={}", row.variable, row.value(config.knobs)));
+  }
+  return settings;
+}
+
 Config with_options(const Config& base, const Options& options, const std::vector<std::string>& set,
                     std::vector<std::string>& notes) {
   Config result = base;
@@ -318,6 +338,8 @@ Config with_options(const Config& base, const Options& options, const std::vecto
       {"overlap", "COCONET_OVERLAP", options.overlap},
       {"cache_dir", "COCONET_CACHE_DIR",
        options.cache_dir ? std::optional(options.cache_dir->string()) : std::nullopt},
+      {"check", "COCONET_CHECK",
+       options.check ? std::optional<std::string>(*options.check ? "1" : "0") : std::nullopt},
       {"jit_jobs", "COCONET_JIT_JOBS", text_of(options.jit_jobs)},
       {"timeout", "COCONET_TIMEOUT_S", seconds(options.timeout)},
       {"compile_timeout", "COCONET_COMPILE_TIMEOUT_S", seconds(options.compile_timeout)},

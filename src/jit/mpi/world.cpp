@@ -18,6 +18,7 @@
 #include "coconet/error.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/cores.h"
+#include "jit/comm/worlds/introduction.h"
 #include "jit/comm/worlds/process_comm.h"
 #include "jit/config/configure.h"
 #include "jit/mpi/collectives.h"
@@ -177,6 +178,7 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
   int ranks = 1;
   MPI_Comm_rank(world, &rank);
   MPI_Comm_size(world, &ranks);
+  require_alike(gather_and_wait(world, introduction(*config)));
   const MPI_Comm node = split_by_node(world, rank, config->host_id);
   const Exchange exchange = [&](std::string_view mine) { return gather_and_wait(node, mine); };
   const Nodes nodes =

@@ -1,6 +1,8 @@
 // Compiling: schedule, lower, agree, generate, compile, load, allocate.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/access.h"
@@ -8,6 +10,7 @@
 #include "ir/lists.h"
 #include "jit/comm/access.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/config/configure.h"
 #include "jit/config/log.h"
 #include "jit/run/agreement.h"
 #include "jit/run/compile.h"
@@ -26,15 +29,14 @@ void check_mesh(const Program& program, const World& world) {
       program.name(), program.mesh().size(), program.mesh().str(), world.size()));
 }
 
-/// What is set of `knobs` and of what else decides which kernels there are, by its variables.
-std::string text_of(const Knobs& knobs, const Config& config) {
-  std::vector<std::string> text;
-  if (config.overlap != "auto") text.push_back("COCONET_OVERLAP=" + config.overlap);
-  if (config.collectives != "auto") text.push_back("COCONET_COLLECTIVES=" + config.collectives);
-  for (const ir::KnobRow& row : ir::knob_table()) {
-    if (row.is_set(knobs)) text.push_back(fmt::format("{}={}", row.variable, row.value(knobs)));
-  }
-  return text.empty() ? "none set" : fmt::format("{}", fmt::join(text, ", "));
+/// What all ranks must have alike of `config` and is not the default.
+std::string settings_of(const Config& config) {
+  std::vector<std::string> set = jit::common_settings(config);
+  const std::vector<std::string> defaults = jit::common_settings(Config());
+  std::erase_if(set, [&](const std::string& one) {
+    return std::ranges::find(defaults, one) != defaults.end();
+  });
+  return set.empty() ? "none set" : fmt::format("{}", fmt::join(set, ", "));
 }
 
 /// Collective: throws on every rank when ranks compile other things than rank 0, naming them.
@@ -45,7 +47,7 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
   std::string steps;
   for (std::size_t step = 0; step < schedule.size(); ++step)
     steps += (step == 0 ? ": " : "; ") + schedule.step(step);
-  const std::string knobs = text_of(config.knobs, config);
+  const std::string settings = settings_of(config);
   const std::string ops = ir::definitions_of(*ir::graph_of(program));
   const jit::Given given[] = {
       {"another program", program.json(), fmt::format("program '{}'", program.name())},
@@ -53,7 +55,7 @@ void check_agreement(jit::Comm& comm, const Program& program, const Schedule& sc
       {"another schedule", schedule.json(), fmt::format("schedule '{}'{}", schedule.name(), steps)},
       {"other sizes", jit::text_of(sizes), "sizes " + jit::text_of(sizes)},
       {"other lists of buffers", jit::text_of(lists), "lists of " + jit::text_of(lists)},
-      {"other knobs in its environment", knobs, knobs}};
+      {"other settings", settings, settings}};
   jit::require_agreement(comm, "all ranks must compile the same", given);
 }
 

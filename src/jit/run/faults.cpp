@@ -6,6 +6,7 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/run/agreement.h"
+#include "jit/run/checks.h"
 #include "jit/run/runner.h"
 
 namespace coconet::jit {
@@ -52,6 +53,19 @@ void Runner::enter(const std::string& failure) {
   if (meeting == StepSync::Meeting::one_failed) throw_together(failure);
   if (meeting == StepSync::Meeting::differ) throw_difference();
   waits_.add(std::chrono::steady_clock::now() - come);
+}
+
+void Runner::check() {
+  const std::string text = bound_.numbers.text();
+  const Given given[] = {{"other scalars", text, text}};
+  require_agreement(bound_.comm(), "all ranks must run a step with the same scalars", given);
+  finish();
+  check_step(bound_, [&](sched::BufferId id, std::span<std::byte> to) {
+    const sched::PlanBuffer& buffer = bound_.plan.buffer(id);
+    const Executable::Piece whole{to.data(), to.size() / size_of(buffer.dtype)};
+    in_order([&] { bound_.tensors.read(*queue_, buffer.name, buffer.dtype, {&whole, 1}); });
+    finish();
+  });
 }
 
 Step* Runner::telling_step() const {

@@ -48,7 +48,7 @@ Runner::Runner(Bound& bound, const Runner* before)
       kernel_waits_(bound.steps.size()),
       group_(bound, sampler_),
       replay_(bound.platform, group_, bound.steps.size()),
-      telling_(telling_step()) {
+      telling_(bound.config->check ? nullptr : telling_step()) {
   const auto signal = bound_.library_kernels.find(tile_signal_name);
   if (signal != bound_.library_kernels.end()) tile_signal_ = signal->second.get();
   together(bound_.comm(), [&] {
@@ -152,6 +152,11 @@ void Runner::use_stream(void* handle) {
 void Runner::require_ready() const {
   if (!queue_->being_recorded()) return;
   require_unshared();
+  if (checks()) {
+    throw BackendError(
+        "the application's stream is being captured, but with COCONET_CHECK=1 tensors are read "
+        "before every step; unset it, or run the step outside the capture");
+  }
   const bool waits = std::ranges::any_of(bound_.steps, [](const Step& step) {
     const auto* kernel = std::get_if<KernelLaunch>(&step.work);
     return kernel != nullptr && kernel->grid().resident;
@@ -177,6 +182,7 @@ void Runner::run(std::span<const ScalarValue> scalars) {
     failure = error.what();
   }
   enter(failure);
+  if (checks()) check();
   in_order([&] {
     bound_.tables.refresh(bound_.tensors, *queue_);
     kernel_waits_.begin_run(immediate_ && is_sampled(runs_));

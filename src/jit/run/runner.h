@@ -104,6 +104,9 @@ class Runner {
 
   /// Collective: the step may begin; throws on all ranks when one of them has a `failure`.
   void enter(const std::string& failure);
+  /// Whether COCONET_CHECK has steps checked, and that.
+  [[nodiscard]] bool checks() const { return bound_.config->check && bound_.comm().size() > 1; }
+  void check();
   /// The step that can tell the other ranks that this one cannot run: the first at which they meet,
   /// where nothing before it writes what the application or another rank can see. None: null.
   [[nodiscard]] Step* telling_step() const;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "coconet/coconet.h"
+#include "jit/comm/worlds/introduction.h"
 
 using namespace coconet;
 using namespace std::chrono_literals;
@@ -154,4 +155,37 @@ TEST_CASE("what a Bootstrap's gather throws, World::from throws") {
                             throw std::runtime_error("the launcher is gone");
                           }};
   CHECK_THROWS_WITH(World::from(failing), "the launcher is gone");
+}
+
+TEST_CASE("ranks with other settings are told before they share anything") {
+  Meeting meeting(3);
+  std::vector<std::string> said(3);
+  on_ranks(3, [&](int rank) {
+    Options options;
+    if (rank > 0) options.overlap = "off";
+    try {
+      (void)World::from(meeting.of(rank), options);
+    } catch (const CommError& error) {
+      said[rank] = error.what();
+    }
+  });
+  for (const std::string& one : said) {
+    CHECK(one ==
+          "all ranks of a world must have the same settings, but ranks 1 and 2 have "
+          "COCONET_OVERLAP=off, and rank 0 has COCONET_OVERLAP=auto");
+  }
+}
+
+TEST_CASE("ranks with another version of the library are told first of all") {
+  const std::string mine = jit::introduction(config());
+  const std::string other = "coconet-jit 99.1.2\n" + mine.substr(mine.find('\n') + 1);
+  const std::string both[] = {mine, mine, other};
+  CHECK_THROWS_WITH(
+      jit::require_alike(both),
+      "all ranks of a world must have the same version of the library, but rank 2 has "
+      "coconet-jit 99.1.2, and rank 0 has coconet-jit " +
+          std::string(version()));
+  CHECK_NOTHROW(jit::require_alike(std::span(both, 2)));
+  const std::string empty[] = {mine, ""};
+  CHECK_THROWS_WITH(jit::require_alike(empty), Contains("but rank 1 has nothing, and rank 0"));
 }

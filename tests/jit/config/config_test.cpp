@@ -64,6 +64,7 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_OVERLAP", "on"},
                                {"COCONET_COLLECTIVES", "mpi"},
                                {"COCONET_FREE_MULTIPROCESSORS", "16"},
+                               {"COCONET_CHECK", "1"},
                                {"COCONET_HOST_THREADS", "96"},
                                {"COCONET_ALGORITHM", "ring"},
                                {"COCONET_PROTOCOL", "ll128"},
@@ -97,6 +98,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.cxx == "clang++");
   CHECK(config.cxx_flags == "-O2 -g");
   CHECK(config.arch == "sm_90a");
+  CHECK(config.check);
   CHECK(config.line_info);
   CHECK(config.cuda_path == std::vector<std::filesystem::path>{"/opt/a", "/opt/b"});
   CHECK(config.cache_dir == "/var/kernels");
@@ -235,7 +237,7 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
         "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_OVERLAP, "
         "COCONET_COLLECTIVES, "
-        "COCONET_FREE_MULTIPROCESSORS, COCONET_HOST_THREADS, "
+        "COCONET_FREE_MULTIPROCESSORS, COCONET_CHECK, COCONET_HOST_THREADS, "
         "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "

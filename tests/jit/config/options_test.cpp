@@ -27,6 +27,7 @@ Config with(const Options& options, const std::vector<std::string>& set = {},
 TEST_CASE("every option reaches its field, and moves what depends on it") {
   const Config config = with({.backend = "cuda",
                               .overlap = "off",
+                              .check = true,
                               .cache_dir = "/tmp/kernels",
                               .jit_jobs = 3,
                               .timeout = 1500ms,
@@ -34,6 +35,7 @@ TEST_CASE("every option reaches its field, and moves what depends on it") {
                               .log_level = "error"});
   CHECK(config.backend == "cuda");
   CHECK(config.overlap == "off");
+  CHECK(config.check);
   CHECK(config.cache_dir == "/tmp/kernels");
   CHECK(config.tune_file == "/tmp/kernels/tuning.json");
   CHECK(config.jit_jobs == 3);

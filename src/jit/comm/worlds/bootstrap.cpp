@@ -12,6 +12,7 @@
 #include "coconet/world.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/cores.h"
+#include "jit/comm/worlds/introduction.h"
 #include "jit/comm/worlds/process_comm.h"
 
 namespace coconet::jit {
@@ -92,6 +93,7 @@ std::shared_ptr<Comm> make_bootstrap_comm(const Bootstrap& bootstrap,
   require_sane(bootstrap);
   const Exchange exchange = [&](std::string_view mine) { return gather(bootstrap, mine); };
   require_one_node(exchange(name_of_node(*config)));
+  require_alike(exchange(introduction(*config)));
   std::vector<Cores> cores;
   for (const std::string& text : exchange(available_cores().to_string())) cores.emplace_back(text);
   const int crowd = ranks_per_core(cores);
