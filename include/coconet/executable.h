@@ -431,6 +431,13 @@ class COCONET_API Executable {
   /// Takes what is torn as it is.
   void take_torn();
 
+  /// Collective: begins anew. After all steps so far, states and outputs become zero, none is torn,
+  /// times and counts of runs begin anew, and a trace ends; extents, bindings and kernels stay.
+  /// States that are shared are zero for all who share them. An executable that a failed step has
+  /// left unable to run can run again, unless the world is over: then this throws CommError, and
+  /// the program is compiled for the world that `World::shrink` makes.
+  void reset();
+
   /// Waits for all steps so far, which on a GPU may still be running when `run` has returned.
   /// Throws CommError or BackendError for what went wrong in them.
   void synchronize();

@@ -315,6 +315,20 @@ void Tensors::mend_all() {
   for (Tensor& tensor : tensors_) tensor.memory->torn.clear();
 }
 
+void Tensors::zero_written(Queue& queue) {
+  follow_shared();
+  for (const Tensor& tensor : tensors_) {
+    const auto role = tensor.buffer->role;
+    if (role != sched::PlanBuffer::Role::state && role != sched::PlanBuffer::Role::output) continue;
+    for (const Piece& piece : tensor.pieces) {
+      // Memory that is not there yet will be zeroed.
+      if (piece.data != nullptr && piece.count > 0)
+        queue.zero(piece.data, piece.count * size_of(tensor));
+    }
+  }
+  mend_all();
+}
+
 void Tensors::require_whole(std::string_view name) const {
   const Tensor& tensor = tensors_[find(name)];
   if (tensor.memory->torn.empty()) return;

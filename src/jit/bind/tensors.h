@@ -55,6 +55,8 @@ class Tensors {
   [[nodiscard]] std::vector<std::string> torn() const;
   /// Takes them as they are.
   void mend_all();
+  /// Makes all states and outputs zero, and none torn.
+  void zero_written(Queue& queue);
 
   // Bindings (bindings.cpp).
 

@@ -26,22 +26,26 @@ Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Conf
              ChosenPlan chosen_, std::map<std::string, std::int64_t> sizes, ir::Lists lists)
     : Bound(std::move(world_), platform_, std::move(config_),
             std::make_shared<ChosenPlan>(std::move(chosen_)), std::move(sizes), std::move(lists),
-            nullptr) {}
+            nullptr, nullptr) {}
 
 Bound::Bound(const Bound& before, std::map<std::string, std::int64_t> sizes, ir::Lists lists)
     : Bound(before.world, before.platform, before.config, before.chosen, std::move(sizes),
-            std::move(lists), &before) {}
+            std::move(lists), &before, before.sync) {}
+
+Bound::Bound(const Bound& before, Anew)
+    : Bound(before.world, before.platform, before.config, before.chosen, before.plan.sizes(),
+            before.plan.lists(), &before, nullptr) {}
 
 Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Config> config_,
              std::shared_ptr<const ChosenPlan> chosen_, std::map<std::string, std::int64_t> sizes,
-             ir::Lists lists, const Bound* before)
+             ir::Lists lists, const Bound* before, std::shared_ptr<StepSync> sync_)
     : world(std::move(world_)),
       platform(platform_),
       config(std::move(config_)),
       chosen(std::move(chosen_)),
       plan(plan_of(chosen), std::move(sizes), std::move(lists), world.rank()),
-      sync(before != nullptr ? before->sync
-                             : std::make_shared<StepSync>(comm(), platform, plan, config->timeout)),
+      sync(sync_ ? std::move(sync_)
+                 : std::make_shared<StepSync>(comm(), platform, plan, config->timeout)),
       tensors(comm(), platform, plan, before != nullptr ? &before->tensors : nullptr),
       tables(platform, plan),
       numbers(plan),

@@ -29,6 +29,9 @@ struct Bound {
   /// Collective: the same plan with other extents. It has the kernels of `before`, and the memory
   /// of tensors whose extents are the same; `before` may be destroyed afterwards.
   Bound(const Bound& before, std::map<std::string, std::int64_t> sizes, ir::Lists lists);
+  /// Collective: the same with the same extents, where no rank has come to a barrier yet.
+  struct Anew {};
+  Bound(const Bound& before, Anew);
   Bound(const Bound&) = delete;  // its parts refer to each other
   Bound& operator=(const Bound&) = delete;
 
@@ -53,7 +56,7 @@ struct Bound {
  private:
   Bound(World world, const Platform& platform, std::shared_ptr<const Config> config,
         std::shared_ptr<const ChosenPlan> chosen, std::map<std::string, std::int64_t> sizes,
-        ir::Lists lists, const Bound* before);
+        ir::Lists lists, const Bound* before, std::shared_ptr<StepSync> sync);
   /// For the steps of `overlap` with the grids that they have.
   [[nodiscard]] Room room_for(const sched::Overlap& overlap) const;
   /// Those whose grids are too large run one after the other.

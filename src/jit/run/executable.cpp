@@ -119,6 +119,9 @@ void Executable::share_states(Executable& owner) {
 void Executable::resize(const Sizes& sizes, const ParameterLists& lists) {
   state().resize(sizes, lists);
 }
+void Executable::reset() {
+  state().reset();
+}
 void Executable::save(const std::filesystem::path& path, const SaveOptions& options) {
   state().save(path, options);
 }

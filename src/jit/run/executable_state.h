@@ -29,6 +29,7 @@ class Executable::State {
   LocalStats local_stats();
   void share_states(State* owner);  ///< null for one that was moved from
   void resize(const Sizes& sizes, const ParameterLists& lists);
+  void reset();
   void save(const std::filesystem::path& path, const SaveOptions& options);
   Checkpoint load(const std::filesystem::path& path);
   std::optional<Checkpoint> load_latest(const std::filesystem::path& directory);
@@ -38,6 +39,9 @@ class Executable::State {
   jit::Roofline roofline;
 
  private:
+  /// Collective: goes on with `bound`, of the same plan.
+  void rebind(std::unique_ptr<jit::Bound> bound);
+
   std::unique_ptr<jit::Bound> bound_;
   std::unique_ptr<jit::Runner> runner_;
 };

@@ -1,4 +1,4 @@
-// The same plan with other extents.
+// The same plan with other extents, or begun anew.
 #include <fmt/format.h>
 
 #include "coconet/error.h"
@@ -59,7 +59,23 @@ void Executable::State::resize(const Sizes& sizes, const ParameterLists& lists) 
       {"other lists of buffers", jit::text_of(now.lists), "lists of " + jit::text_of(now.lists)}};
   jit::require_agreement(comm(), "all ranks must resize to the same", given);
   if (now.sizes == before.sizes() && now.lists == before.lists()) return;
-  auto bound = std::make_unique<jit::Bound>(*bound_, std::move(now.sizes), std::move(now.lists));
+  rebind(std::make_unique<jit::Bound>(*bound_, std::move(now.sizes), std::move(now.lists)));
+}
+
+void Executable::State::reset() {
+  jit::together(comm(), [&] {
+    runner_->require_not_captured();
+    runner_->finish();
+  });
+  rebind(std::make_unique<jit::Bound>(*bound_, jit::Bound::Anew()));
+  jit::together(comm(), [&] {
+    jit::Queue& queue = runner_->queue();
+    runner_->in_order([&] { tensors().zero_written(queue); });
+    runner_->finish();
+  });
+}
+
+void Executable::State::rebind(std::unique_ptr<jit::Bound> bound) {
   auto runner = std::make_unique<jit::Runner>(*bound, runner_.get());
   runner_ = std::move(runner);  // which waits for the queues of the one before
   bound_ = std::move(bound);

@@ -232,10 +232,14 @@ void Runner::require_whole() const {
 
 void Runner::require_at_rest() const {
   require_whole();
+  require_not_captured();
+}
+
+void Runner::require_not_captured() const {
   if (!queue_->being_recorded()) return;
   throw BackendError(
-      "the application's stream is being captured; resize an executable, or share its states, "
-      "outside the capture");
+      "the application's stream is being captured; resize an executable, reset it or share its "
+      "states outside the capture");
 }
 
 int Runner::blocks_at_once(std::size_t index) const {

@@ -31,6 +31,8 @@ class Runner {
   /// Throws CommError where a wait of an earlier step was in vain, BackendError while the
   /// application captures the stream.
   void require_at_rest() const;
+  /// Throws that BackendError alone.
+  void require_not_captured() const;
 
   /// Collective. Throws on all ranks when one of them cannot run the step.
   void run(std::span<const ScalarValue> scalars);
