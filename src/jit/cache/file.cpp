@@ -1,7 +1,6 @@
-// Thin layers over system calls.
+// Times of files, and files that appear as a whole.
 #include "jit/cache/file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,24 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <memory>
 #include <random>
 #include <system_error>
 
 namespace coconet::jit {
 namespace {
-
-// Some calls are interrupted by signals that the application handles; they are simply made again.
-template <class Call>
-auto uninterrupted(Call call) {
-  auto result = call();
-  while (result == -1 && errno == EINTR) result = call();
-  return result;
-}
-
-[[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
 
 // Of the last access and of the last change.
 std::array<timespec, 2> times_of(FileTime time) {
@@ -58,10 +44,6 @@ bool rename_unless_there(int folder, const std::string& from, const std::string&
 
 }  // namespace
 
-OpenFile::~OpenFile() {
-  if (number_ != -1) close(number_);
-}
-
 FileTime time_of(const timespec& time) {
   return FileTime(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
 }
@@ -72,56 +54,6 @@ bool set_time(int descriptor, FileTime time) {
 
 bool set_time(int folder, const std::string& name, FileTime time) {
   return utimensat(folder, name.c_str(), times_of(time).data(), AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-OpenFile open_at(int at, const std::string& name, int flags, unsigned mode) {
-  return OpenFile(uninterrupted([&] { return openat(at, name.c_str(), flags | O_CLOEXEC, mode); }));
-}
-
-std::string read_bytes(int descriptor, std::size_t size) {
-  std::string bytes(size, '\0');
-  std::size_t have = 0;
-  while (have < size) {
-    const ssize_t got = uninterrupted([&] {
-      return pread(descriptor, bytes.data() + have, size - have, static_cast<off_t>(have));
-    });
-    if (got == -1) fail("cannot read");
-    if (got == 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  bytes.resize(have);
-  return bytes;
-}
-
-void write_bytes(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written =
-        uninterrupted([&] { return write(descriptor, bytes.data(), bytes.size()); });
-    if (written == 0) errno = EIO;  // no progress and no reason: not worth trying for ever
-    if (written <= 0) fail("cannot write");
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-void for_each_name(int folder, const std::function<void(const std::string&)>& visit) {
-  // A descriptor of its own, which closedir closes.
-  OpenFile again = open_at(folder, ".", O_RDONLY | O_DIRECTORY);
-  if (!again.is_open()) fail("cannot list");
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(again.number()), closedir);
-  if (!listing) fail("cannot list");
-  (void)again.release();  // the listing owns it now
-  errno = 0;
-  while (const dirent* const row = readdir(listing.get())) {
-    const std::string name = row->d_name;
-    if (name != "." && name != "..") visit(name);
-    errno = 0;
-  }
-  if (errno != 0) fail("cannot list");
-}
-
-void throw_errno(const char* what, const std::string& name) {
-  const int error = errno;  // before anything that may change it
-  throw std::system_error(error, std::generic_category(), fmt::format("{} '{}'", what, name));
 }
 
 AtomicFile::AtomicFile(int folder, std::string name) : folder_(folder), name_(std::move(name)) {

@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "jit/checkpoint/damage.h"
 #include "jit/checkpoint/file_writer.h"
 #include "jit/checkpoint/manifest.h"
+#include "jit/config/leftovers.h"
 #include "jit/config/log.h"
 
 namespace coconet::jit {
@@ -68,23 +69,6 @@ std::optional<ManifestStart> start_of(const fs::path& directory) {
   }
 }
 
-/// An open directory that nobody else has locked; not open where somebody has, or it is gone.
-OpenFile lock_directory(const fs::path& path) {
-  OpenFile opened = open_at(AT_FDCWD, path.string(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  if (!opened.is_open()) return opened;
-  if (flock(opened.number(), LOCK_EX | LOCK_NB) == -1) return OpenFile();
-  struct stat status {};
-  if (fstat(opened.number(), &status) == -1 || status.st_nlink == 0) return OpenFile();
-  return opened;
-}
-
-/// Whether directories of the file system of `path` can be locked at all: those of NFS cannot.
-bool has_locks(const fs::path& path) {
-  const OpenFile opened = open_at(AT_FDCWD, path.string(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  return !opened.is_open() || flock(opened.number(), LOCK_SH | LOCK_NB) == 0 ||
-         errno == EWOULDBLOCK;
-}
-
 /// Removes a directory that is not to be seen half removed: under a name that the next save removes
 /// where this one is killed.
 void remove_aside(const fs::path& path) {
@@ -94,18 +78,18 @@ void remove_aside(const fs::path& path) {
 }
 
 /// What saves that were killed have left in `directory`. A save that lives has its own one locked.
-void remove_leftovers(const fs::path& directory) {
-  for_each_name_in(directory, [&](const std::string& name) {
-    if (!name.starts_with(checkpoint_temporary_prefix)) return;
-    const fs::path path = directory / name;
-    const OpenFile lock = lock_directory(path);
-    if (!lock.is_open()) return;
-    std::error_code error;
-    fs::remove_all(path, error);
+void remove_killed_saves(const fs::path& directory) {
+  const auto tell = [](const fs::path& path, const std::error_code& error) {
     log_info(error ? fmt::format("cannot remove '{}', which a killed save has left: {}",
                                  path.string(), error.message())
                    : fmt::format("removed '{}', which a killed save had left", path.string()));
-  });
+  };
+  try {
+    remove_leftovers(directory, checkpoint_temporary_prefix, tell);
+  } catch (const std::system_error& error) {
+    errno = error.code().value();
+    throw_file_error("read the directory", directory);
+  }
 }
 
 /// Whether `from` is now where `to` was, and `to` where `from` was.
@@ -150,21 +134,19 @@ PendingCheckpoint::PendingCheckpoint(fs::path target) : target_(std::move(target
         "'{}' is there, and is no checkpoint; save to a place of its own.", target_.string()));
   }
   make_directories(directory);
-  remove_leftovers(directory);
+  remove_killed_saves(directory);
   for (const FoundCheckpoint& one : find_checkpoints(directory))
     sequence_ = std::max(sequence_, one.sequence + 1);
-  for (int attempt = 0; attempt < 16; ++attempt) {
-    const fs::path candidate = temporary_in(directory);
-    if (mkdir(candidate.c_str(), directory_mode) == -1) {
-      if (errno == EEXIST) continue;
-      throw_file_error("make a directory beside", target_);
+  const auto make = [&] {
+    fs::path candidate = temporary_in(directory);
+    while (mkdir(candidate.c_str(), directory_mode) == -1) {
+      if (errno != EEXIST) throw_file_error("make a directory beside", target_);
+      candidate = temporary_in(directory);
     }
-    lock_ = lock_directory(candidate);
-    // Another save may have taken it for a leftover just before it was locked.
-    if (!lock_.is_open() && has_locks(candidate)) continue;
-    path_ = candidate;
-    return;
-  }
+    return candidate;
+  };
+  path_ = make_locked(make, lock_);
+  if (!path_.empty()) return;
   throw CheckpointError(fmt::format(
       "Cannot make a directory beside '{}': others remove them at once.", target_.string()));
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "jit/cache/file.h"
+#include "jit/config/open_file.h"
 
 namespace coconet::jit {
 

@@ -67,8 +67,8 @@ void Watch::add(int rank, std::string_view name) {
   std::from_chars(name.data(), name.data() + std::min(blank, name.size()), process);
   if (blank == std::string_view::npos || name.substr(blank + 1) != fmt::to_string(pid_namespace()))
     return;
-  Descriptor handle(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
-  if (handle.get() < 0) {
+  OpenFile handle(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  if (!handle.is_open()) {
     if (errno == ESRCH) lost_(rank);
     return;
   }
@@ -119,7 +119,7 @@ bool Watch::is_stopped(int rank) {
 
 void Watch::wake() const {
   const std::uint64_t one = 1;
-  (void)!write(changed_.get(), &one, sizeof one);
+  (void)!write(changed_.number(), &one, sizeof one);
 }
 
 void Watch::copy_mirrors() {
@@ -134,16 +134,16 @@ void Watch::copy_mirrors() {
 
 void Watch::run() {
   for (;;) {
-    std::vector<pollfd> polled{{changed_.get(), POLLIN, 0}};
+    std::vector<pollfd> polled{{changed_.number(), POLLIN, 0}};
     std::vector<int> ranks{-1};
     // Without a descriptor to be woken by, it looks itself.
-    int limit = changed_.get() < 0 ? look_ms : -1;
+    int limit = !changed_.is_open() ? look_ms : -1;
     std::function<void()> look;
     {
       const std::lock_guard lock(mutex_);
       if (ends_) return;
       for (const Process& process : processes_) {
-        polled.push_back({process.handle.get(), POLLIN, 0});
+        polled.push_back({process.handle.number(), POLLIN, 0});
         ranks.push_back(process.rank);
       }
       look = look_;
@@ -155,7 +155,7 @@ void Watch::run() {
     if (look) look();
     if (ready <= 0) continue;
     std::uint64_t count = 0;
-    if (polled[0].revents != 0) (void)!read(changed_.get(), &count, sizeof count);
+    if (polled[0].revents != 0) (void)!read(changed_.number(), &count, sizeof count);
     for (std::size_t at = 1; at < polled.size(); ++at) {
       if (polled[at].revents == 0) continue;
       lost_(ranks[at]);

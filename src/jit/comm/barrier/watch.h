@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "jit/comm/memory/descriptor.h"
+#include "jit/config/open_file.h"
 
 namespace coconet::jit {
 
@@ -43,7 +43,7 @@ class Watch {
   struct Process {
     int rank;
     pid_t number;
-    Descriptor handle;
+    OpenFile handle;
   };
   struct Mirror {
     const std::uint64_t* from;
@@ -60,7 +60,7 @@ class Watch {
   std::vector<Mirror> mirrors_;
   std::function<void()> look_;
   bool ends_ = false;
-  Descriptor changed_;  ///< an eventfd
+  OpenFile changed_;  ///< an eventfd
   std::thread thread_;
 };
 

@@ -21,15 +21,6 @@
 
 namespace coconet::jit {
 
-Descriptor::Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 namespace {
 
 [[noreturn]] void fail(std::string_view what) {
@@ -79,31 +70,31 @@ void send_to(int socket, const std::string& to, int rank, int fd) {
 }
 
 /// The next message, as (rank, descriptor); rank -1 when none comes in `patience`.
-std::pair<int, Descriptor> receive(int socket, std::chrono::milliseconds patience) {
+std::pair<int, OpenFile> receive(int socket, std::chrono::milliseconds patience) {
   pollfd ready{socket, POLLIN, 0};
   const int came = poll(&ready, 1, static_cast<int>(patience.count()));
   if (came < 0 && errno != EINTR) fail("poll");
-  if (came <= 0) return {-1, Descriptor()};
+  if (came <= 0) return {-1, OpenFile()};
   Message message;
   if (recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC) < 0) fail("recvmsg");
   int fd = -1;
   const cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
   if (control != nullptr && control->cmsg_type == SCM_RIGHTS)
     std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
-  return {message.rank, Descriptor(fd)};
+  return {message.rank, OpenFile(fd)};
 }
 
 }  // namespace
 
-std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine) {
+std::vector<OpenFile> exchange_descriptors(Comm& comm, int mine) {
   std::random_device random;
   const std::string name = fmt::format("coconet-{}-{}", getpid(), random());
-  Descriptor own;
+  OpenFile own;
   together(comm, [&] {
-    own = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    own = OpenFile(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const Address address(name);
-    if (own.get() < 0 ||
-        bind(own.get(), reinterpret_cast<const sockaddr*>(&address.name), address.length) != 0) {
+    if (!own.is_open() ||
+        bind(own.number(), reinterpret_cast<const sockaddr*>(&address.name), address.length) != 0) {
       fail("making a socket");
     }
   });
@@ -111,14 +102,14 @@ std::vector<Descriptor> exchange_descriptors(Comm& comm, int mine) {
 
   // One round per distance: each rank has one message to take then, so that no queue of a socket,
   // which holds ten, overflows.
-  std::vector<Descriptor> received(names.size());
+  std::vector<OpenFile> received(names.size());
   for (int distance = 1; distance < comm.size(); ++distance) {
     together(comm, [&] {
       const int to = (comm.rank() + distance) % comm.size();
-      send_to(own.get(), names[to], comm.rank(), mine);
-      auto [rank, descriptor] = receive(own.get(), comm.config().timeout);
+      send_to(own.number(), names[to], comm.rank(), mine);
+      auto [rank, descriptor] = receive(own.number(), comm.config().timeout);
       const int from = (comm.rank() + comm.size() - distance) % comm.size();
-      if (rank != from || descriptor.get() < 0) {
+      if (rank != from || !descriptor.is_open()) {
         throw CommError(
             fmt::format("rank {} did not hand over its memory; it is late, stuck or gone",
                         comm.number_of(from)));

@@ -15,14 +15,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <random>
-#include <tuple>
-#include <utility>
+#include <system_error>
 
 #include "coconet/error.h"
 #include "jit/comm/memory/descriptors.h"
 #include "jit/comm/memory/peer_memory.h"
+#include "jit/config/leftovers.h"
 
 namespace coconet::jit {
 
@@ -48,17 +49,17 @@ void require_room(std::size_t bytes) {
 /// What rank 0 tells the others of `file`: "DEVICE INODE PATH". The inode shows that they opened
 /// what rank 0 made: where processes number each other differently (containers), the same path
 /// leads elsewhere.
-std::string ticket_of(const Descriptor& file, std::string_view path) {
+std::string ticket_of(const OpenFile& file, std::string_view path) {
   struct stat status = {};
-  if (fstat(file.get(), &status) != 0) fail("cannot inspect shared memory");
+  if (fstat(file.number(), &status) != 0) fail("cannot inspect shared memory");
   return fmt::format("{} {} {}", status.st_dev, status.st_ino, path);
 }
 
 /// `whose` is "rank 0's".
-Descriptor open_ticket(const std::string& ticket, const std::string& whose) {
+OpenFile open_ticket(const std::string& ticket, const std::string& whose) {
   const std::string path = ticket.substr(ticket.find('/'));
-  Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (file.get() < 0) fail(fmt::format("cannot open {} shared memory, {}", whose, path));
+  OpenFile file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.is_open()) fail(fmt::format("cannot open {} shared memory, {}", whose, path));
   if (ticket_of(file, path) == ticket) return file;
   throw CommError(fmt::format(
       "{} is not {} shared memory here; ranks in several containers need one PID namespace or one "
@@ -66,22 +67,63 @@ Descriptor open_ticket(const std::string& ticket, const std::string& whose) {
       path, whose));
 }
 
+constexpr std::string_view shared_prefix = "coconet-jit-";
+
 std::string random_name() {
   std::random_device random;
-  return fmt::format("/coconet-{}-{}", random(), random());
+  return fmt::format("/{}{}-{}", shared_prefix, random(), random());
 }
 
-/// Rank 0's part: makes a file of `size` bytes, and its ticket. `name` is empty for a memfd.
-std::pair<Descriptor, std::string> make_file(const std::string& name, std::size_t size) {
-  const bool named = !name.empty();
-  if (named) require_room(size);
-  Descriptor file(named ? shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600)
-                        : memfd_create("coconet", MFD_CLOEXEC));
-  if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(size)) != 0)
-    fail(fmt::format("cannot make {} bytes of shared memory", size));
-  std::string ticket = ticket_of(
-      file, named ? "/dev/shm" + name : fmt::format("/proc/{}/fd/{}", getpid(), file.get()));
-  return {std::move(file), std::move(ticket)};
+/// What jobs that were killed while they mapped such files have left, which is few; the names of
+/// all others are gone.
+void remove_killed_files() {
+  try {
+    remove_leftovers("/dev/shm", shared_prefix);
+  } catch (const std::system_error&) {
+    // What cannot be listed cannot be removed either.
+  }
+}
+
+/// A file of rank 0's that the others open. The destructor takes its name away.
+struct MadeFile {
+  OpenFile file;
+  OpenFile lock;     ///< of a file with a name
+  std::string name;  ///< of one below /dev/shm, "/coconet-jit-1-2", else empty
+  std::string ticket;
+
+  MadeFile() = default;
+  MadeFile(const MadeFile&) = delete;
+  MadeFile& operator=(const MadeFile&) = delete;
+  ~MadeFile() {
+    if (!name.empty()) shm_unlink(name.c_str());
+  }
+};
+
+/// Rank 0's part: makes a file of `size` bytes.
+void make_file(SharedFile kind, std::size_t size, MadeFile& made) {
+  const auto require = [&](bool holds) {
+    if (!holds) fail(fmt::format("cannot make {} bytes of shared memory", size));
+  };
+  if (kind == SharedFile::shm) {
+    remove_killed_files();
+    require_room(size);
+    const std::filesystem::path path = make_locked(
+        [&] {
+          made.name = random_name();
+          made.file = OpenFile(shm_open(made.name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
+          require(made.file.is_open());
+          return "/dev/shm" + made.name;
+        },
+        made.lock);
+    require(!path.empty());
+  } else {
+    made.file = OpenFile(memfd_create("coconet", MFD_CLOEXEC));
+  }
+  require(made.file.is_open() && ftruncate(made.file.number(), static_cast<off_t>(size)) == 0);
+  made.ticket =
+      ticket_of(made.file, kind == SharedFile::shm
+                               ? "/dev/shm" + made.name
+                               : fmt::format("/proc/{}/fd/{}", getpid(), made.file.number()));
 }
 
 /// A mapping on every rank, or on every rank null and the same `error`.
@@ -89,13 +131,7 @@ std::shared_ptr<PeerMemory> map_file(int rank, const std::vector<int>& numbers, 
                                      const Exchange& exchange, SharedFile kind,
                                      std::string& error) {
   const int ranks = static_cast<int>(numbers.size());
-  const std::string name = rank == 0 && kind == SharedFile::shm ? random_name() : std::string();
-  const auto unlink = [](const std::string* unlinked) {
-    if (!unlinked->empty()) shm_unlink(unlinked->c_str());
-  };
-  const std::unique_ptr<const std::string, decltype(unlink)> unlinked_at_end(&name, unlink);
-  Descriptor file;
-  std::string ticket;
+  MadeFile made;
   std::string mine;
   const auto attempt = [&](const auto& body) {
     try {
@@ -105,14 +141,15 @@ std::shared_ptr<PeerMemory> map_file(int rank, const std::vector<int>& numbers, 
     }
   };
   if (rank == 0) {
-    attempt([&] { std::tie(file, ticket) = make_file(name, file_bytes(ranks, bytes)); });
+    attempt([&] { make_file(kind, file_bytes(ranks, bytes), made); });
   }
-  ticket = exchange(ticket).front();  // empty: there is no file to open
+  // Empty: there is no file to open.
+  const std::string ticket = exchange(made.ticket).front();
   std::shared_ptr<PeerMemory> memory;
   if (!ticket.empty()) {
     attempt([&] {
-      if (rank != 0) file = open_ticket(ticket, fmt::format("rank {}'s", numbers.front()));
-      memory = map_blocks(ranks, bytes, file.get(), rank);
+      if (rank != 0) made.file = open_ticket(ticket, fmt::format("rank {}'s", numbers.front()));
+      memory = map_blocks(ranks, bytes, made.file.number(), rank);
     });
   }
   // Rank 0 keeps the file until here, when every rank has mapped it or never will.

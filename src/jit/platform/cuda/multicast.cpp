@@ -108,7 +108,7 @@ std::shared_ptr<std::byte> make_multicast(Comm& comm, const Device& device,
   const bool threads = comm.in_one_process();
   const bool first = comm.rank() == 0;
   std::shared_ptr<Multicast> object;
-  Descriptor exported;
+  OpenFile exported;
   const auto step = [&](const std::function<void()>& body) {
     if (problem.empty()) problem = first_failure(comm, body);
   };
@@ -120,7 +120,7 @@ std::shared_ptr<std::byte> make_multicast(Comm& comm, const Device& device,
   if (problem.empty() && threads) {
     object = std::static_pointer_cast<Multicast>(comm.share(object));
   } else if (problem.empty()) {
-    const std::vector<Descriptor> descriptors = exchange_descriptors(comm, exported.get());
+    const std::vector<OpenFile> descriptors = exchange_descriptors(comm, exported.number());
     step([&] {
       if (!first) object = std::make_shared<Multicast>(import_memory(descriptors.front()), bytes);
     });

@@ -102,9 +102,9 @@ std::vector<int> devices_of(Comm& comm, const Device& device) {
 }
 
 /// Maps the blocks of the other processes, which hand over descriptors.
-void import_blocks(Comm& comm, const Descriptor& own, std::size_t size,
+void import_blocks(Comm& comm, const OpenFile& own, std::size_t size,
                    const std::vector<int>& devices, Blocks& blocks) {
-  const std::vector<Descriptor> descriptors = exchange_descriptors(comm, own.get());
+  const std::vector<OpenFile> descriptors = exchange_descriptors(comm, own.number());
   together(comm, [&] {
     for (int rank = 0; rank < comm.size(); ++rank) {
       if (rank != comm.rank()) blocks[rank] = import_memory(descriptors[rank])->map(size, devices);
@@ -134,7 +134,7 @@ Shared share_blocks(Comm& comm, const Device& device, std::size_t size, std::str
   const std::vector<int> devices = devices_of(comm, device);
   auto blocks = std::make_shared<Blocks>(comm.size());
   if (comm.in_one_process()) blocks = std::static_pointer_cast<Blocks>(comm.share(blocks));
-  Descriptor exported;
+  OpenFile exported;
   std::unique_ptr<const MemoryHandle> physical;
   together(comm, [&] {
     physical = allocate_physical(device, size);
@@ -180,11 +180,11 @@ std::shared_ptr<PeerMemory> allocate_in_node(Comm& comm, std::size_t bytes, bool
 
 }  // namespace
 
-Descriptor MemoryHandle::descriptor() const {
+OpenFile MemoryHandle::descriptor() const {
   int fd = -1;
   check(driver().physical_export(&fd, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "exporting memory to other ranks");
-  return Descriptor(fd);
+  return OpenFile(fd);
 }
 
 std::shared_ptr<std::byte> MemoryHandle::map(std::size_t bytes,
@@ -211,8 +211,8 @@ std::shared_ptr<std::byte> MemoryHandle::map(std::size_t bytes,
   return data;
 }
 
-std::unique_ptr<const MemoryHandle> import_memory(const Descriptor& descriptor) {
-  void* const exported = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.get()));
+std::unique_ptr<const MemoryHandle> import_memory(const OpenFile& descriptor) {
+  void* const exported = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.number()));
   CUmemGenericAllocationHandle handle = 0;
   check(driver().physical_import(&handle, exported, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
         "importing memory of another rank's GPU");

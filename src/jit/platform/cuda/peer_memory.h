@@ -38,7 +38,7 @@ class MemoryHandle {
 
   [[nodiscard]] CUmemGenericAllocationHandle get() const { return handle_; }
   /// For other processes. Throws BackendError.
-  [[nodiscard]] Descriptor descriptor() const;
+  [[nodiscard]] OpenFile descriptor() const;
   /// An address of this process for `bytes` of it, which kernels on `devices` may use; unmapped at
   /// the end. Throws BackendError.
   [[nodiscard]] std::shared_ptr<std::byte> map(std::size_t bytes,
@@ -49,7 +49,7 @@ class MemoryHandle {
 };
 
 /// What another process handed over as `descriptor`. Throws BackendError.
-[[nodiscard]] std::unique_ptr<const MemoryHandle> import_memory(const Descriptor& descriptor);
+[[nodiscard]] std::unique_ptr<const MemoryHandle> import_memory(const OpenFile& descriptor);
 
 /// Collective: the greatest of all ranks' numbers.
 [[nodiscard]] std::size_t greatest_of_all(Comm& comm, std::size_t mine);

@@ -49,26 +49,26 @@ int run_at_once(int count, const std::function<void(int)>& call) {
   return static_cast<int>(threads.size());
 }
 
-Descriptor memory_of(std::string_view bytes, const std::string& name) {
-  Descriptor file(memfd_create(name.c_str(), MFD_CLOEXEC));
-  while (file.get() >= 0 && !bytes.empty()) {
-    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
+OpenFile memory_of(std::string_view bytes, const std::string& name) {
+  OpenFile file(memfd_create(name.c_str(), MFD_CLOEXEC));
+  while (file.is_open() && !bytes.empty()) {
+    const ssize_t written = write(file.number(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) break;
     bytes.remove_prefix(written);
   }
-  if (file.get() >= 0 && bytes.empty()) return file;
+  if (file.is_open() && bytes.empty()) return file;
   throw BackendError(
       fmt::format("kernel '{}' cannot be put into memory: {}", name, std::strerror(errno)));
 }
 
 /// `file`, if it holds just `bytes`; else memory that does.
-Descriptor file_of(std::string_view bytes, const std::string& name,
-                   const std::filesystem::path& file) {
+OpenFile file_of(std::string_view bytes, const std::string& name,
+                 const std::filesystem::path& file) {
   if (file.empty()) return memory_of(bytes, name);
-  Descriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC));
   std::string content(bytes.size() + 1, '\0');
-  const ssize_t size = pread(opened.get(), content.data(), content.size(), 0);
+  const ssize_t size = pread(opened.number(), content.data(), content.size(), 0);
   const bool is_same = size >= 0 && std::string_view(content).substr(0, size) == bytes;
   return is_same ? std::move(opened) : memory_of(bytes, name);
 }
@@ -80,8 +80,9 @@ class SharedObject {
   SharedObject(std::string_view binary, const std::string& name,
                const std::filesystem::path& file = {})
       : file_(file_of(binary, name, file)),
-        handle_(dlopen(fmt::format("/proc/self/fd/{}", file_.get()).c_str(), RTLD_NOW | RTLD_LOCAL),
-                &dlclose) {
+        handle_(
+            dlopen(fmt::format("/proc/self/fd/{}", file_.number()).c_str(), RTLD_NOW | RTLD_LOCAL),
+            &dlclose) {
     if (handle_ == nullptr)
       throw BackendError(fmt::format("kernel '{}' cannot be loaded: {}", name, dlerror()));
     touch_pages();
@@ -114,7 +115,7 @@ class SharedObject {
         &base);
   }
 
-  Descriptor file_;
+  OpenFile file_;
   std::unique_ptr<void, int (*)(void*)> handle_;
 };
 

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -145,17 +146,36 @@ std::filesystem::path find_program(const std::string& name) {
 }
 
 TemporaryDirectory::TemporaryDirectory() {
+  constexpr std::string_view prefix = "coconet-jit-scratch-";
   std::error_code error;
   std::filesystem::path parent = std::filesystem::temp_directory_path(error);
   if (error) parent = "/tmp";
-  std::string name = (parent / "coconet-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) {
+  // What killed processes have left: they may be many, so once.
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    try {
+      remove_leftovers(parent, prefix);
+    } catch (const std::system_error&) {
+      // A directory that can be written and not read is no reason to compile nothing.
+    }
+  });
+  const auto make = [&] {
+    std::string name = (parent / (std::string(prefix) + "XXXXXX")).string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw CompileError(
+          fmt::format("A kernel cannot be compiled: there is no place for temporary files under "
+                      "'{}' ({}); TMPDIR names another directory.",
+                      parent.string(), std::strerror(errno)));
+    }
+    return std::filesystem::path(name);
+  };
+  path_ = make_locked(make, lock_);
+  if (path_.empty()) {
     throw CompileError(
-        fmt::format("A kernel cannot be compiled: there is no place for temporary files under '{}' "
-                    "({}); TMPDIR names another directory.",
-                    parent.string(), std::strerror(errno)));
+        fmt::format("A kernel cannot be compiled: temporary directories under '{}' vanish at once; "
+                    "TMPDIR names another directory.",
+                    parent.string()));
   }
-  path_ = name;
 }
 
 TemporaryDirectory::~TemporaryDirectory() {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "jit/config/leftovers.h"
+
 namespace coconet::jit {
 
 /// A new directory that only the owner can open, under $TMPDIR or /tmp; removed at the end.
@@ -21,6 +23,7 @@ class TemporaryDirectory {
 
  private:
   std::filesystem::path path_;
+  OpenFile lock_;  ///< the directory, so that it is not taken for what a killed process has left
 };
 
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);

@@ -1,0 +1,65 @@
+// Locks on what is to be removed, see leftovers.h.
+#include "jit/config/leftovers.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace coconet::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// O_NONBLOCK: what somebody has put there under such a name may be a pipe.
+OpenFile open_path(const fs::path& path) {
+  return open_at(AT_FDCWD, path.string(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+}
+
+}  // namespace
+
+OpenFile lock_path(const fs::path& path) {
+  OpenFile opened = open_path(path);
+  if (!opened.is_open() || flock(opened.number(), LOCK_EX | LOCK_NB) == -1) return OpenFile();
+  struct stat status {};
+  if (fstat(opened.number(), &status) == -1 || status.st_nlink == 0) return OpenFile();
+  return opened;
+}
+
+bool has_locks(const fs::path& path) {
+  const OpenFile opened = open_path(path);
+  return !opened.is_open() || flock(opened.number(), LOCK_SH | LOCK_NB) == 0 ||
+         errno == EWOULDBLOCK;
+}
+
+fs::path make_locked(const std::function<fs::path()>& make, OpenFile& lock) {
+  constexpr int most_attempts = 16;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    fs::path made = make();
+    lock = lock_path(made);
+    if (lock.is_open() || !has_locks(made)) return made;
+  }
+  return {};
+}
+
+void remove_leftovers(const fs::path& directory, std::string_view prefix,
+                      const std::function<void(const fs::path&, const std::error_code&)>& removed) {
+  const OpenFile opened = open_at(AT_FDCWD, directory.string(), O_RDONLY | O_DIRECTORY);
+  if (!opened.is_open() && errno == ENOENT) return;
+  if (!opened.is_open()) throw_errno("cannot read the directory", directory.string());
+  for_each_name(opened.number(), [&](const std::string& name) {
+    if (!name.starts_with(prefix)) return;
+    const fs::path path = directory / name;
+    struct stat status {};
+    if (lstat(path.c_str(), &status) == -1 || status.st_uid != geteuid()) return;
+    const OpenFile lock = lock_path(path);
+    if (!lock.is_open()) return;
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (removed) removed(path, error);
+  });
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,117 @@
+// What killed processes leave behind is removed by the next one, and nothing else is.
+#include "jit/config/leftovers.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "child_process.h"
+#include "coconet/error.h"
+#include "jit/comm/memory/peer_memory.h"
+#include "jit/config/files.h"
+
+using namespace coconet;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::set<std::string> names_in(const fs::path& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.insert(entry.path().filename().string());
+  return names;
+}
+
+std::string text_of(const fs::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace
+
+TEST_CASE("what has the prefix and nobody has locked is removed") {
+  const test::ScratchDirectory scratch;
+  const fs::path& at = scratch.path();
+  fs::create_directory(at / "tmp-dead");
+  std::ofstream(at / "tmp-dead" / "file") << "1";
+  fs::create_directory(at / "tmp-alive");
+  std::ofstream(at / "tmp-file") << "2";
+  std::ofstream(at / "other") << "3";
+  fs::create_symlink(at / "other", at / "tmp-link");
+  std::ofstream(at / "tmp-somebody's");
+  const bool is_root = chown((at / "tmp-somebody's").c_str(), 12345, -1) == 0;
+  const jit::OpenFile lock = jit::lock_path(at / "tmp-alive");
+  REQUIRE(lock.is_open());
+  CHECK_FALSE(jit::lock_path(at / "tmp-alive").is_open());
+  std::set<std::string> told;
+  jit::remove_leftovers(at, "tmp-", [&](const fs::path& path, const std::error_code& error) {
+    CHECK_FALSE(error);
+    told.insert(path.filename().string());
+  });
+  std::set<std::string> left{"other", "tmp-alive", "tmp-link"}, gone{"tmp-dead", "tmp-file"};
+  (is_root ? left : gone).insert("tmp-somebody's");
+  CHECK(names_in(at) == left);
+  CHECK(told == gone);
+  CHECK(text_of(at / "other") == "3");
+  CHECK_NOTHROW(jit::remove_leftovers(at / "nowhere", "tmp-"));
+  CHECK_THROWS_AS(jit::remove_leftovers(at / "other", "tmp-"), std::system_error);
+}
+
+TEST_CASE("what somebody takes for a leftover while it is made is made again") {
+  const test::ScratchDirectory scratch;
+  int made = 0;
+  jit::OpenFile lock;
+  const fs::path path = jit::make_locked(
+      [&] {
+        fs::path one = scratch.path() / std::to_string(made++);
+        if (made > 2) fs::create_directory(one);  // the first two vanish
+        return one;
+      },
+      lock);
+  // A file system without locks takes the first; one that has them asks for another.
+  CHECK((lock.is_open() ? path == scratch.path() / "2" : made == 1));
+}
+
+TEST_CASE("the directory of a compilation that was killed is removed by the next one") {
+  const test::ScratchDirectory scratch;
+  const std::string environment = "TMPDIR=" + scratch.path().string();
+  (void)test::run_test_case("leftovers-of-a-compiler", environment);
+  REQUIRE(names_in(scratch.path()).size() == 1);
+  const std::string first = *names_in(scratch.path()).begin();
+  CHECK(first.starts_with("coconet-jit-scratch-"));
+  (void)test::run_test_case("leftovers-of-a-compiler", environment);
+  CHECK(names_in(scratch.path()).size() == 1);
+  CHECK(!names_in(scratch.path()).contains(first));
+}
+
+TEST_CASE("shared memory that a killed job has left is removed by the next one that needs it") {
+  const fs::path left = "/dev/shm/coconet-jit-left-by-a-test", alive = left.string() + "-alive";
+  std::ofstream(left) << "left";
+  std::ofstream(alive) << "alive";
+  const jit::OpenFile lock = jit::lock_path(alive);
+  const auto memory = jit::map_across_processes(
+      0, {0}, 4096, [](std::string_view mine) { return std::vector{std::string(mine)}; },
+      jit::SharedFile::shm);
+  CHECK(memory);
+  CHECK_FALSE(fs::exists(left));
+  CHECK(fs::exists(alive));
+  fs::remove(alive);
+}
+
+TEST_CASE("a file that a killed process had begun to write is removed with the next write") {
+  const test::ScratchDirectory scratch;
+  const fs::path file = scratch.path() / "result.json";
+  std::ofstream(scratch.path() / ".result.json.tmp-0badcafe") << "half";
+  std::ofstream(scratch.path() / ".other.json.tmp-0badcafe") << "half";
+  jit::write_atomically(file, "whole", "--json");
+  jit::write_atomically(file, "again", "--json");
+  CHECK(text_of(file) == "again");
+  CHECK(names_in(scratch.path()) ==
+        std::set<std::string>{"result.json", ".other.json.tmp-0badcafe"});
+  CHECK_THROWS_WITH(jit::write_atomically("/nowhere/x", "", "--json"),
+                    "Cannot write the file '/nowhere/x' of --json (No such file or directory): is "
+                    "its directory there, and writable?");
+}
