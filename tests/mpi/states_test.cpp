@@ -19,15 +19,13 @@ TEST_CASE("1,000 resizes of an MPI world compile nothing and do not grow") {
     INFO((fused ? "fused" : "unfused"));
     (void)compile_rows(world, 2, fused);
     const CacheCounters before = jit::cache_counters();
-    Holdings growth[2];
-    REQUIRE_NOTHROW(check_resizes(world, 1000, fused, growth));
+    Holdings held[2];
+    REQUIRE_NOTHROW(check_resizes(world, 1000, fused, held));
     const CacheCounters after = jit::cache_counters();
     CHECK(after.miss == before.miss);
     CHECK(after.hit_disk == before.hit_disk);
     CHECK(after.hit_memory - before.hit_memory <= 4);  // by the one compilation
     if (world.rank() > 0) continue;
-    CHECK(growth[1].descriptors == growth[0].descriptors);
-    CHECK(growth[1].mappings <= growth[0].mappings + 2);
-    CHECK(growth[1].resident <= growth[0].resident + 64);
+    CHECK(growth(held[0], held[1]) == "");
   }
 }

@@ -26,11 +26,18 @@ void check_mpi(int code, std::string_view call) {
       fmt::format("{} failed on rank {}: {}", call, rank, std::string_view(text.data(), length)));
 }
 
-MPI_Comm split_mpi(MPI_Comm comm, int color, int key) {
+MPI_Comm OwnComms::split(MPI_Comm comm, int color, int key) {
   MPI_Comm made = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm, color, key, &made), "MPI_Comm_split");
-  if (made != MPI_COMM_NULL) MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+  if (made == MPI_COMM_NULL) return made;
+  MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+  made_.push_back(made);
   return made;
+}
+
+void OwnComms::free() {
+  for (MPI_Comm& comm : made_) MPI_Comm_free(&comm);
+  made_.clear();
 }
 
 namespace {

@@ -61,11 +61,12 @@ int place_among(const std::vector<int>& ranks, int rank) {
 
 class NodesComm final : public Comm {
  public:
-  NodesComm(MPI_Comm comm, Nodes nodes, std::unique_ptr<BoardComm> node,
-            std::shared_ptr<MpiLink> link)
+  NodesComm(MPI_Comm comm, std::shared_ptr<OwnComms> comms, Nodes nodes,
+            std::unique_ptr<BoardComm> node, std::shared_ptr<MpiLink> link)
       : Comm("mpi", node->number_of(node->rank()), std::move(nodes), node->membership(),
              node->ranks_per_core(), node->shared_config()),
         comm_(comm),
+        comms_(std::move(comms)),
         node_(std::move(node)),
         link_(std::move(link)) {
     std::vector<int> all(size());
@@ -122,8 +123,8 @@ class NodesComm final : public Comm {
       together(*this, [&] {
         if (!inside) barrier = make_barrier(ranks, number);
       });
-      const MPI_Comm split = split_mpi(comm_, inside ? MPI_UNDEFINED : ranks.front(),
-                                       inside ? 0 : barrier->position());
+      const MPI_Comm split = comms_->split(comm_, inside ? MPI_UNDEFINED : ranks.front(),
+                                           inside ? 0 : barrier->position());
       found =
           across_.emplace(division, inside ? nullptr : make_mpi_collectives(split, barrier)).first;
     }
@@ -178,6 +179,7 @@ class NodesComm final : public Comm {
   }
 
   MPI_Comm comm_;
+  std::shared_ptr<OwnComms> comms_;
   std::unique_ptr<BoardComm> node_;
   std::shared_ptr<MpiLink> link_;
   std::uint64_t barriers_ = 0;     ///< made so far, of groups too
@@ -189,9 +191,11 @@ class NodesComm final : public Comm {
 
 }  // namespace
 
-std::shared_ptr<Comm> make_nodes_comm(MPI_Comm comm, Nodes nodes, std::unique_ptr<BoardComm> node,
+std::shared_ptr<Comm> make_nodes_comm(MPI_Comm comm, std::shared_ptr<OwnComms> comms, Nodes nodes,
+                                      std::unique_ptr<BoardComm> node,
                                       std::shared_ptr<MpiLink> link) {
-  return std::make_shared<NodesComm>(comm, std::move(nodes), std::move(node), std::move(link));
+  return std::make_shared<NodesComm>(comm, std::move(comms), std::move(nodes), std::move(node),
+                                     std::move(link));
 }
 
 }  // namespace coconet::jit

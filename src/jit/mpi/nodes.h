@@ -12,6 +12,7 @@
 
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/board_comm.h"
+#include "jit/mpi/collectives.h"
 #include "jit/mpi/link.h"
 
 namespace coconet::jit {
@@ -32,10 +33,10 @@ struct Transfer {
     MPI_Comm comm, std::string_view mine, Transfer& transfer,
     const std::function<void(std::string_view call)>& wait);
 
-/// Collective. `comm` holds all ranks of the world; `node` is the world of this rank's node, whose
-/// membership is of all ranks of the world.
-[[nodiscard]] std::shared_ptr<Comm> make_nodes_comm(MPI_Comm comm, Nodes nodes,
-                                                    std::unique_ptr<BoardComm> node,
+/// Collective. `comm`, one of `comms`, holds all ranks of the world; `node` is the world of this
+/// rank's node, whose membership is of all ranks of the world.
+[[nodiscard]] std::shared_ptr<Comm> make_nodes_comm(MPI_Comm comm, std::shared_ptr<OwnComms> comms,
+                                                    Nodes nodes, std::unique_ptr<BoardComm> node,
                                                     std::shared_ptr<MpiLink> link);
 
 }  // namespace coconet::jit

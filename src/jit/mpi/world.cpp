@@ -34,21 +34,23 @@ namespace {
 /// The processes of one node, whose long library collectives are MPI's.
 class MpiProcessComm final : public ProcessComm {
  public:
-  /// `comm` holds the ranks of `board` in its order; the rest is ProcessComm's.
-  MpiProcessComm(MPI_Comm comm, std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
-                 std::shared_ptr<Membership> membership, int ranks_per_core,
-                 std::shared_ptr<const Config> config)
+  /// `comm`, one of `comms`, holds the ranks of `board` in its order; the rest is ProcessComm's.
+  MpiProcessComm(MPI_Comm comm, std::shared_ptr<OwnComms> comms, std::shared_ptr<PeerMemory> board,
+                 std::vector<int> numbers, std::shared_ptr<Membership> membership,
+                 int ranks_per_core, std::shared_ptr<const Config> config)
       : ProcessComm("mpi", std::move(board), std::move(numbers), std::move(membership),
                     ranks_per_core, std::move(config)),
-        comm_(comm) {}
+        comm_(comm),
+        comms_(std::move(comms)) {}
 
  private:
   [[nodiscard]] std::shared_ptr<Collectives> make_large(
       const std::vector<int>& ranks, const std::shared_ptr<Barrier>& barrier) override {
-    return make_mpi_collectives(split_mpi(comm_, ranks.front(), barrier->position()), barrier);
+    return make_mpi_collectives(comms_->split(comm_, ranks.front(), barrier->position()), barrier);
   }
 
   MPI_Comm comm_;
+  std::shared_ptr<OwnComms> comms_;
 };
 
 /// Every rank's text, by rank of `comm`: for as long as there is no way to wait with a deadline.
@@ -61,13 +63,13 @@ Indexed<std::string> gather_and_wait(MPI_Comm comm, std::string_view mine) {
 
 /// Ranks that can share memory: those of one machine, and among them those with equal
 /// COCONET_HOST_ID, `id`.
-MPI_Comm split_by_node(MPI_Comm world, int rank, const std::string& id) {
+MPI_Comm split_by_node(OwnComms& comms, MPI_Comm world, int rank, const std::string& id) {
   MPI_Comm machine = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine),
             "MPI_Comm_split_type");
   const Indexed<std::string> ids = gather_and_wait(machine, id);
   const auto first = std::ranges::find(ids, id);
-  const MPI_Comm node = split_mpi(machine, static_cast<int>(first - ids.begin()), rank);
+  const MPI_Comm node = comms.split(machine, static_cast<int>(first - ids.begin()), rank);
   MPI_Comm_free(&machine);
   return node;
 }
@@ -106,6 +108,7 @@ void together_by_mpi(MPI_Comm world, const std::function<void()>& body) {
 struct Connected {
   std::shared_ptr<Comm> comm;
   std::shared_ptr<MpiLink> link;
+  std::shared_ptr<OwnComms> comms = std::make_shared<OwnComms>();
 };
 
 /// Whether `request` ends in time.
@@ -173,13 +176,14 @@ std::vector<std::weak_ptr<Membership>> memberships;
 /// Collective over `communicator`, which is not used from then on.
 Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& config) {
   wait_for_all(communicator, config->timeout);
-  const MPI_Comm world = split_mpi(communicator, 0, 0);
+  Connected made;
+  const MPI_Comm world = made.comms->split(communicator, 0, 0);
   int rank = 0;
   int ranks = 1;
   MPI_Comm_rank(world, &rank);
   MPI_Comm_size(world, &ranks);
   require_alike(gather_and_wait(world, introduction(*config)));
-  const MPI_Comm node = split_by_node(world, rank, config->host_id);
+  const MPI_Comm node = split_by_node(*made.comms, world, rank, config->host_id);
   const Exchange exchange = [&](std::string_view mine) { return gather_and_wait(node, mine); };
   const Nodes nodes =
       find_nodes(world, exchange(std::to_string(rank)).front(), name_of_node(*config));
@@ -192,8 +196,7 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
     if (!nodes.share({rank, other})) far.push_back(other);
   }
 
-  Connected made;
-  if (!far.empty()) made.link = std::make_shared<MpiLink>(split_mpi(world, 0, 0), far);
+  if (!far.empty()) made.link = std::make_shared<MpiLink>(made.comms->split(world, 0, 0), far);
   together_by_mpi(world, [&] {
     int place = 0;
     MPI_Comm_rank(node, &place);
@@ -221,10 +224,12 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
         rank, std::move(statuses), std::move(tables), std::move(waiting), tell);
     membership->watch(here, exchange(name_of_process()), board);
     const std::lock_guard lock(memberships_mutex);
+    std::erase_if(memberships, [](const auto& one) { return one.expired(); });
     memberships.push_back(membership);
-    auto of_node = std::make_unique<MpiProcessComm>(node, board, here, membership, crowd, config);
+    auto of_node =
+        std::make_unique<MpiProcessComm>(node, made.comms, board, here, membership, crowd, config);
     if (made.link) {
-      made.comm = make_nodes_comm(world, nodes, std::move(of_node), made.link);
+      made.comm = make_nodes_comm(world, made.comms, nodes, std::move(of_node), made.link);
     } else {
       made.comm = std::move(of_node);
     }
@@ -232,19 +237,49 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
   return made;
 }
 
-/// MPI calls this first of all when it is finalised, by us or by the application, and when the
-/// communicator is freed: ranks that still wait for this one learn that it will not come.
-int leave_world(MPI_Comm, int, void* world, void*) {
-  const std::unique_ptr<Connected> owned(static_cast<Connected*>(world));
-  owned->comm->membership()->leave();
-  if (owned->link) owned->link->close();
+/// Ranks that still wait for this one learn that it will not come.
+void leave(const Connected& world) {
+  world.comm->membership()->leave();
+  if (world.link) world.link->close();
+}
+
+/// A world as its communicator keeps it.
+using Kept = std::shared_ptr<const Connected>;
+
+/// MPI calls this when the communicator is freed.
+int leave_freed(MPI_Comm, int, void* kept, void*) {
+  Kept owned = std::move(*std::unique_ptr<Kept>(static_cast<Kept*>(kept)));
+  leave(*owned);
+  // An executable may outlive it, and a rank that is gone takes no part.
+  const bool frees = owned->comm.use_count() == 1 && !owned->comm->membership()->is_over();
+  const std::shared_ptr<OwnComms> comms = owned->comms;
+  owned.reset();
+  if (frees) comms->free();
   return MPI_SUCCESS;
 }
 
-void leave_when_finalized(const Connected& world) {
-  int key = MPI_KEYVAL_INVALID;
-  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_world, &key, nullptr);
-  MPI_Comm_set_attr(MPI_COMM_SELF, key, std::make_unique<Connected>(world).release());
+/// Worlds whose communicators have not been freed.
+std::vector<std::weak_ptr<const Connected>> open_worlds;
+
+/// MPI calls this first of all when it is finalised, by us or by the application.
+int leave_all(MPI_Comm, int, void*, void*) {
+  for (const auto& one : open_worlds) {
+    if (const Kept world = one.lock()) leave(*world);
+  }
+  open_worlds.clear();
+  return MPI_SUCCESS;
+}
+
+void leave_when_finalized(const Kept& world) {
+  static const int key = [] {
+    int made = MPI_KEYVAL_INVALID;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_all, &made, nullptr);
+    MPI_Comm_set_attr(MPI_COMM_SELF, made, nullptr);
+    return made;
+  }();
+  (void)key;
+  std::erase_if(open_worlds, [](const auto& one) { return one.expired(); });
+  open_worlds.push_back(world);
 }
 
 /// Whether a world of this process has ended because of a rank that is gone or does not come.
@@ -306,7 +341,7 @@ std::shared_ptr<Comm> find_kept(MPI_Comm communicator, int key, const Config& co
   check_mpi(MPI_Comm_get_attr(communicator, key, static_cast<void*>(&kept), &is_there),
             "MPI_Comm_get_attr");
   if (is_there == 0) return nullptr;
-  const std::shared_ptr<Comm>& comm = static_cast<Connected*>(kept)->comm;
+  const std::shared_ptr<Comm>& comm = (*static_cast<Kept*>(kept))->comm;
   Config alike = comm->config();
   alike.log_level = config.log_level;  // which is the process's
   if (alike == config) return comm;
@@ -351,13 +386,13 @@ std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes,
   const std::shared_ptr<const Config> config = configure(options);
   // MPI keeps the world with the communicator.
   if (key == MPI_KEYVAL_INVALID)
-    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_world, &key, nullptr);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_freed, &key, nullptr);
   if (auto kept = find_kept(communicator, key, *config)) return kept;
-  const Connected world = connect(communicator, config);
-  check_mpi(MPI_Comm_set_attr(communicator, key, std::make_unique<Connected>(world).release()),
+  const Kept world = std::make_shared<const Connected>(connect(communicator, config));
+  check_mpi(MPI_Comm_set_attr(communicator, key, std::make_unique<Kept>(world).release()),
             "MPI_Comm_set_attr");
   leave_when_finalized(world);
-  return world.comm;
+  return world->comm;
 }
 
 MpiFacts mpi_facts() {

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "holdings.h"
 #include "jit/comm/require_on_rank.h"
 
 namespace coconet::test {
@@ -83,23 +81,9 @@ inline Executable compile_rows(const World& world, std::int64_t rows, bool fused
   return compile(program, scheduler.schedule(), world, {{"B", rows}});
 }
 
-/// What a process holds: pages of memory, descriptors and mappings.
-struct Holdings {
-  std::size_t pages = 0, resident = 0, descriptors = 0, mappings = 0;
-};
-inline Holdings holdings() {
-  Holdings now;
-  std::ifstream("/proc/self/statm") >> now.pages >> now.resident;
-  for ([[maybe_unused]] const auto& fd : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++now.descriptors;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) ++now.mappings;
-  return now;
-}
-
 /// Resizes a step `times` times back and forth, with a run each, and compares with what it must
-/// compute. `growth` gets what the process holds before the second half and after it.
-inline void check_resizes(const World& world, int times, bool fused, Holdings (&growth)[2]) {
+/// compute. `held` gets what the process holds before the second half and after it.
+inline void check_resizes(const World& world, int times, bool fused, Holdings (&held)[2]) {
   constexpr std::int64_t few = 3, many = 65, k = 100;
   Executable step = compile_rows(world, many, fused);
   const float* const memory = step.data<float>("w").data();
@@ -122,10 +106,10 @@ inline void check_resizes(const World& world, int times, bool fused, Holdings (&
     REQUIRE_ON_RANK(w == std::vector<float>(k, expected));
     REQUIRE_ON_RANK(y == std::vector<float>(y.size(), own * before));
     world.barrier();
-    if (time == times / 2 && world.rank() == 0) growth[0] = holdings();
+    if (time == times / 2 && world.rank() == 0) held[0] = holdings();
   }
   world.barrier();
-  if (world.rank() == 0) growth[1] = holdings();
+  if (world.rank() == 0) held[1] = holdings();
   REQUIRE_ON_RANK(step.sources().front().second == text);
 }
 
