@@ -11,6 +11,7 @@
 #include "jit/comm/barrier/barrier.h"
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/memory/peer_memory.h"
 
 namespace coconet::jit {
 
@@ -61,6 +62,9 @@ class COCONET_API BoardComm : public Comm {
                                                               const Division& division) override;
   /// Collective: memory of `bytes` on every rank.
   [[nodiscard]] virtual std::shared_ptr<PeerMemory> map(std::size_t bytes) = 0;
+  /// Collective over the `size` ranks of the next world: that world, where this one is `rank`.
+  [[nodiscard]] virtual std::shared_ptr<Comm> make_next(int rank, int size,
+                                                        const Exchange& exchange);
   /// Collective: what carries out calls of `ranks` that memory does not; null where there are none.
   [[nodiscard]] virtual std::shared_ptr<Collectives> make_large(
       const std::vector<int>& ranks, const std::shared_ptr<Barrier>& barrier) = 0;

@@ -25,6 +25,16 @@ class LocalComm final : public BoardComm {
                   std::move(config)),
         shared_(std::move(shared)) {}
 
+  LocalComm(const LocalComm&) = delete;
+  LocalComm& operator=(const LocalComm&) = delete;
+  ~LocalComm() override {
+    if (!leaves_at_end_) return;
+    if (std::uncaught_exceptions() > 0) membership()->fail("an exception ended its part");
+    membership()->leave();
+  }
+  /// Nobody else tells the others when the last handle of this rank has gone.
+  void leave_at_end() { leaves_at_end_ = true; }
+
   [[nodiscard]] bool in_one_process() const override { return true; }
   [[nodiscard]] std::shared_ptr<void> share(std::shared_ptr<void> object) override {
     if (rank() == 0) *shared_ = std::move(object);
@@ -52,11 +62,17 @@ class LocalComm final : public BoardComm {
     return nullptr;
   }
 
+  [[nodiscard]] std::shared_ptr<Comm> make_next(int rank, int size,
+                                                const Exchange& exchange) override;
+
   std::shared_ptr<std::shared_ptr<void>> shared_;  ///< the newest shared object, by rank 0
+  bool leaves_at_end_ = false;
 };
 
-std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ranks,
-                                                   const std::shared_ptr<const Config>& config) {
+using LocalComms = std::vector<std::shared_ptr<LocalComm>>;
+
+LocalComms make_comms(std::string_view kind, int ranks,
+                      const std::shared_ptr<const Config>& config) {
   if (ranks < 1) {
     throw CommError(
         fmt::format("a local world of {} ranks was asked for; it needs at least 1", ranks));
@@ -67,7 +83,7 @@ std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ra
   const auto shared = std::make_shared<std::shared_ptr<void>>();
   std::vector<int> all(ranks);
   std::iota(all.begin(), all.end(), 0);
-  std::vector<std::shared_ptr<LocalComm>> comms;
+  LocalComms comms;
   for (const int rank : all) {
     const auto board = memory->held_by(rank);
     std::vector<RankStatus*> statuses;
@@ -82,6 +98,18 @@ std::vector<std::shared_ptr<LocalComm>> make_comms(std::string_view kind, int ra
         std::make_shared<LocalComm>(kind, board, all, membership, crowd, config, shared));
   }
   return comms;
+}
+
+// The threads are still one process's, which launches their kernels together.
+std::shared_ptr<Comm> LocalComm::make_next(int rank, int size, const Exchange& exchange) {
+  LocalComms made;
+  if (rank == 0) made = make_comms("local", size, shared_config());
+  const std::string place = exchange(fmt::format("{}", fmt::ptr(&made))).front();
+  const auto& next = *reinterpret_cast<const LocalComms*>(std::stoull(place, nullptr, 16));
+  std::shared_ptr<LocalComm> mine = next[static_cast<std::size_t>(rank)];
+  mine->leave_at_end();
+  (void)exchange("");  // the first one's vector is there until all have taken their own
+  return mine;
 }
 
 }  // namespace

@@ -128,13 +128,17 @@ std::shared_ptr<Comm> BoardComm::shrink() {
     throw CommError("this world is not over: all of its ranks are there; go on with it");
   const std::vector<int> survivors = agree_on_survivors();
   const auto place = std::ranges::find(survivors, rank()) - survivors.begin();
+  return make_next(
+      static_cast<int>(place), static_cast<int>(survivors.size()),
+      [exchanger = std::make_shared<Exchanger>(board_, membership_, survivors, numbers())](
+          std::string_view mine) { return (*exchanger)(mine); });
+}
+
+std::shared_ptr<Comm> BoardComm::make_next(int rank, int size, const Exchange& exchange) {
   Bootstrap bootstrap;
-  bootstrap.rank = static_cast<int>(place);
-  bootstrap.size = static_cast<int>(survivors.size());
-  bootstrap.all_gather = [exchanger = std::make_shared<Exchanger>(
-                              board_, membership_, survivors, numbers())](std::string_view mine) {
-    return (*exchanger)(mine);
-  };
+  bootstrap.rank = rank;
+  bootstrap.size = size;
+  bootstrap.all_gather = exchange;
   return make_bootstrap_comm(bootstrap, shared_config());
 }
 
