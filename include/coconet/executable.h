@@ -190,7 +190,8 @@ std::vector<Piece> pieces_of(List& list) {
 
 /// A compiled step on this rank. Calls marked collective must be made by every rank of the world,
 /// in the same order; what one rank throws in one of them, all ranks throw. One thread at a time
-/// may use it and those that it shares states with; other executables may be used meanwhile.
+/// may use it and those that it shares states with, in whatever order; `run` throws BackendError
+/// where another thread is inside it. Other executables may be used meanwhile.
 ///
 /// `bind`, `data`, `write` and `read` say where tensors are and move their elements. Each takes a
 /// tensor's elements as a range (std::vector, std::array, std::span), or a list of ranges, one for

@@ -170,6 +170,14 @@ void Runner::require_ready() const {
 }
 
 void Runner::run(std::span<const ScalarValue> scalars) {
+  if (running_.test_and_set(std::memory_order_acquire)) {
+    throw BackendError(fmt::format(
+        "another thread runs '{}' at this moment; one thread at a time may use an executable, each "
+        "may have one of its own",
+        bound_.plan.graph().name));
+  }
+  const auto end = [](std::atomic_flag* running) { running->clear(std::memory_order_release); };
+  const std::unique_ptr<std::atomic_flag, decltype(end)> running(&running_, end);
   require_whole();
   bound_.comm().membership()->require_present();
   if (!immediate_) check_fault(false);

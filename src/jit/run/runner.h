@@ -2,6 +2,8 @@
 // On the host that is also when it is done; on GPUs it goes on while the application does.
 #pragma once
 
+#include <atomic>
+
 #include "jit/run/graph_replay.h"
 #include "jit/run/kernel_waits.h"
 #include "jit/run/state_order.h"
@@ -146,6 +148,7 @@ class Runner {
 
   Step* const telling_;  ///< null: the ranks meet on the host before a step
 
+  std::atomic_flag running_;  ///< a thread is inside `run`
   std::uint64_t runs_ = 0;
   Times waits_;
   std::string broken_;  ///< why no step can run any more; empty while all is well
