@@ -193,7 +193,14 @@ void Membership::require_present() const {
   }
 }
 
+void Membership::require_not_aborted() const {
+  RankStatus& status = *statuses_[rank_];
+  if (state_of(status) == failed && !awaits_another(rank_))
+    throw CommError(fmt::format("rank {} failed: {}", rank_, status.reason));
+}
+
 void Membership::require_nobody_failed() {
+  require_not_aborted();
   const int root = find_root();
   if (root < 0) return;
   if (!awaits_another(rank_)) await(root, "to go on");
@@ -281,6 +288,7 @@ void Membership::await(int rank, std::string_view place) {
 }
 
 void Membership::give_up(const VainWait& wait) {
+  require_not_aborted();
   await(wait.awaited.front(), wait.place);
   spread(news_of_failure);
   if (tell_) tell_(*statuses_[rank_]);

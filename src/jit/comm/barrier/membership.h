@@ -124,6 +124,8 @@ class COCONET_API Membership {
  private:
   /// Tells the ranks of this node that this one has failed; false where it takes no part any more.
   bool mark_failed(std::string_view reason) noexcept;
+  /// Throws CommError where another thread of this rank has ended its part while it waited.
+  void require_not_aborted() const;
   void start_watch();
   void enter_blocking(const char* call);
   /// Ends this process if it is in a call that will not end. On the thread of the watch.
