@@ -257,6 +257,9 @@ TEST_CASE("a step is refused inside the application's own capture when its ranks
   CHECK_THAT(refusal<BackendError>([&] { World::local(2, ranks); }),
              StartsWith("the application's stream is being captured, but a step whose ranks "
                         "or kernels wait for each other cannot be replayed as it is"));
+  CHECK_THAT(refusal<BackendError>([&] { World::local(2, ranks, {.check = true}); }),
+             StartsWith("the application's stream is being captured, but with COCONET_CHECK=1 "
+                        "tensors are read before every step"));
 }
 
 TEST_CASE("a misaligned tensor is worked on element by element, with the same result") {

@@ -82,8 +82,10 @@ TEST_CASE("a captured stream takes nothing of executables that share states, and
     CHECK(refusal<BackendError>([&] {
             other.resize({{"n", 5}});
           }) ==
-          "the application's stream is being captured; resize an executable, or share its states, "
-          "outside the capture");
+          "the application's stream is being captured; resize an executable, reset it or share its "
+          "states outside the capture");
+    CHECK_THAT(refusal<BackendError>([&] { other.reset(); }),
+               Catch::Matchers::StartsWith("the application's"));
     REQUIRE(end(stream, &graph) == 0);
     CHECK(drop(graph) == 0);
     std::vector<float> w(4);

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <condition_variable>
-#include <exception>
 #include <mutex>
 #include <thread>
 
 #include "coconet/coconet.h"
 #include "jit/comm/worlds/introduction.h"
+#include "on_threads.h"
 
 using namespace coconet;
 using namespace std::chrono_literals;
@@ -48,27 +48,6 @@ class Meeting {
   std::size_t writers_ = 0, readers_ = 0;
 };
 
-/// Runs `body(rank)` on a thread for each rank, and throws what one threw.
-template <class Body>
-void on_ranks(int ranks, const Body& body) {
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  {
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] {
-        try {
-          body(rank);
-        } catch (...) {
-          errors[rank] = std::current_exception();
-        }
-      });
-    }
-  }
-  for (const auto& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-}
-
 /// A Bootstrap of two ranks, of which the other answers with `other`.
 Bootstrap beside(const std::string& other) {
   return {0, 2, [other](std::string_view mine) {
@@ -80,7 +59,7 @@ Bootstrap beside(const std::string& other) {
 
 TEST_CASE("ranks that a Bootstrap brings together run a fused kernel") {
   Meeting meeting(3);
-  on_ranks(3, [&](int rank) {
+  test::on_threads(3, [&](int rank) {
     const World world = World::from(meeting.of(rank));
     if (world.kind() != "bootstrap" || world.rank() != rank || world.size() != 3)
       throw std::runtime_error("the world is another");
@@ -103,7 +82,7 @@ TEST_CASE("ranks that a Bootstrap brings together run a fused kernel") {
 TEST_CASE("a rank that lets go of its world is missed by its name") {
   Meeting meeting(2);
   std::string message;
-  on_ranks(2, [&](int rank) {
+  test::on_threads(2, [&](int rank) {
     const World world = World::from(meeting.of(rank), {.timeout = 10s});
     if (rank == 1) return;
     try {
@@ -118,7 +97,7 @@ TEST_CASE("a rank that lets go of its world is missed by its name") {
 TEST_CASE("a rank that does not come is missed at the deadline of the world's options") {
   Meeting meeting(2);
   std::string message;
-  on_ranks(2, [&](int rank) {
+  test::on_threads(2, [&](int rank) {
     const World world = World::from(meeting.of(rank), {.timeout = 200ms});
     if (rank == 1) {
       std::this_thread::sleep_for(1s);
@@ -160,7 +139,7 @@ TEST_CASE("what a Bootstrap's gather throws, World::from throws") {
 TEST_CASE("ranks with other settings are told before they share anything") {
   Meeting meeting(3);
   std::vector<std::string> said(3);
-  on_ranks(3, [&](int rank) {
+  test::on_threads(3, [&](int rank) {
     Options options;
     if (rank > 0) options.overlap = "off";
     try {

@@ -2,7 +2,6 @@
 // ThreadSanitizer runs this, too (race/threads).
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <exception>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -10,33 +9,13 @@
 
 #include "jit/comm/rank_outcomes.h"
 #include "jit/run/long_run_checks.h"
+#include "on_threads.h"
 
 using namespace coconet;
 using namespace coconet::test;
 using Catch::Matchers::Contains;
 
 namespace {
-
-/// Runs body(thread) on so many threads at once, and throws what one of them threw.
-template <class Body>
-void on_threads(int threads, const Body& body) {
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
-  {
-    std::vector<std::jthread> running;
-    for (int thread = 0; thread < threads; ++thread) {
-      running.emplace_back([&, thread] {
-        try {
-          body(thread);
-        } catch (...) {
-          errors[static_cast<std::size_t>(thread)] = std::current_exception();
-        }
-      });
-    }
-  }
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-}
 
 /// Compiles, runs a few steps, and looks at the state: with all that a thread may do meanwhile.
 void use_a_world(const World& world, const LongRun& run, int steps) {
