@@ -7,10 +7,12 @@
 #include <string_view>
 #include <utility>
 
+#include "coconet/export.h"
+
 namespace coconet::jit {
 
 /// An open file, closed with the object. -1: none.
-class OpenFile {
+class COCONET_API OpenFile {
  public:
   OpenFile() = default;
   explicit OpenFile(int number) : number_(number) {}

@@ -24,6 +24,7 @@
 #include "jit/mpi/collectives.h"
 #include "jit/mpi/link.h"
 #include "jit/mpi/nodes.h"
+#include "jit/mpi/pulse.h"
 #include "jit/mpi/threads.h"
 #include "jit/mpi/world.h"
 
@@ -197,6 +198,12 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
   }
 
   if (!far.empty()) made.link = std::make_shared<MpiLink>(made.comms->split(world, 0, 0), far);
+  std::shared_ptr<Pulse> pulse;
+  if (!far.empty()) {
+    pulse = std::make_shared<Pulse>();
+    const Indexed<std::string> addresses = gather_and_wait(world, pulse->address());
+    for (const int other : far) pulse->add(other, addresses[other]);
+  }
   together_by_mpi(world, [&] {
     int place = 0;
     MPI_Comm_rank(node, &place);
@@ -223,6 +230,8 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
     const auto membership = std::make_shared<Membership>(
         rank, std::move(statuses), std::move(tables), std::move(waiting), tell);
     membership->watch(here, exchange(name_of_process()), board);
+    if (pulse)
+      membership->listen({[pulse] { pulse->answer(); }, [pulse] { return pulse->silent(); }});
     const std::lock_guard lock(memberships_mutex);
     std::erase_if(memberships, [](const auto& one) { return one.expired(); });
     memberships.push_back(membership);

@@ -440,3 +440,22 @@ TEST_CASE("a library without MPI says so", "[comm]") {
                       Contains("was built without MPI") && Contains("-DCOCONET_MPI=ON"));
   }
 }
+
+TEST_CASE("a thread whose part has ended is not waited for when its world shrinks", "[comm]") {
+  std::atomic<int> of_two{0};
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_THROWS_WITH(World::local(3,
+                                 [&](World& world) {
+                                   if (world.rank() == 1) throw std::runtime_error("no more");
+                                   try {
+                                     for (;;) world.barrier();
+                                   } catch (const CommError&) {
+                                     const World next = world.shrink();
+                                     next.barrier();
+                                     if (next.size() == 2 && next.kind() == "local") ++of_two;
+                                   }
+                                 }),
+                    "no more");
+  CHECK(of_two == 2);
+  CHECK(std::chrono::steady_clock::now() - start < 30s);  // a minute without that
+}

@@ -101,7 +101,7 @@ struct Shared {
     std::size_t length;
     std::array<float, 1000> weights;  // that a training ended with
   };
-  std::atomic<std::int64_t> trains;    // since when it does
+  std::atomic<int> trained{-1};        // steps that rank 0 has taken
   std::atomic<std::int64_t> happened;  // the fault, in nanoseconds of Clock
   std::atomic<int> come, gone;
   std::array<Rank, ranks> rank;
@@ -241,10 +241,12 @@ void run_case(int rank, const FaultCase& c, Shared& shared) {
   }
 }
 
+constexpr int steps_of_training = 60;
+
 /// Trains with checkpoints in `directory`, and goes on from the newest in a smaller world when a
 /// rank is lost. All ranks have the same gradient, whose mean is exact on any number of them.
 void train(int rank, Shared& shared, const std::filesystem::path& directory) {
-  constexpr int steps = 60, between_checkpoints = 5;
+  constexpr int between_checkpoints = 5;
   World world = World::from(bootstrap_of(rank, shared));
   for (;;) {
     try {
@@ -255,8 +257,8 @@ void train(int rank, Shared& shared, const std::filesystem::path& directory) {
       step.write("m", std::vector<float>(step.count("m")));
       int done = 0;
       if (const auto found = step.load_latest(directory)) done = std::stoi(found->metadata.at("t"));
-      shared.trains = now();
-      while (done < steps) {
+      while (done < steps_of_training) {
+        if (rank == 0) shared.trained = done;
         step.write("g", std::vector<float>(1000, static_cast<float>(done % 7 - 3) / 8));
         step.run({{"lr", 0.1}});
         if (++done % between_checkpoints != 0) continue;
@@ -277,8 +279,8 @@ void train(int rank, Shared& shared, const std::filesystem::path& directory) {
 struct FaultyJob {
   std::function<void(int rank, Shared& shared)> body;
   Fault fault = Fault::kill;
-  /// Of a training: when that is, since it began; negative: never.
-  std::chrono::milliseconds kill_after{-1};
+  /// Of a training: after which step that is, or a moment later; negative: never.
+  int kill_after = -1;
 };
 
 [[noreturn]] void be_rank(int rank, const FaultyJob& job, Shared& shared) {
@@ -333,8 +335,8 @@ Outcome outcome_of(const FaultyJob& job, const std::map<std::string, std::string
       pids[rank] = 0;
       --left;
     }
-    if (job.kill_after >= 0ms && shared.happened == 0 && shared.trains != 0 &&
-        std::chrono::nanoseconds(now() - shared.trains) > job.kill_after && pids[lost] != 0) {
+    if (job.kill_after >= 0 && shared.happened == 0 && shared.trained >= job.kill_after &&
+        pids[lost] != 0) {
       shared.happened = now();
       kill(pids[lost], SIGKILL);
     }
@@ -537,24 +539,24 @@ TEST_CASE("the ranks that are left make a world, and go on in it") {
 
 TEST_CASE("a training goes on in the living processes from its last checkpoint") {
   const coconet::test::ScratchDirectory directory;
-  const auto run = [&](const std::string& name, std::chrono::milliseconds kill_after) {
+  const auto run = [&](const std::string& name, int kill_after) {
     const std::filesystem::path checkpoints = directory.path() / name;
     return outcome_of({[&](int rank, Shared& shared) { train(rank, shared, checkpoints); },
                        Fault::kill, kill_after},
                       {{"COCONET_CACHE_DIR", (directory.path() / "cache").string()},
                        {"COCONET_TIMEOUT_S", "10"}});
   };
-  const Outcome whole = run("whole", -1ms);
+  const Outcome whole = run("whole", -1);
   REQUIRE(whole.codes == std::vector<int>(ranks, 0));
   REQUIRE(whole.weights[0] != 1);
   const auto kills = static_cast<unsigned>(coconet::test::runs_all() ? 20 : 4);
   std::mt19937 random(static_cast<unsigned>(coconet::test::seed()));
   unsigned lost_in_training = 0;
   for (unsigned trial = 0; trial < kills; ++trial) {
-    const std::chrono::milliseconds moment(random() % 150);
+    const int moment = static_cast<int>(random() % (steps_of_training * 9 / 10));
     const Outcome outcome = run("trial" + std::to_string(trial), moment);
     if (outcome.codes[lost] == -1) ++lost_in_training;
-    INFO("killed after " << moment.count() << " ms");
+    INFO("killed after step " << moment);
     for (int rank = 0; rank < ranks; ++rank) {
       if (rank == lost) continue;
       INFO("rank " << rank << ": " << outcome.what[rank]);

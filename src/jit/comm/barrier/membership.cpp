@@ -88,11 +88,23 @@ std::shared_ptr<void> Membership::mirror_news(std::uint64_t* copy) {
   return {copy, [this](std::uint64_t* ended) { watch_->end_mirror(ended); }};
 }
 
+void Membership::listen(FarRanks far) {
+  far_ = std::move(far);
+  start_watch();
+  look_regularly();
+}
+
+void Membership::look_regularly() {
+  if (!watch_ || looks_regularly_) return;
+  watch_->look_regularly([this] {
+    if (far_.answer) far_.answer();
+    look_at_blocking();
+  });
+  looks_regularly_ = true;
+}
+
 void Membership::enter_blocking(const char* call) {
-  if (watch_ && !looks_at_blocking_) {
-    watch_->look_regularly([this] { look_at_blocking(); });
-    looks_at_blocking_ = true;
-  }
+  look_regularly();
   blocked_since_.store(Clock::now(), std::memory_order_relaxed);
   blocking_call_.store(call, std::memory_order_release);
 }
@@ -110,16 +122,8 @@ void Membership::look_at_blocking() {
               ? fmt::format("the process of rank {} had ended", root)
               : fmt::format("rank {} had failed: {}", root, statuses_[root]->reason);
   } else if (blocked > waiting_.timeout) {
-    std::vector<int> stopped;
-    for (int rank = 0; rank < size(); ++rank) {
-      if (rank != rank_ && watch_->is_stopped(rank)) stopped.push_back(rank);
-    }
-    why = fmt::format(
-        "COCONET_TIMEOUT_S had passed, {:g} s; {}",
-        std::chrono::duration<double>(waiting_.timeout).count(),
-        stopped.empty()
-            ? "one of the others is stuck, or the network between the nodes is"
-            : fmt::format("stopped by a signal or a debugger: {}", name_ranks(stopped)));
+    why = fmt::format("COCONET_TIMEOUT_S had passed, {:g} s; {}",
+                      std::chrono::duration<double>(waiting_.timeout).count(), find_stuck());
   } else {
     return;
   }
@@ -133,6 +137,24 @@ void Membership::look_at_blocking() {
                message.c_str());
   std::fflush(nullptr);  // what the application has printed, too
   _exit(EXIT_FAILURE);
+}
+
+std::string Membership::find_stuck() {
+  std::vector<int> stopped;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_ && watch_->is_stopped(rank)) stopped.push_back(rank);
+  }
+  const std::vector<int> silent = far_.find_silent ? far_.find_silent() : std::vector<int>();
+  std::vector<std::string> found;
+  if (!stopped.empty())
+    found.push_back(fmt::format("stopped by a signal or a debugger: {}", name_ranks(stopped)));
+  if (!silent.empty()) {
+    found.push_back(fmt::format(
+        "without an answer, as processes are that are stopped or have ended, on other nodes: {}",
+        name_ranks(silent)));
+  }
+  if (found.empty()) return "one of the others is stuck, or the network between the nodes is";
+  return fmt::format("{}", fmt::join(found, "; "));
 }
 
 void Membership::spread(News news) noexcept {

@@ -56,6 +56,13 @@ struct VainWait {
       {};  ///< said of ranks that are merely late: "which did not come within 1 s"
 };
 
+/// How a process that is stuck inside MPI asks those of other nodes whether they still run, on the
+/// thread of its watch.
+struct FarRanks {
+  std::function<void()> answer;                   ///< those who ask
+  std::function<std::vector<int>()> find_silent;  ///< which of them do not answer
+};
+
 /// The ranks of a world: who is present, has failed or left, or whose process has ended.
 class COCONET_API Membership {
  public:
@@ -101,6 +108,9 @@ class COCONET_API Membership {
     Membership& membership_;
   };
 
+  /// Answers ranks of other nodes regularly from here on. Throws CommError as `watch` does.
+  void listen(FarRanks far);
+
   /// This rank's table of news.
   [[nodiscard]] const std::uint64_t* news() const { return tables_[rank_]; }
 
@@ -128,6 +138,9 @@ class COCONET_API Membership {
   void require_not_aborted() const;
   void start_watch();
   void enter_blocking(const char* call);
+  void look_regularly();
+  /// Who keeps the others inside MPI, for people.
+  [[nodiscard]] std::string find_stuck();
   /// Ends this process if it is in a call that will not end. On the thread of the watch.
   void look_at_blocking();
   void spread(News news) noexcept;
@@ -146,7 +159,8 @@ class COCONET_API Membership {
   std::vector<std::uint64_t*> tables_;
   Waiting waiting_;
   std::function<void(const RankStatus&)> tell_;
-  bool looks_at_blocking_ = false;
+  bool looks_regularly_ = false;
+  FarRanks far_;
   std::atomic<const char*> blocking_call_ = nullptr;
   std::atomic<std::chrono::steady_clock::time_point> blocked_since_{};
   std::shared_ptr<const void> memory_;  ///< which the watch reaches into until it ends

@@ -1,6 +1,7 @@
 // Worlds of one process, whose ranks are threads: of one rank, or of many for a time.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <exception>
 #include <mutex>
 #include <numeric>
@@ -100,15 +101,27 @@ LocalComms make_comms(std::string_view kind, int ranks,
   return comms;
 }
 
-// The threads are still one process's, which launches their kernels together.
+/// The comms of a next world, until each of its threads has taken its own.
+struct Handed {
+  LocalComms comms;
+  std::atomic<std::size_t> left;
+};
+
+// The threads are still one process's, which launches their kernels together. Where one of them
+// does not come for its own, what is handed stays: it may still come.
 std::shared_ptr<Comm> LocalComm::make_next(int rank, int size, const Exchange& exchange) {
-  LocalComms made;
-  if (rank == 0) made = make_comms("local", size, shared_config());
-  const std::string place = exchange(fmt::format("{}", fmt::ptr(&made))).front();
-  const auto& next = *reinterpret_cast<const LocalComms*>(std::stoull(place, nullptr, 16));
-  std::shared_ptr<LocalComm> mine = next[static_cast<std::size_t>(rank)];
-  mine->leave_at_end();
-  (void)exchange("");  // the first one's vector is there until all have taken their own
+  std::string place;
+  if (rank == 0) {
+    LocalComms comms = make_comms("local", size, shared_config());
+    for (const auto& comm : comms) comm->leave_at_end();
+    auto handed = std::make_unique<Handed>();
+    handed->left = comms.size();
+    handed->comms = std::move(comms);
+    place = fmt::format("{}", fmt::ptr(handed.release()));
+  }
+  auto* const handed = reinterpret_cast<Handed*>(std::stoull(exchange(place).front(), nullptr, 16));
+  std::shared_ptr<LocalComm> mine = std::move(handed->comms[static_cast<std::size_t>(rank)]);
+  if (handed->left.fetch_sub(1) == 1) std::unique_ptr<Handed>(handed).reset();
   return mine;
 }
 
@@ -147,6 +160,7 @@ void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<C
           body(comm);
           comm->membership()->leave();
         });
+        comm->membership()->lose(comm->rank());  // nobody need wait for it to shrink the world
       });
     });
   }

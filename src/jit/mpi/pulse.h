@@ -1,0 +1,52 @@
+// Whether the processes of other nodes still run: they answer datagrams, which needs no MPI, so
+// that a thread of a process that is stuck inside MPI can ask.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/config/open_file.h"
+
+namespace coconet::jit {
+
+/// All but `answer` and `silent` are called before these, which are one thread's.
+class Pulse {
+ public:
+  /// Without a socket it has no address, and nobody hears of this process.
+  Pulse();
+
+  /// Where this process is asked, for `add` on the others.
+  [[nodiscard]] std::string address() const;
+  /// `rank` is asked at `address`; one that is empty cannot be.
+  void add(int rank, std::string_view address);
+
+  /// Answers those who have asked.
+  void answer();
+  /// The ranks that do not answer within a second, because their processes are stopped or have
+  /// ended, or no datagram gets through. Answers others meanwhile.
+  [[nodiscard]] std::vector<int> silent();
+
+ private:
+  /// A question, or the answer to it, about the process with that token.
+  struct Datagram {
+    std::uint64_t magic, token;
+  };
+  struct Peer {
+    std::uint64_t token;
+    std::vector<sockaddr_in> places;  ///< its node's addresses
+  };
+  /// Takes what has come; returns the tokens of those who have answered.
+  [[nodiscard]] std::vector<std::uint64_t> take();
+
+  OpenFile socket_;
+  std::uint64_t token_;
+  std::uint16_t port_ = 0;
+  std::map<int, Peer> peers_;
+};
+
+}  // namespace coconet::jit
