@@ -47,10 +47,10 @@ if [[ ! -e $other/source/CMakeLists.txt ]]; then
   mkdir -p "$other/source"
   git -C "$root" archive "$commit" | tar -x -C "$other/source"
 fi
+# With the same preset: its options for the compiler are not CMake's own.
 build_other() {
-  cmake -S "$other/source" -B "$other" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOCONET_TESTS=OFF -DCOCONET_SAMPLES=OFF \
-    -DCOCONET_BENCH=OFF >/dev/null &&
-    cmake --build "$other" --target coconet
+  (cd "$other/source" && cmake --preset release -B "$other" -DCOCONET_SAMPLES=OFF -DCOCONET_BENCH=OFF >/dev/null &&
+    cmake --build "$other" --target coconet)
 }
 build_other || fail "the build of $revision failed."
 

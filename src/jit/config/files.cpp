@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 void write_beside(const fs::path& file, std::string_view text) {
   const fs::path directory = file.has_parent_path() ? file.parent_path() : ".";
   const std::string prefix = fmt::format(".{}.tmp-", file.filename().string());
-  remove_leftovers(directory, prefix);
+  try_remove_leftovers(directory, prefix);
   OpenFile lock;
   const fs::path temporary = make_locked(
       [&] {

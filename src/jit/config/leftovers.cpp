@@ -62,4 +62,12 @@ void remove_leftovers(const fs::path& directory, std::string_view prefix,
   });
 }
 
+void try_remove_leftovers(const fs::path& directory, std::string_view prefix) {
+  try {
+    remove_leftovers(directory, prefix);
+  } catch (const std::system_error&) {
+    // A directory may be for writing only.
+  }
+}
+
 }  // namespace coconet::jit

@@ -32,5 +32,7 @@ namespace coconet::jit {
 void remove_leftovers(const std::filesystem::path& directory, std::string_view prefix,
                       const std::function<void(const std::filesystem::path& path,
                                                const std::error_code& error)>& removed = {});
+/// The same where that is no reason to stop: what cannot be listed stays.
+void try_remove_leftovers(const std::filesystem::path& directory, std::string_view prefix);
 
 }  // namespace coconet::jit

@@ -74,7 +74,7 @@ void Pulse::add(int rank, std::string_view address) {
     at.sin_port = htons(port);
     if (inet_pton(AF_INET, place.c_str(), &at.sin_addr) == 1) peer.places.push_back(at);
   }
-  peers_[rank] = std::move(peer);
+  if (!peer.places.empty()) peers_[rank] = std::move(peer);
 }
 
 std::vector<std::uint64_t> Pulse::take() {
@@ -101,9 +101,10 @@ void Pulse::answer() {
 
 std::vector<int> Pulse::silent() {
   std::map<std::uint64_t, int> waiting;  // ranks by token
+  if (!socket_.is_open()) return {};     // nobody was asked
   for (const auto& [rank, peer] : peers_) waiting[peer.token] = rank;
   const auto end = Clock::now() + patience;
-  while (socket_.is_open() && !waiting.empty() && Clock::now() < end) {
+  while (!waiting.empty() && Clock::now() < end) {
     // A datagram may be lost.
     for (const auto& [token, rank] : waiting) {
       const Datagram asked{question, token};

@@ -18,7 +18,6 @@
 #include <filesystem>
 #include <memory>
 #include <random>
-#include <system_error>
 
 #include "coconet/error.h"
 #include "jit/comm/memory/descriptors.h"
@@ -74,16 +73,6 @@ std::string random_name() {
   return fmt::format("/{}{}-{}", shared_prefix, random(), random());
 }
 
-/// What jobs that were killed while they mapped such files have left, which is few; the names of
-/// all others are gone.
-void remove_killed_files() {
-  try {
-    remove_leftovers("/dev/shm", shared_prefix);
-  } catch (const std::system_error&) {
-    // What cannot be listed cannot be removed either.
-  }
-}
-
 /// A file of rank 0's that the others open. The destructor takes its name away.
 struct MadeFile {
   OpenFile file;
@@ -105,7 +94,8 @@ void make_file(SharedFile kind, std::size_t size, MadeFile& made) {
     if (!holds) fail(fmt::format("cannot make {} bytes of shared memory", size));
   };
   if (kind == SharedFile::shm) {
-    remove_killed_files();
+    // Those of jobs that were killed before all had mapped them; the names of others are gone.
+    try_remove_leftovers("/dev/shm", shared_prefix);
     require_room(size);
     const std::filesystem::path path = make_locked(
         [&] {

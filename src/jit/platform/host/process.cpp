@@ -152,13 +152,7 @@ TemporaryDirectory::TemporaryDirectory() {
   if (error) parent = "/tmp";
   // What killed processes have left: they may be many, so once.
   static std::once_flag once;
-  std::call_once(once, [&] {
-    try {
-      remove_leftovers(parent, prefix);
-    } catch (const std::system_error&) {
-      // A directory that can be written and not read is no reason to compile nothing.
-    }
-  });
+  std::call_once(once, [&] { try_remove_leftovers(parent, prefix); });
   const auto make = [&] {
     std::string name = (parent / (std::string(prefix) + "XXXXXX")).string();
     if (mkdtemp(name.data()) == nullptr) {
