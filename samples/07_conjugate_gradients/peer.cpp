@@ -10,7 +10,14 @@
 
 namespace {
 
+// As many as one register of the processor has.
+#if defined(__AVX512F__)
 constexpr std::size_t lanes = 8;
+#elif defined(__AVX__)
+constexpr std::size_t lanes = 4;
+#else
+constexpr std::size_t lanes = 2;
+#endif
 typedef double Vector __attribute__((vector_size(lanes * sizeof(double))));  // NOLINT
 
 inline Vector load(const double* from) {
@@ -21,8 +28,11 @@ inline Vector load(const double* from) {
 inline void store(double* to, const Vector& value) {
   std::memcpy(to, &value, sizeof value);
 }
-inline double sum_of(const Vector& v) {
-  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+inline double sum_of(Vector v) {
+  for (std::size_t half = lanes / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) v[i] += v[i + half];
+  }
+  return v[0];
 }
 
 /// ap[r] = row r . p, for some rows that share the loads of p.

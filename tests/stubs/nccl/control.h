@@ -7,7 +7,8 @@
 /// "ncclAllReduce count=1024 type=7 op=0 root=0 rank=0 ranks=2 stream=1"; a call that failed is
 /// "<function> failed=<ncclResult_t>". Before the stream stands " from a window to a window" where
 /// the memory is such.
-/// The text is this thread's until it asks again. Questions for errors are not logged.
+/// The text is this thread's until it asks again. Questions for errors are not logged, and no call
+/// is before the first stub_nccl_clear.
 STUB_NCCL_CONTROL const char* stub_nccl_calls();
 STUB_NCCL_CONTROL void stub_nccl_clear();
 
