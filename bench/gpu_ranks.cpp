@@ -57,7 +57,7 @@ class SumStep : public Contestant {
 
 void measure_ranks(const std::string& program, bool small, Table& table) {
   const coconet::World self = coconet::World::self();
-  for (const int ranks : {2, 4, 8}) {
+  for (const int ranks : small ? std::vector{2} : std::vector{2, 4, 8}) {
     for (const int exponent : small ? std::vector{10, 12} : std::vector{20, 22, 24, 25}) {
       const std::string what =
           "fused " + program + ", " + std::to_string(ranks) + " ranks on one GPU";
@@ -97,7 +97,7 @@ void measure_ranks(const std::string& program, bool small, Table& table) {
 }
 
 void measure_algorithms(bool small, Table& table) {
-  for (const int ranks : {2, 4, 8}) {
+  for (const int ranks : small ? std::vector{2} : std::vector{2, 4, 8}) {
     for (const int exponent : small ? std::vector{10} : std::vector{10, 14, 18, 22}) {
       coconet::World::local(ranks, [&](coconet::World& world) {
         const std::size_t n = std::size_t{1} << exponent;

@@ -19,15 +19,14 @@ usage: tests/run.sh [--all] [--sanitizers]
 
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and runs the quick suite: every
 claim, with some cases of the large products (of ops, dtypes, layouts, schedules, algorithms, ranks, ...).
-  --all         runs all cases but of some products that take hours (tests/CMakeLists.txt names them: of programs that
-                ship every third one, of their kernels for GPUs every fourth, of tables of kernels every eighth, under NVRTC
-                every 40th, of optimizers' options every 40th), looks for races in kernels,
-                with as much of the preset tsan (thread) in build/tsan as that takes, and for hostile input, 20 s for each
-                fuzzer of the preset fuzz in build/fuzz where there is clang with libFuzzer; fetches CUDA's nvdisasm from PyPI
-                into build/nvdisasm, and Debian's smallest system from apt's mirror, as root, to install packages in it
+  --all         runs many more of those cases (tests/CMakeLists.txt says how many), what takes long, and assertions about
+                time; looks for races in kernels, with as much of the preset tsan (thread) in build/tsan as that takes, and
+                for hostile input, 20 s for each fuzzer of the preset fuzz in build/fuzz where there is clang with libFuzzer;
+                fetches CUDA's nvdisasm from PyPI into build/nvdisasm, and Debian's smallest system from apt's mirror, as
+                root, to install packages in it
   --sanitizers  first builds and tests all of the presets asan (address and undefined) and tsan
 Environment:
-  TESTS_SEED    a number, which cases of the quick suite are drawn by; a run prints its own, and a failing test repeats it
+  TESTS_SEED    a number, which cases are drawn by; a run prints its own, and a failing test repeats it
 TEXT
       exit 0
       ;;
@@ -38,12 +37,10 @@ TEXT
 done
 
 export TESTS_SEED=${TESTS_SEED:-$((RANDOM * 32768 + RANDOM))}
+drawn="Cases are drawn with TESTS_SEED=$TESTS_SEED$($all || echo '; --all runs more of them')."
 [[ $TESTS_SEED =~ ^[0-9]{1,18}$ ]] || fail "TESTS_SEED is '$TESTS_SEED'; it must be a number."
 if $all; then
   export TESTS_ALL=1
-  drawn="All cases run, but of some products (tests/run.sh --help); those, random programs and kills come from TESTS_SEED=$TESTS_SEED."
-else
-  drawn="Cases are drawn with TESTS_SEED=$TESTS_SEED; --all runs nearly all of them."
 fi
 
 # CUDA's disassembler into build/nvdisasm, where jit/nvrtc_shipped looks for it: of the version whose figures

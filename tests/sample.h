@@ -1,6 +1,5 @@
 // What the quick suite runs of large products of cases: some of them, drawn by a seed. With
-// TESTS_ALL=1 in the environment (tests/run.sh --all) all of them run, but for products that take
-// hours, of which more are drawn.
+// TESTS_ALL=1 in the environment (tests/run.sh --all) more of them run, or all.
 //
 // TESTS_SEED, a number, is what cases are drawn by; a test that fails prints it. TESTS_ONE_IN says
 // how few of a product run, and TESTS_ALL_ONE_IN the same with TESTS_ALL=1: 8 is one in eight. Both

@@ -11,7 +11,7 @@ namespace coconet::ir {
 
 namespace {
 
-[[noreturn]] void fail(const PointwiseDefinition& definition, const std::string& message) {
+[[noreturn]] void refuse(const PointwiseDefinition& definition, const std::string& message) {
   throw ProgramError(
       fmt::format("the derivative of pointwise op '{}' {}", definition.name, message));
 }
@@ -21,7 +21,7 @@ namespace {
 std::string derivative_text(const PointwiseDefinition& definition) {
   if (!definition.derivative) return "";
   if (definition.rule == DTypeRule::compare || definition.rule == DTypeRule::logical) {
-    fail(definition, "cannot be, as the op's result is bool; leave it out");
+    refuse(definition, "cannot be, as the op's result is bool; leave it out");
   }
   Program program("derivative of " + definition.name, Mesh({{"world", 1}}));
   const Dim n = program.dim("n");
@@ -37,13 +37,13 @@ std::string derivative_text(const PointwiseDefinition& definition) {
   try {
     gradients = definition.derivative(operands, result, gradient);
   } catch (const ProgramError& error) {
-    fail(definition, fmt::format("cannot be written for operands f32[n]: {}", error.what()));
+    refuse(definition, fmt::format("cannot be written for operands f32[n]: {}", error.what()));
   }
   if (gradients.size() != operands.size()) {
-    fail(definition,
-         fmt::format("gives {} gradient{}; it must give {}, one for each operand, of which those "
-                     "that an operand does not have are an empty Value",
-                     gradients.size(), gradients.size() == 1 ? "" : "s", operands.size()));
+    refuse(definition,
+           fmt::format("gives {} gradient{}; it must give {}, one for each operand, of which those "
+                       "that an operand does not have are an empty Value",
+                       gradients.size(), gradients.size() == 1 ? "" : "s", operands.size()));
   }
   std::string text;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -54,26 +54,26 @@ std::string derivative_text(const PointwiseDefinition& definition) {
       continue;
     }
     if (operands[i].dtype() == boolean) {
-      fail(definition, fmt::format("gives a gradient of {}, which is bool; it must give an empty "
-                                   "Value for it",
-                                   name));
+      refuse(definition, fmt::format("gives a gradient of {}, which is bool; it must give an empty "
+                                     "Value for it",
+                                     name));
     }
     if (graph_of(made) == nullptr) {
       text += fmt::format("{}: {}\n", name, made.constant());
       continue;
     }
     if (graph_of(made) != graph_of(program)) {
-      fail(definition,
-           fmt::format("gives '{}' of program '{}' as gradient of {}; it must compute it "
-                       "from its arguments",
-                       made.name(), graph_of(made)->name, name));
+      refuse(definition,
+             fmt::format("gives '{}' of program '{}' as gradient of {}; it must compute it "
+                         "from its arguments",
+                         made.name(), graph_of(made)->name, name));
     }
     const Node& node = graph_of(program)->at(id_of(made));
     if (!node.weak && (node.dtype != f32 || node.shape != result.shape())) {
-      fail(definition,
-           fmt::format("gives {} as gradient of {}, which is f32[n]; both must have one "
-                       "dtype and shape",
-                       describe(*graph_of(program), id_of(made)), name));
+      refuse(definition,
+             fmt::format("gives {} as gradient of {}, which is f32[n]; both must have one "
+                         "dtype and shape",
+                         describe(*graph_of(program), id_of(made)), name));
     }
     text += name + ": " + made.name() + "\n";
   }

@@ -12,7 +12,7 @@
 namespace coconet::fuzz {
 namespace {
 
-constexpr int ranks = 4;  // where the mesh leaves them open
+constexpr int open_ranks = 4;  // where the mesh leaves them open
 
 /// Whether the reference takes no time and memory to speak of.
 bool is_small(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes) {
@@ -58,7 +58,7 @@ void run_reference(const ir::Graph& graph) {
 
 void fuzz_program(Bytes bytes) {
   (void)ir::find_open(text_of(bytes));
-  const Program program = Program::parse(text_of(bytes), ranks);
+  const Program program = Program::parse(text_of(bytes), open_ranks);
   const ir::Graph& graph = *ir::graph_of(program);
   ir::verify(graph);
   const std::string json = program.json();

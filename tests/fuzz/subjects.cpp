@@ -8,9 +8,8 @@
 namespace coconet::fuzz {
 namespace {
 
-constexpr int ranks = 4, nodes = 2;
-
 Subject make(const std::string& name, bool on_nodes = false) {
+  constexpr int ranks = 4, nodes = 2;
   const programs::Shipped& shipped = *programs::find(name);
   Subject subject{
       shipped.build(on_nodes ? shipped.mesh_of_nodes(ranks, nodes) : shipped.mesh(ranks),

@@ -17,6 +17,9 @@ void infer_pointwise(const Graph& graph, Node& node);
 /// Throws ProgramError: "in program 'adam', 'avg' (all_reduce): <message>".
 [[noreturn]] void fail(const Graph& graph, const Node& node, const std::string& message);
 
+/// Makes the node a number, which is the same on all ranks and takes the dtype of what it meets.
+void make_number(const Graph& graph, Node& node);
+
 /// The operand at `index`.
 [[nodiscard]] const Node& operand(const Graph& graph, const Node& node, std::size_t index);
 

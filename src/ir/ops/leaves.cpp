@@ -10,13 +10,6 @@ namespace coconet::ir {
 
 namespace {
 
-void make_number(const Graph& graph, Node& node) {
-  node.weak = true;
-  node.dtype = DType::f64;
-  node.shape.clear();
-  node.layout.assign(graph.mesh.axes().size(), replicated);
-}
-
 void check_dim(const Graph& graph, const Node& node, const Dim& dim) {
   if (dim.symbolic()) {
     const std::string_view listed = counted_by(dim);

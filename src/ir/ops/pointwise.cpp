@@ -102,13 +102,6 @@ void check_choice(const Graph& graph, const Node& node, const Node* typed) {
   }
 }
 
-void make_number(const Graph& graph, Node& node) {
-  node.weak = true;
-  node.dtype = DType::f64;
-  node.shape.clear();
-  node.layout.assign(graph.mesh.axes().size(), replicated);
-}
-
 }  // namespace
 
 void infer_pointwise(const Graph& graph, Node& node) {

@@ -13,6 +13,13 @@ void fail(const Graph& graph, const Node& node, const std::string& message) {
                                  to_string(node.op), message));
 }
 
+void make_number(const Graph& graph, Node& node) {
+  node.weak = true;
+  node.dtype = DType::f64;
+  node.shape.clear();
+  node.layout.assign(graph.mesh.axes().size(), replicated);
+}
+
 const Node& operand(const Graph& graph, const Node& node, std::size_t index) {
   return graph.at(node.operands.at(index));
 }

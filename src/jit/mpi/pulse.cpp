@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t question = 0x636f636f3f717565, reply = 0x636f636f21616e73;
-constexpr std::chrono::milliseconds patience{1000}, again{100};
+constexpr std::chrono::milliseconds replies_within{1000}, ask_again_after{100};
 
 /// This node's IPv4 addresses; the loopback's too, for nodes that are one machine.
 std::vector<std::string> own_addresses() {
@@ -103,7 +103,7 @@ std::vector<int> Pulse::silent() {
   std::map<std::uint64_t, int> waiting;  // ranks by token
   if (!socket_.is_open()) return {};     // nobody was asked
   for (const auto& [rank, peer] : peers_) waiting[peer.token] = rank;
-  const auto end = Clock::now() + patience;
+  const auto end = Clock::now() + replies_within;
   while (!waiting.empty() && Clock::now() < end) {
     // A datagram may be lost.
     for (const auto& [token, rank] : waiting) {
@@ -113,7 +113,7 @@ std::vector<int> Pulse::silent() {
                      reinterpret_cast<const sockaddr*>(&place), sizeof place);
       }
     }
-    const auto next = Clock::now() + again;
+    const auto next = Clock::now() + ask_again_after;
     while (!waiting.empty() && Clock::now() < next) {
       pollfd polled{socket_.number(), POLLIN, 0};
       (void)poll(&polled, 1, 10);

@@ -106,8 +106,8 @@ SavedFile unpack(std::string_view bytes) {
 }
 
 /// The manifest of all ranks' files.
-Manifest describe(const RankPlan& plan, const std::vector<SavedState>& states,
-                  const std::vector<std::string>& packed) {
+Manifest manifest_of(const RankPlan& plan, const std::vector<SavedState>& states,
+                     const std::vector<std::string>& packed) {
   Manifest manifest;
   manifest.ranks = static_cast<int>(packed.size());
   for (const SavedState& state : states) {
@@ -179,7 +179,7 @@ void Executable::State::save(const std::filesystem::path& path, const SaveOption
   const std::vector<std::string> files = comm().all_gather(jit::pack(mine));
   jit::together_on_disk(comm(), bytes, [&] {
     if (!pending) return;
-    jit::Manifest manifest = jit::describe(plan, states, files);
+    jit::Manifest manifest = jit::manifest_of(plan, states, files);
     manifest.sequence = pending->sequence();
     manifest.program = program.name();
     manifest.metadata = options.metadata;

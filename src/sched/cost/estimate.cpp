@@ -17,7 +17,7 @@ using ir::Op;
 constexpr double per_us = 1e3;  // 10^9 a second, in a microsecond
 
 /// The ranks that exchange data along an axis.
-struct Group {
+struct Peers {
   int ranks = 1;
   int nodes = 1;
 };
@@ -47,7 +47,7 @@ class Estimator {
   }
 
  private:
-  [[nodiscard]] Group group_along(int axis) const {
+  [[nodiscard]] Peers peers_along(int axis) const {
     std::set<int> nodes;
     const std::vector<int> ranks = mesh_.group(0, axis);
     for (const int rank : ranks) nodes.insert(rank / cluster_.ranks_per_node);
@@ -63,10 +63,10 @@ class Estimator {
     step.latency = cluster_.launch_us;
     double bytes = work.bytes, mailboxes = 0;
     for (const Exchange& exchange : work.exchanges) {
-      const Group group = group_along(exchange.axis);
-      if (group.ranks == 1) continue;
-      if (group.nodes > 1) {
-        cross_nodes(work, exchange, group, step);
+      const Peers peers = peers_along(exchange.axis);
+      if (peers.ranks == 1) continue;
+      if (peers.nodes > 1) {
+        cross_nodes(work, exchange, peers, step);
         continue;
       }
       if (const auto us = cluster_.mailboxes_us(work.way, exchange.bytes)) {
@@ -74,7 +74,7 @@ class Estimator {
         mailboxes += *us * (exchange.op == Op::all_reduce ? 1 : 0.5);
         continue;
       }
-      const Moved moved = moved_by(exchange, group.ranks);
+      const Moved moved = moved_by(exchange, peers.ranks);
       // Mailboxes are written by one rank and read by another beside what is sent.
       const double copies = work.in_place ? 1 : 2;
       bytes += copies * moved.all;
@@ -90,18 +90,18 @@ class Estimator {
   }
 
   /// A kernel that NCCL's ring goes through, as CoCoNet's do.
-  void cross_nodes(const Work& work, const Exchange& exchange, const Group& group,
+  void cross_nodes(const Work& work, const Exchange& exchange, const Peers& peers,
                    StepEstimate& step) {
     if (!cluster_.kernels_cross_nodes || !cluster_.nccl) {
       result_.problem = fmt::format(
           "kernel '{}' exchanges data among {} ranks of {} nodes, and kernels reach the {} ranks "
           "of a node",
-          work.name, group.ranks, group.nodes, cluster_.ranks_per_node);
+          work.name, peers.ranks, peers.nodes, cluster_.ranks_per_node);
       return;
     }
     const NcclWay* best = nullptr;
     const std::vector<NcclWay> ways =
-        nccl_ways(*cluster_.nccl, exchange.op, exchange.bytes, group.ranks, group.nodes);
+        nccl_ways(*cluster_.nccl, exchange.op, exchange.bytes, peers.ranks, peers.nodes);
     for (const NcclWay& way : ways) {
       if (way.algorithm == "ring" && (best == nullptr || way.us < best->us)) best = &way;
     }
@@ -112,11 +112,11 @@ class Estimator {
   [[nodiscard]] StepEstimate library(const Work& work) const {
     StepEstimate step{.name = work.name, .way = ""};
     const Exchange& exchange = work.exchanges.front();
-    const Group group = group_along(exchange.axis);
-    if (group.ranks == 1) return step;
+    const Peers peers = peers_along(exchange.axis);
+    if (peers.ranks == 1) return step;
     if (cluster_.nccl) {
       const NcclWay way =
-          nccl_way(*cluster_.nccl, exchange.op, exchange.bytes, group.ranks, group.nodes);
+          nccl_way(*cluster_.nccl, exchange.op, exchange.bytes, peers.ranks, peers.nodes);
       step.links = way.us;
       step.way = fmt::format("{}, {}", way.algorithm, way.protocol);
       return step;
@@ -126,10 +126,10 @@ class Estimator {
       return step;
     }
     // Each rank computes and writes its share of the results, between two barriers.
-    const Moved moved = moved_by(exchange, group.ranks);
+    const Moved moved = moved_by(exchange, peers.ranks);
     const bool copies = exchange.op != Op::all_reduce && exchange.op != Op::reduce_scatter;
     double bytes = moved.all * (copies ? 2 : 1);
-    if (exchange.op == Op::reduce_scatter) bytes += exchange.bytes / group.ranks;
+    if (exchange.op == Op::reduce_scatter) bytes += exchange.bytes / peers.ranks;
     step.latency = 2 * cluster_.barrier_us;
     step.memory = memory_us(bytes + work.bytes) + cluster_.lines_us(work.lines);
     return step;

@@ -11,7 +11,7 @@ if ((small)); then
   dtypes=(f32 bf16) counts=(2) sizes=(1000) suites=("conformance_layout 8")
 fi
 schedules >"$work/schedules"
-((small == 0)) || sed -i '1~4!d' "$work/schedules"
+((small == 0)) || sed -i '1~16!d' "$work/schedules"
 {
   if [[ -x $bin/../tests/tests_jit ]]; then
     printf 'suite %s\n' "${suites[@]}"

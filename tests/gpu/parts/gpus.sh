@@ -27,6 +27,7 @@ on_all_gpus() {
       done
     done
   done >"$work/list"
+  ((small == 0)) || sed -i '1~8!d' "$work/list"
   pool "$work/list"
   outcome "$gpus GPUs: $what" run "runs (a rank a GPU; ${dtypes[*]}; n = ${sizes[*]})"
 }

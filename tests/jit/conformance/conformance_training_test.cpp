@@ -249,6 +249,7 @@ TEST_CASE("LAMB's ratios are those of BERT's layers, wherever slices cut them") 
     std::vector<double> w(n), m(n), v(n);
     for (std::size_t i = 0; i < n; ++i) w[i] = static_cast<double>(weight(i));
     for (int t = 1; t <= 2; ++t) {
+      const double correction1 = 1 - std::pow(beta1, t), correction2 = 1 - std::pow(beta2, t);
       std::size_t begin = 0;
       for (const std::int64_t length : list) {
         const std::size_t end = begin + static_cast<std::size_t>(length);
@@ -260,9 +261,7 @@ TEST_CASE("LAMB's ratios are those of BERT's layers, wherever slices cut them") 
           g /= ranks;
           m[i] = beta1 * m[i] + (1 - beta1) * g;
           v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-          const double corrected = m[i] / (1 - std::pow(beta1, t));
-          u[i - begin] =
-              corrected / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + eps) + decay * w[i];
+          u[i - begin] = m[i] / correction1 / (std::sqrt(v[i] / correction2) + eps) + decay * w[i];
           w_squares += w[i] * w[i];
           u_squares += u[i - begin] * u[i - begin];
         }

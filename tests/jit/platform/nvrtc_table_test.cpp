@@ -1,11 +1,9 @@
 // The kernels of the table conformance test, which are of every row of every table, compile under
-// NVRTC and spill nothing: one of all that differ in names and numbers only, but for those like the
-// shipped programs' (nvrtc_shipped_test.cpp).
+// NVRTC and spill nothing: one of all that differ in names and numbers only.
 #include <catch2/catch.hpp>
 
 #include <iostream>
 #include <iterator>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,11 +18,9 @@ using namespace coconet::test;
 
 namespace {
 
-/// The largest of those that differ in names and numbers only, but for those like `shipped`. Large
-/// numbers, of ranks in the first place, unroll the most.
-GpuKernels table_kernels(const GpuKernels& shipped) {
-  std::set<std::string> known;
-  for (const auto& [key, kernel] : shipped) known.insert(without_numbers(kernel.text));
+/// The largest of those that differ in names and numbers only. Large numbers, of ranks in the first
+/// place, unroll the most.
+GpuKernels table_kernels() {
   GpuKernels found;
   for (const auto& make : {runs_of_ops, runs_of_kernels, runs_of_schedules}) {
     for (const TableRun& run : make()) {
@@ -32,9 +28,7 @@ GpuKernels table_kernels(const GpuKernels& shipped) {
       GpuKernels kernels;
       add_kernels(run.program, run.schedule, kernels);
       for (auto& [key, kernel] : kernels) {
-        std::string like = without_numbers(kernel.text);
-        if (known.contains(like)) continue;
-        GpuKernel& largest = found[std::move(like)];
+        GpuKernel& largest = found[without_numbers(kernel.text)];
         if (std::tuple(kernel.text.size(), kernel.text) >
             std::tuple(largest.text.size(), largest.text))
           largest = std::move(kernel);
@@ -48,7 +42,7 @@ GpuKernels table_kernels(const GpuKernels& shipped) {
 
 TEST_CASE("the kernels of every row of the tables compile for GPUs and spill nothing") {
   require_nvrtc();
-  const GpuKernels kernels = table_kernels(shipped_kernels());
+  const GpuKernels kernels = table_kernels();
   const std::vector<std::string> faults = faults_of(kernels, Architectures::in_turn);
   for (const std::string& fault : faults) UNSCOPED_INFO(fault);
   CHECK(faults.empty());

@@ -73,6 +73,33 @@ OpenFile file_of(std::string_view bytes, const std::string& name,
   return is_same ? std::move(opened) : memory_of(bytes, name);
 }
 
+/// For dl_iterate_phdr: reads a byte of each page of the object that is loaded at the address
+/// `wanted`. ThreadSanitizer, which does not see the loader map these pages, would take them for
+/// what another thread had there before.
+__attribute__((no_sanitize("thread"))) int touch_pages_at(dl_phdr_info* info, std::size_t,
+                                                          void* wanted) {
+  if (info->dlpi_addr != *static_cast<const ElfW(Addr)*>(wanted)) return 0;
+  const auto page = static_cast<ElfW(Addr)>(sysconf(_SC_PAGESIZE));
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;
+    const ElfW(Addr) first = info->dlpi_addr + segment.p_vaddr;
+    for (auto at = first; at < first + segment.p_memsz; at = (at / page + 1) * page)
+      (void)*reinterpret_cast<const volatile char*>(at);
+  }
+  return 1;
+}
+
+/// Reads from each page of a loaded object, so that none is missing when its kernel runs. A masked
+/// load of constants whose lanes are all off does not make the system bring their page, and each
+/// such load takes the processor some 600 cycles as long as that is missing.
+void touch_pages(void* object) {
+  struct link_map* map = nullptr;
+  if (dlinfo(object, RTLD_DI_LINKMAP, &map) != 0) return;
+  ElfW(Addr) base = map->l_addr;
+  dl_iterate_phdr(touch_pages_at, &base);
+}
+
 /// A shared object, loaded as long as one of its kernels lives. Its file stays open as long: the
 /// loader knows objects by path, and /proc/self/fd/N must not come to name another one.
 class SharedObject {
@@ -85,7 +112,7 @@ class SharedObject {
             &dlclose) {
     if (handle_ == nullptr)
       throw BackendError(fmt::format("kernel '{}' cannot be loaded: {}", name, dlerror()));
-    touch_pages();
+    touch_pages(handle_.get());
   }
   /// Null when it has no such symbol.
   [[nodiscard]] void* find(const std::string& symbol) const {
@@ -93,28 +120,6 @@ class SharedObject {
   }
 
  private:
-  /// Reads a word of each page that it is loaded to, so that none is missing when the kernel runs.
-  /// A masked load of constants whose lanes are all off does not make the system bring their page,
-  /// and each such load takes the processor some 600 cycles as long as that is missing.
-  void touch_pages() const {
-    struct link_map* map = nullptr;
-    if (dlinfo(handle_.get(), RTLD_DI_LINKMAP, &map) != 0) return;
-    ElfW(Addr) base = map->l_addr;
-    dl_iterate_phdr(
-        [](dl_phdr_info* info, std::size_t, void* wanted) {
-          if (info->dlpi_addr != *static_cast<const ElfW(Addr)*>(wanted)) return 0;
-          const auto page = static_cast<ElfW(Addr)>(sysconf(_SC_PAGESIZE));
-          for (const auto& segment : std::span(info->dlpi_phdr, info->dlpi_phnum)) {
-            if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;
-            const ElfW(Addr) first = info->dlpi_addr + segment.p_vaddr;
-            for (auto at = first; at < first + segment.p_memsz; at = (at / page + 1) * page)
-              (void)*reinterpret_cast<const volatile char*>(at);
-          }
-          return 1;
-        },
-        &base);
-  }
-
   OpenFile file_;
   std::unique_ptr<void, int (*)(void*)> handle_;
 };
