@@ -195,7 +195,7 @@ std::string identifier(std::string_view text) {
       "choosing_lanes", "converted", "wrapped", "to_integer",
       "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",
       "VECTOR_BY_VECTOR",
-      "buffer", "BufferRows", "BufferTotals", "put_buffer_total", "put_empty_totals", "block_barrier",
+      "fetch", "buffer", "BufferRows", "BufferTotals", "put_buffer_total", "put_empty_totals", "block_barrier",
       "all_buffer_totals", "reduce_buffers", "is_last",
       "Multicast", "RandomWords", "MULTICAST_AFTER", "MULTICAST_BEFORE"};
   // clang-format on

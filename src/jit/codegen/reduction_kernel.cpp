@@ -178,9 +178,17 @@ class ReductionKernel {
     std::string row = "  const auto row = [&](index_t kept, index_t reduced) {\n";
     row += coordinates("kept", false, "    ") + coordinates("reduced", true, "    ");
     if (linear_) row += row_start("    ");
-    const Elements elements = write_elements("start + c", "c", "    ", "      ");
+    const std::string indent = reduces_rows_ ? "        " : "      ";
+    const Elements elements = write_elements("start + c", "c", "    ", indent);
     row += elements.of_row + "    return [" + captures_ +
-           "]<int N>(width<N, false>, index_t c) {\n" + elements.vector + "    };\n  };\n";
+           "]<int N>(width<N, false>, index_t c) {\n" + elements.place;
+    if (reduces_rows_) {
+      row += "      if constexpr (N == 0) {\n" + elements.fetched + "      } else {\n" +
+             elements.vector + "      }\n";
+    } else {
+      row += elements.vector;
+    }
+    row += "    };\n  };\n";
     // Rows follow each other where one number counts the dimension in front of theirs.
     const bool adjacent = linear_ && digits(!reduces_rows_).size() <= 1;
     const std::string total = writer_.unique("total");
@@ -224,8 +232,8 @@ class ReductionKernel {
   /// The total of elements [begin, end).
   std::string reduce_elements() {
     const Elements elements = write_elements("j", "j", "    ", "      ");
-    return elements.of_row + fmt::format("    return {};\n", block_reduce("begin", "end", mode(),
-                                                                          elements.vector, "    "));
+    return elements.of_row +
+           fmt::format("    return {};\n", block_reduce("begin", "end", mode(), elements, "    "));
   }
 
   /// The same of buckets [begin, end).
@@ -253,17 +261,8 @@ class ReductionKernel {
                           writer_.pointer(load.buffer), index(load.buffer, "j"));
     }
     bucket_total_ = block_reduce("bucket.begin", "bucket.begin + bucket.length", "bucket_mode",
-                                 elements.vector, indent);
+                                 elements, indent);
     return writer_.bucket_variables(indent) + elements.of_row + fits;
-  }
-
-  std::string block_reduce(const std::string& begin, const std::string& end,
-                           const std::string& mode, const std::string& elements,
-                           const std::string& indent) {
-    return fmt::format(
-        "block_reduce<W, {}, {}>(block, {}, {}, {},\n{}    [&]<int N>(width<N, false>, index_t j) "
-        "{{\n{}{}}})",
-        combined_, total_, begin, end, mode, indent, elements, indent);
   }
 
   /// Where the first of a vector's elements is, if it is element `at` of its row.
@@ -271,17 +270,37 @@ class ReductionKernel {
     return linear_ ? writer_.linear_index(buffer) : rows_.at(buffer) + " + " + at;
   }
 
-  /// Statements for each row, and those that compute N of its elements.
+  /// Statements for each row; those that say where N of its elements are, fetch what differs from
+  /// row to row of what they are computed of, and compute them.
   struct Elements {
-    std::string of_row, vector;
+    std::string of_row, place, fetched, vector;
   };
+
+  std::string block_reduce(const std::string& begin, const std::string& end,
+                           const std::string& mode, const Elements& elements,
+                           const std::string& indent) {
+    return fmt::format(
+        "block_reduce<W, {}, {}>(block, {}, {}, {},\n{}    [&]<int N>(width<N, false>, index_t j) "
+        "{{\n{}{}{}}})",
+        combined_, total_, begin, end, mode, indent, elements.place, elements.vector, indent);
+  }
+
+  /// Whether a tensor has other elements for another result.
+  [[nodiscard]] bool differs(const sched::PlanBuffer& buffer) const {
+    if (linear_) return true;
+    for (int d = 0; d < rank() - row_dims_; ++d) {
+      const int of_tensor = d + static_cast<int>(buffer.shape.size()) - rank();
+      if (!reduced(d) && of_tensor >= 0 && !(buffer.shape[of_tensor] == Dim(1))) return true;
+    }
+    return false;
+  }
 
   /// Those of the elements from `at` of the row on, which are elements `linear` of a linear domain.
   Elements write_elements(const std::string& linear, const std::string& at,
                           const std::string& row_indent, const std::string& indent) {
     Elements text;
     std::string lanes;
-    if (linear_) text.vector = indent + "const index_t i = " + linear + ";\n";
+    if (linear_) text.place = row_indent + "  const index_t i = " + linear + ";\n";
     for (const auto& load : phase_.loads) write_load(load, at, row_indent, indent, text, lanes);
     for (const ValueId member : writer_.indexed_members()) {
       const Node& node = writer_.graph().at(member);
@@ -342,8 +361,10 @@ class ReductionKernel {
       return;
     }
     const std::string vector = writer_.unique(node.name + "_in");
-    text.vector += fmt::format("{}const auto {} = widened(load<N>({} + {}));\n", indent, vector,
-                               pointer, index(load.buffer, at));
+    const std::string address = pointer + " + " + index(load.buffer, at);
+    if (differs(buffer)) text.fetched += fmt::format("{}fetch({});\n", indent, address);
+    text.vector +=
+        fmt::format("{}const auto {} = widened(load<N>({}));\n", indent, vector, address);
     lanes += fmt::format("{}  const {} {} = {}[l];\n", indent, compute_type(node.dtype),
                          writer_.variable(load.value), vector);
   }

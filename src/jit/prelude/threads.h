@@ -30,6 +30,10 @@ DEVICE void for_each_of(const Block& block, index_t begin, index_t end, u64 mode
 template <int W, int R, class T>
 DEVICE void fetch_to_store(const Block&, T* const (&)[R], index_t, index_t, u64) {}
 
+/// Nor are lines of rows fetched ahead: a GPU has other warps to run while one waits.
+template <class T>
+DEVICE void fetch(const T*) {}
+
 /// The same for [0, count).
 template <int W, class F>
 DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {

@@ -159,11 +159,24 @@ DEVICE T block_total(const Block&, T total) { return total; }
 #define TURN_BY_TURN
 #endif
 
+/// What `block_reduce` adds to in turn.
+constexpr int LANES = 16;
+
+/// Fetches the lines of elements [at, at + LANES).
+template <class T>
+DEVICE void fetch(const T* at) {
+  constexpr int LINE = 64;
+  for (int b = 0; b < int(sizeof(T)) * LANES; b += LINE)
+    __builtin_prefetch(reinterpret_cast<const char*>(at) + b);
+  // gcc 12 drops the call of a function that does nothing but fetch.
+  __asm__ volatile("" : : "r"(at));
+}
+
 /// Reduces elements [begin, end) with Op, in an order that depends on their number alone; all lanes
 /// get the result. f(width<N>, i) is elements [i, i + N), one by one where W is 1.
 template <int W, class Op, class T, class F>
 DEVICE T block_reduce(const Block&, index_t begin, index_t end, u64, F f) {
-  constexpr int LANES = 16, N = AT_ONCE<W> < LANES ? AT_ONCE<W> : LANES;
+  constexpr int N = AT_ONCE<W> < LANES ? AT_ONCE<W> : LANES;
   T partial[LANES];
   for (int l = 0; l < LANES; ++l) partial[l] = Op::template identity<T>();
   index_t i = begin;
