@@ -245,6 +245,7 @@ TEST_CASE("LAMB's ratios are those of BERT's layers, wherever slices cut them") 
   };
   constexpr double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, decay = 0.01;
   for (const int ranks : {1, 2, 3}) {
+    if (one_in() > 1 && seed() % 3 + 1 != static_cast<std::uint64_t>(ranks)) continue;
     // Two steps by the paper's formula, layer by layer.
     std::vector<double> w(n), m(n), v(n);
     for (std::size_t i = 0; i < n; ++i) w[i] = static_cast<double>(weight(i));
