@@ -381,7 +381,7 @@ struct Exchange {
     return total;
   }
   /// Chunk c of a slice of another rank, on its way up to it.
-  DEVICE_MEMBER bool pass_up(int owner, index_t c, int tree) const {
+  DEVICE_PART bool pass_up(int owner, index_t c, int tree) const {
     const Chunk part = chunk(owner, c);
     if (part.count == 0) return true;
     if (!tile_sync.await(owner, part.begin, part.count)) return false;
@@ -393,7 +393,7 @@ struct Exchange {
         });
   }
   /// Chunk c of this rank's own slice: from those below it, through `make`, to those below it.
-  DEVICE_MEMBER bool turn(index_t c, int tree) const {
+  DEVICE_PART bool turn(index_t c, int tree) const {
     const int rank = int(sync.rank);
     const Chunk part = chunk(rank, c);
     if (part.count == 0) return true;
@@ -419,7 +419,7 @@ struct Exchange {
     return true;
   }
   /// Chunk c of what another rank made, on its way down.
-  DEVICE_MEMBER bool pass_down(int owner, index_t c, int tree) const {
+  DEVICE_PART bool pass_down(int owner, index_t c, int tree) const {
     const Chunk part = chunk(owner, c);
     if (part.count == 0) return true;
     const Links<R> links = Topology::template down<R>(int(sync.rank), owner, tree);
