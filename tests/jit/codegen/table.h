@@ -2,6 +2,8 @@
 // has its cases without an edit here, and the test fails where a row has none.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,14 +24,18 @@ struct TableRun {
   int cases = 1;
 };
 
+/// A run that may be made; nothing where no rule of the language allows one. Making all takes
+/// longer than running those that are drawn.
+using PossibleRun = std::function<std::optional<TableRun>()>;
+
 /// Every op of the tables with all that its attributes can be, on every dtype and layout that it
 /// takes, unscheduled.
-[[nodiscard]] std::vector<TableRun> runs_of_ops();
+[[nodiscard]] std::vector<PossibleRun> runs_of_ops();
 /// Every kind of kernel with every algorithm and protocol, every pair of collectives at its ends,
 /// and pointwise ops and reductions between them.
-[[nodiscard]] std::vector<TableRun> runs_of_kernels();
+[[nodiscard]] std::vector<PossibleRun> runs_of_kernels();
 /// Every sequence of transformations that their candidates lead to.
-[[nodiscard]] std::vector<TableRun> runs_of_schedules();
+[[nodiscard]] std::vector<PossibleRun> runs_of_schedules();
 
 /// The meshes over `ranks`: one axis, and two where `ranks` is a product.
 [[nodiscard]] std::vector<Mesh> meshes_of(int ranks);

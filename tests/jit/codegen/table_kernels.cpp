@@ -161,8 +161,8 @@ std::vector<Shape> shapes() {
 
 }  // namespace
 
-std::vector<TableRun> runs_of_kernels() {
-  std::vector<TableRun> runs;
+std::vector<PossibleRun> runs_of_kernels() {
+  std::vector<PossibleRun> runs;
   Turns dtypes;
   for (const int ranks : rank_counts) {
     Author author(ranks);
@@ -175,7 +175,7 @@ std::vector<TableRun> runs_of_kernels() {
           knobs.protocol = protocol.name;
           auto run = author.run(shape, dtypes.next(all_dtypes), knobs);
           if (!run) run = author.run(shape, f32, knobs);
-          if (run) runs.push_back(std::move(*run));
+          if (run) runs.push_back([run] { return run; });
         }
       }
     }

@@ -1,6 +1,8 @@
-// The ops of the table, unscheduled: pointwise ops in kernels of a few, all others as lowering
-// makes them.
+// The ops of the table, unscheduled: pointwise ops in kernels of a few, each other one as lowering
+// makes it.
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <set>
 
 #include "ir/access.h"
@@ -14,15 +16,20 @@ namespace {
 /// Rows in one kernel: few enough to keep their results in a GPU's registers.
 constexpr std::size_t rows_in_a_kernel = 6;
 
-/// The structural ops in all their variations, for programs over one mesh.
-std::vector<ir::Node> structural_nodes(const Mesh& mesh) {
-  std::vector<ir::Node> nodes;
-  for (const ir::Op op : structural_ops()) {
-    const std::vector<ir::Node> more = variations_of(op, mesh);
-    nodes.insert(nodes.end(), more.begin(), more.end());
+/// The structural ops in all their variations for programs over one mesh, found when asked for.
+class Variations {
+ public:
+  explicit Variations(const Mesh& mesh) : mesh_(mesh) {}
+  const std::vector<ir::Node>& of(ir::Op op) {
+    const auto known = of_ops_.find(op);
+    return known != of_ops_.end() ? known->second
+                                  : of_ops_.emplace(op, variations_of(op, mesh_)).first->second;
   }
-  return nodes;
-}
+
+ private:
+  Mesh mesh_;
+  std::map<ir::Op, std::vector<ir::Node>> of_ops_;
+};
 
 /// One program, whose outputs are the results of ops.
 class Author {
@@ -38,8 +45,9 @@ class Author {
   }
   void add(const ir::Node& node) { add(node, pool_.of_tensors); }
 
-  /// In kernels of `rows_in_a_kernel` outputs, or as lowering likes.
-  [[nodiscard]] TableRun run(bool in_kernels) const {
+  /// In kernels of `rows_in_a_kernel` outputs, or as lowering likes; nothing without a result.
+  [[nodiscard]] std::optional<TableRun> run(bool in_kernels) const {
+    if (outputs_.empty() && written_ == 0) return std::nullopt;
     Schedule schedule(in_kernels ? "pointwise" : "none");
     for (std::size_t first = 0; in_kernels && first < outputs_.size(); first += rows_in_a_kernel) {
       const auto begin = outputs_.begin() + static_cast<std::ptrdiff_t>(first);
@@ -52,8 +60,8 @@ class Author {
       checks.push_back(check_of({{"n", 5}, {"m", 7}}, 1));
       checks.back().options.drive.scalars["domain"] = domain;
     }
-    return {pool_.program, schedule, std::move(checks),
-            written_ + static_cast<int>(outputs_.size())};
+    return TableRun{pool_.program, schedule, std::move(checks),
+                    written_ + static_cast<int>(outputs_.size())};
   }
 
  private:
@@ -97,22 +105,28 @@ class Author {
 
 }  // namespace
 
-std::vector<TableRun> runs_of_ops() {
-  std::vector<TableRun> runs;
+std::vector<PossibleRun> runs_of_ops() {
+  std::vector<PossibleRun> runs;
   std::size_t turn = 0;
   for (const int ranks : rank_counts) {
     for (const Mesh& mesh : meshes_of(ranks)) {
-      const std::vector<ir::Node> structural = structural_nodes(mesh);
+      const auto variations = std::make_shared<Variations>(mesh);
       for (const ir::Placements& layout : matrix_layouts(mesh)) {
         for (const DType dtype : all_dtypes) {
           // Two axes have four times as many layouts: each takes its turn of the dtypes.
           if (mesh.axes().size() > 1 && turn++ % 4 != 0) continue;
-          Author pointwise(mesh, dtype, layout);
-          for (const ir::PointwiseRow& row : ir::pointwise_table()) pointwise.add(row);
-          runs.push_back(pointwise.run(true));
-          Author others(mesh, dtype, layout);
-          for (const ir::Node& node : structural) others.add(node);
-          runs.push_back(others.run(false));
+          runs.push_back([=] {
+            Author author(mesh, dtype, layout);
+            for (const ir::PointwiseRow& row : ir::pointwise_table()) author.add(row);
+            return author.run(true);
+          });
+          for (const ir::Op op : structural_ops()) {
+            runs.push_back([=] {
+              Author author(mesh, dtype, layout);
+              for (const ir::Node& node : variations->of(op)) author.add(node);
+              return author.run(false);
+            });
+          }
         }
       }
     }

@@ -1,4 +1,7 @@
 // What schedules can become of programs: candidates of the space that transformations lead to.
+#include <functional>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "ir/access.h"
@@ -13,23 +16,6 @@ namespace {
 
 /// Candidates of a program that run.
 constexpr std::size_t most_of_program = 20;
-
-/// As many candidates of the space of `program`, with every depth among them. By `turn` all of its
-/// states may be kept sliced, all but the first, or none.
-std::vector<sched::Candidate> candidates_of(const Program& program, std::size_t turn) {
-  std::set<std::string> sliceable;
-  std::size_t states = 0;
-  for (const ir::Node& node : ir::graph_of(program)->nodes) {
-    if (node.op == ir::Op::state && (turn % 3 == 0 || (turn % 3 == 1 && states++ > 0)))
-      sliceable.insert(node.name);
-  }
-  std::vector<sched::Candidate> all =
-      sched::find_space(*ir::graph_of(program), sliceable, {.most = 200}).candidates;
-  const std::size_t step = (all.size() + most_of_program - 1) / most_of_program;
-  std::vector<sched::Candidate> some;
-  for (std::size_t i = turn % step; i < all.size(); i += step) some.push_back(std::move(all[i]));
-  return some;
-}
 
 bool are_legal(const Program& program, const std::vector<sched::Step>& steps) {
   ir::Graph graph = *ir::graph_of(program);
@@ -62,40 +48,78 @@ Program hierarchy(const Mesh& mesh, DType dtype) {
   return program;
 }
 
-}  // namespace
+/// A program and as many candidates of its space, found when asked for, with every depth among
+/// them. By `turn` all of its states may be kept sliced, all but the first, or none.
+class Space {
+ public:
+  Space(std::function<Program()> build, std::size_t turn) : build_(std::move(build)), turn_(turn) {}
 
-std::vector<TableRun> runs_of_schedules() {
-  std::vector<TableRun> runs;
-  std::size_t turn = 0;
-  const auto add = [&](const Program& program) {
+  /// The run of the `index`th candidate; each has other knobs.
+  std::optional<TableRun> run(std::size_t index) {
+    if (!program_) find();
+    if (index >= candidates_.size()) return std::nullopt;
+    sched::Candidate candidate = candidates_[index];
+    std::size_t turn = turn_ * most_of_program + index;
+    for (sched::Step& step : candidate.steps) {
+      if (step.transformation != "fuse") continue;
+      do {
+        turn_knobs(step, turn++);
+      } while (!are_legal(*program_, candidate.steps));
+    }
     Sizes sizes;
     std::int64_t extent = 5;
-    for (const Dim& dim : ir::graph_of(program)->dims) sizes[dim.name] = extent += 2;
-    for (sched::Candidate& candidate : candidates_of(program, turn++)) {
-      for (sched::Step& step : candidate.steps) {
-        if (step.transformation != "fuse") continue;
-        do {
-          turn_knobs(step, turn++);
-        } while (!are_legal(program, candidate.steps));
-      }
-      const Schedule schedule = Schedule::parse(sched::to_json({"candidate", candidate.steps}));
-      runs.push_back({program, schedule, {check_of(sizes, 2)}});
+    for (const Dim& dim : ir::graph_of(*program_)->dims) sizes[dim.name] = extent += 2;
+    return TableRun{*program_,
+                    Schedule::parse(sched::to_json({"candidate", candidate.steps})),
+                    {check_of(sizes, 2)}};
+  }
+
+ private:
+  void find() {
+    program_ = build_();
+    std::set<std::string> sliceable;
+    std::size_t states = 0;
+    for (const ir::Node& node : ir::graph_of(*program_)->nodes) {
+      if (node.op == ir::Op::state && (turn_ % 3 == 0 || (turn_ % 3 == 1 && states++ > 0)))
+        sliceable.insert(node.name);
     }
+    std::vector<sched::Candidate> all =
+        sched::find_space(*ir::graph_of(*program_), sliceable, {.most = 200}).candidates;
+    const std::size_t step = (all.size() + most_of_program - 1) / most_of_program;
+    for (std::size_t i = turn_ % step; i < all.size(); i += step)
+      candidates_.push_back(std::move(all[i]));
+  }
+
+  std::function<Program()> build_;
+  std::size_t turn_;
+  std::optional<Program> program_;
+  std::vector<sched::Candidate> candidates_;
+};
+
+}  // namespace
+
+std::vector<PossibleRun> runs_of_schedules() {
+  std::vector<PossibleRun> runs;
+  std::size_t turn = 0;
+  const auto add = [&](std::function<Program()> build) {
+    const auto space = std::make_shared<Space>(std::move(build), turn++);
+    for (std::size_t index = 0; index < most_of_program; ++index)
+      runs.push_back([=] { return space->run(index); });
   };
   // The space of a program takes longer to find than the candidates take to run: each on one number
-  // of ranks, in turn.
-  std::size_t first = 0;
+  // of ranks and of one dtype, in turn.
   for (const programs::Shipped& shipped : programs::shipped()) {
     std::vector<int> counts(std::begin(rank_counts), std::end(rank_counts));
     std::erase_if(counts, [&](int ranks) { return !shipped.runs_on(ranks); });
-    const int ranks = counts.at(first++ % counts.size());
-    const DType dtype = shipped.dtypes[turn % shipped.dtypes.size()];
-    add(shipped.build(shipped.mesh(ranks), dtype));
+    const int ranks = counts.at(turn % counts.size());
+    const DType dtype = shipped.dtypes.at(turn / counts.size() % shipped.dtypes.size());
+    add([=, &shipped] { return shipped.build(shipped.mesh(ranks), dtype); });
   }
   for (const int ranks : rank_counts) {
     for (const Mesh& mesh : meshes_of(ranks)) {
-      if (mesh.axes().size() > 1)
-        add(hierarchy(mesh, all_dtypes[turn % (std::size(all_dtypes) - 1)]));
+      if (mesh.axes().size() == 1) continue;
+      const DType dtype = all_dtypes[turn % (std::size(all_dtypes) - 1)];
+      add([=] { return hierarchy(mesh, dtype); });
     }
   }
   return runs;

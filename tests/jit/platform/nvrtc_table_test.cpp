@@ -4,6 +4,7 @@
 
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -23,10 +24,12 @@ namespace {
 GpuKernels table_kernels() {
   GpuKernels found;
   for (const auto& make : {runs_of_ops, runs_of_kernels, runs_of_schedules}) {
-    for (const TableRun& run : make()) {
+    for (const PossibleRun& possible : make()) {
       if (!draw()) continue;
+      const std::optional<TableRun> run = possible();
+      if (!run) continue;
       GpuKernels kernels;
-      add_kernels(run.program, run.schedule, kernels);
+      add_kernels(run->program, run->schedule, kernels);
       for (auto& [key, kernel] : kernels) {
         GpuKernel& largest = found[without_numbers(kernel.text)];
         if (std::tuple(kernel.text.size(), kernel.text) >
