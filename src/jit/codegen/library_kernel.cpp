@@ -42,8 +42,8 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   s += "DEVICE void " + text.entry + "_block(const Args& a, const Block& block) {\n";
   s += "  for_each<W>(block, a.count, a.mode, "
        "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
-  s +=
-      "    auto total = reduce_ranks<" + std::string(operator_name(reduction)) + ", N>(a.in, i);\n";
+  s += "    auto total = reduce_ranks<" + std::string(operator_name(reduction)) +
+       ", N, STREAM>(a.in, i);\n";
   if (reduction == Reduction::mean)
     s += "    lanes<N>([&](int l) { total[l] /= " + literal(ranks, dtype) + "; });\n";
   s += "    store_ranks<false>(a.out, i, 0, narrowed<" + type + ">(total));\n";

@@ -63,8 +63,9 @@ std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
 std::string PointwiseKernel::combined_vector(const sched::KernelStep::Load& load) {
   if (!step_.in_place) return "combined";
   const std::string at_lane = index(load.buffer);
-  const std::string all = fmt::format("reduce_ranks<{}, N>({}, {})", operator_of(step_.combine),
-                                      writer_.pointers(load.buffer), at_lane);
+  const std::string all =
+      fmt::format("reduce_ranks<{}, N, STREAM>({}, {})", operator_of(step_.combine),
+                  writer_.pointers(load.buffer), at_lane);
   if (root() < 0) return all;
   return fmt::format("a.sync.rank == {} ? {} : no_totals<sum_of, N, {}>()", root(), all,
                      compute_type(at(step_.combine).dtype));

@@ -33,6 +33,8 @@ DEVICE void fetch_to_store(const Block&, T* const (&)[R], index_t, index_t, u64)
 /// Nor are lines of rows fetched ahead: a GPU has other warps to run while one waits.
 template <class T>
 DEVICE void fetch(const T*) {}
+template <class T>
+DEVICE void fetch_ahead(const T*) {}
 
 /// The same for [0, count).
 template <int W, class F>

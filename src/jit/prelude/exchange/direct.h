@@ -2,10 +2,12 @@
 // ranks.
 
 /// Elements [at, at + N) of all ranks' arrays, reduced with Op in rank order, in the computation
-/// type.
-template <class Op, int N, int R, class T>
+/// type. STREAM says that the arrays are long.
+template <class Op, int N, bool STREAM, int R, class T>
 DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(T* const (&ranks)[R], index_t at) {
   vec<N, typename wide_type<T>::type> total;
+  UNROLL
+  for (int rank = 0; STREAM && rank < R; ++rank) fetch_ahead(ranks[rank] + at);
   const vec<N, T> first = load<N>(ranks[0] + at);
   lanes<N>([&](int l) { total[l] = wide(first[l]); });
   UNROLL

@@ -4,12 +4,12 @@
 
 /// Elements [at, at + N) of all ranks' arrays, reduced with Op, in the computation type: by the
 /// switch, which rounds to T, where it can; else in rank order.
-template <class Op, int N, int R, class T>
+template <class Op, int N, bool STREAM, int R, class T>
 DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(const Multicast<T, R>& ranks, index_t at) {
   if constexpr (R > 1 && switch_total<Op, N, T>::exists) {
     return widened(switch_total<Op, N, T>::load(ranks.all + at));
   } else {
-    return reduce_ranks<Op, N>(ranks.rank, at);
+    return reduce_ranks<Op, N, STREAM>(ranks.rank, at);
   }
 }
 

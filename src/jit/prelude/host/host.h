@@ -21,6 +21,9 @@
 /// parts in one function, and copied on GPUs, which keeps what parts share in registers.
 #define DEVICE_PART __attribute__((noinline))
 
+/// How far ahead of their turn lines of long arrays are fetched.
+constexpr index_t BYTES_AHEAD = 1024;
+
 // ---- bits and math ------------------------------------------------------------------------------
 
 DEVICE u32 bits_of(f32 x) { return __builtin_bit_cast(u32, x); }

@@ -73,11 +73,11 @@ DEVICE void add_rest(T* totals, index_t begin, index_t end, const Elements& elem
   if constexpr (N > 1) add_rest<N / 2, Op>(totals, begin, end, elements);
 }
 
-/// Bytes of all rows from which on these are fetched ahead, and how far. A processor follows a row
-/// to the end of its page only, and of several beside each other begins late with each. On Zen 3,
-/// f64, two ranks beside each other, it saves a third of the time of 8 MiB a rank and a tenth to a
-/// half of that of 16; below, where the caches hold all, fetching costs some percent.
-constexpr index_t FAR_BYTES = index_t{8} << 20, BYTES_AHEAD = 1024;
+/// Bytes of all rows from which on these are fetched ahead. A processor follows a row to the end of
+/// its page only, and of several beside each other begins late with each. On Zen 3, f64, two ranks
+/// beside each other, it saves a third of the time of 8 MiB a rank and a tenth to a half of that of
+/// 16; below, where the caches hold all, fetching costs some percent.
+constexpr index_t FAR_BYTES = index_t{8} << 20;
 
 /// Reduces one row of each result o + R. `ahead` is how many elements before its turn one is
 /// fetched, of the next results' rows where these end; 0 for not at all.
