@@ -43,7 +43,7 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
   s += "  for_each<W>(block, a.count, a.mode, "
        "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {\n";
   s += "    auto total = reduce_ranks<" + std::string(operator_name(reduction)) +
-       ", N, STREAM>(a.in, i);\n";
+       ", N, false>(a.in, i);\n";
   if (reduction == Reduction::mean)
     s += "    lanes<N>([&](int l) { total[l] /= " + literal(ranks, dtype) + "; });\n";
   s += "    store_ranks<false>(a.out, i, 0, narrowed<" + type + ">(total));\n";

@@ -50,9 +50,10 @@ Program hierarchy(const Mesh& mesh, DType dtype) {
 
 /// A program and as many candidates of its space, found when asked for, with every depth among
 /// them. By `turn` all of its states may be kept sliced, all but the first, or none.
-class Space {
+class Candidates {
  public:
-  Space(std::function<Program()> build, std::size_t turn) : build_(std::move(build)), turn_(turn) {}
+  Candidates(std::function<Program()> build, std::size_t turn)
+      : build_(std::move(build)), turn_(turn) {}
 
   /// The run of the `index`th candidate; each has other knobs.
   std::optional<TableRun> run(std::size_t index) {
@@ -102,9 +103,9 @@ std::vector<PossibleRun> runs_of_schedules() {
   std::vector<PossibleRun> runs;
   std::size_t turn = 0;
   const auto add = [&](std::function<Program()> build) {
-    const auto space = std::make_shared<Space>(std::move(build), turn++);
+    const auto candidates = std::make_shared<Candidates>(std::move(build), turn++);
     for (std::size_t index = 0; index < most_of_program; ++index)
-      runs.push_back([=] { return space->run(index); });
+      runs.push_back([=] { return candidates->run(index); });
   };
   // The space of a program takes longer to find than the candidates take to run: each on one number
   // of ranks and of one dtype, in turn.

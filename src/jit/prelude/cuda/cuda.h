@@ -9,6 +9,7 @@
 #define ROLLED _Pragma("unroll 1")
 /// A function that is called, not copied to each of its many uses.
 #define DEVICE_CALL static __device__ __noinline__
+/// A member that is a part of a kernel: copied here, as all are; see host.h.
 #define DEVICE_PART DEVICE_MEMBER
 
 constexpr int TEAM = 8;  // lanes of a warp that move a line of 128 bytes together

@@ -17,8 +17,8 @@
 #endif
 /// A function that is called, not copied to each of its many uses.
 #define DEVICE_CALL static __attribute__((noinline))
-/// A member that is a part of a kernel: called here, where gcc takes three times as long for all
-/// parts in one function, and copied on GPUs, which keeps what parts share in registers.
+/// A member that is a part of a kernel: called here, where gcc takes two to three times as long for
+/// all parts in one function, and copied on GPUs, which keeps what parts share in registers.
 #define DEVICE_PART __attribute__((noinline))
 
 /// How far ahead of their turn lines of long arrays are fetched.
