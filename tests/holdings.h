@@ -7,6 +7,8 @@
 #include <mutex>
 #include <string>
 
+#include "coconet/world.h"
+
 namespace coconet::test {
 
 struct Holdings {
@@ -30,6 +32,14 @@ struct Holdings {
   now.threads = count("/proc/self/task");
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) ++now.mappings;
+  return now;
+}
+
+/// What the process holds while no rank of `world` does anything; every rank calls it.
+[[nodiscard]] inline Holdings holdings_at_rest(const World& world) {
+  world.barrier();
+  const Holdings now = holdings();
+  world.barrier();
   return now;
 }
 

@@ -34,8 +34,7 @@ TEST_CASE("resizing back and forth on a GPU leaves no memory, streams or events 
   for (const bool fused : {false, true}) {
     INFO((fused ? "fused" : "unfused"));
     REQUIRE_NOTHROW(in_worlds([&](World& world) {
-      Holdings unused[2];
-      check_resizes(world, 20, fused, unused);
+      (void)growth_of_resizes(world, 20, fused);  // the process holds what the stub library needs
     }));
     CHECK(stub_cuda::live("physical") == 0);
     std::string after[2];

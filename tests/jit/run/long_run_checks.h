@@ -54,14 +54,9 @@ inline constexpr LongRun long_runs[] = {{"fused, direct", "direct", "simple"},
     step.run();
     if (done % 50 == 0) step.synchronize();  // a GPU has a backlog
     if (done % 1000 == 0) (void)step.local_stats();
-    if (done != steps / 2) continue;
-    world.barrier();
-    before = holdings();
-    world.barrier();
+    if (done == steps / 2) before = holdings_at_rest(world);
   }
-  world.barrier();
-  const Holdings after = holdings();
-  world.barrier();
+  const Holdings after = holdings_at_rest(world);
   std::vector<float> w(n);
   step.read("w", w);
   REQUIRE_ON_RANK(w == std::vector<float>(n, static_cast<float>(steps * world.size())));
@@ -78,13 +73,9 @@ inline constexpr LongRun long_runs[] = {{"fused, direct", "direct", "simple"},
     std::vector<float> w(5000);
     step.read("w", w);
     REQUIRE_ON_RANK(w == std::vector<float>(5000, static_cast<float>(2 * world.size())));
-    world.barrier();
-    if (made == count / 2) before = holdings();
-    world.barrier();
+    if (made == count / 2) before = holdings_at_rest(world);
   }
-  world.barrier();
-  const Holdings after = holdings();
-  world.barrier();
+  const Holdings after = holdings_at_rest(world);
   return growth(before, after);
 }
 

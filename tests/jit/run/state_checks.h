@@ -82,12 +82,13 @@ inline Executable compile_rows(const World& world, std::int64_t rows, bool fused
 }
 
 /// Resizes a step `times` times back and forth, with a run each, and compares with what it must
-/// compute. `held` gets what the process holds before the second half and after it.
-inline void check_resizes(const World& world, int times, bool fused, Holdings (&held)[2]) {
+/// compute. What the process has grown by in the second half.
+[[nodiscard]] inline std::string growth_of_resizes(const World& world, int times, bool fused) {
   constexpr std::int64_t few = 3, many = 65, k = 100;
   Executable step = compile_rows(world, many, fused);
   const float* const memory = step.data<float>("w").data();
   const std::string text = step.sources().front().second;
+  Holdings before;
   float expected = 0;
   for (int time = 0; time < times; ++time) {
     const std::int64_t rows = time % 2 == 0 ? few : many;
@@ -97,20 +98,19 @@ inline void check_resizes(const World& world, int times, bool fused, Holdings (&
     const float own = static_cast<float>(world.rank() + 1);
     step.write("x", std::vector<float>(step.count("x"), own));
     step.run();
-    const float before = expected;
+    const float last = expected;
     expected -= static_cast<float>(rows * (world.size() + 1)) / 2;
     std::vector<float> w(k), y(step.count("y"));
     step.read("w", w);
     step.read("y", y);
     REQUIRE_ON_RANK(y.size() == static_cast<std::size_t>(rows * k));
     REQUIRE_ON_RANK(w == std::vector<float>(k, expected));
-    REQUIRE_ON_RANK(y == std::vector<float>(y.size(), own * before));
-    world.barrier();
-    if (time == times / 2 && world.rank() == 0) held[0] = holdings();
+    REQUIRE_ON_RANK(y == std::vector<float>(y.size(), own * last));
+    if (time == times / 2 - 1) before = holdings_at_rest(world);  // of as many rows as at the end
   }
-  world.barrier();
-  if (world.rank() == 0) held[1] = holdings();
+  const Holdings after = holdings_at_rest(world);
   REQUIRE_ON_RANK(step.sources().front().second == text);
+  return growth(before, after);
 }
 
 }  // namespace coconet::test
