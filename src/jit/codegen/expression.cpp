@@ -187,7 +187,7 @@ std::string identifier(std::string_view text) {
       "and", "or", "not", "xor",
       "at", "combined", "owner", "own", "make", "keep", "value", "simple", "ll", "ll128", "ring",
       "star", "tree", "Mailboxes", "Tiles", "Slices", "Totals", "exchange", "Exchange",
-      "load_slice", "store_slice", "in_rows", "no_totals", "fold", "block_total", "put_total",
+      "load_slice", "store_slice", "in_rows", "no_totals", "lane_totals", "block_total", "put_total",
       "send_total", "all_totals",
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",

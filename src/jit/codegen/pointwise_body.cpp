@@ -114,7 +114,9 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
     writer_.define(value);
   }
   text += writer_.compute_members(phase.members, indent + "  ");
-  text += add_to_totals(phase, indent + "  ");
+  const Collected collected = collect_for_totals(phase, indent);
+  declarations += collected.declarations;
+  text += collected.lanes;
   outs_.clear();
   std::string spread;
   for (const auto& store : phase.stores) {
@@ -137,7 +139,7 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
     }
   }
   return declarations + indent + (chooses(text) ? "choosing_" : "") + "lanes<N>([&](int l) {\n" +
-         text + indent + "});\n" + conversions;
+         text + indent + "});\n" + collected.additions + conversions;
 }
 
 bool PointwiseKernel::is_kept(BufferId id) const {

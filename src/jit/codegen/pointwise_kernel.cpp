@@ -149,21 +149,28 @@ std::string PointwiseKernel::declare_totals(const sched::KernelStep::Phase& phas
   std::string text;
   for (const ValueId id : phase.reductions) {
     if (at(id).attributes.per_buffer) continue;
-    lane_totals_[id] = writer_.unique(at(id).name + "_lanes");
-    text += fmt::format("  auto {} = no_totals<{}, W, {}>();\n", lane_totals_[id], operator_of(id),
-                        total_type(id));
+    text += declare_lane_totals(id, "  ");
   }
   return text;
 }
 
-std::string PointwiseKernel::add_to_totals(const sched::KernelStep::Phase& phase,
-                                           const std::string& indent) {
-  std::string text;
+std::string PointwiseKernel::declare_lane_totals(ValueId reduction, const std::string& indent) {
+  lane_totals_[reduction] = writer_.unique(at(reduction).name + "_totals");
+  return fmt::format("{}lane_totals<{}, W, {}> {};\n", indent, operator_of(reduction),
+                     total_type(reduction), lane_totals_[reduction]);
+}
+
+PointwiseKernel::Collected PointwiseKernel::collect_for_totals(
+    const sched::KernelStep::Phase& phase, const std::string& indent) {
+  Collected text;
   for (const ValueId id : phase.reductions) {
-    const std::string lane = lane_totals_[id] + "[N > W ? l % W : l]";
-    text += fmt::format("{0}{1}\n{0}{2} = {3}::apply({2}, {4}({5}));\n", indent, writer_.label(id),
-                        lane, operator_of(id), total_type(id),
-                        writer_.read(at(id).operands.front(), at(id).dtype));
+    const std::string elements = writer_.unique(at(id).name + "_elements");
+    text.declarations +=
+        fmt::format("{}vec<N, {}> {};\n", indent, writer_.lane_type(at(id).dtype), elements);
+    text.lanes += fmt::format("{}  {}[l] = {};\n", indent, elements,
+                              writer_.read(at(id).operands.front(), at(id).dtype));
+    text.additions += fmt::format("{0}{1}\n{0}{2}.add({3});\n", indent, writer_.label(id),
+                                  lane_totals_[id], elements);
   }
   return text;
 }
@@ -177,8 +184,8 @@ std::string PointwiseKernel::combine_totals(const sched::KernelStep::Phase& phas
     if (at(id).attributes.per_buffer) continue;  // which its buckets have left already
     const int index = reductions_++;
     puts += fmt::format(
-        "  put_total(block, a.sync, a.totals, {0}, block_total<{1}>(block, fold<{1}>({2})));\n",
-        index, operator_of(id), lane_totals_[id]);
+        "  put_total(block, a.sync, a.totals, {0}, block_total<{1}>(block, {2}.fold()));\n", index,
+        operator_of(id), lane_totals_[id]);
     const std::string op_and_type = fmt::format("{}, {}", operator_of(id), total_type(id));
     sends +=
         fmt::format("        send_total<{}>(block, a.sync, a.totals, {});\n", op_and_type, index);
@@ -330,9 +337,7 @@ std::string PointwiseKernel::declare_buffer_totals(const sched::KernelStep::Phas
   std::string text;
   for (const ValueId id : phase.reductions) {
     if (!at(id).attributes.per_buffer) continue;
-    lane_totals_[id] = writer_.unique(at(id).name + "_lanes");
-    text += fmt::format("{}auto {} = no_totals<{}, W, {}>();\n", indent, lane_totals_[id],
-                        operator_of(id), total_type(id));
+    text += declare_lane_totals(id, indent);
   }
   return text;
 }
@@ -344,7 +349,7 @@ std::string PointwiseKernel::put_buffer_totals(const sched::KernelStep::Phase& p
     if (!at(id).attributes.per_buffer) continue;
     text += fmt::format(
         "{0}put_buffer_total<{1}>(block, a.sync, {2}, {3}, {4}, &bucket - {5}.rows, "
-        "bucket.buffer,\n{0}    block_total<{1}>(block, fold<{1}>({6})));\n",
+        "bucket.buffer,\n{0}    block_total<{1}>(block, {6}.fold()));\n",
         indent, operator_of(id), buffer_rows(), buffer_totals(), buffer_reductions_,
         writer_.buckets(), lane_totals_[id]);
     buffer_values_.push_back({.value = id, .reduction = buffer_reductions_++});

@@ -94,8 +94,13 @@ class PointwiseKernel {
   }
   [[nodiscard]] std::string total_type(ir::ValueId reduction) const;
   std::string declare_totals(const sched::KernelStep::Phase& phase);
-  /// Inside the loop over lanes.
-  std::string add_to_totals(const sched::KernelStep::Phase& phase, const std::string& indent);
+  std::string declare_lane_totals(ir::ValueId reduction, const std::string& indent);
+  /// What brings a phase's elements to its totals: vectors, what a loop over lanes leaves in them,
+  /// and what follows it.
+  struct Collected {
+    std::string declarations, lanes, additions;
+  };
+  Collected collect_for_totals(const sched::KernelStep::Phase& phase, const std::string& indent);
   /// After the loop: the totals of all blocks of all ranks, which are scalars from here on.
   std::string combine_totals(const sched::KernelStep::Phase& phase, std::size_t p);
   /// Before the ranks wait for each other: fetches what phase p stores to the others.

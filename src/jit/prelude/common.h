@@ -232,14 +232,6 @@ DEVICE vec<N, T> no_totals() {
   return totals;
 }
 
-/// The lanes' totals as one.
-template <class Op, int N, class T>
-DEVICE T fold(const vec<N, T>& totals) {
-  T total = totals[0];
-  for (int l = 1; l < N; ++l) total = Op::apply(total, totals[l]);
-  return total;
-}
-
 // ---- ranks --------------------------------------------------------------------------------------
 
 /// Says why the kernel gives up, unless another wait has done so.

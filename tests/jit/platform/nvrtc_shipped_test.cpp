@@ -32,8 +32,6 @@ constexpr const char* table_file = "docs/gpu-kernels.md";
 constexpr std::string_view short_of_contract[] = {
     "adam_fused_kernel on sm_100, adam_scattered under adam-fused in f64: 1 blocks",
     "adamw_fused_kernel on sm_100, adamw_scattered under adamw-fused in f64: 1 blocks",
-    "lamb_fused_kernel on sm_90, lamb_scattered under lamb-fused in bf16: 1 blocks",
-    "lamb_fused_kernel on sm_90, lamb_scattered under lamb-fused in f16: 1 blocks",
     "nadam_fused_kernel on sm_100, nadam_scattered under nadam-fused in f64: 1 blocks",
     "radam_fused_kernel on sm_100, radam_scattered under radam-fused in f64: 1 blocks",
     "u_squares_kernel on sm_90, lamb under lamb-unfused in bf16: 12 KiB",

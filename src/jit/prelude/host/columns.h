@@ -9,44 +9,6 @@ static_assert(SHORT_ROW <= AT_HAND);
 /// as many.
 constexpr index_t ROWS_AHEAD = 16;
 
-/// Up to N T as the machine's vectors have them, in the vector types of gcc and clang: gcc takes
-/// apart loops over lanes of which it needs others than neighbours, and loops that choose.
-template <class T, int N = 16>
-struct machine {
-  static constexpr int lanes = MACHINE_BYTES < N * sizeof(T) ? MACHINE_BYTES / sizeof(T) : N;
-  typedef T vector __attribute__((vector_size(lanes * sizeof(T))));
-
-  DEVICE vector load(const T* from) {
-    vector value;
-    __builtin_memcpy(&value, from, sizeof value);
-    return value;
-  }
-  DEVICE void store(T* to, const vector& value) { __builtin_memcpy(to, &value, sizeof value); }
-
-  template <class Element>
-  struct of {
-    typedef Element vector __attribute__((vector_size(lanes * sizeof(Element))));
-  };
-  /// The same of elements of another type.
-  template <class Element>
-  DEVICE vector converted(const typename of<Element>::vector& elements) {
-#if defined(__AVX512F__) && !defined(__clang__)
-    // gcc converts half vectors and puts them together.
-    if constexpr (same<T, f64> && same<Element, f32> && lanes == 8) {
-      constexpr int as_set = 4;  // the rounding, which is none here
-      return __builtin_ia32_cvtps2pd512_mask(elements, vector{}, 0xff, as_set);
-    } else
-#endif
-      return __builtin_convertvector(elements, vector);
-  }
-  template <class Element>
-  DEVICE vector load_as(const Element* from) {
-    typename of<Element>::vector elements;
-    __builtin_memcpy(&elements, from, sizeof elements);
-    return converted<Element>(elements);
-  }
-};
-
 /// Leaves f(l) in to[l] for N lanes, as vectors.
 template <int N, class T, class F>
 DEVICE void write_lanes(T* to, F f) {

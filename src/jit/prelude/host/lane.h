@@ -73,6 +73,99 @@ constexpr int AT_ONCE = W % PARTS == 0 ? W / PARTS : W;
 #define VECTOR_BY_VECTOR
 #endif
 
+/// Up to N T as the machine's vectors have them, in the vector types of gcc and clang: gcc takes
+/// apart loops over lanes of which it needs others than neighbours, and loops that choose.
+template <class T, int N = 16>
+struct machine {
+  static constexpr int lanes = MACHINE_BYTES < N * sizeof(T) ? MACHINE_BYTES / sizeof(T) : N;
+  typedef T vector __attribute__((vector_size(lanes * sizeof(T))));
+
+  DEVICE vector load(const T* from) {
+    vector value;
+    __builtin_memcpy(&value, from, sizeof value);
+    return value;
+  }
+  DEVICE void store(T* to, const vector& value) { __builtin_memcpy(to, &value, sizeof value); }
+
+  template <class Element>
+  struct of {
+    typedef Element vector __attribute__((vector_size(lanes * sizeof(Element))));
+  };
+  /// The same of elements of another type.
+  template <class Element>
+  DEVICE vector converted(const typename of<Element>::vector& elements) {
+#if defined(__AVX__) && !defined(__clang__)
+    // gcc converts half vectors and puts them together.
+    if constexpr (same<T, f64> && same<Element, f32> && lanes == 4) {
+      return __builtin_ia32_cvtps2pd256(elements);
+    } else
+#endif
+#if defined(__AVX512F__) && !defined(__clang__)
+    if constexpr (same<T, f64> && same<Element, f32> && lanes == 8) {
+      constexpr int as_set = 4;  // the rounding, which is none here
+      return __builtin_ia32_cvtps2pd512_mask(elements, vector{}, 0xff, as_set);
+    } else
+#endif
+      return __builtin_convertvector(elements, vector);
+  }
+  template <class Element>
+  DEVICE vector load_as(const Element* from) {
+    typename of<Element>::vector elements;
+    __builtin_memcpy(&elements, from, sizeof elements);
+    return converted<Element>(elements);
+  }
+};
+
+/// COUNT totals as vectors of `part`. Everywhere vectors are a pack, as gcc keeps an array in
+/// memory that a loop goes through.
+template <class Op, class T, int COUNT, class part>
+struct vector_totals {
+  static constexpr int VECTORS = COUNT / part::lanes;
+  typename part::vector totals[VECTORS];
+
+  template <int... V>
+  DEVICE_MEMBER explicit vector_totals(numbers<V...>)
+      : totals{((void)V, typename part::vector{} + Op::template identity<T>())...} {}
+  DEVICE_MEMBER vector_totals() : vector_totals(typename numbers_to<VECTORS>::type{}) {}
+
+  /// Combines vectors FIRST + V, as a ring, with elements from 0 on.
+  template <int FIRST, int N, class Element, int... V>
+  DEVICE_MEMBER void add(const vec<N, Element>& elements, numbers<V...>) {
+    ((totals[(FIRST + V) % VECTORS] = Op::apply(totals[(FIRST + V) % VECTORS],
+                                                part::load_as(elements.lane + V * part::lanes))),
+     ...);
+  }
+};
+
+/// A total for each lane of a loop over vectors of W.
+template <class Op, int W, class T>
+struct lane_totals {
+  typedef machine<T, AT_ONCE<W>> part;
+  vector_totals<Op, T, W, part> all;
+
+  /// Combines them with one element each; the element behind those of W lanes goes to the first.
+  template <int N, class Element>
+  DEVICE_MEMBER void add(const vec<N, Element>& elements) {
+    all.template add<0>(elements, typename numbers_to<N / part::lanes>::type{});
+    add_rest<N / part::lanes * part::lanes>(elements,
+                                            typename numbers_to<N % part::lanes>::type{});
+  }
+  template <int FIRST, int N, class Element, int... L>
+  DEVICE_MEMBER void add_rest(const vec<N, Element>& elements, numbers<L...>) {
+    auto& last = all.totals[FIRST % W / part::lanes];
+    ((last[L] = Op::apply(T(last[L]), T(elements[FIRST + L]))), ...);
+  }
+
+  /// All of them as one, in order.
+  DEVICE_MEMBER T fold() const {
+    vec<W, T> lanes;
+    __builtin_memcpy(&lanes, &all, sizeof lanes);
+    T total = lanes[0];
+    for (int l = 1; l < W; ++l) total = Op::apply(total, lanes[l]);
+    return total;
+  }
+};
+
 /// Calls f(width<N>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over;
 /// N is W or a part of it. `order_streams` must follow.
 template <int W, class F>

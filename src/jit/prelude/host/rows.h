@@ -38,27 +38,6 @@ DEVICE T fold_lanes(const void* from) {
   }
 }
 
-/// Sixteen totals of one row as vectors of `part`. Everywhere vectors are a pack, as gcc keeps an
-/// array in memory that a loop goes through.
-template <class Op, class T, class part>
-struct row_totals {
-  static constexpr int VECTORS = LANES / part::lanes;
-  typename part::vector totals[VECTORS];
-
-  template <int... V>
-  DEVICE_MEMBER explicit row_totals(numbers<V...>)
-      : totals{((void)V, typename part::vector{} + Op::template identity<T>())...} {}
-  DEVICE_MEMBER row_totals() : row_totals(typename numbers_to<VECTORS>::type{}) {}
-
-  /// Combines vectors FIRST + V with N elements.
-  template <int FIRST, int N, class Element, int... V>
-  DEVICE_MEMBER void add(const vec<N, Element>& elements, numbers<V...>) {
-    ((totals[FIRST + V] =
-          Op::apply(totals[FIRST + V], part::load_as(elements.lane + V * part::lanes))),
-     ...);
-  }
-};
-
 /// Combines totals with elements [begin, end), N at a time, and the last ones fewer.
 template <int N, class Op, class T, class Elements>
 DEVICE void add_rest(T* totals, index_t begin, index_t end, const Elements& elements) {
@@ -87,7 +66,7 @@ DEVICE void reduce_beside(index_t o, index_t length, index_t ahead, Row row, Kee
   constexpr int N = OF_ROW<W>;
   typedef machine<T, N> part;
   typedef typename numbers_to<N / part::lanes>::type vectors;
-  row_totals<Op, T, part> totals[sizeof...(R)];
+  vector_totals<Op, T, LANES, part> totals[sizeof...(R)];
   const auto reduce = [&](const auto&... rows) {
     const auto add = [&]<int... P>(index_t j, numbers<P...>) {
       const auto add_part = [&]<int FIRST>(width<FIRST, false>) {
