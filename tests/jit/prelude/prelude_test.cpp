@@ -49,14 +49,24 @@ class TwoArrays {
   std::shared_ptr<const jit::Kernel> kernel_;
 };
 
+/// The body of a kernel that leaves in out[i] what `value` makes of the vector `in` of N lanes.
+std::string of_vectors(int lanes, const std::string& value) {
+  const std::string width = std::to_string(lanes);
+  return "  constexpr int N = " + width +
+         ";\n  for (index_t i = 0; i < a.count; i += N) {\n"
+         "    const auto in = load<N>(a.in + i);\n" +
+         value + "    store<N>(a.out + i, out);\n  }\n";
+}
+
+constexpr int vector_lanes[] = {4, 8, 16, 32};
+
 template <class Narrow>
-void require_widens(const std::string& type) {
+void require_widens(const std::string& type, const std::string& body) {
+  INFO(body);
   std::vector<std::uint16_t> bits(65536);
   std::iota(bits.begin(), bits.end(), std::uint16_t{0});
   std::vector<float> wide(bits.size());
-  TwoArrays<float, std::uint16_t>(
-      "f32", type, "  for (index_t i = 0; i < a.count; ++i) a.out[i] = wide(a.in[i]);\n")(wide,
-                                                                                          bits);
+  TwoArrays<float, std::uint16_t>("f32", type, body)(wide, bits);
   int wrong = 0;
   for (std::size_t i = 0; i < bits.size(); ++i) {
     Narrow value;
@@ -71,10 +81,18 @@ void require_widens(const std::string& type) {
   CHECK(wrong == 0);
 }
 
+/// All ways in which kernels widen: by element and by vector.
+template <class Narrow>
+void require_widens(const std::string& type) {
+  require_widens<Narrow>(type,
+                         "  for (index_t i = 0; i < a.count; ++i) a.out[i] = wide(a.in[i]);\n");
+  for (const int lanes : vector_lanes)
+    require_widens<Narrow>(type, of_vectors(lanes, "    const auto out = widened(in);\n"));
+}
+
 /// Every float with `low_bits` bits below those that the narrow type keeps, at, and one unit
 /// around, each value and each midpoint between two values.
-template <class Narrow>
-void require_narrows(const std::string& type, unsigned low_bits) {
+std::vector<float> around_midpoints(unsigned low_bits) {
   const std::uint32_t half = std::uint32_t{1} << (low_bits - 1);
   std::vector<float> values;
   for (std::uint64_t high = 0; high < (std::uint64_t{1} << 32);
@@ -83,23 +101,49 @@ void require_narrows(const std::string& type, unsigned low_bits) {
       values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(high) | low));
     }
   }
+  return values;
+}
+
+template <class Narrow>
+void require_narrows(const std::string& type, const std::vector<float>& values,
+                     const std::vector<std::uint16_t>& expected, const std::string& body) {
+  INFO(body);
   std::vector<std::uint16_t> narrow(values.size());
-  TwoArrays<std::uint16_t, float>(type, "f32",
-                                  "  for (index_t i = 0; i < a.count; ++i) a.out[i] = narrow<" +
-                                      type + ">(a.in[i]);\n")(narrow, values);
+  TwoArrays<std::uint16_t, float>(type, "f32", body)(narrow, values);
   int wrong = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const Narrow expected(static_cast<double>(values[i]));
     Narrow got;
     got.bits = narrow[i];
     const bool same =
-        std::isnan(values[i]) ? std::isnan(static_cast<float>(got)) : got.bits == expected.bits;
+        std::isnan(values[i]) ? std::isnan(static_cast<float>(got)) : got.bits == expected[i];
     if (!same && ++wrong <= 3) {
       FAIL_CHECK(values[i] << " narrows to " << type << " " << got.bits << ", expected "
-                           << expected.bits);
+                           << expected[i]);
     }
   }
   CHECK(wrong == 0);
+}
+
+/// All ways in which kernels narrow: by element, by vector, and rounded between loops over lanes.
+template <class Narrow>
+void require_narrows(const std::string& type, unsigned low_bits) {
+  const std::vector<float> values = around_midpoints(low_bits);
+  std::vector<std::uint16_t> expected;
+  for (const float value : values) expected.push_back(Narrow(static_cast<double>(value)).bits);
+  const auto require = [&](const std::string& body) {
+    require_narrows<Narrow>(type, values, expected, body);
+  };
+  require("  for (index_t i = 0; i < a.count; ++i) a.out[i] = narrow<" + type + ">(a.in[i]);\n");
+  for (const int lanes : vector_lanes) {
+    require(of_vectors(lanes, "    const auto out = narrowed<" + type + ">(in);\n"));
+    require(of_vectors(lanes,
+                       "    vec<N, f32> nearest;\n"
+                       "    lanes<N>([&](int l) { nearest[l] = rounded<" +
+                           type +
+                           ">(in[l]); });\n"
+                           "    const auto out = narrowed_exactly<" +
+                           type + ">(nearest);\n"));
+  }
 }
 
 template <class T>

@@ -5,15 +5,13 @@
 /// type. STREAM says that the arrays are long.
 template <class Op, int N, bool STREAM, int R, class T>
 DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(T* const (&ranks)[R], index_t at) {
-  vec<N, typename wide_type<T>::type> total;
   UNROLL
   for (int rank = 0; STREAM && rank < R; ++rank) fetch_ahead(ranks[rank] + at);
-  const vec<N, T> first = load<N>(ranks[0] + at);
-  lanes<N>([&](int l) { total[l] = wide(first[l]); });
+  auto total = widened(load<N>(ranks[0] + at));
   UNROLL
   for (int rank = 1; rank < R; ++rank) {
-    const vec<N, T> next = load<N>(ranks[rank] + at);
-    lanes<N>([&](int l) { total[l] = Op::apply(total[l], wide(next[l])); });
+    const auto next = widened(load<N>(ranks[rank] + at));
+    lanes<N>([&](int l) { total[l] = Op::apply(total[l], next[l]); });
   }
   return total;
 }

@@ -105,7 +105,8 @@ struct narrow_to<f16> {
     // A power of two whose last bit is that of the f16: to add it rounds to nearest even.
     const i32 power = (exponent > 0x38800000 ? exponent : 0x38800000) + 0x06800000;
     const f32 finite = (float_of(u32(magnitude)) + float_of(u32(power))) - float_of(u32(power));
-    const u32 special = magnitude > 0x7f800000 ? 0x7fc00000u : 0x7f800000u;
+    // Not chosen, as gcc makes one choice of two of each combination of theirs.
+    const u32 special = 0x7f800000u | (u32((0x7f800000 - magnitude) >> 31) & 0x400000u);
     return float_of((bits_of(x) & 0x80000000u) |
                     (magnitude >= 0x477ff000 ? special : bits_of(finite)));
   }
@@ -312,9 +313,11 @@ struct half_vector {
     return x;
   }
   DEVICE wide widened(bf16, half bits) {
-#if defined(__AVX512F__) && !defined(__clang__)
     // gcc converts half of them at a time and puts them together.
+#if defined(__AVX512F__) && !defined(__clang__)
     return (wide)__builtin_ia32_pmovzxwd512_mask((signed_half)bits, signed_wide{}, 0xffff) << 16;
+#elif defined(__AVX2__) && !defined(__clang__)
+    return (wide)__builtin_ia32_pmovzxwd256((signed_half)bits) << 16;
 #else
     return opaque(__builtin_convertvector(bits, wide) << 16);
 #endif
@@ -328,6 +331,7 @@ struct half_vector {
 #elif defined(__F16C__) && defined(__AVX2__)
     if constexpr (EXACT && same<T, f16>) return (half)__builtin_ia32_vcvtps2ph256((floats)x, 0);
 #endif
+    if constexpr (EXACT && same<T, bf16>) return __builtin_convertvector(x >> 16, half);
     return __builtin_convertvector(narrow_bits<N>(T{}, x), half);
   }
 };
