@@ -105,7 +105,7 @@ struct narrow_to<f16> {
     // A power of two whose last bit is that of the f16: to add it rounds to nearest even.
     const i32 power = (exponent > 0x38800000 ? exponent : 0x38800000) + 0x06800000;
     const f32 finite = (float_of(u32(magnitude)) + float_of(u32(power))) - float_of(u32(power));
-    // Not chosen, as gcc makes one choice of two of each combination of theirs.
+    // By arithmetic: gcc makes three choices of one inside another.
     const u32 special = 0x7f800000u | (u32((0x7f800000 - magnitude) >> 31) & 0x400000u);
     return float_of((bits_of(x) & 0x80000000u) |
                     (magnitude >= 0x477ff000 ? special : bits_of(finite)));
