@@ -21,6 +21,11 @@ function(coconet_install_library target component)
   install(FILES ${PROJECT_BINARY_DIR}/${target}.pc DESTINATION ${pkgconfig_dir} COMPONENT development)
 endfunction()
 
+# coconet/mpi.h includes MPI's header, and its users call MPI: they need the MPI that the library was built with.
+list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE mpi_cflags)
+list(JOIN mpi_cflags " " mpi_cflags)
+list(JOIN MPI_CXX_LIBRARIES " " mpi_libs)
+
 coconet_install_library(coconet-jit runtime)
 coconet_install_library(coconet-jit-mpi mpi)
 
@@ -41,7 +46,11 @@ install(FILES
   DESTINATION ${config_dir} COMPONENT development)
 
 install(TARGETS coconet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-install(FILES LICENSE CHANGELOG.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+# What README links to lies beside it as in the source tree, so that its links hold.
+install(FILES LICENSE CHANGELOG.md CONTRIBUTING.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.schema.json" PATTERN doxygen EXCLUDE)
+install(FILES kernel_cache/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/kernel_cache COMPONENT command)
 
 # The manual page is the command's own --help and the table of docs/configuration.md.
 set(man_page ${PROJECT_BINARY_DIR}/man/coconet.1)

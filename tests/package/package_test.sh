@@ -23,6 +23,12 @@ for file in bin/coconet include/coconet/coconet.h include/coconet/pointwise.def 
   share/coconet-jit/schedule.schema.json share/man/man1/coconet.1 share/doc/coconet-jit/LICENSE; do
   [[ -e $prefix/$file ]] || fail "$file was not installed."
 done
+# Links in the documents lead to files that were installed beside them.
+documents=$prefix/share/doc/coconet-jit
+while IFS=: read -r document link; do
+  [[ -e $(dirname "$document")/${link%%#*} ]] || fail "${document#"$prefix/"} links to $link, which was not installed."
+done < <(grep -rhoH --include='*.md' -E '\]\([^)#: ]+(#[^) ]*)?\)' "$documents" | sed -E 's/\]\((.*)\)$/\1/')
+[[ -e $documents/docs/programs.md ]] || fail "docs/programs.md was not installed."
 mapfile -t libraries < <(find "$prefix" -name 'libcoconet-jit*.so' | sort)
 library=$(find "$prefix" -name libcoconet-jit.so)
 [[ -n $library ]] || fail "libcoconet-jit.so was not installed."
@@ -130,6 +136,14 @@ if command -v pkg-config >/dev/null; then
   "$cxx" -std=c++20 "$consumer/consumer.cpp" -o "$work/by_pkg_config" "${flags[@]}" -Wl,-rpath,"$libdir"
   "$work/by_pkg_config" >"$work/by_pkg_config.txt"
   cmp "$work/by_cmake.txt" "$work/by_pkg_config.txt"
+  if [[ -e $libdir/libcoconet-jit-mpi.so ]]; then  # with the compiler itself, not MPI's wrapper
+    read -ra flags < <(pkg-config --cflags --libs coconet-jit-mpi)
+    "$cxx" -std=c++20 -fsyntax-only "$source/samples/08_application/main.cpp" "${flags[@]}" ||
+      fail "an application that includes coconet/mpi.h does not compile with: ${flags[*]}"
+    echo 'int main() { MPI_Init(nullptr, nullptr); MPI_Finalize(); }' |
+      "$cxx" -std=c++20 -include coconet/mpi.h -x c++ - -x none -o "$work/mpi_by_pkg_config" "${flags[@]}" -Wl,-rpath,"$libdir" ||
+      fail "an application of MPI does not link with: ${flags[*]}"
+  fi
 fi
 
 size=$(stat -Lc %s "$library")
