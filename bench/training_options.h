@@ -26,7 +26,7 @@ inline void measure_options(const coconet::World& world, const std::string& name
   if (options.loss_scaling) asked.states.insert(asked.states.end(), {"scale", "growth", "skipped"});
   const auto make = [&](const Optimizer& optimizer, const coconet::programs::TrainingOptions& its) {
     const coconet::Program program = coconet::programs::find("adamw")->with(
-        coconet::Mesh::over(world), coconet::f32, its, storage);
+        coconet::Mesh::over(world), coconet::f32, its, storage, {});
     return FusedOptimizer<float>(world, optimizer, program, lengths, learning_rate);
   };
   FusedOptimizer<float> without = make(plain, {});

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -466,6 +468,17 @@ struct BlockOptions {
 [[nodiscard]] COCONET_API Program pipeline_block(const Mesh& mesh, DType dtype = DType::f32,
                                                  BlockOptions options = {});
 
+/// Values of hyperparameters by the names of their fields, such as {"beta2", 0.95}; a flag is 0
+/// or 1.
+using Hyperparameters = std::map<std::string, double, std::less<>>;
+
+/// A hyperparameter of a shipped optimizer.
+struct HyperparameterInfo {
+  std::string_view name;   ///< of its field, "beta2"
+  double value = 0;        ///< where it is not set
+  std::string_view range;  ///< what it must be, "in [0, 1)"
+};
+
 /// A shipped program and its schedules. `Schedule::load(name + "-" + schedule + ".json")` loads
 /// one.
 struct Shipped {
@@ -477,13 +490,16 @@ struct Shipped {
   Program (*build)(const Mesh& mesh, DType dtype);
   Program (*scattered)(const Mesh& mesh, DType dtype) =
       nullptr;  ///< the same with Storage::scattered, of an optimizer
-  /// An optimizer that is asked for more, with what `precision` gives. Throws ProgramError for a
-  /// program in mixed precision with another one.
+  /// An optimizer that is asked for more, with what `precision` gives and its defaults for the
+  /// hyperparameters that are not named. Throws ProgramError for a program in mixed precision with
+  /// another one, and for a hyperparameter that it does not have or that is out of its range.
   Program (*with)(const Mesh& mesh, Precision precision, const TrainingOptions& options,
-                  Storage storage) = nullptr;
+                  Storage storage, const Hyperparameters& hyperparameters) = nullptr;
   int stages = 1;  ///< of a pipeline, each of as many ranks
   /// Schedules for a mesh of nodes, of an optimizer.
   std::vector<std::string_view> across_nodes = {};
+  /// Of an optimizer, but for TrainingOptions.
+  std::vector<HyperparameterInfo> hyperparameters = {};
 
   /// The precision of an optimizer's program with a dtype of `dtypes` for the model. Throws
   /// ProgramError when `kept` is not a copy, and the program is not in mixed precision, or the

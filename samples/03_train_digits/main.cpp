@@ -182,7 +182,7 @@ class Update {
     const coconet::Mesh mesh = coconet::Mesh::over(world);
     if (!half_) return shipped.build(mesh, coconet::f32);
     return shipped.with(mesh, shipped.precision(coconet::f16), {.loss_scaling = true},
-                        coconet::programs::Storage::whole);
+                        coconet::programs::Storage::whole, {});
   }
 
   const Optimizer& optimizer_;

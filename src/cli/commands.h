@@ -35,7 +35,8 @@ struct ProgramSpec {
   Sizes sizes;                 ///< --set
   std::optional<int> nodes;  ///< of a shipped program: its mesh is {node, gpu}, with as many nodes
   bool scattered = false;    ///< the shipped program with its parameters scattered over buffers
-  programs::TrainingOptions training;  ///< of a shipped optimizer
+  programs::TrainingOptions training;         ///< of a shipped optimizer
+  programs::Hyperparameters hyperparameters;  ///< --hyper
   /// --master-weights, of one in mixed precision
   programs::MasterWeights master_weights = programs::MasterWeights::copy;
 };
@@ -110,7 +111,8 @@ struct CachePruneOptions {
 };
 
 struct ProgramsOptions {
-  bool schedules = false;
+  bool schedules = false;        ///< list their schedules
+  bool hyperparameters = false;  ///< list their hyperparameters
 };
 
 /// Each returns the exit code, and throws UsageError or coconet::Error.

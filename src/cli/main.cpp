@@ -30,7 +30,7 @@ constexpr const char* overview_examples = R"(Examples:
 
 constexpr const char* run_examples = R"(Examples:
   mpirun -n 2 coconet run adam --schedule fused --set n=2^24
-  mpirun -n 4 coconet run adamw --schedule sliced --dtype bf16 --check
+  mpirun -n 4 coconet run adamw --schedule sliced --dtype bf16 --hyper beta2=0.95 --check
   coconet run adam --schedule fused --world local:3 --check --json result.json
   mpirun -n 2 coconet run lamb --scattered --list n=768,1,4099,2^20 --schedule fused --check
   mpirun -n 8 coconet run program.json --schedule schedule.json --scalar lr=1e-3
@@ -130,6 +130,7 @@ cache. Other files stay, and symbolic links are not followed.)";
 struct Raw {
   std::vector<std::string> sizes;
   std::vector<std::string> scalars;
+  std::vector<std::string> hyperparameters;
   std::vector<std::string> lists;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
@@ -171,6 +172,9 @@ void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
       ->check(CLI::Range(1, 65536));
   command.add_flag("--scattered", spec.scattered,
                    "A program that ships, with its parameters over a list of buffers");
+  repeated(command, "--hyper", raw.hyperparameters,
+           "Hyperparameter of an optimizer, such as beta2=0.95 (`coconet programs --hyper` lists "
+           "them); may be repeated");
   command
       .add_option("--max-norm", spec.training.max_norm,
                   "An optimizer that clips the gradient to this norm")
@@ -236,6 +240,11 @@ void read_spec(const Raw& raw, ProgramSpec& spec) {
     if (!spec.sizes.emplace(name, extent).second) {
       throw UsageError("--set gives the dimension '" + name + "' twice.");
     }
+  }
+  for (const std::string& text : raw.hyperparameters) {
+    const auto [name, value] = parse_number("--hyper", text);
+    if (!spec.hyperparameters.emplace(name, value).second)
+      throw UsageError("--hyper gives '" + name + "' twice.");
   }
 }
 
@@ -500,7 +509,11 @@ void read_run(const Raw& raw, RunOptions& options) {
   options.inputs = files_by_tensor("--input", raw.inputs);
   options.outputs = files_by_tensor("--output", raw.outputs);
   read_spec(raw, options.spec);
-  for (const std::string& text : raw.scalars) options.scalars.insert(parse_scalar(text));
+  for (const std::string& text : raw.scalars) {
+    const auto [name, value] = parse_number("--scalar", text);
+    if (!options.scalars.emplace(name, value).second)
+      throw UsageError("--scalar gives '" + name + "' twice.");
+  }
   for (const std::string& text : raw.lists) {
     const auto [name, lengths] = parse_list(text);
     if (!options.lists.emplace(name, lengths).second)
@@ -535,6 +548,8 @@ int command(int argc, char** argv) {
   CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");
   programs_command.add_flag("--schedules", programs_options.schedules,
                             "List PROGRAM SCHEDULE pairs, one a line");
+  programs_command.add_flag("--hyper", programs_options.hyperparameters,
+                            "The hyperparameters of optimizers instead, with their defaults");
   const CLI::App& doctor_command =
       *app.add_subcommand("doctor", "Say what is here, what is missing, and what that turns off");
 

@@ -117,8 +117,8 @@ std::optional<std::int64_t> read_size(std::string_view text) {
 
 UsageError no_optimizer(const std::string& asked) {
   return UsageError(
-      "--max-norm, --max-value, --loss-scaling, --master-weights, --groups and --accumulation are "
-      "for the optimizers that ship, not for " +
+      "--hyper, --max-norm, --max-value, --loss-scaling, --master-weights, --groups and "
+      "--accumulation are for the optimizers that ship, not for " +
       asked + ".");
 }
 
@@ -129,6 +129,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
       shipped_(programs::find(spec.program)),
       scattered_(spec.scattered),
       training_(spec.training),
+      hyperparameters_(spec.hyperparameters),
       master_weights_(spec.master_weights),
       nodes_(spec.nodes) {
   if (shipped_) {
@@ -198,7 +199,7 @@ std::set<std::string> ResolvedSpec::sliceable_states() const {
 
 bool ResolvedSpec::asks_more() const {
   return training_.max_norm != 0 || training_.max_value != 0 || training_.loss_scaling ||
-         training_.groups || training_.accumulation ||
+         training_.groups || training_.accumulation || !hyperparameters_.empty() ||
          master_weights_ != programs::MasterWeights::copy;
 }
 
@@ -208,7 +209,7 @@ Program ResolvedSpec::program(int ranks) const {
     if (asks_more()) {
       using programs::Storage;
       return shipped_->with(mesh, shipped_->precision(dtype_, master_weights_), training_,
-                            scattered_ ? Storage::scattered : Storage::whole);
+                            scattered_ ? Storage::scattered : Storage::whole, hyperparameters_);
     }
     return (scattered_ ? shipped_->scattered : shipped_->build)(mesh, dtype_);
   }
@@ -322,11 +323,11 @@ programs::MasterWeights parse_master_weights(const std::string& text) {
   throw UsageError("--master-weights takes copy, remainders or none, not '" + text + "'.");
 }
 
-std::pair<std::string, double> parse_scalar(const std::string& text) {
-  auto [name, value] = assignment("--scalar", text);
+std::pair<std::string, double> parse_number(const std::string& option, const std::string& text) {
+  auto [name, value] = assignment(option, text);
   double number = 0;
   if (!read_number(std::string_view(value), number)) {
-    throw UsageError("--scalar " + name + " takes a number, not '" + value + "'.");
+    throw UsageError(option + " " + name + " takes a number, not '" + value + "'.");
   }
   return {name, number};
 }

@@ -50,6 +50,7 @@ class ResolvedSpec {
   const programs::Shipped* shipped_ = nullptr;
   bool scattered_ = false;
   programs::TrainingOptions training_;
+  programs::Hyperparameters hyperparameters_;
   programs::MasterWeights master_weights_;
   std::optional<int> nodes_;
   std::optional<Program> file_;          ///< a file whose mesh is fixed
@@ -77,7 +78,8 @@ struct SizesToTry {
 [[nodiscard]] std::pair<std::string, std::vector<std::int64_t>> parse_list(const std::string& text);
 /// `--master-weights KEPT`: copy, remainders or none. Throws UsageError.
 [[nodiscard]] programs::MasterWeights parse_master_weights(const std::string& text);
-/// `--scalar NAME=VALUE`. Throws UsageError.
-[[nodiscard]] std::pair<std::string, double> parse_scalar(const std::string& text);
+/// `option` NAME=NUMBER, such as `--scalar lr=1e-3`. Throws UsageError.
+[[nodiscard]] std::pair<std::string, double> parse_number(const std::string& option,
+                                                          const std::string& text);
 
 }  // namespace coconet::cli

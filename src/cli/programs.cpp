@@ -1,6 +1,8 @@
 // `coconet programs`: lists the programs that ship, and their schedules.
 #include "coconet/programs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -19,6 +21,9 @@ int programs(const ProgramsOptions& options) {
       for (const auto schedule : one.schedules) {
         std::printf("%s %s\n", name.c_str(), std::string(schedule).c_str());
       }
+    } else if (options.hyperparameters) {
+      for (const auto& [field, value, range] : one.hyperparameters)
+        fmt::print("{} {}={}, {}\n", name, field, value, range);
     } else {
       std::printf("%-*s  %s\n", static_cast<int>(width), name.c_str(),
                   std::string(one.summary).c_str());

@@ -401,10 +401,31 @@ TEST_CASE("an optimizer of the command line clips, scales, has groups and other 
   CHECK_THAT(none.out, Contains("check passed") && !Contains("master"));
 }
 
+TEST_CASE("the command line sets hyperparameters, and refuses wrong ones") {
+  CHECK(coconet_command("run adamw --schedule fused --world local:2 --set n=1000 --check "
+                        "--hyper beta2=0.95 --hyper weight_decay=0 --hyper amsgrad=1")
+            .code == 0);
+  const Said plan = coconet_command("explain adam --hyper amsgrad=1 --hyper beta2=0.96875");
+  CHECK_THAT(plan.out, Contains("v_max") && Contains("0.96875"));
+  CHECK_THAT(coconet_command("run adam --hyper beta3=0.9").err,
+             Contains("adam has no hyperparameter 'beta3'; it has beta1, beta2, eps, weight_decay, "
+                      "amsgrad"));
+  CHECK_THAT(coconet_command("run adam_mixed --hyper beta2=1").err,
+             Contains("adam: beta2 is 1; it must be in [0, 1)"));
+  require_usage_error("run adam --hyper beta2=high", "--hyper beta2 takes a number, not 'high'.");
+  require_usage_error("run adam --hyper beta2=0.9 --hyper beta2=0.8",
+                      "--hyper gives 'beta2' twice.");
+  require_usage_error("run adam --scalar lr=1 --scalar lr=2", "--scalar gives 'lr' twice.");
+  CHECK_THAT(
+      coconet_command("programs --hyper").out,
+      Contains("adam beta2=0.999, in [0, 1)\n") && Contains("momentum_sgd nesterov=0, 0 or 1\n"));
+}
+
 TEST_CASE("options of optimizers are refused for what has none") {
-  require_usage_error("run mlp_block --max-norm 1",
-                      "--max-norm, --max-value, --loss-scaling, --master-weights, --groups and "
-                      "--accumulation are for the optimizers that ship, not for mlp_block.");
+  require_usage_error(
+      "run mlp_block --max-norm 1",
+      "--hyper, --max-norm, --max-value, --loss-scaling, --master-weights, --groups "
+      "and --accumulation are for the optimizers that ship, not for mlp_block.");
   require_usage_error("run adam_mixed --dtype bf16 --master-weights half",
                       "--master-weights takes copy, remainders or none, not 'half'.");
   CHECK_THAT(coconet_command("run adam --master-weights none").err,

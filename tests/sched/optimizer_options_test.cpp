@@ -66,6 +66,47 @@ TEST_CASE("hyperparameters that torch.optim refuses are refused with their range
         "sgd: max_norm is -1; it must be 0 or more");
 }
 
+TEST_CASE("a row of the shipped programs makes its optimizer with hyperparameters by name") {
+  const programs::Shipped& row = *programs::find("momentum_sgd");
+  const Program named = row.with(two_ranks(), f32, {.max_norm = 2}, programs::Storage::whole,
+                                 {{"momentum", 0.5}, {"nesterov", 1}});
+  const Program written =
+      programs::momentum_sgd(two_ranks(), f32, {.momentum = 0.5, .nesterov = true, .max_norm = 2});
+  CHECK(named.str() == written.str());
+  const auto refused = [&](const programs::Hyperparameters& asked) {
+    return refusal([&] { (void)row.with(two_ranks(), f32, {}, programs::Storage::whole, asked); });
+  };
+  CHECK(refused({{"beta1", 0.5}}) ==
+        "momentum_sgd has no hyperparameter 'beta1'; it has momentum, dampening, weight_decay, "
+        "nesterov");
+  CHECK(refused({{"nesterov", 0.5}}) == "momentum_sgd: nesterov is 0.5; it must be 0 or 1");
+}
+
+TEST_CASE("every hyperparameter of every shipped optimizer changes its program") {
+  int changed = 0;
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    if (shipped.with == nullptr) continue;
+    const auto with = [&](const programs::Hyperparameters& asked) {
+      return shipped
+          .with(two_ranks(), shipped.precision(shipped.dtypes.front()), {},
+                programs::Storage::whole, asked)
+          .str();
+    };
+    for (const auto& [name, value, range] : shipped.hyperparameters) {
+      INFO(shipped.name << " " << name);
+      const bool is_flag = range == "0 or 1";
+      programs::Hyperparameters asked = {{std::string(name), is_flag ? 1 : value / 2 + 0.3}};
+      if (name == "decoupled_weight_decay") asked["weight_decay"] = 0.1;
+      if (name == "eta_plus") asked["eta_plus"] = 1.5;
+      programs::Hyperparameters before = asked;
+      before[std::string(name)] = value;
+      CHECK(with(asked) != with(before));
+      ++changed;
+    }
+  }
+  CHECK(changed == 120);
+}
+
 TEST_CASE("constants of loss scaling that GradScaler could not work with are refused") {
   const auto of = [](programs::LossScale scale) {
     return refusal([&] { (void)programs::adam(two_ranks(), f32, {.loss_scale = scale}); });
@@ -89,7 +130,7 @@ TEST_CASE("every state of every optimizer has a name of PyTorch's, each another 
     if (shipped.with == nullptr) continue;
     for (const auto storage : {programs::Storage::whole, programs::Storage::scattered}) {
       const Program program = shipped.with(two_ranks(), shipped.precision(shipped.dtypes.front()),
-                                           {.loss_scaling = true, .groups = true}, storage);
+                                           {.loss_scaling = true, .groups = true}, storage, {});
       std::vector<std::string> names = {"step"};
       for (const ir::Node& node : ir::graph_of(program)->nodes) {
         if (node.op != ir::Op::state) continue;

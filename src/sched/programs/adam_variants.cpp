@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
@@ -53,10 +54,7 @@ Number nadam_momentum(const Number& t, double beta1, double momentum_decay) {
 }  // namespace
 
 Program adamax(const Mesh& mesh, Precision precision, AdamaxOptions options, Storage storage) {
-  require_in_range("adamax", {{"beta1", options.beta1, from_0_below_1},
-                              {"beta2", options.beta2, from_0_below_1},
-                              {"eps", options.eps, from_0},
-                              {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("adamax", mesh, precision, storage, options);
   const Value m = training.moment("m");
   const Value u = training.moment("u");
@@ -72,11 +70,7 @@ Program adamax(const Mesh& mesh, Precision precision, AdamaxOptions options, Sto
 }
 
 Program nadam(const Mesh& mesh, Precision precision, NAdamOptions options, Storage storage) {
-  require_in_range("nadam", {{"beta1", options.beta1, from_0_below_1},
-                             {"beta2", options.beta2, from_0_below_1},
-                             {"eps", options.eps, from_0},
-                             {"weight_decay", options.weight_decay, from_0},
-                             {"momentum_decay", options.momentum_decay, from_0}});
+  require_in_range(options);
   Training training("nadam", mesh, precision, storage, options);
   const bool decoupled = options.decoupled_weight_decay;
   const Value parameters = training.decayed(decoupled ? options.weight_decay : 0);
@@ -106,10 +100,7 @@ double nadam_mu_product(std::int64_t t, const NAdamOptions& options) {
 }
 
 Program radam(const Mesh& mesh, Precision precision, RAdamOptions options, Storage storage) {
-  require_in_range("radam", {{"beta1", options.beta1, from_0_below_1},
-                             {"beta2", options.beta2, from_0_below_1},
-                             {"eps", options.eps, from_0},
-                             {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("radam", mesh, precision, storage, options);
   const bool decoupled = options.decoupled_weight_decay;
   const Value parameters = training.decayed(decoupled ? options.weight_decay : 0);

@@ -2,15 +2,13 @@
 // the whole tensor or, where parameters are scattered, of each buffer. Schedules know the values
 // `u`, `w_norm`, `u_norm` and `ratio`, and the sums of squares under the norms, `w_squares` and
 // `u_squares`.
+#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Program lamb(const Mesh& mesh, Precision precision, LambOptions options, Storage storage) {
-  require_in_range("lamb", {{"beta1", options.beta1, from_0_below_1},
-                            {"beta2", options.beta2, from_0_below_1},
-                            {"eps", options.eps, from_0},
-                            {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("lamb", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Moments moments = update_moments(training, training.gradient, options.beta1, options.beta2);

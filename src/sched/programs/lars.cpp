@@ -1,14 +1,13 @@
 // LARS and NovoGrad as programs: like LAMB they work with norms, of the whole tensor or, where
 // parameters are scattered, of each buffer. Schedules know the values `w_norm` and `g_norm`, and
 // the sums of squares under them, `w_squares` and `g_squares`.
+#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage storage) {
-  require_in_range("lars", {{"momentum", options.momentum, from_0},
-                            {"weight_decay", options.weight_decay, from_0},
-                            {"trust_coefficient", options.trust_coefficient, from_0}});
+  require_in_range(options);
   Training training("lars", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Value& g = training.gradient;
@@ -31,10 +30,7 @@ Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage
 }
 
 Program novograd(const Mesh& mesh, Precision precision, NovoGradOptions options, Storage storage) {
-  require_in_range("novograd", {{"beta1", options.beta1, from_0_below_1},
-                                {"beta2", options.beta2, from_0_below_1},
-                                {"eps", options.eps, from_0},
-                                {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("novograd", mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Value& g = training.gradient;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "coconet/error.h"
+#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
@@ -24,7 +25,7 @@ void adam_step(Training& training, const Value& gradient, const Value& parameter
 }  // namespace
 
 Program sgd(const Mesh& mesh, Precision precision, SgdOptions options, Storage storage) {
-  require_in_range("sgd", {{"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("sgd", mesh, precision, storage, options);
   const Value gradient = training.regularised(options.weight_decay);
   training.finish(training.parameters - training.rate(training.lr) * gradient);
@@ -33,8 +34,7 @@ Program sgd(const Mesh& mesh, Precision precision, SgdOptions options, Storage s
 
 Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions options,
                      Storage storage) {
-  require_in_range("momentum_sgd", {{"momentum", options.momentum, from_0},
-                                    {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     throw ProgramError(fmt::format(
         "momentum_sgd: nesterov is for a momentum above 0 with no dampening; they are {} and {}",
@@ -57,10 +57,7 @@ Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions o
 }
 
 Program adam(const Mesh& mesh, Precision precision, AdamOptions options, Storage storage) {
-  require_in_range("adam", {{"beta1", options.beta1, from_0_below_1},
-                            {"beta2", options.beta2, from_0_below_1},
-                            {"eps", options.eps, from_0},
-                            {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("adam", mesh, precision, storage, options);
   adam_step(training, training.regularised(options.weight_decay), training.parameters,
             options.beta1, options.beta2, options.eps, options.amsgrad);
@@ -68,10 +65,7 @@ Program adam(const Mesh& mesh, Precision precision, AdamOptions options, Storage
 }
 
 Program adamw(const Mesh& mesh, Precision precision, AdamWOptions options, Storage storage) {
-  require_in_range("adamw", {{"beta1", options.beta1, from_0_below_1},
-                             {"beta2", options.beta2, from_0_below_1},
-                             {"eps", options.eps, from_0},
-                             {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("adamw", mesh, precision, storage, options);
   adam_step(training, training.gradient, training.decayed(options.weight_decay), options.beta1,
             options.beta2, options.eps, options.amsgrad);

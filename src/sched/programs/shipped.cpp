@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "coconet/programs.h"
+#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
@@ -27,14 +28,49 @@ std::vector<DType> floats() {
   return {DType::f32, DType::f64, DType::f16, DType::bf16};
 }
 
-/// What `make` makes of `asked` and its default hyperparameters.
+/// The options that an optimizer takes.
 template <class Options>
-Program make_with(Program (*make)(const Mesh&, Precision, Options, Storage), const Mesh& mesh,
-                  Precision precision, const TrainingOptions& asked, Storage storage) {
-  return make(mesh, precision, with_training(Options{}, asked), storage);
+Options options_of(Program (*)(const Mesh&, Precision, Options, Storage));
+
+template <class Options>
+std::vector<HyperparameterInfo> infos() {
+  std::vector<HyperparameterInfo> all;
+  for (const Hyperparameter<Options>& one : hyperparameters<Options>.rows)
+    all.push_back({one.name, one.of(Options{}), one.range.text});
+  return all;
 }
 
-/// The row of an optimizer with its default hyperparameters, which `make` makes.
+/// The default options with the values of `asked`. Throws ProgramError for a name that they do not
+/// have.
+template <class Options>
+Options with_hyperparameters(const Hyperparameters& asked) {
+  Options options;
+  const auto& known = hyperparameters<Options>;
+  for (const auto& [name, value] : asked) {
+    const auto found =
+        std::find_if(known.rows.begin(), known.rows.end(),
+                     [&, &name = name](const auto& one) { return one.name == name; });
+    if (found == known.rows.end()) {
+      std::vector<std::string_view> names;
+      for (const auto& one : known.rows) names.push_back(one.name);
+      throw ProgramError(fmt::format("{} has no hyperparameter '{}'; it has {}", known.name, name,
+                                     fmt::join(names, ", ")));
+    }
+    require_in_range(known.name, found->name, value, found->range);
+    found->set(options, value);
+  }
+  return options;
+}
+
+/// The program that `make` makes with other than its default hyperparameters.
+template <auto make>
+Program make_with(const Mesh& mesh, Precision precision, const TrainingOptions& training,
+                  Storage storage, const Hyperparameters& asked) {
+  const auto options = with_hyperparameters<decltype(options_of(make))>(asked);
+  return make(mesh, precision, with_training(options, training), storage);
+}
+
+/// The row of an optimizer, which `make` makes.
 template <auto make>
 Shipped optimizer(std::string_view name, std::string_view summary,
                   Names across_nodes = of_nodes()) {
@@ -44,11 +80,10 @@ Shipped optimizer(std::string_view name, std::string_view summary,
           floats(),
           [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::whole); },
           [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::scattered); },
-          [](const Mesh& mesh, Precision precision, const TrainingOptions& asked, Storage storage) {
-            return make_with(make, mesh, precision, asked, storage);
-          },
+          make_with<make>,
           1,
-          std::move(across_nodes)};
+          std::move(across_nodes),
+          infos<decltype(options_of(make))>()};
 }
 
 void require_mixed(const Precision& precision) {
@@ -63,21 +98,20 @@ void require_mixed(const Precision& precision) {
 template <auto make>
 Shipped mixed_optimizer(std::string_view name, std::string_view summary,
                         Names across_nodes = of_nodes()) {
-  return {
-      name,
-      summary,
-      all(),
-      {DType::f16, DType::bf16},
-      [](const Mesh& mesh, DType dtype) { return make(mesh, mixed(dtype), {}, Storage::whole); },
-      [](const Mesh& mesh, DType dtype) {
-        return make(mesh, mixed(dtype), {}, Storage::scattered);
-      },
-      [](const Mesh& mesh, Precision precision, const TrainingOptions& asked, Storage storage) {
-        require_mixed(precision);
-        return make_with(make, mesh, precision, asked, storage);
-      },
-      1,
-      std::move(across_nodes)};
+  Shipped row = optimizer<make>(name, summary, std::move(across_nodes));
+  row.dtypes = {DType::f16, DType::bf16};
+  row.build = [](const Mesh& mesh, DType dtype) {
+    return make(mesh, mixed(dtype), {}, Storage::whole);
+  };
+  row.scattered = [](const Mesh& mesh, DType dtype) {
+    return make(mesh, mixed(dtype), {}, Storage::scattered);
+  };
+  row.with = [](const Mesh& mesh, Precision precision, const TrainingOptions& training,
+                Storage storage, const Hyperparameters& asked) {
+    require_mixed(precision);
+    return make_with<make>(mesh, precision, training, storage, asked);
+  };
+  return row;
 }
 
 }  // namespace

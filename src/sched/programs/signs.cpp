@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include "coconet/error.h"
+#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Storage storage) {
-  require_in_range("rprop", {{"eta_minus", options.eta_minus, between_0_and_1},
-                             {"eta_plus", options.eta_plus, above_1},
-                             {"step_size_min", options.step_size_min, from_0},
-                             {"step_size_max", options.step_size_max, from_0}});
+  require_in_range(options);
   if (options.step_size_min > options.step_size_max) {
     throw ProgramError(
         fmt::format("rprop: step_size_min is {}; it must be at most step_size_max, {}",
@@ -38,9 +36,7 @@ Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Stora
 }
 
 Program lion(const Mesh& mesh, Precision precision, LionOptions options, Storage storage) {
-  require_in_range("lion", {{"beta1", options.beta1, from_0_below_1},
-                            {"beta2", options.beta2, from_0_below_1},
-                            {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("lion", mesh, precision, storage, options);
   const Value m = training.moment("m");
   const Value decayed = training.decayed(options.weight_decay);

@@ -1,15 +1,12 @@
 // Adagrad, Adadelta and RMSprop as programs: a step is divided by the root of past gradients'
 // squares. Formulas and defaults are those of torch.optim (2.x).
+#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, Storage storage) {
-  require_in_range("adagrad",
-                   {{"lr_decay", options.lr_decay, from_0},
-                    {"weight_decay", options.weight_decay, from_0},
-                    {"initial_accumulator_value", options.initial_accumulator_value, from_0},
-                    {"eps", options.eps, from_0}});
+  require_in_range(options);
   Training training("adagrad", mesh, precision, storage, options);
   const Value v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
@@ -30,9 +27,7 @@ Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, S
 }
 
 Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options, Storage storage) {
-  require_in_range("adadelta", {{"rho", options.rho, from_0_to_1},
-                                {"eps", options.eps, from_0},
-                                {"weight_decay", options.weight_decay, from_0}});
+  require_in_range(options);
   Training training("adadelta", mesh, precision, storage, options);
   const Value v = training.moment("v");
   const Value d = training.moment("d");
@@ -48,10 +43,7 @@ Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options,
 }
 
 Program rmsprop(const Mesh& mesh, Precision precision, RmspropOptions options, Storage storage) {
-  require_in_range("rmsprop", {{"alpha", options.alpha, from_0},
-                               {"eps", options.eps, from_0},
-                               {"weight_decay", options.weight_decay, from_0},
-                               {"momentum", options.momentum, from_0}});
+  require_in_range(options);
   Training training("rmsprop", mesh, precision, storage, options);
   const Value v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);

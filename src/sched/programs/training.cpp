@@ -11,6 +11,7 @@
 #include "coconet/error.h"
 #include "ir/access.h"
 #include "ir/graph.h"
+#include "sched/programs/hyperparameters.h"
 
 namespace coconet::programs {
 
@@ -72,13 +73,14 @@ Value weights(Program& program, DType dtype, const Dim& n, Storage storage) {
                                        : program.state("w", dtype, {n}, replicated);
 }
 
-void require_constants(const std::string& optimizer, const LossScale& scale) {
-  require_in_range(
-      optimizer.c_str(),
-      {{"init_scale", scale.init_scale, positive_f32},
-       {"growth_factor", scale.growth_factor, above_1},
-       {"backoff_factor", scale.backoff_factor, between_0_and_1},
-       {"growth_interval", static_cast<double>(scale.growth_interval), from_1_to_2_24}});
+void require_constants(const std::string& optimizer, const TrainingOptions& options) {
+  const LossScale& scale = options.loss_scale;
+  require_in_range(optimizer, "max_norm", options.max_norm, from_0);
+  require_in_range(optimizer, "max_value", options.max_value, from_0);
+  require_in_range(optimizer, "init_scale", scale.init_scale, positive_f32);
+  require_in_range(optimizer, "growth_factor", scale.growth_factor, above_1);
+  require_in_range(optimizer, "backoff_factor", scale.backoff_factor, between_0_and_1);
+  require_in_range(optimizer, "growth_interval", scale.growth_interval, from_1_to_2_24);
 }
 
 }  // namespace
@@ -112,9 +114,7 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
       parameters(w),
       options(asked) {
   if (precision.mixed()) parameters = master_weights();
-  require_in_range(name.c_str(), {{"max_norm", options.max_norm, from_0},
-                                  {"max_value", options.max_value, from_0}});
-  require_constants(name, options.loss_scale);
+  require_constants(name, options);
   gradient = gradient_of_batch();
   if (options.groups) {
     lr_scale_ = program.input("lr_scale", precision.master, {program.buffers(n)}, replicated);
@@ -254,15 +254,6 @@ Program accumulate(const Mesh& mesh, Precision precision, Storage storage) {
   // No product with 0: it would keep what was not a number.
   coconet::update(so_far, select(equal(first, 1), added, so_far + added));
   return program;
-}
-
-void require_in_range(const char* optimizer,
-                      std::initializer_list<Hyperparameter> hyperparameters) {
-  for (const Hyperparameter& one : hyperparameters) {
-    if (one.range.contains(one.value)) continue;
-    throw ProgramError(
-        fmt::format("{}: {} is {}; it must be {}", optimizer, one.name, one.value, one.range.text));
-  }
 }
 
 Moments update_moments(Training& training, const Value& gradient, double beta1, double beta2) {

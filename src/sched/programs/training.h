@@ -2,8 +2,6 @@
 // write of new ones.
 #pragma once
 
-#include <initializer_list>
-#include <limits>
 #include <optional>
 #include <string>
 
@@ -92,33 +90,6 @@ struct Training {
   std::optional<Value> t_;             ///< likewise
   std::optional<Value> weight_decay_;  ///< likewise
 };
-
-/// Numbers that a hyperparameter may be.
-struct Range {
-  const char* text;
-  bool (*contains)(double);
-};
-inline constexpr Range from_0 = {"0 or more", [](double x) { return x >= 0; }};
-inline constexpr Range from_0_below_1 = {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
-inline constexpr Range from_0_to_1 = {"in [0, 1]", [](double x) { return x >= 0 && x <= 1; }};
-inline constexpr Range between_0_and_1 = {"in (0, 1)", [](double x) { return x > 0 && x < 1; }};
-inline constexpr Range positive_f32 = {"more than 0 and at most 3.4e38, as an f32", [](double x) {
-                                         using Limits = std::numeric_limits<float>;
-                                         return x >= double{Limits::min()} &&
-                                                x <= double{Limits::max()};
-                                       }};
-/// Up to here f32 counts by ones.
-inline constexpr Range from_1_to_2_24 = {"in [1, 2^24]",
-                                         [](double x) { return x >= 1 && x <= 1 << 24; }};
-inline constexpr Range above_1 = {"more than 1", [](double x) { return x > 1; }};
-
-struct Hyperparameter {
-  const char* name;
-  double value;
-  Range range;
-};
-/// Throws ProgramError for the first of `hyperparameters` that is out of its range.
-void require_in_range(const char* optimizer, std::initializer_list<Hyperparameter> hyperparameters);
 
 /// Adam's moments after the step, not corrected for their bias.
 struct Moments {

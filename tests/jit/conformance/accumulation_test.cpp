@@ -82,7 +82,7 @@ Floats whole(Executable& step, const char* name) {
 Floats after_means(World& world, std::string_view optimizer, std::string_view schedule,
                    Storage storage) {
   const programs::Shipped& shipped = *programs::find(optimizer);
-  Executable step = compile_for(world, shipped.with(Mesh::over(world), f32, {}, storage),
+  Executable step = compile_for(world, shipped.with(Mesh::over(world), f32, {}, storage, {}),
                                 shipped_schedule(shipped, schedule), storage);
   step.write_whole("w", initial());
   for (int t = 1; t <= steps; ++t) {
@@ -102,7 +102,7 @@ Floats after_sums(World& world, std::string_view optimizer, DType model, std::st
   const bool mixed = optimizer.ends_with("_mixed");
   const Precision precision = mixed ? programs::mixed(model) : Precision(model);
   const Program program =
-      shipped.with(Mesh::over(world), precision, {.accumulation = true}, storage);
+      shipped.with(Mesh::over(world), precision, {.accumulation = true}, storage, {});
   Executable step = compile_for(world, program, shipped_schedule(shipped, schedule), storage);
   Executable adding = compile_for(
       world, programs::accumulate(Mesh::over(world), precision, storage), Schedule(), storage);

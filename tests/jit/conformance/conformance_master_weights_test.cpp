@@ -65,7 +65,7 @@ struct Run {
   DType dtype = bf16;
 
   [[nodiscard]] Program program(const Mesh& mesh) const {
-    return shipped.with(mesh, shipped.precision(dtype, kept), options, storage);
+    return shipped.with(mesh, shipped.precision(dtype, kept), options, storage, {});
   }
 };
 
@@ -300,7 +300,8 @@ TEST_CASE("master weights are kept as something else beside bf16 in mixed precis
   CHECK(refused([] { return programs::find("adam")->precision(f32, MasterWeights::none); }) ==
         "adam has no master weights; programs in mixed precision, such as adam_mixed, have");
   CHECK(refused([] {
-          return programs::find("adam_mixed")->with(Mesh({{"world", 2}}), f16, {}, Storage::whole);
+          return programs::find("adam_mixed")
+              ->with(Mesh({{"world", 2}}), f16, {}, Storage::whole, {});
         }) ==
         "a program in mixed precision is made with mixed(f16), as Shipped::precision gives it, not "
         "with f16");

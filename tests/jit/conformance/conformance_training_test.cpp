@@ -56,7 +56,7 @@ void require_one_kernel_that_conforms(const programs::TrainingOptions& training)
         for (const std::string_view schedule : shipped.schedules) {
           for (const int ranks : {1, 2, 3, 4, 8}) {
             const Program program =
-                shipped.with(shipped.mesh(ranks), shipped.precision(dtype), training, storage);
+                shipped.with(shipped.mesh(ranks), shipped.precision(dtype), training, storage, {});
             const Schedule steps = shipped_schedule(shipped, schedule);
             if (schedule == "fused" && ranks == 2) {
               const Program last = steps.apply(program).back();

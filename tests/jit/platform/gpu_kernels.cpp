@@ -195,7 +195,7 @@ GpuKernels shipped_kernels() {
       for (const MasterWeights kept : {MasterWeights::remainders, MasterWeights::none}) {
         for (const Storage storage : {Storage::whole, Storage::scattered}) {
           add_kernels(
-              shipped.with(shipped.mesh(8), shipped.precision(DType::bf16, kept), {}, storage),
+              shipped.with(shipped.mesh(8), shipped.precision(DType::bf16, kept), {}, storage, {}),
               load(shipped, schedule), kernels);
         }
       }

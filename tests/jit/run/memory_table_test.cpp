@@ -30,7 +30,8 @@ double bytes_a_parameter(const programs::Shipped& optimizer, programs::Precision
                          const programs::TrainingOptions& options, int ranks) {
   std::size_t bytes = 0;
   World::local(ranks, [&](World& world) {
-    const Program program = optimizer.with(Mesh::over(world), precision, options, Storage::whole);
+    const Program program =
+        optimizer.with(Mesh::over(world), precision, options, Storage::whole, {});
     const Schedule fused = Schedule::load(std::string(optimizer.name) + "-fused.json");
     const Executable step = compile(program, fused, world, {{"n", parameters}});
     if (world.rank() == 0) bytes = step.allocated_bytes();
