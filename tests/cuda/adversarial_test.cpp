@@ -14,6 +14,7 @@
 #include "cuda/own_nccl.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "cuda/subjects.h"
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/platform/cuda/device.h"
@@ -39,42 +40,15 @@ struct Adversary {
   Setting registers{"STUB_CUDA_REGISTERS", "128"};
 };
 
-/// A program that ships, under a schedule of its own.
-struct Subject {
-  const programs::Shipped* program = nullptr;
-  std::string schedule;
-
-  [[nodiscard]] Program build(int ranks) const {
-    return program->build(program->mesh(ranks), program->dtypes.front());
-  }
-  [[nodiscard]] Schedule load() const {
-    return Schedule::load(std::string(program->name) + "-" + schedule + ".json");
-  }
-};
-
-std::vector<Subject> all_subjects() {
-  std::vector<Subject> all;
-  for (const programs::Shipped& program : programs::shipped()) {
-    for (const std::string_view schedule : program.schedules)
-      all.push_back({&program, std::string(schedule)});
-  }
-  return all;
-}
-
-/// Enough elements to fill a GPU, and several tiles of a product.
-Sizes sizes_of(const Program& program) {
-  const Sizes extents = {{"n", 40001}, {"B", 3}, {"S", 100}, {"H", 33}, {"F", 20}};
-  Sizes sizes;
-  for (const Dim& dim : ir::graph_of(program)->dims) sizes[dim.name] = extents.at(dim.name);
-  return sizes;
-}
+/// Enough elements to fill a GPU.
+constexpr std::int64_t many = 40001;
 
 /// An executable between others, driven step by step.
 class Driven {
  public:
   Driven(const Program& program, const Schedule& schedule, const World& world)
       : program_(program),
-        sizes_(sizes_of(program)),
+        sizes_(sizes_of(program, many)),
         step_(compile(program, schedule, world, sizes_)) {
     options_.drive.fresh_inputs = false;
     options_.drive.iterations = 1;
