@@ -1,5 +1,6 @@
-// Times steps on one GPU: fused Adam against a copy of as many bytes and against torch's, steps of
-// ranks that share the GPU, the launch of a step against a bare launch, and what compile() takes.
+// Times steps on one GPU: fused Adam and LAMB against a copy of as many bytes and against torch's
+// Adam, steps of ranks that share the GPU, the launch of a step against a bare launch, and what
+// compile() takes.
 // One part a process; bench/gpu.sh starts them and makes a table of what they print.
 #include <chrono>
 #include <cstdint>
@@ -31,9 +32,10 @@ using bench::Table;
 using clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
-    "usage: bench_gpu copy|handshakes|barriers|adam|ranks|lamb|algorithms|multicast|blocks|"
-    "blocks-over-gpus|matmul|launch|compile-cold|compile-warm [--small] [--torch FILE] [--json "
-    "FILE]";
+    "usage: bench_gpu "
+    "hold|copy|handshakes|barriers|optimizers|ranks|lamb|bias|algorithms|multicast|"
+    "blocks|blocks-over-gpus|overlap|matmul|launch|compile-cold|compile-warm [--small] [--torch "
+    "FILE] [--json FILE]";
 
 struct Options {
   std::string part;
@@ -76,47 +78,74 @@ coconet::Executable compile_adam(const coconet::World& world, std::int64_t n,
       coconet::Schedule::load("adam-" + schedule + ".json"), world, {{"n", n}});
 }
 
-/// 28 bytes a parameter: g, w, m and v are read, w, m and v written.
-void measure_adam(const Options& options, Table& table) {
+/// A fused optimizer of one rank against a copy of as many bytes as its tensors, once, and Adam
+/// against torch's.
+void measure_optimizer(const std::string& program, const Options& options, Table& table) {
   const coconet::World world = coconet::World::self();
   const coconet::jit::Platform& backend = bench::backend_of(world);
+  const bool is_adam = program == "adam";
+  const std::string what = is_adam ? "fused Adam, 1 rank" : "fused LAMB, 1 rank";
   for (const int exponent : options.small ? std::vector{10, 12} : std::vector{20, 22, 24, 26}) {
     const std::size_t n = std::size_t{1} << exponent;
-    const double gigabytes = 28e-9 * static_cast<double>(n);
     bench::Stopwatch watch(coconet::jit::comm_of(world), backend);
-    bench::OptimizerStep fused(world, watch, "adam", n, "fused");
-    const auto from = backend.allocate(14 * n);
-    const auto to = backend.allocate(14 * n);
-    const std::vector<float> data = bench::made_up(14 * n / sizeof(float), 7);
-    watch.queue().copy(from->data(), data.data(), 14 * n);
-    watch.queue().finish();
-    bench::Contestant copy;
-    copy.step = [&] { watch.queue().copy(to->data(), from->data(), 14 * n); };
-    copy.wait = [] {};
+    bench::OptimizerStep fused(world, watch, program, n, "fused");
+    // 28 bytes a parameter: g, w, m and v are read, w, m and v written. LAMB, which needs the norms
+    // of all of an update before it takes any of it, has to read more of them again.
+    bench::Copy copy(backend, watch, 14 * n);
     watch.measure({&fused, &copy}, options.small ? 1 : 10);
 
     const double ratio = copy.ms / fused.ms;
-    table.add({.what = "fused Adam, 1 rank",
-               .size = bench::power_of_two(exponent),
-               .result = bench::decimals(fused.ms * 1e3, 1) + " us, " +
-                         bench::decimals(gigabytes / fused.ms * 1e3, 0) + " GB/s",
-               .peer = "copy of as many bytes: " + bench::decimals(copy.ms * 1e3, 1) + " us, " +
-                       bench::decimals(gigabytes / copy.ms * 1e3, 0) + " GB/s",
-               .ratio = ratio,
-               .target = bench::at_least(ratio, 0.92),
-               .numbers = {{"ms", fused.ms}, {"copy_ms", copy.ms}, {"gigabytes", gigabytes}}});
-    if (const auto torch = options.torch_ms.find(exponent); torch != options.torch_ms.end()) {
-      const double faster = torch->second / fused.ms;
-      table.add({.what = "fused Adam, 1 rank",
-                 .size = bench::power_of_two(exponent),
-                 .result = bench::decimals(fused.ms * 1e3, 1) + " us",
-                 .peer = "torch.optim.Adam(fused=True): " +
-                         bench::decimals(torch->second * 1e3, 1) + " us",
-                 .ratio = faster,
-                 .target = bench::at_least(faster, 1.0),
-                 .numbers = {{"ms", fused.ms}, {"torch_ms", torch->second}}});
-    }
+    table.add(
+        {.what = what,
+         .size = bench::power_of_two(exponent),
+         .result = bench::decimals(fused.ms * 1e3, 1) + " us, " + copy.rate(fused.ms),
+         .peer = "copy of as many bytes: " + bench::decimals(copy.ms * 1e3, 1) + " us, " +
+                 copy.rate(copy.ms),
+         .ratio = ratio,
+         .target = is_adam ? bench::at_least(ratio, 0.92) : bench::Target{},
+         .numbers = {{"ms", fused.ms}, {"copy_ms", copy.ms}, {"gigabytes", copy.gigabytes()}}});
+    const auto torch = options.torch_ms.find(exponent);
+    if (!is_adam || torch == options.torch_ms.end()) continue;
+    const double faster = torch->second / fused.ms;
+    table.add(
+        {.what = what,
+         .size = bench::power_of_two(exponent),
+         .result = bench::decimals(fused.ms * 1e3, 1) + " us",
+         .peer = "torch.optim.Adam(fused=True): " + bench::decimals(torch->second * 1e3, 1) + " us",
+         .ratio = faster,
+         .target = bench::at_least(faster, 1.0),
+         .numbers = {{"ms", fused.ms}, {"torch_ms", torch->second}}});
   }
+}
+
+/// A row of 64 that is added to 2^20 rows, which are read once and written once.
+void measure_bias(const Options& options, Table& table) {
+  const coconet::World world = coconet::World::self();
+  const std::int64_t rows = options.small ? 16 : 1 << 20;
+  constexpr std::int64_t columns = 64;
+  coconet::Program program("bias", coconet::Mesh::over(world));
+  const coconet::Value x = program.input("x", coconet::f32, {rows, columns}, coconet::replicated);
+  const coconet::Value b = program.input("b", coconet::f32, {columns}, coconet::replicated);
+  program.output("y", (x + b).named("y"));
+  coconet::Executable executable = coconet::compile(program, coconet::Schedule(), world);
+  bench::Stopwatch watch(coconet::jit::comm_of(world), bench::backend_of(world));
+  executable.use_stream(watch.queue().handle());
+  executable.write("x", bench::made_up(executable.count("x"), 1));
+  executable.write("b", bench::made_up(executable.count("b"), 2));
+  executable.data<float>("y");
+  bench::Contestant added;
+  added.step = [&] { executable.run(); };
+  added.wait = [&] { executable.synchronize(); };
+  const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(float);
+  bench::Copy copy(bench::backend_of(world), watch, bytes);
+  watch.measure({&added, &copy}, options.small ? 1 : 10);
+  table.add({.what = "[2^20, 64] + [64] in f32, 1 rank",
+             .size = std::to_string(rows) + " x " + std::to_string(columns),
+             .result = bench::decimals(added.ms * 1e3, 1) + " us, " + copy.rate(added.ms),
+             .peer = "copy of as many bytes: " + bench::decimals(copy.ms * 1e3, 1) + " us, " +
+                     copy.rate(copy.ms),
+             .ratio = copy.ms / added.ms,
+             .numbers = {{"ms", added.ms}, {"copy_ms", copy.ms}, {"gigabytes", copy.gigabytes()}}});
 }
 
 /// Host's microseconds of a step: until it is queued, and until it has run.
@@ -312,15 +341,21 @@ void run(const Options& options) {
     throw std::invalid_argument(
         "set COCONET_BACKEND=cuda: this program times steps on a GPU; bench/gpu.sh does it");
   Table table(options.json);
+  if (options.part == "hold") return bench::hold_context();
   if (options.part == "copy") return bench::measure_copy(options.small, table);
   if (options.part == "handshakes") return bench::measure_handshakes(options.small, table);
   if (options.part == "barriers") return bench::measure_barriers(options.small, table);
-  if (options.part == "adam") return measure_adam(options, table);
+  if (options.part == "optimizers") {
+    measure_optimizer("adam", options, table);
+    return measure_optimizer("lamb", options, table);
+  }
   if (options.part == "ranks") return bench::measure_ranks("adam", options.small, table);
   if (options.part == "lamb") return bench::measure_ranks("lamb", options.small, table);
+  if (options.part == "bias") return measure_bias(options, table);
   if (options.part == "algorithms") return bench::measure_algorithms(options.small, table);
   if (options.part == "blocks") return bench::measure_blocks(false, options.small, table);
   if (options.part == "blocks-over-gpus") return bench::measure_blocks(true, options.small, table);
+  if (options.part == "overlap") return bench::measure_overlap(options.small, table);
   if (options.part == "multicast") return bench::measure_multicast(options.small, table);
   if (options.part == "matmul") return bench::measure_matmul(options.small, table);
   if (options.part == "launch") return measure_launch(options, table);

@@ -8,7 +8,8 @@ usage() {
 usage: bench/gpu.sh [--bin DIR] [--out FILE] [--json FILE] [--small]
 
 Measures on one GPU, the first that CUDA_VISIBLE_DEVICES names, but for one part, and prints a table in Markdown:
-  fused Adam on one rank    against a copy of as many bytes, and torch.optim.Adam(fused=True) where there is PyTorch
+  fused Adam and LAMB       of one rank, against a copy of as many bytes, and torch.optim.Adam(fused=True) where there is one
+  a bias of 64              added to [2^20, 64], against a copy of as many bytes
   fused Adam and LAMB       of 2, 4 and 8 ranks on the GPU, against the unfused and the sliced schedule, and over 64 buffers
   AllReduce                 of 2, 4 and 8 ranks in a kernel, with every algorithm and protocol, against the library's
   blocks of transformers    of 2 and 4 ranks on the GPU, fused and overlapped, against unfused ones
@@ -104,12 +105,13 @@ fi
 torch_error=$(tail -n 1 "$work/error" | tr '|' '/')
 
 {
-  part adam --torch "$torch"
+  part optimizers --torch "$torch"
   if ((torch_code != 0)); then
     why="not measured: $torch_error"
     ((torch_code == 77)) || why="FAILED: gpu_torch_adam.py ended with $torch_code: $torch_error" status=1
     echo "| fused Adam, 1 rank, against torch.optim.Adam(fused=True) | all | $why | - | - | - |"
   fi
+  part bias
   part ranks
   part lamb
   part algorithms

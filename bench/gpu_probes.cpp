@@ -1,6 +1,8 @@
 // Kernels that only wait for each other, and a copy.
 #include "gpu_probes.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstring>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "jit/abi/abi.h"
 #include "jit/codegen/codegen.h"
 #include "jit/comm/access.h"
+#include "jit/platform/cuda/driver.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/cuda/queue.h"
 
@@ -218,28 +221,29 @@ void measure_barriers_of(const coconet::World& world, bool small, Table& table) 
 
 }  // namespace
 
+void hold_context() {
+  const jit::Device& device = jit::Device::at(0);
+  int mode = CU_COMPUTEMODE_DEFAULT;
+  jit::check(
+      jit::driver().device_attribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device.ordinal),
+      "asking for the compute mode");
+  if (mode != CU_COMPUTEMODE_DEFAULT)
+    throw std::runtime_error("the GPU's compute mode allows no process beside another");
+  for (;;) pause();
+}
+
 void measure_copy(bool small, Table& table) {
   const coconet::World world = coconet::World::self();
   const jit::Platform& platform = backend_of(world);
   for (const int exponent : small ? std::vector{20} : std::vector{24, 27, 30}) {
     const std::size_t bytes = std::size_t{1} << exponent;
-    const auto from = platform.allocate(bytes);
-    const auto to = platform.allocate(bytes);
     Stopwatch watch(coconet::jit::comm_of(world), platform);
-    const std::vector<float> data = made_up(std::size_t{1} << 18, 7);
-    for (std::size_t at = 0; at < bytes; at += data.size() * sizeof(float))
-      watch.queue().copy(from->data() + at, data.data(), data.size() * sizeof(float));
-    watch.queue().finish();
-    Contestant copy;
-    copy.step = [&] { watch.queue().copy(to->data(), from->data(), bytes); };
-    copy.wait = [] {};
+    Copy copy(platform, watch, bytes);
     watch.measure({&copy}, small ? 1 : 10);
-    const double gigabytes = 2e-9 * static_cast<double>(bytes);
     table.add({.what = "copy on the GPU, bytes read and written",
                .size = power_of_two(exponent) + " B",
-               .result = decimals(copy.ms * 1e3, 1) + " us, " +
-                         decimals(gigabytes / copy.ms * 1e3, 0) + " GB/s",
-               .numbers = {{"ms", copy.ms}, {"gigabytes", gigabytes}}});
+               .result = decimals(copy.ms * 1e3, 1) + " us, " + copy.rate(copy.ms),
+               .numbers = {{"ms", copy.ms}, {"gigabytes", copy.gigabytes()}}});
   }
 }
 

@@ -5,6 +5,11 @@
 
 namespace bench {
 
+/// Keeps a context on the GPU until a signal ends the process: without persistence, the driver
+/// initialises a GPU anew for a process that finds it unused. Throws where a context keeps other
+/// processes out.
+[[noreturn]] void hold_context();
+
 /// What a copy on the GPU moves.
 void measure_copy(bool small, Table& table);
 

@@ -19,6 +19,10 @@ void measure_algorithms(bool small, Table& table);
 /// are fewer than two.
 void measure_blocks(bool over_gpus, bool small, Table& table);
 
+/// The blocks at one size, of 2 ranks on one GPU in bf16: whether kernels that take a product tile
+/// by tile gain anything by that.
+void measure_overlap(bool small, Table& table);
+
 /// An AllReduce with a rank a GPU on all GPUs, through the switch and without, against NCCL's; a
 /// line that says why not where there is one GPU, or no multicast.
 void measure_multicast(bool small, Table& table);

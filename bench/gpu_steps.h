@@ -1,12 +1,15 @@
 // Steps that the measurements on a GPU put into a stopwatch's queue.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "gpu_table.h"
 #include "gpu_timing.h"
 #include "jit/comm/access.h"
 #include "jit/platform/cuda/device.h"
@@ -58,6 +61,32 @@ class OptimizerStep : public Contestant {
 
   coconet::Executable executable_;
   int t_ = 0;
+};
+
+/// A copy on the GPU of `bytes` bytes, put into the stopwatch's queue.
+class Copy : public Contestant {
+ public:
+  Copy(const coconet::jit::Platform& platform, Stopwatch& watch, std::size_t bytes)
+      : bytes_(bytes), from_(platform.allocate(bytes)), to_(platform.allocate(bytes)) {
+    const std::vector<float> data = made_up(std::size_t{1} << 18, 7);
+    for (std::size_t at = 0; at < bytes; at += data.size() * sizeof(float)) {
+      const std::size_t left = std::min(bytes - at, data.size() * sizeof(float));
+      watch.queue().copy(from_->data() + at, data.data(), left);
+    }
+    watch.queue().finish();
+    step = [this, &watch] { watch.queue().copy(to_->data(), from_->data(), bytes_); };
+    wait = [] {};
+  }
+  /// What a step reads and writes.
+  [[nodiscard]] double gigabytes() const { return 2e-9 * static_cast<double>(bytes_); }
+  /// "2000 GB/s": the rate at which as many bytes take `of_ms`.
+  [[nodiscard]] std::string rate(double of_ms) const {
+    return decimals(gigabytes() / of_ms * 1e3, 0) + " GB/s";
+  }
+
+ private:
+  std::size_t bytes_;
+  std::shared_ptr<coconet::jit::Memory> from_, to_;
 };
 
 }  // namespace bench

@@ -19,7 +19,7 @@ else
     failed "torch.optim.Adam(fused=True)" "exit code $code: $(last_line "$work/said")"
   fi
 fi
-measure adam --torch "$torch"
+measure optimizers --torch "$torch"
 for graph in off on; do
   COCONET_GRAPH=$graph measure launch
 done
