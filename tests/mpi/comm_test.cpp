@@ -6,6 +6,7 @@
 #include "coconet/mesh.h"
 #include "coconet/world.h"
 #include "jit/comm/access.h"
+#include "jit/comm/checks_16_bit.h"
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
@@ -34,6 +35,10 @@ TEST_CASE("messages that are too long for shared memory arrive by MPI") {
     }
   }
   REQUIRE_NOTHROW(test::check_edges(*comm, jit::DirectCollectives::capacity + 1));
+}
+
+TEST_CASE("16-bit floats of processes are added in f32 and rounded once, whichever way they go") {
+  REQUIRE_NOTHROW(test::check_16_bit(*jit::make_mpi_comm()));
 }
 
 TEST_CASE("collectives give the same by whatever way they are told to go") {

@@ -8,6 +8,8 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "coconet/error.h"
@@ -42,7 +44,7 @@ void OwnComms::free() {
 
 namespace {
 
-/// f16 and bf16 are two bytes that only our operators understand.
+/// f16 and bf16 are two bytes, which MPI moves and never reduces.
 MPI_Datatype type_of(DType dtype) {
   static const std::map<DType, MPI_Datatype> types = {
       {f64, MPI_DOUBLE},  {f32, MPI_FLOAT},      {f16, MPI_UINT16_T}, {bf16, MPI_UINT16_T},
@@ -89,8 +91,7 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
   const bool adds = reduction == Reduction::sum;
   const bool orders = reduction == Reduction::max || reduction == Reduction::min;
   if (dtype == boolean) return adds || reduction == Reduction::max ? MPI_LOR : MPI_LAND;
-  if (is_16_bit(dtype) || (orders ? is_float(dtype) : size_of(dtype) <= 2))
-    return own_op(dtype, reduction);
+  if (orders ? is_float(dtype) : size_of(dtype) <= 2) return own_op(dtype, reduction);
   if (orders) return reduction == Reduction::max ? MPI_MAX : MPI_MIN;
   return adds ? MPI_SUM : MPI_PROD;
 }
@@ -114,6 +115,7 @@ class MpiCollectives final : public Collectives {
       case ir::Op::all_to_all:
         return all_to_all(call, in, out);
       case ir::Op::reduce:
+        if (is_16_bit(call.dtype)) return reduce_by_shares(call, in, out, call.root);
         return reduce_chunks(call, in, out, call.count, call.root);
       case ir::Op::broadcast:
         return broadcast_chunks(in, out, call.count, call.dtype, call.root);
@@ -160,7 +162,98 @@ class MpiCollectives final : public Collectives {
     }
   }
 
+  /// Lengths of the shares of `count` elements that ranks reduce, as even as can be.
+  [[nodiscard]] std::vector<int> shares(int count) const {
+    std::vector<int> lengths;
+    for (int left = size(); left > 0; --left) {
+      lengths.push_back((count + left - 1) / left);
+      count -= lengths.back();
+    }
+    return lengths;
+  }
+
+  /// Reduces a block on each rank, in rank order as where ranks share memory: 16-bit floats in f32,
+  /// which is rounded once, where a reduction of MPI's would round each of its additions. `in` has
+  /// the blocks of `counts` elements, one behind the other.
+  void reduce_blocks(const CollectiveCall& call, const void* in, const std::vector<int>& counts,
+                     void* out) {
+    const MPI_Datatype type = type_of(call.dtype);
+    const auto own = static_cast<std::size_t>(counts[rank()]);
+    const std::size_t bytes = own * size_of(call.dtype);
+    received_.resize(bytes * static_cast<std::size_t>(size()));
+    const std::vector<int> each(static_cast<std::size_t>(size()), counts[rank()]);
+    blocking("MPI_Alltoallv", [&] {
+      return MPI_Alltoallv(in, counts.data(), places(counts).data(), type, received_.data(),
+                           each.data(), places(each).data(), type, comm_);
+    });
+    std::vector<const void*> parts;
+    for (int other = 0; other < size(); ++other)
+      parts.push_back(from(received_.data(), bytes * static_cast<std::size_t>(other)));
+    combine_in_order(call.dtype, call.reduction, parts, own, std::array{out});
+  }
+  /// Where blocks of `counts` elements begin that lie one behind the other.
+  static std::vector<int> places(const std::vector<int>& counts) {
+    std::vector<int> begins(counts.size());
+    std::exclusive_scan(counts.begin(), counts.end(), begins.begin(), 0);
+    return begins;
+  }
+
+  /// An all_reduce or, with a `root`, a reduce of 16-bit floats: each rank reduces a share, which
+  /// then goes to all or to the root.
+  void reduce_by_shares(const CollectiveCall& call, const void* in, void* out,
+                        std::optional<int> root) {
+    const MPI_Datatype type = type_of(call.dtype);
+    in_chunks(reducing_call, call.count, call.dtype, [&](std::size_t at, int length) {
+      const std::vector<int> counts = shares(length);
+      const std::vector<int> begins = places(counts);
+      const bool receives = !root || rank() == *root;
+      const std::size_t size = size_of(call.dtype);
+      reduced_.resize(static_cast<std::size_t>(counts[rank()]) * size);
+      void* const mine = receives ? to(out, at + static_cast<std::size_t>(begins[rank()]) * size)
+                                  : reduced_.data();
+      reduce_blocks(call, from(in, at), counts, mine);
+      void* const all = receives ? to(out, at) : nullptr;
+      if (!root) {
+        blocking("MPI_Allgatherv", [&] {
+          return MPI_Allgatherv(MPI_IN_PLACE, 0, type, all, counts.data(), begins.data(), type,
+                                comm_);
+        });
+      } else {
+        blocking("MPI_Gatherv", [&] {
+          return MPI_Gatherv(receives ? MPI_IN_PLACE : mine, counts[rank()], type, all,
+                             counts.data(), begins.data(), type, *root, comm_);
+        });
+      }
+    });
+  }
+
+  /// A reduce_scatter of 16-bit floats, in pieces of each rank's block.
+  void reduce_scatter_blocks(const CollectiveCall& call, const void* in, void* out) {
+    const std::vector<std::size_t> starts = block_starts(call.counts);
+    const std::size_t size = size_of(call.dtype);
+    if (starts.back() * size <= reducing_call)
+      return reduce_blocks(call, in, ints(call.counts), out);
+    const std::size_t piece =
+        std::max<std::size_t>(1, reducing_call / size / static_cast<std::size_t>(this->size()));
+    const std::size_t longest = *std::ranges::max_element(call.counts);
+    for (std::size_t done = 0; done < longest; done += piece) {
+      std::vector<int> counts;
+      pieces_.clear();
+      for (std::size_t block = 0; block < call.counts.size(); ++block) {
+        const std::size_t count = call.counts[block];
+        const std::size_t length = std::min(piece, count - std::min(done, count));
+        const auto* const begin =
+            static_cast<const std::byte*>(in) + (starts[block] + std::min(done, count)) * size;
+        pieces_.insert(pieces_.end(), begin, begin + length * size);
+        counts.push_back(static_cast<int>(length));
+      }
+      const std::size_t own = std::min(done, call.counts[rank()]);
+      reduce_blocks(call, pieces_.data(), counts, to(out, own * size));
+    }
+  }
+
   void all_reduce(const CollectiveCall& call, const void* in, void* out) {
+    if (is_16_bit(call.dtype)) return reduce_by_shares(call, in, out, {});
     const MPI_Op op = op_of(call.dtype, call.reduction);
     in_chunks(reducing_call, call.count, call.dtype, [&](std::size_t at, int length) {
       blocking("MPI_Allreduce", [&] {
@@ -174,6 +267,7 @@ class MpiCollectives final : public Collectives {
     const std::vector<std::size_t> starts = block_starts(call.counts);
     const std::size_t size = size_of(call.dtype);
     if (starts.back() == 0) return;
+    if (is_16_bit(call.dtype)) return reduce_scatter_blocks(call, in, out);
     if (starts.back() * size <= reducing_call) {
       blocking("MPI_Reduce_scatter", [&] {
         return MPI_Reduce_scatter(in, out, ints(call.counts).data(), type_of(call.dtype),
@@ -292,6 +386,9 @@ class MpiCollectives final : public Collectives {
 
   MPI_Comm comm_;
   std::shared_ptr<Barrier> barrier_;
+  // Of 16-bit floats: what other ranks have of this one's block, pieces of blocks, and what is made
+  // of them for another rank.
+  std::vector<std::byte> received_, pieces_, reduced_;
 };
 
 }  // namespace

@@ -98,6 +98,8 @@ class Group {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   void refuse() { collectives_->refuse(); }
+  /// Whether calls from here on go by MPI, where the ranks are processes.
+  void go_by_mpi(bool by_mpi) { by_mpi_ = by_mpi; }
 
   void all_reduce(const void* in, void* out, std::size_t count, DType dtype, Reduction reduction) {
     run(in, out,
@@ -134,10 +136,12 @@ class Group {
   void run(const void* in, void* out, jit::CollectiveCall call) {
     const jit::CollectiveCall::Operands operands{in, out};
     call.operands = {&operands, 1};
+    call.by_mpi = by_mpi_;
     collectives_->run(*queue_, call);
   }
 
   int rank_, size_;
+  bool by_mpi_ = false;
   std::shared_ptr<jit::Collectives> collectives_;
   std::unique_ptr<jit::Queue> queue_ = jit::host_platform().make_queue();
 };

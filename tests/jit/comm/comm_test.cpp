@@ -14,6 +14,7 @@
 #include "coconet/world.h"
 #include "jit/comm/access.h"
 #include "jit/comm/barrier/barrier.h"
+#include "jit/comm/checks_16_bit.h"
 #include "jit/comm/collectives/combine.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
@@ -43,6 +44,11 @@ TEST_CASE("local worlds of 1 to 5 ranks do what every world does", "[comm]") {
                  "a local world knows its kind and size");
     test::check_world(jit::comm_of(world));
   }));
+}
+
+TEST_CASE("16-bit floats of threads are added in f32 and rounded once", "[comm]") {
+  REQUIRE_NOTHROW(World::local(GENERATE(2, 3, 4),
+                               [&](World& world) { test::check_16_bit(jit::comm_of(world)); }));
 }
 
 TEST_CASE("a local sum of f16 and bf16 is rounded once, at the end", "[comm]") {
