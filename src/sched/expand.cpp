@@ -1,4 +1,5 @@
-// Rewrites that turn reductions across ranks and late reads of a state into what can be run.
+// Rewrites that turn reductions across ranks and late reads of a state into what can be run, and
+// shared values into what need not be stored.
 #include "sched/expand.h"
 
 #include <algorithm>
@@ -6,6 +7,8 @@
 #include <set>
 
 #include "sched/groups.h"
+#include "sched/knobs.h"
+#include "sched/overlaps.h"
 #include "sched/rewrite.h"
 
 namespace coconet::sched {
@@ -69,6 +72,94 @@ int dimension_to_slice(const Graph& graph, ValueId id) {
   return -1;
 }
 
+/// Computes a cast that widens 16-bit floats once for each kernel that reads it.
+class SharedWidening {
+ public:
+  explicit SharedWidening(const Graph& graph)
+      : graph_(graph), users_(graph.users()), rewriter_(graph), kernel_of_(graph.nodes.size(), -1) {
+    for (std::size_t kernel = 0; kernel < graph.fusions.size(); ++kernel) {
+      for (const ValueId member : graph.fusions[kernel].members)
+        kernel_of_[member] = static_cast<int>(kernel);
+    }
+    for (ValueId id = 0; id < graph.size(); ++id) is_shared_.push_back(is_shared_widening(id));
+  }
+
+  Graph run() {
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      Node node = graph_.at(id);
+      for (ValueId& operand : node.operands)
+        operand = computes(id, operand) ? computed_by(id, operand) : rewriter_.map(operand);
+      if (is_needed(id)) rewriter_.set(id, rewriter_.add(std::move(node)));
+    }
+    Graph result = rewriter_.finish();
+    for (const auto& [kernel, member] : joining_) result.fusions[kernel].members.push_back(member);
+    for (ir::Fusion& fusion : result.fusions) std::ranges::sort(fusion.members);
+    return result;
+  }
+
+ private:
+  /// The kernel of the schedule that `id` is in; what is in none counts as one of its own, since
+  /// grouping puts what only one value reads into that value's kernel.
+  [[nodiscard]] std::int64_t place_of(ValueId id) const {
+    return kernel_of_[id] >= 0 ? graph_.size() + kernel_of_[id] : id;
+  }
+
+  /// Whether `id` is such a cast, of which no one else needs the result in memory.
+  [[nodiscard]] bool is_shared_widening(ValueId id) const {
+    const Node& node = graph_.at(id);
+    if (node.op != Op::cast || node.weak || !is_float(node.dtype) || is_16_bit(node.dtype) ||
+        !is_16_bit(graph_.at(node.operands.front()).dtype))
+      return false;
+    const auto& users = users_[id];
+    const auto is_beside = [&](ValueId user) { return place_of(user) == place_of(id); };
+    // A kernel that reads it nowhere is there to hand it on.
+    const bool is_result = kernel_of_[id] >= 0 && std::ranges::none_of(users, is_beside);
+    const bool is_shared = std::ranges::any_of(
+        users, [&](ValueId user) { return place_of(user) != place_of(users.front()); });
+    return is_shared && !is_result && !is_output(graph_, id) && !arrives(graph_, id);
+  }
+
+  /// Whether `reader` is in a kernel that computes `cast` for itself.
+  [[nodiscard]] bool computes(ValueId reader, ValueId cast) const {
+    const Op op = graph_.at(reader).op;
+    const bool in_kernel =
+        (ir::is_elementwise(op) && op != Op::copy && op != Op::repeat) || op == Op::reduction;
+    if (!in_kernel || place_of(reader) == place_of(cast) || !is_shared_[cast]) return false;
+    // Kernels that exchange chunks through mailboxes take no scattered tensors.
+    const bool is_scattered = graph_.at(graph_.at(cast).operands.front()).attributes.scattered;
+    if (!is_scattered || kernel_of_[reader] < 0) return true;
+    const ir::Fusion& fusion = graph_.fusions[kernel_of_[reader]];
+    return fusion.kind == ir::Fusion::Kind::computation || works_in_place(fusion.knobs);
+  }
+
+  [[nodiscard]] bool is_needed(ValueId id) const {
+    return kernel_of_[id] >= 0 || !is_shared_[id] ||
+           !std::ranges::all_of(users_[id], [&](ValueId user) { return computes(user, id); });
+  }
+
+  ValueId computed_by(ValueId reader, ValueId cast) {
+    const auto [found, is_new] = computed_.try_emplace({cast, place_of(reader)}, -1);
+    if (!is_new) return found->second;
+    Node node = graph_.at(cast);
+    const bool is_first = rewriter_.map(cast) < 0;
+    if (!is_first) node.name = rewriter_.fresh_name(node.name);
+    node.operands = {rewriter_.map(node.operands.front())};
+    const ValueId id = rewriter_.add(std::move(node));
+    if (is_first) rewriter_.set(cast, id);
+    if (kernel_of_[reader] >= 0) joining_.emplace_back(kernel_of_[reader], id);
+    found->second = id;
+    return id;
+  }
+
+  const Graph& graph_;
+  Indexed<std::vector<ValueId>> users_;
+  Rewriter rewriter_;
+  Indexed<int> kernel_of_;  ///< by value; -1: none
+  Indexed<bool> is_shared_;
+  std::map<std::pair<ValueId, std::int64_t>, ValueId> computed_;  ///< by cast and reader's place
+  std::vector<std::pair<int, ValueId>> joining_;                  ///< kernels, and what is theirs
+};
+
 }  // namespace
 
 Graph expand_fused_all_reduces(const Graph& graph) {
@@ -126,6 +217,10 @@ Graph expand_overwritten_reads(const Graph& graph) {
     copies[id] = rewriter.add(std::move(copy));
   }
   return rewriter.finish();
+}
+
+Graph expand_shared_widening(const Graph& graph) {
+  return SharedWidening(graph).run();
 }
 
 }  // namespace coconet::sched

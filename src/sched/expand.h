@@ -18,4 +18,8 @@ namespace coconet::sched {
 /// `overwritten_reads`) gets a copy of the old value, which grouping makes a step of its own.
 [[nodiscard]] ir::Graph expand_overwritten_reads(const ir::Graph& graph);
 
+/// What widens 16-bit floats for several kernels is computed in each of them: storing it would take
+/// twice the bytes of what it is computed from.
+[[nodiscard]] ir::Graph expand_shared_widening(const ir::Graph& graph);
+
 }  // namespace coconet::sched

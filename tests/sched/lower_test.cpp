@@ -524,3 +524,32 @@ TEST_CASE("a kernel with mailboxes takes no scattered tensors") {
         "kernels work in place, with the algorithm direct and the protocol simple");
   CHECK_NOTHROW(plan_of(after(p, Schedule().fuse("k", "all_reduce", {"y"}))));
 }
+
+TEST_CASE("what widens 16-bit floats for several kernels is stored by none of them") {
+  Program p("widened", two_ranks());
+  const Value x = p.state("x", f16, {4}, replicated);
+  const Value wide = cast(x, f32).named("wide");
+  p.output("largest", max(wide).named("largest"));
+  p.output("root", sqrt(wide).named("root"));
+  update(x, cast(wide * 2, f16));
+  CHECK(steps_of(p) ==
+        "  1. kernel largest (reduction) over [4] replicated\n"
+        "    reads    x\n"
+        "    computes wide, largest\n"
+        "    writes   largest\n"
+        "  2. kernel root (computation) over [4] replicated\n"
+        "    reads    x\n"
+        "    computes wide_2, root\n"
+        "    writes   root\n"
+        "  3. kernel x_new (computation) over [4] replicated\n"
+        "    reads    x\n"
+        "    computes wide_3, multiply_5, cast_6\n"
+        "    writes   x\n");
+  // Fused, a kernel has it once; what the application reads is stored, and read where it is.
+  const Schedule fused = Schedule("fused").fuse("both", "computation", {"root", "x.new"});
+  CHECK_THAT(steps_of(after(p, fused)), Contains("computes wide, root, multiply_5, cast_6") &&
+                                            Contains("computes wide_2, largest"));
+  p.output("wide", wide);
+  CHECK_THAT(steps_of(p), Contains("reads    wide\n    computes root\n") &&
+                              Contains("reads    wide\n    computes multiply_5, cast_6\n"));
+}

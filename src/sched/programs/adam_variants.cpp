@@ -56,8 +56,8 @@ Number nadam_momentum(const Number& t, double beta1, double momentum_decay) {
 Program adamax(const Mesh& mesh, Precision precision, AdamaxOptions options, Storage storage) {
   require_in_range(options);
   Training training("adamax", mesh, precision, storage, options);
-  const Value m = training.moment("m");
-  const Value u = training.moment("u");
+  const State m = training.moment("m");
+  const State u = training.moment("u");
   const Value t = training.t();
   const Value gradient = training.regularised(options.weight_decay);
   const Value m_kept = options.beta1 * m;

@@ -21,8 +21,7 @@ Program lamb(const Mesh& mesh, Precision precision, LambOptions options, Storage
   const Value w_moves = w_norm > 0;
   const Value scales = logical_and(w_moves, u_norm > 0);
   const Value ratio = select(scales, w_norm / u_norm, 1).named("ratio");
-  const Value of_u = ratio.dtype() == u.dtype() ? ratio : cast(ratio, u.dtype());
-  const Value step_size = training.rate(training.lr) * of_u;
+  const Value step_size = training.rate(training.lr) * ratio;
   training.finish(w - step_size * u);
   return training.program;
 }

@@ -14,7 +14,7 @@ void adam_step(Training& training, const Value& gradient, const Value& parameter
                double beta2, double eps, bool amsgrad) {
   Moments moments = update_moments(training, gradient, beta1, beta2);
   if (amsgrad) {
-    const Value v_max = training.moment("v_max");
+    const State v_max = training.moment("v_max");
     moments.v = training.update(v_max, maximum(v_max, moments.v));
   }
   const Value step_size = training.rate(training.lr / (1 - pow(beta1, moments.t)));
@@ -41,7 +41,7 @@ Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions o
         options.momentum, options.dampening));
   }
   Training training("momentum_sgd", mesh, precision, storage, options);
-  const Value m = training.moment("m");
+  const State m = training.moment("m");
   const Value gradient = training.regularised(options.weight_decay);
   const Value kept = options.momentum * m;
   // The first step takes the whole gradient, whatever the dampening is; t tells it from later ones.

@@ -16,8 +16,8 @@ Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Stora
                     options.step_size_min, options.step_size_max));
   }
   Training training("rprop", mesh, precision, storage, options);
-  const Value previous = training.moment("previous");
-  const Value step_size = training.moment("step_size");
+  const State previous = training.moment("previous");
+  const State step_size = training.moment("step_size");
   const Value t = training.t();
   const Value first = equal(t, 1);
   const Value before = select(first, training.rate(training.lr), step_size);
@@ -38,7 +38,7 @@ Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Stora
 Program lion(const Mesh& mesh, Precision precision, LionOptions options, Storage storage) {
   require_in_range(options);
   Training training("lion", mesh, precision, storage, options);
-  const Value m = training.moment("m");
+  const State m = training.moment("m");
   const Value decayed = training.decayed(options.weight_decay);
   const Value leaned = options.beta1 * m;
   const Value direction = sign(leaned + (1 - options.beta1) * training.gradient);

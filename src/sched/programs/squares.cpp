@@ -8,7 +8,7 @@ namespace coconet::programs {
 Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, Storage storage) {
   require_in_range(options);
   Training training("adagrad", mesh, precision, storage, options);
-  const Value v = training.moment("v");
+  const State v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
   Value rate = training.rate(training.lr);
   Value before = v;
@@ -29,8 +29,8 @@ Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, S
 Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options, Storage storage) {
   require_in_range(options);
   Training training("adadelta", mesh, precision, storage, options);
-  const Value v = training.moment("v");
-  const Value d = training.moment("d");
+  const State v = training.moment("v");
+  const State d = training.moment("d");
   const Value gradient = training.regularised(options.weight_decay);
   const Value v_kept = options.rho * v;
   const Value v1 = training.update(v, v_kept + (1 - options.rho) * gradient * gradient);
@@ -45,20 +45,20 @@ Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options,
 Program rmsprop(const Mesh& mesh, Precision precision, RmspropOptions options, Storage storage) {
   require_in_range(options);
   Training training("rmsprop", mesh, precision, storage, options);
-  const Value v = training.moment("v");
+  const State v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
   const Value v_kept = options.alpha * v;
   const Value v1 = training.update(v, v_kept + (1 - options.alpha) * gradient * gradient);
   Value variance = v1;
   if (options.centered) {
-    const Value mean = training.moment("mean");
+    const State mean = training.moment("mean");
     const Value mean_kept = options.alpha * mean;
     const Value mean1 = training.update(mean, mean_kept + (1 - options.alpha) * gradient);
     variance = maximum(v1 - square(mean1), 0);  // rounding may take it below 0
   }
   Value step = gradient / (sqrt(variance) + options.eps);
   if (options.momentum != 0) {
-    const Value m = training.moment("m");
+    const State m = training.moment("m");
     const Value m_kept = options.momentum * m;
     step = training.update(m, m_kept + step);
   }

@@ -105,27 +105,33 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
                    const TrainingOptions& asked)
     : program(full_name(name, dtypes, stored), mesh),
       precision(dtypes),
+      wide(dtypes.master == DType::f64 ? DType::f64 : DType::f32),
       storage(stored),
       n(program.dim("n", default_n)),
       g(gradients(program, precision, n, storage, asked.accumulation)),
       w(weights(program, precision.model, n, storage)),
       lr(program.scalar("lr")),
       avg(average(g, mesh)),
-      parameters(w),
       options(asked) {
-  if (precision.mixed()) parameters = master_weights();
+  parameters = precision.mixed() ? master_weights() : loaded(w);
   require_constants(name, options);
   gradient = gradient_of_batch();
   if (options.groups) {
-    lr_scale_ = program.input("lr_scale", precision.master, {program.buffers(n)}, replicated);
+    lr_scale_ =
+        widened(program.input("lr_scale", precision.master, {program.buffers(n)}, replicated));
   }
   if (options.loss_scaling) unscale();
   if (options.max_value > 0 || options.max_norm > 0) clip();
 }
 
 Value Training::gradient_of_batch() {
-  if (options.accumulation) return (avg / program.scalar("microbatches")).named("gradient");
-  return precision.mixed() ? cast(avg, precision.master).named("gradient") : avg;
+  if (options.accumulation)
+    return (widened(avg) / program.scalar("microbatches")).named("gradient");
+  return avg.dtype() == wide ? avg : widened(avg).named("gradient");
+}
+
+Value Training::widened(const Value& value) const {
+  return value.dtype() == wide ? value : cast(value, wide);
 }
 
 void Training::unscale() {
@@ -157,21 +163,21 @@ void Training::clip() {
   }
   if (options.max_norm == 0) return;
   // Of all parameters, whether or not they are scattered.
-  const Value wide = size_of(gradient.dtype()) == 2 ? cast(gradient, DType::f32) : gradient;
-  const Value size = sqrt(sum(square(wide)).named("gradient_squares")).named("gradient_norm");
+  const Value squares = sum(square(gradient)).named("gradient_squares");
+  const Value size = sqrt(squares).named("gradient_norm");
   const Value factor = minimum(options.max_norm / (size + 1e-6), 1);
   gradient = gradient * number(factor);
 }
 
-Value Training::master_weights() {
+State Training::master_weights() {
   switch (precision.kept) {
     case MasterWeights::copy:
       break;
     case MasterWeights::remainders:
       remainder_ = program.state("remainder", DType::i16, {n}, replicated);
-      return join_halves(w, *remainder_).named("master");
+      return {w, join_halves(w, *remainder_).named("master")};
     case MasterWeights::none:
-      return cast(w, precision.master).named("master");
+      return {w, widened(w).named("master")};
   }
   return moment("master");
 }
@@ -188,7 +194,7 @@ Value Training::t() {
 
 Value Training::number(const Value& value) const {
   const bool is_number = !ir::graph_of(value) || ir::graph_of(value)->at(ir::id_of(value)).weak;
-  return is_number || value.dtype() == precision.master ? value : cast(value, precision.master);
+  return is_number ? value : widened(value);
 }
 
 Value Training::rate(const Value& value) const {
@@ -200,18 +206,25 @@ Value Training::weight_decay(double option) {
   if (!options.groups) return option;
   if (!weight_decay_) {
     weight_decay_ =
-        program.input("weight_decay", precision.master, {program.buffers(n)}, replicated);
+        widened(program.input("weight_decay", precision.master, {program.buffers(n)}, replicated));
   }
   return *weight_decay_;
 }
 
-Value Training::update(const Value& state, const Value& value) const {
-  return coconet::update(state, finite ? select(*finite, value, state) : value);
+Value Training::if_taken(const Value& value, const Value& before) const {
+  return finite ? select(*finite, value, before) : value;
+}
+
+Value Training::update(const State& state, const Value& value) const {
+  const Value after = if_taken(value, state);
+  const DType stored = state.stored.dtype();
+  if (stored == wide) return coconet::update(state.stored, after);
+  coconet::update(state.stored, cast(after, stored));
+  return after;
 }
 
 Value Training::squares(const Value& value, const std::string& name) const {
-  const Value wide = size_of(value.dtype()) == 2 ? cast(value, DType::f32) : value;
-  const Value squared = square(wide);
+  const Value squared = square(value);
   const Value total = storage == Storage::scattered ? sum(squared, per_buffer) : sum(squared);
   return total.named(name + "_squares");
 }
@@ -231,16 +244,17 @@ Value Training::decayed(double weight_decay) {
 
 void Training::finish(const Value& value) {
   if (!precision.mixed()) {
-    update(w, value);
+    update(parameters, value);
   } else if (precision.kept == MasterWeights::copy) {
     const Value updated = update(parameters, value);
     coconet::update(w, cast(updated, precision.model));
   } else if (precision.kept == MasterWeights::remainders) {
-    const Value updated = finite ? select(*finite, value, parameters) : value;
+    const Value updated = if_taken(value, parameters);
     coconet::update(w, upper_half(updated));
     coconet::update(*remainder_, lower_half(updated));
   } else {
-    update(w, stochastic_cast(value, precision.model, precision.seed, given_t()));
+    const Value rounded = stochastic_cast(value, precision.model, precision.seed, given_t());
+    coconet::update(w, if_taken(rounded, w));
   }
 }
 
@@ -257,8 +271,8 @@ Program accumulate(const Mesh& mesh, Precision precision, Storage storage) {
 }
 
 Moments update_moments(Training& training, const Value& gradient, double beta1, double beta2) {
-  const Value m = training.moment("m");
-  const Value v = training.moment("v");
+  const State m = training.moment("m");
+  const State v = training.moment("v");
   const Value t = training.t();
   const Value m_kept = beta1 * m;
   const Value m1 = training.update(m, m_kept + (1 - beta1) * gradient);

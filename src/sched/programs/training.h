@@ -22,17 +22,29 @@ template <class To, class From>
   return to;
 }
 
+/// A state, which formulas take for its elements as the optimizer computes with them.
+struct State {
+  Value stored;
+  Value value;  ///< `stored`, in Training::wide
+
+  operator const Value&() const { return value; }  // NOLINT: implicit by design
+};
+
+/// An optimizer computes in f32 at least, whatever it stores: states and the gradient are widened
+/// where they are read (`moment`, `parameters`, `gradient`), and `update` rounds once what it
+/// writes. In 16 bits the squares of small gradients are 0 and those of large ones infinite.
 struct Training {
   Program program;
   Precision precision;
+  DType wide;  ///< that it computes in: f32, where moments are f64 that
   Storage storage;
   Dim n;
   Value g;  ///< this rank's gradient, or the sum of several
   Value w;
   Value lr;          ///< the scalar; `rate` is what parameters move by
   Value avg;         ///< the gradient averaged over the ranks
-  Value parameters;  ///< what the optimizer updates: w, or in mixed precision the master weights
-  Value gradient;    ///< avg in the dtype of the parameters, of one batch, unscaled and clipped
+  State parameters;  ///< what the optimizer updates: w, or in mixed precision the master weights
+  Value gradient;    ///< avg in `wide`, of one batch, unscaled and clipped
   TrainingOptions options;
   std::optional<Value> finite;   ///< with loss scaling: whether the step is taken
   std::optional<Value> skipped;  ///< with loss scaling: the steps before that were not
@@ -46,7 +58,14 @@ struct Training {
       : Training(name, mesh, dtypes, stored, with_training(TrainingOptions{}, of_optimizer)) {}
 
   /// A state like the parameters.
-  Value moment(const char* name) { return program.state(name, precision.master, {n}, replicated); }
+  State moment(const char* name) {
+    return loaded(program.state(name, precision.master, {n}, replicated));
+  }
+  /// Numbers of all parameters, or of each buffer, which are few: in what the optimizer computes
+  /// in.
+  State number_state(const char* name, const Shape& shape) {
+    return loaded(program.state(name, wide, shape, replicated));
+  }
   /// The number of the step, from 1: of those that were taken.
   Value t();
   /// A number that combines with the parameters: what is computed from `t` may be f64.
@@ -55,15 +74,15 @@ struct Training {
   [[nodiscard]] Value rate(const Value& value) const;
   /// `option`, or of each buffer what the application says.
   Value weight_decay(double option);
-  /// Writes `value` into `state` if the step is taken, and returns what it has then.
-  Value update(const Value& state, const Value& value) const;
+  /// Writes `value` into `state` if the step is taken, and returns what it has then, before it is
+  /// rounded to 16 bits.
+  Value update(const State& state, const Value& value) const;
   /// The gradient with L2 regularisation, as SGD and Adam apply it.
   [[nodiscard]] Value regularised(double weight_decay);
   /// The parameters after decay of their own, as AdamW applies it.
   [[nodiscard]] Value decayed(double weight_decay);
   /// The sum of the squares of `value`, called `name`_squares: of all, or where parameters are
-  /// scattered of each buffer. In f32 at least: squares of 16-bit floats overflow, or lose all
-  /// digits of a long sum.
+  /// scattered of each buffer.
   [[nodiscard]] Value squares(const Value& value, const std::string& name) const;
   /// Its root, called `name`_norm.
   [[nodiscard]] Value norm(const Value& value, const std::string& name) const {
@@ -73,11 +92,17 @@ struct Training {
   void finish(const Value& value);
 
  private:
+  /// `value` in `wide`.
+  [[nodiscard]] Value widened(const Value& value) const;
+  [[nodiscard]] State loaded(const Value& state) const { return {state, widened(state)}; }
+  /// What a state with the elements `before` gets in this step, if it gets `value` in those that
+  /// are taken.
+  [[nodiscard]] Value if_taken(const Value& value, const Value& before) const;
   /// In mixed precision: a state, or computed from `w`.
-  Value master_weights();
+  State master_weights();
   /// The scalar `t`.
   const Value& given_t();
-  /// The average in the dtype of the parameters, divided by the number of batches that it is of.
+  /// The average, divided by the number of batches that it is of.
   Value gradient_of_batch();
   /// The gradient divided by the scale of the loss.
   void unscale();
