@@ -25,7 +25,8 @@ COCONET_API void divide(DType dtype, void* data, std::size_t count, int by);
 /// of floats only, is then divided by the number of parts. f16 and bf16 are rounded once, at the
 /// end. If `own` is one of `outs`, the others are written past the caches, as far as the machine
 /// can.
-void combine_in_order(DType dtype, Reduction reduction, std::span<const void* const> parts,
-                      std::size_t count, std::span<void* const> outs, const void* own = nullptr);
+COCONET_API void combine_in_order(DType dtype, Reduction reduction,
+                                  std::span<const void* const> parts, std::size_t count,
+                                  std::span<void* const> outs, const void* own = nullptr);
 
 }  // namespace coconet::jit
