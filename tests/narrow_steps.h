@@ -52,7 +52,7 @@ class NarrowStep {
   }
   [[nodiscard]] Program program() const {
     return shipped_.with(mesh(), shipped_.precision(dtype_), asked_.options,
-                         programs::Storage::whole);
+                         programs::Storage::whole, {});
   }
 
   /// What is there before the step, rounded to the dtypes of `program()`. Every rank's gradient is
@@ -109,7 +109,7 @@ class NarrowStep {
   void check(const Tensors& before, const Tensors& got) const {
     const std::string_view plain = shipped_.name.substr(0, shipped_.name.find("_mixed"));
     const Program wide =
-        programs::find(plain)->with(mesh(), f64, asked_.options, programs::Storage::whole);
+        programs::find(plain)->with(mesh(), f64, asked_.options, programs::Storage::whole, {});
     Tensors expected = after(wide, before);
     expected["master"] = expected["w"];
     const ir::Graph& graph = *ir::graph_of(program());

@@ -40,6 +40,9 @@ run 04_lamb_bert
 grep -Fqx "199 tensors, 109482240 parameters, 2 ranks" <<<"$output" ||
   fail "04_lamb_bert does not update the 199 tensors of BERT-base."
 grep -Eqx "step: [0-9.]+ ms, kernels: 1" <<<"$output" || fail "04_lamb_bert takes more than one kernel."
+# Every element of the averaged gradient is 0.0015, of 109,482,240.
+grep -Fqx "norm of the gradient: 15.695, clipped to 1" <<<"$output" ||
+  fail "04_lamb_bert prints another norm of the gradient than 15.695."
 awk '$1 == "tables:" && $4 > 0 && $4 < 1.2 { found = 1 } END { exit !found }' <<<"$output" ||
   fail "the tables of 04_lamb_bert take more than 1.2 % of a gradient in f16."
 grep -Fqx "memory of a rank, MiB: g 418 w 418 m 209 v 209" <<<"$output" ||

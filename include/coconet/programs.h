@@ -97,6 +97,9 @@ struct TrainingOptions {
   /// Of each element of the averaged gradient, as torch.nn.utils.clip_grad_value_, before its norm
   /// is taken. 0: any. [0, inf]
   double max_value = 0;
+  /// An output `gradient_norm`, one number: the norm that `max_norm` is compared with, before
+  /// anything is scaled down, as torch.nn.utils.clip_grad_norm_ returns it. In f32 at least.
+  bool gradient_norm = false;
   /// Dynamic loss scaling as torch.amp.GradScaler does it. The application multiplies the loss by
   /// `scale`, a state of one f32, `loss_scale.init_scale` before the first step (where it may be 0,
   /// too). Gradients are divided by it. Where an element of the average is not finite, all ranks
@@ -119,13 +122,14 @@ struct TrainingOptions {
 
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
 struct SgdOptions {
-  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
-  double max_norm = 0;        ///< as in TrainingOptions
-  double max_value = 0;       ///< likewise
-  bool loss_scaling = false;  ///< likewise
-  LossScale loss_scale = {};  ///< likewise
-  bool groups = false;        ///< likewise
-  bool accumulation = false;  ///< likewise
+  double weight_decay = 0;     ///< added to the gradient, times the weight [0, inf]
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
+  bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of SgdOptions.
 [[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, Precision precision = DType::f32,
@@ -133,16 +137,17 @@ struct SgdOptions {
 
 /// torch.optim.SGD(momentum=...): a further state `m` [n], zero before the first step.
 struct MomentumSgdOptions {
-  double momentum = 0.9;      ///< of `m`, what it keeps in a step [0, inf]
-  double dampening = 0;       ///< of the gradient, what `m` does not get
-  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
-  bool nesterov = false;      ///< whether the step looks ahead along `m`; takes no dampening
-  double max_norm = 0;        ///< as in TrainingOptions
-  double max_value = 0;       ///< likewise
-  bool loss_scaling = false;  ///< likewise
-  LossScale loss_scale = {};  ///< likewise
-  bool groups = false;        ///< likewise
-  bool accumulation = false;  ///< likewise
+  double momentum = 0.9;       ///< of `m`, what it keeps in a step [0, inf]
+  double dampening = 0;        ///< of the gradient, what `m` does not get
+  double weight_decay = 0;     ///< added to the gradient, times the weight [0, inf]
+  bool nesterov = false;       ///< whether the step looks ahead along `m`; takes no dampening
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
+  bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of MomentumSgdOptions.
 [[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, Precision precision = DType::f32,
@@ -159,12 +164,13 @@ struct AdamOptions {
   /// Whether the step is divided by the root of the largest `v` so far, a further state `v_max`
   /// [n]. Reddi, Kale & Kumar, 2018.
   bool amsgrad = false;
-  double max_norm = 0;        ///< as in TrainingOptions
-  double max_value = 0;       ///< likewise
-  bool loss_scaling = false;  ///< likewise
-  LossScale loss_scale = {};  ///< likewise
-  bool groups = false;        ///< likewise
-  bool accumulation = false;  ///< likewise
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
+  bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of AdamOptions.
 [[nodiscard]] COCONET_API Program adam(const Mesh& mesh, Precision precision = DType::f32,
@@ -179,6 +185,7 @@ struct AdamWOptions {
   bool amsgrad = false;        ///< as in AdamOptions
   double max_norm = 0;         ///< as in TrainingOptions
   double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
   bool loss_scaling = false;   ///< likewise
   LossScale loss_scale = {};   ///< likewise
   bool groups = false;         ///< likewise
@@ -192,16 +199,17 @@ struct AdamWOptions {
 /// torch.optim.Adamax: states `m` and `u` [n], the largest of decayed gradients, scalar `t` (the
 /// step number, from 1). Kingma & Ba, 2015, section 7.
 struct AdamaxOptions {
-  double beta1 = 0.9;         ///< of `m`, the mean of gradients, what it keeps in a step [0, 1)
-  double beta2 = 0.999;       ///< of `u`, likewise [0, 1)
-  double eps = 1e-8;          ///< added to the gradient's absolute value [0, inf]
-  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
-  double max_norm = 0;        ///< as in TrainingOptions
-  double max_value = 0;       ///< likewise
-  bool loss_scaling = false;  ///< likewise
-  LossScale loss_scale = {};  ///< likewise
-  bool groups = false;        ///< likewise
-  bool accumulation = false;  ///< likewise
+  double beta1 = 0.9;          ///< of `m`, the mean of gradients, what it keeps in a step [0, 1)
+  double beta2 = 0.999;        ///< of `u`, likewise [0, 1)
+  double eps = 1e-8;           ///< added to the gradient's absolute value [0, inf]
+  double weight_decay = 0;     ///< added to the gradient, times the weight [0, inf]
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
+  bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of AdamaxOptions.
 [[nodiscard]] COCONET_API Program adamax(const Mesh& mesh, Precision precision = DType::f32,
@@ -219,6 +227,7 @@ struct NAdamOptions {
   bool decoupled_weight_decay = false;  ///< whether weights decay as those of adamw
   double max_norm = 0;                  ///< as in TrainingOptions
   double max_value = 0;                 ///< likewise
+  bool gradient_norm = false;           ///< likewise
   bool loss_scaling = false;            ///< likewise
   LossScale loss_scale = {};            ///< likewise
   bool groups = false;                  ///< likewise
@@ -239,6 +248,7 @@ struct RAdamOptions {
   bool decoupled_weight_decay = false;  ///< whether weights decay as those of adamw
   double max_norm = 0;                  ///< as in TrainingOptions
   double max_value = 0;                 ///< likewise
+  bool gradient_norm = false;           ///< likewise
   bool loss_scaling = false;            ///< likewise
   LossScale loss_scale = {};            ///< likewise
   bool groups = false;                  ///< likewise
@@ -258,6 +268,7 @@ struct AdagradOptions {
   double eps = 1e-10;                    ///< added to the root of `v` [0, inf]
   double max_norm = 0;                   ///< as in TrainingOptions
   double max_value = 0;                  ///< likewise
+  bool gradient_norm = false;            ///< likewise
   bool loss_scaling = false;             ///< likewise
   LossScale loss_scale = {};             ///< likewise
   bool groups = false;                   ///< likewise
@@ -271,15 +282,16 @@ struct AdagradOptions {
 /// torch.optim.Adadelta: states `v` and `d` [n], the means of the squares of gradients and of
 /// steps. PyTorch's `lr` is 1 where none is given. Zeiler, 2012.
 struct AdadeltaOptions {
-  double rho = 0.9;           ///< of `v` and `d`, what they keep in a step [0, 1]
-  double eps = 1e-6;          ///< added to them below the roots [0, inf]
-  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
-  double max_norm = 0;        ///< as in TrainingOptions
-  double max_value = 0;       ///< likewise
-  bool loss_scaling = false;  ///< likewise
-  LossScale loss_scale = {};  ///< likewise
-  bool groups = false;        ///< likewise
-  bool accumulation = false;  ///< likewise
+  double rho = 0.9;            ///< of `v` and `d`, what they keep in a step [0, 1]
+  double eps = 1e-6;           ///< added to them below the roots [0, inf]
+  double weight_decay = 0;     ///< added to the gradient, times the weight [0, inf]
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
+  bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of AdadeltaOptions.
 [[nodiscard]] COCONET_API Program adadelta(const Mesh& mesh, Precision precision = DType::f32,
@@ -290,17 +302,18 @@ struct AdadeltaOptions {
 /// momentum, and `mean` [n], that of gradients, when it is centered. Hinton's lecture 6, 2012, and
 /// Graves, 2013.
 struct RmspropOptions {
-  double alpha = 0.99;        ///< of `v` and `mean`, what they keep in a step [0, inf]
-  double eps = 1e-8;          ///< added to the root [0, inf]
-  double weight_decay = 0;    ///< added to the gradient, times the weight [0, inf]
-  double momentum = 0;        ///< of `m`, what it keeps in a step [0, inf]
-  bool centered = false;      ///< whether the root is of the variance, v - mean * mean
-  double max_norm = 0;        ///< as in TrainingOptions
-  double max_value = 0;       ///< likewise
-  bool loss_scaling = false;  ///< likewise
-  LossScale loss_scale = {};  ///< likewise
-  bool groups = false;        ///< likewise
-  bool accumulation = false;  ///< likewise
+  double alpha = 0.99;         ///< of `v` and `mean`, what they keep in a step [0, inf]
+  double eps = 1e-8;           ///< added to the root [0, inf]
+  double weight_decay = 0;     ///< added to the gradient, times the weight [0, inf]
+  double momentum = 0;         ///< of `m`, what it keeps in a step [0, inf]
+  bool centered = false;       ///< whether the root is of the variance, v - mean * mean
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
+  bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of RmspropOptions.
 [[nodiscard]] COCONET_API Program rmsprop(const Mesh& mesh, Precision precision = DType::f32,
@@ -317,6 +330,7 @@ struct RpropOptions {
   double step_size_max = 50;    ///< and the largest
   double max_norm = 0;          ///< as in TrainingOptions
   double max_value = 0;         ///< likewise
+  bool gradient_norm = false;   ///< likewise
   bool loss_scaling = false;    ///< likewise
   LossScale loss_scale = {};    ///< likewise
   bool groups = false;          ///< likewise
@@ -332,15 +346,16 @@ struct RpropOptions {
 ///   m = beta2 * m + (1 - beta2) * g.
 /// Chen et al., 2023, "Symbolic Discovery of Optimization Algorithms", with its defaults.
 struct LionOptions {
-  double beta1 = 0.9;         ///< what the step keeps of `m` [0, 1)
-  double beta2 = 0.99;        ///< of `m`, what it keeps in a step [0, 1)
-  double weight_decay = 0;    ///< taken off the weight, times it and the learning rate [0, inf]
-  double max_norm = 0;        ///< as in TrainingOptions
-  double max_value = 0;       ///< likewise
-  bool loss_scaling = false;  ///< likewise
-  LossScale loss_scale = {};  ///< likewise
-  bool groups = false;        ///< likewise
-  bool accumulation = false;  ///< likewise
+  double beta1 = 0.9;          ///< what the step keeps of `m` [0, 1)
+  double beta2 = 0.99;         ///< of `m`, what it keeps in a step [0, 1)
+  double weight_decay = 0;     ///< taken off the weight, times it and the learning rate [0, inf]
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
+  bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of LionOptions.
 [[nodiscard]] COCONET_API Program lion(const Mesh& mesh, Precision precision = DType::f32,
@@ -358,6 +373,7 @@ struct LambOptions {
   double weight_decay = 0.01;  ///< added to the update, times the weight [0, inf]
   double max_norm = 0;         ///< as in TrainingOptions
   double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
   bool loss_scaling = false;   ///< likewise
   LossScale loss_scale = {};   ///< likewise
   bool groups = false;         ///< likewise
@@ -378,6 +394,7 @@ struct LarsOptions {
   double trust_coefficient = 0.001;  ///< of the ratio of norms [0, inf]
   double max_norm = 0;               ///< as in TrainingOptions
   double max_value = 0;              ///< likewise
+  bool gradient_norm = false;        ///< likewise
   bool loss_scaling = false;         ///< likewise
   LossScale loss_scale = {};         ///< likewise
   bool groups = false;               ///< likewise
@@ -393,16 +410,17 @@ struct LarsOptions {
 ///   m = beta1 * m + g / (sqrt(v) + eps) + weight_decay * w,   w -= lr * m
 /// Ginsburg et al., 2019, algorithm 1. `v` is f32 at least.
 struct NovoGradOptions {
-  double beta1 = 0.95;        ///< of `m`, what it keeps in a step [0, 1)
-  double beta2 = 0.98;        ///< of `v`, likewise [0, 1)
-  double eps = 1e-8;          ///< added to the root of `v` [0, inf]
-  double weight_decay = 0;    ///< added to the direction, times the weight [0, inf]
-  double max_norm = 0;        ///< as in TrainingOptions
-  double max_value = 0;       ///< likewise
-  bool loss_scaling = false;  ///< likewise
-  LossScale loss_scale = {};  ///< likewise
-  bool groups = false;        ///< likewise
-  bool accumulation = false;  ///< likewise
+  double beta1 = 0.95;         ///< of `m`, what it keeps in a step [0, 1)
+  double beta2 = 0.98;         ///< of `v`, likewise [0, 1)
+  double eps = 1e-8;           ///< added to the root of `v` [0, inf]
+  double weight_decay = 0;     ///< added to the direction, times the weight [0, inf]
+  double max_norm = 0;         ///< as in TrainingOptions
+  double max_value = 0;        ///< likewise
+  bool gradient_norm = false;  ///< likewise
+  bool loss_scaling = false;   ///< likewise
+  LossScale loss_scale = {};   ///< likewise
+  bool groups = false;         ///< likewise
+  bool accumulation = false;   ///< likewise
 };
 /// The step of NovoGradOptions.
 [[nodiscard]] COCONET_API Program novograd(const Mesh& mesh, Precision precision = DType::f32,

@@ -1,6 +1,7 @@
 // One LAMB step over the parameters of BERT-base as they lie, 199 buffers, as one kernel:
 // reduce_scatter of the gradients, the update of each rank's slice with the norms of each layer
-// over all ranks, and all_gather of the weights. Biases and layer norms have no weight decay.
+// over all ranks, and all_gather of the weights. Biases and layer norms have no weight decay, and
+// the gradient is clipped to a norm over all layers.
 // `--list` shows the parameters.
 #include <coconet/coconet.h>
 
@@ -43,7 +44,8 @@ void train(const coconet::World& world) {
     total += parameter.count();
   }
   const auto program =
-      coconet::programs::lamb(coconet::Mesh::over(world), coconet::f32, {.groups = true},
+      coconet::programs::lamb(coconet::Mesh::over(world), coconet::f32,
+                              {.max_norm = 1, .gradient_norm = true, .groups = true},
                               coconet::programs::Storage::scattered);
   auto lamb = coconet::compile(program, coconet::Schedule::load("lamb-fused.json"), world, {},
                                {{"n", lengths}});
@@ -65,6 +67,8 @@ void train(const coconet::World& world) {
   std::printf("%zu tensors, %lld parameters, %d ranks\n", lengths.size(),
               static_cast<long long>(total), world.size());
   std::printf("step: %.1f ms, kernels: %zu\n", report.ms, report.kernels.size());
+  std::printf("norm of the gradient: %.3f, clipped to 1\n",
+              static_cast<double>(lamb.scalar_of<float>("gradient_norm")));
   std::printf("tables: %llu bytes, %.2f %% of a gradient in f16\n",
               static_cast<unsigned long long>(report.table_bytes),
               100 * static_cast<double>(report.table_bytes) / static_cast<double>(2 * total));

@@ -183,6 +183,8 @@ void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
       .add_option("--max-value", spec.training.max_value,
                   "An optimizer that clips each element of the gradient")
       ->type_name("X");
+  command.add_flag("--gradient-norm", spec.training.gradient_norm,
+                   "An optimizer with the norm of the gradient, before clipping, as an output");
   CLI::Option* const scaling =
       command.add_flag("--loss-scaling", spec.training.loss_scaling,
                        "An optimizer that takes gradients of a scaled loss, and skips steps that "

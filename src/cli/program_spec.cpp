@@ -117,8 +117,8 @@ std::optional<std::int64_t> read_size(std::string_view text) {
 
 UsageError no_optimizer(const std::string& asked) {
   return UsageError(
-      "--hyper, --max-norm, --max-value, --loss-scaling, --master-weights, --groups and "
-      "--accumulation are for the optimizers that ship, not for " +
+      "--hyper, --max-norm, --max-value, --gradient-norm, --loss-scaling, --master-weights, "
+      "--groups and --accumulation are for the optimizers that ship, not for " +
       asked + ".");
 }
 
@@ -198,9 +198,9 @@ std::set<std::string> ResolvedSpec::sliceable_states() const {
 }
 
 bool ResolvedSpec::asks_more() const {
-  return training_.max_norm != 0 || training_.max_value != 0 || training_.loss_scaling ||
-         training_.groups || training_.accumulation || !hyperparameters_.empty() ||
-         master_weights_ != programs::MasterWeights::copy;
+  return training_.max_norm != 0 || training_.max_value != 0 || training_.gradient_norm ||
+         training_.loss_scaling || training_.groups || training_.accumulation ||
+         !hyperparameters_.empty() || master_weights_ != programs::MasterWeights::copy;
 }
 
 Program ResolvedSpec::program(int ranks) const {

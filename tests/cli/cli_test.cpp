@@ -381,7 +381,7 @@ TEST_CASE("run takes a list of buffers, or makes one up, and reports the bytes o
 TEST_CASE("an optimizer of the command line clips, scales, has groups and other master weights") {
   const Said clipped = coconet_command(
       "run adamw --schedule fused --world local:2 --set n=1000 --max-norm 1 --max-value 0.5 "
-      "--loss-scaling --check");
+      "--gradient-norm --loss-scaling --check");
   CHECK(clipped.code == 0);
   CHECK_THAT(clipped.out, Contains("check passed"));
   const Said grouped = coconet_command(

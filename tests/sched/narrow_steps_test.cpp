@@ -45,7 +45,7 @@ TEST_CASE("optimizers of 16-bit states have no value of 16 bits but what they re
     if (shipped.with == nullptr) continue;
     for (const Asked& asked : asked_of_narrow) {
       const Program program = shipped.with(two_ranks(), shipped.precision(f16), asked.options,
-                                           programs::Storage::whole);
+                                           programs::Storage::whole, {});
       INFO(program.str());
       for (const ir::Node& node : ir::graph_of(program)->nodes) {
         if (node.weak || !is_16_bit(node.dtype)) continue;

@@ -121,7 +121,7 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
         widened(program.input("lr_scale", precision.master, {program.buffers(n)}, replicated));
   }
   if (options.loss_scaling) unscale();
-  if (options.max_value > 0 || options.max_norm > 0) clip();
+  clip();
 }
 
 Value Training::gradient_of_batch() {
@@ -161,10 +161,12 @@ void Training::clip() {
     const Value at_least = maximum(gradient, -options.max_value);
     gradient = minimum(at_least, options.max_value);
   }
-  if (options.max_norm == 0) return;
+  if (options.max_norm == 0 && !options.gradient_norm) return;
   // Of all parameters, whether or not they are scattered.
   const Value squares = sum(square(gradient)).named("gradient_squares");
   const Value size = sqrt(squares).named("gradient_norm");
+  if (options.gradient_norm) program.output("gradient_norm", size);
+  if (options.max_norm == 0) return;
   const Value factor = minimum(options.max_norm / (size + 1e-6), 1);
   gradient = gradient * number(factor);
 }

@@ -15,6 +15,7 @@ template <class To, class From>
 [[nodiscard]] To with_training(To to, const From& from) {
   to.max_norm = from.max_norm;
   to.max_value = from.max_value;
+  to.gradient_norm = from.gradient_norm;
   to.loss_scaling = from.loss_scaling;
   to.loss_scale = from.loss_scale;
   to.groups = from.groups;

@@ -23,7 +23,7 @@ using programs::Storage;
 namespace {
 
 constexpr programs::TrainingOptions everything = {
-    .max_norm = 1, .max_value = 0.5, .loss_scaling = true, .groups = true};
+    .max_norm = 1, .max_value = 0.5, .gradient_norm = true, .loss_scaling = true, .groups = true};
 
 /// Of `program`, where it tells buffers apart those of each list.
 std::vector<Checked> cases_of(const Program& program, const std::vector<List>& all) {
@@ -83,6 +83,25 @@ TEST_CASE("every optimizer takes sums of gradients in one kernel, with all else 
   programs::TrainingOptions of_sums = everything;
   of_sums.accumulation = true;
   require_one_kernel_that_conforms(of_sums);
+}
+
+TEST_CASE("the norm of the gradient is an output, of what is clipped and what is not") {
+  const std::vector<float> gradient = {3, -4, 12, 0, 84};
+  for (const double max_norm : {0.0, 1.0}) {
+    for (const char* schedule : {"sgd-fused.json", "sgd-sliced.json", "sgd-unfused.json"}) {
+      const programs::SgdOptions options = {.max_norm = max_norm, .gradient_norm = true};
+      World::local(2, [&](World& world) {
+        Executable step = compile(programs::sgd(Mesh::over(world), f32, options),
+                                  Schedule::load(schedule), world, {{"n", 5}});
+        step.write("g", gradient);
+        step.run({{"lr", 1}});
+        REQUIRE_ON_RANK(step.scalar_of<float>("gradient_norm") == 85);
+        const double of_unclipped = max_norm == 0 ? 1 : 1 / (85 + 1e-6);
+        REQUIRE_ON_RANK(std::abs(copy_of<float>(step, "w").back() + 84 * of_unclipped) <
+                        1e-5 * of_unclipped);
+      });
+    }
+  }
 }
 
 TEST_CASE("a gradient that is not finite on one rank skips the step on all") {
