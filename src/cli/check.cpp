@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "cli/data.h"
@@ -376,7 +377,14 @@ std::vector<double> drive(Executable& step, const World& world, const Sizes& siz
           const bool has_states = iteration > 0 || options.has_states;
           if (op != ir::Op::input && (op != ir::Op::state || has_states)) continue;
           const int number = options.fresh_inputs ? options.first + iteration : 0;
-          fill(step, graph, id, resolved, world.rank(), options, number);
+          try {
+            fill(step, graph, id, resolved, world.rank(), options, number);
+          } catch (const std::bad_alloc&) {
+            throw BackendError(
+                fmt::format("There is no memory to make up the {} elements of '{}' on this rank; "
+                            "make the sizes smaller, or run fewer ranks on a machine.",
+                            step.count(graph.at(id).name), graph.at(id).name));
+          }
         }
       });
     }

@@ -83,8 +83,8 @@ int guarded(const World& world, const std::function<int()>& body) {
   } catch (const UsageError& error) {
     message = error.what();
     code = exit_usage;
-  } catch (const std::exception& error) {
-    message = error.what();
+  } catch (...) {
+    message = jit::message_of(std::current_exception());
   }
   if (world.rank() == 0) complain(message);
   if (world.kind() != "mpi" || world.size() == 1) return code;

@@ -11,6 +11,7 @@
 #include "cli/launch.h"
 #include "cli/program_spec.h"
 #include "ir/graph.h"
+#include "jit/comm/comm.h"
 #include "jit/config/build_info.h"
 #include "jit/config/parse.h"
 
@@ -603,7 +604,7 @@ int main(int argc, char** argv) {
     return command(argc, argv);
   } catch (const UsageError& error) {
     return fail_alike(error.what(), exit_usage);
-  } catch (const std::exception& error) {
-    return fail_alike(error.what(), exit_failure);
+  } catch (...) {
+    return fail_alike(coconet::jit::message_of(std::current_exception()), exit_failure);
   }
 }

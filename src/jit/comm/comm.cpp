@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "coconet/error.h"
 #include "jit/comm/collectives/collectives.h"
@@ -97,6 +98,10 @@ std::shared_ptr<Collectives> Comm::collectives(const std::vector<int>& ranks) {
 std::string message_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    return "There is no more memory for this process: make the sizes smaller, or run fewer ranks "
+           "on "
+           "a machine.";
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {
