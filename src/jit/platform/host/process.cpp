@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "coconet/error.h"
+#include "jit/config/temporary_place.h"
 
 namespace coconet::jit {
 namespace {
@@ -147,9 +148,7 @@ std::filesystem::path find_program(const std::string& name) {
 
 TemporaryDirectory::TemporaryDirectory() {
   constexpr std::string_view prefix = "coconet-jit-scratch-";
-  std::error_code error;
-  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  if (error) parent = "/tmp";
+  const std::filesystem::path parent = temporary_place();
   // What killed processes have left: they may be many, so once.
   static std::once_flag once;
   std::call_once(once, [&] { try_remove_leftovers(parent, prefix); });
