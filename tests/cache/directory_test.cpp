@@ -58,12 +58,15 @@ TEST_CASE_METHOD(Place, "the directory that is written is open to its owner only
   const std::string it = "'" + directory.string() + "'";
   CHECK(refusal_with_mode(directory, 0700, Ownership::mine) == "accepted");
   CHECK(refusal_with_mode(directory, 0500, Ownership::mine) == "accepted");
-  for (const char* const mode : {"0777", "0770", "0755", "0750", "0701", "01777"}) {
+  for (const char* const mode : {"0777", "0770", "0755", "0750", "0701"}) {
     CHECK(refusal_with_mode(directory, static_cast<mode_t>(std::stoi(mode, nullptr, 8)),
                             Ownership::mine) ==
           it + " is open to other users (its mode is " + mode +
               "), and what runs as code must be in a directory of one's own; chmod 700 " + it);
   }
+  CHECK(refusal_with_mode(directory, 01777, Ownership::mine) ==
+        it + " is open to other users (its mode is 01777), and what runs as code must be in a "
+             "directory of one's own; name one of your own below it");
 }
 
 TEST_CASE_METHOD(Place, "in a directory that is only read nobody else can write") {
@@ -71,12 +74,15 @@ TEST_CASE_METHOD(Place, "in a directory that is only read nobody else can write"
   const std::string it = "'" + directory.string() + "'";
   for (const mode_t mode : {0700U, 0755U, 0555U})
     CHECK(refusal_with_mode(directory, mode, Ownership::vetted) == "accepted");
-  for (const char* const mode : {"0777", "0775", "0757", "01777"}) {
+  for (const char* const mode : {"0777", "0775", "0757"}) {
     CHECK(refusal_with_mode(directory, static_cast<mode_t>(std::stoi(mode, nullptr, 8)),
                             Ownership::vetted) == "other users may write in " + it +
                                                       " (its mode is " + mode +
                                                       "), and so put code there; chmod go-w " + it);
   }
+  CHECK(refusal_with_mode(directory, 01777, Ownership::vetted) ==
+        "other users may write in " + it +
+            " (its mode is 01777), and so put code there; name one of your own below it");
 }
 
 TEST_CASE_METHOD(Place, "a directory of another user is refused, and root's may be read") {
@@ -115,6 +121,16 @@ TEST_CASE_METHOD(Place, "a link to a directory is followed, and what it leads to
   fs::create_directory_symlink(directory, link);
   CHECK(refusal_with_mode(link, 0700, Ownership::mine) == "accepted");
   CHECK_THAT(refusal_with_mode(link, 0777, Ownership::mine), Catch::Contains("its mode is 0777"));
+  fs::permissions(directory, fs::perms::owner_all);
+  CHECK(refusal_of(link / "", Ownership::mine) == "accepted");
+  if (geteuid() != 0) return;
+  REQUIRE(lchown(link.c_str(), 65534, 65534) == 0);
+  for (const fs::path& path : {link, link / ""}) {
+    CHECK(refusal_of(path, Ownership::mine) ==
+          "'" + link.string() +
+              "' is a symbolic link of user nobody, who may have it lead anywhere; name the "
+              "directory itself");
+  }
 }
 
 TEST_CASE_METHOD(Place, "folders and entries are made for the owner only, whatever the umask") {

@@ -44,6 +44,11 @@ void require_trusted(const fs::path& path, const struct stat& status, Ownership 
   const std::string it = "'" + path.string() + "'";
   const std::string me = user(geteuid());
   const std::string mode = fmt::format("0{:o}", status.st_mode & 07777);
+  // Everybody's place for files of their own, as /tmp is: its mode is right, and the choice is not.
+  const std::string remedy =
+      (status.st_mode & S_ISVTX) != 0 && (status.st_mode & S_IWOTH) != 0
+          ? "name one of your own below it"
+          : fmt::format("chmod {} {}", ownership == Ownership::mine ? "700" : "go-w", it);
   const bool of_root = ownership == Ownership::vetted && status.st_uid == 0;
   if (status.st_uid != geteuid() && !of_root) {
     throw Distrust(fmt::format(
@@ -53,15 +58,15 @@ void require_trusted(const fs::path& path, const struct stat& status, Ownership 
   }
   if (ownership == Ownership::mine && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw Distrust(
-        fmt::format("{0} is open to other users (its mode is {1}), and what runs as "
-                    "code must be in a directory of one's own; chmod 700 {0}",
-                    it, mode));
+        fmt::format("{} is open to other users (its mode is {}), and what runs as "
+                    "code must be in a directory of one's own; {}",
+                    it, mode, remedy));
   }
   if ((status.st_mode & others_write) != 0) {
     throw Distrust(
-        fmt::format("other users may write in {0} (its mode is {1}), and so put code "
-                    "there; chmod go-w {0}",
-                    it, mode));
+        fmt::format("other users may write in {} (its mode is {}), and so put code "
+                    "there; {}",
+                    it, mode, remedy));
   }
 }
 
@@ -95,12 +100,22 @@ CacheDirectory::CacheDirectory(fs::path path, Ownership ownership, OpenFile desc
 
 std::shared_ptr<const CacheDirectory> CacheDirectory::open(const fs::path& path,
                                                            Ownership ownership) {
-  OpenFile descriptor = open_at(AT_FDCWD, path.string(), O_RDONLY | O_DIRECTORY);
+  // A link of somebody else's leads to where it wants: into a directory of this user's, too.
+  struct stat status {};
+  const fs::path name = path.has_filename() ? path : path.parent_path();  // "a/" is "a"
+  const bool is_link = lstat(name.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+  if (is_link && status.st_uid != geteuid() && status.st_uid != 0) {
+    throw Distrust(
+        fmt::format("'{}' is a symbolic link of {}, who may have it lead anywhere; name "
+                    "the directory itself",
+                    name.string(), user(status.st_uid)));
+  }
+  OpenFile descriptor =
+      open_at(AT_FDCWD, name.string(), O_RDONLY | O_DIRECTORY | (is_link ? 0 : O_NOFOLLOW));
   if (!descriptor.is_open()) {
     if (errno == ENOENT) return nullptr;
     throw_errno("cannot open the directory", path.string());
   }
-  struct stat status {};
   if (fstat(descriptor.number(), &status) == -1)
     throw_errno("cannot look at the directory", path.string());
   require_trusted(path, status, ownership);

@@ -22,7 +22,7 @@ class Distrust : public std::runtime_error {
 enum class Ownership : std::uint8_t {
   mine,   ///< the effective user's, with mode 0700: the one that is written
   vetted  ///< the effective user's or root's, and nobody else can write in it: those that are only
-          ///< read
+          ///< read, or that hold copies for people
 };
 
 /// A file that may be an entry, by its name.
@@ -43,7 +43,8 @@ struct EntryFile {
 
 class CacheDirectory {
  public:
-  /// Opens `path`; null when there is none. Throws Distrust, and std::system_error.
+  /// Opens `path`; null when there is none. Follows a link of the effective user's or root's.
+  /// Throws Distrust, and std::system_error.
   [[nodiscard]] static std::shared_ptr<const CacheDirectory> open(const std::filesystem::path& path,
                                                                   Ownership ownership);
   /// The same, and makes it when there is none, with what is missing above it.

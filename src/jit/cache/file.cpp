@@ -56,7 +56,8 @@ bool set_time(int folder, const std::string& name, FileTime time) {
   return utimensat(folder, name.c_str(), times_of(time).data(), AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-AtomicFile::AtomicFile(int folder, std::string name) : folder_(folder), name_(std::move(name)) {
+AtomicFile::AtomicFile(int folder, std::string name, Durability durability)
+    : folder_(folder), name_(std::move(name)), durability_(durability) {
   // O_EXCL: a name that exists belongs to somebody else, so another one is drawn.
   for (int attempt = 0; attempt < 16; ++attempt) {
     std::string candidate = temporary_name();
@@ -74,13 +75,27 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) unlinkat(folder_, temporary_.c_str(), 0);
 }
 
-bool AtomicFile::commit() {
-  if (uninterrupted([&] { return fsync(file_.number()); }) == -1) throw_errno("cannot sync", name_);
+void AtomicFile::finish() {
+  if (!file_.is_open()) return;
+  if (durability_ == Durability::synced &&
+      uninterrupted([&] { return fsync(file_.number()); }) == -1)
+    throw_errno("cannot sync", name_);
   // Network file systems report late write errors here. EINTR: Linux has closed it all the same.
   if (close(file_.release()) == -1 && errno != EINTR) throw_errno("cannot close", name_);
+}
+
+bool AtomicFile::commit() {
+  finish();
   if (!rename_unless_there(folder_, temporary_, name_)) return false;
   temporary_.clear();
   return true;
+}
+
+void AtomicFile::replace() {
+  finish();
+  if (renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) == -1)
+    throw_errno("cannot rename to", name_);
+  temporary_.clear();
 }
 
 }  // namespace coconet::jit

@@ -28,12 +28,16 @@ using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 inline constexpr std::string_view temporary_prefix = ".tmp-";
 
 /// A file that appears under its name whole or not at all: `commit` renames a temporary file beside
-/// it, which the destructor removes. Every member throws std::system_error.
+/// it, which is the owner's alone and which the destructor removes. Every member throws
+/// std::system_error.
 class AtomicFile {
  public:
+  /// Whether its content is on the disk before it has its name.
+  enum class Durability : bool { none, synced };
+
   /// For the file `name` in the open folder `folder`, which must outlive it. The temporary file's
   /// name holds host, process and a random number: writers on a shared file system never meet.
-  AtomicFile(int folder, std::string name);
+  AtomicFile(int folder, std::string name, Durability durability = Durability::synced);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -41,10 +45,16 @@ class AtomicFile {
   void write(std::string_view bytes) { write_bytes(file_.number(), bytes); }
   /// Syncs the content, then renames. False when the target is there already, which stays as it is.
   [[nodiscard]] bool commit();
+  /// The same, in the place of what is there: whoever has that open or mapped keeps it as it was.
+  void replace();
 
  private:
+  /// After the last byte.
+  void finish();
+
   int folder_;
   std::string name_;
+  Durability durability_;
   std::string temporary_;  ///< empty once it is gone
   OpenFile file_;
 };

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
 #include <regex>
+#include <stdexcept>
+#include <utility>
 
 #include "coconet/error.h"
 #include "jit/config/log.h"
+#include "jit/config/temporary_place.h"
 
 namespace coconet::jit {
 namespace {
@@ -24,18 +26,39 @@ CacheKey key_of(const Compiler& compiler, const KernelText& text) {
   return key;
 }
 
-// Under another name first, as other ranks may write or read the same file.
-void write_file(const fs::path& path, const std::string& bytes) {
-  static std::atomic<int> number = 0;
-  std::error_code error;
-  if (fs::exists(path, error)) return;  // the name has the key's digest
-  fs::create_directories(path.parent_path(), error);
-  const fs::path temporary = fmt::format("{}.{}-{}", path.string(), getpid(), number++);
-  std::ofstream file(temporary, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (file) fs::rename(temporary, path, error);
-  if (!file || error) log_warn(fmt::format("cannot write '{}'", path.string()));
+/// What is `name` in `folder`, open for reading, if it is to be trusted and has just `bytes`.
+OpenFile find_copy(const CacheDirectory& folder, const std::string& name, std::string_view bytes) {
+  // O_NONBLOCK: a pipe of that name must not make us wait for a writer.
+  OpenFile file = open_at(folder.descriptor(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct stat status {};
+  const bool is_same = file.is_open() && fstat(file.number(), &status) == 0 &&
+                       S_ISREG(status.st_mode) && folder.distrusts(status) == nullptr &&
+                       static_cast<std::size_t>(status.st_size) == bytes.size() &&
+                       read_bytes(file.number(), bytes.size()) == bytes;
+  return is_same ? std::move(file) : OpenFile();
+}
+
+/// A copy of `bytes` for people, as `name` in `folder`; the file, open for reading. Other ranks may
+/// write the same one, and have it mapped: a file that is there is never written, only replaced.
+/// Throws std::system_error.
+OpenFile keep_copy(const CacheDirectory& folder, const std::string& name, std::string_view bytes) {
+  OpenFile there = find_copy(folder, name, bytes);
+  if (there.is_open()) return there;
+  AtomicFile file(folder.descriptor(), name, AtomicFile::Durability::none);
+  file.write(bytes);
+  if (!file.commit()) {
+    there = find_copy(folder, name, bytes);
+    if (there.is_open()) return there;
+    file.replace();
+  }
+  return find_copy(folder, name, bytes);
+}
+
+/// Once in a process: the same holds for every kernel.
+void tell_not_dumped(const std::exception& error) {
+  static std::atomic<bool> told = false;
+  if (!told.exchange(true))
+    log_warn(fmt::format("kernels are not written to COCONET_DUMP_DIR: {}", error.what()));
 }
 
 }  // namespace
@@ -61,37 +84,40 @@ CompileResult BinaryRequest::compile() const {
                   compiled.command, path.empty() ? "" : "\nsource: " + path, compiled.log));
 }
 
-fs::path BinaryRequest::dumped_binary() const {
-  return config_.dump_dir.empty() ? fs::path() : config_.dump_dir / binary_name();
-}
-
-void BinaryRequest::dump(const CachedBinary& binary) const {
-  const fs::path& directory = config_.dump_dir;
-  if (directory.empty()) return;
-  write_file(directory / source_name(), source());
-  write_file(directory / file_name(".log"), binary.log);
-  write_file(directory / binary_name(), binary.payload);
+OpenFile BinaryRequest::dump(const CachedBinary& binary) const {
+  if (config_.dump_dir.empty()) return {};
+  try {
+    const auto folder = CacheDirectory::make(config_.dump_dir, Ownership::vetted);
+    (void)keep_copy(*folder, source_name(), source());
+    (void)keep_copy(*folder, file_name(".log"), binary.log);
+    return keep_copy(*folder, binary_name(), binary.payload);
+  } catch (const std::runtime_error& error) {  // Distrust, std::system_error
+    tell_not_dumped(error);
+    return {};
+  }
 }
 
 std::string BinaryRequest::file_name(std::string_view extension) const {
-  return fmt::format("{}-{:.8}{}", text_.name, hex(key_.digest()), extension);
+  // Names of people's choice may be longer than those of files.
+  return fmt::format("{:.200}-{:.8}{}", text_.name, hex(key_.digest()), extension);
+}
+
+std::string BinaryRequest::dump_source(const fs::path& directory, Ownership ownership) const {
+  const auto folder = CacheDirectory::make(directory, ownership);
+  (void)keep_copy(*folder, source_name(), source());
+  return (directory / source_name()).string();
 }
 
 std::string BinaryRequest::dump_failed() const {
-  const std::string name = source_name();
-  if (!config_.dump_dir.empty()) {
-    write_file(config_.dump_dir / name, source());
-    return (config_.dump_dir / name).string();
+  try {
+    if (!config_.dump_dir.empty()) return dump_source(config_.dump_dir, Ownership::vetted);
+  } catch (const std::runtime_error& error) {
+    tell_not_dumped(error);
   }
   // Everybody may write beside it: a folder that is ours alone, or none.
-  const fs::path path = fs::temp_directory_path() / fmt::format("coconet-jit-{}", geteuid());
   try {
-    const auto folder = CacheDirectory::make(path, Ownership::mine);
-    const OpenFile file =
-        open_at(folder->descriptor(), name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
-    if (!file.is_open()) throw_errno("cannot write", (path / name).string());
-    write_bytes(file.number(), source());
-    return (path / name).string();
+    const std::string name = fmt::format("coconet-jit-{}", geteuid());
+    return dump_source(temporary_place() / name, Ownership::mine);
   } catch (const std::exception& error) {
     log_warn(fmt::format("the source of kernel '{}' is not kept: {}", text_.name, error.what()));
     return {};

@@ -28,10 +28,9 @@ class BinaryRequest {
 
   /// Stores what came from elsewhere.
   void publish(const CachedBinary& binary) const { cache().publish(key_, binary); }
-  /// Where `dump` writes the binary; empty where COCONET_DUMP_DIR is not set.
-  [[nodiscard]] std::filesystem::path dumped_binary() const;
-  /// Writes source, binary and log into COCONET_DUMP_DIR, if that is set.
-  void dump(const CachedBinary& binary) const;
+  /// Writes source, binary and log into COCONET_DUMP_DIR, if that is set. The binary's file, open
+  /// for reading; not open where there is none, of which a warning has said why.
+  OpenFile dump(const CachedBinary& binary) const;
 
  private:
   /// The path of the dumped file that ends in `extension`, without a directory.
@@ -42,6 +41,9 @@ class BinaryRequest {
   [[nodiscard]] bool is_cuda() const { return compiler_.target() == "cuda"; }
   /// Writes the source where a person can read it; its path, or empty when that is not possible.
   [[nodiscard]] std::string dump_failed() const;
+  /// Puts the source into `directory`; its path. Throws Distrust, and std::system_error.
+  [[nodiscard]] std::string dump_source(const std::filesystem::path& directory,
+                                        Ownership ownership) const;
 
   const Compiler& compiler_;
   const KernelText& text_;

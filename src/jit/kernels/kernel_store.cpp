@@ -82,8 +82,7 @@ void keep_loaded(const Platform& platform, const Digest& digest, StoredKernel ke
 
 /// Throws BackendError when `binary` cannot be loaded.
 void load_and_keep(const Platform& platform, const BinaryRequest& request, CachedBinary binary) {
-  request.dump(binary);
-  auto kernel = platform.load(binary.payload, request.text().entry, request.dumped_binary());
+  auto kernel = platform.load(binary.payload, request.text().entry, request.dump(binary));
   keep_loaded(platform, request.key().digest(), {std::move(binary), std::move(kernel)});
 }
 
@@ -228,7 +227,7 @@ class CollectiveSearch {
     for (const BinaryRequest& request : requests_) {
       count(counters.hit_memory);
       if (comm_.in_one_process() && comm_.rank() > 0) continue;
-      request.dump(find_loaded(platform_, request.key().digest())->binary);
+      (void)request.dump(find_loaded(platform_, request.key().digest())->binary);
     }
   }
 
@@ -310,7 +309,7 @@ class CollectiveSearch {
         if (task.leader == comm_.rank()) continue;
         if (const auto stored = find_loaded(platform_, task.digest)) {
           count(counters.hit_memory);
-          if (!comm_.in_one_process()) request.dump(stored->binary);
+          if (!comm_.in_one_process()) (void)request.dump(stored->binary);
           continue;
         }
         const CachedBinary& binary = binaries.at(task.digest);

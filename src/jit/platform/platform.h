@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 
 #include "jit/comm/collectives/collectives.h"
 #include "jit/comm/comm.h"
+#include "jit/config/open_file.h"
 #include "jit/platform/compiler.h"
 #include "jit/platform/matmul_shape.h"
 
@@ -193,11 +193,12 @@ class Platform : public Interface {
   [[nodiscard]] const Traits& traits() const { return traits_; }
   /// Makes the binaries that `load` takes; found at the first call, for ranks that compile.
   [[nodiscard]] virtual const Compiler& compiler() const = 0;
-  /// On the host from `file`, where that holds just `binary`: there profilers and debuggers find
-  /// its symbols. Throws BackendError when the binary cannot be loaded or lacks `entry`.
-  [[nodiscard]] virtual std::shared_ptr<const Kernel> load(
-      std::string_view binary, const std::string& entry,
-      const std::filesystem::path& file = {}) const = 0;
+  /// On the host from `file`, where that is open, holds just `binary` and cannot be changed by
+  /// anybody else: there profilers and debuggers find its symbols. Throws BackendError when the
+  /// binary cannot be loaded or lacks `entry`.
+  [[nodiscard]] virtual std::shared_ptr<const Kernel> load(std::string_view binary,
+                                                           const std::string& entry,
+                                                           OpenFile file = {}) const = 0;
   /// Zeroed memory. Throws BackendError, which says what is free, when there is not enough.
   [[nodiscard]] virtual std::shared_ptr<Memory> allocate(std::size_t bytes) const = 0;
   /// Zeroed memory of the host that kernels can write to.

@@ -201,6 +201,21 @@ TEST_CASE_METHOD(Script, "a compiler that ends well without an object has failed
   CHECK(result.log == "hello\nIt ended well but wrote no shared object.");
 }
 
+TEST_CASE_METHOD(Script, "a compiler that ends well and leaves half an object has failed") {
+  const HostCompiler halving(
+      write("'" + default_compiler() + "' \"$@\" || exit 1\n" +
+            "for last; do :; done; object=\"${last%/*}/kernel.so\"\n"
+            "[ -f \"$object\" ] || exit 0\n"
+            "head -c 3000 \"$object\" > \"$object.half\" && mv \"$object.half\" \"$object\""),
+      "", 60s);
+  const CompileResult result = halving.compile(kernel);
+  CHECK_FALSE(result.ok);
+  CHECK(result.binary.empty());
+  CHECK_THAT(result.log,
+             Catch::StartsWith("It ended well but wrote a shared object that cannot be loaded: it "
+                               "is cut off: it has 3000 bytes, and its headers speak of "));
+}
+
 TEST_CASE_METHOD(Script,
                  "an application that ignores SIGCHLD is told that it hides how a compiler ended") {
   const HostCompiler compiler(write("exit 0"), "", 10s);

@@ -105,7 +105,7 @@ class CudaPlatform final : public Platform {
   }
 
   std::shared_ptr<const Kernel> load(std::string_view binary, const std::string& entry,
-                                     const std::filesystem::path&) const override {
+                                     OpenFile) const override {
     return load_cuda_kernel(device_, binary, entry, traits().ranks_per_launch);
   }
   std::shared_ptr<Memory> allocate(std::size_t bytes) const override {

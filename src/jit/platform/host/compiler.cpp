@@ -18,6 +18,7 @@
 #include "coconet/error.h"
 #include "jit/config/build_info.h"
 #include "jit/platform/host/process.h"
+#include "jit/platform/host/shared_object.h"
 
 namespace coconet::jit {
 namespace {
@@ -271,11 +272,21 @@ CompileResult HostCompiler::compile(std::string_view source,
   result.log = outcome.printed;
   for (std::size_t at; (at = result.log.find(inside)) != std::string::npos;)
     result.log.erase(at, inside.size());
-  if (outcome.ok()) result.binary = read_file(object);
-  result.ok = outcome.ok() && !result.binary.empty();
-  if (result.ok) return result;
+  std::string problem = outcome.failure;
+  if (outcome.ok()) {
+    result.binary = read_file(object);
+    problem = shared_object_problem(result.binary);
+    result.ok = problem.empty();
+    if (result.ok) return result;
+    problem =
+        result.binary.empty()
+            ? "It ended well but wrote no shared object."
+            : fmt::format("It ended well but wrote a shared object that cannot be loaded: {}.",
+                          problem);
+    result.binary.clear();
+  }
   if (!result.log.empty() && result.log.back() != '\n') result.log += '\n';
-  result.log += outcome.ok() ? "It ended well but wrote no shared object." : outcome.failure;
+  result.log += problem;
   return result;
 }
 

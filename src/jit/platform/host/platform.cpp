@@ -1,10 +1,6 @@
 // The host platform: kernels are shared objects, loaded from memory.
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <link.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -14,13 +10,14 @@
 #include <limits>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "jit/comm/memory/descriptors.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/platform/host/matmul.h"
+#include "jit/platform/host/shared_object.h"
 
 namespace coconet::jit {
 
@@ -48,81 +45,6 @@ int run_at_once(int count, const std::function<void(int)>& call) {
   for (std::thread& thread : threads) thread.join();
   return static_cast<int>(threads.size());
 }
-
-OpenFile memory_of(std::string_view bytes, const std::string& name) {
-  OpenFile file(memfd_create(name.c_str(), MFD_CLOEXEC));
-  while (file.is_open() && !bytes.empty()) {
-    const ssize_t written = write(file.number(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
-    bytes.remove_prefix(written);
-  }
-  if (file.is_open() && bytes.empty()) return file;
-  throw BackendError(
-      fmt::format("kernel '{}' cannot be put into memory: {}", name, std::strerror(errno)));
-}
-
-/// `file`, if it holds just `bytes`; else memory that does.
-OpenFile file_of(std::string_view bytes, const std::string& name,
-                 const std::filesystem::path& file) {
-  if (file.empty()) return memory_of(bytes, name);
-  OpenFile opened(open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string content(bytes.size() + 1, '\0');
-  const ssize_t size = pread(opened.number(), content.data(), content.size(), 0);
-  const bool is_same = size >= 0 && std::string_view(content).substr(0, size) == bytes;
-  return is_same ? std::move(opened) : memory_of(bytes, name);
-}
-
-/// For dl_iterate_phdr: reads a byte of each page of the object that is loaded at the address
-/// `wanted`. ThreadSanitizer, which does not see the loader map these pages, would take them for
-/// what another thread had there before.
-__attribute__((no_sanitize("thread"))) int touch_pages_at(dl_phdr_info* info, std::size_t,
-                                                          void* wanted) {
-  if (info->dlpi_addr != *static_cast<const ElfW(Addr)*>(wanted)) return 0;
-  const auto page = static_cast<ElfW(Addr)>(sysconf(_SC_PAGESIZE));
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;
-    const ElfW(Addr) first = info->dlpi_addr + segment.p_vaddr;
-    for (auto at = first; at < first + segment.p_memsz; at = (at / page + 1) * page)
-      (void)*reinterpret_cast<const volatile char*>(at);
-  }
-  return 1;
-}
-
-/// Reads from each page of a loaded object, so that none is missing when its kernel runs. A masked
-/// load of constants whose lanes are all off does not make the system bring their page, and each
-/// such load takes the processor some 600 cycles as long as that is missing.
-void touch_pages(void* object) {
-  struct link_map* map = nullptr;
-  if (dlinfo(object, RTLD_DI_LINKMAP, &map) != 0) return;
-  ElfW(Addr) base = map->l_addr;
-  dl_iterate_phdr(touch_pages_at, &base);
-}
-
-/// A shared object, loaded as long as one of its kernels lives. Its file stays open as long: the
-/// loader knows objects by path, and /proc/self/fd/N must not come to name another one.
-class SharedObject {
- public:
-  SharedObject(std::string_view binary, const std::string& name,
-               const std::filesystem::path& file = {})
-      : file_(file_of(binary, name, file)),
-        handle_(
-            dlopen(fmt::format("/proc/self/fd/{}", file_.number()).c_str(), RTLD_NOW | RTLD_LOCAL),
-            &dlclose) {
-    if (handle_ == nullptr)
-      throw BackendError(fmt::format("kernel '{}' cannot be loaded: {}", name, dlerror()));
-    touch_pages(handle_.get());
-  }
-  /// Null when it has no such symbol.
-  [[nodiscard]] void* find(const std::string& symbol) const {
-    return dlsym(handle_.get(), symbol.c_str());
-  }
-
- private:
-  OpenFile file_;
-  std::unique_ptr<void, int (*)(void*)> handle_;
-};
 
 /// Its binary says how large a block's state is if the block is many threads and not one lane.
 class HostKernel final : public Kernel {
@@ -278,8 +200,9 @@ class HostPlatform final : public Platform {
     return compiler;
   }
   std::shared_ptr<const Kernel> load(std::string_view binary, const std::string& entry,
-                                     const std::filesystem::path& file) const override {
-    return std::make_shared<HostKernel>(std::make_shared<SharedObject>(binary, entry, file), entry);
+                                     OpenFile file) const override {
+    return std::make_shared<HostKernel>(
+        std::make_shared<SharedObject>(binary, entry, std::move(file)), entry);
   }
   std::shared_ptr<Memory> allocate(std::size_t bytes) const override {
     return map_memory(std::max<std::size_t>(bytes, 1));
