@@ -30,6 +30,9 @@ for nodes in "${of_nodes[@]}"; do
   NODES=$nodes on $nodes "$tests" --filenames-as-tags "[#nodes_test]" --use-colour no
 done
 
+echo "== whether others still run"
+"$tests" --filenames-as-tags "[#pulse_test]" --use-colour no
+
 # fault NODES NAME: a case of what goes wrong.
 fault() {
   echo "== $2 on $1"

@@ -1,0 +1,69 @@
+// Whether a rank of another node still runs, asked where anybody can send.
+#include "jit/mpi/pulse.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace coconet;
+
+namespace {
+
+std::uint16_t port_of(const jit::Pulse& pulse) {
+  std::istringstream address(pulse.address());
+  std::uint64_t token = 0;
+  std::uint16_t port = 0;
+  REQUIRE(address >> token >> port);
+  return port;
+}
+
+/// Sends answers about processes that nobody asked for, questions with tokens that are nobody's,
+/// and other bytes, to `port`, until `done`.
+void flood(std::uint16_t port, const std::atomic<bool>& done) {
+  constexpr std::uint64_t question = 0x636f636f3f717565, reply = 0x636f636f21616e73;
+  const jit::OpenFile socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (std::uint64_t number = 0; !done; ++number) {
+    const std::array<std::uint64_t, 3> words{number % 2 == 0 ? reply : question, number, number};
+    (void)sendto(socket.number(), words.data(), 8 * (number % 4), MSG_DONTWAIT,
+                 reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a process that answers runs, and one that does not is silent") {
+  jit::Pulse asking, answering;
+  const jit::Pulse gone;
+  asking.add(1, answering.address());
+  asking.add(2, gone.address());
+  std::atomic<bool> done = false;
+  std::jthread other([&] {
+    while (!done) answering.answer();
+  });
+  CHECK(asking.silent() == std::vector<int>{2});
+  done = true;
+}
+
+TEST_CASE("a stranger's datagrams do not answer for a process, and do not hold up who asks") {
+  jit::Pulse asking;
+  const jit::Pulse gone;
+  asking.add(1, gone.address());
+  const std::uint16_t port = port_of(asking);
+  std::atomic<bool> done = false;
+  std::jthread stranger([&] { flood(port, done); });
+  asking.answer();  // comes back
+  CHECK(asking.silent() == std::vector<int>{1});
+  done = true;
+}
