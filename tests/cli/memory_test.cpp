@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 #include <exception>
 #include <new>
+#include <stdexcept>
+#include <string>
 
 #include "child_process.h"
 #include "jit/comm/comm.h"
@@ -23,7 +25,9 @@ TEST_CASE("a run for whose numbers there is no memory says of which tensor they 
 }
 
 TEST_CASE("a process without memory is told so in a sentence, wherever that happens") {
-  CHECK(jit::message_of(std::make_exception_ptr(std::bad_alloc())) ==
-        "There is no more memory for this process: make the sizes smaller, or run fewer ranks on a "
-        "machine.");
+  const std::string sentence =
+      "There is no more memory for this process: make the sizes smaller, or run fewer ranks on a "
+      "machine.";
+  CHECK(jit::message_of(std::make_exception_ptr(std::bad_alloc())) == sentence);
+  CHECK(jit::message_of(std::make_exception_ptr(std::length_error("vector::reserve"))) == sentence);
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <stdexcept>
 
 #include "coconet/error.h"
 #include "jit/comm/collectives/collectives.h"
@@ -96,12 +97,15 @@ std::shared_ptr<Collectives> Comm::collectives(const std::vector<int>& ranks) {
 }
 
 std::string message_of(const std::exception_ptr& error) {
+  constexpr const char* no_memory =
+      "There is no more memory for this process: make the sizes smaller, or run fewer ranks on a "
+      "machine.";
   try {
     std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
-    return "There is no more memory for this process: make the sizes smaller, or run fewer ranks "
-           "on "
-           "a machine.";
+    return no_memory;
+  } catch (const std::length_error&) {  // more than any process can have
+    return no_memory;
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {

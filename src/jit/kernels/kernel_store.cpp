@@ -116,8 +116,8 @@ std::string find_or_compile(const Platform& platform,
     try {
       if (obtained[i].failure) std::rethrow_exception(obtained[i].failure);
       count_and_log(*missing[i], obtained[i]);
-    } catch (const std::exception& error) {
-      if (failure.empty()) failure = error.what();
+    } catch (...) {
+      if (failure.empty()) failure = message_of(std::current_exception());
     }
   }
   return failure;
