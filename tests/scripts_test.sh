@@ -32,13 +32,34 @@ says 1 "tests/mutants.sh: unknown argument '--fast'; see tests/mutants.sh --help
 says 1 "tests/mutants.sh: --count takes a number, 1 or more, and got '0'." "$source_dir/tests/mutants.sh" --count 0
 says 0 "usage: tests/gpu/run.sh [--bin DIR | --bundle DIR]" "$source_dir/tests/gpu/run.sh" --help
 says 1 "tests/gpu/run.sh: unknown argument '--fast'; see tests/gpu/run.sh --help." "$source_dir/tests/gpu/run.sh" --fast
-says 1 "tests/gpu/run.sh: there is no part 'all'; the parts are: machine probes sample mpi times counters sanitizer conformance gpus bench." \
+says 1 "tests/gpu/run.sh: there is no part 'all'; the parts are: machine graphs probes sample times mpi bias overlap counters sanitizer conformance gpus bench." \
   "$source_dir/tests/gpu/run.sh" --parts machine,all
-# What a GPU's first ten minutes are for.
-((600 >= $("$source_dir/tests/gpu/run.sh" --help | sed -n 's/^  [a-z]* *\([0-9]*\) s .*/\1/p' | head -n 7 | paste -sd +))) || {
-  echo "scripts_test: the quick parts of tests/gpu/run.sh may take more than ten minutes" >&2
+says 1 "tests/gpu/run.sh: --call takes A or B, and got 'C'." "$source_dir/tests/gpu/run.sh" --call C
+says 0 "usage: tests/gpu/first.sh A|B [--out DIR]" "$source_dir/tests/gpu/first.sh" --help
+says 1 "tests/gpu/first.sh: which call, A or B?" "$source_dir/tests/gpu/first.sh"
+says 1 "tests/gpu/first.sh: unknown argument 'C'; see tests/gpu/first.sh --help." "$source_dir/tests/gpu/first.sh" C
+# The limits of a call's parts, with what comes before them and what ends them, add up to what first.sh says.
+help=$("$source_dir/tests/gpu/run.sh" --help)
+read -r before grace < <(sed -n 's/^doctor_seconds=\([0-9]*\) grace=\([0-9]*\)$/\1 \2/p' "$source_dir/tests/gpu/run.sh")
+for of_call in "A 7" "B 5"; do
+  read -r call minutes <<<"$of_call"
+  sum=$before
+  for limit in $(sed -n "s/^  [a-z]* *$call *\([0-9]*\) s .*/\1/p" <<<"$help"); do
+    sum=$((sum + grace + limit))
+  done
+  said=$(sed -n "s/.*call $call takes \([0-9]*\) s.*/\1/p" <<<"$help")
+  if ((sum != said || sum > 60 * minutes || sum < 60)); then
+    echo "scripts_test: the parts of call $call may take $sum s; run.sh says '$said', and first.sh at most $minutes minutes" >&2
+    exit 1
+  fi
+done
+# The table to fill has rows of every part of both calls, and of no other.
+in_table=$(sed -n 's/^| \([AB]\), \([a-z]*\) |.*/\1 \2/p' "$source_dir/docs/gpu-results.md" | uniq)
+in_calls=$(sed -n 's/^  \([a-z]*\)  *\([AB]\)  *[0-9]* s .*/\2 \1/p' <<<"$help")
+if [[ $in_table != "$in_calls" ]]; then
+  printf 'scripts_test: docs/gpu-results.md has a table of\n%s\nand the calls are\n%s\n' "$in_table" "$in_calls" >&2
   exit 1
-}
+fi
 says 0 "usage: tests/gpu/bundle.sh [--bin DIR] [--out DIR]" "$source_dir/tests/gpu/bundle.sh" --help
 says 1 "tests/gpu/bundle.sh: there is no /nowhere/coconet; leave --bin away to build it." \
   "$source_dir/tests/gpu/bundle.sh" --bin /nowhere

@@ -7,11 +7,11 @@ usage() {
   cat <<TEXT
 usage: tests/gpu/bundle.sh [--bin DIR] [--out DIR]
 
-Makes a folder, and DIR.tar.gz of it (at most 40 MB), with all that tests/gpu/run.sh needs on a machine with a GPU that has
+Makes a folder, and DIR.tar.gz of it (at most 20 MB), with all that tests/gpu/run.sh needs on a machine with a GPU that has
 neither a network nor what a build needs: the programs, stripped, with the libraries beside them and Open MPI; this
 library's scripts for GPUs; and glibc, for machines whose own is older than that of this one. CUDA's driver, NVRTC, NCCL
 and cuBLASLt are found there (docs/gpus.md). On that machine:
-  tar xf gpu-bundle.tar.gz && gpu-bundle/tests/gpu/run.sh --bundle gpu-bundle
+  tar xf gpu-bundle.tar.gz && gpu-bundle/tests/gpu/first.sh A
 
   --bin DIR    the bin folder of an existing build; by default one is made in build/gpu
   --out DIR    default build/gpu-bundle
@@ -58,7 +58,7 @@ if [[ -x $bin/../tests/tests_jit ]]; then
   strip -o "$out/tests/tests_jit" "$bin/../tests/tests_jit"
   programs+=(tests/tests_jit)
 fi
-cp -r "$root"/tests/gpu/{run.sh,parts,programs} "$out/tests/gpu/"
+cp -r "$root"/tests/gpu/{first.sh,run.sh,parts,programs} "$out/tests/gpu/"
 cp "$root"/bench/gpu.sh "$root"/bench/gpu_torch_adam.py "$out/bench/"
 git -C "$root" describe --always --dirty >"$out/commit" 2>/dev/null || echo "no git" >"$out/commit"
 
@@ -169,4 +169,4 @@ fi
 tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"
 bytes=$(stat -c %s "$out.tar.gz")
 echo "$out.tar.gz: $((bytes / 1000000)) MB"
-((bytes <= 40000000)) || fail "$out.tar.gz has $bytes bytes, and at most 40 MB are wanted."
+((bytes <= 20000000)) || fail "$out.tar.gz has $bytes bytes, and at most 20 MB are wanted."

@@ -43,16 +43,20 @@ echo "========= ERROR SUMMARY: 0 errors"
 TEXT
 chmod +x "$work"/tools/*
 export PATH=$work/tools:$PATH
+# The emulated driver may be slow.
+export COCONET_TIMEOUT_S=30
 
 code=0
-"$root/tests/gpu/run.sh" --small --bin "$bin" --out "$work/first.md" ${TESTS_ALL:+--all} >"$work/said" || code=$?
+"$root/tests/gpu/run.sh" --small --slack 5 --bin "$bin" --out "$work/first.md" ${TESTS_ALL:+--all} >"$work/said" || code=$?
 ((code == 1)) || fail "an error of compute-sanitizer ended with $code: $(cat "$work/said")"
 # With --small every fourth of the fused optimizers.
 sampled=$("$bin/coconet" programs --schedules | grep -v _block | grep ' fused$' | awk 'NR % 4 == 1' | wc -l)
 has "$work/first.md" "# Results on Stub 0, sm_90" "| one run with its check | " "| copy on the GPU" \
   "| two kernels that wait for each other, cooperative, branches of a graph |" "| barrier of 8 ranks on one GPU |" \
-  "| sample: shipped programs | $sampled of $sampled runs pass |" "| sample: fused adam on 4 ranks, ring with ll | 1 of 1 runs pass |" \
-  "| fused Adam, 1 rank | 2^12 |" "| step of 1 kernel, COCONET_GRAPH=on, enqueue only |" "| matmul, f32, one rank |" \
+  "| sample: shipped programs | $sampled of $sampled runs pass |" "| sample: fused adam on 4 ranks, every exchange in a kernel | 2 of 2 algorithms and protocols pass |" \
+  "| graphs: unfused adam, 80 steps on 4 ranks | 1 of 1 runs pass |" "| graphs: every other kind of plan, 80 steps | 3 of 3 runs pass |" \
+  "| fused LAMB, 1 rank | 2^12 |" "| [2^20, 64] + [64] in f32, 1 rank |" "| mlp_block, overlapped, bf16, 2 ranks on one GPU |" \
+  "| the device | is kept open by a process of its own |" "| fused Adam, 1 rank | 2^12 |" "| step of 1 kernel, COCONET_GRAPH=on, enqueue only |" "| matmul, f32, one rank |" \
   "n = 2^10 | dram__bytes_read.sum 1,268.4 Mbyte; stall membar 0.25 inst |" \
   "| synccheck: fused adam on 4 ranks | ERROR SUMMARY: 0 errors |" \
   "| racecheck: fused lamb on 2 ranks | FAILED: exit code 99, ERROR SUMMARY: 2 errors; see $work/first.md.log |"
@@ -71,7 +75,7 @@ mkdir -p "$work/tree/tests"
 cp -r "$root/tests/gpu" "$work/tree/tests/"
 cp -r "$root/bench" "$work/tree/"
 cd "$work/tree/tests/gpu"
-sed -i 's/"probes 30/"probes 1/' run.sh
+sed -i 's/"probes A [0-9]*/"probes A 1/' run.sh
 # shellcheck disable=SC2016
 printf 'grep -q "^| part machine |" "$out" || exit 9\necho "| probe | begun |" >>"$rows"\nsleep 60\n' >parts/probes.sh
 # shellcheck disable=SC2016

@@ -4,6 +4,12 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 {
+  # The suites, which take longest, begin first.
+  if ((small == 0)) && [[ -x $bin/../tests/tests_jit ]]; then
+    for suite in collective layout reduction overlap; do
+      echo "suite conformance_$suite 40"
+    done
+  fi
   schedules | grep ' fused$' | while read -r program schedule; do
     [[ $program == *_mixed ]] && dtype=bf16 || dtype=f32
     echo "run $program $schedule $dtype 2 4099"
@@ -15,12 +21,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
         echo "run $program $schedule f16 $ranks 4099"
       done
     done
-    if [[ -x $bin/../tests/tests_jit ]]; then
-      for suite in collective layout reduction overlap; do
-        echo "suite conformance_$suite 40"
-      done
-    fi
   fi
+  for algorithm in direct ring tree; do
+    for protocol in simple ll ll128; do
+      echo "exchange $algorithm $protocol"
+    done
+  done
 } >"$work/list"
 ((small == 0)) || sed -i '1~4!d' "$work/list"
 pool "$work/list"
@@ -28,13 +34,4 @@ outcome "sample: shipped programs" run "runs"
 if grep -q '^suite ' "$work/list"; then
   outcome "sample: suites of tests_jit" suite "suites (one case in 40)"
 fi
-
-# Every exchange inside a kernel.
-for algorithm in direct ring tree; do
-  for protocol in simple ll ll128; do
-    ((small)) && [[ $algorithm$protocol != ringll ]] && continue
-    : >"$outcomes"
-    COCONET_ALGORITHM=$algorithm COCONET_PROTOCOL=$protocol check_words run adam fused f32 4 100003
-    outcome "sample: fused adam on 4 ranks, $algorithm with $protocol" run "runs"
-  done
-done
+outcome "sample: fused adam on 4 ranks, every exchange in a kernel" exchange "algorithms and protocols"
