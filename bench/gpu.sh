@@ -68,6 +68,8 @@ one_gpu=${all_gpus:-0}
 one_gpu=${one_gpu%%,*}
 export CUDA_VISIBLE_DEVICES=$one_gpu
 export COCONET_BACKEND=cuda
+# Kernels say who waited for whom before a part is stopped.
+export COCONET_TIMEOUT_S=${COCONET_TIMEOUT_S:-10}
 unset COCONET_GRAPH COCONET_ARCH COCONET_DUMP_DIR COCONET_LINE_INFO
 
 doctor=$("$bin/coconet" doctor 2>&1) || true
