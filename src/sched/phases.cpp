@@ -124,7 +124,7 @@ class Division {
     } else if (const auto placed = placed_.find(id);
                placed != placed_.end() && placed->second == phase_) {
       return;
-    } else if (placed != placed_.end() && !is_read_again(node)) {
+    } else if (placed != placed_.end() && !is_made_again(id)) {
       now().loads[id] = kept_buffer(id, placed->second);
     } else {
       placed_[id] = phase_;
@@ -134,9 +134,12 @@ class Division {
     }
   }
 
-  /// Whether a later phase does as well to read what `node` was made of, as to read what was kept
-  /// of it: tensors in memory that take no more bytes, and that are still there.
-  [[nodiscard]] bool is_read_again(const Node& node) const {
+  /// Whether a later phase does as well to compute `id` again, as to read what was kept of it: of
+  /// tensors in memory that take no more bytes and are still there, or of what takes fewer to keep.
+  [[nodiscard]] bool is_made_again(ValueId id) const {
+    const Node& node = graph_.at(id);
+    const std::size_t size = size_of(node.dtype);
+    if (is_cheap(node.op) && buffer_of(id) < 0 && bytes_of_source(id, size) < size) return true;
     if (node.op != Op::cast && node.op != Op::join_halves) return false;
     std::size_t bytes = 0;
     for (const ValueId unresolved : node.operands) {
@@ -144,7 +147,25 @@ class Division {
       if (is_member(operand) || is_scalar_here(operand) || is_overwritten(operand)) return false;
       bytes += size_of(graph_.at(operand).dtype);
     }
-    return bytes <= size_of(node.dtype);
+    return bytes <= size;
+  }
+
+  [[nodiscard]] static bool is_cheap(Op op) {
+    return op == Op::cast || op == Op::multiply || op == Op::minimum || op == Op::maximum;
+  }
+
+  /// The bytes an element of the tensors that cheap ops make `unresolved` of, or `enough`.
+  [[nodiscard]] std::size_t bytes_of_source(ValueId unresolved, std::size_t enough) const {
+    const ValueId id = resolve(unresolved);
+    const Node& node = graph_.at(id);
+    if (node.weak || is_scalar_here(id)) return 0;
+    if (!is_member(id) || buffer_of(id) >= 0 || !is_cheap(node.op)) return size_of(node.dtype);
+    std::size_t bytes = 0;
+    for (const ValueId operand : node.operands) {
+      bytes += bytes_of_source(operand, enough);
+      if (bytes >= enough) return enough;
+    }
+    return bytes;
   }
 
   void place_scalar(ValueId unresolved) {

@@ -553,3 +553,16 @@ TEST_CASE("what widens 16-bit floats for several kernels is stored by none of th
   CHECK_THAT(steps_of(p), Contains("reads    wide\n    computes root\n") &&
                               Contains("reads    wide\n    computes multiply_5, cast_6\n"));
 }
+
+TEST_CASE("between passes a kernel keeps the 16 bits that it widens, scales and limits") {
+  for (const DType dtype : {f16, f32}) {
+    const Program p =
+        programs::adam(two_ranks(), dtype, {.max_norm = 1, .max_value = 0.5, .loss_scaling = true});
+    const std::string plan = plan_of(after(p, Schedule::load("adam-fused.json")));
+    INFO(plan);
+    const std::string kept =
+        dtype == f16 ? "avg.reduce_scatter.kept  f16" : "minimum_[0-9]+.kept +f32";
+    CHECK(std::regex_search(plan, std::regex(kept)));
+    CHECK(std::regex_replace(plan, std::regex(kept), "").find(".kept  ") == plan.npos);
+  }
+}
