@@ -47,8 +47,19 @@ Value product_of_momenta(const Value& t, double beta1, double momentum_decay) {
 template <class Number>
 Number nadam_momentum(const Number& t, double beta1, double momentum_decay) {
   using std::pow;
-  const Number decay = pow(nadam_base, momentum_decay * t);
-  return beta1 * (1 - 0.5 * decay);
+  const Number decayed = pow(nadam_base, momentum_decay * t);
+  return beta1 * (1 - 0.5 * decayed);
+}
+
+struct Decayed {
+  Value parameters;
+  Value gradient;
+};
+
+/// Weights decay once: off themselves, if that is `decoupled`, or else into the gradient.
+Decayed decay(Training& training, double weight_decay, bool decoupled) {
+  if (decoupled) return {training.decayed(weight_decay), training.gradient};
+  return {training.parameters, training.regularised(weight_decay)};
 }
 
 }  // namespace
@@ -72,9 +83,8 @@ Program adamax(const Mesh& mesh, Precision precision, AdamaxOptions options, Sto
 Program nadam(const Mesh& mesh, Precision precision, NAdamOptions options, Storage storage) {
   require_in_range(options);
   Training training("nadam", mesh, precision, storage, options);
-  const bool decoupled = options.decoupled_weight_decay;
-  const Value parameters = training.decayed(decoupled ? options.weight_decay : 0);
-  const Value gradient = training.regularised(decoupled ? 0 : options.weight_decay);
+  const auto [parameters, gradient] =
+      decay(training, options.weight_decay, options.decoupled_weight_decay);
   const Moments moments = update_moments(training, gradient, options.beta1, options.beta2);
   const Value denominator = adam_denominator(training, moments, options.beta2, options.eps);
   const Value mu = nadam_momentum(moments.t, options.beta1, options.momentum_decay);
@@ -102,9 +112,8 @@ double nadam_mu_product(std::int64_t t, const NAdamOptions& options) {
 Program radam(const Mesh& mesh, Precision precision, RAdamOptions options, Storage storage) {
   require_in_range(options);
   Training training("radam", mesh, precision, storage, options);
-  const bool decoupled = options.decoupled_weight_decay;
-  const Value parameters = training.decayed(decoupled ? options.weight_decay : 0);
-  const Value gradient = training.regularised(decoupled ? 0 : options.weight_decay);
+  const auto [parameters, gradient] =
+      decay(training, options.weight_decay, options.decoupled_weight_decay);
   const Moments moments = update_moments(training, gradient, options.beta1, options.beta2);
   const Value& t = moments.t;
   // The length of the moving average behind v, and its limit. Up to 5 the variance of 1 / sqrt(v)

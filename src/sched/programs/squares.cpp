@@ -16,8 +16,12 @@ Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, S
     const Value t = training.t();
     if (options.lr_decay != 0) rate = training.rate(training.lr / (1 + (t - 1) * options.lr_decay));
     if (options.initial_accumulator_value != 0) {
-      const Value initial = select(equal(t, 1), options.initial_accumulator_value, 0);
-      before = v + initial;
+      const Value is_first = equal(t, 1);
+      // With loss scaling t is a tensor, which chooses among numbers for a tensor of f64.
+      const Value initial = training.skipped
+                                ? select(is_first, options.initial_accumulator_value, 0, DType::f64)
+                                : select(is_first, options.initial_accumulator_value, 0);
+      before = v + training.number(initial);
     }
   }
   const Value v1 = training.update(v, before + square(gradient));
