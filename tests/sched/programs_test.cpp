@@ -139,9 +139,8 @@ TEST_CASE("schedules for nodes apply to their programs on meshes of nodes") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     const std::string program(shipped.name);
     if (shipped.across_nodes.empty()) {
-      CHECK_THROWS_WITH(
-          shipped.mesh_of_nodes(4, 2),
-          program + " has no schedule for a mesh of nodes; all optimizers but lamb have");
+      CHECK_THROWS_WITH(shipped.mesh_of_nodes(4, 2),
+                        program + " has no schedule for a mesh of nodes; all optimizers but lamb have");
       continue;
     }
     ++programs_for_nodes;
@@ -467,6 +466,52 @@ TEST_CASE("the ratio of lamb is 1 where a norm is 0") {
   CHECK(first_step(0, 0.5) == Approx(-lr * 0.5 / 0.500001).epsilon(1e-12));
   CHECK(first_step(3, 0) == 3);
   CHECK(first_step(3, 0.5) == Approx(3 - lr * 3).epsilon(1e-12));
+}
+
+namespace {
+
+/// The parameter of `program`, in f32 and 1 at first, after steps with `gradients`.
+std::vector<double> after_gradients(const Program& program, const std::vector<double>& gradients) {
+  ir::Reference reference(*ir::graph_of(program), {{"n", 1}});
+  reference.set("w", ir::RankData(ranks, ir::Data{1}));
+  std::vector<double> w;
+  for (const double gradient : gradients) {
+    reference.set("g", ir::RankData(ranks, ir::Data{gradient}));
+    reference.run({{"lr", lr}, {"t", static_cast<double>(w.size() + 1)}});
+    w.push_back(reference.get("w")[0][0]);
+  }
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("a gradient that is no number moves no weight of rprop, as in torch.optim.Rprop") {
+  const double nan = std::nan("");
+  const std::vector<double> w = after_gradients(programs::rprop(two_ranks()), {0.5, nan, 0.5, 0.5});
+  const std::vector<double> expected = {0.99, 0.99, 0.98, 0.968};
+  for (std::size_t i = 0; i < w.size(); ++i) CHECK(w[i] == Approx(expected[i]));
+}
+
+TEST_CASE("a gradient whose squares overflow leaves a weight in place, as in torch.optim.RMSprop") {
+  for (const double huge : {3e20, 3e21, 3e38}) {
+    for (const bool centered : {false, true}) {
+      const std::vector<double> w = after_gradients(
+          programs::rmsprop(two_ranks(), f32, {.centered = centered}), {0.5, huge, 0.5, 0.5});
+      CHECK(w[0] == Approx(centered ? 0.899496 : 0.9));
+      for (std::size_t i = 1; i < w.size(); ++i) CHECK(w[i] == w[0]);
+    }
+  }
+}
+
+TEST_CASE("no finite gradient makes a weight NaN") {
+  for (const programs::Shipped& shipped : programs::shipped()) {
+    if (!is_optimizer(shipped) || shipped.name.ends_with("_mixed")) continue;
+    for (const double huge : {1e15, 1e20, 1e38}) {
+      INFO(shipped.name << " " << huge);
+      for (const double w : after_gradients(shipped.build(two_ranks(), f32), {0.5, huge, 0.5, 0.5}))
+        CHECK(std::isfinite(w));
+    }
+  }
 }
 
 TEST_CASE("mixed precision keeps f32 parameters and moments of a 16-bit model") {

@@ -31,7 +31,9 @@ Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Stora
   // Where the gradient has turned, the last step went too far: this one stays, and the next one
   // compares with 0.
   const Value used = training.update(previous, select(turns, 0, training.gradient));
-  training.finish(training.parameters - sign(used) * size);
+  // A gradient that is not a number moves nothing, as its sign is 0 to PyTorch.
+  const Value direction = select(isnan(used), 0, sign(used));
+  training.finish(training.parameters - direction * size);
   return training.program;
 }
 

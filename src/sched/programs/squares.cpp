@@ -58,7 +58,9 @@ Program rmsprop(const Mesh& mesh, Precision precision, RmspropOptions options, S
     const State mean = training.moment("mean");
     const Value mean_kept = options.alpha * mean;
     const Value mean1 = training.update(mean, mean_kept + (1 - options.alpha) * gradient);
-    variance = maximum(v1 - square(mean1), 0);  // rounding may take it below 0
+    const Value difference = maximum(v1 - square(mean1), 0);  // rounding may take it below 0
+    // Of a gradient whose squares overflow, so may the mean's, and their difference is no number.
+    variance = select(isfinite(v1), difference, v1);
   }
   Value step = gradient / (sqrt(variance) + options.eps);
   if (options.momentum != 0) {
