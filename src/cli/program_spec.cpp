@@ -135,7 +135,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
   if (shipped_) {
     dtype_ = dtype_of(*shipped_, spec.dtype);
     if (nodes_ && shipped_->across_nodes.empty())
-      throw UsageError("--nodes is for the optimizers but lamb, not for " + asked_ + ".");
+      throw UsageError("--nodes is for the optimizers that ship, not for " + asked_ + ".");
     if (asks_more() && shipped_->with == nullptr) throw no_optimizer(asked_);
     if (scattered_ && shipped_->scattered == nullptr) {
       throw UsageError(

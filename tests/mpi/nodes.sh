@@ -62,8 +62,8 @@ COCONET_TIMEOUT_S=2 on ab "$tests" "[stopped-in-mpi]" --warn NoTests --use-colou
 grep -qF "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 2 s; without an answer, as processes are that are \
 stopped or have ended, on other nodes: rank 1. " "$work/log" || fail "a rank of another node that is stopped inside MPI is not named"
 
-programs=(sgd momentum_sgd adam adamw)
-program=${programs[${TESTS_SEED:-1} % 4]}
+programs=(sgd momentum_sgd adam adamw lamb)
+program=${programs[${TESTS_SEED:-1} % 5]}
 on aabb "$bin/coconet" run "$program" --nodes 2 --schedule hierarchical --set n=1001 --check >"$work/log" 2>&1 ||
   fail "$program failed under its hierarchical schedule"
 grep -q "4 ranks (mpi, 2 nodes)" "$work/log" || fail "the run does not say that there are two nodes"

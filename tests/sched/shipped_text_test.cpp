@@ -51,7 +51,7 @@ TEST_CASE("an optimizer without a file of its own has the one that serves any, w
   const auto files = coconet::sched::shipped_schedule_files();
   for (const std::string& file : files) CHECK(coconet::sched::find_shipped_schedule(file));
   CHECK(std::find(files.begin(), files.end(), "radam-hierarchical.json") != files.end());
-  CHECK_FALSE(coconet::sched::find_shipped_schedule("lamb-hierarchical.json"));
+  CHECK(coconet::sched::find_shipped_schedule("lamb_mixed-hierarchical.json"));
   CHECK_FALSE(coconet::sched::find_shipped_schedule("mlp_block-hierarchical.json"));
   CHECK(refusal<coconet::ScheduleError>([] { (void)Schedule::load("radam-fusd.json"); }) ==
         "there is no schedule file 'radam-fusd.json', and none of that name ships; did you mean "

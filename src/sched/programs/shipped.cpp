@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "coconet/error.h"
 #include "coconet/programs.h"
@@ -72,8 +71,7 @@ Program make_with(const Mesh& mesh, Precision precision, const TrainingOptions& 
 
 /// The row of an optimizer, which `make` makes.
 template <auto make>
-Shipped optimizer(std::string_view name, std::string_view summary,
-                  Names across_nodes = of_nodes()) {
+Shipped optimizer(std::string_view name, std::string_view summary) {
   return {name,
           summary,
           all(),
@@ -82,7 +80,7 @@ Shipped optimizer(std::string_view name, std::string_view summary,
           [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::scattered); },
           make_with<make>,
           1,
-          std::move(across_nodes),
+          of_nodes(),
           infos<decltype(options_of(make))>()};
 }
 
@@ -96,9 +94,8 @@ void require_mixed(const Precision& precision) {
 
 /// The same in mixed precision.
 template <auto make>
-Shipped mixed_optimizer(std::string_view name, std::string_view summary,
-                        Names across_nodes = of_nodes()) {
-  Shipped row = optimizer<make>(name, summary, std::move(across_nodes));
+Shipped mixed_optimizer(std::string_view name, std::string_view summary) {
+  Shipped row = optimizer<make>(name, summary);
   row.dtypes = {DType::f16, DType::bf16};
   row.build = [](const Mesh& mesh, DType dtype) {
     return make(mesh, mixed(dtype), {}, Storage::whole);
@@ -130,9 +127,9 @@ const std::vector<Shipped>& shipped() {
       optimizer<rmsprop>("rmsprop", "RMSprop, alpha 0.99"),
       optimizer<rprop>("rprop", "Rprop, etas 0.5 and 1.2"),
       optimizer<lion>("lion", "Lion, betas 0.9 and 0.99"),
-      optimizer<lamb>("lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01", {}),
-      optimizer<lars>("lars", "LARS, momentum 0.9, weight decay 0.0005", {}),
-      optimizer<novograd>("novograd", "NovoGrad, betas 0.95 and 0.98", {}),
+      optimizer<lamb>("lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01"),
+      optimizer<lars>("lars", "LARS, momentum 0.9, weight decay 0.0005"),
+      optimizer<novograd>("novograd", "NovoGrad, betas 0.95 and 0.98"),
       mixed_optimizer<sgd>("sgd_mixed", "sgd of a 16-bit model with f32 master weights"),
       mixed_optimizer<momentum_sgd>("momentum_sgd_mixed",
                                     "momentum_sgd of a 16-bit model with f32 master weights"),
@@ -149,10 +146,10 @@ const std::vector<Shipped>& shipped() {
                                "rmsprop of a 16-bit model with f32 master weights"),
       mixed_optimizer<rprop>("rprop_mixed", "rprop of a 16-bit model with f32 master weights"),
       mixed_optimizer<lion>("lion_mixed", "lion of a 16-bit model with f32 master weights"),
-      mixed_optimizer<lamb>("lamb_mixed", "lamb of a 16-bit model with f32 master weights", {}),
-      mixed_optimizer<lars>("lars_mixed", "lars of a 16-bit model with f32 master weights", {}),
+      mixed_optimizer<lamb>("lamb_mixed", "lamb of a 16-bit model with f32 master weights"),
+      mixed_optimizer<lars>("lars_mixed", "lars of a 16-bit model with f32 master weights"),
       mixed_optimizer<novograd>("novograd_mixed",
-                                "novograd of a 16-bit model with f32 master weights", {}),
+                                "novograd of a 16-bit model with f32 master weights"),
       {"mlp_block", "the end of a transformer's MLP, divided over the ranks", all_and_overlapped(),
        floats(), [](const Mesh& m, DType d) { return mlp_block(m, d); }},
       {"attention_block", "the end of a transformer's attention, divided over the ranks",
@@ -187,7 +184,7 @@ Mesh Shipped::mesh(int ranks) const {
 Mesh Shipped::mesh_of_nodes(int ranks, int nodes) const {
   if (across_nodes.empty()) {
     throw ProgramError(
-        fmt::format("{} has no schedule for a mesh of nodes; all optimizers but lamb have", name));
+        fmt::format("{} has no schedule for a mesh of nodes; the optimizers have", name));
   }
   if (nodes < 1 || ranks % nodes != 0) {
     throw ProgramError(fmt::format("{} on {} nodes runs on as many ranks of each, not on {} in all",

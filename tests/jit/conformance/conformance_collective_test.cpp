@@ -387,9 +387,15 @@ TEST_CASE("optimizers that are fused inside nodes equal the reference") {
     for (const std::string_view name : shipped.across_nodes) {
       const Schedule schedule =
           Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
-      for (const Mesh& mesh : {shipped.mesh_of_nodes(4, 2), shipped.mesh_of_nodes(6, 2)})
-        require_conforms(shipped.build(mesh, shipped.dtypes.front()), schedule, mesh.size(),
-                         lengths, 2);
+      for (const Mesh& mesh : {shipped.mesh_of_nodes(4, 2), shipped.mesh_of_nodes(6, 2)}) {
+        for (const programs::TrainingOptions& asked :
+             {programs::TrainingOptions(),
+              programs::TrainingOptions{.max_norm = 1, .loss_scaling = true, .groups = true}}) {
+          const auto precision = shipped.precision(shipped.dtypes.front());
+          require_conforms(shipped.with(mesh, precision, asked, programs::Storage::whole, {}),
+                           schedule, mesh.size(), lengths, 2);
+        }
+      }
     }
   }
 }
