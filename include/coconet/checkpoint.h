@@ -14,8 +14,16 @@ using Metadata = std::map<std::string, std::string>;
 struct SaveOptions {
   Metadata metadata = {};  ///< kept with the states; `load` returns it
   /// Once it is saved, the newest this many checkpoints of the program stay in the directory that
-  /// it is in, this one included, and older ones are removed. 0: all stay.
+  /// it is in, this one included, and older ones are removed. 0: all stay. Damaged ones and
+  /// symbolic links are neither counted nor removed.
   int keep = 0;
+};
+
+/// How `Executable::load_latest` looks for one.
+struct LoadOptions {
+  /// Whether this may be the job's first start, before anything was saved: then the directory may
+  /// be missing.
+  bool may_be_first_start = false;
 };
 
 /// A checkpoint that was loaded.

@@ -400,10 +400,11 @@ class COCONET_API Executable {
   /// Collective: saves all states as the checkpoint `path`, a directory, after all steps so far.
   /// Each rank writes its share: what several have alike is written once. It is written beside its
   /// place and put there when all of it is on the disk, so that one of this name is replaced as a
-  /// whole, or stays. `path` is rank 0's, and all ranks must see its directory, which is made where
-  /// it is missing. Throws CheckpointError where files cannot be written, naming the file and the
-  /// reason, or there is something else at `path`; CommError when ranks save to other places or
-  /// with other options. Then no new checkpoint is there.
+  /// whole, or stays; a damaged one of this name is put aside, and the log says where. `path` is
+  /// rank 0's, and all ranks must see its directory, which is made where it is missing. Throws
+  /// CheckpointError where files cannot be written, naming the file and the reason, or there is
+  /// something else at `path`; CommError when ranks save to other places or with other options.
+  /// Then no new checkpoint is there.
   void save(const std::filesystem::path& path, const SaveOptions& options = {});
 
   /// Collective: gives all states what the checkpoint `path` has under their names. They must have
@@ -416,9 +417,12 @@ class COCONET_API Executable {
   Checkpoint load(const std::filesystem::path& path);
 
   /// Collective: `load` of the newest checkpoint in `directory`, or, where it is damaged, of the
-  /// one before; the log says so. Nothing, where there is none. Throws CheckpointError when all are
-  /// damaged, or one that is not does not fit.
-  std::optional<Checkpoint> load_latest(const std::filesystem::path& directory);
+  /// one before; the log says so. Symbolic links in it are not followed. Where `directory` is a
+  /// checkpoint itself, it is loaded. Nothing where there is none, which the log says, too. Throws
+  /// CheckpointError when `directory` is missing, unless `options` say that it may be; when all are
+  /// damaged; when it cannot be said what is there; or when one that is whole does not fit.
+  std::optional<Checkpoint> load_latest(const std::filesystem::path& directory,
+                                        const LoadOptions& options = {});
 
   /// With COCONET_BACKEND=cuda: puts steps, reads and writes into the application's `stream`, a
   /// cudaStream_t or CUstream of the rank's GPU, from here on, in order with what else is in it.

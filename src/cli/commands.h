@@ -57,7 +57,9 @@ struct RunOptions {
   std::string save;               ///< directory for checkpoints, or empty
   std::optional<int> save_every;  ///< steps between checkpoints; default: one after the last step
   int keep = 0;                   ///< checkpoints that stay; 0: all
-  std::string resume;             ///< directory of the checkpoint to go on from, or empty
+  std::string resume;             ///< checkpoint to go on from, or directory of some, or empty
+  /// --may-be-first-start: what `resume` names may be missing
+  bool may_be_first_start = false;
 };
 
 struct ExplainOptions {

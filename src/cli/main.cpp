@@ -38,7 +38,8 @@ constexpr const char* run_examples = R"(Examples:
   mpirun -n 2 coconet run mlp_block --schedule overlapped --trace trace.json
   mpirun -n 2 coconet run step.json --input g=g%r.npy --input w=w.npy --output w=new.npy
   mpirun -n 2 coconet run adam --schedule fused --state-dict states    exp_avg.npy and so on, for Python
-  mpirun -n 4 coconet run adam --iters 1000 --save saved --save-every 100 --keep 3 --resume saved
+  mpirun -n 4 coconet run adam --iters 1000 --save saved --save-every 100 --keep 3 --resume saved \
+    --may-be-first-start
 
 The data are made up, the same on every run. --check compares every state and output on every rank with a naive
 interpretation of the program, and the ranks with each other; a difference is exit code 1.)";
@@ -387,11 +388,17 @@ CLI::App& add_run(CLI::App& app, RunOptions& options, Raw& raw) {
       ->type_name("K")
       ->check(CLI::Range(1, 1'000'000))
       ->needs(save);
+  CLI::Option* const resume =
+      command
+          .add_option("--resume", options.resume,
+                      "Go on from the checkpoint DIR, or from the newest one in DIR that is whole: "
+                      "with its states, and t counting on, for as many steps more. Where DIR has "
+                      "none, begin anew, with a warning")
+          ->type_name("DIR");
   command
-      .add_option("--resume", options.resume,
-                  "Go on from the newest checkpoint in DIR that is whole: with its states, and t "
-                  "counting on, for as many steps more. Where there is none, begin anew")
-      ->type_name("DIR");
+      .add_flag("--may-be-first-start", options.may_be_first_start,
+                "Begin anew where the DIR of --resume is missing, too, instead of failing")
+      ->needs(resume);
   return command;
 }
 

@@ -35,11 +35,13 @@ steps() {
 says() { grep -qF "$1" "$work/log" || fail "it does not say '$1' but: $(cat "$work/log")"; }
 steps 2 8
 mv "$work/w.npy" "$work/whole.npy"
-steps 2 5 --save "$work/run" --save-every 2 --keep 2 --resume "$work/run"
+steps 2 5 --save "$work/run" --save-every 2 --keep 2 --resume "$work/run" --may-be-first-start
 says "no checkpoint in '$work/run' yet: beginning anew"
 [[ $(cd "$work/run" && echo *) == "step-4 step-5" ]] || fail "--keep 2 left $(ls "$work/run")"
 : >"$work/run/step-5/checkpoint.json"
-steps 2 4 --resume "$work/run"
+steps 2 4 --resume "$work/run" 2>"$work/errors"
+grep -qF "'$work/run/step-5/checkpoint.json' is damaged at byte 0" "$work/errors" ||
+  fail "it does not say what is wrong with the newest checkpoint: $(cat "$work/errors")"
 says "resumed from '$work/run/step-4'"
 cmp "$work/w.npy" "$work/whole.npy" || fail "a run that was resumed has other weights"
 

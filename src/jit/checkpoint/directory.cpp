@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "jit/checkpoint/damage.h"
+#include "jit/checkpoint/file_reader.h"
 #include "jit/checkpoint/file_writer.h"
 #include "jit/checkpoint/manifest.h"
 #include "jit/config/leftovers.h"
@@ -57,16 +58,67 @@ void for_each_name_in(const fs::path& directory,
   }
 }
 
-/// What a checkpoint's manifest begins with; nothing where `directory` is none.
-std::optional<ManifestStart> start_of(const fs::path& directory) {
-  const OpenFile file =
-      open_at(AT_FDCWD, (directory / manifest_name).string(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!file.is_open()) return std::nullopt;
-  try {
-    return parse_start(read_bytes(file.number(), manifest_start_bytes));
-  } catch (const std::system_error&) {
-    return std::nullopt;
+/// Of `path` itself, also where it is a symbolic link; nothing where it is missing.
+std::optional<struct stat> status_of(const fs::path& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0) return status;
+  if (errno != ENOENT && errno != ENOTDIR) throw_file_error("look at", path);
+  return std::nullopt;
+}
+
+/// The manifest of the checkpoint `directory`; nothing where that is none. Throws Damage where the
+/// manifest is damaged or missing, and CheckpointError where that cannot be said.
+std::optional<Manifest> manifest_in(const fs::path& directory) {
+  const fs::path file = directory / manifest_name;
+  // Whatever a checkpoint has, rank 0 saves some of it.
+  if (!status_of(file) && !status_of(directory / file_of_rank(0))) return std::nullopt;
+  return parse_manifest(read_saved_text(file), file);
+}
+
+/// Throws Damage unless the checkpoint has its files in full length.
+void require_files(const fs::path& directory, const Manifest& manifest) {
+  for (const SavedFile& file : manifest.files) (void)FileReader(directory, file);
+}
+
+/// Whether `directory` is somebody else's, who does not let this user look into it.
+bool is_closed(const fs::path& directory, const struct stat& status) {
+  return status.st_uid != geteuid() &&
+         faccessat(AT_FDCWD, directory.c_str(), X_OK, AT_EACCESS) == -1 && errno == EACCES;
+}
+
+/// `path`, or where it leads as a symbolic link, also to what is not there yet.
+fs::path without_links(fs::path path) {
+  constexpr int most_links = 40;  // as the kernel's
+  for (int links = 0; links <= most_links; ++links) {
+    const auto status = status_of(path);
+    if (!status || !S_ISLNK(status->st_mode)) return path;
+    std::error_code error;
+    path = path.parent_path() / fs::read_symlink(path, error);
+    if (!path.has_filename()) path = path.parent_path();  // "a/" is "a"
+    errno = error.value();
+    if (error) throw_file_error("follow the symbolic link", path);
   }
+  errno = ELOOP;
+  throw_file_error("follow the symbolic link", path);
+}
+
+constexpr std::string_view aside_mark = ".damaged-";  // and a number
+
+/// A name beside `path` for what is damaged there.
+fs::path name_for_damaged(const fs::path& path) {
+  for (int number = 1;; ++number) {
+    fs::path name = path;
+    name += fmt::format("{}{}", aside_mark, number);
+    if (!status_of(name)) return name;
+  }
+}
+
+/// Whether `name` is one of those.
+bool is_put_aside(std::string_view name) {
+  const std::size_t at = name.rfind(aside_mark);
+  if (at == std::string_view::npos) return false;
+  const std::string_view number = name.substr(at + aside_mark.size());
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 /// Removes a directory that is not to be seen half removed: under a name that the next save removes
@@ -113,30 +165,70 @@ fs::path checkpoint_path(const fs::path& path) {
   return whole;
 }
 
-std::vector<FoundCheckpoint> find_checkpoints(const fs::path& directory) {
-  std::vector<FoundCheckpoint> found;
+FoundCheckpoints find_checkpoints(const fs::path& directory) {
+  FoundCheckpoints found;
   for_each_name_in(directory, [&](const std::string& name) {
-    if (name.starts_with(checkpoint_temporary_prefix)) return;
-    if (const auto start = start_of(directory / name))
-      found.push_back({directory / name, start->sequence, start->program});
+    const fs::path path = directory / name;
+    const auto status = status_of(path);
+    if (!status || !S_ISDIR(status->st_mode) || name.starts_with(checkpoint_temporary_prefix))
+      return;
+    if (is_closed(path, *status)) {
+      found.left_out.push_back(
+          {path,
+           fmt::format("'{}' belongs to another user, and is closed to this one", path.string())});
+      return;
+    }
+    if (is_put_aside(name)) {  // its manifest may be whole
+      if (is_checkpoint(path))
+        found.left_out.push_back(
+            {path, fmt::format("'{}' is damaged, and was put aside", path.string())});
+      return;
+    }
+    try {
+      if (const auto manifest = manifest_in(path))
+        found.whole.push_back({path, manifest->sequence, manifest->program});
+    } catch (const Damage& damage) {
+      found.left_out.push_back({path, damage.what()});
+    }
   });
-  std::ranges::sort(found, [](const FoundCheckpoint& a, const FoundCheckpoint& b) {
+  std::ranges::sort(found.whole, [](const FoundCheckpoint& a, const FoundCheckpoint& b) {
     return a.sequence != b.sequence ? a.sequence > b.sequence : a.path > b.path;
   });
+  std::ranges::sort(found.left_out, {}, &LeftOutCheckpoint::path);
   return found;
 }
 
-PendingCheckpoint::PendingCheckpoint(fs::path target) : target_(std::move(target)) {
+bool is_checkpoint(const fs::path& directory) {
+  return status_of(directory / manifest_name) || status_of(directory / file_of_rank(0));
+}
+
+PendingCheckpoint::PendingCheckpoint(const fs::path& target) : target_(without_links(target)) {
   const fs::path directory = target_.parent_path();
-  struct stat status {};
-  if (lstat(target_.c_str(), &status) == 0 && !start_of(target_)) {
-    throw CheckpointError(fmt::format(
-        "'{}' is there, and is no checkpoint; save to a place of its own.", target_.string()));
+  if (const auto status = status_of(target_)) {
+    try {
+      const auto manifest = S_ISDIR(status->st_mode) ? manifest_in(target_) : std::nullopt;
+      if (!manifest) {
+        throw CheckpointError(fmt::format(
+            "'{}' is there, and is no checkpoint; save to a place of its own.", target_.string()));
+      }
+      require_files(target_, *manifest);
+    } catch (const Damage& damage) {
+      damage_ = damage.what();
+    }
   }
   make_directories(directory);
   remove_killed_saves(directory);
-  for (const FoundCheckpoint& one : find_checkpoints(directory))
-    sequence_ = std::max(sequence_, one.sequence + 1);
+  const FoundCheckpoints found = find_checkpoints(directory);
+  if (!found.whole.empty()) {
+    const FoundCheckpoint& newest = found.whole.front();
+    if (newest.sequence >= most_sequence) {
+      throw CheckpointError(fmt::format(
+          "The checkpoint '{}' has the sequence {}, the largest that there can be, so that none "
+          "can be newer; move it to another directory.",
+          newest.path.string(), newest.sequence));
+    }
+    sequence_ = newest.sequence + 1;
+  }
   const auto make = [&] {
     fs::path candidate = temporary_in(directory);
     while (mkdir(candidate.c_str(), directory_mode) == -1) {
@@ -156,11 +248,21 @@ PendingCheckpoint::~PendingCheckpoint() {
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
+void PendingCheckpoint::put_damaged_aside() {
+  const fs::path aside = name_for_damaged(target_);
+  if (rename(target_.c_str(), aside.c_str()) == -1) {
+    if (errno == ENOENT) return;  // somebody has
+    throw_file_error("rename", target_);
+  }
+  log_warn(fmt::format("what was at '{}' is damaged, and is now '{}': {}", target_.string(),
+                       aside.string(), damage_));
+}
+
 void PendingCheckpoint::publish() {
   sync_directory(path_);
-  struct stat status {};
+  if (!damage_.empty()) put_damaged_aside();
   fs::path old;
-  if (lstat(target_.c_str(), &status) == -1) {
+  if (!status_of(target_)) {
     if (rename(path_.c_str(), target_.c_str()) == -1)
       throw_file_error("put a checkpoint in the place of", target_);
   } else if (exchange(path_, target_)) {
@@ -181,7 +283,14 @@ void PendingCheckpoint::publish() {
 }
 
 void keep_newest(const fs::path& directory, std::string_view program, std::size_t keep) {
-  for (const FoundCheckpoint& one : find_checkpoints(directory)) {
+  FoundCheckpoints found;
+  try {
+    found = find_checkpoints(directory);
+  } catch (const CheckpointError& error) {
+    log_warn(fmt::format("no old checkpoint is removed: {}", error.what()));
+    return;
+  }
+  for (const FoundCheckpoint& one : found.whole) {
     if (one.program != program) continue;
     if (keep > 0) {
       --keep;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "jit/checkpoint/damage.h"
 
@@ -39,8 +38,6 @@ void read_all(const OpenFile& file, std::uint64_t offset, std::byte* to, std::si
     const ssize_t got = pread(file.number(), to, bytes, static_cast<off_t>(offset));
     if (got == -1 && errno == EINTR) continue;
     if (got == 0) throw Damage(path, offset, "it ends there");
-    if (got == -1 && errno == EIO)
-      throw Damage(path, offset, std::generic_category().message(errno));
     if (got == -1) throw_file_error("read", path);
     to += got;
     offset += static_cast<std::uint64_t>(got);

@@ -11,8 +11,8 @@
 
 namespace coconet::jit {
 
-/// Throws Damage where the file is missing, has another length or other bytes than were saved, or
-/// the disk cannot read it; CheckpointError where this process cannot.
+/// Throws Damage where the file is missing, or has another length or other bytes than were saved;
+/// CheckpointError where it cannot be read, which says nothing of its content.
 class FileReader {
  public:
   /// `file` of the checkpoint in `directory`; must outlive it.

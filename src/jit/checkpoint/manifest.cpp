@@ -33,8 +33,8 @@ std::string digits(std::uint64_t checksum) {
   return fmt::format("{:016x}", checksum);
 }
 
-/// As it is first: `text` has it there, unless it is of another format.
-ManifestStart read_start(JsonScanner& json) {
+/// The members that a manifest of any version begins with, and the next two.
+void read_start(JsonScanner& json, Manifest& manifest) {
   json.expect('{');
   json.key("format");
   const std::size_t format_at = json.at();
@@ -47,12 +47,10 @@ ManifestStart read_start(JsonScanner& json) {
     json.fail(version_at, fmt::format("its version must be {}", format_version));
   json.expect(',');
   json.key("sequence");
-  ManifestStart start;
-  start.sequence = json.number(most_bytes);
+  manifest.sequence = json.number(most_sequence);
   json.expect(',');
   json.key("program");
-  start.program = json.string();
-  return start;
+  manifest.program = json.string();
 }
 
 /// Reads what is behind the start.
@@ -345,9 +343,7 @@ Manifest parse_manifest(std::string_view text, const std::filesystem::path& file
   JsonScanner json(text, file);
   Manifest manifest;
   // The version is first: of another one nothing else is known.
-  ManifestStart start = read_start(json);
-  manifest.sequence = start.sequence;
-  manifest.program = std::move(start.program);
+  read_start(json, manifest);
   const std::size_t tail = last_key.size() + checksum_digits + ending.size();
   const std::size_t checked =
       text.size() < tail ? 0 : text.size() - ending.size() - checksum_digits;
@@ -361,15 +357,6 @@ Manifest parse_manifest(std::string_view text, const std::filesystem::path& file
   Reader(json, manifest).read();
   if (json.at() != checked - last_key.size()) json.fail(json.at(), "there must be its checksum");
   return manifest;
-}
-
-std::optional<ManifestStart> parse_start(std::string_view text) {
-  try {
-    JsonScanner json(text, {});
-    return read_start(json);
-  } catch (const Damage&) {
-    return std::nullopt;
-  }
 }
 
 }  // namespace coconet::jit

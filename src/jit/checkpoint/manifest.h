@@ -16,6 +16,8 @@
 namespace coconet::jit {
 
 inline constexpr std::string_view manifest_name = "checkpoint.json";
+/// The largest number that a checkpoint may have in its directory.
+inline constexpr std::uint64_t most_sequence = std::uint64_t{1} << 60;
 /// Bytes of a file that have one checksum.
 inline constexpr std::size_t block_bytes = std::size_t{1} << 20;
 
@@ -64,15 +66,5 @@ struct Manifest {
 /// The inverse. Throws Damage, which calls the text `file`, unless it is the whole of a manifest
 /// whose parts have each element of every tensor, and each byte of every file, exactly once.
 [[nodiscard]] Manifest parse_manifest(std::string_view text, const std::filesystem::path& file);
-
-/// What a manifest begins with.
-struct ManifestStart {
-  std::uint64_t sequence = 0;
-  std::string program;
-};
-/// Bytes that hold it, unless the program has an excessive name.
-inline constexpr std::size_t manifest_start_bytes = 4096;
-/// Of `text`, the first of these bytes, or all; nothing where it is something else.
-[[nodiscard]] std::optional<ManifestStart> parse_start(std::string_view text);
 
 }  // namespace coconet::jit

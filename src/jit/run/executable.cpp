@@ -128,8 +128,9 @@ void Executable::save(const std::filesystem::path& path, const SaveOptions& opti
 Checkpoint Executable::load(const std::filesystem::path& path) {
   return state().load(path);
 }
-std::optional<Checkpoint> Executable::load_latest(const std::filesystem::path& directory) {
-  return state().load_latest(directory);
+std::optional<Checkpoint> Executable::load_latest(const std::filesystem::path& directory,
+                                                  const LoadOptions& options) {
+  return state().load_latest(directory, options);
 }
 LocalStats Executable::local_stats() {
   return state().local_stats();

@@ -32,7 +32,8 @@ class Executable::State {
   void reset();
   void save(const std::filesystem::path& path, const SaveOptions& options);
   Checkpoint load(const std::filesystem::path& path);
-  std::optional<Checkpoint> load_latest(const std::filesystem::path& directory);
+  std::optional<Checkpoint> load_latest(const std::filesystem::path& directory,
+                                        const LoadOptions& options);
 
   Program program;       ///< after its schedule
   std::uint64_t number;  ///< among those of the world

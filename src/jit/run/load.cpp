@@ -221,6 +221,46 @@ class Loader {
   std::vector<SavedState> states_;
 };
 
+/// What `load_latest` may load.
+struct Candidates {
+  bool is_one = false;             ///< the directory itself
+  std::string damage;              ///< of what is not among `paths` and should be
+  std::vector<std::string> paths;  ///< one after the other, until one is whole
+};
+
+Candidates find_candidates(const std::filesystem::path& directory, const LoadOptions& options) {
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(directory, error);
+  if (!error && !is_there && !options.may_be_first_start) {
+    throw CheckpointError(
+        fmt::format("There is no directory '{}' to load a checkpoint from; where this may be the "
+                    "first start, say so: LoadOptions::may_be_first_start.",
+                    directory.string()));
+  }
+  Candidates candidates;
+  candidates.is_one = is_checkpoint(directory);
+  if (candidates.is_one) return candidates;
+  const FoundCheckpoints found = find_checkpoints(directory);
+  for (const LeftOutCheckpoint& one : found.left_out) {
+    candidates.damage = one.why;
+    log_warn(fmt::format("the checkpoint '{}' is left out: {}", one.path.string(), one.why));
+  }
+  for (const FoundCheckpoint& one : found.whole) candidates.paths.push_back(one.path.string());
+  return candidates;
+}
+
+std::string pack(const Candidates& candidates) {
+  std::string packed = (candidates.is_one ? "1" : "0") + candidates.damage + '\0';
+  for (const std::string& path : candidates.paths) packed += path + '\0';
+  return packed;
+}
+Candidates unpack(const std::string& packed) {
+  Candidates candidates{packed.front() == '1', packed.c_str() + 1, {}};
+  for (std::size_t at = packed.find('\0') + 1; at < packed.size(); at = packed.find('\0', at) + 1)
+    candidates.paths.emplace_back(packed.c_str() + at);
+  return candidates;
+}
+
 /// Collective: rank 0's path on all ranks.
 std::filesystem::path path_of_rank_0(Comm& comm, const std::filesystem::path& path) {
   std::string mine;
@@ -237,38 +277,49 @@ Checkpoint Executable::State::load(const std::filesystem::path& path) {
     runner().finish();
   });
   const std::filesystem::path whole = jit::path_of_rank_0(comm(), path);
+  jit::together_on_disk(comm(), 0, [&] {
+    if (comm().rank() != 0 || jit::is_checkpoint(whole)) return;
+    throw CheckpointError(
+        fmt::format("There is no checkpoint at '{}'; load takes the directory of one, and "
+                    "load_latest that of several.",
+                    whole.string()));
+  });
   return *jit::Loader(bound(), runner()).load(whole, false).loaded;
 }
 
-std::optional<Checkpoint> Executable::State::load_latest(const std::filesystem::path& directory) {
+std::optional<Checkpoint> Executable::State::load_latest(const std::filesystem::path& directory,
+                                                         const LoadOptions& options) {
   jit::together(comm(), [&] {
     runner().require_at_rest();
     runner().finish();
   });
   const std::filesystem::path whole = jit::path_of_rank_0(comm(), directory);
-  std::vector<std::string> paths;
-  std::string joined;
+  jit::Candidates candidates;
   jit::together_on_disk(comm(), 0, [&] {
-    if (comm().rank() != 0) return;
-    for (const jit::FoundCheckpoint& one : jit::find_checkpoints(whole))
-      joined += one.path.string() + '\0';
+    if (comm().rank() == 0) candidates = jit::find_candidates(whole, options);
   });
-  joined = comm().broadcast(joined, 0);
-  std::string damage;
-  for (std::size_t at = 0; at < joined.size();) {
-    const std::filesystem::path path = joined.c_str() + at;
-    at = joined.find('\0', at) + 1;
+  candidates = jit::unpack(comm().broadcast(jit::pack(candidates), 0));
+  if (candidates.is_one) return *jit::Loader(bound(), runner()).load(whole, false).loaded;
+  std::string damage = candidates.damage;
+  for (const std::string& path : candidates.paths) {
     jit::Loader::Outcome outcome = jit::Loader(bound(), runner()).load(path, true);
     if (outcome.loaded) return outcome.loaded;
     damage = outcome.damage;
     if (comm().rank() == 0) {
       jit::log_warn(fmt::format("the checkpoint '{}' is left out, and the one before it taken: {}",
-                                path.string(), damage));
+                                path, damage));
     }
   }
-  if (joined.empty()) return std::nullopt;
-  throw CheckpointError(fmt::format("Every checkpoint in '{}' is damaged; of the oldest, {}.",
-                                    whole.string(), damage));
+  if (!damage.empty()) {
+    throw CheckpointError(
+        fmt::format("Every checkpoint in '{}' is damaged or closed to this user; of the last one, "
+                    "{}.",
+                    whole.string(), damage));
+  }
+  if (comm().rank() == 0) {
+    jit::log_warn(fmt::format("there is no checkpoint in '{}': nothing is loaded", whole.string()));
+  }
+  return std::nullopt;
 }
 
 }  // namespace coconet

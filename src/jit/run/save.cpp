@@ -186,7 +186,7 @@ void Executable::State::save(const std::filesystem::path& path, const SaveOption
     jit::write_saved_text(directory / jit::manifest_name, jit::text_of(manifest));
     pending->publish();
     if (options.keep > 0) {
-      jit::keep_newest(target.parent_path(), program.name(),
+      jit::keep_newest(pending->target().parent_path(), program.name(),
                        static_cast<std::size_t>(options.keep));
     }
   });

@@ -1,9 +1,14 @@
 // States with known elements, saved and loaded on the ranks of any world.
 #pragma once
 
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -103,6 +108,29 @@ inline void save_number(Executable& step, const std::filesystem::path& directory
 
 [[nodiscard]] inline Executable compile_number(const World& world, std::int64_t elements = 5) {
   return compile_states(world, {{"n", i32, {elements}, sliced(0)}});
+}
+
+/// Sorted.
+[[nodiscard]] inline std::vector<std::string> names_in(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+/// `text` with the checksum of what is before it.
+[[nodiscard]] inline std::string signed_again(std::string text) {
+  const std::size_t digits = text.size() - 19;
+  text.replace(digits, 16, fmt::format("{:016x}", XXH3_64bits(text.data(), digits)));
+  return text;
+}
+
+[[nodiscard]] inline std::string replaced(std::string text, const std::string& from,
+                                          const std::string& to) {
+  const std::size_t at = text.find(from);
+  if (at == std::string::npos) throw std::invalid_argument("there is no " + from);
+  return text.replace(at, from.size(), to);
 }
 
 }  // namespace coconet::test

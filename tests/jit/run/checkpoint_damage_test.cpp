@@ -28,27 +28,6 @@ namespace {
 const std::vector<StateOf> some_states{{"x", f32, {7}, replicated},
                                        {"y", boolean, {3}, replicated}};
 
-std::vector<std::string> names_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory))
-    names.push_back(entry.path().filename());
-  std::ranges::sort(names);
-  return names;
-}
-
-/// `text` with the checksum of what is before it.
-std::string signed_again(std::string text) {
-  const std::size_t digits = text.size() - 19;
-  text.replace(digits, 16, fmt::format("{:016x}", XXH3_64bits(text.data(), digits)));
-  return text;
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
 }  // namespace
 
 TEST_CASE("a checkpoint with any byte changed is refused, naming the file and the byte") {
@@ -251,7 +230,7 @@ TEST_CASE("the newest checkpoint that is whole is loaded, and the log says what 
   const ScratchDirectory scratch;
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
     Executable step = compile_number(world);
-    REQUIRE_ON_RANK(!step.load_latest(scratch.path() / "not there"));
+    REQUIRE_ON_RANK(!step.load_latest(scratch.path() / "not there", {.may_be_first_start = true}));
     REQUIRE_ON_RANK(!step.load_latest(scratch.path()));
     for (int number = 1; number <= 3; ++number) save_number(step, scratch.path(), number);
     REQUIRE_ON_RANK(step.load_latest(scratch.path())->metadata.at("n") == "3");
@@ -266,12 +245,15 @@ TEST_CASE("the newest checkpoint that is whole is loaded, and the log says what 
     std::vector<std::int32_t> found(5);
     step.read_whole("n", found);
     REQUIRE_ON_RANK(found == std::vector<std::int32_t>(5, 1));
-    save_number(step, scratch.path(), 4);  // which is newer than the damaged one
+    save_number(step, scratch.path(), 4);  // which is newer than the damaged ones
     REQUIRE_ON_RANK(step.load_latest(scratch.path())->metadata.at("n") == "4");
   }));
   CHECK(log.count("the checkpoint '" + (scratch.path() / "3").string() +
                   "' is left out, and the one before it taken: '" + file.string() +
                   "' is damaged at byte 4103: it has 4103 bytes, and 4104 were saved") == 1);
+  CHECK(log.count("the checkpoint '" + (scratch.path() / "2").string() + "' is left out: '" +
+                  (scratch.path() / "2/checkpoint.json").string() +
+                  "' is damaged at byte 0: it is missing") == 2);
   fs::remove_all(scratch.path() / "4");
   fs::resize_file(scratch.path() / "1/rank-00000.safetensors", 9);
   World world = World::self();

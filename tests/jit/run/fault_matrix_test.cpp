@@ -256,7 +256,8 @@ void train(int rank, Shared& shared, const std::filesystem::path& directory) {
       step.write("w", w);
       step.write("m", std::vector<float>(step.count("m")));
       int done = 0;
-      if (const auto found = step.load_latest(directory)) done = std::stoi(found->metadata.at("t"));
+      if (const auto found = step.load_latest(directory, {.may_be_first_start = true}))
+        done = std::stoi(found->metadata.at("t"));
       while (done < steps_of_training) {
         if (rank == 0) shared.trained = done;
         step.write("g", std::vector<float>(1000, static_cast<float>(done % 7 - 3) / 8));
