@@ -1,12 +1,20 @@
-// Writing files as a whole.
+// Writing files as a whole, and what is no file through.
 #include "jit/config/files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <random>
+#include <stdexcept>
 #include <system_error>
+#include <thread>
 
 #include "coconet/error.h"
 #include "jit/config/leftovers.h"
@@ -16,8 +24,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Why a file is not written that could be: a clause.
+class Refusal : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+fs::path directory_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : ".";
+}
+
 void write_beside(const fs::path& file, std::string_view text) {
-  const fs::path directory = file.has_parent_path() ? file.parent_path() : ".";
+  const fs::path directory = directory_of(file);
   const std::string prefix = fmt::format(".{}.tmp-", file.filename().string());
   try_remove_leftovers(directory, prefix);
   OpenFile lock;
@@ -42,11 +60,114 @@ void write_beside(const fs::path& file, std::string_view text) {
   }
 }
 
+/// A pipe whose reader is gone is an error of write(2), not the end of the process, while it lives.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+  }
+  ~NoPipeSignal() {
+    const timespec now{};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+ private:
+  sigset_t pipe_{}, before_{};
+  bool was_pending_ = false;
+};
+
+/// `write_bytes` to what may be a pipe that takes no more for now.
+void write_through(int descriptor, std::string_view text) {
+  const NoPipeSignal no_signal;
+  while (!text.empty()) {
+    const ssize_t written =
+        uninterrupted([&] { return write(descriptor, text.data(), text.size()); });
+    if (written > 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+      continue;
+    }
+    if (written == -1 && errno != EAGAIN) throw_errno("cannot write to", "it");
+    pollfd room{descriptor, POLLOUT, 0};
+    (void)uninterrupted([&] { return poll(&room, 1, -1); });
+  }
+}
+
+/// A device or a pipe, opened to be written; a pipe's reader may be a little late.
+OpenFile open_to_write_through(const fs::path& file) {
+  constexpr std::chrono::seconds patience{10};
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    OpenFile opened =
+        open_at(AT_FDCWD, file.string(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    if (opened.is_open()) return opened;
+    if (errno != ENXIO) throw_errno("cannot open", file.string());
+    if (std::chrono::steady_clock::now() > deadline)
+      throw Refusal(fmt::format("nobody reads '{}'", file.string()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+/// The number of this process's descriptor that `file` names, as /dev/fd/3 does; -1 where it names
+/// none.
+int descriptor_named(const fs::path& file) {
+  std::error_code error, no_proc;
+  const fs::path directory = fs::canonical(directory_of(file), error);
+  if (directory != fs::canonical("/proc/self/fd", no_proc) || error || no_proc) return -1;
+  const std::string name = file.filename().string();
+  int number = -1;
+  const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return wrong == std::errc() && *end == '\0' ? number : -1;
+}
+
+/// In a directory that everybody may write in, a link or a pipe leads where its owner wants: only
+/// one of this user, or of whom the directory belongs to, is taken.
+void require_trusted(const fs::path& file, const struct stat& status) {
+  struct stat around {};
+  if (stat(directory_of(file).c_str(), &around) == -1) throw_errno("cannot look at", file.string());
+  if ((around.st_mode & S_IWOTH) == 0 || status.st_uid == geteuid() ||
+      status.st_uid == around.st_uid)
+    return;
+  throw Refusal(fmt::format("another user made '{}', in a directory that everybody may write in",
+                            file.string()));
+}
+
+void write_to(fs::path file, std::string_view text) {
+  constexpr int most_links = 40;  // as the kernel's
+  for (int links = 0; links <= most_links; ++links) {
+    if (const int number = descriptor_named(file); number != -1) {
+      std::fflush(stdout);  // what was printed before comes before
+      return write_through(number, text);
+    }
+    struct stat status {};
+    if (lstat(file.c_str(), &status) == -1 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
+      return write_beside(file, text);
+    require_trusted(file, status);
+    if (!S_ISLNK(status.st_mode)) {
+      const OpenFile opened = open_to_write_through(file);
+      return write_through(opened.number(), text);
+    }
+    file = file.parent_path() / fs::read_symlink(file);
+  }
+  errno = ELOOP;
+  throw_errno("cannot follow", file.string());
+}
+
 }  // namespace
 
 void write_atomically(const fs::path& file, std::string_view text, std::string_view option) {
   try {
-    write_beside(file, text);
+    write_to(file, text);
+  } catch (const Refusal& refusal) {
+    throw BackendError(fmt::format("Cannot write the file '{}' of {}: {}.", file.string(), option,
+                                   refusal.what()));
   } catch (const std::system_error& error) {
     throw BackendError(
         fmt::format("Cannot write the file '{}' of {} ({}): is its directory there, and writable?",

@@ -6,8 +6,9 @@
 
 namespace coconet::jit {
 
-/// Readers of `file` see the old content or all of `text`. Throws BackendError, which calls the
-/// file that of `option`.
+/// Readers of `file` see the old content or all of `text`. Where it is a symbolic link, what that
+/// leads to is written, and the link stays; what is no regular file, as a pipe, /dev/null or
+/// /dev/stdout, is written through. Throws BackendError, which calls the file that of `option`.
 void write_atomically(const std::filesystem::path& file, std::string_view text,
                       std::string_view option);
 
