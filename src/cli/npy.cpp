@@ -90,9 +90,10 @@ bool bytes_of(const std::vector<std::int64_t>& shape, DType dtype, std::size_t& 
 }  // namespace
 
 NpyArray read_npy(const std::string& file) {
-  const auto text = ir::read_file(file);
-  if (!text || text->empty()) throw ConfigError("cannot read the file '" + file + "'");
-  return parse_npy(*text, file);
+  const ir::FileText read = ir::read_file(file);
+  if (!read.bytes)
+    throw ConfigError(fmt::format("cannot read the file '{}': {}", file, read.problem));
+  return parse_npy(*read.bytes, file);
 }
 
 NpyArray parse_npy(std::string_view text, const std::string& file) {

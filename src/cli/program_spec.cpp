@@ -44,7 +44,7 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
 
 /// The program of the file `name` where its mesh is left to the number of ranks.
 std::optional<ir::OpenProgram> find_open(const std::string& name) {
-  const auto text = ir::read_file(name);  // Program::load says what is wrong with it
+  const auto text = ir::read_file(name).bytes;  // Program::load says what is wrong with it
   return text ? ir::find_open(*text) : std::nullopt;
 }
 

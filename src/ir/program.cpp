@@ -163,13 +163,14 @@ Program Program::parse(std::string_view json, int ranks) {
 }
 
 Program Program::load(const std::filesystem::path& file, int ranks) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored))
-    throw ProgramError("there is no program file '" + file.string() + "'");
-  const auto text = ir::read_file(file);
-  if (!text) throw ProgramError("cannot read the program file '" + file.string() + "'");
+  const ir::FileText read = ir::read_file(file);
+  if (read.is_missing) throw ProgramError("there is no program file '" + file.string() + "'");
+  if (!read.bytes) {
+    throw ProgramError(
+        fmt::format("cannot read the program file '{}': {}", file.string(), read.problem));
+  }
   try {
-    return parse(*text, ranks);
+    return parse(*read.bytes, ranks);
   } catch (const ProgramError& error) {
     throw ProgramError(file.string() + ": " + error.what());
   }

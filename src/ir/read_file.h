@@ -1,4 +1,5 @@
-// Reading whole files that people name: what cannot be read is told apart from what is empty.
+// Reading whole files that people name. That there is no file, that it cannot be read and that it
+// is empty are three answers.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +8,15 @@
 
 namespace coconet::ir {
 
-/// The bytes of `file`; nothing when it cannot be opened or read, as a directory cannot.
-[[nodiscard]] std::optional<std::string> read_file(const std::filesystem::path& file);
+struct FileText {
+  std::optional<std::string> bytes = {};  ///< nothing where there is no file, or it cannot be read
+  bool is_missing = false;                ///< there is none of that name
+  bool is_no_file = false;                ///< it is a directory, a pipe or a device
+  std::string problem = {};  ///< why there are no bytes: "Permission denied", "it is a directory"
+};
+
+/// The bytes of `file`. What is no regular file is not read, since the other end of a pipe may
+/// never write, and a device never end.
+[[nodiscard]] FileText read_file(const std::filesystem::path& file);
 
 }  // namespace coconet::ir

@@ -43,18 +43,20 @@ Schedule Schedule::automatic(const Program& program, const std::vector<std::stri
 }
 
 Schedule Schedule::load(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) {
+  const ir::FileText read = ir::read_file(file);
+  if (read.is_missing) {
     if (const auto text = sched::find_shipped_schedule(file.string())) return parse(*text);
     const std::string near = ir::nearest(file.string(), sched::shipped_schedule_files());
     throw ScheduleError("there is no schedule file '" + file.string() +
                         "', and none of that name ships" +
                         (near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
-  const auto text = ir::read_file(file);
-  if (!text) throw ScheduleError("cannot read the schedule file '" + file.string() + "'");
+  if (!read.bytes) {
+    throw ScheduleError(
+        fmt::format("cannot read the schedule file '{}': {}", file.string(), read.problem));
+  }
   try {
-    return parse(*text);
+    return parse(*read.bytes);
   } catch (const ScheduleError& error) {
     throw ScheduleError(file.string() + ": " + error.what());
   }

@@ -59,8 +59,10 @@ TEST_CASE("what is no array that can be read is refused with the file and the re
   };
   const std::string start = "'" + file + "' is no .npy file that can be read: ";
   CHECK(refusal<ConfigError>([&] { (void)cli::read_npy("/no/such.npy"); }) ==
-        "cannot read the file '/no/such.npy'");
-  CHECK(refusal<ConfigError>([&] { (void)cli::read_npy("/"); }) == "cannot read the file '/'");
+        "cannot read the file '/no/such.npy': No such file or directory");
+  CHECK(refusal<ConfigError>([&] { (void)cli::read_npy("/"); }) ==
+        "cannot read the file '/': it is a directory");
+  CHECK(refused("") == start + "it does not begin as one");
   CHECK(refused("PK\3\4 something else") == start + "it does not begin as one");
   CHECK(refused(with_header("{'descr': '<c8', 'fortran_order': False, 'shape': (), }", "")) ==
         start +

@@ -290,7 +290,7 @@ TEST_CASE("a schedule that does not exist is answered with the nearest that ship
 TEST_CASE("a schedule file that cannot be read, or has an error, is named") {
   const auto folder = std::filesystem::temp_directory_path();
   CHECK(refusal<ScheduleError>([&] { (void)Schedule::load(folder); }) ==
-        "cannot read the schedule file '" + folder.string() + "'");
+        "cannot read the schedule file '" + folder.string() + "': it is a directory");
   const std::string program = std::string(COCONET_SOURCE_DIR) + "/tests/programs/ridge.json";
   CHECK(refusal<ScheduleError>([&] { (void)Schedule::load(program); }) ==
         program + ": schedule JSON: the key 'coconet_schedule' is missing");

@@ -64,11 +64,12 @@ std::string remembered_of(const std::filesystem::path& file, std::string_view wh
 }
 
 std::string sha256_of_file(const std::filesystem::path& file) {
-  const auto bytes = ir::read_file(file);
-  if (!bytes)
-    throw CompileError(
-        fmt::format("'{}' cannot be read, which kernels are compiled with.", file.string()));
-  return sha256_hex(*bytes);
+  const ir::FileText read = ir::read_file(file);
+  if (!read.bytes) {
+    throw CompileError(fmt::format("'{}' cannot be read, which kernels are compiled with: {}.",
+                                   file.string(), read.problem));
+  }
+  return sha256_hex(*read.bytes);
 }
 
 }  // namespace coconet::jit

@@ -22,7 +22,7 @@ namespace {
 std::string read_text(const std::filesystem::path& path) {
   std::error_code ignored;
   if (path.empty() || !std::filesystem::exists(path, ignored)) return {};
-  const auto text = ir::read_file(path);
+  const auto text = ir::read_file(path).bytes;
   if (!text || text->empty())
     throw ConfigError("cannot read the tuning file '" + path.string() + "'");
   return *text;

@@ -289,12 +289,14 @@ std::string to_json(const Cluster& cluster) {
 }
 
 Cluster load_cluster(const std::string& name_or_file) {
-  std::error_code ignored;
-  if (std::filesystem::exists(name_or_file, ignored)) {
-    const auto text = ir::read_file(name_or_file);
-    if (!text) throw ConfigError("cannot read the cluster file '" + name_or_file + "'");
+  const ir::FileText read = ir::read_file(name_or_file);
+  if (!read.is_missing) {
+    if (!read.bytes) {
+      throw ConfigError(
+          fmt::format("cannot read the cluster file '{}': {}", name_or_file, read.problem));
+    }
     try {
-      return parse_cluster(*text);
+      return parse_cluster(*read.bytes);
     } catch (const ConfigError& error) {
       throw ConfigError(name_or_file + ": " + error.what());
     }

@@ -96,7 +96,7 @@ TEST_CASE("a bad cluster is refused with the place and the reason") {
 
 TEST_CASE("a directory is no cluster file") {
   CHECK(refusal<ConfigError>([] { (void)sched::load_cluster("/"); }) ==
-        "cannot read the cluster file '/'");
+        "cannot read the cluster file '/': it is a directory");
 }
 
 TEST_CASE("a cluster that is not there is named with the nearest one") {
