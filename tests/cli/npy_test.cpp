@@ -1,6 +1,8 @@
 // The user's own data: .npy files are read, refused with a reason, and written as NumPy does.
 #include "cli/npy.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
@@ -50,6 +52,37 @@ TEST_CASE("arrays survive their files, which are laid out as NumPy's") {
   CHECK(cli::read_npy(file).shape.empty());
 }
 
+TEST_CASE("a header is read as NumPy reads it") {
+  const auto read = [](const std::string& header, const std::string& elements) {
+    return cli::parse_npy(with_header(header, elements), "a.npy");
+  };
+  // The order of elements makes no difference where one extent is above 1.
+  for (const char* shape : {"(4,)", "(1, 4)", "(1, 4, 1)"}) {
+    const auto array =
+        read(fmt::format("{{'descr': '|u1', 'fortran_order': True, 'shape': {}}}", shape), "abcd");
+    CHECK(array.dtype == u8);
+    CHECK(array.elements.size() == 4);
+  }
+  CHECK(read("{'descr': '<f4', 'fortran_order': True, 'shape': (0, 2, 2)}", "").elements.empty());
+  const struct {
+    const char* descr;
+    DType dtype;
+  } descrs[] = {{"=f4", f32}, {"f4", f32},        {"<u1", u8},      {">u1", u8},
+                {"=i1", i8},  {"?", boolean},     {"|b1", boolean}, {"<b1", boolean},
+                {"=f8", f64}, {"<i2", DType::i16}};
+  for (const auto& one : descrs) {
+    INFO(one.descr);
+    CHECK(read(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ()}}", one.descr),
+               std::string(size_of(one.dtype), '\1'))
+              .dtype == one.dtype);
+  }
+  const auto spaced =
+      read("{ \"shape\" :\n(2L , 1,),'fortran_order':False , 'descr'  : \"<i4\" ,} \n",
+           std::string(8, '\0'));
+  CHECK(spaced.dtype == i32);
+  CHECK(spaced.shape == std::vector<std::int64_t>{2, 1});
+}
+
 TEST_CASE("what is no array that can be read is refused with the file and the reason") {
   const ScratchDirectory scratch;
   const std::string file = (scratch.path() / "a.npy").string();
@@ -69,7 +102,7 @@ TEST_CASE("what is no array that can be read is refused with the file and the re
             "its elements are '<c8'; those that can be read are <f8, <f4, <f2, <i8, <i4, <i2, "
             "|i1, |u1, |b1");
   CHECK(
-      refused(with_header("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "abcd")) ==
+      refused(with_header("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2), }", "abcd")) ==
       start + "it is in Fortran's order; save numpy.ascontiguousarray of it");
   CHECK(refused(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "abcd")) ==
         start + "its 4 bytes of elements are not what its shape and dtype need");
@@ -83,6 +116,18 @@ TEST_CASE("what is no array that can be read is refused with the file and the re
         start + "its 'descr' is no text, as that of arrays with several fields is not");
   CHECK(refused(with_header("{'descr': '<f4'}", "")) ==
         start + "its header has no 'fortran_order'");
+  CHECK(refused(with_header("{'descr': '|u1', 'fortran_order': 0, 'shape': (1,)}", "a")) ==
+        start + "its 'fortran_order' is neither True nor False");
+  CHECK(refused(with_header("{'descr': '>f4', 'fortran_order': False, 'shape': ()}", "abcd"))
+            .starts_with(start + "its elements are '>f4'"));
+  CHECK(refused(with_header("{'descr' '<f4'}", "")) ==
+        start + "its header has no ':' behind 'descr'");
+  CHECK(refused(with_header("{'descr': '<f4', 'order': 1}", "")) ==
+        start + "its header has the key 'order'");
+  CHECK(refused(with_header("{'descr': '<f4' 'shape': ()}", "")) ==
+        start + "its header does not end");
+  CHECK(refused(with_header("{'shape': (1 2)}", "")) ==
+        start + "its 'shape' has something else than extents");
   std::string cut = with_header("{}", "");
   cut[8] = '\x7f';
   CHECK(refused(cut) == start + "it ends within its header");
