@@ -54,6 +54,21 @@ bool run(const std::string& line) {
 
 }  // namespace
 
+TEST_CASE("an entry that cannot be looked at is not one that is missing") {
+  const KernelDirectory kernels("unreadable_kernels");
+  const fs::path folder = kernels.store(kernel_key("one"), "payload").parent_path();
+  const auto directory = jit::CacheDirectory::open(kernels.path(), jit::Ownership::vetted);
+  REQUIRE(directory);
+  const auto look = [&] {
+    return jit::inspect(*directory, kernel_key("one"), jit::InspectDepth::all);
+  };
+  CHECK(look()->problem.empty());
+  fs::remove_all(folder);
+  CHECK_FALSE(look());
+  std::ofstream(folder) << "no directory";
+  CHECK(look()->problem == "it cannot be read: Not a directory");
+}
+
 TEST_CASE("a difference is told by the line, the words or the place that differ") {
   CHECK(described("arch", "sm_90", "sm_100") == Lines{"wanted: sm_90", "found:  sm_100"});
   CHECK(described("options", "-O3\n-fPIC\n", "-O3\n-g\n-fPIC\n") ==

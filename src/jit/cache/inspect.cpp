@@ -109,7 +109,8 @@ std::optional<InspectedEntry> inspect(const CacheDirectory& directory, const Cac
   const OpenFile folder = directory.folder(file.folder);
   if (!folder.is_open() ||
       fstatat(folder.number(), file.name.c_str(), &file.status, AT_SYMLINK_NOFOLLOW) == -1) {
-    return std::nullopt;
+    if (errno == ENOENT) return std::nullopt;
+    return InspectedEntry{file, cannot_be_read(errno), false, {}};
   }
   return inspect(directory, folder.number(), file, depth);
 }
