@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/interrupts.h"
 #include "cli/launch.h"
 #include "coconet/config.h"
 #include "jit/comm/access.h"
@@ -60,9 +61,20 @@ void print(const std::map<int, jit::CollectiveWays>& by_ranks, int ranks) {
 int calibrate_on(const World& world, const CalibrateOptions& options) {
   jit::Comm& comm = jit::comm_of(world);
   jit::TuningFile file = jit::read_tuning(comm, jit::platform_of(comm), comm.config());
-  jit::measure_machine(world, file);
+  jit::require_replaceable(file, comm.config());
+  listen_for_interrupts();
+  const auto keep = [&](jit::TuningFile& now) { jit::write_tuning(comm, now, comm.config()); };
+  const bool is_whole = jit::measure_machine(world, file, {keep, was_interrupted});
+  keep(file);
+  if (!is_whole) {
+    if (world.rank() == 0) {
+      complain(config().tune_file.empty()
+                   ? "interrupted"
+                   : "interrupted; what is measured is kept, and the next time goes on from there");
+    }
+    return exit_failure;
+  }
   const sched::Cluster& cluster = file.machines[world.size()];
-  jit::write_tuning(comm, file, comm.config());
   jit::together(comm, [&] {
     if (world.rank() != 0) return;
     print(cluster);

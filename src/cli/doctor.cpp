@@ -277,6 +277,12 @@ void examine_tuning(const Config& config, Findings& findings) {
     const World self = World::self();
     const jit::TuningFile file =
         jit::read_tuning(jit::comm_of(self), jit::platform_of(jit::comm_of(self)), config);
+    if (!file.problem.empty()) {
+      findings.missing("tuning", fmt::format("{} is ignored: {}", where, file.problem),
+                       "what was tuned",
+                       "mend or remove the file, or name another with COCONET_TUNE_FILE");
+      return;
+    }
     if (file.machines.empty() && file.programs.empty()) {
       findings.missing("tuning", "nothing was measured here, or it is not in " + where,
                        "programs without a schedule run as they are written, and collectives "
@@ -289,8 +295,7 @@ void examine_tuning(const Config& config, Findings& findings) {
     findings.here("tuning", fmt::format("{}: measured with {} ranks, {} programs tuned", where,
                                         fmt::join(ranks, ", "), file.programs.size()));
   } catch (const Error& error) {
-    findings.missing("tuning", error.what(), "what was tuned",
-                     "mend or remove the file, or name another with COCONET_TUNE_FILE");
+    findings.missing("tuning", error.what(), "what was tuned", "see above");
   }
 }
 

@@ -71,13 +71,14 @@ constexpr const char* tune_examples = R"(Examples:
   mpirun -n 2 coconet tune mlp_block --set B=8 --set S=512 --out best.json
   mpirun -n 2 coconet tune step.json --slice m --slice v --sizes n=2^20
 Every size is measured. --out gets the schedule of the last one. A state that --slice names may be kept sliced over the
-ranks; of a program that ships these are those that its schedules keep so. Ctrl-C keeps the best so far.)";
+ranks; of a program that ships these are those that its schedules keep so. Ctrl-C keeps the best so far, or what is measured
+of the machine.)";
 
 constexpr const char* calibrate_examples = R"(Examples:
   mpirun -n 2 coconet calibrate
   mpirun -n 2 coconet calibrate --out this.json; coconet sim adam --cluster this.json
 Times small programs for some seconds and keeps what it found in COCONET_TUNE_FILE, where `coconet tune` takes it from.
-Nothing else should run meanwhile.)";
+Nothing else should run meanwhile. Ctrl-C keeps what is measured so far, and the next time goes on from there.)";
 
 constexpr const char* legal_examples = R"(Examples:
   coconet legal adam                                   what a schedule may begin with

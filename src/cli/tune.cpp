@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,9 +12,11 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/interrupts.h"
 #include "cli/launch.h"
 #include "cli/program_spec.h"
 #include "cli/tune_report.h"
+#include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/access.h"
 #include "ir/extents.h"
@@ -28,18 +29,6 @@
 
 namespace coconet::cli {
 namespace {
-
-volatile std::sig_atomic_t interrupted = 0;
-
-/// The first Ctrl-C ends the search, a second one the process. mpirun makes a SIGTERM of it, and
-/// kills what is left a second later.
-void listen_for_interrupts() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
 
 void show_progress(const jit::TuneOptions::Progress& progress) {
   if (isatty(STDERR_FILENO) != 1) return;
@@ -91,7 +80,17 @@ void print_all(const jit::Tuned& tuned) {
   }
 }
 
+/// Where the search did not begin.
+void print_only_measured(double seconds) {
+  std::printf("interrupted after %.1f s, while the machine was measured%s\n", seconds,
+              config().tune_file.empty()
+                  ? ""
+                  : "; what is measured is kept, and the next time goes on from there");
+}
+
 void print_foot(const jit::Tuned& tuned, double seconds) {
+  if (!tuned.whole && tuned.sizes.empty() && tuned.calibration_s > 0)
+    return print_only_measured(tuned.calibration_s);
   const std::vector<jit::Variant> winners = winners_of(tuned);
   const sched::Space& space = tuned.space;
   for (std::size_t i = 0; i < winners.size(); ++i)
@@ -177,7 +176,7 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
   how.sliceable.insert(options.sliceable.begin(), options.sliceable.end());
   how.exhaustive = options.exhaustive;
   how.progress = show_progress;
-  how.interrupted = [] { return interrupted != 0; };
+  how.interrupted = was_interrupted;
   how.finished_size = [&](const jit::Tuned& tuned) {
     print_row(tuned);
     write(options.out, tuned, program);

@@ -117,18 +117,46 @@ TEST_CASE("a tuning file of another device or version is ignored with one line")
   }
 }
 
-TEST_CASE("a malformed tuning file is refused, with the place") {
+TEST_CASE("a malformed tuning file is ignored with its place, and not lost when it is replaced") {
   const ScratchDirectory scratch;
   const auto tuning = scratch.path() / "tuning.json";
   (void)command_with(tuning, "tune sgd --sizes 100 --cluster host-2rank");
   auto kept = nlohmann::json::parse(text_of(tuning));
   kept["programs"][0]["choices"][0]["sizes"]["n"] = 0;
   std::ofstream(tuning) << kept.dump();
-  const ChildOutput run =
-      run_command("run sgd --set n=100 --schedule auto", "COCONET_TUNE_FILE=" + tuning.string());
-  CHECK(run.code == 1);
-  CHECK_THAT(run.text,
-             Contains(tuning.string() + ": tuning JSON at /programs/0/choices/0/sizes/n"));
+  for (const std::string schedule : {"auto", "fused"}) {
+    CHECK_THAT(
+        command_with(tuning, "run sgd --set n=100 --world local:2 --schedule " + schedule).text,
+        Contains("the tuning file '" + tuning.string() +
+                 "' is ignored: tuning JSON at /programs/0/choices/0/sizes/n"));
+  }
+  CHECK_THAT(run_command("doctor", "COCONET_TUNE_FILE=" + tuning.string()).text,
+             Contains("tuning.json is ignored: tuning JSON at /programs/0/choices/0/sizes/n"));
+  CHECK_THAT(command_with(tuning, "tune sgd --sizes 100 --cluster host-2rank").text,
+             Contains("what was in it, and is damaged, is in '" + tuning.string() + ".damaged-1'"));
+  CHECK(text_of(tuning.string() + ".damaged-1") == kept.dump());
+  CHECK(nlohmann::json::parse(text_of(tuning))["programs"].size() == 1);
+}
+
+TEST_CASE("Ctrl-C while the machine is measured keeps what is") {
+  const ScratchDirectory scratch;
+  const std::string tuning = (scratch.path() / "tuning.json").string();
+  for (const std::string arguments : {"calibrate", "tune sgd --sizes 100"}) {
+    std::filesystem::remove(tuning);
+    // It is written when the first measurement is done, of which there are many.
+    const ChildOutput said = coconet::test::run_shell(
+        "COCONET_TUNE_FILE='" + tuning + "' '" COCONET_BIN_DIR "/coconet' " + arguments +
+        " & for i in $(seq 6000); do [ -s '" + tuning + "' ] && break; sleep 0.01; done; " +
+        "kill -INT $!; wait $!; echo code $?");
+    INFO(said.text);
+    const bool is_tune = arguments.starts_with("tune");
+    CHECK_THAT(said.text, Contains("interrupted") && Contains("the next time goes on from there") &&
+                              Contains(is_tune ? "code 0" : "code 1"));
+    const auto kept = nlohmann::json::parse(text_of(tuning));
+    CHECK(kept["machines"].empty());
+    REQUIRE(kept["begun"].size() == 1);
+    CHECK(kept["begun"][0]["launch_us"] > 0);
+  }
 }
 
 TEST_CASE("the machine that calibrate measures is a cluster that sim takes") {

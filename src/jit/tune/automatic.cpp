@@ -39,6 +39,8 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
     return known == nullptr ? nullptr : nearest_choice(*known, resolved);
   };
   const TuningFile::Choice* choice = look();
+  if (file.on_disk == TuningFile::OnDisk::unreadable)
+    return {Schedule("none"), "the tuning file is ignored: " + file.problem};
   if (choice == nullptr && comm.config().tune == "on") {
     (void)tune_and_keep(program, world, {resolved}, {.sliceable = sliceable, .lists = lists});
     file = read_tuning(comm, *platform, comm.config());

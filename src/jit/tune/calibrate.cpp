@@ -54,27 +54,37 @@ std::string processor_name() {
 
 class Calibration {
  public:
-  explicit Calibration(const World& world)
-      : world_(world), comm_(comm_of(world)), platform_(platform_of(comm_)) {}
+  Calibration(const World& world, Cluster& cluster, const std::function<void()>& keep,
+              const std::function<bool()>& interrupted)
+      : world_(world),
+        comm_(comm_of(world)),
+        platform_(platform_of(comm_)),
+        cluster_(cluster),
+        keep_(keep),
+        interrupted_(interrupted) {}
 
-  Cluster run() {
-    Cluster cluster;
-    cluster.name = fmt::format("{}-{}rank", comm_.config().backend, world_.size());
-    cluster.description = device_of(platform_) + ": measured by coconet calibrate";
-    cluster.ranks_per_node = world_.size();
-    measure_launch(cluster);
-    measure_memory(cluster);
-    measure_pointwise(cluster);
-    measure_matmul(cluster);
-    if (world_.size() > 1) {
-      measure_barrier(cluster);
-      measure_jumps(cluster);
-      measure_lines(cluster);
-      measure_library(cluster);
-      measure_mailboxes(cluster);
+  /// Whether it came to its end.
+  bool run() {
+    cluster_.name = fmt::format("{}-{}rank", comm_.config().backend, world_.size());
+    cluster_.description = device_of(platform_) + ": measured by coconet calibrate";
+    cluster_.ranks_per_node = world_.size();
+    try {
+      if (cluster_.launch_us == 0) measure_launch();
+      measure_memory();
+      if (cluster_.pointwise_gop_per_s == 0) measure_pointwise();
+      measure_matmul();
+      if (world_.size() > 1) {
+        if (cluster_.barrier_us == 0) measure_barrier();
+        if (cluster_.jump_us == 0) measure_jumps();
+        if (cluster_.lines.empty()) measure_lines();
+        measure_library();
+        measure_mailboxes();
+      }
+    } catch (const Interruption&) {
+      return false;
     }
-    cluster.overlaps = has_room_for_two();
-    return cluster;
+    cluster_.overlaps = has_room_for_two();
+    return true;
   }
 
  private:
@@ -82,12 +92,24 @@ class Calibration {
   /// What a kernel has to do that does nothing else worth mentioning.
   static constexpr std::int64_t few = 64;
 
+  struct Interruption {};  ///< on all ranks alike
+
+  /// Before a measurement.
+  void go_on() const {
+    if (interrupted_ && comm_.any_failed(interrupted_(), 0)) throw Interruption();
+  }
+  /// After one that `cluster_` has.
+  void keep() const {
+    if (keep_) keep_();
+  }
+
   [[nodiscard]] Program program(const std::string& name) const {
     return Program("calibrate_" + name, Mesh::over(world_));
   }
 
   /// Microseconds of a step.
   double us(const Program& program, const Sizes& sizes, const Schedule& schedule = Schedule()) {
+    go_on();
     Contestant contestant(world_, program, schedule, sizes);
     std::vector<double> times;
     for (int i = 0; i < samples; ++i) times.push_back(contestant.sample());
@@ -95,7 +117,7 @@ class Calibration {
   }
 
   /// The kernels that a step has beyond its first, each.
-  void measure_launch(Cluster& cluster) {
+  void measure_launch() {
     constexpr int more = 8;
     const auto step_of = [&](int kernels) {
       Program step = program("launch");
@@ -110,61 +132,69 @@ class Calibration {
       return us(step, {}, schedule);
     };
     const double one = step_of(1);
-    cluster.launch_us = rounded((step_of(1 + more) - one) / more);
+    cluster_.launch_us = rounded((step_of(1 + more) - one) / more);
+    keep();
   }
 
-  void measure_memory(Cluster& cluster) {
+  void measure_memory() {
     Program step = program("memory");
     const Dim n = step.dim("n");
     const Value a = step.input("a", DType::f32, {n}, local);
     step.output("y", a + step.input("b", DType::f32, {n}, local));
     for (const double bytes : memory_points) {
+      if (!cluster_.memory.empty() && cluster_.memory.back().bytes >= bytes) continue;
       const auto elements = static_cast<std::int64_t>(bytes / (3 * sizeof(float)));
-      const double own = us(step, {{"n", elements}}) - cluster.launch_us;
-      cluster.memory.push_back(
+      const double own = us(step, {{"n", elements}}) - cluster_.launch_us;
+      cluster_.memory.push_back(
           {bytes, rounded(static_cast<double>(elements) * 3 * sizeof(float) / own / 1e3)});
+      keep();
     }
   }
 
   /// Additions and multiplications of elements that stay in the first level of caches.
-  void measure_pointwise(Cluster& cluster) {
+  void measure_pointwise() {
     constexpr int rounds = 32;
     constexpr std::int64_t elements = 2048;
     Program step = program("pointwise");
     Value value = step.input("x", DType::f32, {Dim(elements)}, local);
     for (int i = 0; i < rounds; ++i) value = value * 0.75 + 0.125;
     step.output("y", value.named("chain"));
-    const double own =
-        us(step, {}, Schedule("chain").fuse("chain", "computation", {"chain"})) - cluster.launch_us;
-    cluster.pointwise_gop_per_s = rounded(2.0 * rounds * elements / own / 1e3);
+    const double own = us(step, {}, Schedule("chain").fuse("chain", "computation", {"chain"})) -
+                       cluster_.launch_us;
+    cluster_.pointwise_gop_per_s = rounded(2.0 * rounds * elements / own / 1e3);
+    keep();
   }
 
-  void measure_matmul(Cluster& cluster) {
+  void measure_matmul() {
     Roofline roofline(comm_, platform_);
     for (const DType dtype : {DType::f32, DType::bf16}) {
+      if (cluster_.matmul_gop_per_s.contains(dtype)) continue;
+      go_on();
       try {
         const double ms = largest(comm_, roofline.multiply_ms(dtype, 1));
-        cluster.matmul_gop_per_s[dtype] = rounded(1e-6 / ms);
+        cluster_.matmul_gop_per_s[dtype] = rounded(1e-6 / ms);
       } catch (const CommError&) {
         throw;
       } catch (const Error&) {  // there is no library
-        if (dtype == DType::f32) cluster.matmul_gop_per_s[dtype] = cluster.pointwise_gop_per_s;
+        if (dtype == DType::f32) cluster_.matmul_gop_per_s[dtype] = cluster_.pointwise_gop_per_s;
       }
+      keep();
     }
   }
 
   /// What a kernel takes for each meeting of its ranks.
-  void measure_barrier(Cluster& cluster) {
+  void measure_barrier() {
     Program step = program("barrier");
     const Value x = step.input("x", DType::f32, {Dim(few)}, local);
     step.output("y", all_reduce(x, sum).named("total"));
     const double own = us(step, {}, Schedule("sum").fuse("sum", "all_reduce", {"total"}));
-    cluster.barrier_us = rounded((own - cluster.launch_us) / 2);
+    cluster_.barrier_us = rounded((own - cluster_.launch_us) / 2);
+    keep();
   }
 
   /// What a kernel takes longer that reads its part of every row of a whole tensor, instead of a
   /// slice that lies in one piece.
-  void measure_jumps(Cluster& cluster) {
+  void measure_jumps() {
     constexpr std::int64_t rows = 2048, columns = 384;  // of a slice
     const auto step_of = [&](const Layout& layout) {
       Program step = program("jumps");
@@ -173,16 +203,18 @@ class Calibration {
       step.output("y", a + step.input("b", DType::f32, shape, sliced(1)));
       return step;
     };
+    go_on();
     Contestant parts(world_, step_of(replicated), Schedule(), {}),
         pieces(world_, step_of(sliced(1)), Schedule(), {});
     std::vector<double> more_ms;
     for (int i = 0; i < 4 * samples; ++i) more_ms.push_back(parts.sample() - pieces.sample());
-    cluster.jump_us = rounded(1000 * median(std::move(more_ms))) / rows;
+    cluster_.jump_us = rounded(1000 * median(std::move(more_ms))) / rows;
+    keep();
   }
 
   /// What steps take longer together than alone, because one writes what the other reads of all
   /// ranks.
-  void measure_lines(Cluster& cluster) {
+  void measure_lines() {
     const auto step_of = [&](bool is_made, bool is_reduced) {
       Program step = program("lines");
       const Dim n = step.dim("n");
@@ -203,7 +235,9 @@ class Calibration {
     const auto [reducing, reduce] = step_of(false, true);
     const auto [both, one_by_one] = step_of(true, true);
     const double others = comm_.size() - 1;
+    std::vector<Cluster::Time> lines;
     for (const double bytes : line_points) {
+      go_on();
       // They move twice: to whoever reads them, and back to be written again.
       const auto elements =
           static_cast<std::int64_t>(bytes / 2 / others * comm_.size() / sizeof(float));
@@ -214,12 +248,13 @@ class Calibration {
       for (int i = 0; i < 4 * samples; ++i)
         more_ms.push_back(whole.sample() - first.sample() - second.sample());
       const double us = rounded(1000 * median(std::move(more_ms)));
-      cluster.lines.push_back(
-          {bytes, cluster.lines.empty() ? us : std::max(us, cluster.lines.back().us)});
+      lines.push_back({bytes, lines.empty() ? us : std::max(us, lines.back().us)});
     }
+    cluster_.lines = std::move(lines);
+    keep();
   }
 
-  void measure_library(Cluster& cluster) {
+  void measure_library() {
     using Make = Value (*)(const Value& x);
     const struct {
       ir::Op op;
@@ -233,18 +268,22 @@ class Calibration {
         {ir::Op::broadcast, local, [](const Value& x) { return broadcast(x); }},
     };
     for (const auto& row : rows) {
+      if (cluster_.library.contains(row.op)) continue;
+      std::vector<Cluster::Time> times;
       Program step = program(std::string(to_string(row.op)));
       const Dim n = step.dim("n");
       step.output("y", row.make(step.input("x", DType::f32, {n}, row.layout)));
       for (const double bytes : library_points) {
         const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
-        cluster.library[row.op].push_back({bytes, rounded(us(step, {{"n", elements}}))});
+        times.push_back({bytes, rounded(us(step, {{"n", elements}}))});
       }
+      cluster_.library[row.op] = std::move(times);
+      keep();
     }
   }
 
   /// An all_reduce inside a kernel, by every algorithm and protocol that has mailboxes.
-  void measure_mailboxes(Cluster& cluster) {
+  void measure_mailboxes() {
     Program step = program("mailboxes");
     const Dim n = step.dim("n");
     const Value x = step.input("x", DType::f32, {n}, local);
@@ -256,11 +295,15 @@ class Calibration {
         knobs.protocol = protocol.name;
         if (sched::works_in_place(knobs) || !sched::conflict_in(knobs).empty()) continue;
         const Schedule schedule = Schedule("sum").fuse("sum", "all_reduce", {"total"}, knobs);
-        auto& times = cluster.mailboxes[knobs.algorithm + ", " + knobs.protocol];
+        const std::string way = knobs.algorithm + ", " + knobs.protocol;
+        if (cluster_.mailboxes.contains(way)) continue;
+        std::vector<Cluster::Time> times;
         for (const double bytes : mailbox_points) {
           const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
           times.push_back({bytes, rounded(us(step, {{"n", elements}}, schedule))});
         }
+        cluster_.mailboxes[way] = std::move(times);
+        keep();
       }
     }
   }
@@ -273,6 +316,9 @@ class Calibration {
   const World& world_;
   Comm& comm_;
   const Platform& platform_;
+  Cluster& cluster_;
+  const std::function<void()>& keep_;
+  const std::function<bool()>& interrupted_;
 };
 
 }  // namespace
@@ -287,8 +333,9 @@ std::string device_of(const Platform& platform) {
                      sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-sched::Cluster calibrate(const World& world) {
-  return Calibration(world).run();
+bool calibrate(const World& world, sched::Cluster& cluster, const std::function<void()>& keep,
+               const std::function<bool()>& interrupted) {
+  return Calibration(world, cluster, keep, interrupted).run();
 }
 
 }  // namespace coconet::jit

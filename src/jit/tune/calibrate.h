@@ -1,6 +1,7 @@
 // Measures the machine at hand: the cluster that predictions for it are made with.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "coconet/world.h"
@@ -13,8 +14,12 @@ namespace coconet::jit {
 /// "NVIDIA H200".
 [[nodiscard]] std::string device_of(const Platform& platform);
 
-/// Collective: times small programs on all ranks of `world` at once. All ranks get the same. Throws
-/// what `compile` and `run` do.
-[[nodiscard]] sched::Cluster calibrate(const World& world);
+/// Collective: times small programs on all ranks of `world` at once, for what `cluster` lacks. All
+/// ranks get the same. Calls `keep`, if any, whenever it has more, and asks `interrupted`, if any,
+/// between measurements: any rank's yes ends them. Whether it came to its end. Throws what
+/// `compile` and `run` do.
+[[nodiscard]] bool calibrate(const World& world, sched::Cluster& cluster,
+                             const std::function<void()>& keep,
+                             const std::function<bool()>& interrupted);
 
 }  // namespace coconet::jit

@@ -80,9 +80,15 @@ double ratio(Subject& subject, const CollectiveWays& one, const CollectiveWays& 
 
 }  // namespace
 
-CollectiveWays measure_ways(Comm& comm, const Platform& platform) {
+std::optional<CollectiveWays> measure_ways(Comm& comm, const Platform& platform,
+                                           const std::function<bool()>& interrupted) {
   CollectiveWays best;
   const CollectiveWays usual;
+  const auto ends = [&] {
+    if (!interrupted || !comm.any_failed(interrupted(), 0)) return false;
+    comm.set_ways(usual);
+    return true;
+  };
   const auto with = [&](std::size_t CollectiveWays::*field, std::size_t bytes) {
     CollectiveWays ways = usual;
     ways.*field = bytes;
@@ -91,6 +97,7 @@ CollectiveWays measure_ways(Comm& comm, const Platform& platform) {
   // An all_reduce is copied up to half of the bound.
   best.copied_bytes = 0;
   for (std::size_t bytes = 512; bytes <= 1 << 15; bytes *= 2) {
+    if (ends()) return std::nullopt;
     Subject subject(comm, platform, bytes, true);
     if (ratio(subject, with(&CollectiveWays::copied_bytes, never),
               with(&CollectiveWays::copied_bytes, 0)) > 1)
@@ -99,6 +106,7 @@ CollectiveWays measure_ways(Comm& comm, const Platform& platform) {
   }
   best.shared_bytes = 0;
   for (std::size_t bytes = 1 << 12; bytes <= DirectCollectives::capacity; bytes *= 2) {
+    if (ends()) return std::nullopt;
     Subject subject(comm, platform, bytes, false);
     if (ratio(subject, with(&CollectiveWays::shared_bytes, never),
               with(&CollectiveWays::shared_bytes, 0)) > 1)
@@ -109,6 +117,7 @@ CollectiveWays measure_ways(Comm& comm, const Platform& platform) {
   best.streamed_bytes = never;
   const auto ranks = static_cast<std::size_t>(comm.size());
   for (std::size_t share = 1 << 23; share >= 1 << 17; share /= 2) {
+    if (ends()) return std::nullopt;
     Subject subject(comm, platform, share * ranks, true);
     if (ratio(subject, with(&CollectiveWays::streamed_bytes, 0),
               with(&CollectiveWays::streamed_bytes, never)) > gain)

@@ -402,25 +402,28 @@ class Tuner {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// The machine at hand: as the tuning file has it, or measured now.
-void find_machine(const World& world, TuningFile& file, Tuned& tuned) {
+/// The machine at hand: as the tuning file has it, or measured now. Whether it is known as a whole.
+bool find_machine(const World& world, TuningFile& file, Tuned& tuned, const Measuring& measuring) {
   const auto known = file.machines.find(world.size());
   if (known != file.machines.end()) {
     tuned.cluster = known->second;
-    return;
+    return true;
   }
   const auto begin = std::chrono::steady_clock::now();
-  measure_machine(world, file);
-  tuned.cluster = file.machines[world.size()];
+  const bool is_whole = measure_machine(world, file, measuring);
+  if (is_whole) tuned.cluster = file.machines[world.size()];
   tuned.calibration_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return is_whole;
 }
 
 Tuned tune_with(const Program& program, const World& world, TuningFile& file,
-                const std::vector<Sizes>& sizes, TuneOptions options) {
+                const std::vector<Sizes>& sizes, TuneOptions options,
+                const std::function<void(TuningFile&)>& keep) {
   Tuned machine;
   if (!options.cluster) {
-    find_machine(world, file, machine);
+    machine.whole = find_machine(world, file, machine, {keep, options.interrupted});
+    if (!machine.whole) return machine;
     options.cluster = machine.cluster;
   }
   Tuned tuned = Tuner(program, world, options).run(sizes);
@@ -433,7 +436,7 @@ Tuned tune_with(const Program& program, const World& world, TuningFile& file,
 Tuned tune(const Program& program, const World& world, const std::vector<Sizes>& sizes,
            const TuneOptions& options) {
   TuningFile file;
-  return tune_with(program, world, file, sizes, options);
+  return tune_with(program, world, file, sizes, options, {});
 }
 
 Tuned tune_and_keep(const Program& program, const World& world, const std::vector<Sizes>& sizes,
@@ -441,7 +444,9 @@ Tuned tune_and_keep(const Program& program, const World& world, const std::vecto
   Comm& comm = comm_of(world);
   use_tuned_ways(world);
   TuningFile file = read_tuning(comm, platform_of(comm), comm.config());
-  Tuned tuned = tune_with(program, world, file, sizes, options);
+  require_replaceable(file, comm.config());
+  const auto keep = [&](TuningFile& now) { write_tuning(comm, now, comm.config()); };
+  Tuned tuned = tune_with(program, world, file, sizes, options, keep);
   const std::string digest = digest_of(program, options.sliceable);
   for (const TunedSize& size : tuned.sizes) {
     file.set(program.name(), digest,
@@ -449,7 +454,7 @@ Tuned tune_and_keep(const Program& program, const World& world, const std::vecto
               best_schedule(program, tuned, size).json(), size.best_ms, size.unfused_ratio,
               size.best.by_mpi});
   }
-  write_tuning(comm, file, comm.config());
+  keep(file);
   return tuned;
 }
 

@@ -65,11 +65,13 @@ TuningFile parse_origin(const JsonElement& root) {
 TuningFile parse_root(const JsonElement& root) {
   TuningFile file = parse_origin(root);
   root.require_object(
-      {"coconet_tuning", "library", "device", "machines", "collectives", "programs"});
-  if (const auto machines = root.find("machines")) {
+      {"coconet_tuning", "library", "device", "machines", "begun", "collectives", "programs"});
+  for (const bool is_begun : {false, true}) {
+    const auto machines = root.find(is_begun ? "begun" : "machines");
+    if (!machines) continue;
     for (const JsonElement& machine : machines->elements()) {
-      const sched::Cluster cluster = sched::parse_cluster(machine);
-      file.machines[cluster.ranks()] = cluster;
+      const sched::Cluster cluster = sched::parse_cluster(machine, is_begun);
+      (is_begun ? file.begun : file.machines)[cluster.ranks()] = cluster;
     }
   }
   if (const auto collectives = root.find("collectives")) {
@@ -165,6 +167,8 @@ std::string to_json(const TuningFile& file) {
   out["machines"] = json::array();
   for (const auto& [ranks, cluster] : file.machines)
     out["machines"].push_back(json::parse(sched::to_json(cluster)));
+  for (const auto& [ranks, cluster] : file.begun)
+    out["begun"].push_back(json::parse(sched::to_json(cluster)));
   for (const auto& [ranks, ways] : file.ways) {
     out["collectives"].push_back({{"ranks", ranks},
                                   {"copied_bytes", ways.copied_bytes},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -34,8 +35,15 @@ struct TuningFile {
   std::string library;                     ///< the version that measured
   std::string device;                      ///< what it measured on
   std::map<int, sched::Cluster> machines;  ///< by ranks
+  std::map<int, sched::Cluster> begun;     ///< those whose measurement was interrupted, by ranks
   std::map<int, CollectiveWays> ways;      ///< of the host's collectives, by ranks
   std::vector<TunedProgram> programs;
+
+  /// What is on the disk: only what was read, and what is of another device or version, may be
+  /// replaced without a copy.
+  enum class OnDisk { nothing, replaceable, damaged, unreadable };
+  OnDisk on_disk = OnDisk::nothing;
+  std::string problem;  ///< of what is damaged or unreadable
 
   [[nodiscard]] const TunedProgram* find(std::string_view digest) const;
   /// Puts it in the place of what is there for the program and the same sizes.
@@ -56,20 +64,31 @@ struct TuningFile {
 [[nodiscard]] std::string to_json(const TuningFile& file);
 
 /// Collective: what COCONET_TUNE_FILE of rank 0 has, the same on all ranks; an empty one where
-/// there is no file, or it is of another device or version, which is warned of. Throws ConfigError
-/// on all ranks when it is malformed.
+/// there is no file, or it is of another device or version, malformed or cannot be read, which is
+/// warned of.
 [[nodiscard]] TuningFile read_tuning(Comm& comm, const Platform& platform, const Config& config);
+
+/// How measurements that take seconds are kept, and how they end early.
+struct Measuring {
+  /// Called on all ranks whenever there is more to keep.
+  std::function<void(TuningFile& file)> keep = {};
+  /// Asked on every rank between measurements; any rank's yes ends them.
+  std::function<bool()> interrupted = {};
+};
 /// Collective: measures the machine at hand, with as many ranks as `world` has, into `file`: how
-/// the host's collectives choose their way, which they do from here on, and its cluster.
-void measure_machine(const World& world, TuningFile& file);
-/// This machine as COCONET_TUNE_FILE has it, with so many ranks; nothing where it does not. Throws
-/// ConfigError when the file is malformed.
+/// the host's collectives choose their way, which they do from here on, and its cluster. Goes on
+/// from where it was interrupted before. Whether it came to its end.
+[[nodiscard]] bool measure_machine(const World& world, TuningFile& file,
+                                   const Measuring& measuring);
+/// This machine as COCONET_TUNE_FILE has it, with so many ranks; nothing where it does not.
 [[nodiscard]] std::optional<sched::Cluster> known_machine(int ranks);
 /// Collective: once for a world, unless COCONET_TUNE is off: the host's collectives choose their
 /// way as the tuning file says.
 void use_tuned_ways(const World& world);
-/// Collective: rank 0 replaces the file, as a whole. Throws BackendError on all ranks when it
-/// cannot.
-void write_tuning(Comm& comm, const TuningFile& file, const Config& config);
+/// Throws BackendError where the file on the disk cannot be read, and would be lost.
+void require_replaceable(const TuningFile& file, const Config& config);
+/// Collective: rank 0 replaces the file, as a whole; of a damaged one a copy stays beside it, which
+/// is warned of. Throws BackendError on all ranks when it cannot.
+void write_tuning(Comm& comm, TuningFile& file, const Config& config);
 
 }  // namespace coconet::jit

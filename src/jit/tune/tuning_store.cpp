@@ -18,56 +18,113 @@
 namespace coconet::jit {
 namespace {
 
-/// Empty where there is no file.
-std::string read_text(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (path.empty() || !std::filesystem::exists(path, ignored)) return {};
+using OnDisk = TuningFile::OnDisk;
+
+/// Collective: the file's bytes; nothing where there are none, and `file` says why.
+std::optional<std::string> read_text(Comm& comm, const std::filesystem::path& path,
+                                     TuningFile& file) {
+  // Rank 0's answer: one letter for what is there, and the bytes or what is wrong.
+  std::string answer;
+  together(comm, [&] {
+    if (comm.rank() != 0) return;
+    const ir::FileText read = path.empty() ? ir::FileText{.is_missing = true} : ir::read_file(path);
+    const char* const kind = read.bytes ? "+" : read.is_missing ? "-" : read.is_no_file ? "?" : "!";
+    answer = kind + read.bytes.value_or(read.problem);
+  });
+  answer = comm.broadcast(answer, 0);
+  const char kind = answer.front();
+  answer.erase(0, 1);
+  if (kind == '+') return answer;
+  if (kind != '-') file.problem = "it cannot be read: " + answer;
+  file.on_disk = kind == '!' ? OnDisk::unreadable : OnDisk::nothing;
+  return std::nullopt;
+}
+
+/// What `text` says where it is of this library and `device`; else why it is ignored.
+TuningFile parse_ours(std::string_view text, const std::string& device) {
+  TuningFile file;
+  try {
+    // Another version's may have other keys.
+    file = parse_tuning_origin(text);
+    if (file.library == build_info::version && file.device == device) {
+      file = parse_tuning(text);
+    } else {
+      const std::string problem =
+          fmt::format("it is of version {} on {}, and this is {} on {}", file.library, file.device,
+                      build_info::version, device);
+      file = {};
+      file.problem = problem;
+    }
+    file.on_disk = OnDisk::replaceable;
+  } catch (const ConfigError& error) {
+    file = {};
+    file.on_disk = OnDisk::damaged;
+    file.problem = text.empty() ? "it is empty" : error.what();
+  }
+  return file;
+}
+
+/// A copy beside `path` under a name that nothing has.
+void copy_damaged(const std::filesystem::path& path) {
   const auto text = ir::read_file(path).bytes;
-  if (!text || text->empty())
-    throw ConfigError("cannot read the tuning file '" + path.string() + "'");
-  return *text;
+  if (!text) return;  // nothing that could be lost
+  std::filesystem::path copy;
+  std::error_code ignored;
+  int number = 1;
+  do copy = fmt::format("{}.damaged-{}", path.string(), number++);
+  while (std::filesystem::exists(std::filesystem::symlink_status(copy, ignored)));
+  write_atomically(copy, *text, "COCONET_TUNE_FILE");
+  log_warn(
+      fmt::format("the tuning file '{}' is replaced; what was in it, and is damaged, is in "
+                  "'{}'",
+                  path.string(), copy.string()));
 }
 
 }  // namespace
 
 TuningFile read_tuning(Comm& comm, const Platform& platform, const Config& config) {
-  std::string text;
-  together(comm, [&] {
-    if (comm.rank() == 0) text = read_text(config.tune_file);
-  });
-  text = comm.broadcast(text, 0);
   TuningFile file;
   const std::string device = device_of(platform);
-  bool is_ours = false;
-  together(comm, [&] {
-    if (text.empty()) return;
-    try {
-      // Another version's may have other keys.
-      file = parse_tuning_origin(text);
-      is_ours = file.library == build_info::version && file.device == device;
-      if (is_ours) file = parse_tuning(text);
-    } catch (const ConfigError& error) {
-      throw ConfigError(config.tune_file.string() + ": " + error.what());
-    }
-  });
+  if (const auto text = read_text(comm, config.tune_file, file)) file = parse_ours(*text, device);
   static std::atomic<bool> was_told = false;
-  if (!text.empty() && !is_ours && comm.rank() == 0 && !was_told.exchange(true)) {
-    log_warn(fmt::format(
-        "the tuning file '{}' is ignored: it is of version {} on {}, and this is {} on {}",
-        config.tune_file.string(), file.library, file.device, build_info::version, device));
+  if (!file.problem.empty() && comm.rank() == 0 && !was_told.exchange(true)) {
+    log_warn(fmt::format("the tuning file '{}' is ignored: {}", config.tune_file.string(),
+                         file.problem));
   }
-  if (!is_ours) file = {};
   file.library = build_info::version;
   file.device = device;
   return file;
 }
 
-void measure_machine(const World& world, TuningFile& file) {
+bool measure_machine(const World& world, TuningFile& file, const Measuring& measuring) {
   Comm& comm = comm_of(world);
   const Platform& platform = platform_of(comm);
-  if (platform.traits().immediate && comm.size() > 1 && comm.nodes().count() == 1)
-    file.ways[comm.size()] = measure_ways(comm, platform);
-  file.machines[comm.size()] = calibrate(world);
+  const int ranks = comm.size();
+  // What was measured whole stays until all of it was measured again.
+  const bool is_again = file.machines.contains(ranks);
+  TuningFile next = file;
+  const auto keep = [&] {
+    if (!is_again && measuring.keep) measuring.keep(next);
+  };
+  const auto measure = [&] {
+    if (platform.traits().immediate && ranks > 1 && comm.nodes().count() == 1) {
+      const auto known = next.ways.find(ranks);
+      if (is_again || known == next.ways.end()) {
+        const auto found = measure_ways(comm, platform, measuring.interrupted);
+        if (!found) return false;
+        next.ways[ranks] = *found;
+        keep();
+      } else {
+        comm.set_ways(known->second);
+      }
+    }
+    return calibrate(world, next.begun[ranks], keep, measuring.interrupted);
+  };
+  const bool is_whole = measure();
+  if (is_whole) next.machines[ranks] = std::move(next.begun[ranks]);
+  if (is_whole) next.begun.erase(ranks);
+  if (is_whole || !is_again) file = std::move(next);
+  return is_whole;
 }
 
 std::optional<sched::Cluster> known_machine(int ranks) {
@@ -91,9 +148,19 @@ void use_tuned_ways(const World& world) {
   if (ways != file.ways.end()) comm.set_ways(ways->second);
 }
 
-void write_tuning(Comm& comm, const TuningFile& file, const Config& config) {
+void require_replaceable(const TuningFile& file, const Config& config) {
+  if (file.on_disk != OnDisk::unreadable) return;
+  throw BackendError(
+      fmt::format("Cannot replace the file '{}' of COCONET_TUNE_FILE: {}, and what is in it would "
+                  "be lost.",
+                  config.tune_file.string(), file.problem));
+}
+
+void write_tuning(Comm& comm, TuningFile& file, const Config& config) {
   together(comm, [&] {
     if (comm.rank() != 0 || config.tune_file.empty()) return;
+    require_replaceable(file, config);
+    if (file.on_disk == OnDisk::damaged) copy_damaged(config.tune_file);
     // Like the kernel cache, which it may be: only a folder of the owner alone is trusted.
     std::error_code ignored;
     const std::filesystem::path folder = config.tune_file.parent_path();
@@ -101,6 +168,7 @@ void write_tuning(Comm& comm, const TuningFile& file, const Config& config) {
       std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
     write_atomically(config.tune_file, to_json(file), "COCONET_TUNE_FILE");
   });
+  file.on_disk = OnDisk::replaceable;
 }
 
 }  // namespace coconet::jit

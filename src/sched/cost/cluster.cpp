@@ -129,7 +129,7 @@ std::map<std::string, std::vector<Cluster::Time>> parse_mailboxes(const JsonElem
   return times;
 }
 
-Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
+Cluster parse_root(const JsonElement& root, std::optional<int> nodes, bool is_begun) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_cluster and others");
   const JsonElement version = root.at("coconet_cluster");
   if (version.integer(1) != format_version) {
@@ -149,12 +149,15 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
   cluster.ranks_per_node = root.at("ranks_per_node").small_integer(1);
   if (cluster.ranks_per_node > most_ranks / cluster.nodes)
     root.at("ranks_per_node").fail(fmt::format("there are more than {} ranks in all", most_ranks));
-  cluster.memory = parse_memory(root.at("memory"));
+  const auto is_there = [&](const char* key) { return !is_begun || root.find(key).has_value(); };
+  if (is_there("memory")) cluster.memory = parse_memory(root.at("memory"));
   cluster.launch_us = not_negative(root.at("launch_us"));
   if (const auto jump = root.find("jump_us")) cluster.jump_us = not_negative(*jump);
   cluster.barrier_us = not_negative(root.at("barrier_us"));
-  cluster.pointwise_gop_per_s = positive(root.at("pointwise_gop_per_s"));
-  cluster.matmul_gop_per_s = parse_matmul(root.at("matmul_gop_per_s"));
+  if (is_there("pointwise_gop_per_s"))
+    cluster.pointwise_gop_per_s = positive(root.at("pointwise_gop_per_s"));
+  if (is_there("matmul_gop_per_s"))
+    cluster.matmul_gop_per_s = parse_matmul(root.at("matmul_gop_per_s"));
   if (const auto overlaps = root.find("overlaps")) cluster.overlaps = overlaps->boolean();
   if (const auto link = root.find("link_gb_per_s")) cluster.link_gb_per_s = positive(*link);
   if (const auto cross = root.find("kernels_cross_nodes"))
@@ -171,7 +174,7 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes) {
 
 Cluster parse(std::string_view json, std::optional<int> nodes) {
   try {
-    return parse_root(ir::parse_json(json, "cluster JSON"), nodes);
+    return parse_root(ir::parse_json(json, "cluster JSON"), nodes, false);
   } catch (const ProgramError& error) {
     throw ConfigError(error.what());
   }
@@ -253,8 +256,8 @@ Cluster parse_cluster(std::string_view json) {
   return parse(json, {});
 }
 
-Cluster parse_cluster(const JsonElement& element) {
-  return parse_root(element, {});
+Cluster parse_cluster(const JsonElement& element, bool is_begun) {
+  return parse_root(element, {}, is_begun);
 }
 
 std::string to_json(const Cluster& cluster) {
@@ -269,7 +272,7 @@ std::string to_json(const Cluster& cluster) {
   out["launch_us"] = cluster.launch_us;
   if (cluster.jump_us > 0) out["jump_us"] = cluster.jump_us;
   out["barrier_us"] = cluster.barrier_us;
-  out["pointwise_gop_per_s"] = cluster.pointwise_gop_per_s;
+  if (cluster.pointwise_gop_per_s > 0) out["pointwise_gop_per_s"] = cluster.pointwise_gop_per_s;
   for (const auto& [dtype, rate] : cluster.matmul_gop_per_s)
     out["matmul_gop_per_s"][std::string(to_string(dtype))] = rate;
   out["overlaps"] = cluster.overlaps;
