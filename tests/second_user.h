@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
@@ -68,6 +69,23 @@ class SecondUser {
   int asked_[2] = {-1, -1};
   int done_[2] = {-1, -1};
   pid_t process_ = -1;
+};
+
+/// This process's files are opened as nobody would while it lives; as whoever it is where that is
+/// not root, who is refused what the mode of a file forbids.
+class AsNobody {
+ public:
+  AsNobody() : is_root_(can_be_nobody()) {
+    if (is_root_ && seteuid(nobody) != 0) throw std::runtime_error("cannot become nobody");
+  }
+  ~AsNobody() {
+    if (is_root_ && seteuid(0) != 0) std::abort();
+  }
+  AsNobody(const AsNobody&) = delete;
+  AsNobody& operator=(const AsNobody&) = delete;
+
+ private:
+  bool is_root_;
 };
 
 }  // namespace coconet::test

@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "as_nobody.h"
 #include "child_process.h"
+#include "second_user.h"
 
 using namespace coconet;
 namespace fs = std::filesystem;

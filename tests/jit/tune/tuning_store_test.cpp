@@ -6,13 +6,13 @@
 #include <fstream>
 #include <iterator>
 
-#include "as_nobody.h"
 #include "child_process.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/access.h"
 #include "jit/tune/tuning_file.h"
 #include "refusal.h"
+#include "second_user.h"
 
 using namespace coconet;
 using jit::TuningFile;
