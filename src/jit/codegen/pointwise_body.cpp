@@ -63,12 +63,16 @@ std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
 std::string PointwiseKernel::combined_vector(const sched::KernelStep::Load& load) {
   if (!step_.in_place) return "combined";
   const std::string at_lane = index(load.buffer);
+  // A switch rounds sums to f16, of which many leave its range whose mean does not.
+  const Node& combine = at(step_.combine);
+  const bool by_ranks = step_.multicast && combine.dtype == DType::f16 &&
+                        combine.attributes.reduction == Reduction::mean;
   const std::string all =
-      fmt::format("reduce_ranks<{}, N, STREAM>({}, {})", operator_of(step_.combine),
-                  writer_.pointers(load.buffer), at_lane);
+      fmt::format("reduce_ranks<{}, N, STREAM>({}{}, {})", operator_of(step_.combine),
+                  writer_.pointers(load.buffer), by_ranks ? ".rank" : "", at_lane);
   if (root() < 0) return all;
   return fmt::format("a.sync.rank == {} ? {} : no_totals<sum_of, N, {}>()", root(), all,
-                     compute_type(at(step_.combine).dtype));
+                     compute_type(combine.dtype));
 }
 
 std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
