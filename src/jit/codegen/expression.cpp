@@ -64,6 +64,10 @@ std::string_view compute_type(DType dtype) {
   return is_widened(dtype) ? "f32" : storage_type(dtype);
 }
 
+bool exceeds_f32(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::i64 || dtype == DType::i32;
+}
+
 std::string literal(double number, DType dtype) {
   if (!is_float(dtype)) {
     const std::string digits = std::to_string(ir::saturated(dtype, number));

@@ -14,6 +14,9 @@ namespace coconet::jit {
 [[nodiscard]] std::string_view compute_type(DType dtype);
 /// Whether they are computed in another type than they are stored in.
 [[nodiscard]] bool is_widened(DType dtype);
+/// Whether f32 does not hold all values of `dtype`: on the way through it, they would be rounded to
+/// 16 bits twice.
+[[nodiscard]] bool exceeds_f32(DType dtype);
 
 /// `number` as a literal of `dtype`'s computation type.
 [[nodiscard]] std::string literal(double number, DType dtype);

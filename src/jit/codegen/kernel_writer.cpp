@@ -272,8 +272,9 @@ std::string KernelWriter::read_number(ValueId value, DType context, bool round) 
   if (!variable.name.empty()) return variable.name;
   variable.name = unique(wanted);
   // The one number that is read as an integer is an offset of random words, which is checked.
-  std::string initialiser = type + "(" + from + (is_bool ? " != 0)" : ")");
-  if (round && !is_bool) initialiser = rounded(initialiser, context);
+  const std::string converted = type + "(" + from + (is_bool ? " != 0)" : ")");
+  const std::string initialiser =
+      !round || is_bool ? converted : rounded(is_16_bit(context) ? from : converted, context);
   variable.statement = "const " + type + " " + variable.name + " = " + initialiser;
   return variable.name;
 }
@@ -304,6 +305,11 @@ std::string KernelWriter::rounded(const std::string& text, DType dtype) const {
   }
 }
 
+std::string KernelWriter::rounded_total(const std::string& text, std::string_view type,
+                                        DType dtype) const {
+  return rounded(is_16_bit(dtype) ? text : fmt::format("{}({})", type, text), dtype);
+}
+
 std::string KernelWriter::to_integer(const std::string& text, DType dtype) const {
   const std::string lanes =
       is_converted(dtype) ? fmt::format(", {}", lane_type(dtype)) : std::string();
@@ -322,11 +328,15 @@ std::string KernelWriter::loaded(const std::string& vector, DType dtype) const {
   return is_converted(dtype) ? fmt::format("converted<{}>({})", lane_type(dtype), vector) : vector;
 }
 
-std::string KernelWriter::to_store(const std::string& vector, ValueId value, DType dtype) const {
-  // What members of the kernel compute is rounded, and numbers that every element gets need not be.
-  const char* const narrow = graph().at(resolve(value)).weak ? "narrowed" : "narrowed_exactly";
-  return fmt::format("{}<{}>({})", is_16_bit(dtype) ? narrow : "converted", storage_type(dtype),
-                     vector);
+std::string KernelWriter::read_to_store(ValueId value, DType dtype) {
+  const ValueId meant = resolve(value);
+  const bool is_number = graph().at(meant).weak;
+  return is_number && is_16_bit(dtype) ? read_number(meant, dtype, true) : read(value, dtype);
+}
+
+std::string KernelWriter::to_store(const std::string& vector, DType dtype) const {
+  return fmt::format("{}<{}>({})", is_16_bit(dtype) ? "narrowed_exactly" : "converted",
+                     storage_type(dtype), vector);
 }
 
 std::string KernelWriter::stored(const std::string& text, DType dtype) const {
@@ -369,6 +379,7 @@ std::string KernelWriter::expression(ValueId value) {
     const std::string_view type = lane_type(node.dtype);
     if (node.dtype == DType::boolean) return fmt::format("{}({} != 0)", type, operand);
     if (is_float(from.dtype) && is_integer(node.dtype)) return to_integer(operand, node.dtype);
+    if (is_16_bit(node.dtype) && exceeds_f32(from.dtype)) return rounded(operand, node.dtype);
     const bool to_float = is_integer(from.dtype) && is_float(node.dtype);
     const std::string convert = to_float ? fmt::format("to_float<{}>", type) : std::string(type);
     return rounded(fmt::format("{}({})", convert, operand), node.dtype);
@@ -383,7 +394,10 @@ std::string KernelWriter::expression(ValueId value) {
   std::string operands[3];
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const bool condition = row.rule == ir::DTypeRule::choose && i == 0;
-    operands[i] = read(node.operands[i], condition ? DType::boolean : typed);
+    const ValueId operand = resolve(node.operands[i]);
+    const bool is_choice = !condition && graph().at(operand).weak && !needs_rounding(node);
+    operands[i] = is_choice ? read_number(operand, typed, true)
+                            : read(node.operands[i], condition ? DType::boolean : typed);
   }
   std::string result;
   if (ir::find_custom(node.op) == nullptr) {
@@ -393,6 +407,7 @@ std::string KernelWriter::expression(ValueId value) {
     const std::string device = with_defined_conversions(with_numbers_of(typed, row.device));
     const std::string text = expand(device, operands[0], operands[1], operands[2]);
     if (is_integer(node.dtype)) return to_integer(text, node.dtype);
+    if (is_16_bit(node.dtype)) return rounded(text, node.dtype);
     result = fmt::format(fmt::runtime(node.dtype == DType::boolean ? "{}(({}) != 0)" : "{}({})"),
                          lane_type(node.dtype), text);
   }
@@ -400,12 +415,10 @@ std::string KernelWriter::expression(ValueId value) {
 }
 
 bool KernelWriter::needs_rounding(const Node& node) const {
-  // What these make of 16-bit floats is a 16-bit float; numbers may be none.
+  // What these make of 16-bit floats is a 16-bit float.
   static constexpr Op exact[] = {Op::negative, Op::abs,   Op::sign, Op::minimum, Op::maximum,
                                  Op::relu,     Op::floor, Op::ceil, Op::select};
-  const auto is_number = [&](ValueId operand) { return graph().at(resolve(operand)).weak; };
-  return !is_16_bit(node.dtype) || std::ranges::find(exact, node.op) == std::end(exact) ||
-         std::ranges::any_of(node.operands, is_number);
+  return !is_16_bit(node.dtype) || std::ranges::find(exact, node.op) == std::end(exact);
 }
 
 std::string KernelWriter::number_text(ValueId value) const {

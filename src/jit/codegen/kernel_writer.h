@@ -89,6 +89,8 @@ class KernelWriter {
   void begin_phase(const std::set<ir::ValueId>& kept);
   /// `value` in its computation type: a variable, a literal, or an expression.
   std::string read(ir::ValueId value, DType context);
+  /// The same of what is stored as `dtype`, and rounded to it: numbers are, too.
+  std::string read_to_store(ir::ValueId value, DType dtype);
   /// The value that `value` stands for inside the kernel: what an update writes.
   [[nodiscard]] ir::ValueId resolve(ir::ValueId value) const;
   /// The type that lanes compute `dtype` in: its computation type, or for integers of 8 and 16 bits
@@ -99,17 +101,19 @@ class KernelWriter {
   [[nodiscard]] bool is_converted(DType dtype) const {
     return lane_type(dtype) != storage_type(dtype);
   }
-  /// `vector`, loaded from a tensor of `dtype`, in lanes' type; and what lanes computed of `value`
-  /// as it is stored.
+  /// `vector`, loaded from a tensor of `dtype`, in lanes' type; and one of what `read_to_store`
+  /// gives as it is stored.
   [[nodiscard]] std::string loaded(const std::string& vector, DType dtype) const;
-  [[nodiscard]] std::string to_store(const std::string& vector, ir::ValueId value,
-                                     DType dtype) const;
+  [[nodiscard]] std::string to_store(const std::string& vector, DType dtype) const;
   /// `text`, of `dtype`'s computation type, as a stored element.
   [[nodiscard]] std::string stored(const std::string& text, DType dtype) const;
   /// `text`, a float or an integer, as the integer `dtype` in lanes' type.
   [[nodiscard]] std::string to_integer(const std::string& text, DType dtype) const;
-  /// `text` rounded to `dtype`, in its computation type.
+  /// `text` rounded to `dtype`, in its computation type; once also where it is of f64.
   [[nodiscard]] std::string rounded(const std::string& text, DType dtype) const;
+  /// The text of a total, which may be of f64, rounded to `dtype`, in `type`.
+  [[nodiscard]] std::string rounded_total(const std::string& text, std::string_view type,
+                                          DType dtype) const;
   /// "// op avg (all_reduce), by split ..."
   [[nodiscard]] std::string label(ir::ValueId value) const;
 

@@ -136,10 +136,11 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
     const bool converts = writer_.is_converted(dtype);
     const std::string computed = converts ? writer_.unique(out + "_wide") : out;
     declarations += fmt::format("{}vec<N, {}> {};\n", indent, writer_.lane_type(dtype), computed);
-    text += fmt::format("{}  {}[l] = {};\n", indent, computed, writer_.read(store.value, dtype));
+    text += fmt::format("{}  {}[l] = {};\n", indent, computed,
+                        writer_.read_to_store(store.value, dtype));
     if (converts) {
-      conversions += fmt::format("{}const auto {} = {};\n", indent, out,
-                                 writer_.to_store(computed, store.value, dtype));
+      conversions +=
+          fmt::format("{}const auto {} = {};\n", indent, out, writer_.to_store(computed, dtype));
     }
   }
   return declarations + indent + (chooses(text) ? "choosing_" : "") + "lanes<N>([&](int l) {\n" +

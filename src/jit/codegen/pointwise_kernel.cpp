@@ -134,7 +134,7 @@ std::string PointwiseKernel::store_scalars() {
   for (const auto& store : step_.scalar_stores) {
     if (is_per_buffer(store.value)) continue;
     const DType dtype = writer_.buffer(store.buffer).dtype;
-    const std::string value = writer_.stored(writer_.read(store.value, dtype), dtype);
+    const std::string value = writer_.stored(writer_.read_to_store(store.value, dtype), dtype);
     text += fmt::format("    *{} = {};\n", writer_.pointer(store.buffer), value);
   }
   return text + "  }\n";
@@ -191,9 +191,9 @@ std::string PointwiseKernel::combine_totals(const sched::KernelStep::Phase& phas
         fmt::format("        send_total<{}>(block, a.sync, a.totals, {});\n", op_and_type, index);
     const std::string_view type = compute_type(at(id).dtype);
     const std::string total =
-        fmt::format("{}(all_totals<{}>(a.sync, a.totals, {}))", type, op_and_type, index);
+        fmt::format("all_totals<{}>(a.sync, a.totals, {})", op_and_type, index);
     gets += fmt::format("  {}\n  const {} {} = {};\n", writer_.label(id), type,
-                        writer_.variable(id), writer_.rounded(total, at(id).dtype));
+                        writer_.variable(id), writer_.rounded_total(total, type, at(id).dtype));
     scalars_.insert(id);
   }
   return puts + fetch_to_store(p + 1) +
@@ -319,11 +319,11 @@ std::string PointwiseKernel::compute_buffer_values(std::set<ValueId> needed,
       text += fmt::format("{}const {} {} = wide({}[buffer]);\n", indent, type, writer_.variable(id),
                           writer_.pointer(known.buffer));
     } else if (known.reduction >= 0) {
-      const std::string total = fmt::format(
-          "{}(all_buffer_totals<{}, {}>(a.sync, {}, {}, {}, buffer))", type, operator_of(id),
-          total_type(id), buffer_rows(), buffer_totals(), known.reduction);
+      const std::string total =
+          fmt::format("all_buffer_totals<{}, {}>(a.sync, {}, {}, {}, buffer)", operator_of(id),
+                      total_type(id), buffer_rows(), buffer_totals(), known.reduction);
       text += fmt::format("{0}{1}\n{0}const {2} {3} = {4};\n", indent, writer_.label(id), type,
-                          writer_.variable(id), writer_.rounded(total, at(id).dtype));
+                          writer_.variable(id), writer_.rounded_total(total, type, at(id).dtype));
     } else {
       text += writer_.compute_members({id}, indent, false);
     }
@@ -388,7 +388,7 @@ std::string PointwiseKernel::store_buffer_values() {
     if (!is_per_buffer(store.value)) continue;
     const DType dtype = writer_.buffer(store.buffer).dtype;
     text += fmt::format("      {}[buffer] = {};\n", writer_.pointer(store.buffer),
-                        writer_.stored(writer_.read(store.value, dtype), dtype));
+                        writer_.stored(writer_.read_to_store(store.value, dtype), dtype));
   }
   return text + "    });\n  }\n";
 }

@@ -164,7 +164,9 @@ class ReductionKernel {
   /// Statements that store result o, `total`, each line starting with `indent`.
   std::string store_result(const std::string& total, const std::string& indent) {
     const std::string result = writer_.variable(reduced_);
-    std::string text = fmt::format("{}const auto {} = {}({});\n", indent, result, type_, total);
+    const std::string value = is_16_bit(reduction_.dtype) ? writer_.rounded(total, reduction_.dtype)
+                                                          : fmt::format("{}({})", type_, total);
+    std::string text = fmt::format("{}const auto {} = {};\n", indent, result, value);
     for (const auto& store : phase_.stores) {
       text += fmt::format("{}{}[o] = {};\n", indent, writer_.pointer(store.buffer),
                           writer_.stored(result, reduction_.dtype));

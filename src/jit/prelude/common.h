@@ -57,16 +57,96 @@ struct narrow_to {
   }
 };
 
+/// An integer as a float. Zero is chosen apart because gcc makes a truncation of a float's way to
+/// an integer and back, and that keeps a zero's sign.
+template <class T, class S>
+DEVICE T to_float(S x) {
+  return x == 0 ? T(0) : T(x);
+}
+
+/// Types that f32 does not hold: on the way through it, values would be rounded to 16 bits twice.
+template <class S>
+constexpr bool exceeds_f32 = false;
+template <>
+constexpr bool exceeds_f32<f64> = true;
+template <>
+constexpr bool exceeds_f32<i32> = true;
+template <>
+constexpr bool exceeds_f32<i64> = true;
+
+/// A T of 16 bits among those of f64: its least normal number, the bits of a fraction that it has
+/// not, as a power of two, and where infinity is the nearest.
+template <class T>
+struct among_f64;
+template <>
+struct among_f64<f16> {
+  static constexpr f64 least = 0x1p-14, unused = 0x1p42, beyond = 65520;
+};
+template <>
+struct among_f64<bf16> {
+  static constexpr f64 least = 0x1p-126, unused = 0x1p45, beyond = 0x1.ffp127;
+};
+
+constexpr f64 infinity = __builtin_bit_cast(f64, 0x7ff0000000000000ull);
+
+/// The T of 16 bits that is nearest to x, ties to even, with what lanes of 64 bits can do alone.
+template <class T>
+DEVICE f32 nearest(f64 x) {
+  typedef among_f64<T> of;
+  const u64 bits = __builtin_bit_cast(u64, x);
+  const f64 size = __builtin_bit_cast(f64, bits & 0x7fffffffffffffffull);
+  const f64 exponent = __builtin_bit_cast(f64, bits & 0x7ff0000000000000ull);
+  // A power of two whose last bit is that of the T: to add it rounds to nearest even.
+  const f64 power = (exponent > of::least ? exponent : of::least) * of::unused;
+  const f64 finite = (size + power) - power;
+  const u64 within = __builtin_bit_cast(u64, size >= of::beyond ? infinity : finite);
+  return f32(__builtin_bit_cast(f64, within | (bits & 0x8000000000000000ull)));
+}
+
+/// `x` as a multiple of 2^BITS: as an odd one where it is none, so that it is rounded as x is.
+template <int BITS, class S>
+DEVICE S to_odd(S x) {
+  constexpr S low = (S(1) << BITS) - 1;
+  return S((x >> BITS | S((x & low) != 0)) << BITS);
+}
+
+template <class T>
+DEVICE f32 nearest(i32 x) {
+  if constexpr (among_f64<T>::beyond < 1 << 24) {
+    const i32 below = x < 1 << 24 ? x : 1 << 24;
+    return narrow_to<T>::rounded(to_float<f32>(below > -(1 << 24) ? below : -(1 << 24)));
+  } else {
+    const bool is_f32 = u32(x) + (1u << 24) <= 2u << 24;
+    return narrow_to<T>::rounded(to_float<f32>(is_f32 ? x : to_odd<8>(x)));
+  }
+}
+template <class T>
+DEVICE f32 nearest(i64 x) {
+  if constexpr (among_f64<T>::beyond < 1 << 24) {
+    const i64 below = x < 1 << 24 ? x : 1 << 24;
+    return narrow_to<T>::rounded(to_float<f32>(below > -(1 << 24) ? below : -(1 << 24)));
+  } else {
+    const bool is_f64 = u64(x) + (u64(1) << 53) <= u64(2) << 53;
+    return nearest<T>(to_float<f64>(is_f64 ? x : to_odd<10>(x)));
+  }
+}
+
 /// `x` as a stored T: rounded to nearest even, wrapped, or unchanged.
 template <class T, class S>
 DEVICE T narrow(S x) {
-  return narrow_to<T>::from(typename wide_type<T>::type(x));
+  if constexpr (has_16_bits<T> && exceeds_f32<S>)
+    return narrow_to<T>::from(nearest<T>(x));
+  else
+    return narrow_to<T>::from(typename wide_type<T>::type(x));
 }
 
 /// `x` rounded to T, in T's computation type.
 template <class T, class S>
 DEVICE typename wide_type<T>::type rounded(S x) {
-  return narrow_to<T>::rounded(typename wide_type<T>::type(x));
+  if constexpr (has_16_bits<T> && exceeds_f32<S>)
+    return nearest<T>(x);
+  else
+    return narrow_to<T>::rounded(typename wide_type<T>::type(x));
 }
 
 /// Elements as they are computed with.
@@ -90,13 +170,6 @@ DEVICE vec<N, T> narrowed(const vec<N, S>& value) {
 template <class T, int N, class S>
 DEVICE vec<N, T> narrowed_exactly(const vec<N, S>& value) {
   return narrowed<T>(value);
-}
-
-/// An integer as a float. Zero is chosen apart because gcc makes a truncation of a float's way to
-/// an integer and back, and that keeps a zero's sign.
-template <class T, class S>
-DEVICE T to_float(S x) {
-  return x == 0 ? T(0) : T(x);
 }
 
 DEVICE f32 abs_(f32 x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
@@ -126,8 +199,6 @@ DEVICE f32 join_halves_(f32 upper, i32 lower) {
   const u32 rounded_away = upper == upper ? (low & 0x8000u) << 1 : 0u;
   return float_of((bits_of(upper) - rounded_away) | (low & 0xffffu));
 }
-
-constexpr f64 infinity = __builtin_bit_cast(f64, 0x7ff0000000000000ull);
 
 // ---- reductions ---------------------------------------------------------------------------------
 

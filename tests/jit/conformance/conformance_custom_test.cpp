@@ -196,7 +196,7 @@ TEST_CASE("the kernel has the device text, with numbers of the dtype, after its 
   CHECK_THAT(source(f64), Contains("// op y (scaled_up)\n") &&
                               Contains("const f64 y = f64(x * 1.5 + 1e-3 * 2);"));
   CHECK_THAT(source(f32), Contains("const f32 y = f32(x * 1.5f + 1e-3f * 2);"));
-  CHECK_THAT(source(bf16), Contains("const f32 y = rounded<bf16>(f32(x * 1.5f + 1e-3f * 2));"));
+  CHECK_THAT(source(bf16), Contains("const f32 y = rounded<bf16>(x * 1.5f + 1e-3f * 2);"));
 }
 
 TEST_CASE("two definitions in two processes give two keys, and one definition gives one") {

@@ -125,6 +125,28 @@ TEST_CASE("products and sums are not contracted") {
   CHECK(compiler.compile(text).binary != compiler.compile(fused).binary);
 }
 
+TEST_CASE("conversions of what f32 does not hold to 16 bits compile, in registers alone") {
+  using namespace coconet;
+  if (!nvrtc::is_available()) return;
+  Program program("casts", Mesh({{"world", 1}}));
+  const Dim n = program.dim("n");
+  for (const DType from : {f64, i64, i32}) {
+    const std::string name(to_string(from));
+    const Value x = program.input(name, from, {n}, replicated);
+    for (const DType to : {f16, bf16}) {
+      const std::string result = name + "_as_" + std::string(to_string(to));
+      program.output(result, cast(x, to).named(result));
+    }
+  }
+  const auto scheduled = Schedule("none").apply(program);
+  for (const KernelText& kernel : generate(sched::lower(*ir::graph_of(scheduled.back())))) {
+    const CompileResult result = NvrtcCompiler("sm_90").compile(complete_source(kernel, "cuda"));
+    INFO(kernel.name << ": " << result.log);
+    REQUIRE(result.ok);
+    CHECK(result.kernels.front().stack_bytes == 0);
+  }
+}
+
 TEST_CASE("an error in CUDA text comes with its line") {
   if (!nvrtc::is_available()) return;
   const CompileResult result = NvrtcCompiler("sm_90").compile("int a;\nint b = nothing;\n");

@@ -2,6 +2,7 @@
 // own, for all values, and reductions inside a block.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "coconet/dtype.h"
@@ -146,6 +148,112 @@ void require_narrows(const std::string& type, unsigned low_bits) {
   }
 }
 
+/// Doubles at, and one unit around, each value of Narrow and each midpoint between two. On the way
+/// through f32 those around a midpoint would become that.
+template <class Narrow>
+std::vector<double> doubles_around_midpoints() {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::vector<double> values = {infinity, -infinity, 0.0,    -0.0,   1e300,  -1e300,
+                                5e-324,   -5e-324,   1e-310, 0x1p40, 0x1p128};
+  double step = 0;
+  for (std::uint32_t bits = 0; bits < 0x7fff; ++bits) {
+    Narrow low, high;
+    low.bits = static_cast<std::uint16_t>(bits);
+    high.bits = static_cast<std::uint16_t>(bits + 1);
+    const double at = static_cast<float>(low), next = static_cast<float>(high);
+    if (!std::isfinite(at)) break;
+    if (std::isfinite(next)) step = next - at;  // else as before: infinity stands one step further
+    for (const double value : {at, at + step / 2}) {
+      for (const double near :
+           {value, std::nextafter(value, -infinity), std::nextafter(value, infinity)}) {
+        values.push_back(near);
+        values.push_back(-near);
+      }
+    }
+  }
+  return values;
+}
+
+/// Integers around midpoints of floats of 8 and of 11 digits, and at the ends of Integer.
+template <class Integer>
+std::vector<Integer> integers_around_midpoints() {
+  using Limits = std::numeric_limits<Integer>;
+  std::vector<Integer> values = {0, 1, -1, Limits::max(), Limits::min()};
+  for (const int digits : {8, 11}) {
+    for (int exponent = digits; exponent < Limits::digits; ++exponent) {
+      const Integer step = Integer{1} << (exponent - digits + 1);
+      for (Integer number = Integer{1} << (digits - 1); number < Integer{1} << digits;
+           number += 3) {
+        for (const Integer middle : {number * step, number * step + step / 2}) {
+          for (const int near : {-1, 0, 1}) {
+            values.push_back(middle + near);
+            values.push_back(-middle + near);
+          }
+        }
+      }
+    }
+  }
+  return values;
+}
+
+/// The bits of the Narrow that is nearest to `value`, ties to even: what is left of an integer's
+/// leading digits decides.
+template <class Narrow>
+std::uint16_t nearest_bits(std::int64_t value) {
+  constexpr int digits = std::is_same_v<Narrow, Half> ? 11 : 8;
+  const bool negative = value < 0;
+  const std::uint64_t size = negative ? 0 - static_cast<std::uint64_t>(value) : value;
+  const int unused = std::max(0, 64 - std::countl_zero(size) - digits);
+  std::uint64_t kept = size >> unused;
+  const std::uint64_t rest = size - (kept << unused), half = (std::uint64_t{1} << unused) / 2;
+  if (unused > 0 && (rest > half || (rest == half && kept % 2 != 0))) ++kept;
+  const double nearest = std::ldexp(static_cast<double>(kept), unused);  // exact
+  return Narrow(negative ? -nearest : nearest).bits;
+}
+
+/// All ways in which kernels narrow what f32 does not hold: by element, by vector, and rounded in a
+/// loop over lanes of which nothing else is left to round.
+template <class Narrow, class Wide>
+void require_narrows_once(const std::string& type, const std::string& from,
+                          std::vector<Wide> values) {
+  values.resize((values.size() + 31) / 32 * 32);
+  std::string body = "  for (index_t i = 0; i < a.count; ++i) a.out[i] = narrow<" + type +
+                     ">(a.in[i]);\n" + "  const auto by_vector = [&]<int N>(width<N, false>, " +
+                     type +
+                     "* out) {\n    for (index_t i = 0; i < a.count; i += N) {\n"
+                     "      const auto in = load<N>(a.in + i);\n"
+                     "      vec<N, f32> nearest;\n"
+                     "      choosing_lanes<N>([&](int l) { nearest[l] = rounded<" +
+                     type +
+                     ">(in[l]); });\n"
+                     "      store<N>(out + i, narrowed_exactly<" +
+                     type + ">(nearest));\n      store<N>(out + a.count + i, narrowed<" + type +
+                     ">(in));\n    }\n  };\n";
+  std::size_t ways = 1;
+  for (const int lanes : vector_lanes) {
+    body += "  by_vector(width<" + std::to_string(lanes) + ", false>{}, a.out + " +
+            std::to_string(ways) + " * a.count);\n";
+    ways += 2;
+  }
+  std::vector<std::uint16_t> narrow(ways * values.size());
+  TwoArrays<std::uint16_t, Wide>(type, from, body)(narrow, values);
+  int wrong = 0;
+  for (std::size_t i = 0; i < narrow.size(); ++i) {
+    const Wide value = values[i % values.size()];
+    std::uint16_t expected;
+    if constexpr (std::is_integral_v<Wide>) {
+      expected = nearest_bits<Narrow>(value);
+    } else {
+      expected = Narrow(value).bits;
+    }
+    if (narrow[i] != expected && ++wrong <= 3) {
+      FAIL_CHECK(from << " " << value << " narrows to " << type << " " << narrow[i] << " in way "
+                      << i / values.size() << ", expected " << expected);
+    }
+  }
+  CHECK(wrong == 0);
+}
+
 template <class T>
 T reduced(const std::string& type, const std::string& op, const std::vector<T>& values) {
   std::vector<T> out(1);
@@ -173,6 +281,27 @@ TEST_CASE("floats round to the nearest f16, ties to even") {
 
 TEST_CASE("floats round to the nearest bf16, ties to even") {
   require_narrows<BFloat16>("bf16", 16);
+}
+
+TEST_CASE("what f32 does not hold is rounded once to the nearest f16 and bf16, ties to even") {
+  require_narrows_once<Half>("f16", "f64", doubles_around_midpoints<Half>());
+  require_narrows_once<BFloat16>("bf16", "f64", doubles_around_midpoints<BFloat16>());
+  require_narrows_once<Half>("f16", "i32", integers_around_midpoints<std::int32_t>());
+  require_narrows_once<BFloat16>("bf16", "i32", integers_around_midpoints<std::int32_t>());
+  require_narrows_once<Half>("f16", "i64", integers_around_midpoints<std::int64_t>());
+  require_narrows_once<BFloat16>("bf16", "i64", integers_around_midpoints<std::int64_t>());
+}
+
+TEST_CASE("a NaN of f64 is one of 16 bits") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::string type : {"f16", "bf16"}) {
+    std::vector<std::uint16_t> out(8);
+    TwoArrays<std::uint16_t, double>(
+        type, "f64", of_vectors(8, "    const auto out = narrowed<" + type + ">(in);\n"))(
+        out, std::vector<double>(8, -nan));
+    const std::uint16_t infinity = type == "f16" ? 0x7c00 : 0x7f80;
+    CHECK(std::ranges::all_of(out, [&](int bits) { return (bits & 0x7fff) > infinity; }));
+  }
 }
 
 TEST_CASE("a block reduces any number of elements, none included") {
