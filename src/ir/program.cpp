@@ -394,6 +394,20 @@ Value update(const Value& state, const Value& value) {
   return append_value(graph_of(state, "update"), ir::Op::update, {state, value});
 }
 
+namespace {
+
+/// 16-bit floats as f32, in which what is composed of several ops is computed; others as they are.
+Value widened(const Value& value) {
+  return ir::graph_of(value) && is_16_bit(value.dtype()) ? cast(value, f32) : value;
+}
+
+/// `result` in the dtype of `like`: rounded once, where that has 16 bits.
+Value narrowed(const Value& result, const Value& like) {
+  return is_16_bit(like.dtype()) ? cast(result, like.dtype()) : result;
+}
+
+}  // namespace
+
 Value Reducer::operator()(const Value& value) const {
   graph_of(value, to_string(reduction));
   std::vector<int> dims(value.shape().size());
@@ -412,7 +426,8 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
   node.attributes.reduction = averages ? Reduction::sum : reduction;
   node.attributes.dims = std::move(dims);
   node.attributes.keep_dims = keep_dims;
-  const Value reduced = append_value(graph, ir::Op::reduction, {value}, std::move(node));
+  const Value reduced =
+      append_value(graph, ir::Op::reduction, {averages ? widened(value) : value}, std::move(node));
   if (!averages) return reduced;
   std::int64_t fixed = 1;
   Value count = reduced;  // stands for "none yet"
@@ -427,8 +442,8 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
     const Value extent = append_value(graph, ir::Op::extent, {}, std::move(extent_node));
     count = ir::id_of(count) == ir::id_of(reduced) ? extent : count * extent;
   }
-  if (ir::id_of(count) == ir::id_of(reduced)) return reduced / fixed;
-  return reduced / (fixed == 1 ? count : count * fixed);
+  if (ir::id_of(count) == ir::id_of(reduced)) return narrowed(reduced / fixed, value);
+  return narrowed(reduced / (fixed == 1 ? count : count * fixed), value);
 }
 
 Value Reducer::operator()(const Value& value, PerBuffer) const {
@@ -446,32 +461,21 @@ Value Reducer::operator()(const Value& value, PerBuffer) const {
 }
 
 Value norm(const Value& value) {
-  return sqrt(sum(square(value)));
+  graph_of(value, "norm");
+  return narrowed(sqrt(sum(square(widened(value)))), value);
 }
 
 Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
-  return sqrt(sum(square(value), std::move(dims), keep_dims));
+  graph_of(value, "norm");
+  return narrowed(sqrt(sum(square(widened(value)), std::move(dims), keep_dims)), value);
 }
 
 Value norm(const Value& value, PerBuffer) {
-  return sqrt(sum(square(value), per_buffer));
+  graph_of(value, "norm");
+  return narrowed(sqrt(sum(square(widened(value)), per_buffer)), value);
 }
 
 namespace {
-
-bool has_16_bits(DType dtype) {
-  return is_float(dtype) && size_of(dtype) == 2;
-}
-
-/// 16-bit floats as f32, in which normalisations are computed; others as they are.
-Value widened(const Value& value) {
-  return ir::graph_of(value) && has_16_bits(value.dtype()) ? cast(value, f32) : value;
-}
-
-/// `result` in the dtype of `like`.
-Value narrowed(const Value& result, const Value& like) {
-  return has_16_bits(like.dtype()) ? cast(result, like.dtype()) : result;
-}
 
 /// Widened, with mean 0 and variance 1 over `dim`.
 Value standardised(const Value& value, int dim, double epsilon) {

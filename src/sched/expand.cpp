@@ -18,6 +18,18 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
+namespace {
+
+Node cast_of(ValueId value, DType dtype) {
+  Node node;
+  node.op = Op::cast;
+  node.dtype = dtype;
+  node.operands = {value};
+  return node;
+}
+
+}  // namespace
+
 Graph expand_cross_rank_reductions(const Graph& graph) {
   Rewriter rewriter(graph);
   for (ValueId id = 0; id < graph.size(); ++id) {
@@ -37,21 +49,36 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
       rewriter.copy(id);
       continue;
     }
+    // What is rounded once has its ranks' shares in f32; the largest and the least need no
+    // rounding.
+    const Reduction reduction = node.attributes.reduction;
+    const bool adds = reduction == Reduction::sum || reduction == Reduction::prod;
+    const bool widens = is_16_bit(node.dtype) && adds;
+    const std::string name = widens ? rewriter.fresh_name(node.name + ".f32") : node.name;
+    ValueId value = rewriter.map(node.operands.front());
+    if (widens) value = rewriter.add(cast_of(value, DType::f32));
     Node partial = node;
     partial.name = rewriter.fresh_name(node.name + ".partial");
-    partial.operands = {rewriter.map(node.operands.front())};
+    partial.operands = {value};
     partial.attributes.partial = true;
-    ValueId value = rewriter.add(std::move(partial));
+    value = rewriter.add(std::move(partial));
     for (const int axis : axes) {
       Node combine;
       combine.op = Op::all_reduce;
-      combine.name = axis == axes.back() ? node.name : "";
+      combine.name = axis == axes.back() ? name : "";
       combine.user_named = node.user_named;
       combine.origin = node.origin;
       combine.operands = {value};
-      combine.attributes.reduction = node.attributes.reduction;
+      combine.attributes.reduction = reduction;
       combine.attributes.axis = axis;
       value = rewriter.add(std::move(combine));
+    }
+    if (widens) {
+      Node rounded = cast_of(value, node.dtype);
+      rounded.name = node.name;
+      rounded.user_named = node.user_named;
+      rounded.origin = node.origin;
+      value = rewriter.add(std::move(rounded));
     }
     rewriter.set(id, value);
   }
