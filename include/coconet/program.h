@@ -296,13 +296,15 @@ struct Reducer {
   /// `value` is sliced, wherever slices cut buffers. Throws ProgramError for a mean.
   COCONET_API Value operator()(const Value& value, PerBuffer) const;
 };
-inline constexpr Reducer sum{Reduction::sum};    ///< of the elements
-inline constexpr Reducer mean{Reduction::mean};  ///< of the elements
+inline constexpr Reducer sum{Reduction::sum};  ///< of the elements
+/// Of the elements; 16-bit floats are computed in f32, of casts to it, and rounded once.
+inline constexpr Reducer mean{Reduction::mean};
 inline constexpr Reducer max{Reduction::max};    ///< the largest; NaN where one is
 inline constexpr Reducer min{Reduction::min};    ///< the smallest; NaN where one is
 inline constexpr Reducer prod{Reduction::prod};  ///< of the elements
 
-/// Euclidean norm over all dimensions, or over `dims`: sqrt(sum(value * value)).
+/// Euclidean norm over all dimensions, or over `dims`: sqrt(sum(value * value)). 16-bit floats are
+/// computed as those of a mean.
 [[nodiscard]] COCONET_API Value norm(const Value& value);
 /// @copydoc norm
 [[nodiscard]] COCONET_API Value norm(const Value& value, std::vector<int> dims,

@@ -174,10 +174,10 @@ std::vector<std::string> reductions_of(const Program& program) {
   return names;
 }
 
-/// The same inside one kernel that averages over ranks: of the whole of a tensor and, where it is
-/// scattered, of each buffer.
+/// The same of what an average over ranks leaves on each, and inside the kernel that averages: of
+/// the whole of a tensor and, where it is scattered, of each buffer.
 template <class T>
-void require_fused_reductions(const Meaning& meaning, int ranks, bool scattered) {
+void require_reductions_of_average(const Meaning& meaning, int ranks, bool scattered) {
   Program program("fused", Mesh({{"world", ranks}}));
   const Dim n = program.dim("n");
   const DType dtype = dtype_of<T>;
@@ -193,10 +193,11 @@ void require_fused_reductions(const Meaning& meaning, int ranks, bool scattered)
   update(w, w + average * made);
   std::vector<std::string> names = reductions_of(program);
   names.push_back("w.new");
-  Schedule schedule("fused");
-  schedule.split("average").reorder("average.all_gather", names).dead();
+  Schedule slices("slices");
+  slices.split("average").reorder("average.all_gather", names).dead();
   names.insert(names.end(), {"average.reduce_scatter", "w.all_gather"});
-  schedule.fuse("all", "all_reduce", names);
+  Schedule fused = slices;
+  fused.fuse("all", "all_reduce", names);
 
   const std::vector<std::int64_t> lengths = {7, 1, 1500, 93};
   const std::vector<T> x = elements_of<T>(meaning, 1601);
@@ -208,12 +209,14 @@ void require_fused_reductions(const Meaning& meaning, int ranks, bool scattered)
     begin += length;
   }
   World::local(ranks, [&](World& world) {
-    Executable step = scattered ? compile(program, schedule, world, {}, {{"n", lengths}})
-                                : compile(program, schedule, world, {{"n", 1601}});
-    step.write("g", x);
-    step.run();
-    require_near<T>(step, "made", {meaning.of(wide)});
-    if (of_buffers) require_near<T>(step, "each", each);
+    for (const Schedule& schedule : {slices, fused}) {
+      Executable step = scattered ? compile(program, schedule, world, {}, {{"n", lengths}})
+                                  : compile(program, schedule, world, {{"n", 1601}});
+      step.write("g", x);
+      step.run();
+      require_near<T>(step, "made", {meaning.of(wide)});
+      if (of_buffers) require_near<T>(step, "each", each);
+    }
   });
 }
 
@@ -350,11 +353,11 @@ TEMPLATE_TEST_CASE("reductions of 16-bit floats are a unit in the last place fro
   REQUIRE_NOTHROW(require_reductions<TestType>(3, 1));
 }
 
-TEMPLATE_TEST_CASE("they are so inside a kernel of all ranks", "", Half, BFloat16) {
+TEMPLATE_TEST_CASE("they are so of slices, and inside a kernel of all ranks", "", Half, BFloat16) {
   bool scattered = dtype_of<TestType> == f16;
   for (const Meaning& meaning : meanings) {
     INFO(meaning.name << (scattered ? " of scattered tensors" : " of whole tensors"));
-    REQUIRE_NOTHROW(require_fused_reductions<TestType>(meaning, 3, scattered));
+    REQUIRE_NOTHROW(require_reductions_of_average<TestType>(meaning, 3, scattered));
     scattered = !scattered;
   }
 }
