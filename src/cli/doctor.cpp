@@ -44,9 +44,8 @@ std::string gigabytes(std::uint64_t bytes) {
 
 /// The first line that the compiler prints when asked for its version.
 std::string version_of(const jit::HostCompiler& compiler, const Config& config) {
-  const jit::TemporaryDirectory directory;
-  const jit::Outcome outcome =
-      jit::run_program({compiler.path(), "--version"}, directory.path(), config.compile_timeout);
+  const jit::Outcome outcome = jit::run_program(
+      {.arguments = {compiler.path(), "--version"}, .timeout = config.compile_timeout});
   const std::string line = outcome.printed.substr(0, outcome.printed.find('\n'));
   return outcome.ok() && !outcome.printed.empty() ? line : "which does not tell its version";
 }

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 
 #include "coconet/error.h"
 #include "ir/access.h"
@@ -128,17 +127,17 @@ std::string svg(const std::string& dot) {
     throw BackendError(
         "There is no 'dot' on PATH, which draws pictures; install graphviz, or take --show dot.");
   }
-  const jit::TemporaryDirectory directory;
-  const std::filesystem::path text = directory.path() / "picture.dot";
-  const std::filesystem::path picture = directory.path() / "picture.svg";
-  std::ofstream(text, std::ios::binary) << dot;
-  const jit::Outcome outcome =
-      jit::run_program({program.string(), "-Tsvg", "-o", picture.string(), text.string()},
-                       directory.path(), std::chrono::minutes(2));
+  jit::ProgramRun run{.timeout = std::chrono::minutes(2),
+                      .input_name = "picture.dot",
+                      .input = dot,
+                      .output_name = "picture.svg"};
+  run.arguments = {program.string(), "-Tsvg", "-o", (run.directory / run.output_name).string(),
+                   (run.directory / run.input_name).string()};
+  const jit::Outcome outcome = jit::run_program(run);
   if (!outcome.ok())
     throw BackendError("Graphviz cannot draw the picture: " + outcome.failure + "\n" +
                        outcome.printed);
-  return jit::read_file(picture);
+  return outcome.output;
 }
 
 }  // namespace coconet::cli

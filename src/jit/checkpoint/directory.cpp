@@ -237,7 +237,12 @@ PendingCheckpoint::PendingCheckpoint(const fs::path& target) : target_(without_l
     }
     return candidate;
   };
-  path_ = make_locked(make, lock_);
+  try {
+    path_ = make_locked(make, lock_);
+  } catch (const std::system_error& error) {
+    errno = error.code().value();
+    throw_file_error("make a directory beside", target_);
+  }
   if (!path_.empty()) return;
   throw CheckpointError(fmt::format(
       "Cannot make a directory beside '{}': others remove them at once.", target_.string()));

@@ -2,11 +2,13 @@
 #include "jit/config/leftovers.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace coconet::jit {
 namespace {
@@ -18,28 +20,43 @@ OpenFile open_path(const fs::path& path) {
   return open_at(AT_FDCWD, path.string(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 }
 
+/// What somebody else has, or has removed.
+bool is_taken(int error) {
+  return error == EWOULDBLOCK || error == ENOENT || error == ELOOP;
+}
+
+/// Locks `path`, which gets open in `lock`. An errno where that is not so; ENOLCK where the file
+/// system has no locks.
+int try_lock(const fs::path& path, OpenFile& lock) {
+  OpenFile opened = open_path(path);
+  if (!opened.is_open()) return errno;
+  if (flock(opened.number(), LOCK_EX | LOCK_NB) == -1)
+    return errno == EWOULDBLOCK ? EWOULDBLOCK : ENOLCK;
+  struct stat status {};
+  if (fstat(opened.number(), &status) == -1 || status.st_nlink == 0) return ENOENT;
+  lock = std::move(opened);
+  return 0;
+}
+
 }  // namespace
 
 OpenFile lock_path(const fs::path& path) {
-  OpenFile opened = open_path(path);
-  if (!opened.is_open() || flock(opened.number(), LOCK_EX | LOCK_NB) == -1) return OpenFile();
-  struct stat status {};
-  if (fstat(opened.number(), &status) == -1 || status.st_nlink == 0) return OpenFile();
-  return opened;
-}
-
-bool has_locks(const fs::path& path) {
-  const OpenFile opened = open_path(path);
-  return !opened.is_open() || flock(opened.number(), LOCK_SH | LOCK_NB) == 0 ||
-         errno == EWOULDBLOCK;
+  OpenFile lock;
+  (void)try_lock(path, lock);
+  return lock;
 }
 
 fs::path make_locked(const std::function<fs::path()>& make, OpenFile& lock) {
   constexpr int most_attempts = 16;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     fs::path made = make();
-    lock = lock_path(made);
-    if (lock.is_open() || !has_locks(made)) return made;
+    const int error = try_lock(made, lock);
+    if (error == 0 || error == ENOLCK) return made;
+    if (is_taken(error)) continue;
+    std::error_code ignored;
+    fs::remove(made, ignored);  // new, hence empty
+    throw std::system_error(error, std::generic_category(),
+                            fmt::format("cannot open '{}'", made.string()));
   }
   return {};
 }

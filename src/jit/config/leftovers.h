@@ -16,13 +16,10 @@ namespace coconet::jit {
 /// another process has locked it or it is gone, as when somebody took a new one for a leftover.
 [[nodiscard]] OpenFile lock_path(const std::filesystem::path& path);
 
-/// Whether the file system of `path`, which this process may have locked, has such locks: some
-/// network file systems have none.
-[[nodiscard]] bool has_locks(const std::filesystem::path& path);
-
 /// Calls make(), which makes a new file or directory and returns its path, and locks it, until that
 /// holds: where there are locks. `lock` gets it. Returns the path; empty where others took each of
-/// several.
+/// several. Throws std::system_error, and leaves nothing behind, where this process cannot open
+/// what it has made, as when it has no more descriptors.
 [[nodiscard]] std::filesystem::path make_locked(const std::function<std::filesystem::path()>& make,
                                                 OpenFile& lock);
 

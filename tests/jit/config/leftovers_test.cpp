@@ -1,6 +1,7 @@
 // What killed processes leave behind is removed by the next one, and nothing else is.
 #include "jit/config/leftovers.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -73,6 +74,29 @@ TEST_CASE("what somebody takes for a leftover while it is made is made again") {
       lock);
   CHECK(path == scratch.path() / "2");
   CHECK(lock.is_open());
+}
+
+TEST_CASE("without a descriptor to lock what is made there is an error, and nothing is left") {
+  const test::ScratchDirectory scratch;
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  jit::OpenFile lock;
+  const auto make = [&] {
+    fs::path one = scratch.path() / "made";
+    fs::create_directory(one);
+    const rlimit none{0, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    return one;
+  };
+  std::string said;
+  try {
+    (void)jit::make_locked(make, lock);
+  } catch (const std::system_error& error) {
+    said = error.what();
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(said == "cannot open '" + (scratch.path() / "made").string() + "': Too many open files");
+  CHECK(names_in(scratch.path()).empty());
 }
 
 TEST_CASE("the directory of a compilation that was killed is removed by the next one") {

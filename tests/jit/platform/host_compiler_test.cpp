@@ -1,6 +1,5 @@
 // The host compiler: a shared object from text, and a sentence for everything that can go wrong.
 #include <dlfcn.h>
-#include <signal.h>
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -9,11 +8,11 @@
 #include <fstream>
 #include <thread>
 
+#include "child_process.h"
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
 #include "jit/config/build_info.h"
 #include "jit/platform/host/compiler.h"
-#include "jit/platform/host/process.h"
 #include "sample.h"
 
 using namespace coconet::jit;
@@ -39,7 +38,7 @@ std::string refusal(const std::string& compiler) {
 
 /// A program of the test's own in the compiler's place.
 struct Script {
-  TemporaryDirectory scratch;
+  coconet::test::ScratchDirectory scratch;
 
   std::string write(const std::string& body, const std::string& name = "fake c++") const {
     const fs::path path = scratch.path() / name;
@@ -61,7 +60,7 @@ TEST_CASE("text becomes a shared object that can be loaded and called") {
   REQUIRE(result.binary.substr(1, 3) == "ELF");
   CHECK(result.log.empty());
 
-  const TemporaryDirectory scratch;
+  const coconet::test::ScratchDirectory scratch;
   const fs::path object = scratch.path() / "kernel.so";
   std::ofstream(object, std::ios::binary) << result.binary;
   void* handle = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -148,7 +147,7 @@ TEST_CASE("a compiler that is not there is named, with what to set") {
 }
 
 TEST_CASE("a file that is no program is not a compiler") {
-  const TemporaryDirectory scratch;
+  const coconet::test::ScratchDirectory scratch;
   const fs::path path = scratch.path() / "c++";
   std::ofstream(path) << "text";
   CHECK(refusal(path.string()).find("there is no such program") != std::string::npos);
@@ -214,17 +213,6 @@ TEST_CASE_METHOD(Script, "a compiler that ends well and leaves half an object ha
   CHECK_THAT(result.log,
              Catch::StartsWith("It ended well but wrote a shared object that cannot be loaded: it "
                                "is cut off: it has 3000 bytes, and its headers speak of "));
-}
-
-TEST_CASE_METHOD(Script,
-                 "an application that ignores SIGCHLD is told that it hides how a compiler ended") {
-  const HostCompiler compiler(write("exit 0"), "", 10s);
-  const auto before = signal(SIGCHLD, SIG_IGN);
-  const CompileResult result = compiler.compile(kernel);
-  signal(SIGCHLD, before);
-  CHECK_FALSE(result.ok);
-  CHECK(result.log ==
-        "How it ended is unknown: the application ignores SIGCHLD or waits for any child.");
 }
 
 TEST_CASE_METHOD(Script, "arguments reach the compiler as they are: blanks, quotes and dollars") {
@@ -302,7 +290,7 @@ TEST_CASE("every fact that a binary depends on is in its key, and nothing else")
   fs::current_path("/");
   CHECK(digest() == before);
   fs::current_path(directory);
-  const TemporaryDirectory scratch;
+  const coconet::test::ScratchDirectory scratch;
   const fs::path header = scratch.path() / "header.h";
   std::ofstream(header) << "#define A 1\n";
   const std::string include = "-O1 -include " + header.string();

@@ -97,15 +97,18 @@ void make_file(SharedFile kind, std::size_t size, MadeFile& made) {
     // Those of jobs that were killed before all had mapped them; the names of others are gone.
     try_remove_leftovers("/dev/shm", shared_prefix);
     require_room(size);
-    const std::filesystem::path path = make_locked(
-        [&] {
-          made.name = random_name();
-          made.file = OpenFile(shm_open(made.name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
-          require(made.file.is_open());
-          return "/dev/shm" + made.name;
-        },
-        made.lock);
-    require(!path.empty());
+    const auto make = [&] {
+      made.name = random_name();
+      made.file = OpenFile(shm_open(made.name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
+      require(made.file.is_open());
+      return "/dev/shm" + made.name;
+    };
+    try {
+      require(!make_locked(make, made.lock).empty());
+    } catch (const std::system_error& error) {
+      errno = error.code().value();
+      require(false);
+    }
   } else {
     made.file = OpenFile(memfd_create("coconet", MFD_CLOEXEC));
   }

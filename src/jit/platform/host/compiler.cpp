@@ -107,8 +107,7 @@ std::string environment() {
 // `option`, to the end of the first line.
 std::string answer(const std::string& path, const std::string& asked, const std::string& option,
                    std::chrono::milliseconds timeout) {
-  const TemporaryDirectory directory;
-  const Outcome outcome = run_program({path, option}, directory.path(), timeout);
+  const Outcome outcome = run_program({.arguments = {path, option}, .timeout = timeout});
   const std::string line = outcome.printed.substr(0, outcome.printed.find('\n'));
   if (outcome.ok() && !line.empty()) return line;
   throw CompileError(
@@ -248,33 +247,26 @@ std::string HostCompiler::resolved_isa() {
 
 CompileResult HostCompiler::compile(std::string_view source,
                                     std::chrono::milliseconds limit) const {
-  const TemporaryDirectory directory;
-  const std::string inside = directory.path().string() + "/";
-  const std::string text = inside + "kernel.cpp";
-  const std::string object = inside + "kernel.so";
-
-  std::ofstream file(text, std::ios::binary);
-  file.write(source.data(), static_cast<std::streamsize>(source.size()));
-  file.close();
-  if (!file) {
-    throw CompileError("A kernel cannot be compiled: its source cannot be written to '" + text +
-                       "'; is the disk full? TMPDIR names another directory.");
-  }
-
+  ProgramRun run{.timeout = limit.count() > 0 ? limit : timeout_,
+                 .input_name = "kernel.cpp",
+                 .input = source,
+                 .output_name = "kernel.so"};
+  const std::string inside = run.directory.string() + "/";
   std::vector<std::string> arguments{path_};
   arguments.insert(arguments.end(), options().begin(), options().end());
   CompileResult result;
   result.command = typed(arguments) + " -o kernel.so kernel.cpp";
   // Neither debug information nor the log may mention the directory, which differs in every run.
-  arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o", object, text});
-  const Outcome outcome =
-      run_program(arguments, directory.path(), limit.count() > 0 ? limit : timeout_);
+  arguments.insert(arguments.end(), {"-ffile-prefix-map=" + inside + "=", "-o",
+                                     inside + run.output_name, inside + run.input_name});
+  run.arguments = std::move(arguments);
+  Outcome outcome = run_program(run);
   result.log = outcome.printed;
   for (std::size_t at; (at = result.log.find(inside)) != std::string::npos;)
     result.log.erase(at, inside.size());
   std::string problem = outcome.failure;
   if (outcome.ok()) {
-    result.binary = read_file(object);
+    result.binary = std::move(outcome.output);
     problem = shared_object_problem(result.binary);
     result.ok = problem.empty();
     if (result.ok) return result;

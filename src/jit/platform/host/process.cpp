@@ -1,24 +1,32 @@
-// posix_spawn, in a process group of its own, watched until it ends or its time is over.
+// Prepares what the supervisor needs, and says what became of its work.
 #include "jit/platform/host/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <random>
 #include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "coconet/error.h"
+#include "jit/config/build_info.h"
+#include "jit/config/leftovers.h"
+#include "jit/config/quiet_thread.h"
 #include "jit/config/temporary_place.h"
+#include "jit/platform/host/supervisor.h"
 
 namespace coconet::jit {
 namespace {
@@ -27,40 +35,6 @@ bool is_program(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
 }
-
-/// How a child is started: its output goes to `log`; in a process group of its own, so that a
-/// timeout reaches its children; with default signals, whatever the application has blocked.
-struct SpawnSettings {
-  explicit SpawnSettings(const std::filesystem::path& log) {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    // Not a pipe, which a server left behind by a compiler launcher would hold open.
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    sigset_t none;
-    sigset_t ordinary;
-    sigemptyset(&none);
-    sigemptyset(&ordinary);
-    for (const int signal : {SIGPIPE, SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ, SIGALRM})
-      sigaddset(&ordinary, signal);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &ordinary);
-    posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-  ~SpawnSettings() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-
-  posix_spawn_file_actions_t actions{};
-  posix_spawnattr_t attributes{};
-};
 
 // This process's, but with temporary files in `scratch`, which a killed compiler would leave
 // behind, and messages in English.
@@ -97,38 +71,74 @@ std::string failure_of(int status) {
   return fmt::format("It exited with status {}.", WEXITSTATUS(status));
 }
 
-// Starts a program and waits for its end; returns how it failed.
-std::string run(const std::vector<std::string>& arguments, const std::filesystem::path& log,
-                const std::filesystem::path& scratch, std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const std::vector<std::string> environment = child_environment(scratch);
-  const SpawnSettings settings(log);
-  pid_t child = -1;
-  const int error =
-      posix_spawn(&child, arguments.front().c_str(), &settings.actions, &settings.attributes,
-                  pointers(arguments).data(), pointers(environment).data());
-  if (error != 0) return fmt::format("It cannot be started: {}.", std::strerror(error));
+/// Memory with a descriptor above those of standard input and output, which are the program's.
+OpenFile open_memory(const char* name) {
+  constexpr int lowest = 3;
+  OpenFile file(memfd_create(name, MFD_CLOEXEC));
+  if (file.is_open() && file.number() < lowest)
+    file = OpenFile(fcntl(file.number(), F_DUPFD_CLOEXEC, lowest));
+  return file;
+}
 
-  // Polling works with threads and foreign SIGCHLD handlers, and is short beside a compilation.
-  constexpr std::chrono::microseconds longest_pause{1000};
-  std::chrono::microseconds pause{50};
-  while (true) {
-    int status = 0;
-    const pid_t ended = waitpid(child, &status, WNOHANG);
-    if (ended == child) return failure_of(status);
-    if (ended == -1 && errno != EINTR) {
-      return "How it ended is unknown: the application ignores SIGCHLD or waits for any child.";
-    }
-    if (std::chrono::steady_clock::now() >= deadline) break;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, longest_pause);
+std::string content_of(const OpenFile& file) {
+  struct stat status {};
+  if (!file.is_open() || fstat(file.number(), &status) == -1) return {};
+  return read_bytes(file.number(), static_cast<std::size_t>(status.st_size));
+}
+
+/// A value that other processes change, too.
+template <class T>
+std::unique_ptr<T, void (*)(T*)> make_shared_value() {
+  void* const place =
+      mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED) throw std::bad_alloc();
+  return {new (place) T{}, [](T* value) { munmap(value, sizeof(T)); }};
+}
+
+/// ThreadSanitizer and Valgrind bear no second process in the memory of the first.
+bool shares_memory() {
+  const char* const preloaded = std::getenv("LD_PRELOAD");
+  return build_info::sanitize != "thread" &&
+         (preloaded == nullptr ||
+          std::string_view(preloaded).find("vgpreload") == std::string::npos);
+}
+
+/// How the program failed; empty: it did not. Throws CompileError where it had no place.
+std::string failure_of(const ProgramRun& run, const SupervisorReport& report) {
+  const char* const error = std::strerror(report.error);
+  switch (report.reached) {
+    case Stage::making_directory:
+      throw CompileError(
+          fmt::format("There is no place for temporary files under '{}' ({}); TMPDIR names another "
+                      "directory.",
+                      run.directory.parent_path().string(), error));
+    case Stage::writing_input:
+      throw CompileError(
+          fmt::format("The file '{}' cannot be written ({}); TMPDIR names another directory.",
+                      (run.directory / run.input_name).string(), error));
+    case Stage::beginning:
+    case Stage::starting:
+      return fmt::format("It cannot be started: {}.", error);
+    case Stage::running:
+      if (!report.timed_out) return failure_of(report.wait_status);
+      return fmt::format(
+          "It was stopped after {}, the longest time that COCONET_COMPILE_TIMEOUT_S allows.",
+          seconds(run.timeout));
+    case Stage::reading_output:
+      return fmt::format("What it wrote cannot be read: {}.", error);
+    case Stage::done:
+      break;
   }
-  kill(-child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) == -1 && errno == EINTR) continue;
-  return fmt::format(
-      "It was stopped after {}, the longest time that COCONET_COMPILE_TIMEOUT_S allows.",
-      seconds(timeout));
+  return {};
+}
+
+/// What a supervisor would have done that was killed.
+std::string clean_up_after(int signal, const ProgramRun& run, const SupervisorReport& report) {
+  if (report.program > 0) kill(-report.program, SIGKILL);
+  std::error_code ignored;
+  std::filesystem::remove_all(run.directory, ignored);
+  return fmt::format("The process that watches over it was killed by signal {} ({}).", signal,
+                     strsignal(signal));
 }
 
 }  // namespace
@@ -146,46 +156,49 @@ std::filesystem::path find_program(const std::string& name) {
   return {};
 }
 
-TemporaryDirectory::TemporaryDirectory() {
+std::filesystem::path name_directory() {
   constexpr std::string_view prefix = "coconet-jit-scratch-";
   const std::filesystem::path parent = temporary_place();
   // What killed processes have left: they may be many, so once.
   static std::once_flag once;
   std::call_once(once, [&] { try_remove_leftovers(parent, prefix); });
-  const auto make = [&] {
-    std::string name = (parent / (std::string(prefix) + "XXXXXX")).string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw CompileError(
-          fmt::format("A kernel cannot be compiled: there is no place for temporary files under "
-                      "'{}' ({}); TMPDIR names another directory.",
-                      parent.string(), std::strerror(errno)));
-    }
-    return std::filesystem::path(name);
-  };
-  path_ = make_locked(make, lock_);
-  if (path_.empty()) {
-    throw CompileError(
-        fmt::format("A kernel cannot be compiled: temporary directories under '{}' vanish at once; "
-                    "TMPDIR names another directory.",
-                    parent.string()));
+  std::random_device random;
+  return parent / fmt::format("{}{:08x}{:08x}", prefix, random(), random());
+}
+
+Outcome run_program(const ProgramRun& run) {
+  const std::vector<std::string> environment = child_environment(run.directory);
+  const std::vector<char*> arguments = pointers(run.arguments), variables = pointers(environment);
+  constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
+  const auto report = make_shared_value<SupervisorReport>();
+  const OpenFile printed = open_memory("coconet-printed");
+  const bool has_output = !run.output_name.empty();
+  const OpenFile output = has_output ? open_memory("coconet-output") : OpenFile();
+  int error = !printed.is_open() || (has_output && !output.is_open()) ? errno : 0;
+  if (error != 0) return {fmt::format("It cannot be started: {}.", std::strerror(error)), {}, {}};
+  SupervisorTask task{run.directory.c_str(),
+                      run.input_name.empty() ? nullptr : run.input_name.c_str(),
+                      run.input.data(),
+                      run.input.size(),
+                      has_output ? run.output_name.c_str() : nullptr,
+                      arguments.data(),
+                      variables.data(),
+                      printed.number(),
+                      output.number(),
+                      std::chrono::nanoseconds(std::min(run.timeout, longest)).count(),
+                      shares_memory(),
+                      report.get()};
+  int ended_with = 0;
+  try {
+    start_without_signals([&] { error = supervise(task, ended_with); }).join();
+  } catch (const std::system_error& none) {
+    error = none.code().value();
   }
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-Outcome run_program(const std::vector<std::string>& arguments, const std::filesystem::path& scratch,
-                    std::chrono::milliseconds timeout) {
-  const std::filesystem::path log = scratch / "log";
-  std::string failure = run(arguments, log, scratch, timeout);
-  return {std::move(failure), read_file(log)};
+  if (error != 0) report->error = error;
+  std::string failure = WIFSIGNALED(ended_with) ? clean_up_after(WTERMSIG(ended_with), run, *report)
+                                                : failure_of(run, *report);
+  const bool ok = failure.empty();
+  return {std::move(failure), content_of(printed), ok ? content_of(output) : std::string()};
 }
 
 }  // namespace coconet::jit
