@@ -10,9 +10,13 @@ namespace coconet::ir {
 
 namespace {
 
+/// Longer names are written by programs, which do not mistype, and comparing takes the square of
+/// the length.
+constexpr std::size_t longest_typed = 256;
+
 // Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal
-// string alignment).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
+// string alignment); something above `limit` where they are more.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   std::vector<std::size_t> before_last(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
@@ -26,6 +30,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
         row[j] = std::min(row[j], before_last[j - 2] + 1);
       }
     }
+    // A swap leads from the row before the last to the next one.
+    if (std::ranges::min(row) > limit && std::ranges::min(last) > limit) return limit + 1;
     before_last.swap(last);
     last.swap(row);
   }
@@ -44,12 +50,14 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
   std::size_t best_distance = 0;
   std::size_t best_prefix = 0;
   for (const std::string& candidate : known) {
-    const std::size_t longer = std::max(name.size(), candidate.size());
-    const std::size_t distance = edit_distance(name, candidate);
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
     // One error in three letters still looks like the same word. Two words that share no letter
     // never do.
-    const bool near = distance < longer && distance <= std::max<std::size_t>(1, longer / 3);
-    if (!near) continue;
+    const std::size_t most = std::max<std::size_t>(1, longer / 3);
+    if (longer > longest_typed || longer - shorter > most) continue;
+    const std::size_t limit = best.empty() ? most : std::min(most, best_distance);
+    const std::size_t distance = edit_distance(name, candidate, limit);
+    if (distance > limit || distance == longer) continue;
     // Words are more often wrong at their end than at their beginning.
     const std::size_t prefix = common_prefix(name, candidate);
     if (best.empty() || distance < best_distance ||

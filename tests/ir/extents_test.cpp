@@ -137,4 +137,15 @@ TEST_CASE("the nearest known name is suggested, and none when nothing is near") 
   CHECK(nearest("w", {"v", "m"}).empty());
   CHECK(nearest("momentum", {"lr", "t"}).empty());
   CHECK(nearest("x", {}).empty());
+  CHECK(nearest("ba", {"ab"}) == "ab");
+  CHECK(nearest("reduce_all_", {"all_reduce", "reduce", "reduce_lal", "reduce_all"}) ==
+        "reduce_all");
+}
+
+TEST_CASE("names that no person has typed have no nearest, which would take minutes to find") {
+  const std::string long_name(200'000, 'a');
+  const std::vector<std::string> known(100, long_name.substr(1));
+  CHECK(nearest(long_name, known).empty());
+  CHECK(nearest("input", {long_name, "inputs"}) == "inputs");
+  CHECK(nearest(std::string(255, 'a') + "b", {std::string(256, 'a')}) == std::string(256, 'a'));
 }
