@@ -20,6 +20,16 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
+/// `text` as it stands between quotes: names may hold anything.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return result;
+}
+
 /// What a pointwise op looks like in a formula; its name where there is no symbol.
 std::string short_name(const Node& node) {
   switch (node.op) {
@@ -43,7 +53,7 @@ std::string label(const Graph& graph, ValueId id) {
   const std::string what = tensor                  ? node.name
                            : node.op == Op::update ? "write " + graph.at(node.operands.front()).name
                                                    : std::string(to_string(node.op));
-  return what + "\\n" + ir::to_string(node.layout, graph.mesh);
+  return escaped(what) + "\\n" + escaped(ir::to_string(node.layout, graph.mesh));
 }
 
 std::string style(const Node& node) {
@@ -58,15 +68,15 @@ class Picture {
   Picture(const Graph& graph, std::string prefix) : graph_(graph), prefix_(std::move(prefix)) {}
 
   [[nodiscard]] std::string str(const std::string& title) const {
-    std::string text =
-        "  subgraph cluster_" + prefix_ + " {\n    label=\"" + title + "\"; color=\"#bbbbbb\";\n";
+    std::string text = "  subgraph cluster_" + prefix_ + " {\n    label=\"" + escaped(title) +
+                       "\"; color=\"#bbbbbb\";\n";
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (!graph_.at(id).weak && graph_.fusion_of(id) == nullptr) text += "    " + node(id);
     }
     for (const ir::Fusion& fusion : graph_.fusions) {
+      const std::string name = escaped(fusion.name);
       text +=
-          "    subgraph cluster_" + prefix_ + "_" + fusion.name + " {\n      label=\"kernel " +
-          fusion.name +
+          "    subgraph \"cluster_" + prefix_ + "_" + name + "\" {\n      label=\"kernel " + name +
           "\"; labelloc=b; style=\"rounded,filled\"; fillcolor=\"#fffbe6\"; color=\"#c9a400\";\n";
       for (const ValueId member : fusion.members) text += "      " + node(member);
       text += "    }\n";
@@ -102,7 +112,7 @@ class Picture {
         "    {0} [label=\"{1} rank{2}\\nof {3}\", shape=box, style=\"rounded,dashed\", "
         "color=\"#d9822b\", fontsize=9];\n"
         "    {0} -> {4} [dir=both, color=\"#d9822b\", penwidth=2];\n",
-        others, axis.size, axis.size == 1 ? "" : "s", axis.name, name(id));
+        others, axis.size, axis.size == 1 ? "" : "s", escaped(axis.name), name(id));
   }
 
   const Graph& graph_;
@@ -112,7 +122,7 @@ class Picture {
 }  // namespace
 
 std::string dot(const Program& before, const Program& after) {
-  std::string text = "digraph \"" + before.name() + "\" {\n";
+  std::string text = "digraph \"" + escaped(before.name()) + "\" {\n";
   text += "  rankdir=TB; nodesep=0.2; ranksep=0.3; fontname=\"Helvetica\";\n";
   text += "  node [style=filled, fontname=\"Helvetica\", fontsize=11, height=0.3];\n";
   text += "  edge [arrowsize=0.6, color=\"#555555\"];\n";

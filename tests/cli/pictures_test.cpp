@@ -5,10 +5,13 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "child_process.h"
 #include "cli/command.h"
+#include "cli/dot.h"
+#include "coconet/coconet.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -32,6 +35,34 @@ TEST_CASE("a picture of a program has its kernels, and edges to the other ranks"
   CHECK(said.code == 0);
   CHECK_THAT(said.out, StartsWith("digraph \"adam\"") && Contains("label=\"kernel adam_fused\"") &&
                            Contains("[label=\"8 ranks\\nof world\"") && Contains("dir=both"));
+}
+
+TEST_CASE("a picture's names may hold quotes, backslashes and line breaks") {
+  using namespace coconet;
+  Program program("6\" disk", Mesh({{"world", 2}}));
+  const Value x = program.input("C:\\ \"x\"", f32, {8}, local);
+  const Value total = all_reduce(x, sum).named("total");
+  program.output("y\ny", (total * 2).named("twice"));
+  const Program after =
+      Schedule().fuse("3\" kernel", "all_reduce", {"total", "twice"}).apply(program).back();
+  const std::string text = cli::dot(program, after);
+  CHECK_THAT(text, StartsWith("digraph \"6\\\" disk\" {\n") &&
+                       Contains("label=\"program 6\\\" disk as written\"") &&
+                       Contains("[label=\"C:\\\\ \\\"x\\\"\\n") &&
+                       Contains("label=\"kernel 3\\\" kernel\""));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    int quotes = 0;
+    for (std::size_t at = 0; at < line.size(); ++at) {
+      if (line[at] == '\\') {
+        ++at;
+      } else if (line[at] == '"') {
+        ++quotes;
+      }
+    }
+    CHECK(quotes % 2 == 0);
+  }
 }
 
 TEST_CASE("Graphviz draws the picture, where there is one") {
