@@ -36,6 +36,8 @@ for part in "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 
     exit 1
   fi
 done
+echo "== shrinks"
+mpirun -n 3 "$tests" "[shrinks]" --warn NoTests --use-colour no
 echo "== missing"
 COCONET_TIMEOUT_S=4 mpirun -n 3 "$tests" "[missing]" --warn NoTests --use-colour no
 for fault in late late-collective; do

@@ -248,3 +248,22 @@ TEST_CASE("a rank that does not come to the making of a world is missed by name"
   CHECK_THROWS_WITH(World::mpi(communicator), Contains("rank 1 came to World::mpi when rank ") &&
                                                   Contains(" had given up waiting for it"));
 }
+
+TEST_CASE("library collectives go on, of any size, when an MPI world has shrunk", "[shrinks]") {
+  const auto comm = jit::make_mpi_comm();
+  if (comm->rank() == comm->size() - 1) {
+    comm->membership()->leave();
+  } else {
+    CHECK_THROWS_AS(comm->barrier(), CommError);
+    const auto next = comm->shrink();
+    CHECK(next->size() == comm->size() - 1);
+    test::Group group(*next, {0, 1});
+    for (const std::size_t bytes : {std::size_t{1} << 15, jit::DirectCollectives::capacity,
+                                    3 * jit::DirectCollectives::capacity + 20}) {
+      const std::size_t elements = bytes / sizeof(float);
+      REQUIRE_NOTHROW(test::check_collectives(group, {elements, 1}, f32, Reduction::sum));
+    }
+    next->barrier();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "coconet/coconet.h"
 #include "jit/comm/access.h"
+#include "jit/comm/comm_checks.h"
 #include "jit/mpi/world.h"
 
 namespace {
@@ -50,6 +53,14 @@ TEST_CASE("a communicator's ranks are a world, beside others of the same process
     for (int time = 0; time < 2; ++time) {
       CHECK(ranks_by_sum(half) == static_cast<float>(ranks));
       CHECK(ranks_by_sum(all) == static_cast<float>(all.size()));
+    }
+    // Of memory that nobody else reaches, by every way.
+    std::vector<int> members(static_cast<std::size_t>(ranks));
+    std::iota(members.begin(), members.end(), 0);
+    test::Group group(jit::comm_of(half), members);
+    for (const std::size_t elements : {8192, 8193, 65536, 65537}) {
+      const std::vector<std::size_t> counts(members.size(), elements / members.size());
+      REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum));
     }
   }
   all.barrier();

@@ -104,8 +104,10 @@ std::optional<CollectiveWays> measure_ways(Comm& comm, const Platform& platform,
       break;
     best.copied_bytes = 2 * bytes;
   }
-  best.shared_bytes = 0;
-  for (std::size_t bytes = 1 << 12; bytes <= DirectCollectives::capacity; bytes *= 2) {
+  // Where there is no MPI, all that others do not reach goes through shared memory.
+  const bool has_mpi = comm.kind() == "mpi";
+  if (has_mpi) best.shared_bytes = 0;
+  for (std::size_t bytes = 1 << 12; has_mpi && bytes <= DirectCollectives::capacity; bytes *= 2) {
     if (ends()) return std::nullopt;
     Subject subject(comm, platform, bytes, false);
     if (ratio(subject, with(&CollectiveWays::shared_bytes, never),

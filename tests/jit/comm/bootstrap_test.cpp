@@ -1,52 +1,19 @@
 // Worlds of a Bootstrap: its ranks are threads here, which find each other by a plain gather.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "coconet/coconet.h"
+#include "jit/comm/meeting.h"
 #include "jit/comm/worlds/introduction.h"
 #include "on_threads.h"
 
 using namespace coconet;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using coconet::test::Meeting;
 
 namespace {
-
-/// A gather among threads, round by round.
-class Meeting {
- public:
-  explicit Meeting(int ranks) : texts_(static_cast<std::size_t>(ranks)) {}
-
-  Bootstrap of(int rank) {
-    return {rank, static_cast<int>(texts_.size()),
-            [this, rank](std::string_view mine) { return gather(rank, mine); }};
-  }
-
- private:
-  std::vector<std::string> gather(int rank, std::string_view mine) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return readers_ == 0; });
-    texts_[rank] = mine;
-    if (++writers_ == texts_.size()) {
-      writers_ = 0;
-      readers_ = texts_.size();
-    }
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return readers_ > 0; });
-    std::vector<std::string> all = texts_;
-    --readers_;
-    changed_.notify_all();
-    return all;
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::string> texts_;
-  std::size_t writers_ = 0, readers_ = 0;
-};
 
 /// A Bootstrap of two ranks, of which the other answers with `other`.
 Bootstrap beside(const std::string& other) {

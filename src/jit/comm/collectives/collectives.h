@@ -42,7 +42,7 @@ struct CollectiveCall {
   int root = 0;
   int offset = 0;                           ///< not 0
   std::span<const Operands> operands = {};  ///< of each rank that the caller drives with one queue
-  /// Whether MPI carries it out, whatever the bytes; ranks that are threads do without.
+  /// Whether MPI carries it out, whatever the bytes, in worlds that have it.
   bool by_mpi = false;
   /// Where ranks meet on the host they compare it before anything is written, and throw Differs.
   std::uint64_t given = 0;
@@ -86,7 +86,8 @@ struct CollectiveWays {
   /// than the second barrier of tensors that stay where they are. Half of it in an all_reduce,
   /// where every rank reads all.
   std::size_t copied_bytes = 4096;
-  /// Up to here, what others do not reach goes through shared memory, the rest by MPI.
+  /// Up to here, what others do not reach goes through shared memory, the rest by MPI where the
+  /// world has that.
   std::size_t shared_bytes = std::size_t{1} << 18;
   /// From this size of a rank's share on, results go past the caches, as those of kernels do.
   std::size_t streamed_bytes = 512 << 10;

@@ -82,14 +82,31 @@ void DirectCollectives::run(Queue& queue, const CollectiveCall& call) {
   // Copied, an all_reduce makes every rank read all of the other ranks' data.
   const std::size_t copied = std::min(ways_->copied_bytes, capacity);
   if (bytes > (call.op == Op::all_reduce ? copied / 2 : copied) && reaches(call)) {
-    read(call, outs_);
+    read(call, whole, outs_);
     barrier_->wait(to_string(call.op), {}, call.given);
   } else if (bytes <= std::min(ways_->shared_bytes, capacity)) {
-    copy(call);
-    read(call, {});
-  } else {
+    copy(call, whole);
+    read(call, whole, {});
+  } else if (large_) {
     large_->run(queue, call);
+  } else {
+    copy_in_pieces(call);
   }
+}
+
+void DirectCollectives::copy_in_pieces(const CollectiveCall& call) {
+  const std::size_t ranks = size();
+  const bool has_blocks_for_ranks = call.op == Op::reduce_scatter || call.op == Op::all_to_all;
+  const std::size_t length = capacity / size_of(call.dtype) / (has_blocks_for_ranks ? ranks : 1);
+  const std::size_t longest =
+      call.counts.empty() ? call.count : *std::ranges::max_element(call.counts);
+  std::size_t begin = 0;
+  do {  // once at least: the ranks meet in every call
+    const Piece piece{begin, length};
+    copy(call, piece);
+    read(call, piece, {});
+    begin += length;
+  } while (begin < longest);
 }
 
 bool DirectCollectives::reaches(const CollectiveCall& call) {
@@ -122,39 +139,60 @@ bool DirectCollectives::reaches(const CollectiveCall& call) {
   return reachable;
 }
 
-void DirectCollectives::copy(const CollectiveCall& call) {
+void DirectCollectives::copy(const CollectiveCall& call, const Piece& piece) {
   const std::size_t slot = barrier_->count() % 2;
-  const std::size_t bytes = call.shown(rank(), size()) * size_of(call.dtype);
-  if (bytes > 0) std::memcpy(boards_[rank()]->copies[slot].data(), call.operands.front().in, bytes);
+  const std::size_t size = size_of(call.dtype);
+  const auto* in = static_cast<const std::byte*>(call.operands.front().in);
+  std::byte* to = boards_[rank()]->copies[slot].data();
+  const auto put = [&](std::size_t count) {  // the next block of the operand
+    const std::size_t bytes = piece.of(count) * size;
+    if (bytes > 0) std::memcpy(to, in + piece.begin * size, bytes);
+    to += bytes;
+    in += count * size;
+  };
+  if (call.op == Op::reduce_scatter) {
+    std::ranges::for_each(call.counts, put);
+  } else if (call.op == Op::all_to_all) {
+    std::ranges::for_each(call.counts.subspan(rank() * this->size(), this->size()), put);
+  } else {
+    put(call.shown(rank(), this->size()));
+  }
   barrier_->wait(to_string(call.op), {}, call.given);
   std::ranges::transform(boards_, ins_.begin(),
                          [&](const Board* board) { return board->copies[slot].data(); });
 }
 
-void DirectCollectives::read(const CollectiveCall& call, std::span<void* const> outs) const {
-  const std::size_t bytes = call.count * size_of(call.dtype);
-  void* const out = call.operands.front().out;
+void DirectCollectives::read(const CollectiveCall& call, const Piece& piece,
+                             std::span<void* const> outs) const {
+  const std::size_t size = size_of(call.dtype);
+  const std::size_t count = piece.of(call.count);
+  const auto out = [&] {  // there may be none where this rank gets nothing
+    return static_cast<std::byte*>(call.operands.front().out) + piece.begin * size;
+  };
   switch (call.op) {
     case Op::all_reduce:
-      return combine_all(call, outs);
+      if (!outs.empty()) return combine_shares(call, count, outs);
+      return combine_in_order(call.dtype, call.reduction, ins_, count, std::array<void*, 1>{out()});
     case Op::reduce:
-      if (!outs.empty()) return combine_all(call, outs.subspan(call.root, 1));
-      if (rank() == call.root) combine_all(call, {});
-      return;
+      if (!outs.empty()) return combine_shares(call, count, outs.subspan(call.root, 1));
+      if (rank() != call.root) return;
+      return combine_in_order(call.dtype, call.reduction, ins_, count, std::array<void*, 1>{out()});
     case Op::reduce_scatter: {
-      const std::size_t start = block_starts(call.counts)[rank()] * size_of(call.dtype);
-      return combine_in_order(call.dtype, call.reduction, advanced<const void*>(ins_, start),
-                              call.counts[rank()], std::array{out});
+      std::size_t start = 0;
+      for (int before = 0; before < rank(); ++before) start += piece.of(call.counts[before]);
+      return combine_in_order(call.dtype, call.reduction, advanced<const void*>(ins_, start * size),
+                              piece.of(call.counts[rank()]), std::array<void*, 1>{out()});
     }
     case Op::all_gather:
     case Op::all_to_all:
-      return take_blocks(call);
+      return take_blocks(call, piece);
     case Op::broadcast:
-      if (bytes > 0 && out != ins_[call.root]) std::memcpy(out, ins_[call.root], bytes);
+      if (count > 0 && out() != ins_[call.root]) std::memcpy(out(), ins_[call.root], count * size);
       return;
     case Op::send: {
       const int from = rank() - call.offset;
-      if (from >= 0 && from < size() && bytes > 0) std::memcpy(out, ins_[from], bytes);
+      if (from >= 0 && from < this->size() && count > 0)
+        std::memcpy(out(), ins_[from], count * size);
       return;
     }
     default:
@@ -162,25 +200,22 @@ void DirectCollectives::read(const CollectiveCall& call, std::span<void* const> 
   }
 }
 
-void DirectCollectives::combine_all(const CollectiveCall& call, std::span<void* const> outs) const {
-  if (outs.empty()) {
-    return combine_in_order(call.dtype, call.reduction, ins_, call.count,
-                            std::array{call.operands.front().out});
-  }
+void DirectCollectives::combine_shares(const CollectiveCall& call, std::size_t count,
+                                       std::span<void* const> outs) const {
   const std::size_t ranks = size();
   const std::size_t line = 64 / size_of(call.dtype);  // of a cache: no two ranks write one
-  const std::size_t lines = (call.count + line - 1) / line;
+  const std::size_t lines = (count + line - 1) / line;
   const std::size_t share = (lines + ranks - 1) / ranks * line;
-  const std::size_t first = std::min(call.count, share * rank());
+  const std::size_t first = std::min(count, share * rank());
   const std::size_t bytes = first * size_of(call.dtype);
-  const std::size_t length = std::min(share, call.count - first);
+  const std::size_t length = std::min(share, count - first);
   const std::vector<void*> to = advanced(outs, bytes);
   const bool streams = outs.size() > 1 && length * size_of(call.dtype) >= ways_->streamed_bytes;
   combine_in_order(call.dtype, call.reduction, advanced<const void*>(ins_, bytes), length, to,
                    streams ? to[rank()] : nullptr);
 }
 
-void DirectCollectives::take_blocks(const CollectiveCall& call) const {
+void DirectCollectives::take_blocks(const CollectiveCall& call, const Piece& piece) const {
   const std::size_t size = size_of(call.dtype);
   auto* to = static_cast<std::byte*>(call.operands.front().out);
   for (int from = 0; from < this->size(); ++from) {
@@ -188,11 +223,12 @@ void DirectCollectives::take_blocks(const CollectiveCall& call) const {
     std::size_t count = call.counts[from];
     if (call.op == Op::all_to_all) {
       const auto row = call.counts.subspan(from * this->size(), this->size());
-      start = block_starts(row)[rank()];
+      for (int before = 0; before < rank(); ++before) start += piece.of(row[before]);
       count = row[rank()];
     }
-    const auto* const in = static_cast<const std::byte*>(ins_[from]);
-    if (count > 0) std::memcpy(to, in + start * size, count * size);
+    const auto* const in = static_cast<const std::byte*>(ins_[from]) + start * size;
+    const std::size_t bytes = piece.of(count) * size;
+    if (bytes > 0) std::memcpy(to + piece.begin * size, in, bytes);
     to += count * size;
   }
 }

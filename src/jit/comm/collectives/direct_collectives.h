@@ -2,6 +2,7 @@
 // and computes what it gets, in rank order.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +41,8 @@ class PeerAllocations {
 };
 
 /// Threads work on each other's tensors where they are. Between processes short messages are copied
-/// through shared memory, tensors in peer memory stay where they are, and the rest is MPI's.
+/// through shared memory, tensors in peer memory stay where they are, and the rest is MPI's, or is
+/// copied piece by piece where a world has no MPI.
 class DirectCollectives final : public Collectives {
  public:
   /// Bytes that fit a copy: no rank may have more to show, whatever the ways say.
@@ -57,9 +59,9 @@ class DirectCollectives final : public Collectives {
     alignas(4096) std::array<std::array<std::byte, capacity>, 2> copies;
   };
 
-  /// `boards[i]` is that of `ranks[i]`. `allocations` is null where the ranks are threads, and
-  /// `large` carries out what goes neither way: it has the same ranks, and begins every call with
-  /// the same barrier. `ways` may change between calls, on all ranks alike.
+  /// `boards[i]` is that of `ranks[i]`. `allocations` is null where the ranks are threads. `large`,
+  /// which may be null, carries out what goes neither way: it has the same ranks, and begins every
+  /// call with the same barrier. `ways` may change between calls, on all ranks alike.
   DirectCollectives(std::shared_ptr<Barrier> barrier, std::vector<int> ranks,
                     std::vector<Board*> boards, std::shared_ptr<const PeerAllocations> allocations,
                     std::shared_ptr<Collectives> large, std::shared_ptr<const CollectiveWays> ways);
@@ -73,14 +75,28 @@ class DirectCollectives final : public Collectives {
   /// Collective: whether every rank's `in` and `out` can be reached here, which are then in `ins_`
   /// and `outs_`.
   [[nodiscard]] bool reaches(const CollectiveCall& call);
-  /// Collective: copies what this rank shows, and puts where all ranks' copies are in `ins_`.
-  void copy(const CollectiveCall& call);
-  /// What this rank makes of `ins_`; `outs` is empty where it can write its own result only.
-  void read(const CollectiveCall& call, std::span<void* const> outs) const;
-  /// The whole reduction to `outs`, a share of it by each rank; without any, to the own result.
-  void combine_all(const CollectiveCall& call, std::span<void* const> outs) const;
-  /// The blocks that the ranks have for this one, of an all_gather or all_to_all.
-  void take_blocks(const CollectiveCall& call) const;
+  /// Elements [begin, begin + length) of every block of a call, or of its `count`.
+  struct Piece {
+    std::size_t begin, length;
+    /// How many of a block of `count` elements are in it.
+    [[nodiscard]] std::size_t of(std::size_t count) const {
+      return std::min(length, count - std::min(begin, count));
+    }
+  };
+  static constexpr Piece whole{0, SIZE_MAX};
+  /// Collective: a piece at a time, as large as a copy holds.
+  void copy_in_pieces(const CollectiveCall& call);
+  /// Collective: copies what this rank shows of `piece`, block after block, and puts where all
+  /// ranks' copies are in `ins_`.
+  void copy(const CollectiveCall& call, const Piece& piece);
+  /// What this rank makes of `ins_`, which hold `piece` of every rank's operand; `outs` is empty
+  /// where it can write its own result only.
+  void read(const CollectiveCall& call, const Piece& piece, std::span<void* const> outs) const;
+  /// `count` elements of the reduction to `outs`, a share of it by each rank.
+  void combine_shares(const CollectiveCall& call, std::size_t count,
+                      std::span<void* const> outs) const;
+  /// What the ranks have for this one, of an all_gather or all_to_all.
+  void take_blocks(const CollectiveCall& call, const Piece& piece) const;
 
   std::shared_ptr<Barrier> barrier_;
   std::vector<int> ranks_;
