@@ -9,6 +9,7 @@
 
 #include "coconet/error.h"
 #include "jit/codegen/tile_sync.h"
+#include "jit/comm/barrier/wait_until.h"
 
 namespace coconet::jit {
 namespace {
@@ -94,22 +95,27 @@ StepSync::Meeting StepSync::meet(bool failed, std::uint64_t given) {
   for (int rank = 0; rank < comm_.size(); ++rank) {
     const std::atomic_ref<abi::u64> flag = host_flag(comm_.rank(), rank);
     clock::time_point started;
-    std::uint64_t found = flag.load(std::memory_order_acquire);
-    for (std::uint64_t looks = 1; found < target; ++looks) {
-      if (looks >= spin_limit_) sched_yield();
-      if (looks % 64 == 0) {
-        if (started == clock::time_point{}) started = clock::now();
-        const bool is_vain = clock::now() - started > timeout_ || comm_.membership()->is_over() ||
-                             comm_.membership()->has_left(comm_.number_of(rank));
-        found = flag.load(std::memory_order_acquire);  // who came and then left is not missed
-        if (found < target && is_vain) {
-          comm_.membership()->give_up({"at the beginning of the step",
-                                       {comm_.number_of(rank)},
-                                       "which did not come within " + seconds(timeout_) +
-                                           " s, the limit that COCONET_TIMEOUT_S sets"});
-        }
-      }
-      found = flag.load(std::memory_order_acquire);
+    std::uint64_t found = 0;
+    std::uint64_t looks = 0;
+    const bool came = wait_until(
+        [&] {
+          found = flag.load(std::memory_order_acquire);
+          return found >= target;
+        },
+        [&] {
+          if (++looks % 64 != 0) return false;
+          if (started == clock::time_point{}) started = clock::now();
+          return clock::now() - started > timeout_ || comm_.membership()->is_over() ||
+                 comm_.membership()->has_left(comm_.number_of(rank));
+        },
+        [&] {
+          if (looks >= spin_limit_) sched_yield();
+        });
+    if (!came) {
+      comm_.membership()->give_up({"at the beginning of the step",
+                                   {comm_.number_of(rank)},
+                                   "which did not come within " + seconds(timeout_) +
+                                       " s, the limit that COCONET_TIMEOUT_S sets"});
     }
     if (abi::epoch_of(found) > host_epoch_) continue;  // it saw that all agree
     any_failed = any_failed || (found & 1) != 0;

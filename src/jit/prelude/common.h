@@ -332,12 +332,31 @@ DEVICE void wait_ends(const Sync<R>& sync, u64 begun) {
 }
 
 /// Whether a wait for `peer` that began at `started` is in vain: it takes too long, that rank is
-/// gone, or another wait of this launch, or of one before it in the step, was in vain.
+/// gone, or another wait of this launch, or of one before it in the step, was in vain. What a rank
+/// signalled before the news of it is visible after.
 template <int R>
 DEVICE bool is_vain(const Sync<R>& sync, int peer, u64 started) {
-  return now() - started > sync.timeout ||
-         load_relaxed(sync.news + u64(peer) * sync.news_stride) != 0 ||
+  const u64* const news = sync.news + u64(peer) * sync.news_stride;
+  return now() - started > sync.timeout || (load_relaxed(news) != 0 && observe(news) != 0) ||
          load_relaxed(&sync.fault->code) != 0;
+}
+
+/// Every wait for another rank: looks until `look()` finds what it is for, or waiting is in vain,
+/// as `vain(started)` says. Whether it was found. It looks for the data, then for news, and then
+/// for the data once more: a rank that has done its part and left is not missed.
+template <int R, class Look, class Vain>
+DEVICE bool wait_until(const Sync<R>& sync, Look look, Vain vain) {
+  bool gives_up = false;
+  u64 started = 0;
+  for (u64 looks = 1; !look(); ++looks) {
+    if (gives_up) return false;
+    relax(looks, sync.spin_limit);
+    if (looks % 64 == 0) {
+      if (started == 0) started = now();
+      gives_up = vain(started);
+    }
+  }
+  return true;
 }
 
 /// Looks at `*word` until it is at least `target`, or waiting for `peer` is in vain, and returns
@@ -345,14 +364,9 @@ DEVICE bool is_vain(const Sync<R>& sync, int peer, u64 started) {
 /// look acquires: on a GPU each that does empties the first cache.
 template <int R>
 DEVICE_CALL u64 look_until(const Sync<R>& sync, int peer, const u64* word, u64 target) {
-  u64 started = 0;
-  for (u64 looks = 1; load_relaxed(word) < target; ++looks) {
-    relax(looks, sync.spin_limit);
-    if (looks % 64 == 0) {
-      if (started == 0) started = now();
-      if (is_vain(sync, peer, started)) break;
-    }
-  }
+  wait_until(
+      sync, [&] { return load_relaxed(word) >= target; },
+      [&](u64 started) { return is_vain(sync, peer, started); });
   return observe(word);
 }
 

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <thread>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/barrier/barrier.h"
+#include "jit/comm/barrier/wait_until.h"
 
 namespace coconet::jit {
 namespace {
@@ -20,19 +22,31 @@ void finish_watching(Comm& comm, std::chrono::milliseconds timeout, const Queue&
   constexpr unsigned looks_before_sleep = 1000;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   try {
-    for (unsigned looks = 1; !queue.idle(); ++looks) {
-      if (looks > looks_before_sleep) std::this_thread::sleep_for(std::chrono::microseconds(20));
-      comm.require_nobody_failed();
-      for (Collectives* const one : collectives) one->check();
-      if (std::chrono::steady_clock::now() < deadline) continue;
-      std::vector<int> others;
-      for (int other = 0; other < comm.size(); ++other) {
-        if (other != comm.rank()) others.push_back(other);
-      }
-      comm.membership()->give_up({"in its library collectives", std::move(others),
-                                  "of which one did not come within " + seconds(timeout) +
-                                      " s, the limit that COCONET_TIMEOUT_S sets"});
+    unsigned looks = 0;
+    std::exception_ptr failure;
+    const bool ended = wait_until([&] { return queue.idle(); },
+                                  [&] {
+                                    for (Collectives* const one : collectives) one->check();
+                                    try {
+                                      comm.require_nobody_failed();
+                                    } catch (const CommError&) {
+                                      failure = std::current_exception();
+                                    }
+                                    return failure || std::chrono::steady_clock::now() >= deadline;
+                                  },
+                                  [&] {
+                                    if (++looks > looks_before_sleep)
+                                      std::this_thread::sleep_for(std::chrono::microseconds(20));
+                                  });
+    if (ended) return;
+    if (failure) std::rethrow_exception(failure);
+    std::vector<int> others;
+    for (int other = 0; other < comm.size(); ++other) {
+      if (other != comm.rank()) others.push_back(other);
     }
+    comm.membership()->give_up({"in its library collectives", std::move(others),
+                                "of which one did not come within " + seconds(timeout) +
+                                    " s, the limit that COCONET_TIMEOUT_S sets"});
   } catch (const CommError&) {
     for (Collectives* const one : collectives) one->abort();
     throw;

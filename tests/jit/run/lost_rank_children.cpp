@@ -26,6 +26,19 @@ Knobs knobs_of(std::string_view algorithm, std::string_view protocol) {
   return knobs;
 }
 
+/// Those of every combination that sends chunks through mailboxes.
+std::vector<Knobs> all_of_mailboxes() {
+  std::vector<Knobs> all;
+  for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
+    for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
+      const Knobs knobs = knobs_of(algorithm.name, protocol.name);
+      if (!sched::works_in_place(knobs)) all.push_back(knobs);
+    }
+  }
+  REQUIRE(all.size() > 3);
+  return all;
+}
+
 /// What ranks throw in a step of one kernel, "exchanged", that does `collective` and nothing else.
 std::vector<RankOutcome> exchange(int ranks, const std::string& kind, const Knobs& knobs,
                                   Value (*collective)(const Value& x)) {
@@ -65,14 +78,7 @@ std::string waited(const std::string& rank, const std::string& what_for, const s
 }  // namespace
 
 TEST_CASE("a rank that does not fill mailboxes", "[.child][no-message]") {
-  std::vector<Knobs> all;
-  for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
-    for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
-      const Knobs knobs = knobs_of(algorithm.name, protocol.name);
-      if (!sched::works_in_place(knobs)) all.push_back(knobs);
-    }
-  }
-  REQUIRE(all.size() > 3);
+  const std::vector<Knobs> all = all_of_mailboxes();
   const auto outcomes_of_all = side_by_side(all, [](const Knobs& knobs) {
     return exchange(3, "all_reduce", knobs, [](const Value& x) { return all_reduce(x, sum); });
   });
@@ -112,5 +118,26 @@ TEST_CASE("a rank that does not empty mailboxes", "[.child][no-room]") {
     // It finds what fitted, and misses the rest.
     CHECK(outcomes[1].kind == "CommError");
     CHECK_THAT(outcomes[1].what, Matches(waited("1", "to receive a chunk", "0", ".*")));
+  }
+}
+
+TEST_CASE("a rank that has sent its chunks leaves", "[.child][leaves-early]") {
+  const std::vector<Knobs> all = all_of_mailboxes();
+  const auto outcomes_of_all = side_by_side(all, [](const Knobs& knobs) {
+    return outcomes_of(2, [&](World& world) {
+      Program program("leaves", Mesh::over(world));
+      const Value x = program.input("x", f32, {7}, local);
+      program.output("y", broadcast(x, 1).named("sent"));
+      Executable step =
+          compile(program, Schedule("leaves").fuse("sends", "broadcast", {"sent"}, knobs), world);
+      std::ranges::fill(step.data<float>("x"), static_cast<float>(world.rank()));
+      step.run();
+      if (std::ranges::count(step.data<float>("y"), 1.0f) != 7)
+        throw BackendError("rank 1 sent something else");
+    });
+  });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO(all[i].algorithm << ", " << all[i].protocol);
+    for (const RankOutcome& outcome : outcomes_of_all[i]) CHECK(outcome.what == "");
   }
 }

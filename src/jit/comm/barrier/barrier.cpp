@@ -9,6 +9,8 @@
 #include <atomic>
 #include <thread>
 
+#include "jit/comm/barrier/wait_until.h"
+
 namespace coconet::jit {
 
 namespace {
@@ -129,47 +131,55 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
     if (arrived(position)) return;
   }
   const Clock::time_point start = Clock::now();
-  for (unsigned looks = 1; !arrived(position); ++looks) {
-    const auto waited = Clock::now() - start;
-    const std::chrono::milliseconds limit = waiting.timeout + longer;
-    // Who is stopped does none of the work that there is more time for.
-    if (longer.count() > 0 && waited > waiting.timeout && looks % 64 == 0 &&
-        membership_->is_stopped(ranks_[position]) && !arrived(position)) {
-      give_up(call, {ranks_[position]},
-              fmt::format("which did not come within {:g} s, the limit that COCONET_TIMEOUT_S sets",
-                          static_cast<double>(waiting.timeout.count()) / 1000));
-    }
-    // In this order: a rank that arrives and then leaves is not missing.
-    const bool is_vain =
-        waited > limit || membership_->is_over() || membership_->has_left(ranks_[position]);
-    if (std::vector<int> ranks = missing(); is_vain && !ranks.empty()) {
-      give_up(call, std::move(ranks),
-              fmt::format("which did not come within {:g} s, the limit{}",
-                          static_cast<double>(limit.count()) / 1000,
-                          longer.count() > 0
-                              ? "s that COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set"
-                              : " that COCONET_TIMEOUT_S sets"));
-    }
-    if (waiting.progress) waiting.progress();
-    if (waited < yields_for) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(std::min<Clock::duration>(longest_sleep, waited / 16));
-    }
-  }
+  const std::chrono::milliseconds limit = waiting.timeout + longer;
+  Clock::duration waited{};
+  unsigned looks = 0;
+  bool is_stopped = false;
+  const bool came = wait_until(
+      [&] { return arrived(position); },
+      [&] {
+        waited = Clock::now() - start;
+        // Who is stopped does none of the work that there is more time for.
+        is_stopped = ++looks % 64 == 0 && longer.count() > 0 && waited > waiting.timeout &&
+                     membership_->is_stopped(ranks_[position]);
+        return is_stopped || waited > limit || membership_->is_over() ||
+               membership_->has_left(ranks_[position]);
+      },
+      [&] {
+        if (waiting.progress) waiting.progress();
+        if (waited < yields_for) {
+          sched_yield();
+        } else {
+          std::this_thread::sleep_for(std::min<Clock::duration>(longest_sleep, waited / 16));
+        }
+      });
+  std::vector<int> ranks = is_stopped ? std::vector{ranks_[position]} : missing();
+  if (came || arrived(position)) return;
+  const auto within = is_stopped ? waiting.timeout : limit;
+  give_up(call, std::move(ranks),
+          fmt::format("which did not come within {:g} s, the limit{}",
+                      static_cast<double>(within.count()) / 1000,
+                      longer.count() > 0 && !is_stopped
+                          ? "s that COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set"
+                          : " that COCONET_TIMEOUT_S sets"));
 }
 
 void Barrier::wait_for_notifier(std::string_view call, std::chrono::milliseconds longer) {
   const Clock::time_point start = Clock::now();
-  while (!notifier_.done()) {
-    if (membership_->is_over() || Clock::now() - start > membership_->waiting().timeout + longer) {
-      std::vector<int> others = ranks_;
-      std::erase(others, membership_->rank());
-      give_up(call, others, "where this rank's message was not taken in time");
-    }
-    membership_->waiting().progress();
-    sched_yield();
-  }
+  const bool is_told =
+      wait_until([&] { return notifier_.done(); },
+                 [&] {
+                   return membership_->is_over() ||
+                          Clock::now() - start > membership_->waiting().timeout + longer;
+                 },
+                 [&] {
+                   membership_->waiting().progress();
+                   sched_yield();
+                 });
+  if (is_told) return;
+  std::vector<int> others = ranks_;
+  std::erase(others, membership_->rank());
+  give_up(call, others, "where this rank's message was not taken in time");
 }
 
 std::vector<int> Barrier::missing() const {

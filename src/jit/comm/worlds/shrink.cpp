@@ -10,6 +10,7 @@
 
 #include "coconet/error.h"
 #include "coconet/world.h"
+#include "jit/comm/barrier/wait_until.h"
 #include "jit/comm/worlds/board_comm.h"
 
 namespace coconet::jit {
@@ -54,13 +55,19 @@ class Exchanger {
     std::vector<std::string> all;
     const Clock::time_point deadline = Clock::now() + membership_->waiting().timeout;
     for (const int place : places_) {
-      while (shared(words_of(*board_, place).round).load(std::memory_order_acquire) < round) {
-        const bool is_lost = membership_->is_lost(numbers_[place]);
-        if (is_lost || Clock::now() > deadline) {
-          throw CommError(fmt::format("rank {} {} while the world shrank; end the job",
-                                      numbers_[place], is_lost ? "was lost" : "was late"));
-        }
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      bool is_lost = false;
+      const bool came = wait_until(
+          [&] {
+            return shared(words_of(*board_, place).round).load(std::memory_order_acquire) >= round;
+          },
+          [&] {
+            is_lost = membership_->is_lost(numbers_[place]);
+            return is_lost || Clock::now() > deadline;
+          },
+          [] { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
+      if (!came) {
+        throw CommError(fmt::format("rank {} {} while the world shrank; end the job",
+                                    numbers_[place], is_lost ? "was lost" : "was late"));
       }
       const auto [length, piece] = BoardComm::message_at(board_->base(place), round);
       all.emplace_back(piece.substr(0, length));
@@ -89,7 +96,7 @@ std::vector<int> BoardComm::agree_on_survivors() {
            !membership_->is_lost(number_of(place));
   };
   const Clock::time_point deadline = Clock::now() + config().timeout;
-  while (shared(first.has_chosen).load(std::memory_order_acquire) == 0) {
+  const auto choose = [&] {
     bool all_known = true;
     int least = size();
     for (int place = size() - 1; place >= 0; --place) {
@@ -106,10 +113,15 @@ std::vector<int> BoardComm::agree_on_survivors() {
         shared(words_of(*board_, place).chosen).store(is_here(place) ? 1 : 0);
       shared(first.has_chosen).store(1, std::memory_order_release);
     }
-    if (Clock::now() > deadline + config().timeout)
-      throw CommError("the ranks did not agree in time on who is left; end the job");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  };
+  const bool is_agreed = wait_until(
+      [&] {
+        choose();
+        return shared(first.has_chosen).load(std::memory_order_acquire) != 0;
+      },
+      [&] { return Clock::now() > deadline + config().timeout; },
+      [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+  if (!is_agreed) throw CommError("the ranks did not agree in time on who is left; end the job");
   std::vector<int> survivors;
   for (int place = 0; place < size(); ++place) {
     if (shared(words_of(*board_, place).chosen).load() != 0) survivors.push_back(place);

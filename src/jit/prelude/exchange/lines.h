@@ -61,17 +61,18 @@ struct ArrivedLines {
 template <int R>
 DEVICE_CALL void wait_for_lines(Block block, Reader<R>& reader, int peer, const u8* at, int lines,
                                 u64 tag, u32* words) {
-  const u64 started = now();
+  if (!reader.ok) return;
   const u64 begun = wait_begins(reader.tells_waits);
-  for (u64 looks = 1; reader.ok; ++looks) {
-    const u64 found = load_lines(block, at, lines, tag, words);
-    if (found >= tag) break;
-    relax(looks, reader.sync.spin_limit);
-    if (looks % 64 == 0 && of_last_lane(block, is_vain(reader.sync, peer, started)) != 0) {
-      reader.ok = false;
-      report(reader.sync, RANK_MISSED, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
-    }
-  }
+  u64 found = 0;
+  reader.ok = wait_until(
+      reader.sync,
+      [&] {
+        found = load_lines(block, at, lines, tag, words);
+        return found >= tag;
+      },
+      [&](u64 started) { return of_last_lane(block, is_vain(reader.sync, peer, started)) != 0; });
+  if (!reader.ok)
+    report(reader.sync, RANK_MISSED, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
   wait_ends(reader.sync, begun);
 }
 
