@@ -9,6 +9,7 @@
 #include <span>
 
 #include "coconet/error.h"
+#include "sched/interface.h"
 #include "sched/kernels.h"
 #include "sched/overlaps.h"
 #include "sched/patterns.h"
@@ -71,13 +72,17 @@ template <class Call>
 ir::Graph transform_by(const ir::Graph& graph, const Step& step, const Call& call) {
   const Step completed = complete(step);
   const auto apply = find_transformation(completed.transformation)->apply;
+  ir::Graph now = graph;
   const std::vector<Step> steps = expand(graph, completed);
-  if (steps.empty()) return graph;
-  ir::Graph after = call(graph, steps.front(), apply);
-  for (const Step& next : std::span(steps).subspan(1)) after = call(after, next, apply);
-  check_kernels(after);
-  check_overlaps(after);
-  return after;
+  if (steps.empty()) return now;
+  for (const Step& next : steps) {
+    ir::Graph after = call(now, next, apply);
+    require_same_interface(now, after, next);
+    now = std::move(after);
+  }
+  check_kernels(now);
+  check_overlaps(now);
+  return now;
 }
 
 std::string join(const std::vector<std::string>& words) {

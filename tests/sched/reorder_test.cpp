@@ -273,8 +273,9 @@ TEST_CASE("a collective that slices the gathered dimension does not move") {
   const Stage stage([](const Value& v) { return reduce_scatter(v, sum, 0, "pp"); });
   CHECK(reason(stage.p, stage.on_slices()) ==
         "'handed' (reduce_scatter) cannot run on slices: in program 'stage', 'handed' "
-        "(reduce_scatter): dimension 0 is also sliced along axis 'tp': 'f' is f32[7, 5] {pp: "
-        "local, tp: sliced(0)}; use another dimension, or all_gather along that axis first");
+        "(reduce_scatter): 'f' is f32[7, 5] {pp: local, tp: sliced(0)}, and slices along 'tp', "
+        "which comes after 'pp' in the mesh, lie inside those along 'pp'; slice it along 'pp' "
+        "before 'tp', or use another dimension");
 }
 
 TEST_CASE("what combines with values of each rank's own does not move") {
@@ -332,4 +333,45 @@ TEST_CASE("updates and sends behind a gather are the candidates") {
   CHECK(legal_candidates(step.p, "reorder").empty());
   CHECK(legal_candidates(after(step.p, Schedule().split("avg")), "reorder") ==
         Names{"reorder all_gather=avg.all_gather before=[m.new, w.new]"});
+}
+
+namespace {
+
+/// y, of the sum of all ranks and a state that the program has sliced, is sliced; t, of y, too.
+Program with_slices(const std::vector<std::string>& outputs) {
+  Program p("slices", two_ranks());
+  const Dim n = p.dim("n", 7);
+  const Value c = all_reduce(p.input("x", f32, {n}, local), sum).named("c");
+  const Value s = p.state("s", f32, {n}, sliced(0));
+  const Value y = maximum(c, s).named("y"), t = (2 * y).named("t");
+  for (const std::string& name : outputs) p.output(name, name == "y" ? y : t);
+  update(s, s + t);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("what the program has sliced stays sliced in front of the gather") {
+  for (const std::vector<std::string>& outputs : {Names{"y"}, Names{"t"}, Names{"y", "t"}}) {
+    for (const std::vector<std::string>& before :
+         {Names{"y"}, Names{"t"}, Names{"s.new"}, Names{"y", "s.new"}}) {
+      const Program p = with_slices(outputs);
+      const Program q = after(p, Schedule().split("c").reorder("c.all_gather", before));
+      for (const std::string& name : outputs) {
+        CHECK(type_of(q, name) == name + ": f32[n] sliced(0)");
+        CHECK(Program::parse(q.json()).json() == q.json());
+      }
+      CHECK(type_of(q, "s.new") == "s.new: f32[n] sliced(0)");
+      CHECK(operands(q, "y") == Names{"c.reduce_scatter", "s"});
+      CHECK(ir::graph_of(after(q, Schedule().dead()))->find("c.all_gather") < 0);
+    }
+  }
+}
+
+TEST_CASE("a state that the program has sliced is written without a gather") {
+  const Program q =
+      after(with_slices({}), Schedule().split("c").reorder("c.all_gather", {"s.new"}));
+  for (const ir::Node& one : ir::graph_of(q)->nodes) {
+    if (one.op == ir::Op::all_gather) CHECK(one.name == "c.all_gather");
+  }
 }

@@ -129,11 +129,18 @@ TEST_CASE("split slices the dimension that it is told, along the axis of the all
   CHECK(type_of(q, "y.reduce_scatter") ==
         "y.reduce_scatter: f32[4, 6] {pp: sliced(0), tp: sliced(1)}");
   CHECK(type_of(q, "y.all_gather") == "y.all_gather: f32[4, 6] {pp: sliced(0), tp: replicated}");
-  CHECK(reason(p, Schedule().split("y")) ==
-        "in program 'grid', 'y.reduce_scatter' (reduce_scatter): dimension 0 is also sliced along "
-        "axis 'pp': 'x' is "
-        "f32[4, 6] {pp: sliced(0), tp: local}; use another dimension, or all_gather along that "
-        "axis first");
+  const Program nested = after(p, Schedule().split("y"));
+  CHECK(type_of(nested, "y.reduce_scatter") ==
+        "y.reduce_scatter: f32[4, 6] {pp: sliced(0), tp: sliced(0)}");
+  CHECK(type_of(nested, "y.all_gather") == type_of(q, "y.all_gather"));
+
+  Program other("grid", Mesh({{"pp", 2}, {"tp", 3}}));
+  const Value z = other.input("z", f32, {4, 6}, Layout::on({{"pp", local}, {"tp", sliced(0)}}));
+  (void)all_reduce(z, sum, "pp").named("y");
+  CHECK(reason(other, Schedule().split("y")) ==
+        "in program 'grid', 'y.reduce_scatter' (reduce_scatter): 'z' is f32[4, 6] {pp: local, tp: "
+        "sliced(0)}, and slices along 'tp', which comes after 'pp' in the mesh, lie inside those "
+        "along 'pp'; slice it along 'pp' before 'tp', or use another dimension");
 }
 
 TEST_CASE("an output keeps its name when its all_reduce is split") {

@@ -127,7 +127,7 @@ void infer_all_gather(const Graph& graph, Node& node) {
                   ? ": it takes a sliced value; reduce_scatter makes one of a local one"
                   : ": every rank has the whole already; drop the all_gather"));
   }
-  require_unsliced(graph, node, from, have.dim);
+  require_gatherable(graph, node, from, have.dim);
   placement(node) = replicated;
 }
 
@@ -163,7 +163,7 @@ void infer_all_to_all(const Graph& graph, Node& node) {
                      "another dimension",
                      along, dim));
   }
-  require_unsliced(graph, node, from, have.dim);
+  require_gatherable(graph, node, from, have.dim);
   require_sliceable(graph, node, from, dim);
   placement(node) = sliced(dim);
 }

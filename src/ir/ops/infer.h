@@ -43,12 +43,14 @@ void make_number(const Graph& graph, Node& node);
 /// is sliced.
 [[nodiscard]] Placements combine_layouts(const Graph& graph, const Node& node);
 
-/// Fails when an axis other than the node's slices dimension `dim` of `from` too: which rank then
-/// holds what would depend on the order.
-void require_unsliced(const Graph& graph, const Node& node, const Node& from, int dim);
-
-/// Fails when `from` has no dimension `dim` that the node could slice along its axis.
+/// Fails when `from` has no dimension `dim` that the node could slice along its axis. Axes that
+/// slice one dimension nest in the order of the mesh: of what a later axis has sliced, a rank's
+/// part holds no slice along an earlier one.
 void require_sliceable(const Graph& graph, const Node& node, const Node& from, int dim);
+
+/// Fails when an axis after the node's slices dimension `dim` of `from`, too: the slices of the
+/// last axis are put together first.
+void require_gatherable(const Graph& graph, const Node& node, const Node& from, int dim);
 
 /// Fails when operand `from` is sliced so that its part does not contain the result's: where
 /// several axes slice one dimension of `layout` (the result's, which has `rank` dimensions), an

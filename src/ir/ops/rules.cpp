@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <iterator>
 
 #include "coconet/error.h"
 #include "ir/ops/infer.h"
@@ -143,16 +144,18 @@ Placements combine_layouts(const Graph& graph, const Node& node) {
   return result;
 }
 
-void require_unsliced(const Graph& graph, const Node& node, const Node& from, int dim) {
-  for (std::size_t axis = 0; axis < from.layout.size(); ++axis) {
-    if (static_cast<int>(axis) != node.attributes.axis && from.layout[axis] == sliced(dim)) {
-      fail(graph, node,
-           fmt::format("dimension {} is also sliced along axis '{}': {}; use another dimension, or "
-                       "all_gather along that axis first",
-                       dim, graph.mesh.axes()[axis].name, operand_text(graph, from)));
-    }
+namespace {
+
+/// The last axis after the node's that slices dimension `dim` of `from`, or -1.
+int inner_axis(const Node& node, const Node& from, int dim) {
+  int last = -1;
+  for (int axis = node.attributes.axis + 1; axis < std::ssize(from.layout); ++axis) {
+    if (from.layout[axis] == sliced(dim)) last = axis;
   }
+  return last;
 }
+
+}  // namespace
 
 void require_sliceable(const Graph& graph, const Node& node, const Node& from, int dim) {
   if (dim < 0 || dim >= static_cast<int>(from.shape.size())) {
@@ -160,7 +163,27 @@ void require_sliceable(const Graph& graph, const Node& node, const Node& from, i
          fmt::format("slices dimension {}, but {}: it has {}, counted from 0", dim,
                      operand_text(graph, from), counted(from.shape.size(), "dimension")));
   }
-  require_unsliced(graph, node, from, dim);
+  const int inner = inner_axis(node, from, dim);
+  if (inner < 0) return;
+  const auto& axes = graph.mesh.axes();
+  fail(graph, node,
+       fmt::format(
+           "{}, and slices along '{}', which comes after '{}' in the mesh, lie inside those "
+           "along '{}'; slice it along '{}' before '{}', or use another dimension",
+           operand_text(graph, from), axes[inner].name, axes[node.attributes.axis].name,
+           axes[node.attributes.axis].name, axes[node.attributes.axis].name, axes[inner].name));
+}
+
+void require_gatherable(const Graph& graph, const Node& node, const Node& from, int dim) {
+  const int inner = inner_axis(node, from, dim);
+  if (inner < 0) return;
+  const auto& axes = graph.mesh.axes();
+  fail(
+      graph, node,
+      fmt::format("{}, and slices along '{}', which comes after '{}' in the mesh, lie inside those "
+                  "along '{}'; all_gather it along '{}' first",
+                  operand_text(graph, from), axes[inner].name, axes[node.attributes.axis].name,
+                  axes[node.attributes.axis].name, axes[inner].name));
 }
 
 void require_nesting(const Graph& graph, const Node& node, const Node& from,

@@ -87,10 +87,10 @@ std::vector<std::size_t> LibraryCollective::counts_of(const RankPlan& plan, ir::
   const int dim =
       plan.graph().at(out).layout[axis_].dim;  // of which each rank of `in` has the whole
   for (const int from : plan.group(axis_)) {
-    const ir::Part part = plan.part_on(from, in);
+    ir::Part part = plan.part_on(from, in);
     for (const int to : plan.group(axis_)) {
-      const std::int64_t taken = plan.part_on(to, out).extent[dim];
-      counts.push_back(part.count() / part.extent[dim] * taken);
+      part.extent[dim] = plan.part_on(to, out).extent[dim];
+      counts.push_back(part.count());
     }
   }
   return counts;

@@ -9,6 +9,9 @@
 //
 //   y = send(f(all_gather(s, tp)), pp)   becomes   y_s = send(f(s), pp); y = all_gather(y_s, tp)
 //
+// What another operand has sliced already is the same value in front of the gather, and no gather
+// follows it.
+//
 // A reduction over the gathered dimension comes out replicated from slices too, combined across
 // ranks, so what reads it goes on whole. Reductions of replicated tensors that do not depend on the
 // gather, such as the norm of the parameters beside that of their update, move when they, or what
@@ -233,6 +236,12 @@ class Reorder {
     return reduces(node, slice.layout[axis_].dim);
   }
 
+  /// Whether `id`, behind the gather, is sliced: by another operand, so that its slice is no other
+  /// value than it is.
+  [[nodiscard]] bool is_sliced_as_it_is(ValueId id) const {
+    return graph_.at(id).layout[axis_].kind == Placement::Kind::sliced;
+  }
+
   void slice_operand(ValueId id) {
     const ValueId operand = graph_.at(id).operands.front();
     Node slice;
@@ -259,14 +268,13 @@ class Reorder {
     Node node = graph_.at(id);
     const bool whole = comes_out_whole(id);
     for (ValueId& operand : node.operands) operand = sliced(operand);
-    if (!whole) name_slice(id, node);
+    const bool stays = whole || is_sliced_as_it_is(id);
+    if (!stays) name_slice(id, node);
     const ValueId moved = add_moved(id, std::move(node));
-    if (whole) {
-      rewriter_.set(id, moved);
-      return;
-    }
+    if (stays) rewriter_.set(id, moved);
+    if (whole) return;
     slice_[id] = moved;
-    if (needed_whole(id)) rewriter_.set(id, gather(moved, graph_.at(id).name));
+    if (!stays && needed_whole(id)) rewriter_.set(id, gather(moved, graph_.at(id).name));
   }
 
   void move_update(ValueId id) {
@@ -280,8 +288,9 @@ class Reorder {
     }
     const ValueId slice = sliced(value);
     slice_[id] = slice;
+    const bool fits = rewriter_.graph().at(slice).layout == graph_.at(state).layout;
     Node node = update;
-    node.operands = {rewriter_.map(state), gather(slice, graph_.at(state).name)};
+    node.operands = {rewriter_.map(state), fits ? slice : gather(slice, graph_.at(state).name)};
     rewriter_.set(id, rewriter_.add(std::move(node)));
   }
 

@@ -133,3 +133,58 @@ TEST_CASE("layouts along two axes equal the reference") {
         {Sizes{{"B", 1}, {"H", 1}}, Sizes{{"B", 5}, {"H", 7}}, Sizes{{"B", 17}, {"H", 3}}}, 2);
   }
 }
+
+TEST_CASE("collectives over a dimension that two axes slice equal the reference") {
+  const std::vector<Sizes> sizes = {
+      {{"B", 1}, {"H", 1}}, {{"B", 5}, {"H", 3}}, {{"B", 7}, {"H", 2}}, {{"B", 4099}, {"H", 2}}};
+  // One mesh has more ranks than rows along an axis.
+  for (const Mesh& mesh : {Mesh({{"a", 2}, {"b", 2}}), Mesh({{"a", 3}, {"b", 2}})}) {
+    Program program("nested", mesh);
+    const Dim B = program.dim("B"), H = program.dim("H");
+    const Value x = program.input("x", f32, {B, H}, local);
+    const Value z = program.input("z", f32, {B, H}, Layout::on({{"a", sliced(0)}, {"b", local}}));
+    const Value s =
+        program.state("s", f32, {B, H}, Layout::on({{"a", sliced(0)}, {"b", sliced(0)}}));
+    const Value outer = reduce_scatter(x, sum, 0, "a").named("outer");
+    const Value part = reduce_scatter(outer, sum, 0, "b").named("part");
+    const Value stepped =
+        (part + s + reduce_scatter(z, max, 0, "b").named("most")).named("stepped");
+    update(s, stepped);
+    program.output("back", all_gather(stepped, "b").named("back"));
+    program.output("whole", all_gather(all_gather(stepped, "b").named("rows"), "a").named("whole"));
+    program.output("columns", all_to_all(stepped, 1, "b").named("columns"));
+    program.output("rows_again", all_to_all(all_to_all(s, 1, "b"), 0, "b").named("rows_again"));
+    program.output("slices", slice(slice(all_gather(all_gather(s, "b"), "a"), 0, "a"), 0, "b"));
+    program.output("total", sum(stepped).named("total"));
+    const int ranks = mesh.size();
+    require_conforms(program, Schedule("unfused"), ranks, sizes, 2);
+    require_conforms(program,
+                     Schedule("fused").fuse("inner", "all_reduce", {"part", "stepped", "rows"}),
+                     ranks, sizes, 2);
+    require_conforms(program,
+                     Schedule("one_side")
+                         .fuse("scatters", "reduce_scatter", {"part", "stepped"})
+                         .fuse("gathers", "all_gather", {"whole"}),
+                     ranks, sizes, 2);
+  }
+}
+
+TEST_CASE("a sum over two axes is split along both, one inside the other, and a state kept so") {
+  Program program("both", Mesh({{"a", 2}, {"b", 2}}));
+  const Dim n = program.dim("n");
+  const Value w = program.state("w", f32, {n}, replicated);
+  const Value sum_a = all_reduce(program.input("g", f32, {n}, local), sum, "a").named("sum_a");
+  update(w, w - all_reduce(sum_a, mean, "b").named("avg"));
+  const Schedule along_a =
+      Schedule("along a").split("sum_a").reorder("sum_a.all_gather", {"w.new"});
+  const Schedule along_both =
+      Schedule(along_a).split("avg").reorder("avg.all_gather", {"w.slice"}).dead();
+  const Schedule in_parts = Schedule(along_both).as_slice("w").as_slice("w").dead();
+  const Program parts = in_parts.apply(program).back();
+  CHECK(ir::describe(*ir::graph_of(parts), ir::graph_of(parts)->require("w")) ==
+        "w: f32[n] {a: sliced(0), b: sliced(0)}");
+  for (const Schedule& schedule : {along_a, along_both, in_parts}) {
+    require_conforms(program, schedule, 4, {Sizes{{"n", 1}}, Sizes{{"n", 7}}, Sizes{{"n", 5000}}},
+                     2);
+  }
+}
