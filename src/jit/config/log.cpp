@@ -2,12 +2,16 @@
 // application.
 #include "jit/config/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -20,13 +24,55 @@ constexpr std::array<std::string_view, 6> level_names{"trace", "debug", "info",
 
 std::atomic<LogLevel> least{LogLevel::warn};
 
+/// A rank of a world; of none where there are no ranks.
+struct Rank {
+  int rank = 0, ranks = 0;
+};
+/// As mpirun and its like tell the processes that they start.
+Rank told_by_launcher() {
+  constexpr std::array<std::array<const char*, 2>, 2> names{
+      {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}}};
+  for (const auto& [rank, ranks] : names) {
+    const char* const place = std::getenv(rank);
+    const char* const count = std::getenv(ranks);
+    if (place != nullptr && count != nullptr) return {std::atoi(place), std::atoi(count)};
+  }
+  return {};
+}
+/// Of this process.
+std::atomic<Rank> of_process{};
+/// Of this thread, where it is a rank of its own.
+thread_local Rank of_thread;
+
+/// "rank 1 of 4, pid 4711", or "4711" where this process is no rank.
+class Speaker final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg&, const std::tm&, spdlog::memory_buf_t& to) override {
+    Rank rank = of_thread;
+    if (rank.ranks == 0) rank = of_process.load();
+    if (rank.ranks == 0) rank = told_;
+    const std::string text =
+        rank.ranks == 0 ? fmt::format("{}", getpid())
+                        : fmt::format("rank {} of {}, pid {}", rank.rank, rank.ranks, getpid());
+    to.append(text.data(), text.data() + text.size());
+  }
+  [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<Speaker>();
+  }
+
+ private:
+  Rank told_ = told_by_launcher();
+};
+
 // Made at the first line that is printed, so that a quiet process does not pay for it. Never
 // destroyed: there are lines to print while the process ends.
 spdlog::logger& logger() {
   static spdlog::logger* const made = [] {
     auto* const log = new spdlog::logger(  // NOLINT: see above
         "coconet", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    log->set_pattern("[coconet %P] %^%l%$: %v");
+    auto lines = std::make_unique<spdlog::pattern_formatter>();
+    lines->add_flag<Speaker>('*').set_pattern("[coconet %*] %^%l%$: %v");
+    log->set_formatter(std::move(lines));
     log->set_level(spdlog::level::trace);
     log->flush_on(spdlog::level::trace);
     return log;
@@ -69,6 +115,19 @@ void log(LogLevel level, std::string_view message) {
   // The text is an argument, not a format: a brace in a message means a brace.
   logger().log(static_cast<spdlog::level::level_enum>(level),  // whose first five are LogLevel's
                spdlog::string_view_t(message.data(), message.size()));
+}
+
+void log_as_rank(int rank, int ranks) {
+  if (ranks > of_process.load().ranks) of_process = {rank, ranks};
+}
+
+LogAsRank::LogAsRank(int rank, int ranks)
+    : rank_before_(of_thread.rank), ranks_before_(of_thread.ranks) {
+  of_thread = {rank, ranks};
+}
+
+LogAsRank::~LogAsRank() {
+  of_thread = {rank_before_, ranks_before_};
 }
 
 }  // namespace coconet::jit

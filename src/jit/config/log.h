@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "coconet/export.h"
 #include "coconet/log.h"
 
 namespace coconet::jit {
@@ -15,9 +16,25 @@ bool set_log_level(std::string_view level);
 /// Whether a line of `level` would be printed, for messages that are dear to compose.
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// Prints one line: process number, level, message; or hands the message to the application's sink.
-/// Safe from several threads.
+/// Prints one line: rank and process number, level, message; or hands the message to the
+/// application's sink. Safe from several threads.
 void log(LogLevel level, std::string_view message);
+
+/// Lines of this process are those of `rank` of `ranks` from here on. The largest world counts,
+/// whose numbers people know; before there is one, what the launcher calls this process.
+COCONET_API void log_as_rank(int rank, int ranks);
+
+/// While it lives, lines of this thread are those of `rank` of `ranks`.
+class LogAsRank {
+ public:
+  LogAsRank(int rank, int ranks);
+  LogAsRank(const LogAsRank&) = delete;
+  LogAsRank& operator=(const LogAsRank&) = delete;
+  ~LogAsRank();
+
+ private:
+  int rank_before_, ranks_before_;
+};
 
 inline void log_trace(std::string_view message) {
   log(LogLevel::trace, message);

@@ -21,6 +21,7 @@
 #include "jit/comm/worlds/introduction.h"
 #include "jit/comm/worlds/process_comm.h"
 #include "jit/config/configure.h"
+#include "jit/config/log.h"
 #include "jit/mpi/collectives.h"
 #include "jit/mpi/link.h"
 #include "jit/mpi/nodes.h"
@@ -183,6 +184,7 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
   int ranks = 1;
   MPI_Comm_rank(world, &rank);
   MPI_Comm_size(world, &ranks);
+  log_as_rank(rank, ranks);
   require_alike(gather_and_wait(world, introduction(*config)));
   const MPI_Comm node = split_by_node(*made.comms, world, rank, config->host_id);
   const Exchange exchange = [&](std::string_view mine) { return gather_and_wait(node, mine); };

@@ -1,19 +1,25 @@
 // COCONET_* variables: defaults, values, sentences for malformed values and unknown names.
-#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
 #include "captured_stderr.h"
 #include "child_process.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "coconet/version.h"
+#include "coconet/world.h"
 #include "jit/config/log.h"
 #include "jit/config/parse.h"
 
 using namespace coconet;
 using namespace coconet::jit;
+using namespace coconet::test;
+using Catch::Matchers::Contains;
 using namespace std::chrono_literals;
 
 namespace {
@@ -308,6 +314,31 @@ TEST_CASE("the log prints what its level allows, braces included") {
   CHECK(printed.count("this {}") == 1);
   CHECK(printed.count("nor this") == 0);
   CHECK(printed.text().starts_with("[coconet "));
+}
+
+TEST_CASE("a line names the rank whose thread prints it") {
+  const CapturedStderr printed;
+  World::local(2, [](World& world) { log_warn(fmt::format("from {}", world.rank())); });
+  log_warn("from nobody");
+  const std::string text = printed.text();
+  INFO(text);
+  for (const int rank : {0, 1}) {
+    CHECK_THAT(text, Contains(fmt::format("[coconet rank {} of 2, pid {}] warning: from {}\n", rank,
+                                          getpid(), rank)));
+  }
+  CHECK_THAT(text, !Contains("of 2, pid " + std::to_string(getpid()) + "] warning: from nobody"));
+}
+
+TEST_CASE("a process's lines name its rank in the largest world, and before that the launcher's") {
+  const ChildOutput child =
+      run_test_case("speaks", "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 ");
+  INFO(child.text);
+  CHECK(child.code == 0);
+  for (const char* const line : {"[coconet rank 2 of 3, pid N] warning: before any world\n",
+                                 "[coconet rank 1 of 4, pid N] warning: in a world\n",
+                                 "[coconet rank 1 of 4, pid N] warning: in a part of it\n"}) {
+    CHECK_THAT(std::regex_replace(child.text, std::regex("pid [0-9]+"), "pid N"), Contains(line));
+  }
 }
 
 TEST_CASE("an application's sink gets the messages that the level lets through") {

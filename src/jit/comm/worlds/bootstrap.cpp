@@ -14,6 +14,7 @@
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/introduction.h"
 #include "jit/comm/worlds/process_comm.h"
+#include "jit/config/log.h"
 
 namespace coconet::jit {
 
@@ -94,6 +95,7 @@ std::shared_ptr<Comm> make_bootstrap_comm(const Bootstrap& bootstrap,
   const Exchange exchange = [&](std::string_view mine) { return gather(bootstrap, mine); };
   require_one_node(exchange(name_of_node(*config)));
   require_alike(exchange(introduction(*config)));
+  log_as_rank(bootstrap.rank, bootstrap.size);
   std::vector<Cores> cores;
   for (const std::string& text : exchange(available_cores().to_string())) cores.emplace_back(text);
   const int crowd = ranks_per_core(cores);

@@ -11,6 +11,7 @@
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/board_comm.h"
 #include "jit/comm/worlds/cores.h"
+#include "jit/config/log.h"
 
 namespace coconet::jit {
 
@@ -156,6 +157,7 @@ void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<C
   for (const auto& comm : comms) {
     guarded(*comm->membership(), [&] {
       threads.emplace_back([&, comm] {
+        const LogAsRank as_rank(comm->rank(), ranks);
         guarded(*comm->membership(), [&] {
           body(comm);
           comm->membership()->leave();
