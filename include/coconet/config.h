@@ -59,7 +59,7 @@ struct Config {
   /// nodes; empty: its name
   std::string host_id;
   std::chrono::milliseconds timeout{
-      60000};  ///< COCONET_TIMEOUT_S: longest wait for another rank, in seconds
+      300000};  ///< COCONET_TIMEOUT_S: longest wait for another rank, in seconds
   std::chrono::milliseconds compile_timeout{120000};  ///< COCONET_COMPILE_TIMEOUT_S, in seconds
   /// Member by member.
   bool operator==(const Config&) const = default;

@@ -215,7 +215,7 @@ constexpr Row settings_of_builds[] = {
     {{"COCONET_HOST_ID", "a text", "the host's name",
       "which MPI ranks share memory: those of one machine that have the same"},
      read<&Config::host_id>},
-    {{"COCONET_TIMEOUT_S", "a number of seconds above 0", "60",
+    {{"COCONET_TIMEOUT_S", "a number of seconds above 0", "300",
       "the longest wait for another rank"},
      read<&Config::timeout>},
     {{"COCONET_COMPILE_TIMEOUT_S", "a number of seconds above 0", "120",

@@ -59,7 +59,7 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK(parsed.config.jit_jobs == 0);
   CHECK(parsed.config.dump_dir.empty());
   CHECK(parsed.config.host_id.empty());
-  CHECK(parsed.config.timeout == 60s);
+  CHECK(parsed.config.timeout == 300s);
   CHECK(parsed.config.compile_timeout == 120s);
 }
 
@@ -259,7 +259,7 @@ TEST_CASE("a variable that is set to nothing counts as not set") {
     const ParsedConfig parsed = parse_config({{std::string(variable.name), ""}}, installed);
     CHECK(parsed.warnings.empty());
     CHECK(parsed.config.cxx == "/usr/bin/c++");
-    CHECK(parsed.config.timeout == 60s);
+    CHECK(parsed.config.timeout == 300s);
   }
 }
 
