@@ -173,7 +173,7 @@ TEST_CASE("an unfused step of large vectors that are bound is right in every kin
 TEST_CASE("ways are measured in a world that has no MPI, whose only way beyond copies is kept") {
   CHECK_NOTHROW(in_bootstrap(2, [](World& world) {
     jit::Comm& comm = jit::comm_of(world);
-    const jit::CollectiveWays ways = jit::measure_ways(comm, jit::host_platform());
+    const jit::CollectiveWays ways = jit::measure_ways(comm, jit::host_platform(), {}).value();
     expect(ways.shared_bytes == jit::CollectiveWays().shared_bytes, "there is no other way");
     expect(*comm.ways() == ways, "the world goes by them");
     check_sizes(world);
