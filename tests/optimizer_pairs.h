@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ namespace coconet::test {
 }
 
 /// The names of TrainingOptions.
-inline constexpr const char* training_names[] = {"max_norm",   "max_value", "loss_scaling",
-                                                 "loss_scale", "groups",    "accumulation"};
+inline constexpr const char* training_names[] = {"max_norm",     "max_value",  "gradient_norm",
+                                                 "loss_scaling", "loss_scale", "groups",
+                                                 "accumulation"};
 
 /// The optimizer `name` with options by the names of their fields.
 [[nodiscard]] inline Program optimizer_with(const std::string& name, const nlohmann::json& options,
@@ -47,6 +49,8 @@ inline constexpr const char* training_names[] = {"max_norm",   "max_value", "los
       training.max_norm = value.get<double>();
     } else if (option == "max_value") {
       training.max_value = value.get<double>();
+    } else if (option == "gradient_norm") {
+      training.gradient_norm = value.get<bool>();
     } else if (option == "loss_scaling") {
       training.loss_scaling = value.get<bool>();
     } else if (option == "loss_scale") {
@@ -102,6 +106,11 @@ class PairCase {
   }
   [[nodiscard]] std::vector<double> expected() const {
     return expected_.at("w").get<std::vector<double>>();
+  }
+  /// The norm of the gradient of the last step; nothing where it is not asked for.
+  [[nodiscard]] std::optional<double> gradient_norm() const {
+    if (!expected_.contains("gradient_norm")) return std::nullopt;
+    return expected_.at("gradient_norm").get<double>();
   }
   [[nodiscard]] std::vector<std::int64_t> lengths() const {
     return data_.at("lengths").get<std::vector<std::int64_t>>();

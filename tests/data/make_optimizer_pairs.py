@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes optimizer_pairs.json beside this file: parameters after 20 steps of every shipped optimizer, with every option
+"""Writes optimizer_pairs.json beside this file: parameters, and the last gradient's norm, after 20 steps of every shipped optimizer, with every option
 of its struct in programs.h combined with every other one in at least one case.
 
     python3 -m venv venv && venv/bin/pip install torch numpy && venv/bin/python make_optimizer_pairs.py
@@ -148,7 +148,9 @@ class Torch:
         self.optimizer.step()
 
 
-TRAINING = {"max_norm", "max_value", "loss_scaling", "loss_scale", "groups", "accumulation", "weight_decay"}
+TRAINING = {
+    "max_norm", "max_value", "gradient_norm", "loss_scaling", "loss_scale", "groups", "accumulation", "weight_decay"
+}
 
 
 def torch_options(options):
@@ -190,8 +192,7 @@ def run(program, options, scattered):
             scaler.unscale_(stepper.optimizer if not own else Unscaled(parameters))
         if options.get("max_value"):
             torch.nn.utils.clip_grad_value_(parameters, options["max_value"])
-        if options.get("max_norm"):
-            torch.nn.utils.clip_grad_norm_(parameters, options["max_norm"])
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, options.get("max_norm", math.inf)))
         lrs = [rate(step) * s for s in lr_scale(options)]
         if own:
             if finite:
@@ -206,7 +207,7 @@ def run(program, options, scattered):
             scaler.update()
     w = [x for p in parameters for x in p.detach().tolist()]
     assert all(math.isfinite(x) for x in w)
-    return w
+    return w, norm
 
 
 class Unscaled(torch.optim.SGD):
@@ -226,6 +227,7 @@ BETAS = {"beta1": 0.8, "beta2": 0.95}
 OF_ALL = {
     "max_norm": 0.75,
     "max_value": 0.5,
+    "gradient_norm": True,
     "loss_scaling": True,
     "loss_scale": LOSS_SCALE,
     "groups": True,
@@ -312,8 +314,10 @@ def main():
         for chosen in pairwise(["scattered", *values]):
             scattered = chosen.pop("scattered")
             options = {name: values[name] for name, on in chosen.items() if on}
-            w = [float(f"{x:.12g}") for x in run(program, options, scattered)]
-            cases.append({"program": program, "scattered": scattered, "options": options, "w": w})
+            w, norm = run(program, options, scattered)
+            w, norm = [float(f"{x:.12g}") for x in w], float(f"{norm:.12g}")
+            case = {"program": program, "scattered": scattered, "options": options, "w": w}
+            cases.append({**case, "gradient_norm": norm} if options.get("gradient_norm") else case)
     head = {
         "made_by": "tests/data/make_optimizer_pairs.py",
         "torch": torch.__version__,
