@@ -10,6 +10,7 @@
 
 #include "ir/reference/reference.h"
 #include "jit/conformance/conformance.h"
+#include "jit/exchange/algorithm.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -344,6 +345,35 @@ TEST_CASE("a mean and a norm of f16 are what f16 holds, whatever their sums are"
   CHECK(norm_of(std::vector<Half>(4, Half(300))).bits == Half(600).bits);
   const Half tiny(1e-4);
   CHECK(norm_of(std::vector<Half>(4, tiny)).bits == Half(2 * static_cast<float>(tiny)).bits);
+}
+
+TEST_CASE("a norm of bf16 leaves it where the square of a number leaves f32") {
+  const auto norm_of = [](double number) {
+    return static_cast<float>(made_of<BFloat16>({BFloat16(number), BFloat16(0)},
+                                                [](const Value& value) { return norm(value); }));
+  };
+  CHECK(norm_of(1.8e19) == static_cast<float>(BFloat16(1.8e19)));
+  CHECK(std::isinf(norm_of(1.9e19)));
+}
+
+TEST_CASE("a mean of f16 inside a kernel is what f16 holds, with every algorithm") {
+  constexpr int ranks = 3;
+  Program program("means", Mesh({{"world", ranks}}));
+  const Value g = program.state("g", f16, {program.dim("n")}, local);
+  program.output("mean", all_reduce(g, mean).named("average"));
+  for (const jit::Algorithm* algorithm : jit::algorithms()) {
+    Knobs knobs;
+    knobs.algorithm = algorithm->name;
+    if (!runs_here(knobs, ranks)) continue;
+    INFO(algorithm->name);
+    const Schedule schedule = Schedule("fused").fuse("means", "all_reduce", {"average"}, knobs);
+    REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+      Executable step = compile(program, schedule, world, {{"n", 1003}});
+      step.write("g", std::vector<Half>(1003, Half(60000)));
+      step.run();
+      require_near<Half>(step, "mean", std::vector<double>(1003, 60000));
+    }));
+  }
 }
 
 TEMPLATE_TEST_CASE("reductions of 16-bit floats are a unit in the last place from f64 at most", "",
