@@ -9,6 +9,7 @@
 
 #include "coconet/coconet.h"
 #include "jit/comm/access.h"
+#include "jit/comm/checks_16_bit.h"
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/meeting.h"
@@ -178,4 +179,8 @@ TEST_CASE("ways are measured in a world that has no MPI, whose only way beyond c
     expect(*comm.ways() == ways, "the world goes by them");
     check_sizes(world);
   }));
+}
+
+TEST_CASE("16-bit floats are added in f32 and rounded once where the application joins the ranks") {
+  REQUIRE_NOTHROW(in_bootstrap(3, [](World& world) { check_16_bit(jit::comm_of(world)); }));
 }
