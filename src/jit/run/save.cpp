@@ -61,7 +61,8 @@ SavedFile write_shares(const std::filesystem::path& directory, const Bound& boun
   const RankPlan& plan = bound.plan;
   const std::vector<RankShare> shares = shares_of(plan, states, plan.rank());
   if (shares.empty()) return {};
-  if (std::error_code ignored; !std::filesystem::is_directory(directory, ignored)) {
+  // What cannot be looked at is said when the file is made.
+  if (std::error_code error; !std::filesystem::exists(directory, error) && !error) {
     throw CheckpointError(
         fmt::format("'{}', which rank 0 made, is not there on rank {}; save to a file system that "
                     "all ranks share.",
