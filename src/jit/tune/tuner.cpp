@@ -38,8 +38,10 @@ bool has_mpi(const Platform& platform, const Comm& comm) {
 
 class Tuner {
  public:
-  Tuner(const Program& program, const World& world, const TuneOptions& options)
-      : program_(program), world_(world), options_(options) {
+  /// `keep` is called on all ranks after each size.
+  Tuner(const Program& program, const World& world, const TuneOptions& options,
+        const std::function<void(const Tuned&)>& keep)
+      : program_(program), world_(world), options_(options), keep_(keep) {
     tuned_.cluster = *options.cluster;
   }
 
@@ -60,6 +62,7 @@ class Tuner {
         if (options_.finished_size && comm().rank() == 0 && tuned_.sizes.size() > before)
           options_.finished_size(tuned_);
       });
+      if (tuned_.sizes.size() > before) keep_(tuned_);
       if (!goes_on) break;
     }
     return std::move(tuned_);
@@ -391,6 +394,7 @@ class Tuner {
   const Program& program_;
   const World& world_;
   const TuneOptions& options_;
+  const std::function<void(const Tuned&)>& keep_;
   Tuned tuned_;
   std::vector<Waiting> waiting_;
   std::vector<std::shared_ptr<const Kernel>> kernels_;  ///< so that they stay loaded
@@ -412,6 +416,7 @@ bool find_machine(const World& world, TuningFile& file, Tuned& tuned, const Meas
   const auto begin = std::chrono::steady_clock::now();
   const bool is_whole = measure_machine(world, file, measuring);
   if (is_whole) tuned.cluster = file.machines[world.size()];
+  if (is_whole && measuring.keep) measuring.keep(file);
   tuned.calibration_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return is_whole;
@@ -426,7 +431,17 @@ Tuned tune_with(const Program& program, const World& world, TuningFile& file,
     if (!machine.whole) return machine;
     options.cluster = machine.cluster;
   }
-  Tuned tuned = Tuner(program, world, options).run(sizes);
+  const std::string digest = keep ? digest_of(program, options.sliceable) : "";
+  const auto keep_last = [&](const Tuned& so_far) {
+    if (!keep) return;
+    const TunedSize& size = so_far.sizes.back();
+    file.set(program.name(), digest,
+             {ir::resolve_sizes(*ir::graph_of(program), size.sizes, options.lists),
+              best_schedule(program, so_far, size).json(), size.best_ms, size.unfused_ratio,
+              size.best.by_mpi});
+    keep(file);
+  };
+  Tuned tuned = Tuner(program, world, options, keep_last).run(sizes);
   tuned.calibration_s = machine.calibration_s;
   return tuned;
 }
@@ -446,16 +461,7 @@ Tuned tune_and_keep(const Program& program, const World& world, const std::vecto
   TuningFile file = read_tuning(comm, platform_of(comm), comm.config());
   require_replaceable(file, comm.config());
   const auto keep = [&](TuningFile& now) { write_tuning(comm, now, comm.config()); };
-  Tuned tuned = tune_with(program, world, file, sizes, options, keep);
-  const std::string digest = digest_of(program, options.sliceable);
-  for (const TunedSize& size : tuned.sizes) {
-    file.set(program.name(), digest,
-             {ir::resolve_sizes(*ir::graph_of(program), size.sizes, options.lists),
-              best_schedule(program, tuned, size).json(), size.best_ms, size.unfused_ratio,
-              size.best.by_mpi});
-  }
-  keep(file);
-  return tuned;
+  return tune_with(program, world, file, sizes, options, keep);
 }
 
 }  // namespace coconet::jit

@@ -53,7 +53,8 @@ struct TuneOptions {
 /// MPI alone, where there is MPI. All ranks get the same but for times.
 [[nodiscard]] Tuned tune(const Program& program, const World& world,
                          const std::vector<Sizes>& sizes, const TuneOptions& options);
-/// Collective: the same, and puts what was found into the tuning file, the machine included.
+/// Collective: the same, and puts what is found into the tuning file, size by size, the machine
+/// included.
 Tuned tune_and_keep(const Program& program, const World& world, const std::vector<Sizes>& sizes,
                     const TuneOptions& options);
 

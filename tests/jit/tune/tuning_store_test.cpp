@@ -9,7 +9,9 @@
 #include "child_process.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "coconet/programs.h"
 #include "jit/comm/access.h"
+#include "jit/tune/tuner.h"
 #include "jit/tune/tuning_file.h"
 #include "refusal.h"
 #include "second_user.h"
@@ -118,6 +120,34 @@ TEST_CASE("a measurement of the machine that is interrupted is kept, and the nex
   CHECK(file.begun[1].memory.size() == 3);
   CHECK(file.begun[1].launch_us == launch_us);
   CHECK(kept == 4);
+}
+
+TEST_CASE("tunes one size and dies", "[.][tunes_one_size_and_dies]") {
+  struct Death {};
+  const World world = World::self();
+  bool has_finished_one = false;
+  jit::TuneOptions options{.knobs = false, .pairs = 3};
+  options.cluster = sched::load_cluster("host-2rank");
+  options.cluster->ranks_per_node = 1;
+  options.finished_size = [&](const jit::Tuned&) { has_finished_one = true; };
+  options.progress = [&](const jit::TuneOptions::Progress&) {
+    if (has_finished_one) throw Death();
+  };
+  CHECK_THROWS_AS(jit::tune_and_keep(programs::sgd(Mesh::over(world)), world,
+                                     {{{"n", 64}}, {{"n", 5000}}}, options),
+                  Death);
+}
+
+TEST_CASE("what is found at a size is kept before the next one is measured") {
+  const test::ScratchDirectory scratch;
+  const fs::path file = scratch.path() / "tuning.json";
+  const auto child =
+      test::run_test_case("tunes_one_size_and_dies", "COCONET_TUNE_FILE=" + file.string());
+  INFO(child.text);
+  REQUIRE(child.code == 0);
+  const TuningFile kept = jit::parse_tuning(text_of(file));
+  REQUIRE(kept.programs.size() == 1);
+  CHECK(kept.programs[0].choices.size() == 1);
 }
 
 TEST_CASE("a machine that is measured again stays as it was until that is done") {
