@@ -20,7 +20,7 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// `text` as it stands between quotes: names may hold anything.
+/// `text` as it stands between quotes: names of values and programs may hold anything.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -74,9 +74,9 @@ class Picture {
       if (!graph_.at(id).weak && graph_.fusion_of(id) == nullptr) text += "    " + node(id);
     }
     for (const ir::Fusion& fusion : graph_.fusions) {
-      const std::string name = escaped(fusion.name);
       text +=
-          "    subgraph \"cluster_" + prefix_ + "_" + name + "\" {\n      label=\"kernel " + name +
+          "    subgraph cluster_" + prefix_ + "_" + fusion.name + " {\n      label=\"kernel " +
+          fusion.name +
           "\"; labelloc=b; style=\"rounded,filled\"; fillcolor=\"#fffbe6\"; color=\"#c9a400\";\n";
       for (const ValueId member : fusion.members) text += "      " + node(member);
       text += "    }\n";
