@@ -22,7 +22,7 @@ for ranks in "${rank_counts[@]}"; do
   mpirun -n "$ranks" "$tests" --filenames-as-tags "[#comm_test],[#by_mpi_test],[#communicator_test],[#states_test]" --use-colour no
 done
 
-for fault in broken leaves finalized application funneled funneled-late; do
+for fault in broken leaves forks finalized application funneled funneled-late; do
   echo "== $fault"
   mpirun -n 2 "$tests" "[$fault]" --warn NoTests --use-colour no
 done

@@ -3,10 +3,14 @@
 //
 // Some faults are played: a function of MPI that is defined here takes the place of the library's.
 #include <mpi.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -77,6 +81,27 @@ TEST_CASE("a late rank is missed by name, and hears of it", "[late]") {
                       "they are in different calls, or one came too late");
   }
   await_late_ranks();
+}
+
+TEST_CASE("a child of a rank that exits as processes do is no rank", "[forks]") {
+  const World world = World::mpi();
+  Program program("sum", Mesh::over(world));
+  program.output("y", all_reduce(program.input("x", f32, {10}, local), sum));
+  Executable step = compile(program, Schedule(), world);
+  step.write("x", std::vector<float>(10, 1));
+  step.run();
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) std::exit(0);
+  int status = 1;
+  const auto begin = std::chrono::steady_clock::now();
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (!test::is_within(begin, std::chrono::seconds(60))) kill(child, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(status == 0);
+  CHECK_NOTHROW(step.run());
+  world.barrier();
 }
 
 TEST_CASE("a rank that is late for a collective is missed by name", "[late-collective]") {

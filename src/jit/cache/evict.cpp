@@ -2,7 +2,6 @@
 #include "jit/cache/evict.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "jit/cache/locks.h"
 #include "jit/config/log.h"
+#include "jit/config/quiet_thread.h"
 
 namespace coconet::jit {
 namespace {
@@ -20,22 +20,6 @@ namespace {
 std::uint64_t target_of(std::uint64_t limit, std::uint64_t used) {
   return used > limit ? limit - limit / 5 : limit;
 }
-
-// The application's signal handlers run on its own threads.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -98,8 +82,8 @@ std::optional<Eviction> evict_alone(const CacheDirectory& directory, const Limit
 void Evictor::finish() {
   std::thread running;
   // A forked process has the object and not the thread, and somebody may have held the lock.
-  if (process_ != getpid()) {
-    if (thread_.joinable()) thread_.detach();
+  if (!process_.is_this()) {
+    forget_thread(thread_);
     return;
   }
   {
@@ -112,15 +96,16 @@ void Evictor::finish() {
 void Evictor::start(std::shared_ptr<const CacheDirectory> directory) {
   const std::lock_guard lock(mutex_);
   wanted_ = true;
-  if (evicting_ && process_ == getpid()) return;
-  if (thread_.joinable()) {  // has ended, or is another process's
-    process_ == getpid() ? thread_.join() : thread_.detach();
+  if (evicting_ && process_.is_this()) return;
+  if (!process_.is_this()) {
+    forget_thread(thread_);
+    process_ = OwnProcess();
   }
+  if (thread_.joinable()) thread_.join();  // it has ended
   evicting_ = true;
-  const BlockedSignals inherited;
   try {
-    process_ = getpid();
-    thread_ = std::thread([this, evicted = std::move(directory)] { evict_while_wanted(*evicted); });
+    thread_ = start_without_signals(
+        [this, evicted = std::move(directory)] { evict_while_wanted(*evicted); });
   } catch (const std::system_error&) {  // no more threads: the next entry tries again
     evicting_ = false;
   }

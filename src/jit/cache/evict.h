@@ -1,13 +1,11 @@
 // Keeps a cache directory within its bounds.
 #pragma once
 
-#include <sys/types.h>
-
-#include <atomic>
 #include <mutex>
 #include <thread>
 
 #include "jit/cache/stats.h"
+#include "jit/config/own_process.h"
 
 namespace coconet::jit {
 
@@ -62,7 +60,7 @@ class Evictor {
   std::function<void(const std::string& problem)> complain_;
   std::mutex mutex_;
   std::thread thread_;
-  std::atomic<pid_t> process_ = 0;  ///< that has the thread
+  OwnProcess process_;  ///< which has the thread, if there is one
   bool wanted_ = false;
   bool evicting_ = false;
 };

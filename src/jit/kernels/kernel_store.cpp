@@ -17,6 +17,7 @@
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/config/log.h"
+#include "jit/config/own_process.h"
 #include "jit/kernels/election.h"
 #include "jit/kernels/obtain_binaries.h"
 
@@ -41,8 +42,9 @@ struct ExitSummary {
   ExitSummary(const ExitSummary&) = delete;
   ExitSummary& operator=(const ExitSummary&) = delete;
   ~ExitSummary() {
-    if (log_enabled(LogLevel::info)) log_info(describe(cache_counters()));
+    if (process.is_this() && log_enabled(LogLevel::info)) log_info(describe(cache_counters()));
   }
+  OwnProcess process;
 };
 
 void count(std::atomic<std::uint64_t>& counter) {

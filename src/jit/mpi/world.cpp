@@ -22,6 +22,7 @@
 #include "jit/comm/worlds/process_comm.h"
 #include "jit/config/configure.h"
 #include "jit/config/log.h"
+#include "jit/config/own_process.h"
 #include "jit/mpi/collectives.h"
 #include "jit/mpi/link.h"
 #include "jit/mpi/nodes.h"
@@ -330,7 +331,13 @@ void start_mpi() {
     const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     if (code != MPI_SUCCESS)
       throw CommError(fmt::format("MPI_Init_thread failed with code {}", code));
-    on_exit([](int status, void*) { finalize(status); }, nullptr);
+    // Not as its children exit, which have forked.
+    static const OwnProcess starter;
+    on_exit(
+        [](int status, void*) {
+          if (starter.is_this()) finalize(status);
+        },
+        nullptr);
   }
   require_mpi_thread();
 }

@@ -81,7 +81,7 @@ Runner::Runner(Bound& bound, const Runner* before)
 }
 
 Runner::~Runner() {
-  if (queue_ == nullptr) return;
+  if (queue_ == nullptr || !process_.is_this()) return;  // a fork's queue has nothing to wait for
   try {
     wait();
     fork_->finish();

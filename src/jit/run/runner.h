@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "jit/config/own_process.h"
 #include "jit/run/graph_replay.h"
 #include "jit/run/kernel_waits.h"
 #include "jit/run/state_order.h"
@@ -128,6 +129,7 @@ class Runner {
 
   Bound& bound_;
   const bool immediate_;
+  OwnProcess process_;
   std::unique_ptr<Queue> own_queue_;
   std::unique_ptr<Queue> application_queue_;
   Queue* queue_ = nullptr;

@@ -169,7 +169,7 @@ void Membership::spread(News news) noexcept {
 
 bool Membership::mark_failed(std::string_view reason) noexcept {
   RankStatus& status = *statuses_[rank_];
-  if (state_of(status) != present) return false;
+  if (!process_.is_this() || state_of(status) != present) return false;
   copy_text(reason, status.reason);
   shared(status.state).store(failed, std::memory_order_release);
   spread(news_of_failure);
@@ -182,7 +182,7 @@ void Membership::fail(std::string_view reason) noexcept {
 
 void Membership::leave() noexcept {
   RankStatus& status = *statuses_[rank_];
-  if (state_of(status) != present) return;
+  if (!process_.is_this() || state_of(status) != present) return;
   shared(status.state).store(left, std::memory_order_release);
   spread(news_of_leave);
   if (tell_) tell_(status);
@@ -199,6 +199,12 @@ void Membership::lose(int rank) noexcept {
 }
 
 void Membership::require_present() const {
+  if (size() > 1 && !process_.is_this()) {
+    throw CommError(fmt::format(
+        "this process is a fork of rank {}, which alone takes part in its world; make another "
+        "world here, such as World::self",
+        rank_));
+  }
   RankStatus& status = *statuses_[rank_];
   switch (state_of(status)) {
     case present:

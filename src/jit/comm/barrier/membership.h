@@ -12,6 +12,7 @@
 
 #include "coconet/error.h"
 #include "coconet/export.h"
+#include "jit/config/own_process.h"
 
 namespace coconet::jit {
 
@@ -63,7 +64,8 @@ struct FarRanks {
   std::function<std::vector<int>()> find_silent;  ///< which of them do not answer
 };
 
-/// The ranks of a world: who is present, has failed or left, or whose process has ended.
+/// The ranks of a world: who is present, has failed or left, or whose process has ended. A child of
+/// a fork has the object and is no rank: what it says of itself changes nothing.
 class COCONET_API Membership {
  public:
   /// By rank: `statuses`, and `tables` of news, each with a word for every rank, which the ranks of
@@ -114,7 +116,7 @@ class COCONET_API Membership {
   /// This rank's table of news.
   [[nodiscard]] const std::uint64_t* news() const { return tables_[rank_]; }
 
-  /// Throws CommError when this rank has failed or left.
+  /// Throws CommError when this rank has failed or left, or this process is a fork of it.
   void require_present() const;
   /// Throws PeerFailure when another rank has failed, CommError when its process has ended.
   void require_nobody_failed();
@@ -155,6 +157,7 @@ class COCONET_API Membership {
                                        std::chrono::steady_clock::time_point until);
 
   int rank_;
+  OwnProcess process_;
   std::vector<RankStatus*> statuses_;
   std::vector<std::uint64_t*> tables_;
   Waiting waiting_;

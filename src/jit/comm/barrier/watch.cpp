@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,10 +13,10 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <fstream>
 
 #include "jit/comm/barrier/membership.h"
+#include "jit/config/quiet_thread.h"
 
 namespace coconet::jit {
 namespace {
@@ -29,16 +28,6 @@ constexpr int look_ms = 50;
 std::uint64_t pid_namespace() {
   struct stat status = {};
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
-
-/// Signals are the application's threads' to handle.
-std::thread start_without_signals(const std::function<void()>& body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(body);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 }  // namespace
@@ -53,6 +42,10 @@ Watch::Watch(std::function<void(int rank)> lost)
       thread_(start_without_signals([this] { run(); })) {}
 
 Watch::~Watch() {
+  if (!process_.is_this()) {
+    forget_thread(thread_);
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -88,6 +81,7 @@ void Watch::mirror(const std::uint64_t* from, std::uint64_t* copy, std::size_t w
 }
 
 void Watch::end_mirror(const std::uint64_t* copy) {
+  if (!process_.is_this()) return;  // the thread may have held the lock at the fork
   const std::lock_guard lock(mutex_);
   std::erase_if(mirrors_, [&](const Mirror& mirror) { return mirror.copy == copy; });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "jit/config/open_file.h"
+#include "jit/config/own_process.h"
 
 namespace coconet::jit {
 
@@ -54,6 +55,7 @@ class Watch {
   void wake() const;
   void copy_mirrors();
 
+  OwnProcess process_;  ///< which has the thread
   std::function<void(int rank)> lost_;
   std::mutex mutex_;
   std::vector<Process> processes_;

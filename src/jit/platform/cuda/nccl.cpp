@@ -10,6 +10,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/config/own_process.h"
 #include "jit/platform/cuda/facts.h"
 #include "jit/platform/cuda/libraries.h"
 
@@ -173,7 +174,7 @@ class NcclGroup final : public Collectives {
   // Whoever queued the work has waited for it. The other ranks may still read from this one, until
   // all have finalized; one that is gone does not.
   ~NcclGroup() override {
-    if (comm_ == nullptr) return;
+    if (comm_ == nullptr || !process_.is_this()) return;
     const OnDevice current(device_);
     const clock::time_point deadline = clock::now() + patience;
     const auto ended = [&](ncclResult_t state) {
@@ -362,6 +363,7 @@ class NcclGroup final : public Collectives {
   std::vector<int> ranks_;
   int position_;
   std::chrono::milliseconds timeout_;
+  OwnProcess process_;
   bool is_applications_ = false;
   ncclComm_t comm_ = nullptr;
   NcclWindow window_{};  ///< none where NCCL has no use for it

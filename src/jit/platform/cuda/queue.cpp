@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "jit/config/own_process.h"
 #include "jit/platform/cuda/driver.h"
 
 namespace coconet::jit {
@@ -112,7 +113,7 @@ class CudaQueue final : public Queue {
   CudaQueue(const Device& device, void* stream)
       : device_(device), owned_(false), stream_(static_cast<CUstream>(stream)) {}
   ~CudaQueue() override {
-    if (!owned_) return;
+    if (!owned_ || !process_.is_this()) return;
     const OnDevice current(device_);
     (void)driver().stream_synchronize(stream_);  // what its work uses may go next
     (void)driver().stream_destroy(stream_);
@@ -211,6 +212,7 @@ class CudaQueue final : public Queue {
   }
 
   const Device& device_;
+  OwnProcess process_;
   bool owned_;
   CUstream stream_ = nullptr;
   std::vector<RecordedLaunch>* recorded_ = nullptr;

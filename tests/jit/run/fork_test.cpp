@@ -1,0 +1,133 @@
+// A child of a fork has the parent's objects: their end there, and the child's exit, are nothing to
+// the parent and to the other ranks.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "child_process.h"
+#include "coconet/coconet.h"
+#include "sample.h"
+
+using namespace coconet;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The exit code of `child`, which is killed where it does not end; -1: by a signal.
+int wait_for(pid_t child) {
+  const auto begin = std::chrono::steady_clock::now();
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (!test::is_within(begin, 60s)) kill(child, SIGKILL);
+    std::this_thread::sleep_for(1ms);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Program sum_over(const World& world) {
+  Program program("sum", Mesh::over(world));
+  const Value total = all_reduce(program.input("x", f32, {10}, local), sum).named("total");
+  program.output("y", (total * 2).named("twice"));
+  return program;
+}
+
+/// A gather between a process and its child.
+std::vector<std::string> gather(int to, int from, int rank, std::string_view mine) {
+  const std::uint64_t bytes = mine.size();
+  if (write(to, &bytes, sizeof bytes) != sizeof bytes ||
+      write(to, mine.data(), bytes) != static_cast<ssize_t>(bytes))
+    throw std::runtime_error("cannot write");
+  std::uint64_t coming = 0;
+  if (read(from, &coming, sizeof coming) != sizeof coming) throw std::runtime_error("cannot read");
+  std::string other(coming, '\0');
+  for (std::size_t have = 0; have < coming;) {
+    const ssize_t got = read(from, other.data() + have, coming - have);
+    if (got <= 0) throw std::runtime_error("cannot read");
+    have += static_cast<std::size_t>(got);
+  }
+  return rank == 0 ? std::vector{std::string(mine), other} : std::vector{other, std::string(mine)};
+}
+
+/// A rank whose child ends what it has of the world: 0, or the number of what went wrong.
+int be_rank(int rank, int to, int from) {
+  auto world = std::make_unique<World>(
+      World::from({rank, 2, [&](std::string_view mine) { return gather(to, from, rank, mine); }}));
+  auto step = std::make_unique<Executable>(
+      compile(sum_over(*world), Schedule().fuse("k", "all_reduce", {"total"}), *world));
+  step->write("x", std::vector<float>(10, 1));
+  step->run();
+  const pid_t child = fork();
+  if (child == 0) {
+    int told = 0;
+    for (const auto& call : std::initializer_list<std::function<void()>>{[&] { world->barrier(); },
+                                                                         [&] { step->run(); }}) {
+      try {
+        call();
+      } catch (const CommError& error) {
+        const std::string expected = "this process is a fork of rank " + std::to_string(rank) +
+                                     ", which alone takes part in its world";
+        if (std::string(error.what()).find(expected) != std::string::npos) ++told;
+      }
+    }
+    step.reset();
+    world.reset();
+    _exit(told == 2 ? 0 : 1);
+  }
+  if (wait_for(child) != 0) return 2;
+  step->run();  // nobody has left
+  world->barrier();
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a child of a fork takes no part in its parent's world, and ends without it") {
+  std::array<int, 2> there{}, back{};
+  REQUIRE(pipe(there.data()) == 0);
+  REQUIRE(pipe(back.data()) == 0);
+  const auto run_rank = [](int rank, int to, int from) {
+    try {
+      _exit(be_rank(rank, to, from));
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+      _exit(3);
+    }
+  };
+  const pid_t first = fork();
+  if (first == 0) run_rank(0, there[1], back[0]);
+  const pid_t second = fork();
+  if (second == 0) run_rank(1, back[1], there[0]);
+  CHECK(wait_for(first) == 0);
+  CHECK(wait_for(second) == 0);
+  for (const int end : {there[0], there[1], back[0], back[1]}) close(end);
+}
+
+TEST_CASE("a process whose child exits", "[.][a-child-exits]") {
+  const World world = World::self();
+  Executable step = compile(sum_over(world), Schedule(), world);
+  step.write("x", std::vector<float>(10, 1));
+  step.run();
+  const pid_t child = fork();
+  if (child == 0) {
+    step.run();  // a world of one rank has no others
+    std::exit(0);
+  }
+  CHECK(wait_for(child) == 0);
+}
+
+TEST_CASE("a child of a fork that exits does not report for its parent") {
+  const test::ChildOutput output = test::run_test_case("a-child-exits", "COCONET_LOG=info");
+  CHECK(output.code == 0);
+  std::size_t reports = 0;
+  for (std::size_t at = 0; (at = output.text.find("kernel cache: ", at)) != std::string::npos; ++at)
+    ++reports;
+  CHECK(reports == 1);
+}
