@@ -180,9 +180,10 @@ DEVICE i16 abs_(i16 x) { return i16(x < 0 ? -x : x); }
 DEVICE i8 abs_(i8 x) { return i8(x < 0 ? -x : x); }
 DEVICE u8 abs_(u8 x) { return x; }
 
+/// That of a zero is 0, not -0.
 template <class T>
 DEVICE T sign_(T x) {
-  return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+  return x > 0 ? T(1) : x < 0 ? T(-1) : T(x + T(0));
 }
 DEVICE f32 gelu_(f32 x) { return 0.5f * x * (1 + erf_(x * 0.70710678118654752f)); }
 DEVICE f64 gelu_(f64 x) { return 0.5 * x * (1 + erf_(x * 0.70710678118654752440)); }

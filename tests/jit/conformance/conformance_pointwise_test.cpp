@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/access.h"
+#include "ir/reference/reference.h"
 #include "jit/conformance/conformance_rows.h"
 
 using namespace coconet;
@@ -41,6 +43,33 @@ TEMPLATE_TEST_CASE("a negative zero has an absolute value without a sign", "", f
   std::vector<TestType> y(2);
   step.read("y", y);
   CHECK(y == std::vector<TestType>(2, std::numeric_limits<TestType>::infinity()));
+}
+
+TEMPLATE_TEST_CASE("the sign of a zero is 0, whatever sign it has", "", Half, BFloat16, float,
+                   double) {
+  const World world = World::self();
+  Program program("zeros", Mesh::over(world));
+  const Dim n = program.dim("n");
+  const Value x = program.input("x", dtype_of<TestType>, {n}, replicated);
+  program.output("y", (1 / sign(x)).named("y"));
+  for (const std::size_t count : {std::size_t{2}, std::size_t{203}}) {  // vectors and a tail
+    const double infinity = std::numeric_limits<double>::infinity();
+    std::vector<TestType> zeros;
+    for (std::size_t i = 0; i < count; ++i) zeros.push_back(TestType(i % 3 == 0 ? -0.0F : 0.0F));
+    ir::Reference reference(*ir::graph_of(program), {{"n", static_cast<std::int64_t>(count)}});
+    ir::Data data;
+    for (const TestType zero : zeros) data.push_back(static_cast<float>(zero));
+    reference.set("x", ir::RankData{data});
+    reference.run({});
+    CHECK(reference.get("y")[0] == ir::Data(count, infinity));
+    Executable step = compile(program, one_kernel("zeros", {"y"}), world,
+                              {{"n", static_cast<std::int64_t>(count)}});
+    step.write("x", zeros);
+    step.run();
+    std::vector<TestType> y(count);
+    step.read("y", y);
+    for (const TestType one : y) CHECK(static_cast<float>(one) == infinity);
+  }
 }
 
 TEST_CASE("every cast equals the reference") {
