@@ -64,10 +64,16 @@ class COCONET_API Value {
   /// An empty value, to be assigned before it is used: what takes it throws ProgramError until
   /// then.
   Value() = default;
-  /// A constant.
+  /// A constant. Throws ProgramError where no double holds it, as with 2^53 + 1.
   template <class T>
   requires std::is_arithmetic_v<T> Value(T constant)
-      : constant_(static_cast<double>(constant)), is_empty_(false) {}  // NOLINT: implicit by design
+      : constant_(static_cast<double>(constant)), is_empty_(false) {  // NOLINT: implicit by design
+    if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+      require_exact(std::int64_t{constant});
+    } else if constexpr (std::is_integral_v<T>) {
+      require_exact(std::uint64_t{constant});
+    }
+  }
   /// Names the value; schedules, errors and reports use the name. Throws ProgramError when it is
   /// taken.
   Value named(std::string name) const;
@@ -88,6 +94,8 @@ class COCONET_API Value {
 
  private:
   friend struct ir::Access;
+  static void require_exact(std::int64_t constant);
+  static void require_exact(std::uint64_t constant);
   Value(std::shared_ptr<ir::Graph> graph, int id)
       : graph_(std::move(graph)), id_(id), is_empty_(false) {}
 

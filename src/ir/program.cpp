@@ -65,6 +65,14 @@ Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op,
   return ir::value_of(graph, append(*graph, std::move(node)));
 }
 
+template <class T>
+[[noreturn]] void fail_inexact(T constant, double held) {
+  throw ProgramError(
+      fmt::format("the constant {} is no number that a double holds, as constants must be; the "
+                  "nearest is {:.0f}",
+                  constant, held));
+}
+
 const ir::Node& node_of(const Value& value) {
   if (value.is_empty()) throw ProgramError("an empty Value has no name, dtype, shape or layout");
   if (!ir::graph_of(value))
@@ -123,6 +131,16 @@ std::string_view to_string(Reduction reduction) {
 }
 
 // ---- Value
+
+// What is rounded up to 2^63 or 2^64 cannot be converted back.
+void Value::require_exact(std::int64_t constant) {
+  const auto held = static_cast<double>(constant);
+  if (held >= 0x1p63 || static_cast<std::int64_t>(held) != constant) fail_inexact(constant, held);
+}
+void Value::require_exact(std::uint64_t constant) {
+  const auto held = static_cast<double>(constant);
+  if (held >= 0x1p64 || static_cast<std::uint64_t>(held) != constant) fail_inexact(constant, held);
+}
 
 Value Value::named(std::string name) const {
   ir::Node& node = const_cast<ir::Node&>(

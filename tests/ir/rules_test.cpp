@@ -100,6 +100,31 @@ TEST_CASE("select takes a bool condition and two choices of one dtype") {
              Contains("the dtypes differ: 'w' is f32[n] replicated and 'i'"));
 }
 
+TEST_CASE("a constant combines with i64 if a double holds it, and is refused if none does") {
+  Flat f;
+  const Value i = f.p.input("i", i64, {f.n}, replicated);
+  const std::int64_t one = 1;
+  CHECK(type_of((i + (one << 60)).named("more")) == "more: i64[n] replicated");
+  CHECK(type_of((i + std::numeric_limits<std::int64_t>::min()).named("least")) ==
+        "least: i64[n] replicated");
+  CHECK_THAT(refusal([&] { (void)(i + 0x1p63); }),
+             EndsWith("the constant does not fit i64: cast the tensor to a wider dtype"));
+  CHECK(refusal([&] { (void)(i + ((one << 53) + 1)); }) ==
+        "the constant 9007199254740993 is no number that a double holds, as constants must be; the "
+        "nearest is 9007199254740992");
+  CHECK_THAT(refusal([&] { (void)(i + std::numeric_limits<std::int64_t>::max()); }),
+             EndsWith("the nearest is 9223372036854775808"));
+  CHECK_THAT(refusal([&] { (void)(i + std::numeric_limits<std::uint64_t>::max()); }),
+             EndsWith("the nearest is 18446744073709551616"));
+  f.p.output("large", i + (one << 60));
+  std::string json = f.p.json();
+  const std::string written = "1.152921504606847e+18";
+  json.replace(json.find(written), written.size(), "1152921504606846977");
+  CHECK_THAT(refusal([&] { (void)Program::parse(json); }),
+             EndsWith("is 1152921504606846977, which no double holds, as numbers must be; the "
+                      "nearest is 1152921504606846976"));
+}
+
 TEST_CASE("select may state the dtype of its result, which two numbers leave open") {
   Flat f;
   const Value b = f.p.input("b", boolean, {f.n}, replicated);

@@ -138,8 +138,19 @@ std::string JsonElement::name() const {
 }
 
 double JsonElement::number() const {
-  if (!typed(json_).is_number()) wrong_type("a number");
-  return typed(json_).get<double>();
+  const nlohmann::json& json = typed(json_);
+  if (!json.is_number()) wrong_type("a number");
+  const auto held = json.get<double>();
+  const bool is_exact =
+      json.is_number_unsigned()
+          ? held < 0x1p64 && static_cast<std::uint64_t>(held) == json.get<std::uint64_t>()
+          : !json.is_number_integer() ||
+                static_cast<std::int64_t>(held) == json.get<std::int64_t>();
+  if (!is_exact) {
+    fail(fmt::format("is {}, which no double holds, as numbers must be; the nearest is {:.0f}",
+                     json.dump(), held));
+  }
+  return held;
 }
 
 bool JsonElement::boolean() const {

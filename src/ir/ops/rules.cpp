@@ -40,8 +40,8 @@ bool number_fits(const Node& number, DType dtype) {
   const double value = number.attributes.number;
   if (number.op != Op::constant || std::floor(value) != value) return false;
   switch (dtype) {
-    case DType::i64:  // as far as a double counts
-      return std::fabs(value) <= 9007199254740992.0;
+    case DType::i64:
+      return value >= -0x1p63 && value < 0x1p63;
     case DType::i32:
       return value >= -2147483648.0 && value <= 2147483647.0;
     case DType::i16:

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "ir/ascii.h"
 #include "ir/integers.h"
@@ -70,7 +71,11 @@ bool exceeds_f32(DType dtype) {
 
 std::string literal(double number, DType dtype) {
   if (!is_float(dtype)) {
-    const std::string digits = std::to_string(ir::saturated(dtype, number));
+    const std::int64_t integer = ir::saturated(dtype, number);
+    // C++ has no literal of the least i64: its digits are too many before the sign.
+    const std::string digits = integer == std::numeric_limits<std::int64_t>::min()
+                                   ? std::to_string(integer + 1) + " - 1"
+                                   : std::to_string(integer);
     return dtype == DType::i32 && number >= 0
                ? digits
                : std::string(storage_type(dtype)) + "(" + digits + ")";

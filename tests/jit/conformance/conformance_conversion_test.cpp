@@ -312,6 +312,25 @@ TEMPLATE_TEST_CASE("arithmetic of integers wraps around", "", std::int64_t, std:
   }
 }
 
+TEST_CASE("whole constants of 64 bits are what they are in kernels and in JSON") {
+  const World world = World::self();
+  Program program("large", Mesh::over(world));
+  const Value x = program.input("x", i64, {3}, replicated);
+  const std::int64_t large = (std::int64_t{1} << 60) + 256;
+  const std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  program.output("up", (x + large).named("up"));
+  program.output("down", (x + least).named("down"));
+  CHECK(Program::parse(program.json()).json() == program.json());
+  Executable step = compile(program, one_kernel("large", {"up", "down"}), world);
+  step.write("x", std::vector<std::int64_t>{0, 1, 2});
+  step.run();
+  std::vector<std::int64_t> up(3), down(3);
+  step.read("up", up);
+  step.read("down", down);
+  CHECK(up == std::vector<std::int64_t>{large, large + 1, large + 2});
+  CHECK(down == std::vector<std::int64_t>{least, least + 1, least + 2});
+}
+
 TEMPLATE_TEST_CASE("integers converted to narrower ones keep their low bits", "", std::int64_t,
                    std::int32_t, std::int16_t, std::int8_t, std::uint8_t) {
   std::vector<TestType> x, unused;
