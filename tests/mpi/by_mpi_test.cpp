@@ -5,7 +5,7 @@
 
 #include "coconet/coconet.h"
 #include "jit/run/compile.h"
-#include "mpi/own_allreduce.h"
+#include "mpi/own_calls.h"
 
 namespace {
 

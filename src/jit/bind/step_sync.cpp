@@ -97,6 +97,7 @@ StepSync::Meeting StepSync::meet(bool failed, std::uint64_t given) {
     clock::time_point started;
     std::uint64_t found = 0;
     std::uint64_t looks = 0;
+    bool is_late = false;
     const bool came = wait_until(
         [&] {
           found = flag.load(std::memory_order_acquire);
@@ -105,7 +106,8 @@ StepSync::Meeting StepSync::meet(bool failed, std::uint64_t given) {
         [&] {
           if (++looks % 64 != 0) return false;
           if (started == clock::time_point{}) started = clock::now();
-          return clock::now() - started > timeout_ || comm_.membership()->is_over() ||
+          is_late = clock::now() - started > timeout_;
+          return is_late || comm_.membership()->is_over() ||
                  comm_.membership()->has_left(comm_.number_of(rank));
         },
         [&] {
@@ -115,7 +117,8 @@ StepSync::Meeting StepSync::meet(bool failed, std::uint64_t given) {
       comm_.membership()->give_up({"at the beginning of the step",
                                    {comm_.number_of(rank)},
                                    "which did not come within " + seconds(timeout_) +
-                                       " s, the limit that COCONET_TIMEOUT_S sets"});
+                                       " s, the limit that COCONET_TIMEOUT_S sets",
+                                   is_late});
     }
     if (abi::epoch_of(found) > host_epoch_) continue;  // it saw that all agree
     any_failed = any_failed || (found & 1) != 0;

@@ -14,33 +14,9 @@
 
 #include "coconet/error.h"
 #include "jit/comm/collectives/combine.h"
+#include "jit/mpi/door.h"
 
 namespace coconet::jit {
-
-void check_mpi(int code, std::string_view call) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text = {};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  int rank = -1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  throw CommError(
-      fmt::format("{} failed on rank {}: {}", call, rank, std::string_view(text.data(), length)));
-}
-
-MPI_Comm OwnComms::split(MPI_Comm comm, int color, int key) {
-  MPI_Comm made = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(comm, color, key, &made), "MPI_Comm_split");
-  if (made == MPI_COMM_NULL) return made;
-  MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-  made_.push_back(made);
-  return made;
-}
-
-void OwnComms::free() {
-  for (MPI_Comm& comm : made_) MPI_Comm_free(&comm);
-  made_.clear();
-}
 
 namespace {
 
@@ -129,11 +105,9 @@ class MpiCollectives final : public Collectives {
   void refuse() override { barrier_->refuse(); }
 
  private:
-  /// `body` is MPI's `call`, which the process does not outlive where it cannot end.
   template <class Body>
   void blocking(const char* call, const Body& body) const {
-    const Membership::BlockingCall guard(barrier_->membership(), call);
-    check_mpi(body(), call);
+    call_mpi(barrier_->membership(), call, body);
   }
   [[nodiscard]] int rank() const { return barrier_->position(); }
   [[nodiscard]] int size() const { return barrier_->size(); }

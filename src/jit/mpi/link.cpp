@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "coconet/error.h"
-#include "jit/mpi/collectives.h"
+#include "jit/mpi/door.h"
 
 namespace coconet::jit {
 
@@ -21,8 +21,14 @@ constexpr std::chrono::seconds patience{1};
 
 }  // namespace
 
-MpiLink::MpiLink(MPI_Comm world, std::vector<int> far) : world_(world), far_(std::move(far)) {
+MpiLink::MpiLink(std::vector<int> far) : far_(std::move(far)) {
   for (const int rank : far_) statuses_[rank] = {};
+}
+
+void MpiLink::open(MPI_Comm world, Membership& membership) {
+  world_ = world;
+  membership_ = &membership;
+  open_ = true;
 }
 
 void MpiLink::send(const std::vector<int>& ranks, int tag, const void* data, std::size_t bytes) {
@@ -30,9 +36,9 @@ void MpiLink::send(const std::vector<int>& ranks, int tag, const void* data, std
   for (const int rank : ranks) {
     sendings_.push_back({MPI_REQUEST_NULL, {first, first + bytes}});
     auto& [request, kept] = sendings_.back();
-    check_mpi(
-        MPI_Isend(kept.data(), static_cast<int>(bytes), MPI_BYTE, rank, tag, world_, &request),
-        "MPI_Isend");
+    call_mpi(*membership_, "MPI_Isend", [&] {
+      return MPI_Isend(kept.data(), static_cast<int>(bytes), MPI_BYTE, rank, tag, world_, &request);
+    });
   }
   (void)told();
 }
@@ -40,7 +46,8 @@ void MpiLink::send(const std::vector<int>& ranks, int tag, const void* data, std
 bool MpiLink::told() {
   for (auto sending = sendings_.begin(); open_ && sending != sendings_.end();) {
     int done = 0;
-    check_mpi(MPI_Test(&sending->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    call_mpi(*membership_, "MPI_Test",
+             [&] { return MPI_Test(&sending->request, &done, MPI_STATUS_IGNORE); });
     sending = done != 0 ? sendings_.erase(sending) : std::next(sending);
   }
   return sendings_.empty();
@@ -52,15 +59,32 @@ void MpiLink::tell_arrival(const std::vector<int>& ranks, std::uint64_t number,
   if (open_) send(ranks, arrival_tag, &message, sizeof message);
 }
 
-void MpiLink::tell_state(const RankStatus& status) noexcept {
+void MpiLink::tell_state(int rank, const RankStatus& status) noexcept {
   if (!open_) return;
   try {
-    send(far_, status_tag, &status, sizeof status);
+    const News news{rank, status};
+    send(far_, status_tag, &news, sizeof news);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     while (!told() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   } catch (const Error&) {
     // The others miss this rank when their time is over.
   }
+}
+
+// What a rank says of itself is all there is; what others say of it is that it has ended or
+// stopped.
+void MpiLink::take_news(const News& news, int from) {
+  RankStatus& status = *status_of(news.rank);
+  if (news.rank == from) {
+    const auto [ended, stopped] = std::pair(status.ended, status.stopped);
+    status = news.status;
+    status.ended |= ended;
+    status.stopped |= stopped;
+    return;
+  }
+  status.ended |= news.status.ended;
+  status.stopped |= news.status.stopped;
+  if (status.state == 0) status.state = news.status.state;
 }
 
 void MpiLink::poll() {
@@ -69,18 +93,23 @@ void MpiLink::poll() {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, &message, &status),
-              "MPI_Improbe");
+    call_mpi(*membership_, "MPI_Improbe", [&] {
+      return MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, &message, &status);
+    });
     if (found == 0) return;
+    const auto take = [&](auto& data) {
+      call_mpi(*membership_, "MPI_Mrecv", [&] {
+        return MPI_Mrecv(&data, sizeof data, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+      });
+    };
     if (status.MPI_TAG == arrival_tag) {
       Arrival arrived{};
-      check_mpi(MPI_Mrecv(&arrived, sizeof arrived, MPI_BYTE, &message, MPI_STATUS_IGNORE),
-                "MPI_Mrecv");
+      take(arrived);
       *arrival(arrived.number, status.MPI_SOURCE) = arrived.arrival;
     } else {
-      check_mpi(MPI_Mrecv(status_of(status.MPI_SOURCE), sizeof(RankStatus), MPI_BYTE, &message,
-                          MPI_STATUS_IGNORE),
-                "MPI_Mrecv");
+      News news{};
+      take(news);
+      take_news(news, status.MPI_SOURCE);
     }
   }
 }

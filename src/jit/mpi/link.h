@@ -18,11 +18,15 @@ namespace coconet::jit {
 
 class MpiLink {
  public:
-  /// `world` is for this link only, and returns errors. `far` are the ranks of other nodes.
-  MpiLink(MPI_Comm world, std::vector<int> far);
+  /// `far` are the ranks of other nodes.
+  explicit MpiLink(std::vector<int> far);
   MpiLink(const MpiLink&) = delete;
   MpiLink& operator=(const MpiLink&) = delete;
   ~MpiLink() = default;
+
+  /// Sends and takes messages from here on, through `world`, which is for this link only and
+  /// returns errors. `membership` outlives this.
+  void open(MPI_Comm world, Membership& membership);
 
   /// The status of a rank of another node.
   [[nodiscard]] RankStatus* status_of(int rank) { return &statuses_.at(rank); }
@@ -33,9 +37,9 @@ class MpiLink {
 
   /// Begins to tell `ranks`, of other nodes, of this rank's arrival at the barrier `number`.
   void tell_arrival(const std::vector<int>& ranks, std::uint64_t number, std::uint64_t arrival);
-  /// Tells all of `far` that this rank has failed or left. Waits for its messages to be on their
-  /// way, for a second at most.
-  void tell_state(const RankStatus& status) noexcept;
+  /// Tells all of `far` that `rank`, of this node, has failed, left, ended or stopped. Waits for
+  /// its messages to be on their way, for a second at most.
+  void tell_state(int rank, const RankStatus& status) noexcept;
   /// Whether all that was told is on its way without this rank.
   [[nodiscard]] bool told();
   /// Takes in what has come.
@@ -48,16 +52,22 @@ class MpiLink {
     std::uint64_t number;
     std::uint64_t arrival;
   };
+  struct News {
+    int rank;
+    RankStatus status;
+  };
   /// A message on its way, until MPI has taken it.
   struct Sending {
     MPI_Request request;
     std::vector<std::byte> bytes;
   };
   void send(const std::vector<int>& ranks, int tag, const void* data, std::size_t bytes);
+  void take_news(const News& news, int from);
 
-  MPI_Comm world_;
+  MPI_Comm world_ = MPI_COMM_NULL;
+  Membership* membership_ = nullptr;
   std::vector<int> far_;
-  bool open_ = true;
+  bool open_ = false;
   std::list<Sending> sendings_;
   std::map<int, RankStatus> statuses_;
   std::map<std::pair<std::uint64_t, int>, std::uint64_t> arrivals_;

@@ -16,7 +16,8 @@
 
 namespace coconet::jit {
 
-Indexed<std::string> gather_by_mpi(MPI_Comm comm, std::string_view mine, Transfer& transfer,
+Indexed<std::string> gather_by_mpi(MPI_Comm comm, Membership& membership, std::string_view mine,
+                                   Transfer& transfer,
                                    const std::function<void(std::string_view call)>& wait) {
   int rank = 0;
   int ranks = 1;
@@ -26,9 +27,10 @@ Indexed<std::string> gather_by_mpi(MPI_Comm comm, std::string_view mine, Transfe
   own = mine;
   lengths = Indexed<std::uint64_t>(ranks);
   lengths[rank] = mine.size();
-  check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, lengths.data(), 1, MPI_UINT64_T,
-                           comm, &request),
-            "MPI_Iallgather");
+  call_mpi(membership, "MPI_Iallgather", [&] {
+    return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, lengths.data(), 1, MPI_UINT64_T, comm,
+                          &request);
+  });
   wait("MPI_Iallgather");
   Indexed<std::string> texts(ranks);
   // MPI counts the bytes of all ranks in int.
@@ -41,10 +43,11 @@ Indexed<std::string> gather_by_mpi(MPI_Comm comm, std::string_view mine, Transfe
     places = Indexed<int>(ranks);
     std::partial_sum(counts.begin(), counts.end() - 1, places.begin() + 1);
     all.resize(places.back() + counts.back());
-    check_mpi(MPI_Iallgatherv(own.data() + std::min<std::uint64_t>(own.size(), done), counts[rank],
-                              MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR, comm,
-                              &request),
-              "MPI_Iallgatherv");
+    call_mpi(membership, "MPI_Iallgatherv", [&] {
+      return MPI_Iallgatherv(own.data() + std::min<std::uint64_t>(own.size(), done), counts[rank],
+                             MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR, comm,
+                             &request);
+    });
     wait("MPI_Iallgatherv");
     for (int from = 0; from < ranks; ++from) texts[from].append(all, places[from], counts[from]);
   }
@@ -103,7 +106,7 @@ class NodesComm final : public Comm {
   std::vector<std::string> gather(std::string_view mine, std::string_view call) override {
     everybody_->wait(call);
     Transfer& transfer = transfers_.emplace_back();
-    auto texts = gather_by_mpi(comm_, mine, transfer,
+    auto texts = gather_by_mpi(comm_, *membership_, mine, transfer,
                                [&](std::string_view part) { complete(transfer, part); });
     transfers_.pop_back();
     return texts;
@@ -161,10 +164,12 @@ class NodesComm final : public Comm {
     const auto start = std::chrono::steady_clock::now();
     for (;;) {
       int done = 0;
-      check_mpi(MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      call_mpi(*membership_, "MPI_Test",
+               [&] { return MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE); });
       if (done != 0) return;
       require_nobody_failed();
-      if (std::chrono::steady_clock::now() - start > config().timeout) {
+      const bool is_late = std::chrono::steady_clock::now() - start > config().timeout;
+      if (is_late || membership_->is_over()) {
         std::vector<int> others;
         for (int other = 0; other < size(); ++other) {
           if (other != rank()) others.push_back(other);
@@ -172,7 +177,8 @@ class NodesComm final : public Comm {
         membership_->give_up(
             {fmt::format("in {}", call), std::move(others),
              "for longer than COCONET_TIMEOUT_S sets, although all ranks had come to it; one of "
-             "them is stuck, or the network between the nodes is"});
+             "them is stuck, or the network between the nodes is",
+             is_late});
       }
       sched_yield();
     }

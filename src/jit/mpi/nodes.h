@@ -12,7 +12,7 @@
 
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/board_comm.h"
-#include "jit/mpi/collectives.h"
+#include "jit/mpi/door.h"
 #include "jit/mpi/link.h"
 
 namespace coconet::jit {
@@ -27,10 +27,10 @@ struct Transfer {
   std::string all;
 };
 
-/// Every rank's text, by rank of `comm`. `wait` waits for the request of `transfer`, which MPI's
-/// `call` made.
+/// Every rank's text, by rank of `comm`, which `membership` watches. `wait` waits for the request
+/// of `transfer`, which MPI's `call` made.
 [[nodiscard]] Indexed<std::string> gather_by_mpi(
-    MPI_Comm comm, std::string_view mine, Transfer& transfer,
+    MPI_Comm comm, Membership& membership, std::string_view mine, Transfer& transfer,
     const std::function<void(std::string_view call)>& wait);
 
 /// Collective. `comm`, one of `comms`, holds all ranks of the world; `node` is the world of this

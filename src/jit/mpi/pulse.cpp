@@ -13,13 +13,15 @@
 #include <chrono>
 #include <random>
 #include <sstream>
+#include <utility>
 
 namespace coconet::jit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t question = 0x636f636f3f717565, reply = 0x636f636f21616e73;
+constexpr std::uint64_t question = 0x636f636f3f717565, reply = 0x636f636f21616e73,
+                        news_of_end = 0x636f636f2e656e64;
 constexpr std::chrono::milliseconds replies_within{1000}, ask_again_after{100};
 
 /// This node's IPv4 addresses; the loopback's too, for nodes that are one machine.
@@ -82,13 +84,15 @@ std::vector<std::uint64_t> Pulse::take() {
   constexpr int most_at_once = 1000;
   std::vector<std::uint64_t> answered;
   for (int taken = 0; taken < most_at_once; ++taken) {
-    Datagram got{};
+    News got{};
     sockaddr_in from{};
     socklen_t length = sizeof from;
     const ssize_t bytes = recvfrom(socket_.number(), &got, sizeof got, 0,
                                    reinterpret_cast<sockaddr*>(&from), &length);
     if (bytes < 0) return answered;
-    if (bytes != sizeof got) continue;
+    if (bytes == sizeof got && got.magic == news_of_end && got.token == token_)
+      ended_.push_back(static_cast<int>(got.rank));
+    if (bytes != sizeof(Datagram)) continue;
     if (got.magic == reply) answered.push_back(got.token);
     if (got.magic != question || got.token != token_) continue;
     const Datagram answer{reply, token_};
@@ -98,13 +102,28 @@ std::vector<std::uint64_t> Pulse::take() {
   return answered;
 }
 
-void Pulse::answer() {
-  if (socket_.is_open()) (void)take();
+std::vector<int> Pulse::answer() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !socket_.is_open()) return {};
+  (void)take();
+  return std::exchange(ended_, {});
+}
+
+void Pulse::tell_end(int rank) {
+  if (!socket_.is_open()) return;
+  for (const auto& [to, peer] : peers_) {
+    const News news{news_of_end, peer.token, static_cast<std::uint64_t>(rank)};
+    for (const sockaddr_in& place : peer.places) {
+      (void)sendto(socket_.number(), &news, sizeof news, 0,
+                   reinterpret_cast<const sockaddr*>(&place), sizeof place);
+    }
+  }
 }
 
 std::vector<int> Pulse::silent() {
   std::map<std::uint64_t, int> waiting;  // ranks by token
   if (!socket_.is_open()) return {};     // nobody was asked
+  const std::lock_guard lock(mutex_);
   for (const auto& [rank, peer] : peers_) waiting[peer.token] = rank;
   const auto end = Clock::now() + replies_within;
   while (!waiting.empty() && Clock::now() < end) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,7 @@
 
 namespace coconet::jit {
 
-/// All but `answer` and `silent` are called before these, which are one thread's.
+/// All but `answer` and `silent` are called before these, which any thread may call.
 class Pulse {
  public:
   /// Without a socket it has no address, and nobody hears of this process.
@@ -25,8 +26,12 @@ class Pulse {
   /// `rank` is asked at `address`; one that is empty cannot be.
   void add(int rank, std::string_view address);
 
-  /// Answers those who have asked.
-  void answer();
+  /// Answers those who have asked; `silent`, on another thread, does that, too. Returns the ranks
+  /// of which others have told that their processes have ended.
+  std::vector<int> answer();
+  /// Tells all other nodes' that the process of `rank`, of this node, has ended. A datagram may be
+  /// lost.
+  void tell_end(int rank);
   /// The ranks that do not answer within a second, because their processes are stopped or have
   /// ended, or no datagram gets through. Answers others meanwhile.
   [[nodiscard]] std::vector<int> silent();
@@ -36,6 +41,10 @@ class Pulse {
   struct Datagram {
     std::uint64_t magic, token;
   };
+  /// That the process of `rank` has ended, for the process with that token.
+  struct News {
+    std::uint64_t magic, token, rank;
+  };
   struct Peer {
     std::uint64_t token;
     std::vector<sockaddr_in> places;  ///< its node's addresses
@@ -43,10 +52,12 @@ class Pulse {
   /// Takes what has come; returns the tokens of those who have answered.
   [[nodiscard]] std::vector<std::uint64_t> take();
 
+  std::mutex mutex_;  ///< of what has come: answers are for who asked
   OpenFile socket_;
   std::uint64_t token_;
   std::uint16_t port_ = 0;
   std::map<int, Peer> peers_;
+  std::vector<int> ended_;  ///< as told, until `answer` returns them
 };
 
 }  // namespace coconet::jit

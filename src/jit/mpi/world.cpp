@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -23,7 +25,10 @@
 #include "jit/config/configure.h"
 #include "jit/config/log.h"
 #include "jit/config/own_process.h"
+#include "jit/mpi/assembly.h"
 #include "jit/mpi/collectives.h"
+#include "jit/mpi/door.h"
+#include "jit/mpi/launched.h"
 #include "jit/mpi/link.h"
 #include "jit/mpi/nodes.h"
 #include "jit/mpi/pulse.h"
@@ -56,54 +61,66 @@ class MpiProcessComm final : public ProcessComm {
   std::shared_ptr<OwnComms> comms_;
 };
 
-/// Every rank's text, by rank of `comm`: for as long as there is no way to wait with a deadline.
-Indexed<std::string> gather_and_wait(MPI_Comm comm, std::string_view mine) {
-  Transfer transfer;
-  return gather_by_mpi(comm, mine, transfer, [&](std::string_view call) {
-    check_mpi(MPI_Wait(&transfer.request, MPI_STATUS_IGNORE), call);
-  });
-}
+/// What ranks tell each other of themselves when they meet.
+struct Description {
+  std::string introduction, node, process, cores, pulse;
 
-/// Ranks that can share memory: those of one machine, and among them those with equal
-/// COCONET_HOST_ID, `id`.
-MPI_Comm split_by_node(OwnComms& comms, MPI_Comm world, int rank, const std::string& id) {
-  MPI_Comm machine = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine),
-            "MPI_Comm_split_type");
-  const Indexed<std::string> ids = gather_and_wait(machine, id);
-  const auto first = std::ranges::find(ids, id);
-  const MPI_Comm node = comms.split(machine, static_cast<int>(first - ids.begin()), rank);
-  MPI_Comm_free(&machine);
-  return node;
-}
+  /// Its parts have no zeros.
+  [[nodiscard]] std::string to_string() const {
+    const std::array parts{introduction, node, process, cores, pulse};
+    return fmt::format("{}", fmt::join(parts, zero));
+  }
+  explicit Description(std::string_view text) {
+    for (std::string* part : {&introduction, &node, &process, &cores, &pulse}) {
+      const std::size_t end = std::min(text.find(zero), text.size());
+      *part = text.substr(0, end);
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  Description() = default;
 
-/// What this rank's node is called in messages.
-std::string name_of_node(const Config& config) {
-  if (!config.host_id.empty()) return config.host_id;
-  std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
-  int length = 0;
-  MPI_Get_processor_name(name.data(), &length);
-  return {name.data(), static_cast<std::size_t>(length)};
-}
+ private:
+  static constexpr std::string_view zero{"\0", 1};
+};
 
-Nodes find_nodes(MPI_Comm world, const std::string& first, const std::string& name) {
+/// The nodes of ranks that can share memory: those with equal names are on one.
+Nodes find_nodes(const Indexed<Description>& all) {
   Indexed<int> firsts;
-  for (const std::string& text : gather_and_wait(world, first)) firsts.push_back(std::stoi(text));
-  return {firsts, gather_and_wait(world, name)};
+  Indexed<std::string> names;
+  for (const Description& one : all) {
+    const auto first = std::ranges::find(all, one.node, &Description::node);
+    firsts.push_back(static_cast<int>(first - all.begin()));
+    names.push_back(one.node.substr(0, one.node.find(' ')));
+  }
+  return {firsts, names};
 }
 
-/// Throws on every rank when `body` does on some.
-void together_by_mpi(MPI_Comm world, const std::function<void()>& body) {
+/// Memory of `bytes` for each rank of this rank's node, `here`. All ranks of `assembly` take part
+/// as long as any node exchanges texts for it. Throws CommError on all where a node has no memory.
+std::shared_ptr<PeerMemory> map_in_nodes(Assembly& assembly, const std::vector<int>& here,
+                                         std::size_t bytes) {
+  constexpr char exchanges = '+', is_done = '.';
+  std::shared_ptr<PeerMemory> memory;
   std::string mine;
+  const auto place = std::ranges::find(here, assembly.rank()) - here.begin();
   try {
-    body();
+    memory = map_across_processes(static_cast<int>(place), here, bytes, [&](std::string_view text) {
+      const Indexed<std::string> all = assembly.gather(exchanges + std::string(text));
+      std::vector<std::string> texts;
+      for (const int rank : here) texts.push_back(all[rank].substr(1));
+      return texts;
+    });
   } catch (const Error& error) {
+    if (assembly.membership()->is_over()) throw;
     mine = error.what();
   }
-  const Indexed<std::string> all = gather_and_wait(world, mine);
-  if (!mine.empty()) throw CommError(mine);
-  for (const std::string& other : all) {
-    if (!other.empty()) throw CommError(other);
+  for (;;) {
+    const Indexed<std::string> all = assembly.gather(is_done + mine);
+    const auto is_last = [](const std::string& text) { return text.front() == is_done; };
+    if (!std::ranges::all_of(all, is_last)) continue;
+    const auto failed = std::ranges::find_if(all, [](const auto& text) { return text.size() > 1; });
+    if (failed == all.end()) return memory;
+    throw CommError(mine.empty() ? failed->substr(1) : mine);
   }
 }
 
@@ -111,141 +128,151 @@ void together_by_mpi(MPI_Comm world, const std::function<void()>& body) {
 struct Connected {
   std::shared_ptr<Comm> comm;
   std::shared_ptr<MpiLink> link;
-  std::shared_ptr<OwnComms> comms = std::make_shared<OwnComms>();
+  std::shared_ptr<OwnComms> comms;
 };
-
-/// Whether `request` ends in time.
-bool ends_within(MPI_Request& request, std::chrono::milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  for (int done = 0;;) {
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return true;
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-}
-
-/// Of the messages of ranks that have given up waiting: the largest tag that every MPI has.
-constexpr int gave_up = 32767;
-
-/// The ranks that do not answer within a second: all that wait call this at about the same time.
-std::vector<int> find_missing(MPI_Comm communicator) {
-  int rank = 0, ranks = 1;
-  MPI_Comm_rank(communicator, &rank);
-  MPI_Comm_size(communicator, &ranks);
-  std::vector<int> missing;
-  std::vector<MPI_Request> sent(static_cast<std::size_t>(ranks), MPI_REQUEST_NULL), got = sent;
-  for (int other = 0; other < ranks; ++other) {
-    if (other == rank) continue;
-    MPI_Isend(nullptr, 0, MPI_BYTE, other, gave_up, communicator, &sent[other]);
-    MPI_Irecv(nullptr, 0, MPI_BYTE, other, gave_up, communicator, &got[other]);
-  }
-  for (int other = 0; other < ranks; ++other) {
-    if (!ends_within(got[other], std::chrono::seconds(missing.empty() ? 1 : 0)))
-      missing.push_back(other);
-  }
-  return missing;
-}
-
-/// Collective: what follows waits for nobody that does not come.
-void wait_for_all(MPI_Comm communicator, std::chrono::milliseconds timeout) {
-  MPI_Request everybody = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibarrier(communicator, &everybody), "MPI_Ibarrier");
-  int rank = 0;
-  MPI_Comm_rank(communicator, &rank);
-  if (ends_within(everybody, timeout)) {
-    // Whoever comes too late finds the barrier complete, and nobody behind it.
-    int found = 0;
-    MPI_Status status;
-    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, gave_up, communicator, &found, &status), "MPI_Iprobe");
-    if (found == 0) return;
-    throw CommError(fmt::format(
-        "rank {} came to World::mpi when rank {} had given up waiting for it, after the "
-        "time that COCONET_TIMEOUT_S sets",
-        rank, status.MPI_SOURCE));
-  }
-  const std::vector<int> missing = find_missing(communicator);
-  throw CommError(
-      fmt::format("rank {} waited in World::mpi for rank{} {}, which did not come within {:g} s, "
-                  "the limit that COCONET_TIMEOUT_S sets",
-                  rank, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
-                  std::chrono::duration<double>(timeout).count()));
-}
 
 /// Of all worlds of this process.
 std::mutex memberships_mutex;
 std::vector<std::weak_ptr<Membership>> memberships;
+/// Of worlds that could not be made, whose ranks the process's end must not await: made before the
+/// handler of that is registered, and so gone after it.
+std::vector<std::shared_ptr<Membership>> failed_memberships;
+
+void remember(const std::shared_ptr<Membership>& membership) {
+  const std::lock_guard lock(memberships_mutex);
+  std::erase_if(memberships, [](const auto& one) { return one.expired(); });
+  memberships.push_back(membership);
+}
+
+/// How `membership` asks other nodes, and tells them at once whose process of `here` has ended
+/// without a word: on the thread of its watch.
+FarRanks far_ranks(const std::shared_ptr<Pulse>& pulse, Membership* membership, Indexed<int> here,
+                   const std::shared_ptr<PeerMemory>& board) {
+  constexpr int times = 5;  // as datagrams get lost
+  const auto answer = [=, told = std::map<int, int>{}]() mutable {
+    for (const int rank : pulse->answer()) {
+      if (rank >= 0 && rank < membership->size() && std::ranges::find(here, rank) == here.end())
+        membership->lose(rank);
+    }
+    for (int place = 0; place < here.count(); ++place) {
+      const RankStatus& status = *BoardComm::status_at(board->base(place));
+      const int rank = here[place];
+      const bool said_why = status.reason[0] != 0 || status.awaits != 0;
+      if (!membership->is_lost(rank) || membership->has_left(rank) || said_why) continue;
+      if (told[rank]++ < times) pulse->tell_end(rank);
+    }
+  };
+  return {answer, [pulse] { return pulse->silent(); }};
+}
+
+/// Collective over `assembly`: the ranks of its communicator, who share memory in their nodes from
+/// then on. `nodes` is set to these.
+std::shared_ptr<Membership> introduce(Assembly& assembly, const Config& config, Connected& made,
+                                      Nodes& nodes, std::shared_ptr<PeerMemory>& board,
+                                      int& crowd) {
+  const int rank = assembly.rank(), ranks = assembly.ranks();
+  const auto pulse = std::make_shared<Pulse>();
+  Description mine;
+  mine.introduction = introduction(config);
+  mine.node = name_of_node(config);
+  mine.process = name_of_process();
+  mine.cores = available_cores().to_string();
+  mine.pulse = pulse->address();
+  Indexed<Description> all;
+  std::vector<std::string> introductions;
+  Indexed<std::string> processes;
+  for (const std::string& text : assembly.gather(mine.to_string())) {
+    all.push_back(Description(text));
+    introductions.push_back(all.back().introduction);
+    processes.push_back(all.back().process);
+  }
+  require_alike(introductions);
+  nodes = find_nodes(all);
+  const Indexed<int> here = nodes.beside(rank);
+  assembly.watch(here, processes);
+  std::vector<Cores> cores;
+  for (const int one : here) cores.emplace_back(all[one].cores);
+  crowd = ranks_per_core(cores);
+  std::vector<int> far;
+  for (int other = 0; other < ranks; ++other) {
+    if (nodes.share({rank, other})) continue;
+    far.push_back(other);
+    pulse->add(other, all[other].pulse);
+  }
+
+  board = map_in_nodes(assembly, here, BoardComm::board_bytes(ranks));
+  if (!far.empty()) made.link = std::make_shared<MpiLink>(far);
+  std::vector<RankStatus*> statuses(ranks);
+  std::vector<std::uint64_t*> tables(ranks);
+  for (const int other : far) statuses[other] = made.link->status_of(other);
+  std::vector<std::string> processes_here;
+  for (int beside = 0; beside < here.count(); ++beside) {
+    statuses[here[beside]] = BoardComm::status_at(board->base(beside));
+    tables[here[beside]] = BoardComm::news_at(board->base(beside));
+    processes_here.push_back(processes[here[beside]]);
+  }
+  const auto membership =
+      std::make_shared<Membership>(rank, std::move(statuses), std::move(tables),
+                                   Waiting{config.timeout, crowd > 1, require_mpi_thread});
+  membership->watch(here, processes_here, board);
+  if (!far.empty()) membership->listen(far_ranks(pulse, membership.get(), here, board));
+  return membership;
+}
+
+/// Collective over `communicator`: what ranks talk by, once they can tell each other what goes
+/// wrong.
+void finish(Connected& made, MPI_Comm communicator, const Nodes& nodes,
+            const std::shared_ptr<Membership>& membership, std::shared_ptr<PeerMemory> board,
+            int crowd, const std::shared_ptr<const Config>& config) {
+  const Indexed<int> here = nodes.beside(membership->rank());
+  made.comms = std::make_shared<OwnComms>(membership);
+  const MPI_Comm world = made.comms->split(communicator, 0, 0);
+  if (const auto link = made.link) {
+    link->open(made.comms->split(world, 0, 0), *membership);
+    membership->exchange_news(
+        {[link] { link->poll(); },
+         [link](int of, const RankStatus& status) { link->tell_state(of, status); }});
+  } else {
+    // MPI moves on only inside its calls, and another rank may still wait for what this one sent.
+    membership->exchange_news({[world, membership = membership.get()] {
+                                 call_mpi(*membership, "MPI_Iprobe", [&] {
+                                   int found = 0;
+                                   return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found,
+                                                     MPI_STATUS_IGNORE);
+                                 });
+                               },
+                               {}});
+  }
+  const MPI_Comm node = made.link ? made.comms->split(world, here[0], 0) : world;
+  auto of_node = std::make_unique<MpiProcessComm>(node, made.comms, std::move(board), here,
+                                                  membership, crowd, config);
+  if (made.link) {
+    made.comm = make_nodes_comm(world, made.comms, nodes, std::move(of_node), made.link);
+  } else {
+    made.comm = std::move(of_node);
+  }
+}
 
 /// Collective over `communicator`, which is not used from then on.
 Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& config) {
-  wait_for_all(communicator, config->timeout);
   Connected made;
-  const MPI_Comm world = made.comms->split(communicator, 0, 0);
-  int rank = 0;
-  int ranks = 1;
-  MPI_Comm_rank(world, &rank);
-  MPI_Comm_size(world, &ranks);
-  log_as_rank(rank, ranks);
-  require_alike(gather_and_wait(world, introduction(*config)));
-  const MPI_Comm node = split_by_node(*made.comms, world, rank, config->host_id);
-  const Exchange exchange = [&](std::string_view mine) { return gather_and_wait(node, mine); };
-  const Nodes nodes =
-      find_nodes(world, exchange(std::to_string(rank)).front(), name_of_node(*config));
-  const Indexed<int> here = nodes.beside(rank);
-  std::vector<Cores> cores;
-  for (const std::string& text : exchange(available_cores().to_string())) cores.emplace_back(text);
-  const int crowd = ranks_per_core(cores);
-  std::vector<int> far;
-  for (int other = 0; other < ranks; ++other) {
-    if (!nodes.share({rank, other})) far.push_back(other);
+  Assembly assembly(communicator, config->timeout);
+  std::shared_ptr<Membership> membership = assembly.membership();
+  remember(membership);
+  try {
+    assembly.meet();
+    log_as_rank(assembly.rank(), assembly.ranks());
+    Nodes nodes(assembly.ranks());
+    std::shared_ptr<PeerMemory> board;
+    int crowd = 1;
+    membership = introduce(assembly, *config, made, nodes, board, crowd);
+    remember(membership);
+    finish(made, communicator, nodes, membership, board, crowd, config);
+  } catch (const CommError& error) {
+    membership->fail(error.what());
+    failed_memberships.push_back(membership);
+    throw;
   }
-
-  if (!far.empty()) made.link = std::make_shared<MpiLink>(made.comms->split(world, 0, 0), far);
-  std::shared_ptr<Pulse> pulse;
-  if (!far.empty()) {
-    pulse = std::make_shared<Pulse>();
-    const Indexed<std::string> addresses = gather_and_wait(world, pulse->address());
-    for (const int other : far) pulse->add(other, addresses[other]);
-  }
-  together_by_mpi(world, [&] {
-    int place = 0;
-    MPI_Comm_rank(node, &place);
-    const auto board = map_across_processes(place, here, BoardComm::board_bytes(ranks), exchange);
-    std::vector<RankStatus*> statuses(ranks);
-    std::vector<std::uint64_t*> tables(ranks);
-    for (const int other : far) statuses[other] = made.link->status_of(other);
-    for (int beside = 0; beside < here.count(); ++beside) {
-      statuses[here[beside]] = BoardComm::status_at(board->base(beside));
-      tables[here[beside]] = BoardComm::news_at(board->base(beside));
-    }
-    // MPI moves on only inside its calls, and another rank may still wait for what this one sent.
-    Waiting waiting{config->timeout, crowd > 1,
-                    [world] {
-                      int found = 0;
-                      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found, MPI_STATUS_IGNORE);
-                    },
-                    require_mpi_thread};
-    std::function<void(const RankStatus&)> tell;
-    if (const auto link = made.link) {
-      waiting.progress = [link] { link->poll(); };
-      tell = [link](const RankStatus& status) { link->tell_state(status); };
-    }
-    const auto membership = std::make_shared<Membership>(
-        rank, std::move(statuses), std::move(tables), std::move(waiting), tell);
-    membership->watch(here, exchange(name_of_process()), board);
-    if (pulse)
-      membership->listen({[pulse] { pulse->answer(); }, [pulse] { return pulse->silent(); }});
-    const std::lock_guard lock(memberships_mutex);
-    std::erase_if(memberships, [](const auto& one) { return one.expired(); });
-    memberships.push_back(membership);
-    auto of_node =
-        std::make_unique<MpiProcessComm>(node, made.comms, board, here, membership, crowd, config);
-    if (made.link) {
-      made.comm = make_nodes_comm(world, made.comms, nodes, std::move(of_node), made.link);
-    } else {
-      made.comm = std::move(of_node);
-    }
-  });
   return made;
 }
 
@@ -266,7 +293,11 @@ int leave_freed(MPI_Comm, int, void* kept, void*) {
   const bool frees = owned->comm.use_count() == 1 && !owned->comm->membership()->is_over();
   const std::shared_ptr<OwnComms> comms = owned->comms;
   owned.reset();
-  if (frees) comms->free();
+  try {
+    if (frees) comms->free();
+  } catch (const CommError&) {
+    return MPI_ERR_OTHER;
+  }
   return MPI_SUCCESS;
 }
 
@@ -294,13 +325,14 @@ void leave_when_finalized(const Kept& world) {
   open_worlds.push_back(world);
 }
 
-/// Whether a world of this process has ended because of a rank that is gone or does not come.
-bool is_a_world_over() {
+/// Of the worlds of this process those that its end may wait for.
+std::vector<std::shared_ptr<Membership>> living_memberships() {
   const std::lock_guard lock(memberships_mutex);
-  return std::ranges::any_of(memberships, [](const std::weak_ptr<Membership>& one) {
-    const auto membership = one.lock();
-    return membership && membership->is_over();
-  });
+  std::vector<std::shared_ptr<Membership>> living;
+  for (const auto& one : memberships) {
+    if (auto membership = one.lock()) living.push_back(std::move(membership));
+  }
+  return living;
 }
 
 /// Ends MPI as the process exits with `status`. MPI waits for all ranks there: where one may never
@@ -309,17 +341,23 @@ void finalize(int status) {
   int done = 0;
   MPI_Finalized(&done);
   if (done != 0) return;
-  if (is_a_world_over()) {
+  const auto worlds = living_memberships();
+  if (std::ranges::any_of(worlds, [](const auto& one) { return one->is_over(); })) {
     std::thread([status] {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       std::fflush(nullptr);  // as the exit that this cuts short would have done
       _exit(status != 0 ? status : EXIT_FAILURE);
     }).detach();
   }
+  // A rank that still runs may come to its end when it likes. Without a world there is nobody whose
+  // end would not be the end of its process.
+  const auto largest = std::ranges::max_element(worlds, {}, &Membership::size);
+  std::optional<Membership::BlockingCall> guard;
+  if (largest != worlds.end()) guard.emplace(**largest, "MPI_Finalize", std::chrono::years(1));
   MPI_Finalize();
 }
 
-void start_mpi() {
+void start_mpi(std::chrono::milliseconds timeout) {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0)
@@ -328,6 +366,9 @@ void start_mpi() {
   MPI_Initialized(&initialized);
   if (initialized == 0) {
     int provided = 0;  // less is served from this thread only
+    const auto launched = watch_launched(timeout);
+    // Launchers may take long to start a job.
+    const Membership::BlockingCall guard(*launched, "MPI_Init_thread", std::chrono::minutes(1));
     const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     if (code != MPI_SUCCESS)
       throw CommError(fmt::format("MPI_Init_thread failed with code {}", code));
@@ -372,7 +413,7 @@ std::shared_ptr<Comm> find_kept(MPI_Comm communicator, int key, const Config& co
 
 // One world for a communicator: they are scarce, and to free one is collective.
 std::shared_ptr<Comm> make_mpi_comm(const Options& options) {
-  start_mpi();
+  start_mpi(configure(options)->timeout);
   const MPI_Comm world = MPI_COMM_WORLD;
   return make_mpi_comm_of(&world, sizeof world, options);
 }

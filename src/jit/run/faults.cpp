@@ -114,8 +114,11 @@ void Runner::break_down(const abi::Fault& fault) {
                : place_of(fault.phase, kernel.barriers()),
       fault.expected, fault.found);
   const int peer = for_step ? rank : bound_.plan.group(kernel.axis())[fault.peer];
-  const VainWait wait{
-      std::move(place), {peer}, (for_step ? "which were not made" : "which did not come") + limit};
+  // A kernel does not say whether its time was over or the news had come that ended its wait.
+  const VainWait wait{std::move(place),
+                      {peer},
+                      (for_step ? "which were not made" : "which did not come") + limit,
+                      for_step || !bound_.comm().membership()->is_over()};
   try {
     bound_.comm().membership()->give_up(wait);
   } catch (const Error& error) {

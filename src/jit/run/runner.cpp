@@ -45,7 +45,7 @@ void finish_watching(Comm& comm, std::chrono::milliseconds timeout, const Queue&
       if (other != comm.rank()) others.push_back(other);
     }
     comm.membership()->give_up({"in its library collectives", std::move(others),
-                                "of which one did not come within " + seconds(timeout) +
+                                "which did not come within " + seconds(timeout) +
                                     " s, the limit that COCONET_TIMEOUT_S sets"});
   } catch (const CommError&) {
     for (Collectives* const one : collectives) one->abort();

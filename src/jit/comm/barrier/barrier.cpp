@@ -146,7 +146,7 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
                membership_->has_left(ranks_[position]);
       },
       [&] {
-        if (waiting.progress) waiting.progress();
+        membership_->progress();
         if (waited < yields_for) {
           sched_yield();
         } else {
@@ -161,25 +161,27 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
                       static_cast<double>(within.count()) / 1000,
                       longer.count() > 0 && !is_stopped
                           ? "s that COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set"
-                          : " that COCONET_TIMEOUT_S sets"));
+                          : " that COCONET_TIMEOUT_S sets"),
+          is_stopped || waited > limit);
 }
 
 void Barrier::wait_for_notifier(std::string_view call, std::chrono::milliseconds longer) {
   const Clock::time_point start = Clock::now();
+  bool is_late = false;
   const bool is_told =
       wait_until([&] { return notifier_.done(); },
                  [&] {
-                   return membership_->is_over() ||
-                          Clock::now() - start > membership_->waiting().timeout + longer;
+                   is_late = Clock::now() - start > membership_->waiting().timeout + longer;
+                   return is_late || membership_->is_over();
                  },
                  [&] {
-                   membership_->waiting().progress();
+                   membership_->progress();
                    sched_yield();
                  });
   if (is_told) return;
   std::vector<int> others = ranks_;
   std::erase(others, membership_->rank());
-  give_up(call, others, "where this rank's message was not taken in time");
+  give_up(call, others, "where this rank's message was not taken in time", is_late);
 }
 
 std::vector<int> Barrier::missing() const {
@@ -190,8 +192,10 @@ std::vector<int> Barrier::missing() const {
   return ranks;
 }
 
-void Barrier::give_up(std::string_view call, std::vector<int> awaited, std::string why) {
-  membership_->give_up({fmt::format("in {}", call), std::move(awaited), std::move(why)});
+void Barrier::give_up(std::string_view call, std::vector<int> awaited, std::string why,
+                      bool is_over_time) {
+  membership_->give_up(
+      {fmt::format("in {}", call), std::move(awaited), std::move(why), is_over_time});
 }
 
 }  // namespace coconet::jit

@@ -29,7 +29,7 @@ class COCONET_API Differs : public CommError {
 };
 
 /// Sends this rank's arrivals to ranks that do not see a barrier's memory. Theirs are in this
-/// rank's memory after a call of `Waiting::progress`.
+/// rank's memory after a call of `Membership::progress`.
 struct RemoteNotifier {
   /// Does not wait; empty where all ranks see the memory.
   std::function<void(std::uint64_t arrival)> notify;
@@ -79,7 +79,8 @@ class COCONET_API Barrier {
   /// Waits until the notices arrive without this rank's help, as the others wait for them.
   void wait_for_notifier(std::string_view call, std::chrono::milliseconds longer);
   [[nodiscard]] std::vector<int> missing() const;
-  [[noreturn]] void give_up(std::string_view call, std::vector<int> awaited, std::string why);
+  [[noreturn]] void give_up(std::string_view call, std::vector<int> awaited, std::string why,
+                            bool is_over_time);
 
   std::shared_ptr<Membership> membership_;
   std::vector<int> ranks_;

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "jit/comm/barrier/watch.h"
 
@@ -53,13 +54,11 @@ std::string name_ranks(const std::vector<int>& ranks) {
 }
 
 Membership::Membership(int rank, std::vector<RankStatus*> statuses,
-                       std::vector<std::uint64_t*> tables, Waiting waiting,
-                       std::function<void(const RankStatus&)> tell)
+                       std::vector<std::uint64_t*> tables, Waiting waiting)
     : rank_(rank),
       statuses_(std::move(statuses)),
       tables_(std::move(tables)),
-      waiting_(std::move(waiting)),
-      tell_(std::move(tell)) {}
+      waiting_(std::move(waiting)) {}
 
 Membership::~Membership() = default;
 
@@ -103,10 +102,13 @@ void Membership::look_regularly() {
   looks_regularly_ = true;
 }
 
-void Membership::enter_blocking(const char* call) {
-  look_regularly();
-  blocked_since_.store(Clock::now(), std::memory_order_relaxed);
-  blocking_call_.store(call, std::memory_order_release);
+Membership::BlockingCall::Entry Membership::enter_blocking(BlockingCall::Entry entry) {
+  if (!looks_regularly_) look_regularly();
+  blocking_call_.store(nullptr, std::memory_order_release);  // never a call with another's time
+  blocked_since_.store(entry.since, std::memory_order_relaxed);
+  blocking_longer_.store(entry.longer, std::memory_order_relaxed);
+  blocking_call_.store(entry.call, std::memory_order_release);
+  return std::exchange(blocking_, entry);
 }
 
 void Membership::look_at_blocking() {
@@ -115,15 +117,23 @@ void Membership::look_at_blocking() {
   const Clock::time_point since = blocked_since_.load(std::memory_order_relaxed);
   const auto blocked = Clock::now() - since;
   if (blocked < time_to_answer) return;
+  const bool is_over_time = blocked > waiting_.timeout && Clock::now() >= asked_again_;
+  std::string stuck = is_over_time ? find_stuck() : std::string();
   const int root = find_root();
   std::string why;
-  if (root >= 0) {
+  if (root >= 0 && stuck.empty()) {
     why = state_of(*statuses_[root]) == gone
               ? fmt::format("the process of rank {} had ended", root)
               : fmt::format("rank {} had failed: {}", root, statuses_[root]->reason);
-  } else if (blocked > waiting_.timeout) {
+  } else if (is_over_time) {
+    if (stuck.empty()) {
+      asked_again_ = Clock::now() + 1s;
+      const auto longer = blocking_longer_.load(std::memory_order_relaxed);
+      if (longer.count() > 0 && blocked - waiting_.timeout < longer) return;
+      stuck = "one of the others is stuck, or the network between the nodes is";
+    }
     why = fmt::format("COCONET_TIMEOUT_S had passed, {:g} s; {}",
-                      std::chrono::duration<double>(waiting_.timeout).count(), find_stuck());
+                      std::chrono::duration<double>(waiting_.timeout).count(), stuck);
   } else {
     return;
   }
@@ -136,15 +146,29 @@ void Membership::look_at_blocking() {
   std::fprintf(stderr, "coconet-jit: %s. Nothing else ends that call: this process ends.\n",
                message.c_str());
   std::fflush(nullptr);  // what the application has printed, too
+  // Other nodes that ask now, at about the same time, must not take this process for the lost one.
+  for (int turn = 0; far_.find_silent && turn < 100; ++turn) {
+    far_.answer();
+    std::this_thread::sleep_for(20ms);
+  }
   _exit(EXIT_FAILURE);
 }
 
 std::string Membership::find_stuck() {
-  std::vector<int> stopped;
+  if (far_.find_stuck) return far_.find_stuck();
+  std::vector<int> stopped, ended, silent;
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank != rank_ && watch_->is_stopped(rank)) stopped.push_back(rank);
+    if (rank == rank_) continue;
+    if (watch_->is_stopped(rank)) stopped.push_back(rank);
+    if (has_left(rank) && is_ended(rank)) ended.push_back(rank);
   }
-  const std::vector<int> silent = far_.find_silent ? far_.find_silent() : std::vector<int>();
+  // What this node knows is certain; others may be silent since they ended for the same reason.
+  if (stopped.empty() && far_.find_silent) {
+    silent = far_.find_silent();
+    // Those that have left may well have ended.
+    if (!std::ranges::all_of(silent, [&](int rank) { return has_left(rank); }))
+      std::erase_if(silent, [&](int rank) { return has_left(rank); });
+  }
   std::vector<std::string> found;
   if (!stopped.empty())
     found.push_back(fmt::format("stopped by a signal or a debugger: {}", name_ranks(stopped)));
@@ -153,7 +177,8 @@ std::string Membership::find_stuck() {
         "without an answer, as processes are that are stopped or have ended, on other nodes: {}",
         name_ranks(silent)));
   }
-  if (found.empty()) return "one of the others is stuck, or the network between the nodes is";
+  if (found.empty() && !ended.empty())
+    found.push_back(fmt::format("ended meanwhile: {}", name_ranks(ended)));
   return fmt::format("{}", fmt::join(found, "; "));
 }
 
@@ -177,7 +202,7 @@ bool Membership::mark_failed(std::string_view reason) noexcept {
 }
 
 void Membership::fail(std::string_view reason) noexcept {
-  if (mark_failed(reason) && tell_) tell_(*statuses_[rank_]);
+  if (mark_failed(reason)) tell(rank_);
 }
 
 void Membership::leave() noexcept {
@@ -185,7 +210,7 @@ void Membership::leave() noexcept {
   if (!process_.is_this() || state_of(status) != present) return;
   shared(status.state).store(left, std::memory_order_release);
   spread(news_of_leave);
-  if (tell_) tell_(status);
+  tell(rank_);
 }
 
 void Membership::lose(int rank) noexcept {
@@ -229,12 +254,27 @@ void Membership::require_not_aborted() const {
 
 void Membership::require_nobody_failed() {
   require_not_aborted();
-  const int root = find_root();
-  if (root < 0) return;
-  if (!awaits_another(rank_)) await(root, "to go on");
+  int root = find_root();
+  if (root < 0) {
+    if (!is_over()) return;
+    // One that has given up and left knows more than its end.
+    for (int rank = 0; root < 0 && rank < size(); ++rank) {
+      if (rank != rank_ && awaits_another(rank)) root = rank;
+    }
+    if (root < 0) return;
+  }
+  if (!awaits_another(rank_)) {
+    await(root, "to go on");
+    tell_of_lost();
+    tell(rank_);
+  }
   RankStatus& status = *statuses_[root];
   if (state_of(status) == gone)
     throw CommError(fmt::format("rank {} is gone: its process has ended", root));
+  if (state_of(status) != failed) {
+    throw CommError(fmt::format("rank {} waited {} in vain for rank {}", root, status.place,
+                                shared(status.awaits).load(std::memory_order_acquire) - 1));
+  }
   throw PeerFailure(fmt::format("rank {} failed: {}", root, status.reason));
 }
 
@@ -242,9 +282,12 @@ bool Membership::has_left(int rank) const {
   return state_of(*statuses_[rank]) == left;
 }
 
+bool Membership::is_ended(int rank) const {
+  return shared(statuses_[rank]->ended).load(std::memory_order_acquire) != 0;
+}
+
 bool Membership::is_lost(int rank) const {
-  const State state = state_of(*statuses_[rank]);
-  return state == left || shared(statuses_[rank]->ended).load(std::memory_order_acquire) != 0;
+  return has_left(rank) || is_ended(rank);
 }
 
 bool Membership::is_stopped(int rank) {
@@ -255,8 +298,9 @@ bool Membership::is_over() {
   if (shared(tables_[rank_][rank_]).load(std::memory_order_acquire) == news_of_failure) return true;
   // What came as a message is news to the waits of this node's kernels.
   for (int rank = 0; rank < size(); ++rank) {
-    const bool is_far = tables_[rank] == nullptr;
-    if (!is_far || (state_of(*statuses_[rank]) != failed && !awaits_another(rank))) continue;
+    if (!is_far(rank)) continue;
+    const State state = state_of(*statuses_[rank]);
+    if (state != failed && state != gone && !awaits_another(rank)) continue;
     spread(news_of_failure);
     return true;
   }
@@ -280,33 +324,73 @@ int Membership::find_root() const {
   return consequence;
 }
 
-std::string Membership::verdict_on(int rank, const VainWait& wait, Clock::time_point until) {
-  if (rank == rank_) return wait.why_late;
+Membership::Verdict Membership::verdict_on(int rank, const std::string& why_late,
+                                           Clock::time_point until) {
+  if (rank == rank_) return {Explains::lateness, true, why_late};
   std::vector<int> chain{rank_};
   std::string text;
   for (int at = rank;;) {
+    const bool is_direct = at == rank;
     RankStatus& status = *statuses_[at];
     const State state = state_of(status);
-    if (state == gone) return text + "whose process has ended";
-    if (state == left) return text + "which has left the world";
+    if (state == gone) return {Explains::end, is_direct, text + "whose process has ended"};
+    if (state == left) return {Explains::end, is_direct, text + "which has left the world"};
     const std::uint32_t awaits = shared(status.awaits).load(std::memory_order_acquire);
     if (awaits == 0) {
-      if (Clock::now() >= until)
-        return text + (is_stopped(at) ? "which a signal or a debugger has stopped" : wait.why_late);
-      if (waiting_.progress) waiting_.progress();
-      std::this_thread::sleep_for(1ms);
-      continue;
+      const bool is_told =
+          is_far(at) && shared(status.stopped).load(std::memory_order_acquire) != 0;
+      if (Clock::now() < until && !is_told) {
+        progress();
+        std::this_thread::sleep_for(1ms);
+        continue;
+      }
+      if (is_told || is_stopped(at))
+        return {Explains::stop, is_direct, text + "which a signal or a debugger has stopped"};
+      if (is_silent(at)) {
+        return {Explains::silence, is_direct,
+                text +
+                    "which gives no sign of life: on its node its process is stopped or has "
+                    "ended, or no datagram gets there"};
+      }
+      return {Explains::lateness, is_direct, text + why_late};
     }
     const int next = static_cast<int>(awaits) - 1;
     text += fmt::format("which waited {}", status.place);
-    if (next == at) return text;
+    if (next == at) return {Explains::lateness, false, text};
     text += fmt::format(" for rank {}", next);
-    if (std::ranges::find(chain, next) != chain.end())
-      return text + "; they are in different calls, or one came too late";
+    if (std::ranges::find(chain, next) != chain.end()) {
+      return {Explains::nothing, false,
+              text + "; they are in different calls, or one came too late"};
+    }
     text += ", ";
     chain.push_back(at);
     at = next;
   }
+}
+
+bool Membership::is_silent(int rank) {
+  if (!is_far(rank) || !far_.find_silent) return false;
+  if (!silent_) silent_ = far_.find_silent();
+  return std::ranges::find(*silent_, rank) != silent_->end();
+}
+
+void Membership::tell_of_lost() {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == rank_ || is_far(rank)) continue;
+    const bool stops = is_stopped(rank);
+    if (!stops && !is_ended(rank)) continue;
+    shared(statuses_[rank]->stopped).store(stops ? 1 : 0, std::memory_order_release);
+    tell(rank);
+  }
+}
+
+std::string Membership::why_late(const VainWait& wait) const {
+  if (wait.is_over_time) return wait.why_late;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_ && awaits_another(rank))
+      return fmt::format("which did not come before rank {} gave up", rank);
+  }
+  return "which had not come by then";
 }
 
 void Membership::await(int rank, std::string_view place) {
@@ -317,9 +401,15 @@ void Membership::await(int rank, std::string_view place) {
 
 void Membership::give_up(const VainWait& wait) {
   require_not_aborted();
-  await(wait.awaited.front(), wait.place);
+  progress();
+  const std::string late = why_late(wait);
+  // Where one of several did not come, it is rather one that has not given up, too.
+  const auto waits_for_none =
+      std::ranges::find_if(wait.awaited, [&](int rank) { return !awaits_another(rank); });
+  await(waits_for_none == wait.awaited.end() ? wait.awaited.front() : *waits_for_none, wait.place);
   spread(news_of_failure);
-  if (tell_) tell_(*statuses_[rank_]);
+  tell_of_lost();
+  tell(rank_);
   const auto waited_for = [&](const std::vector<int>& ranks) {
     const std::string waited = fmt::format("rank {} waited {}", rank_, wait.place);
     return ranks.front() == rank_ ? waited : fmt::format("{} for {}", waited, name_ranks(ranks));
@@ -339,15 +429,17 @@ void Membership::give_up(const VainWait& wait) {
                      waited_for(wait.awaited)));
     throw PeerFailure(statuses_[rank_]->reason);
   }
-  // The first with an excuse; without one all are late.
+  // Those of whom most is known; ranks that wait for each other explain nothing.
   const Clock::time_point until = Clock::now() + time_to_answer;
-  std::string message = fmt::format("{}, {}", waited_for(wait.awaited), wait.why_late);
-  for (const int rank : wait.awaited) {
-    const std::string verdict = verdict_on(rank, wait, until);
-    if (verdict == wait.why_late) continue;
-    message = fmt::format("{}, {}", waited_for({rank}), verdict);
-    break;
+  std::vector<Verdict> verdicts;
+  for (const int rank : wait.awaited) verdicts.push_back(verdict_on(rank, late, until));
+  const auto best = std::ranges::min_element(
+      verdicts, {}, [](const Verdict& one) { return std::pair(one.explains, !one.is_direct); });
+  std::vector<int> blamed;
+  for (std::size_t at = 0; at < verdicts.size(); ++at) {
+    if (verdicts[at].text == best->text) blamed.push_back(wait.awaited[at]);
   }
+  const std::string message = fmt::format("{}, {}", waited_for(blamed), best->text);
   fail(message);
   throw CommError(message);
 }

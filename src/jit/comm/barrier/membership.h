@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,10 +31,11 @@ class COCONET_API PeerFailure : public CommError {
 /// What the other ranks see of a rank. Zeroed memory means: present.
 struct alignas(64) RankStatus {
   std::uint32_t state;
-  std::uint32_t awaits;  ///< 1 + the rank that it has given up waiting for; 0: none
-  std::uint32_t ended;   ///< 1: its process has
-  char place[244];       ///< where it waited, "in barrier", zero-terminated
-  char reason[768];      ///< why it failed, zero-terminated
+  std::uint32_t awaits;   ///< 1 + the rank that it has given up waiting for; 0: none
+  std::uint32_t ended;    ///< 1: its process has
+  std::uint32_t stopped;  ///< 1: one of its node found it stopped when it was missed
+  char place[240];        ///< where it waited, "in barrier", zero-terminated
+  char reason[768];       ///< why it failed, zero-terminated
 };
 
 /// What a rank's table of news holds for each rank: that one has left, or anyone at all has failed.
@@ -43,8 +45,7 @@ enum News : std::uint64_t { no_news = 0, news_of_leave = 1, news_of_failure = 2 
 /// How a rank waits.
 struct Waiting {
   std::chrono::milliseconds timeout;
-  bool crowded = false;            ///< more ranks than cores: give way at once
-  std::function<void()> progress;  ///< called now and then while waiting; may be empty
+  bool crowded = false;  ///< more ranks than cores: give way at once
   /// Throws CommError when the calling thread may not wait; empty: any may.
   std::function<void()> require_thread = {};
 };
@@ -55,13 +56,24 @@ struct VainWait {
   std::vector<int> awaited;  ///< who did not come: others, or this rank itself
   std::string why_late =
       {};  ///< said of ranks that are merely late: "which did not come within 1 s"
+  /// Whether that time has passed: else it ended since another rank had given up.
+  bool is_over_time = true;
 };
 
-/// How a process that is stuck inside MPI asks those of other nodes whether they still run, on the
-/// thread of its watch.
+/// How a process asks those of other nodes whether they still run, also while it is stuck inside
+/// MPI. Called from several threads.
 struct FarRanks {
   std::function<void()> answer;                   ///< those who ask
   std::function<std::vector<int>()> find_silent;  ///< which of them do not answer
+  /// Instead, where nothing else is known of others: "stopped by a debugger: rank 1", or nothing.
+  std::function<std::string()> find_stuck = {};
+};
+
+/// How ranks of other nodes hear of this rank's, by messages.
+struct FarNews {
+  std::function<void()> progress;  ///< called now and then while waiting; may be empty
+  /// Tells of the changed status of a rank; may be empty, and does not throw.
+  std::function<void(int rank, const RankStatus&)> tell;
 };
 
 /// The ranks of a world: who is present, has failed or left, or whose process has ended. A child of
@@ -69,10 +81,9 @@ struct FarRanks {
 class COCONET_API Membership {
  public:
   /// By rank: `statuses`, and `tables` of news, each with a word for every rank, which the ranks of
-  /// this one's node write; null for ranks of other nodes. `tell`, which may be empty and does not
-  /// throw, tells of a changed status those who do not see it.
+  /// this one's node write; null for ranks of other nodes.
   Membership(int rank, std::vector<RankStatus*> statuses, std::vector<std::uint64_t*> tables,
-             Waiting waiting, std::function<void(const RankStatus&)> tell = {});
+             Waiting waiting);
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
   ~Membership();
@@ -96,22 +107,36 @@ class COCONET_API Membership {
   [[nodiscard]] std::shared_ptr<void> mirror_news(std::uint64_t* copy);
   /// While a `BlockingCall` lives, this rank is in `call`, which only the other ranks can end.
   /// Where one of them is gone or has failed, or it takes longer than the timeout, this process
-  /// ends, with exit code 1 and a sentence on standard error.
+  /// ends, with exit code 1 and a sentence on standard error. Where nobody is known to be stopped,
+  /// it may take `longer`. One may be inside another.
   class BlockingCall {
    public:
-    BlockingCall(Membership& membership, const char* call) : membership_(membership) {
-      membership_.enter_blocking(call);
-    }
+    BlockingCall(Membership& membership, const char* call, std::chrono::milliseconds longer = {})
+        : membership_(membership),
+          outer_(membership.enter_blocking({call, longer, std::chrono::steady_clock::now()})) {}
     BlockingCall(const BlockingCall&) = delete;
     BlockingCall& operator=(const BlockingCall&) = delete;
-    ~BlockingCall() { membership_.blocking_call_.store(nullptr, std::memory_order_release); }
+    ~BlockingCall() { (void)membership_.enter_blocking(outer_); }
 
    private:
+    friend class Membership;
+    struct Entry {
+      const char* call = nullptr;
+      std::chrono::milliseconds longer{};
+      std::chrono::steady_clock::time_point since;
+    };
     Membership& membership_;
+    Entry outer_;
   };
 
   /// Answers ranks of other nodes regularly from here on. Throws CommError as `watch` does.
   void listen(FarRanks far);
+  /// From here on. Not while another thread uses this.
+  void exchange_news(FarNews far_news) { far_news_ = std::move(far_news); }
+  /// Takes in what other nodes have sent, where there are any; to be called while waiting.
+  void progress() const {
+    if (far_news_.progress) far_news_.progress();
+  }
 
   /// This rank's table of news.
   [[nodiscard]] const std::uint64_t* news() const { return tables_[rank_]; }
@@ -139,9 +164,10 @@ class COCONET_API Membership {
   /// Throws CommError where another thread of this rank has ended its part while it waited.
   void require_not_aborted() const;
   void start_watch();
-  void enter_blocking(const char* call);
+  /// Returns what this rank was in before.
+  BlockingCall::Entry enter_blocking(BlockingCall::Entry entry);
   void look_regularly();
-  /// Who keeps the others inside MPI, for people.
+  /// Who keeps the others inside MPI, for people; empty: nobody is known to.
   [[nodiscard]] std::string find_stuck();
   /// Ends this process if it is in a call that will not end. On the thread of the watch.
   void look_at_blocking();
@@ -149,23 +175,45 @@ class COCONET_API Membership {
   /// Says, from here on, that this rank has given up waiting for `rank`.
   void await(int rank, std::string_view place);
   [[nodiscard]] bool awaits_another(int rank) const;
+  [[nodiscard]] bool is_far(int rank) const { return tables_[rank] == nullptr; }
+  [[nodiscard]] bool is_ended(int rank) const;
+  /// Whether that rank, on another node, was asked and does not answer.
+  [[nodiscard]] bool is_silent(int rank);
   /// A rank that is gone, or else one that failed by itself, or else one that failed; or -1.
   [[nodiscard]] int find_root() const;
-  /// What `rank` did or did not do, after "rank 0 waited in barrier for rank 1, ". Ranks have until
-  /// `until` to say that they themselves wait in vain.
-  [[nodiscard]] std::string verdict_on(int rank, const VainWait& wait,
-                                       std::chrono::steady_clock::time_point until);
+  /// How much a verdict on a rank explains, the most first.
+  enum class Explains { end, stop, silence, lateness, nothing };
+  struct Verdict {
+    Explains explains;
+    bool is_direct;    ///< it is about that rank itself, and not about one that it waits for
+    std::string text;  ///< after "rank 0 waited in barrier for rank 1, "
+  };
+  /// What `rank` did or did not do. Ranks have until `until` to say that they themselves wait in
+  /// vain; `why_late` is said of those that do not.
+  [[nodiscard]] Verdict verdict_on(int rank, const std::string& why_late,
+                                   std::chrono::steady_clock::time_point until);
+  /// Looks which ranks of this node have ended or are stopped, and tells the other nodes.
+  void tell_of_lost();
+  /// "which did not come within 1 s", or that it did not come before another rank gave up.
+  [[nodiscard]] std::string why_late(const VainWait& wait) const;
+  void tell(int rank) const {
+    if (far_news_.tell) far_news_.tell(rank, *statuses_[rank]);
+  }
 
   int rank_;
   OwnProcess process_;
   std::vector<RankStatus*> statuses_;
   std::vector<std::uint64_t*> tables_;
   Waiting waiting_;
-  std::function<void(const RankStatus&)> tell_;
+  FarNews far_news_;
+  std::optional<std::vector<int>> silent_;  ///< ranks of other nodes, once they were asked
   bool looks_regularly_ = false;
   FarRanks far_;
+  BlockingCall::Entry blocking_;  ///< as the thread that calls sees it
   std::atomic<const char*> blocking_call_ = nullptr;
+  std::atomic<std::chrono::milliseconds> blocking_longer_{};
   std::atomic<std::chrono::steady_clock::time_point> blocked_since_{};
+  std::chrono::steady_clock::time_point asked_again_{};  ///< of the watch's thread
   std::shared_ptr<const void> memory_;  ///< which the watch reaches into until it ends
   std::unique_ptr<Watch> watch_;
 };

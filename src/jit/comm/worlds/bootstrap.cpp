@@ -1,11 +1,8 @@
 // Worlds of processes that an application's own launcher brings together. Its callback is needed
 // until they share memory, and not after that.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
 #include <exception>
-#include <fstream>
 #include <numeric>
 
 #include "coconet/error.h"
@@ -32,17 +29,6 @@ class BootstrapComm final : public ProcessComm {
     membership()->leave();
   }
 };
-
-/// Processes with equal names share memory: those of one boot of one machine, or container, with
-/// the same COCONET_HOST_ID.
-std::string name_of_node(const Config& config) {
-  std::array<char, 256> host{};
-  (void)gethostname(host.data(), host.size() - 1);
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  return fmt::format("{} {} {}", config.host_id.empty() ? host.data() : config.host_id, host.data(),
-                     boot);
-}
 
 /// `bootstrap.all_gather`, whose answer is checked.
 std::vector<std::string> gather(const Bootstrap& bootstrap, std::string_view mine) {

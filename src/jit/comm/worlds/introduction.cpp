@@ -2,8 +2,11 @@
 #include "jit/comm/worlds/introduction.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <fstream>
 #include <sstream>
 #include <vector>
 
@@ -26,6 +29,15 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 std::string introduction(const Config& config) {
   return fmt::format("coconet-jit {}\n{}\n", version(), fmt::join(common_settings(config), "\n"));
+}
+
+std::string name_of_node(const Config& config) {
+  std::array<char, 256> host{};
+  (void)gethostname(host.data(), host.size() - 1);
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return fmt::format("{} {} {}", config.host_id.empty() ? host.data() : config.host_id, host.data(),
+                     boot);
 }
 
 void require_alike(std::span<const std::string> introductions) {

@@ -17,4 +17,8 @@ namespace coconet::jit {
 /// from rank 0 in the first such line, and both lines.
 COCONET_API void require_alike(std::span<const std::string> introductions);
 
+/// Processes with equal names share memory: those of one boot of one machine, or container, with
+/// the same COCONET_HOST_ID. The first word is what messages call the node.
+[[nodiscard]] COCONET_API std::string name_of_node(const Config& config);
+
 }  // namespace coconet::jit

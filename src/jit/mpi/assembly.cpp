@@ -1,0 +1,157 @@
+// The first rank whose time is over asks all others who is there. Those that wait answer at once,
+// as they look for the question all the time, and give up with it; who does not answer is missing,
+// and finds the message, when it comes at last, that it was given up.
+#include "jit/mpi/assembly.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <map>
+#include <thread>
+
+#include "coconet/error.h"
+#include "jit/mpi/door.h"
+#include "jit/mpi/nodes.h"
+
+namespace coconet::jit {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The largest tags that every MPI has.
+constexpr int who_is_there = 32766, gave_up = 32767;
+
+constexpr std::chrono::seconds answers_within{2};
+/// How long ranks that start together wait for each other, give or take.
+constexpr std::chrono::milliseconds yields_for{2};
+
+}  // namespace
+
+Assembly::Assembly(MPI_Comm communicator, std::chrono::milliseconds timeout)
+    : communicator_(communicator), timeout_(timeout) {
+  MPI_Comm_rank(communicator_, &rank_);
+  MPI_Comm_size(communicator_, &ranks_);
+  membership_ = make_private_membership(rank_, ranks_, timeout_);
+}
+
+void Assembly::meet() {
+  MPI_Request everybody = MPI_REQUEST_NULL;
+  call_mpi(*membership_, "MPI_Ibarrier", [&] { return MPI_Ibarrier(communicator_, &everybody); });
+  wait(everybody);
+  // Whoever comes too late finds the barrier complete, and nobody behind it.
+  const int first = find_message(who_is_there);
+  if (first >= 0) give_up(first);
+}
+
+Indexed<std::string> Assembly::gather(std::string_view mine) {
+  static std::vector<std::unique_ptr<Transfer>> given_up;  // MPI may still write there
+  auto transfer = std::make_unique<Transfer>();
+  try {
+    return gather_by_mpi(communicator_, *membership_, mine, *transfer,
+                         [&](std::string_view) { wait(transfer->request); });
+  } catch (const CommError&) {
+    given_up.push_back(std::move(transfer));
+    throw;
+  }
+}
+
+void Assembly::watch(const std::vector<int>& ranks, const Indexed<std::string>& names) {
+  std::vector<std::string> of_ranks;
+  for (const int rank : ranks) of_ranks.push_back(names[rank]);
+  membership_->watch(ranks, of_ranks, nullptr);
+}
+
+int Assembly::find_message(int tag) const {
+  int found = 0;
+  MPI_Status status;
+  call_mpi(*membership_, "MPI_Iprobe",
+           [&] { return MPI_Iprobe(MPI_ANY_SOURCE, tag, communicator_, &found, &status); });
+  return found != 0 ? status.MPI_SOURCE : -1;
+}
+
+void Assembly::send(int rank, int tag) {
+  MPI_Request request = MPI_REQUEST_NULL;  // nobody waits for it
+  call_mpi(*membership_, "MPI_Isend",
+           [&] { return MPI_Isend(nullptr, 0, MPI_BYTE, rank, tag, communicator_, &request); });
+}
+
+bool Assembly::ends(MPI_Request& request, Clock::time_point deadline) {
+  for (int done = 0;;) {
+    call_mpi(*membership_, "MPI_Test",
+             [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
+    if (done != 0) return true;
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+void Assembly::wait(MPI_Request& request) {
+  const Clock::time_point start = Clock::now();
+  while (!ends(request, start)) {
+    const int first = find_message(who_is_there);
+    const auto waited = Clock::now() - start;
+    if (first >= 0 || waited >= timeout_ || membership_->is_over()) give_up(first);
+    if (waited < yields_for) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+}
+
+std::vector<int> Assembly::find_missing() {
+  std::vector<MPI_Request> got(ranks_, MPI_REQUEST_NULL);
+  for (int other = 0; other < ranks_; ++other) {
+    if (other == rank_) continue;
+    send(other, who_is_there);
+    call_mpi(*membership_, "MPI_Irecv", [&] {
+      return MPI_Irecv(nullptr, 0, MPI_BYTE, other, who_is_there, communicator_, &got[other]);
+    });
+  }
+  std::vector<int> missing;
+  const Clock::time_point deadline = Clock::now() + answers_within;
+  for (int other = 0; other < ranks_; ++other) {
+    if (other != rank_ && !ends(got[other], deadline)) missing.push_back(other);
+  }
+  return missing;
+}
+
+std::string Assembly::why_missing(int rank, int first) const {
+  if (membership_->is_lost(rank)) return "whose process has ended";
+  if (membership_->is_stopped(rank)) return "which a signal or a debugger has stopped";
+  if (first >= 0) return fmt::format("which did not come before rank {} gave up", first);
+  return fmt::format("which did not come within {:g} s, the limit that COCONET_TIMEOUT_S sets",
+                     std::chrono::duration<double>(timeout_).count());
+}
+
+void Assembly::give_up(int first) {
+  const std::vector<int> missing = find_missing();
+  const int who_named_me = find_message(gave_up);
+  std::string message;
+  if (who_named_me >= 0) {
+    message = fmt::format(
+        "rank {} came to World::mpi when rank {} had given up waiting for it, after the time that "
+        "COCONET_TIMEOUT_S sets",
+        rank_, who_named_me);
+  } else if (missing.empty()) {
+    message = fmt::format(
+        "rank {} waited in World::mpi until the time was over that COCONET_TIMEOUT_S sets, {:g} s, "
+        "on rank {}, and now all ranks are there: one came too late, or the network is stuck",
+        rank_, std::chrono::duration<double>(timeout_).count(), first < 0 ? rank_ : first);
+  } else {
+    std::map<std::string, std::vector<int>> by_reason;
+    for (const int other : missing) {
+      send(other, gave_up);
+      by_reason[why_missing(other, first)].push_back(other);
+    }
+    std::vector<std::string> parts;
+    for (const auto& [why, ranks] : by_reason)
+      parts.push_back(fmt::format("for {}, {}", name_ranks(ranks), why));
+    message = fmt::format("rank {} waited in World::mpi {}", rank_, fmt::join(parts, ", and "));
+  }
+  membership_->fail(message);
+  throw CommError(message);
+}
+
+}  // namespace coconet::jit

@@ -1,0 +1,58 @@
+// The ranks of a communicator before they are a world: they share no memory yet, and exchange texts
+// by calls of MPI that do not wait.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/indexed.h"
+#include "jit/comm/barrier/membership.h"
+
+namespace coconet::jit {
+
+/// Where a rank does not come in time, stops or ends, its calls throw CommError on all others,
+/// which names it. Then the application's communicator has two messages to each rank, of the tags
+/// 32766 and 32767, that no rank has taken.
+class Assembly {
+ public:
+  Assembly(MPI_Comm communicator, std::chrono::milliseconds timeout);
+  /// Collective over the communicator: waits for all of its ranks.
+  void meet();
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+  /// Collective: every rank's text.
+  [[nodiscard]] Indexed<std::string> gather(std::string_view mine);
+  /// Notices from here on when processes of `ranks`, of this node, end; `names` are by rank, of
+  /// `name_of_process`.
+  void watch(const std::vector<int>& ranks, const Indexed<std::string>& names);
+  /// This rank's view of the others; it is over once a call has thrown.
+  [[nodiscard]] const std::shared_ptr<Membership>& membership() const { return membership_; }
+
+ private:
+  void wait(MPI_Request& request);
+  /// Whether a rank has sent a message with `tag`: which one, or -1.
+  [[nodiscard]] int find_message(int tag) const;
+  /// Sends an empty message.
+  void send(int rank, int tag);
+  /// Those that do not answer within two seconds: all that wait call this at the same time.
+  [[nodiscard]] std::vector<int> find_missing();
+  /// Whether `request` ends until `deadline`.
+  [[nodiscard]] bool ends(MPI_Request& request, std::chrono::steady_clock::time_point deadline);
+  /// `first` is the rank that gave up before this one, or -1.
+  [[noreturn]] void give_up(int first);
+  /// "which did not come within 4 s, the limit that COCONET_TIMEOUT_S sets".
+  [[nodiscard]] std::string why_missing(int rank, int first) const;
+
+  MPI_Comm communicator_;
+  std::chrono::milliseconds timeout_;
+  int rank_ = 0, ranks_ = 1;
+  std::shared_ptr<Membership> membership_;
+};
+
+}  // namespace coconet::jit

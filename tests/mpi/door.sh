@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# A rank is stopped, or killed, in front of each function of MPI that the library calls, in turn, on one node and on two: the
+# others end with its name. And no call that may wait for other ranks goes past the door that watches over them.
+# Usage: door.sh DIRECTORY_OF_THE_PROGRAMS
+set -uo pipefail
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/mpi/launch/lose_rank.sh
+source "$here/launch/lose_rank.sh" "$1"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# What MPI answers by itself.
+local_calls='MPI_(Comm_(rank|size|get_attr|set_attr|set_errhandler|create_keyval|test_inter)|Error_string|Finalized|Initialized|Get_library_version|Is_thread_main|Op_create|Query_thread)'
+# Those two have a guard of their own.
+guarded='MPI_(Init_thread|Finalize)'
+past_it=$(grep -nE '\bMPI_[A-Z][a-z_]+\(' "$here"/../../src/jit/mpi/*.cpp "$here"/../../src/jit/mpi/*.h |
+  grep -vE "\b($local_calls|$guarded)\(|return MPI_|\[&\] \{ return|^[^:]*:[0-9]*: *//")
+if [[ -n $past_it ]]; then
+  echo "door.sh: calls of MPI that may wait for other ranks go through call_mpi, and these do not:"
+  echo "$past_it"
+  exit 1
+fi
+
+by_all=(MPI_Init_thread:0 MPI_Comm_rank:0 MPI_Comm_size:0 MPI_Comm_get_attr:0 MPI_Comm_test_inter:0 MPI_Ibarrier:0
+  MPI_Test:0 MPI_Test:3 MPI_Iallgather:0 MPI_Iallgather:1 MPI_Iallgatherv:0 MPI_Iallgatherv:2 MPI_Comm_split:0
+  MPI_Comm_set_errhandler:0 MPI_Comm_set_attr:0 MPI_Comm_free:0 MPI_Comm_free:1 MPI_Allreduce:0 MPI_Reduce_scatter:0
+  MPI_Allgatherv:0 MPI_Alltoallv:0 MPI_Bcast:0 MPI_Reduce:0 MPI_Sendrecv:0 MPI_Finalize:0)
+across=(MPI_Comm_split:1 MPI_Comm_split:2 MPI_Comm_split:3 MPI_Isend:0 MPI_Isend:5 MPI_Improbe:0 MPI_Improbe:9 MPI_Mrecv:0)
+cases=()
+for call in "${by_all[@]}"; do cases+=("mpi $call"); done
+for call in "${across[@]}"; do cases+=("aabb $call"); done
+if [[ -n ${TESTS_ALL-} ]]; then
+  for call in "${by_all[@]}"; do cases+=("aabb $call"); done
+fi
+number=0
+for case in "${cases[@]}"; do
+  while (($(jobs -rp | wc -l) >= $(nproc) + 3)); do wait -n; done
+  for by in stop kill; do
+    # One of the two, in turn.
+    ((++number % 2 == 0)) || [[ -n ${TESTS_ALL-} ]] || continue
+    read -r kind phase <<<"$case"
+    ranks=$([[ $kind == aabb ]] && echo 4 || echo 3) lost=$((number / 2 % ranks)) after=0 algorithm=direct protocol=simple
+    lose_rank "$work/$number" &
+  done
+done
+wait
+failed=0
+for file in "$work"/*/what; do
+  folder=$(dirname "$file")
+  IFS=$'\t' read -r _ _ phase _ _ _ outcome _ <"$file"
+  if ! grep -q LOST "$folder"/says.*; then outcome="no rank came to $phase"; fi
+  # Nobody waits for a rank whose process ends when all others have finished.
+  [[ $outcome == named || ($outcome == unhurt && $phase == MPI_Finalize:0) ]] && continue
+  ((++failed))
+  echo "== $outcome"
+  cat "$file"
+  tail -n +1 "$folder"/says.* "$folder"/log | cut -c1-600
+done
+((failed == 0)) || {
+  echo "door.sh: $failed of ${#cases[@]} cases went wrong"
+  exit 1
+}
+echo "door.sh: all checks passed"
