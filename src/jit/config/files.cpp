@@ -36,21 +36,20 @@ fs::path directory_of(const fs::path& file) {
 
 void write_beside(const fs::path& file, std::string_view text) {
   const fs::path directory = directory_of(file);
-  const std::string prefix = fmt::format(".{}.tmp-", file.filename().string());
+  // The file's own name may be as long as names can be.
+  const std::string prefix = fmt::format(".{}.tmp-", file.filename().string().substr(0, 200));
   try_remove_leftovers(directory, prefix);
   OpenFile lock;
+  OpenFile opened;
   const fs::path temporary = make_locked(
       [&] {
         fs::path made = directory / fmt::format("{}{:08x}", prefix, std::random_device()());
-        const OpenFile opened =
-            open_at(AT_FDCWD, made.string(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+        opened = open_at(AT_FDCWD, made.string(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
         if (!opened.is_open()) throw_errno("cannot create", made.string());
         return made;
       },
       lock);
   try {
-    const OpenFile opened = open_at(AT_FDCWD, temporary.string(), O_WRONLY | O_NOFOLLOW);
-    if (!opened.is_open()) throw_errno("cannot open", temporary.string());
     write_bytes(opened.number(), text);
     fs::rename(temporary, file);
   } catch (const std::system_error&) {

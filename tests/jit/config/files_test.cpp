@@ -59,6 +59,16 @@ TEST_CASE("what a symbolic link leads to is replaced as a whole, and the link st
              Catch::Contains("Too many levels of symbolic links"));
 }
 
+TEST_CASE("a file's name may be as long as the file system takes") {
+  const test::ScratchDirectory scratch;
+  const fs::path file = scratch.path() / std::string(255, 'n');
+  for (const char* const text : {"first", "second"}) {
+    write(file, text);
+    CHECK(text_of(file) == text);
+  }
+  CHECK(test::files_in(scratch.path()) == 1);
+}
+
 TEST_CASE("a pipe is written through, also where its reader comes late or leaves early") {
   const test::ScratchDirectory scratch;
   const fs::path pipe = scratch.path() / "pipe";
