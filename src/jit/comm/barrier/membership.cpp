@@ -257,9 +257,9 @@ void Membership::require_nobody_failed() {
   int root = find_root();
   if (root < 0) {
     if (!is_over()) return;
-    // One that has given up and left knows more than its end.
+    // One that has given up and left knows more than its end; one that has not is still asking.
     for (int rank = 0; root < 0 && rank < size(); ++rank) {
-      if (rank != rank_ && awaits_another(rank)) root = rank;
+      if (rank != rank_ && awaits_another(rank) && has_left(rank)) root = rank;
     }
     if (root < 0) return;
   }
