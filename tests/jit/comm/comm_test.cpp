@@ -390,10 +390,11 @@ TEST_CASE("a barrier of ranks that share no memory ends when its messages are on
   int left = 3;  // times that the messages are asked for until they are gone
   bool told_of_failure = false;
   const auto membership = std::make_shared<jit::Membership>(
-      0, stage.status_of, stage.table_of,
-      jit::Waiting{100ms, false,
-                   [&] { stage.arrivals[1] = 1 << 24 | 1; }},  // comes while it is waited for
-      [&](const jit::RankStatus&) { told_of_failure = true; });
+      0, stage.status_of, stage.table_of, jit::Waiting{100ms, false, [&] {
+                                                         stage.arrivals[1] = 1 << 24 | 1;
+                                                       }});  // comes while it is waited for
+  membership->exchange_news(
+      {{}, [&](int rank, const jit::RankStatus&) { told_of_failure |= rank == 0; }});
   const jit::RemoteNotifier notifier{[&](std::uint64_t arrival) { told.push_back(arrival); },
                                      [&] { return --left <= 0; }};
   jit::Barrier barrier(membership, stage.all, stage.arrival_of, {}, notifier);
