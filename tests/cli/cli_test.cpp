@@ -422,10 +422,10 @@ TEST_CASE("the command line sets hyperparameters, and refuses wrong ones") {
 }
 
 TEST_CASE("options of optimizers are refused for what has none") {
-  require_usage_error(
-      "run mlp_block --max-norm 1",
-      "--hyper, --max-norm, --max-value, --loss-scaling, --master-weights, --groups "
-      "and --accumulation are for the optimizers that ship, not for mlp_block.");
+  require_usage_error("run mlp_block --max-norm 1",
+                      "--hyper, --max-norm, --max-value, --gradient-norm, --loss-scaling, "
+                      "--master-weights, --groups and --accumulation are for the optimizers that "
+                      "ship, not for mlp_block.");
   require_usage_error("run adam_mixed --dtype bf16 --master-weights half",
                       "--master-weights takes copy, remainders or none, not 'half'.");
   CHECK_THAT(coconet_command("run adam --master-weights none").err,

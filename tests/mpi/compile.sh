@@ -29,7 +29,11 @@ cat >"$work/c++" <<SCRIPT
 #!/bin/bash
 case " \$* " in *" -o "*) ;; *) exec '$compiler' "\$@" ;; esac
 echo start >>'$work/starts'
-if [ "\$OMPI_COMM_WORLD_RANK" = "\$LOST_RANK" ] && [ -n "\$LOST_RANK" ]; then kill "-\$LOST_BY" \$PPID; exit 1; fi
+if [ "\$OMPI_COMM_WORLD_RANK" = "\$LOST_RANK" ] && [ -n "\$LOST_RANK" ]; then
+  # The job is above the process that watches over its compilers.
+  kill "-\$LOST_BY" "\$(awk '\$1 == "PPid:" { print \$2 }' /proc/\$PPID/status)"
+  exit 1
+fi
 : >"$work/running/\$\$"
 running=('$work'/running/*)
 echo \${#running[@]} >>'$work/at_once'
