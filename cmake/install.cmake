@@ -23,8 +23,11 @@ endfunction()
 
 # coconet/mpi.h includes MPI's header, and its users call MPI: they need the MPI that the library was built with.
 list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE mpi_cflags)
+list(TRANSFORM MPI_CXX_COMPILE_DEFINITIONS PREPEND -D OUTPUT_VARIABLE mpi_definitions)
+list(FILTER mpi_definitions EXCLUDE REGEX "SKIP_MPICXX|_MPICC_H")  # the library's own choice
 list(JOIN mpi_cflags " " mpi_cflags)
-list(JOIN MPI_CXX_LIBRARIES " " mpi_libs)
+string(JOIN " " mpi_cflags ${mpi_cflags} ${mpi_definitions} ${MPI_CXX_COMPILE_OPTIONS})
+string(JOIN " " mpi_libs ${MPI_CXX_LINK_FLAGS} ${MPI_CXX_LIBRARIES})
 
 coconet_install_library(coconet-jit runtime)
 coconet_install_library(coconet-jit-mpi mpi)

@@ -146,9 +146,10 @@ class Update {
         {.metadata = {{"epoch", std::to_string(epoch)}, {"steps", std::to_string(t_)}}, .keep = 2});
   }
   /// Collective: loads the newest states in `directory`, and returns the epoch that they were saved
-  /// after; 0 where there are none.
+  /// after; 0 where there are none, as at the first start.
   int load(const std::filesystem::path& directory) {
-    const std::optional<coconet::Checkpoint> found = step_.load_latest(directory);
+    const std::optional<coconet::Checkpoint> found =
+        step_.load_latest(directory, {.may_be_first_start = true});
     if (!found) return 0;
     t_ = std::stoi(found->metadata.at("steps"));
     return std::stoi(found->metadata.at("epoch"));

@@ -64,13 +64,15 @@ int calibrate_on(const World& world, const CalibrateOptions& options) {
   jit::require_replaceable(file, comm.config());
   listen_for_interrupts();
   const auto keep = [&](jit::TuningFile& now) { jit::write_tuning(comm, now, comm.config()); };
+  const bool was_there = file.machines.contains(world.size());
   const bool is_whole = jit::measure_machine(world, file, {keep, was_interrupted});
   keep(file);
   if (!is_whole) {
     if (world.rank() == 0) {
-      complain(config().tune_file.empty()
-                   ? "interrupted"
-                   : "interrupted; what is measured is kept, and the next time goes on from there");
+      complain(config().tune_file.empty() ? "interrupted"
+               : was_there                ? "interrupted; what was measured before stays"
+                           : "interrupted; what is measured is kept, and the next time goes on "
+                             "from there");
     }
     return exit_failure;
   }

@@ -294,7 +294,8 @@ void examine_tuning(const Config& config, Findings& findings) {
     findings.here("tuning", fmt::format("{}: measured with {} ranks, {} programs tuned", where,
                                         fmt::join(ranks, ", "), file.programs.size()));
   } catch (const Error& error) {
-    findings.missing("tuning", error.what(), "what was tuned", "see above");
+    findings.missing("tuning", error.what(), "what was tuned",
+                     "make the backend work, as is said of it above");
   }
 }
 

@@ -64,9 +64,10 @@ class Header {
       } else if (key == "shape") {
         shape_ = tuple();
       } else {
-        fail(fmt::format("its header has the key '{}'", key));
+        fail(
+            fmt::format("its header has the key '{}', beside descr, fortran_order and shape", key));
       }
-      if (!take(',') && next() != '}') fail("its header does not end");
+      if (!take(',') && next() != '}') fail("its header has no ',' or '}' where one belongs");
     }
   }
 

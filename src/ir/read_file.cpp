@@ -1,4 +1,4 @@
-// Reads files by streams.
+// Reads regular files whole; opens nothing that would wait.
 #include "ir/read_file.h"
 
 #include <fcntl.h>

@@ -49,11 +49,11 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
       rewriter.copy(id);
       continue;
     }
-    // What is rounded once has its ranks' shares in f32; the largest and the least need no
-    // rounding.
+    // The shares of 16-bit sums and products stay f32 until all ranks' are combined: they are
+    // rounded once. Max and min need no rounding.
     const Reduction reduction = node.attributes.reduction;
-    const bool adds = reduction == Reduction::sum || reduction == Reduction::prod;
-    const bool widens = is_16_bit(node.dtype) && adds;
+    const bool rounds = reduction == Reduction::sum || reduction == Reduction::prod;
+    const bool widens = is_16_bit(node.dtype) && rounds;
     const std::string name = widens ? rewriter.fresh_name(node.name + ".f32") : node.name;
     ValueId value = rewriter.map(node.operands.front());
     if (widens) value = rewriter.add(cast_of(value, DType::f32));

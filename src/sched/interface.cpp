@@ -25,8 +25,8 @@ void require_same_interface(const ir::Graph& before, const ir::Graph& after, con
         (old.layout == now.layout || may_be_sliced))
       return;
     throw ScheduleError(fmt::format(
-        "'{}' would make {} {}, and the application has it as {}; only as_slice changes a layout "
-        "that the application sees, that of its state",
+        "'{}' would make {} {}, and the application has it as {}; only as_slice changes what the "
+        "application sees, the layout of the state that it names",
         to_string(step), what, type_of(after, now), type_of(before, old)));
   };
   const auto require_there = [&](const std::string& what, bool is_there) {

@@ -134,8 +134,9 @@ class Division {
     }
   }
 
-  /// Whether a later phase does as well to compute `id` again, as to read what was kept of it: of
-  /// tensors in memory that take no more bytes and are still there, or of what takes fewer to keep.
+  /// Whether a later phase does as well to compute `id` again as to read what was kept of it:
+  /// because the tensors in memory that it is made of take no more bytes and are still there, or
+  /// because fewer bytes need be kept to make it again.
   [[nodiscard]] bool is_made_again(ValueId id) const {
     const Node& node = graph_.at(id);
     const std::size_t size = size_of(node.dtype);

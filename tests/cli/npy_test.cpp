@@ -123,9 +123,9 @@ TEST_CASE("what is no array that can be read is refused with the file and the re
   CHECK(refused(with_header("{'descr' '<f4'}", "")) ==
         start + "its header has no ':' behind 'descr'");
   CHECK(refused(with_header("{'descr': '<f4', 'order': 1}", "")) ==
-        start + "its header has the key 'order'");
+        start + "its header has the key 'order', beside descr, fortran_order and shape");
   CHECK(refused(with_header("{'descr': '<f4' 'shape': ()}", "")) ==
-        start + "its header does not end");
+        start + "its header has no ',' or '}' where one belongs");
   CHECK(refused(with_header("{'shape': (1 2)}", "")) ==
         start + "its 'shape' has something else than extents");
   std::string cut = with_header("{}", "");

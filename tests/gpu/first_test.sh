@@ -105,7 +105,7 @@ lost() {
   done
   [[ -e $work/$what/left.processes ]] || return 0 # the machine was so busy that it did not come to hang
   while read -r process; do
-    for ((tries = 0; tries < 200; ++tries)); do
+    for ((tries = 0; tries < 1200; ++tries)); do
       grep -q -z "^LEFT=$work/$what/left" "/proc/$process/environ" 2>/dev/null || continue 2
       sleep 0.05
     done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A rank is stopped, or killed, in front of each function of MPI that the library calls, in turn, on one node and on two: the
-# others end with its name. And no call that may wait for other ranks goes past the door that watches over them.
+# A rank is killed in front of each function of MPI that the library calls, in turn, on one node and on two: the others end with
+# its name. With TESTS_ALL it is stopped there, too, which takes a deadline that a busy machine may outrun. And no call that may
+# wait for other ranks goes past the door that watches over them.
 # Usage: door.sh DIRECTORY_OF_THE_PROGRAMS
 set -uo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -8,6 +9,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 source "$here/launch/lose_rank.sh" "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export COCONET_CACHE_DIR=${COCONET_CACHE_DIR:-$work/cache}
 
 # What MPI answers by itself.
 local_calls='MPI_(Comm_(rank|size|get_attr|set_attr|set_errhandler|create_keyval|test_inter)|Error_string|Finalized|Initialized|Get_library_version|Is_thread_main|Op_create|Query_thread)'
@@ -34,12 +36,13 @@ if [[ -n ${TESTS_ALL-} ]]; then
 fi
 number=0
 for case in "${cases[@]}"; do
-  while (($(jobs -rp | wc -l) >= $(nproc) + 3)); do wait -n; done
-  for by in stop kill; do
-    # One of the two, in turn.
-    ((++number % 2 == 0)) || [[ -n ${TESTS_ALL-} ]] || continue
+  for by in kill ${TESTS_ALL:+stop}; do
+    while (($(jobs -rp | wc -l) >= $(nproc) + 3)); do wait -n; done
     read -r kind phase <<<"$case"
-    ranks=$([[ $kind == aabb ]] && echo 4 || echo 3) lost=$((number / 2 % ranks)) after=0 algorithm=direct protocol=simple
+    # A killed rank is not waited for until then.
+    lost_timeout=$([[ $by == kill ]] && echo 60 || echo 4)
+    ranks=$([[ $kind == aabb ]] && echo 4 || echo 3) lost=$((number % ranks)) after=0 algorithm=direct protocol=simple
+    ((++number))
     lose_rank "$work/$number" &
   done
 done
@@ -57,7 +60,7 @@ for file in "$work"/*/what; do
   tail -n +1 "$folder"/says.* "$folder"/log | cut -c1-600
 done
 ((failed == 0)) || {
-  echo "door.sh: $failed of ${#cases[@]} cases went wrong"
+  echo "door.sh: $failed of $number cases went wrong"
   exit 1
 }
 echo "door.sh: all checks passed"

@@ -38,11 +38,11 @@ TEST_CASE("no step changes what the application reads and writes") {
                                     *ir::graph_of(program_with(f32, replicated, sliced(0))), dead));
   CHECK(refused(program_with(f32, replicated, replicated), reorder) ==
         "'reorder all_gather=g before=[y]' would make output 'y' f32[n] replicated, and the "
-        "application has it as f32[n] sliced(0); only as_slice changes a layout that the "
-        "application sees, that of its state");
+        "application has it as f32[n] sliced(0); only as_slice changes what the "
+        "application sees, the layout of the state that it names");
   CHECK(refused(program_with(f16, replicated, sliced(0)), dead) ==
         "'dead' would make input 'x' f16[n] local, and the application has it as f32[n] local; "
-        "only as_slice changes a layout that the application sees, that of its state");
+        "only as_slice changes what the application sees, the layout of the state that it names");
   CHECK(refused(program_with(f32, replicated, sliced(0), "other"), dead) ==
         "'dead' would drop output 'y', which the application gives or reads");
 }
@@ -57,6 +57,6 @@ TEST_CASE("an as_slice changes the layout of its state, and nothing else") {
       sched::require_same_interface(*ir::graph_of(before), *ir::graph_of(after), as_slice("s")));
   CHECK(refused(after, as_slice("other")) ==
         "'as_slice state=other' would make state 's' f32[n] sliced(0), and the application has it "
-        "as f32[n] replicated; only as_slice changes a layout that the application sees, that of "
-        "its state");
+        "as f32[n] replicated; only as_slice changes what the application sees, the "
+        "layout of the state that it names");
 }

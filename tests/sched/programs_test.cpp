@@ -139,8 +139,9 @@ TEST_CASE("schedules for nodes apply to their programs on meshes of nodes") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     const std::string program(shipped.name);
     if (shipped.across_nodes.empty()) {
-      CHECK_THROWS_WITH(shipped.mesh_of_nodes(4, 2),
-                        program + " has no schedule for a mesh of nodes; the optimizers have");
+      CHECK_THROWS_WITH(
+          shipped.mesh_of_nodes(4, 2),
+          program + " has no schedule for a mesh of nodes; only the optimizers have one");
       continue;
     }
     ++programs_for_nodes;

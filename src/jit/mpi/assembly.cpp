@@ -50,7 +50,7 @@ Indexed<std::string> Assembly::gather(std::string_view mine) {
   try {
     return gather_by_mpi(communicator_, *membership_, mine, *transfer,
                          [&](std::string_view) { wait(transfer->request); });
-  } catch (const CommError&) {
+  } catch (...) {
     given_up.push_back(std::move(transfer));
     throw;
   }

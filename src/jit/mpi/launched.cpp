@@ -62,8 +62,10 @@ class Siblings {
   void look() {
     std::error_code error;
     const std::string threads = fmt::format("/proc/{}/task", getppid());
-    for (const auto& thread : std::filesystem::directory_iterator(threads, error)) {
-      std::ifstream file(thread.path() / "children");
+    const std::filesystem::directory_iterator end;
+    for (std::filesystem::directory_iterator at(threads, error); !error && at != end;
+         at.increment(error)) {
+      std::ifstream file(at->path() / "children");
       for (pid_t child = 0; file >> child;) {
         if (processes_.contains(child)) continue;
         const std::optional<int> rank = number_of(child, variable_);

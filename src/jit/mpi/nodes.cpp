@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "coconet/error.h"
+#include "jit/comm/barrier/wait_until.h"
 #include "jit/mpi/collectives.h"
 
 namespace coconet::jit {
@@ -162,26 +163,33 @@ class NodesComm final : public Comm {
   /// Waits for `transfer`, which MPI's `call` has begun.
   void complete(Transfer& transfer, std::string_view call) {
     const auto start = std::chrono::steady_clock::now();
-    for (;;) {
-      int done = 0;
-      call_mpi(*membership_, "MPI_Test",
-               [&] { return MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE); });
-      if (done != 0) return;
-      require_nobody_failed();
-      const bool is_late = std::chrono::steady_clock::now() - start > config().timeout;
-      if (is_late || membership_->is_over()) {
-        std::vector<int> others;
-        for (int other = 0; other < size(); ++other) {
-          if (other != rank()) others.push_back(other);
-        }
-        membership_->give_up(
-            {fmt::format("in {}", call), std::move(others),
-             "for longer than COCONET_TIMEOUT_S sets, although all ranks had come to it; one of "
-             "them is stuck, or the network between the nodes is",
-             is_late});
-      }
-      sched_yield();
+    bool is_late = false;
+    const bool is_done = wait_until(
+        [&] {
+          int done = 0;
+          call_mpi(*membership_, "MPI_Test",
+                   [&] { return MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE); });
+          return done != 0;
+        },
+        [&] {
+          is_late = std::chrono::steady_clock::now() - start > config().timeout;
+          return is_late || membership_->is_over();
+        },
+        [&] {
+          link_->poll();
+          sched_yield();
+        });
+    if (is_done) return;
+    require_nobody_failed();
+    std::vector<int> others;
+    for (int other = 0; other < size(); ++other) {
+      if (other != rank()) others.push_back(other);
     }
+    membership_->give_up(
+        {fmt::format("in {}", call), std::move(others),
+         "for longer than COCONET_TIMEOUT_S sets, although all ranks had come to it; one of them "
+         "is stuck, or the network between the nodes is",
+         is_late});
   }
 
   MPI_Comm comm_;

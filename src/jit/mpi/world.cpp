@@ -268,7 +268,7 @@ Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& co
     membership = introduce(assembly, *config, made, nodes, board, crowd);
     remember(membership);
     finish(made, communicator, nodes, membership, board, crowd, config);
-  } catch (const CommError& error) {
+  } catch (const std::exception& error) {
     membership->fail(error.what());
     failed_memberships.push_back(membership);
     throw;

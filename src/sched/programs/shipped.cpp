@@ -184,7 +184,7 @@ Mesh Shipped::mesh(int ranks) const {
 Mesh Shipped::mesh_of_nodes(int ranks, int nodes) const {
   if (across_nodes.empty()) {
     throw ProgramError(
-        fmt::format("{} has no schedule for a mesh of nodes; the optimizers have", name));
+        fmt::format("{} has no schedule for a mesh of nodes; only the optimizers have one", name));
   }
   if (nodes < 1 || ranks % nodes != 0) {
     throw ProgramError(fmt::format("{} on {} nodes runs on as many ranks of each, not on {} in all",

@@ -37,7 +37,7 @@ struct State {
 struct Training {
   Program program;
   Precision precision;
-  DType wide;  ///< that it computes in: f32, where moments are f64 that
+  DType wide;  ///< what it computes in: f64 where moments are f64, else f32
   Storage storage;
   Dim n;
   Value g;  ///< this rank's gradient, or the sum of several
