@@ -121,14 +121,15 @@ void Membership::look_at_blocking() {
   std::string stuck = is_over_time ? find_stuck() : std::string();
   const int root = find_root();
   std::string why;
-  if (root >= 0 && stuck.empty()) {
-    why = state_of(*statuses_[root]) == gone
-              ? fmt::format("the process of rank {} had ended", root)
-              : fmt::format("rank {} had failed: {}", root, statuses_[root]->reason);
+  const auto longer = blocking_longer_.load(std::memory_order_relaxed);
+  const bool is_gone = root >= 0 && state_of(*statuses_[root]) == gone;
+  // Where there is more time, who has failed and still runs may come yet.
+  if (root >= 0 && stuck.empty() && (is_gone || blocked > longer)) {
+    why = is_gone ? fmt::format("the process of rank {} had ended", root)
+                  : fmt::format("rank {} had failed: {}", root, statuses_[root]->reason);
   } else if (is_over_time) {
     if (stuck.empty()) {
       asked_again_ = Clock::now() + 1s;
-      const auto longer = blocking_longer_.load(std::memory_order_relaxed);
       if (longer.count() > 0 && blocked - waiting_.timeout < longer) return;
       stuck = "one of the others is stuck, or the network between the nodes is";
     }
