@@ -41,10 +41,10 @@ std::vector<Knobs> all_of_mailboxes() {
 
 /// What ranks throw in a step of one kernel, "exchanged", that does `collective` and nothing else.
 std::vector<RankOutcome> exchange(int ranks, const std::string& kind, const Knobs& knobs,
-                                  Value (*collective)(const Value& x)) {
+                                  Value (*collective)(const Value& x), std::int64_t elements = n) {
   return outcomes_of(ranks, [&](World& world) {
     Program program("exchange", Mesh::over(world));
-    const Value x = program.input("x", f32, {n}, local);
+    const Value x = program.input("x", f32, {elements}, local);
     program.output("y", collective(x).named("moved"));
     Executable step =
         compile(program, Schedule("exchange").fuse("exchanged", kind, {"moved"}, knobs), world);
@@ -141,5 +141,16 @@ TEST_CASE("a rank that has sent its chunks leaves", "[.child][leaves-early]") {
   for (std::size_t i = 0; i < all.size(); ++i) {
     INFO(all[i].algorithm << ", " << all[i].protocol);
     for (const RankOutcome& outcome : outcomes_of_all[i]) CHECK(outcome.what == "");
+  }
+}
+
+TEST_CASE("a rank waits for chunks that it is to pass on", "[.child][passes-nothing-on]") {
+  for (const std::string_view protocol : {"simple", "ll", "ll128"}) {
+    const auto outcomes = exchange(
+        3, "broadcast", knobs_of("ring", protocol), [](const Value& x) { return broadcast(x, 0); },
+        7);
+    INFO(protocol);
+    CHECK(outcomes[1].kind == "CommError");
+    CHECK(outcomes[2].kind == "CommError");
   }
 }

@@ -23,6 +23,12 @@ constexpr std::string_view leaving_rank =
     R"( for (const u64 start = now(); sync.rank == 0 \&\& load_relaxed(sync.news + sync.news_stride) == 0)"
     R"( \&\& now() - start < 60000000000u;) sched_yield(); &/)";
 
+/// Rank 1 gives up rank 0 before any other begins.
+constexpr std::string_view others_begin_late =
+    R"(/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/&)"
+    R"( for (const u64 start = now(); rank != 1 \&\& load_relaxed(sync.news + sync.news_stride) == 0)"
+    R"( \&\& now() - start < 60000000000u;) sched_yield();/)";
+
 void require_told(const char* child, const std::string& environment = "",
                   std::string_view plant = late_rank) {
   const PlantedCompiler compiler(plant);
@@ -61,4 +67,8 @@ TEST_CASE("of a block's threads, those that wait for the rank that is lost say s
 
 TEST_CASE("a rank that has sent its chunks and then left is not missed") {
   require_told("leaves-early", "COCONET_TIMEOUT_S=60 COCONET_CXXFLAGS=-O0 ", leaving_rank);
+}
+
+TEST_CASE("a rank that gives up passes on nothing of what it has not got") {
+  require_told("passes-nothing-on", "COCONET_CXXFLAGS=-O0 ", others_begin_late);
 }

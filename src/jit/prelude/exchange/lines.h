@@ -102,6 +102,8 @@ struct ll128 {
         }
         if (is_last) share.gather();
       }
+      // What is computed from lines that have not come must reach nobody.
+      if (!chunk.reader.ok) return;
       Share<T> made;
       compute<LINE_LANES<W>>(block, begin, end, chunk.mode, f, arrived, made);
       if (is_last) made.scatter();

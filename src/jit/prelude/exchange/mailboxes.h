@@ -164,6 +164,10 @@ DEVICE void pass_elements(const Block& block, const Passage<R>& chunk, F f) {
   for_each<W>(alone(block), chunk.count, mode,
               [&]<int N, bool STREAM>(width<N, STREAM>, index_t j) {
                 const vec<N, T> value = f(width<N, false>{}, j, incoming);
+                // What is computed from cells that have not come must reach nobody.
+                if constexpr (!P::FLAGGED) {
+                  if (!chunk.reader.ok) return;
+                }
                 ROLLED
                 for (int t = 0; t < chunk.links.targets; ++t)
                   P::template put<STREAM, N, T>(chunk.out[t], j, chunk.tag, value);
