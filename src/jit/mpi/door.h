@@ -17,8 +17,8 @@ namespace coconet::jit {
 /// Throws CommError with MPI's text unless `code`, which `call` gave, is success.
 void check_mpi(int code, std::string_view call);
 
-/// `body` is MPI's `call`, which the process does not outlive where the ranks of `membership` keep
-/// it from ending. Throws CommError as `check_mpi` does.
+/// Calls MPI's `call` by `body`. The process ends if ranks of `membership` keep it from returning,
+/// once that watches over any. Throws CommError as `check_mpi` does.
 template <class Body>
 void call_mpi(Membership& membership, const char* call, const Body& body) {
   const Membership::BlockingCall guard(membership, call);

@@ -1,4 +1,4 @@
-// The order in which every wait of the host looks at what it waits for and at news of other ranks.
+// The order in which waits of a world look at what they wait for and at news of other ranks.
 #pragma once
 
 namespace coconet::jit {
