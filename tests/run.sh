@@ -43,8 +43,7 @@ if $all; then
   export TESTS_ALL=1
 fi
 
-# CUDA's disassembler into build/nvdisasm, where jit/nvrtc_shipped looks for it: of the version whose figures
-# docs/gpu-kernels.md has. The digest is that of the wheel for x86-64.
+# CUDA's disassembler into build/nvdisasm, where jit/nvrtc_shipped looks for it. The digest is that of the wheel for x86-64.
 fetch_nvdisasm() {
   local wheel='nvidia-cuda-nvdisasm==13.5.37 --hash=sha256:d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca'
   [[ ! -x $root/build/nvdisasm/nvidia/cu13/bin/nvdisasm ]] || return 0

@@ -218,8 +218,6 @@ std::vector<std::string> faults_of(const GpuKernels& kernels, Architectures whic
   for (const Unit& unit : units) {
     if (which == Architectures::all) {
       for (const char* architecture : gpu_architectures) jobs.emplace_back(&unit, architecture);
-    } else if (which == Architectures::tabled) {
-      for (const char* architecture : tabled_architectures) jobs.emplace_back(&unit, architecture);
     } else {
       jobs.emplace_back(&unit,
                         gpu_architectures[(seed() + jobs.size()) % std::size(gpu_architectures)]);

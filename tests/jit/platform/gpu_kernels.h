@@ -14,8 +14,8 @@
 namespace coconet::test {
 
 inline constexpr const char* gpu_architectures[] = {"sm_80", "sm_90", "sm_100", "sm_120"};
-/// Those that docs/gpu-kernels.md has figures of.
-inline constexpr const char* tabled_architectures[] = {"sm_90", "sm_100"};
+/// Those whose machine code is read, too.
+inline constexpr const char* read_architectures[] = {"sm_90", "sm_100"};
 
 /// A kernel's text without prelude and comments, and where it comes from.
 struct GpuKernel {
@@ -45,7 +45,7 @@ void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& k
 /// Ends the test as skipped without NVRTC.
 void require_nvrtc();
 
-enum class Architectures { all, in_turn, tabled };
+enum class Architectures { all, in_turn };
 
 /// Several kernels in one cubin, by their entry points, with what each takes of a GPU.
 struct GpuBinary {
@@ -57,8 +57,8 @@ struct GpuBinary {
 /// What there is to say of a binary; empty: nothing.
 using Inspection = std::function<std::string(const GpuBinary&)>;
 
-/// Compiles each of `kernels` for all of `gpu_architectures`, for one of them in turn, or for all
-/// of `tabled_architectures`, in two processes: in each NVRTC compiles one program at a time. What
+/// Compiles each of `kernels` for all of `gpu_architectures`, or for one of them in turn,
+/// in two processes: in each NVRTC compiles one program at a time. What
 /// is wrong: that a kernel does not compile, is not in the binary or spills registers; and what
 /// `inspect` says of each binary. A kernel that the library compiles once more, with a bound on its
 /// registers, is alone in one.

@@ -1,13 +1,10 @@
 // Every kernel of the shipped programs compiles under NVRTC for the architectures we support,
-// spills nothing and keeps its contract; docs/gpu-kernels.md has the figures.
-#include <fmt/format.h>
-
+// spills nothing and keeps its contract, which docs/gpu-kernels.md explains.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <sstream>
 
-#include "golden.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/gpu_contract.h"
 #include "jit/platform/gpu_kernels.h"
@@ -23,8 +20,6 @@ using namespace coconet;
 using namespace coconet::test;
 
 namespace {
-
-constexpr const char* table_file = "docs/gpu-kernels.md";
 
 /// Kernels that fall short of their contract as NVRTC 13.0 compiles them, and by how much. Fused
 /// kernels over scattered tensors keep an address for every tensor and rank; reductions of 16-bit
@@ -46,86 +41,10 @@ constexpr std::string_view short_of_contract[] = {
     "w_squares_partial_kernel on sm_90, lamb_scattered under lamb-sliced in f16: 10 KiB",
 };
 
-/// Takes what `short_of_contract` has out of `faults`, each a line, and returns how many were
-/// there.
-std::size_t drop_known(std::string& faults) {
-  std::size_t known = 0;
-  std::string others;
-  std::istringstream lines(faults);
-  for (std::string line; std::getline(lines, line);) {
-    const bool listed = std::ranges::any_of(short_of_contract, [&](std::string_view fault) {
-      return line.starts_with(std::string(fault_mark) + std::string(fault));
-    });
-    known += listed ? 1 : 0;
-    if (!listed) others += line + "\n";
-  }
-  faults = others;
-  return known;
-}
-
-/// By its first columns: GPU, program, kernel.
-using Rows = std::map<std::string, std::string>;
-
-std::string first_columns(const std::string& row, int columns) {
-  std::size_t end = 1;
-  for (int column = 0; column < columns; ++column) end = row.find('|', end) + 1;
-  return row.substr(0, end);
-}
-
-void add_row(const std::string& row, Rows& rows) {
-  rows[first_columns(row, 3)] = row;
-}
-
-/// The document without its rows.
-std::string text_of_table() {
-  const std::string text = source_text(table_file);
-  return text.substr(0, text.find(row_header));
-}
-
-Rows expected_rows() {
-  Rows rows;
-  std::istringstream lines(source_text(table_file));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("| sm_")) add_row(line, rows);
-  }
-  return rows;
-}
-
-bool updates_golden() {
-  return std::getenv("COCONET_UPDATE_GOLDEN") != nullptr;
-}
-
-/// Checks that rows are as in the document, and that it has no others if these are `all`.
-void check_rows(const Rows& found, bool all) {
-  if (found.empty()) return;
-  if (updates_golden()) {
-    REQUIRE((all && !disassembler().empty()));  // TESTS_ALL=1 makes all rows, nvdisasm whole ones
-    std::string text = text_of_table() + row_header;
-    for (const auto& [key, row] : found) text += row + "\n";
-    check_golden(table_file, text);
-    return;
-  }
-  const std::string version = "NVRTC " + jit::nvrtc::version();
-  if (text_of_table().find(version) == std::string::npos) {
-    std::cout << table_file << " has no figures of " << version << "; they were not compared\n";
-    return;
-  }
-  const Rows expected = expected_rows();
-  if (expected.empty()) {
-    std::cout << table_file << " has no rows yet; none was compared\n";
-    return;
-  }
-  INFO("TESTS_ALL=1 COCONET_UPDATE_GOLDEN=1 ctest -R jit/nvrtc_shipped writes " << table_file);
-  for (const auto& [key, row] : found) {
-    INFO(key);
-    REQUIRE(expected.contains(key));
-    const int known = disassembler().empty() ? 6 : 10;  // of the columns
-    CHECK(drift_of(first_columns(row, known), first_columns(expected.at(key), known)) == "");
-  }
-  for (const auto& [key, row] : expected) {
-    INFO(key << " is no kernel that ships");
-    CHECK((!all || found.contains(key)));
-  }
+/// Whether a line of `contract_of` is one of `short_of_contract`.
+bool is_known(const std::string& fault) {
+  return std::ranges::any_of(short_of_contract,
+                             [&](std::string_view known) { return fault.starts_with(known); });
 }
 
 }  // namespace
@@ -136,47 +55,22 @@ TEST_CASE(
   require_nvrtc();
   GpuKernels shipped = shipped_kernels();
   CHECK(shipped.size() > 150);
-  if (!updates_golden()) std::erase_if(shipped, [](const auto&) { return !draw(); });
-  const std::vector<std::string> said =
-      faults_of(shipped, runs_all() ? Architectures::all : Architectures::in_turn, contract_of);
-  Rows rows;
-  std::string faults;
-  for (const std::string& text : said) {
+  std::erase_if(shipped, [](const auto&) { return !draw(); });
+  std::size_t known = 0;
+  for (const std::string& text :
+       faults_of(shipped, runs_all() ? Architectures::all : Architectures::in_turn, contract_of)) {
     std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with(row_mark)) {
-        add_row(line.substr(std::string_view(row_mark).size()), rows);
-      } else {
-        faults += line + "\n";
-      }
+    for (std::string fault; std::getline(lines, fault);) {
+      known += is_known(fault) ? 1 : 0;
+      if (!is_known(fault)) FAIL_CHECK(fault);
     }
   }
-  const std::size_t known = drop_known(faults);
-  CHECK(faults == "");
-  const bool all = runs_all() && (updates_golden() || one_in() == 1);
-  if (all && !disassembler().empty()) CHECK(known == std::size(short_of_contract));
-  check_rows(rows, all);
+  if (runs_all() && one_in() == 1 && !disassembler().empty())
+    CHECK(known == std::size(short_of_contract));
   std::cout << shipped.size() << " kernels compiled with NVRTC " << jit::nvrtc::version() << "\n";
   if (disassembler().empty())
     std::cout << "their machine code was not looked at: there is no nvdisasm, which tests/run.sh "
                  "--all fetches\n";
-}
-
-TEST_CASE("a row of the table may drift by 5 percent, and by nothing else") {
-  const std::string row = "| sm_90 | adam | k | 79 | 0 | 3 | 4 | 77.2 | 11 loads of 16; 1 | 84 |";
-  const auto changed = [&](const std::string& from, const std::string& to) {
-    return std::string(row).replace(row.find(from), from.size(), to);
-  };
-  CHECK(drift_of(row, row) == "");
-  CHECK(drift_of(changed("77.2", "80.9"), row) == "");
-  CHECK(drift_of(changed("77.2", "73.5"), row) == "");
-  CHECK(drift_of(changed("77.2", "81.2"), row) ==
-        "has " + changed("77.2", "81.2") + " and not " + row);
-  CHECK(drift_of(changed("77.2", "73.2"), row) != "");
-  CHECK(drift_of(changed("| 3 |", "| 2 |"), row) != "");
-  CHECK(drift_of(changed("16;", "8;"), row) != "");
-  CHECK(drift_of(changed("loads", "stores"), row) != "");
-  CHECK(drift_of(row + " 1", row) != "");
 }
 
 TEST_CASE("machine code is read: loops, accesses, what is loaded ahead, fences, local memory") {
@@ -206,12 +100,9 @@ $one_kernel$called:
 )");
   REQUIRE(kernels.size() == 2);
   const SassKernel& one = kernels.at("one_kernel");
-  CHECK(one.instructions == 16);
   CHECK(one.fences == 1);
-  CHECK(one.gpu_fences == 1);
   CHECK(one.local_accesses == 2);
   REQUIRE(one.loops.size() == 1);  // the one with accesses of 16 bytes
-  CHECK(one.loops[0].instructions == 8);
   CHECK(one.loops[0].loads == Accesses{{4, 1}, {8, 1}, {16, 1}});
   CHECK(one.loops[0].stores == Accesses{{2, 1}});
   CHECK(one.loops[0].bytes_ahead == 28);  // the load behind the use goes on around

@@ -152,17 +152,16 @@ int widest(const SassLoop& loop) {
 
 SassKernel kernel_of(const Code& code) {
   SassKernel kernel;
-  kernel.instructions = static_cast<int>(code.instructions.size());
   for (const Instruction& instruction : code.instructions) {
-    if (instruction.operation.starts_with("MEMBAR"))
-      ++(has_part(instruction.operation, "SYS") ? kernel.fences : kernel.gpu_fences);
+    const bool is_fence =
+        instruction.operation.starts_with("MEMBAR") && has_part(instruction.operation, "SYS");
+    kernel.fences += is_fence ? 1 : 0;
     const std::string first = instruction.operation.substr(0, 3);
     kernel.local_accesses += first == "LDL" || first == "STL" ? 1 : 0;
   }
   int most = 0;
   for (const auto& [first, last] : loops_of(code)) {
     SassLoop& loop = kernel.loops.emplace_back();
-    loop.instructions = static_cast<int>(last - first + 1);
     loop.bytes_ahead = bytes_ahead(code, first, last);
     for (std::size_t at = first; at <= last; ++at) {
       const std::string& operation = code.instructions[at].operation;

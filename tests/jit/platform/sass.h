@@ -13,15 +13,12 @@ using Accesses = std::map<int, int>;
 
 /// A loop with accesses of global memory, and with no other such loop inside.
 struct SassLoop {
-  int instructions = 0;
   Accesses loads, stores;  ///< but those of flags
   int bytes_ahead = 0;     ///< that a thread loads before it uses any of them
 };
 
 struct SassKernel {
-  int instructions = 0;
   int fences = 0;               ///< MEMBAR of the system
-  int gpu_fences = 0;           ///< MEMBAR of the GPU
   int local_accesses = 0;       ///< LDL and STL: of a thread's stack
   std::vector<SassLoop> loops;  ///< those that have accesses as wide as any other, in order
 };
