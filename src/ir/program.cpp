@@ -414,6 +414,15 @@ Value update(const Value& state, const Value& value) {
 
 namespace {
 
+/// Throws what `build` does of the user's own tensors, before any is cast; the program stays as it
+/// was.
+template <class Build>
+void require_valid(const std::shared_ptr<ir::Graph>& graph, Build build) {
+  const auto before = graph->nodes.size();
+  (void)build();
+  while (graph->nodes.size() > before) graph->nodes.pop_back();
+}
+
 /// 16-bit floats as f32, in which what is composed of several ops is computed; others as they are.
 Value widened(const Value& value) {
   return ir::graph_of(value) && is_16_bit(value.dtype()) ? cast(value, f32) : value;
@@ -440,6 +449,7 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
     throw ProgramError(fmt::format("mean of '{}', which is {}; mean takes floats: cast it first",
                                    value.name(), to_string(value.dtype())));
   }
+  if (averages) require_valid(graph, [&] { return sum(value, dims, keep_dims); });
   ir::Node node;
   node.attributes.reduction = averages ? Reduction::sum : reduction;
   node.attributes.dims = std::move(dims);
@@ -484,12 +494,12 @@ Value norm(const Value& value) {
 }
 
 Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
-  graph_of(value, "norm");
+  require_valid(graph_of(value, "norm"), [&] { return sum(value, dims, keep_dims); });
   return narrowed(sqrt(sum(square(widened(value)), std::move(dims), keep_dims)), value);
 }
 
 Value norm(const Value& value, PerBuffer) {
-  graph_of(value, "norm");
+  require_valid(graph_of(value, "norm"), [&] { return sum(value, per_buffer); });
   return narrowed(sqrt(sum(square(widened(value)), per_buffer)), value);
 }
 
@@ -497,7 +507,7 @@ namespace {
 
 /// Widened, with mean 0 and variance 1 over `dim`.
 Value standardised(const Value& value, int dim, double epsilon) {
-  graph_of(value, "layer_norm");
+  require_valid(graph_of(value, "layer_norm"), [&] { return sum(value, {dim}); });
   const Value x = widened(value);
   const Value centred = x - mean(x, {dim}, true);
   return centred * rsqrt(mean(square(centred), {dim}, true) + epsilon);
@@ -506,7 +516,7 @@ Value standardised(const Value& value, int dim, double epsilon) {
 }  // namespace
 
 Value softmax(const Value& value, int dim) {
-  graph_of(value, "softmax");
+  require_valid(graph_of(value, "softmax"), [&] { return max(value, {dim}); });
   const Value x = widened(value);
   const Value exponential = exp(x - max(x, {dim}, true));
   return narrowed(exponential / sum(exponential, {dim}, true), value);
@@ -518,7 +528,13 @@ Value layer_norm(const Value& value, int dim, double epsilon) {
 
 Value layer_norm(const Value& value, const Value& gamma, const Value& beta, int dim,
                  double epsilon) {
-  return narrowed(standardised(value, dim, epsilon) * widened(gamma) + widened(beta), value);
+  const auto& graph = graph_of(value, "layer_norm");
+  for (const Value& scale : {gamma, beta}) {
+    if (is_16_bit(value.dtype()) && ir::graph_of(scale) && scale.dtype() == value.dtype())
+      require_valid(graph, [&] { return value * scale; });
+  }
+  const Value x = standardised(value, dim, epsilon);
+  return narrowed(x * widened(gamma) + widened(beta), value);
 }
 
 Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b) {
