@@ -29,6 +29,9 @@ std::string kind_problem(mode_t mode) {
   return "it is a device or a socket, and only files are read";
 }
 
+/// What the system makes as it is read, as in /proc, has no length before, and may have no end.
+constexpr std::size_t most_mib_without_length = 64;
+
 /// Up to `most` bytes, of which `length` are expected, or all of a shorter file. Nothing where the
 /// system refuses, as errno says.
 std::optional<std::string> read(std::FILE* stream, std::size_t most, std::size_t length) {
@@ -49,8 +52,6 @@ std::optional<std::string> read(std::FILE* stream, std::size_t most, std::size_t
 }  // namespace
 
 FileText read_file(const std::filesystem::path& file) {
-  // What the system makes as it is read, as in /proc, has no length before.
-  constexpr std::size_t most_without_length = std::size_t{64} << 20;
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (descriptor == -1) {
@@ -71,8 +72,13 @@ FileText read_file(const std::filesystem::path& file) {
     return {.is_no_file = true, .problem = std::move(kind)};
   const auto length = static_cast<std::size_t>(status.st_size);
   try {
-    auto bytes = read(stream.get(), length == 0 ? most_without_length : length, length);
-    return bytes ? FileText{.bytes = std::move(bytes)} : not_read(errno);
+    constexpr std::size_t most = most_mib_without_length << 20;
+    auto bytes = read(stream.get(), length == 0 ? most + 1 : length, length);
+    if (!bytes) return not_read(errno);
+    if (length == 0 && bytes->size() > most)
+      return {.problem = "it does not say its length, and has more than " +
+                         std::to_string(most_mib_without_length) + " MiB"};
+    return {.bytes = std::move(bytes)};
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {
   }

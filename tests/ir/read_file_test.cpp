@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <fstream>
 
 #include "child_process.h"
@@ -23,6 +24,17 @@ TEST_CASE("the bytes of a file are read, also where it has no length before") {
   std::ofstream(file, std::ios::trunc).flush();
   CHECK(ir::read_file(file).bytes == "");
   CHECK_THAT(ir::read_file("/proc/self/status").bytes.value(), Catch::Contains("\nPid:"));
+}
+
+TEST_CASE("a file without a length that is too long is refused, and not cut") {
+  const fs::path pages = "/proc/self/pagemap";  // of the whole address space
+  if (std::ifstream(pages, std::ios::binary).get() == EOF) {
+    WARN("this system has no " << pages);
+    return;
+  }
+  const ir::FileText read = ir::read_file(pages);
+  CHECK_FALSE(read.bytes);
+  CHECK(read.problem == "it does not say its length, and has more than 64 MiB");
 }
 
 TEST_CASE("a file that is missing is not one that cannot be read") {
