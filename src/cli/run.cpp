@@ -163,15 +163,6 @@ void begin(Executable& step, const World& world, const RunOptions& options, Driv
     drive.give = [](Executable&) {};
   }
   if (options.resume.empty()) return;
-  jit::together(jit::comm_of(world), [&] {
-    std::error_code error;
-    if (world.rank() != 0 || options.may_be_first_start) return;
-    if (std::filesystem::exists(options.resume, error) || error) return;
-    throw ConfigError(
-        fmt::format("There is no directory '{}' to resume from; where this may be the first start, "
-                    "say so: --may-be-first-start.",
-                    options.resume));
-  });
   const std::optional<Checkpoint> found =
       step.load_latest(options.resume, {.may_be_first_start = options.may_be_first_start});
   if (!found) {

@@ -73,8 +73,9 @@ TEST_CASE("--resume from what is missing is an error, unless it may be the first
   CHECK(refused.code == 1);
   CHECK_THAT(refused.text,
              Catch::Contains("There is no directory '" + saved +
-                             "' to resume from; where this may be the first start, say so: "
-                             "--may-be-first-start."));
+                             "' to load a checkpoint from; where this may be the first start, say "
+                             "so: LoadOptions::may_be_first_start, or --may-be-first-start of "
+                             "coconet run."));
   const std::string anew = "no checkpoint in '" + saved + "' yet: beginning anew";
   const ChildOutput first = run_adam("--iters 1 --may-be-first-start --resume " + saved);
   CHECK(first.code == 0);

@@ -234,7 +234,8 @@ Candidates find_candidates(const std::filesystem::path& directory, const LoadOpt
   if (!error && !is_there && !options.may_be_first_start) {
     throw CheckpointError(
         fmt::format("There is no directory '{}' to load a checkpoint from; where this may be the "
-                    "first start, say so: LoadOptions::may_be_first_start.",
+                    "first start, say so: LoadOptions::may_be_first_start, or "
+                    "--may-be-first-start of coconet run.",
                     directory.string()));
   }
   Candidates candidates;

@@ -155,7 +155,7 @@ TEST_CASE("nothing to load is told, and a directory that is missing refused but 
   CHECK(saved.refused(saved.directory) ==
         "There is no directory '" + saved.directory.string() +
             "' to load a checkpoint from; where this may be the first start, say so: "
-            "LoadOptions::may_be_first_start.");
+            "LoadOptions::may_be_first_start, or --may-be-first-start of coconet run.");
   {
     const jit::CapturedStderr log;
     CHECK(saved.latest(first) == "none");
