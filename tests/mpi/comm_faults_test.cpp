@@ -95,11 +95,7 @@ TEST_CASE("a child of a rank that exits as processes do is no rank", "[forks]") 
   const pid_t child = fork();
   if (child == 0) std::exit(0);
   int status = 1;
-  const auto begin = std::chrono::steady_clock::now();
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (!test::is_within(begin, std::chrono::seconds(60))) kill(child, SIGKILL);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  (void)waitpid(child, &status, 0);  // CTest's limit ends the test where the child hangs
   CHECK(status == 0);
   CHECK_NOTHROW(step.run());
   world.barrier();

@@ -14,11 +14,13 @@ namespace coconet::jit {
 [[nodiscard]] std::filesystem::path name_directory();
 
 /// What is run, and in which directory: only this user can open it, the program's temporary files
-/// go there, and it is gone when the program has ended or this process is killed.
+/// go there, and it is gone when the program has ended or this process is killed. A program that is
+/// stopped, since it takes too long or this process ends, is killed with all that it started; what
+/// one that ends by itself has started goes on.
 struct ProgramRun {
   std::filesystem::path directory = name_directory();
   std::vector<std::string> arguments = {};  ///< the first is a path
-  std::chrono::milliseconds timeout{};      ///< then it is killed with all that it started
+  std::chrono::milliseconds timeout{};      ///< then it is stopped
   std::string input_name = {};              ///< of a file in the directory; empty: none
   std::string_view input = {};              ///< what that file holds
   std::string output_name = {};  ///< of a file that the program leaves there; empty: none

@@ -270,17 +270,27 @@ class Supervisor {
     const std::int64_t deadline = now_ns() + task_.timeout_ns;
     constexpr std::uint64_t one = 1;
     constexpr std::uint64_t awaited = one << (SIGCHLD - 1) | one << (ended_signal - 1);
-    for (;;) {
-      const long ended = call(SYS_wait4, report_.program, &report_.wait_status, WNOHANG, nullptr);
-      if (ended == report_.program) return;
+    while (!reap(WNOHANG)) {
       const std::int64_t left = deadline - now_ns();
-      if (is_abandoned() || left <= 0) break;
+      if (is_abandoned() || left <= 0) {
+        report_.timed_out = true;
+        call(SYS_kill, -report_.program, SIGKILL);
+        (void)reap(0);
+        return;
+      }
       const timespec time{left / second, left % second};
       call(SYS_rt_sigtimedwait, &awaited, nullptr, &time, sizeof awaited);
     }
-    report_.timed_out = true;
-    call(SYS_kill, -report_.program, SIGKILL);
-    call(SYS_wait4, report_.program, &report_.wait_status, 0, nullptr);
+  }
+
+  /// Whether the program has ended. Once it is reaped, its number may be another process's.
+  bool reap(int options) {
+    siginfo_t ended{};
+    call(SYS_waitid, P_PID, report_.program, &ended, WEXITED | WNOWAIT | options, nullptr);
+    if (ended.si_pid == 0) return false;
+    report_.program = 0;
+    call(SYS_wait4, ended.si_pid, &report_.wait_status, 0, nullptr);
+    return true;
   }
 
   void read_output() {

@@ -27,7 +27,7 @@ struct SupervisorReport {
   Stage reached;    ///< `done`, or where `error` stopped it
   int error;        ///< an errno; 0: none
   bool timed_out;   ///< the program was stopped
-  pid_t program;    ///< it leads a process group of its own; 0: not started
+  pid_t program;    ///< while it runs: it leads a process group of its own; else 0
   int wait_status;  ///< of wait4; where it has ended by itself
 };
 
