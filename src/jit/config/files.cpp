@@ -7,15 +7,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <random>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 
+#include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/config/leftovers.h"
 
@@ -83,19 +88,26 @@ class NoPipeSignal {
   bool was_pending_ = false;
 };
 
+/// Waits until `descriptor` takes PIPE_BUF bytes at once.
+void await_room(int descriptor, const fs::path& file) {
+  pollfd room{descriptor, POLLOUT, 0};
+  const std::chrono::milliseconds limit = config().timeout;
+  const int milliseconds = static_cast<int>(
+      std::min<std::chrono::milliseconds::rep>(limit.count(), std::numeric_limits<int>::max()));
+  if (uninterrupted([&] { return poll(&room, 1, milliseconds); }) != 0) return;
+  throw Refusal(fmt::format("nobody has read '{}' for {} s, the limit that COCONET_TIMEOUT_S sets",
+                            file.string(), std::chrono::duration<double>(limit).count()));
+}
+
 /// `write_bytes` to what may be a pipe that takes no more for now.
-void write_through(int descriptor, std::string_view text) {
+void write_through(int descriptor, const fs::path& file, std::string_view text) {
   const NoPipeSignal no_signal;
   while (!text.empty()) {
-    const ssize_t written =
-        uninterrupted([&] { return write(descriptor, text.data(), text.size()); });
-    if (written > 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-      continue;
-    }
-    if (written == -1 && errno != EAGAIN) throw_errno("cannot write to", "it");
-    pollfd room{descriptor, POLLOUT, 0};
-    (void)uninterrupted([&] { return poll(&room, 1, -1); });
+    await_room(descriptor, file);
+    const std::size_t most = std::min(text.size(), std::size_t{PIPE_BUF});
+    const ssize_t written = uninterrupted([&] { return write(descriptor, text.data(), most); });
+    if (written == -1 && errno != EAGAIN) throw_errno("cannot write to", file.string());
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
@@ -143,7 +155,7 @@ void write_to(fs::path file, std::string_view text) {
   for (int links = 0; links <= most_links; ++links) {
     if (const int number = descriptor_named(file); number != -1) {
       std::fflush(stdout);  // what was printed before comes before
-      return write_through(number, text);
+      return write_through(number, file, text);
     }
     struct stat status {};
     if (lstat(file.c_str(), &status) == -1 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
@@ -151,7 +163,7 @@ void write_to(fs::path file, std::string_view text) {
     require_trusted(file, status);
     if (!S_ISLNK(status.st_mode)) {
       const OpenFile opened = open_to_write_through(file);
-      return write_through(opened.number(), text);
+      return write_through(opened.number(), file, text);
     }
     file = file.parent_path() / fs::read_symlink(file);
   }

@@ -93,6 +93,12 @@ TEST_CASE("a pipe is written through, also where its reader comes late or leaves
   early.join();
 }
 
+TEST_CASE("a pipe that is open and not read is given up, and named") {
+  const test::ChildOutput child = test::run_test_case("unread", "COCONET_TIMEOUT_S=0.1");
+  INFO(child.text);
+  CHECK(child.code == 0);
+}
+
 TEST_CASE("a descriptor of the process is written through") {
   const test::ScratchDirectory scratch;
   const fs::path file = scratch.path() / "file";
