@@ -74,9 +74,13 @@ first() {
   echo "$code" >"$work/$what/code"
 }
 a=(machine graphs probes sample times) b=(mpi bias overlap counters sanitizer)
-first nothing A &
-for part in "${a[@]}" doctor torch; do first "$part" A & done
-for part in "${b[@]}"; do first "$part" B & done
+# As many at once as the machine has cores, so that none takes the time of others.
+cores=$(nproc) running=0
+for run in 'nothing A' "${a[@]/%/ A}" 'doctor A' 'torch A' "${b[@]/%/ B}"; do
+  ((running++ < cores)) || wait -n
+  # shellcheck disable=SC2086 # two words
+  first $run &
+done
 wait
 first nothing B
 

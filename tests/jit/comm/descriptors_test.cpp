@@ -16,8 +16,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -37,13 +40,22 @@ jit::OpenFile file_of(const std::string& text) {
   return file;
 }
 
-/// The abstract names of the exchange, which everybody sees.
-std::vector<std::string> names_of_sockets() {
-  std::vector<std::string> names;
+/// The abstract names of this process's exchanges, a line each.
+std::string names_of_sockets() {
+  std::set<std::string> files;
+  for (const auto& descriptor : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code ended;
+    files.insert(std::filesystem::read_symlink(descriptor, ended).string());
+  }
+  std::string names;
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
-    const std::size_t at = line.find("@coconet-");
-    if (at != std::string::npos) names.push_back(line.substr(at + 1));
+    std::istringstream row(line);
+    std::string other, number, name;
+    for (int column = 0; column < 6; ++column) row >> other;
+    row >> number >> name;
+    if (name.starts_with("@coconet-") && files.contains("socket:[" + number + "]"))
+      names += name.substr(1) + "\n";
   }
   return names;
 }
@@ -86,15 +98,17 @@ int send_to(int socket, const std::string& name, std::string bytes, int descript
   return sendmsg(socket, &header, MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
-/// Sends a stranger's memory to every socket until none takes more: as any rank, with no text, with
-/// too much, and with as many bytes as a secret has. How many messages were taken.
-int flood() {
+/// Sends a stranger's memory to each of the sockets `names` until none takes more: as any rank,
+/// with no text, with too much, and with as many bytes as a secret has. How many messages were
+/// taken.
+int flood(const std::string& names) {
   const jit::OpenFile memory = file_of("a stranger's");
   std::vector<std::string> texts{"", std::string(32, '0'), std::string(1000, 'x')};
   for (int rank = 0; rank < 3; ++rank)
     texts.emplace_back(reinterpret_cast<const char*>(&rank), sizeof rank);
   int taken = 0;
-  for (const std::string& name : names_of_sockets()) {
+  std::istringstream lines(names);
+  for (std::string name; std::getline(lines, name);) {
     const jit::OpenFile socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     for (std::size_t message = 0; message < 1000; ++message) {
       if (send_to(socket.number(), name, texts[message % texts.size()], memory.number()) != 0)
@@ -104,6 +118,23 @@ int flood() {
   }
   return taken;
 }
+
+/// Another user who floods this process's sockets: all see their names, but only this process knows
+/// which are its own.
+class Stranger {
+ public:
+  int flood() {
+    const std::string names = names_of_sockets();
+    if (ftruncate(names_.number(), 0) != 0 || pwrite(names_.number(), names.data(), names.size(),
+                                                     0) != static_cast<ssize_t>(names.size()))
+      throw std::runtime_error("cannot tell the names");
+    return user_.act();
+  }
+
+ private:
+  jit::OpenFile names_ = file_of("");
+  test::SecondUser user_{[this] { return ::flood(jit::read_bytes(names_.number(), 10'000)); }};
+};
 
 /// A world whose rank 0 does something before the end of each of its gathers.
 class Watched final : public jit::Comm {
@@ -161,9 +192,9 @@ bool is_exchanged(const std::function<void(int gather)>& watch) {
 
 TEST_CASE("a stranger's messages are not taken for a rank's, and stop no exchange") {
   if (!test::can_be_nobody()) WARN(test::needs_root);
-  test::SecondUser stranger(flood);
+  Stranger stranger;
   std::vector<int> taken;
-  CHECK(is_exchanged([&](int) { taken.push_back(stranger.act()); }));
+  CHECK(is_exchanged([&](int) { taken.push_back(stranger.flood()); }));
   INFO("messages that were taken, gather by gather: "
        << Catch::StringMaker<std::vector<int>>::convert(taken));
   REQUIRE(taken.size() == 4);
@@ -178,9 +209,9 @@ TEST_CASE("descriptors that a stranger sends are closed") {
       files += fcntl(descriptor, F_GETFD) != -1 ? 1 : 0;
     return files;
   };
-  test::SecondUser stranger(flood);
+  Stranger stranger;
   const int before = open_files();
-  CHECK(is_exchanged([&](int) { (void)stranger.act(); }));
+  CHECK(is_exchanged([&](int) { (void)stranger.flood(); }));
   CHECK(open_files() == before);
 }
 
