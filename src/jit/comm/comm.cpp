@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <new>
 #include <stdexcept>
 
 #include "coconet/error.h"

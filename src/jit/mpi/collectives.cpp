@@ -2,8 +2,6 @@
 // it does well.
 #include "jit/mpi/collectives.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>

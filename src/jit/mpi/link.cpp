@@ -3,9 +3,7 @@
 // it is late.
 #include "jit/mpi/link.h"
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "coconet/error.h"

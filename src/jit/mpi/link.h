@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <memory>
 #include <utility>
 #include <vector>
 

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <type_traits>
 
 #include "coconet/error.h"
