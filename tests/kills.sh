@@ -7,6 +7,9 @@ set -uo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/mpi/launch/lose_rank.sh
 source "$here/mpi/launch/lose_rank.sh" "$1"
+# shellcheck source=tests/mpi/launch/look_at_jobs.sh
+source "$here/mpi/launch/look_at_jobs.sh"
+programs=$1
 cases=${2:-3000} seed=${3:-${TESTS_SEED:-1}}
 beside=${KILLS_BESIDE:-$(($(nproc) + 2))}
 
@@ -61,7 +64,7 @@ by=none phase=none lost=0 after=0
 for kind in from aabb; do
   for algorithm in direct ring tree; do
     for protocol in simple ll ll128; do
-      ranks=4 lost_timeout=100 lose_rank "$work/warm" >/dev/null
+      ranks=4 lose_rank "$work/warm" >/dev/null
       rm -rf "$work/warm"
     done
   done
@@ -69,7 +72,7 @@ done
 
 echo "kills.sh: $cases cases of seed $seed, $beside at a time"
 for ((number = 0; number < cases; ++number)); do
-  while (($(jobs -rp | wc -l) >= beside)); do wait -n; done
+  room_for_job "$beside"
   run_case "$number" &
 done
 wait
@@ -89,18 +92,8 @@ cat "$work"/*/what | awk -F'\t' '
     close("sort")
     printf "%d cases: %d named the rank, in %d nobody was hurt\n", of_all, total["named"], total["unhurt"]
   }'
-failed=0
-for file in "$work"/*/what; do
-  IFS=$'\t' read -r _ _ _ _ _ _ outcome _ <"$file"
-  [[ $outcome != named && $outcome != unhurt ]] || continue
-  folder=$(dirname "$file")
-  ((++failed > 20)) && continue
-  echo "== KILLS_ONLY=$(basename "$folder") tests/kills.sh $1 $cases $seed"
-  cat "$file"
-  tail -n +1 "$folder"/says.* 2>/dev/null | cut -c1-600
-done
-((failed == 0)) || {
-  echo "kills.sh: $failed of $cases cases went wrong"
-  exit 1
+wrong_with() {
+  [[ $outcome == named || $outcome == unhurt ]] ||
+    echo "$outcome; KILLS_ONLY=$(basename "$folder") tests/kills.sh $programs $cases $seed runs it again"
 }
-echo "kills.sh: all checks passed"
+look_at_jobs kills.sh "$cases" "$work"

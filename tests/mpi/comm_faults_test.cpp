@@ -30,14 +30,9 @@ using Catch::Matchers::Matches;
 
 namespace {
 
-/// Sleeps until the others have given this rank up. Late ranks are tested with COCONET_TIMEOUT_S=4:
-/// on a busy machine, ranks that are not late come a second apart.
-void be_late() {
-  std::this_thread::sleep_for(std::chrono::seconds(10));
-}
-
-/// As MPI_Finalize does, but for as long as it takes.
-void await_late_ranks() {
+/// The late rank is so until all others, which call this, too, have given it up. They are late with
+/// COCONET_TIMEOUT_S=4: on a busy machine, ranks that are not late come a second apart.
+void await_all() {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -69,19 +64,20 @@ TEST_CASE("a rank that is stopped inside a call of MPI", "[stopped-in-mpi]") {
 
 TEST_CASE("a late rank is missed by name, and hears of it", "[late]") {
   const auto comm = jit::make_mpi_comm();
-  if (comm->rank() == 1) be_late();
+  if (comm->rank() == 1) await_all();
   if (comm->rank() == 0) {
     CHECK_THROWS_WITH(
         comm->barrier(),
         "rank 0 waited in barrier for rank 1, which did not come within 4 s, the limit that "
         "COCONET_TIMEOUT_S sets");
+    await_all();
   } else {
     comm->barrier();
     CHECK_THROWS_WITH(comm->barrier(),
                       "rank 1 waited in barrier for rank 0, which waited in barrier for rank 1; "
                       "they are in different calls, or one came too late");
   }
-  await_late_ranks();
+  await_all();
 }
 
 TEST_CASE("a child of a rank that exits as processes do is no rank", "[forks]") {
@@ -105,15 +101,16 @@ TEST_CASE("a rank that is late for a collective is missed by name", "[late-colle
   const auto comm = jit::make_mpi_comm();
   test::Group group(*comm, {0, 1});
   if (comm->rank() == 1) {
-    be_late();
+    await_all();
   } else {
     const float in = 1;
     float out = 0;
     CHECK_THROWS_WITH(
         group.all_reduce(&in, &out, 1, f32, Reduction::sum),
         Contains("rank 0 waited in all_reduce for rank 1, which did not come within 4 s"));
+    await_all();
   }
-  await_late_ranks();
+  await_all();
 }
 
 TEST_CASE("a rank that finalises MPI is missed by name at once", "[leaves]") {
@@ -218,22 +215,24 @@ TEST_CASE("a rank that is late for a step of several nodes is missed by its name
       compile(programs::sgd(mesh), Schedule::load("sgd-hierarchical.json"), world, {{"n", 100}});
   (void)step.data<float>("g"), (void)step.data<float>("w");
   step.run({{"lr", 1}});
-  if (world.rank() == 3) be_late();
+  if (world.rank() == 3) await_all();
   CHECK_THROWS_WITH(step.run({{"lr", 1}}), MissesRank3("run", world.rank()));
-  await_late_ranks();
+  if (world.rank() != 3) await_all();
+  await_all();
 }
 
 // Four ranks, of which rank 3 is late.
 TEST_CASE("all ranks of all nodes miss a late rank by its name, or hear of it", "[late-of-four]") {
   const auto comm = jit::make_mpi_comm();
-  if (comm->rank() == 3) be_late();
+  if (comm->rank() == 3) await_all();
   try {
     for (int call = 0; call < 2; ++call) (void)comm->all_gather("here");
     FAIL("nobody was missed");
   } catch (const CommError& error) {
     CHECK_THAT(error.what(), MissesRank3("all_gather", comm->rank()));
   }
-  await_late_ranks();
+  if (comm->rank() != 3) await_all();
+  await_all();
 }
 
 TEST_CASE("a rank that leaves while ranks of other nodes wait in a collective is missed at once",

@@ -86,7 +86,7 @@ void look_at_call(const char* name, int calls) {
   if (lost_in == std::string(name) + ":" + std::to_string(calls)) be_lost();
 }
 
-/// By a file for each rank and call; gives a rank up after a while, as a launcher would.
+/// By a file for each rank and call; gives a rank up in the end, as a launcher would.
 std::vector<std::string> gather_by_files(int rank, int ranks, std::string_view mine) {
   static int round = 0;
   const auto place = [&](int of) {
@@ -98,7 +98,7 @@ std::vector<std::string> gather_by_files(int rank, int ranks, std::string_view m
   const auto start = std::chrono::steady_clock::now();
   for (int of = 0; of < ranks; ++of) {
     while (!std::filesystem::exists(place(of))) {
-      if (std::chrono::steady_clock::now() - start > std::chrono::seconds(4))
+      if (std::chrono::steady_clock::now() - start > std::chrono::seconds(10))
         throw std::runtime_error("the launcher waited for rank " + std::to_string(of) +
                                  ", which did not come");
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -160,8 +160,9 @@ void run_collectives(const World& world) {
   test::Group group(comm, all);
   for (const std::size_t count : {std::size_t{10}, jit::DirectCollectives::capacity / 8,
                                   jit::DirectCollectives::capacity + 1})
-    test::check_collectives(group, std::vector<std::size_t>(all.size(), count), f32,
-                            Reduction::sum);
+    for (const DType dtype : {f32, bf16})
+      test::check_collectives(group, std::vector<std::size_t>(all.size(), count), dtype,
+                              Reduction::sum);
 }
 
 /// A world of its own, which ends with its communicator.

@@ -40,7 +40,7 @@ fault() {
 }
 for name in broken leaves application different; do fault ab $name; done
 for name in leaves-of-four different; do fault aabb $name; done
-# Late ranks sleep, so that these jobs run beside each other.
+# Others wait for late ranks, so that these jobs run beside each other.
 late=() number=0
 for case in "ab late" "ab late-collective" "aabb late-of-four" "aabb late-for-step" "abab late-of-four"; do
   # shellcheck disable=SC2086

@@ -72,6 +72,10 @@ OWN_CALL(MPI_Allgatherv,
          (const void* in, int count, MPI_Datatype type, void* out, const int* counts,
           const int* places, MPI_Datatype types, MPI_Comm comm),
          (in, count, type, out, counts, places, types, comm))
+OWN_CALL(MPI_Gatherv,
+         (const void* in, int count, MPI_Datatype type, void* out, const int* counts,
+          const int* places, MPI_Datatype types, int root, MPI_Comm comm),
+         (in, count, type, out, counts, places, types, root, comm))
 OWN_CALL(MPI_Alltoallv,
          (const void* in, const int* sent, const int* from, MPI_Datatype type, void* out,
           const int* received, const int* to, MPI_Datatype types, MPI_Comm comm),

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "coconet/error.h"
+#include "jit/comm/barrier/wait_until.h"
 #include "jit/mpi/door.h"
 #include "jit/mpi/nodes.h"
 
@@ -22,9 +23,11 @@ using Clock = std::chrono::steady_clock;
 /// The largest tags that every MPI has.
 constexpr int who_is_there = 32766, gave_up = 32767;
 
-constexpr std::chrono::seconds answers_within{2};
 /// How long ranks that start together wait for each other, give or take.
 constexpr std::chrono::milliseconds yields_for{2};
+constexpr std::chrono::microseconds pause{50};
+/// How long it takes, give or take, to receive what a process has sent that has ended.
+constexpr std::chrono::milliseconds takes_sent{200};
 
 }  // namespace
 
@@ -33,6 +36,7 @@ Assembly::Assembly(MPI_Comm communicator, std::chrono::milliseconds timeout)
   MPI_Comm_rank(communicator_, &rank_);
   MPI_Comm_size(communicator_, &ranks_);
   membership_ = make_private_membership(rank_, ranks_, timeout_);
+  membership_->watch({}, {}, nullptr);  // over this rank, inside calls of MPI
 }
 
 void Assembly::meet() {
@@ -76,28 +80,30 @@ void Assembly::send(int rank, int tag) {
            [&] { return MPI_Isend(nullptr, 0, MPI_BYTE, rank, tag, communicator_, &request); });
 }
 
-bool Assembly::ends(MPI_Request& request, Clock::time_point deadline) {
-  for (int done = 0;;) {
-    call_mpi(*membership_, "MPI_Test",
-             [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
-    if (done != 0) return true;
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+bool Assembly::is_done(MPI_Request& request) {
+  int done = 0;
+  call_mpi(*membership_, "MPI_Test", [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
+  return done != 0;
 }
 
 void Assembly::wait(MPI_Request& request) {
   const Clock::time_point start = Clock::now();
-  while (!ends(request, start)) {
-    const int first = find_message(who_is_there);
-    const auto waited = Clock::now() - start;
-    if (first >= 0 || waited >= timeout_ || membership_->is_over()) give_up(first);
-    if (waited < yields_for) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
+  Clock::duration waited{};
+  int first = -1;
+  const bool came = wait_until([&] { return is_done(request); },
+                               [&] {
+                                 waited = Clock::now() - start;
+                                 first = find_message(who_is_there);
+                                 return first >= 0 || waited >= timeout_ || membership_->is_over();
+                               },
+                               [&] {
+                                 if (waited < yields_for) {
+                                   sched_yield();
+                                 } else {
+                                   std::this_thread::sleep_for(pause);
+                                 }
+                               });
+  if (!came) give_up(first);
 }
 
 std::vector<int> Assembly::find_missing() {
@@ -110,9 +116,19 @@ std::vector<int> Assembly::find_missing() {
     });
   }
   std::vector<int> missing;
-  const Clock::time_point deadline = Clock::now() + answers_within;
+  const Clock::time_point start = Clock::now();
+  const auto is_in_vain = [&](int other) {
+    if (membership_->has_said_why(other)) return true;
+    return Clock::now() - start >=
+           (membership_->is_lost(other) ? takes_sent : time_to_answer(timeout_));
+  };
   for (int other = 0; other < ranks_; ++other) {
-    if (other != rank_ && !ends(got[other], deadline)) missing.push_back(other);
+    if (other == rank_) continue;
+    const bool answered =
+        wait_until([&] { return is_done(got[other]); }, [&] { return is_in_vain(other); },
+                   [] { std::this_thread::sleep_for(pause); });
+    // Who has gone on to where ranks share memory does not answer, but says there whom it missed.
+    if (!answered && !membership_->has_said_why(other)) missing.push_back(other);
   }
   return missing;
 }
@@ -135,6 +151,7 @@ void Assembly::give_up(int first) {
         "COCONET_TIMEOUT_S sets",
         rank_, who_named_me);
   } else if (missing.empty()) {
+    membership_->require_nobody_failed();
     message = fmt::format(
         "rank {} waited in World::mpi until the time was over that COCONET_TIMEOUT_S sets, {:g} s, "
         "on rank {}, and now all ranks are there: one came too late, or the network is stuck",
@@ -150,6 +167,8 @@ void Assembly::give_up(int first) {
       parts.push_back(fmt::format("for {}, {}", name_ranks(ranks), why));
     message = fmt::format("rank {} waited in World::mpi {}", rank_, fmt::join(parts, ", and "));
   }
+  const int awaited = !missing.empty() ? missing.front() : who_named_me >= 0 ? who_named_me : rank_;
+  membership_->await(awaited, "in World::mpi");  // so that nobody takes this rank for the lost one
   membership_->fail(message);
   throw CommError(message);
 }

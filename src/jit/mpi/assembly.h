@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/indexed.h"
@@ -16,8 +17,9 @@
 namespace coconet::jit {
 
 /// Where a rank does not come in time, stops or ends, its calls throw CommError on all others,
-/// which names it. Then the application's communicator has two messages to each rank, of the tags
-/// 32766 and 32767, that no rank has taken.
+/// which names it. Then each rank that gave up has sent every other one an empty message of tag
+/// 32766 on the application's communicator, and those that it missed another of tag 32767; a rank
+/// that has not given up itself takes neither.
 class Assembly {
  public:
   Assembly(MPI_Comm communicator, std::chrono::milliseconds timeout);
@@ -31,6 +33,9 @@ class Assembly {
   /// Notices from here on when processes of `ranks`, of this node, end; `names` are by rank, of
   /// `name_of_process`.
   void watch(const std::vector<int>& ranks, const Indexed<std::string>& names);
+  /// Takes `shared`, where ranks of a node see what the others say of themselves, for its
+  /// membership from here on.
+  void join(std::shared_ptr<Membership> shared) { membership_ = std::move(shared); }
   /// This rank's view of the others; it is over once a call has thrown.
   [[nodiscard]] const std::shared_ptr<Membership>& membership() const { return membership_; }
 
@@ -40,10 +45,9 @@ class Assembly {
   [[nodiscard]] int find_message(int tag) const;
   /// Sends an empty message.
   void send(int rank, int tag);
-  /// Those that do not answer within two seconds: all that wait call this at the same time.
+  /// Those that do not answer: all that wait call this at the same time.
   [[nodiscard]] std::vector<int> find_missing();
-  /// Whether `request` ends until `deadline`.
-  [[nodiscard]] bool ends(MPI_Request& request, std::chrono::steady_clock::time_point deadline);
+  [[nodiscard]] bool is_done(MPI_Request& request);
   /// `first` is the rank that gave up before this one, or -1.
   [[noreturn]] void give_up(int first);
   /// "which did not come within 4 s, the limit that COCONET_TIMEOUT_S sets".

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t question = 0x636f636f3f717565, reply = 0x636f636f21616e73,
                         news_of_end = 0x636f636f2e656e64;
-constexpr std::chrono::milliseconds replies_within{1000}, ask_again_after{100};
+constexpr std::chrono::milliseconds ask_again_after{100};
 
 /// This node's IPv4 addresses; the loopback's too, for nodes that are one machine.
 std::vector<std::string> own_addresses() {
@@ -120,12 +120,12 @@ void Pulse::tell_end(int rank) {
   }
 }
 
-std::vector<int> Pulse::silent() {
+std::vector<int> Pulse::silent(std::chrono::milliseconds within) {
   std::map<std::uint64_t, int> waiting;  // ranks by token
   if (!socket_.is_open()) return {};     // nobody was asked
   const std::lock_guard lock(mutex_);
   for (const auto& [rank, peer] : peers_) waiting[peer.token] = rank;
-  const auto end = Clock::now() + replies_within;
+  const auto end = Clock::now() + within;
   while (!waiting.empty() && Clock::now() < end) {
     // A datagram may be lost.
     for (const auto& [token, rank] : waiting) {

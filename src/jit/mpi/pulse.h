@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -32,9 +33,9 @@ class Pulse {
   /// Tells all other nodes' that the process of `rank`, of this node, has ended. A datagram may be
   /// lost.
   void tell_end(int rank);
-  /// The ranks that do not answer within a second, because their processes are stopped or have
-  /// ended, or no datagram gets through. Answers others meanwhile.
-  [[nodiscard]] std::vector<int> silent();
+  /// The ranks that do not answer in that time, because their processes are stopped or have ended,
+  /// or no datagram gets through. Answers others meanwhile.
+  [[nodiscard]] std::vector<int> silent(std::chrono::milliseconds within);
 
  private:
   /// A question, or the answer to it, about the process with that token.

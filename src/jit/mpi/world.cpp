@@ -2,12 +2,10 @@
 // several.
 #include <fmt/format.h>
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -23,6 +21,7 @@
 #include "jit/comm/worlds/introduction.h"
 #include "jit/comm/worlds/process_comm.h"
 #include "jit/config/configure.h"
+#include "jit/config/end_process.h"
 #include "jit/config/log.h"
 #include "jit/config/own_process.h"
 #include "jit/mpi/assembly.h"
@@ -95,21 +94,21 @@ Nodes find_nodes(const Indexed<Description>& all) {
   return {firsts, names};
 }
 
-/// Memory of `bytes` for each rank of this rank's node, `here`. All ranks of `assembly` take part
-/// as long as any node exchanges texts for it. Throws CommError on all where a node has no memory.
-std::shared_ptr<PeerMemory> map_in_nodes(Assembly& assembly, const std::vector<int>& here,
-                                         std::size_t bytes) {
+/// Memory of `bytes` for each rank of this rank's node, `here`, which `use` gets before any rank
+/// goes on. All ranks of `assembly` take part as long as any node exchanges texts for it. Throws
+/// CommError on all where a node has no memory.
+void map_in_nodes(Assembly& assembly, const std::vector<int>& here, std::size_t bytes,
+                  const std::function<void(std::shared_ptr<PeerMemory>)>& use) {
   constexpr char exchanges = '+', is_done = '.';
-  std::shared_ptr<PeerMemory> memory;
   std::string mine;
   const auto place = std::ranges::find(here, assembly.rank()) - here.begin();
   try {
-    memory = map_across_processes(static_cast<int>(place), here, bytes, [&](std::string_view text) {
+    use(map_across_processes(static_cast<int>(place), here, bytes, [&](std::string_view text) {
       const Indexed<std::string> all = assembly.gather(exchanges + std::string(text));
       std::vector<std::string> texts;
       for (const int rank : here) texts.push_back(all[rank].substr(1));
       return texts;
-    });
+    }));
   } catch (const Error& error) {
     if (assembly.membership()->is_over()) throw;
     mine = error.what();
@@ -119,7 +118,7 @@ std::shared_ptr<PeerMemory> map_in_nodes(Assembly& assembly, const std::vector<i
     const auto is_last = [](const std::string& text) { return text.front() == is_done; };
     if (!std::ranges::all_of(all, is_last)) continue;
     const auto failed = std::ranges::find_if(all, [](const auto& text) { return text.size() > 1; });
-    if (failed == all.end()) return memory;
+    if (failed == all.end()) return;
     throw CommError(mine.empty() ? failed->substr(1) : mine);
   }
 }
@@ -146,8 +145,8 @@ void remember(const std::shared_ptr<Membership>& membership) {
 
 /// How `membership` asks other nodes, and tells them at once whose process of `here` has ended
 /// without a word: on the thread of its watch.
-FarRanks far_ranks(const std::shared_ptr<Pulse>& pulse, Membership* membership, Indexed<int> here,
-                   const std::shared_ptr<PeerMemory>& board) {
+FarRanks far_ranks(const std::shared_ptr<Pulse>& pulse, Membership* membership,
+                   const Indexed<int>& here) {
   constexpr int times = 5;  // as datagrams get lost
   const auto answer = [=, told = std::map<int, int>{}]() mutable {
     for (const int rank : pulse->answer()) {
@@ -155,21 +154,54 @@ FarRanks far_ranks(const std::shared_ptr<Pulse>& pulse, Membership* membership, 
         membership->lose(rank);
     }
     for (int place = 0; place < here.count(); ++place) {
-      const RankStatus& status = *BoardComm::status_at(board->base(place));
       const int rank = here[place];
-      const bool said_why = status.reason[0] != 0 || status.awaits != 0;
-      if (!membership->is_lost(rank) || membership->has_left(rank) || said_why) continue;
+      if (!membership->is_lost(rank) || membership->has_left(rank)) continue;
+      if (membership->has_said_why(rank)) continue;
       if (told[rank]++ < times) pulse->tell_end(rank);
     }
   };
-  return {answer, [pulse] { return pulse->silent(); }};
+  return {answer, [pulse, within = time_to_answer(membership->waiting().timeout)] {
+            return pulse->silent(within);
+          }};
 }
 
-/// Collective over `assembly`: the ranks of its communicator, who share memory in their nodes from
-/// then on. `nodes` is set to these.
-std::shared_ptr<Membership> introduce(Assembly& assembly, const Config& config, Connected& made,
-                                      Nodes& nodes, std::shared_ptr<PeerMemory>& board,
-                                      int& crowd) {
+/// What the ranks of an assembly know of each other once they share memory.
+struct Introduced {
+  Nodes nodes;
+  std::shared_ptr<PeerMemory> board;
+  int crowd = 1;  ///< ranks of this node for each of its cores
+};
+
+/// The membership of `assembly`'s ranks, of which those of this node, `here`, share `board`; others
+/// are reached by `link` and `pulse`.
+std::shared_ptr<Membership> share_membership(const Assembly& assembly, const Waiting& waiting,
+                                             const Indexed<int>& here,
+                                             const Indexed<std::string>& processes,
+                                             const std::shared_ptr<PeerMemory>& board,
+                                             const std::shared_ptr<MpiLink>& link,
+                                             const std::shared_ptr<Pulse>& pulse) {
+  std::vector<RankStatus*> statuses(assembly.ranks());
+  std::vector<std::uint64_t*> tables(assembly.ranks());
+  std::vector<std::string> processes_here;
+  for (int place = 0; place < here.count(); ++place) {
+    statuses[here[place]] = BoardComm::status_at(board->base(place));
+    tables[here[place]] = BoardComm::news_at(board->base(place));
+    processes_here.push_back(processes[here[place]]);
+  }
+  for (int rank = 0; rank < assembly.ranks(); ++rank) {
+    if (statuses[rank] == nullptr) statuses[rank] = link->status_of(rank);
+  }
+  auto membership = std::make_shared<Membership>(assembly.rank(), std::move(statuses),
+                                                 std::move(tables), waiting);
+  membership->watch(here, processes_here, board);
+  if (link) membership->listen(far_ranks(pulse, membership.get(), here));
+  remember(membership);
+  return membership;
+}
+
+/// Collective over `assembly`: the ranks of its communicator share memory in their nodes from then
+/// on, and have one membership.
+Introduced introduce(Assembly& assembly, const Config& config, std::shared_ptr<MpiLink>& link) {
   const int rank = assembly.rank(), ranks = assembly.ranks();
   const auto pulse = std::make_shared<Pulse>();
   Description mine;
@@ -187,43 +219,35 @@ std::shared_ptr<Membership> introduce(Assembly& assembly, const Config& config, 
     processes.push_back(all.back().process);
   }
   require_alike(introductions);
-  nodes = find_nodes(all);
-  const Indexed<int> here = nodes.beside(rank);
+  Introduced made{find_nodes(all), nullptr};
+  const Indexed<int> here = made.nodes.beside(rank);
   assembly.watch(here, processes);
   std::vector<Cores> cores;
   for (const int one : here) cores.emplace_back(all[one].cores);
-  crowd = ranks_per_core(cores);
+  made.crowd = ranks_per_core(cores);
   std::vector<int> far;
   for (int other = 0; other < ranks; ++other) {
-    if (nodes.share({rank, other})) continue;
+    if (made.nodes.share({rank, other})) continue;
     far.push_back(other);
     pulse->add(other, all[other].pulse);
   }
+  if (!far.empty()) link = std::make_shared<MpiLink>(far);
 
-  board = map_in_nodes(assembly, here, BoardComm::board_bytes(ranks));
-  if (!far.empty()) made.link = std::make_shared<MpiLink>(far);
-  std::vector<RankStatus*> statuses(ranks);
-  std::vector<std::uint64_t*> tables(ranks);
-  for (const int other : far) statuses[other] = made.link->status_of(other);
-  std::vector<std::string> processes_here;
-  for (int beside = 0; beside < here.count(); ++beside) {
-    statuses[here[beside]] = BoardComm::status_at(board->base(beside));
-    tables[here[beside]] = BoardComm::news_at(board->base(beside));
-    processes_here.push_back(processes[here[beside]]);
-  }
-  const auto membership =
-      std::make_shared<Membership>(rank, std::move(statuses), std::move(tables),
-                                   Waiting{config.timeout, crowd > 1, require_mpi_thread});
-  membership->watch(here, processes_here, board);
-  if (!far.empty()) membership->listen(far_ranks(pulse, membership.get(), here, board));
-  return membership;
+  const Waiting waiting{config.timeout, made.crowd > 1, require_mpi_thread};
+  // Before any rank can fail elsewhere: who still meets the others then hears why it does.
+  map_in_nodes(assembly, here, BoardComm::board_bytes(ranks), [&](auto board) {
+    made.board = std::move(board);
+    assembly.join(share_membership(assembly, waiting, here, processes, made.board, link, pulse));
+  });
+  return made;
 }
 
 /// Collective over `communicator`: what ranks talk by, once they can tell each other what goes
 /// wrong.
-void finish(Connected& made, MPI_Comm communicator, const Nodes& nodes,
-            const std::shared_ptr<Membership>& membership, std::shared_ptr<PeerMemory> board,
-            int crowd, const std::shared_ptr<const Config>& config) {
+void finish(Connected& made, MPI_Comm communicator, Introduced introduced,
+            const std::shared_ptr<Membership>& membership,
+            const std::shared_ptr<const Config>& config) {
+  const Nodes& nodes = introduced.nodes;
   const Indexed<int> here = nodes.beside(membership->rank());
   made.comms = std::make_shared<OwnComms>(membership);
   const MPI_Comm world = made.comms->split(communicator, 0, 0);
@@ -235,8 +259,8 @@ void finish(Connected& made, MPI_Comm communicator, const Nodes& nodes,
   } else {
     // MPI moves on only inside its calls, and another rank may still wait for what this one sent.
     membership->exchange_news({[world, membership = membership.get()] {
+                                 int found = 0;
                                  call_mpi(*membership, "MPI_Iprobe", [&] {
-                                   int found = 0;
                                    return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found,
                                                      MPI_STATUS_IGNORE);
                                  });
@@ -244,8 +268,8 @@ void finish(Connected& made, MPI_Comm communicator, const Nodes& nodes,
                                {}});
   }
   const MPI_Comm node = made.link ? made.comms->split(world, here[0], 0) : world;
-  auto of_node = std::make_unique<MpiProcessComm>(node, made.comms, std::move(board), here,
-                                                  membership, crowd, config);
+  auto of_node = std::make_unique<MpiProcessComm>(node, made.comms, std::move(introduced.board),
+                                                  here, membership, introduced.crowd, config);
   if (made.link) {
     made.comm = make_nodes_comm(world, made.comms, nodes, std::move(of_node), made.link);
   } else {
@@ -257,20 +281,15 @@ void finish(Connected& made, MPI_Comm communicator, const Nodes& nodes,
 Connected connect(MPI_Comm communicator, const std::shared_ptr<const Config>& config) {
   Connected made;
   Assembly assembly(communicator, config->timeout);
-  std::shared_ptr<Membership> membership = assembly.membership();
-  remember(membership);
+  remember(assembly.membership());
   try {
     assembly.meet();
     log_as_rank(assembly.rank(), assembly.ranks());
-    Nodes nodes(assembly.ranks());
-    std::shared_ptr<PeerMemory> board;
-    int crowd = 1;
-    membership = introduce(assembly, *config, made, nodes, board, crowd);
-    remember(membership);
-    finish(made, communicator, nodes, membership, board, crowd, config);
+    Introduced introduced = introduce(assembly, *config, made.link);
+    finish(made, communicator, std::move(introduced), assembly.membership(), config);
   } catch (const std::exception& error) {
-    membership->fail(error.what());
-    failed_memberships.push_back(membership);
+    assembly.membership()->fail(error.what());
+    failed_memberships.push_back(assembly.membership());
     throw;
   }
   return made;
@@ -345,8 +364,7 @@ void finalize(int status) {
   if (std::ranges::any_of(worlds, [](const auto& one) { return one->is_over(); })) {
     std::thread([status] {
       std::this_thread::sleep_for(std::chrono::seconds(5));
-      std::fflush(nullptr);  // as the exit that this cuts short would have done
-      _exit(status != 0 ? status : EXIT_FAILURE);
+      end_process(status != 0 ? status : EXIT_FAILURE);
     }).detach();
   }
   // A rank that still runs may come to its end when it likes. Without a world there is nobody whose

@@ -4,18 +4,24 @@ if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 export OMPI_MCA_rmaps_base_oversubscribe=1 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-# The seconds of COCONET_TIMEOUT_S, and those in which the others have to end, on a busy machine.
-lost_timeout=4 lost_limit=100
+# The seconds in which the others have to end, on a busy machine.
+lost_limit=150
+
+# The seconds of COCONET_TIMEOUT_S, which a busy machine must not keep healthy ranks for. A rank that is stopped, or that has
+# its node for itself, is waited for as long; of others it is noticed at once that they have ended.
+timeout_of_job() {
+  if [[ $by == stop || ($kind != mpi && $kind != from && ${kind//[^${kind:lost:1}]/} == ?) ]]; then echo 10; else echo 60; fi
+}
 
 # lose_rank FOLDER: the job of kind $kind (mpi, from, or the nodes of the ranks, as aab) of $ranks ranks, of which $lost is lost
 # by $by (kill, stop, term, exit, abort) in $phase, $after us after it has begun, with kernels of $algorithm and $protocol.
 # FOLDER gets says.RANK and what: kind, by, phase, rank, after, algorithm/protocol, outcome, and the seconds until the last of
 # the others had ended. The outcome is "named", "unhurt" (all results are right), or what is wrong.
 lose_rank() {
-  local folder=$1 rank launcher started pids=()
+  local folder=$1 rank launcher pids=()
   mkdir -p "$folder"
   export JOB_FOLDER=$folder LOST_RANK=$lost LOST_BY=$by LOST_IN=$phase LOST_AFTER_US=$after JOB_ALGORITHM=$algorithm \
-    JOB_PROTOCOL=$protocol COCONET_TIMEOUT_S=$lost_timeout COCONET_COMPILE_TIMEOUT_S=60 COCONET_CXXFLAGS=-O0 JOB_RANKS=$ranks COCONET_CACHE=rw COCONET_TUNE=off
+    JOB_PROTOCOL=$protocol COCONET_TIMEOUT_S=$(timeout_of_job) COCONET_COMPILE_TIMEOUT_S=60 COCONET_CXXFLAGS=-O0 JOB_RANKS=$ranks COCONET_CACHE=rw COCONET_TUNE=off
   [[ $phase != compile ]] || export COCONET_CACHE=off
   [[ $phase != tune ]] || export COCONET_TUNE=on
   local job=("$tests" "[.faulty-job]" --use-colour no)

@@ -4,11 +4,9 @@
 #include "jit/comm/barrier/membership.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "jit/comm/barrier/watch.h"
+#include "jit/config/end_process.h"
 
 namespace coconet::jit {
 namespace {
@@ -23,9 +22,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// How long ranks that wait in vain have to say so, which they do when they are told to: longer
-/// than a busy machine keeps a thread from running.
-constexpr std::chrono::milliseconds time_to_answer = 500ms;
+/// How long calls of MPI have to return after a rank is lost, which needs what others have sent.
+constexpr std::chrono::milliseconds time_to_return = 500ms;
+/// How long a rank is stopped at least that is taken to be stopped for good.
+constexpr std::chrono::milliseconds brief_stop = 500ms;
+
+/// How long after each other ranks of several nodes ask who is lost, where one has ended.
+constexpr std::chrono::milliseconds asked_within = 2s;
 
 enum State : std::uint32_t { present, failed, left, gone };
 
@@ -46,6 +49,10 @@ void copy_text(std::string_view text, char (&to)[size]) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds time_to_answer(std::chrono::milliseconds timeout) {
+  return std::clamp<std::chrono::milliseconds>(timeout, 500ms, 10s);
+}
 
 std::string name_ranks(const std::vector<int>& ranks) {
   if (ranks.size() < 2) return fmt::format("rank {}", fmt::join(ranks, ""));
@@ -116,7 +123,7 @@ void Membership::look_at_blocking() {
   if (call == nullptr) return;
   const Clock::time_point since = blocked_since_.load(std::memory_order_relaxed);
   const auto blocked = Clock::now() - since;
-  if (blocked < time_to_answer) return;
+  if (blocked < time_to_return) return;
   const bool is_over_time = blocked > waiting_.timeout && Clock::now() >= asked_again_;
   std::string stuck = is_over_time ? find_stuck() : std::string();
   const int root = find_root();
@@ -144,15 +151,18 @@ void Membership::look_at_blocking() {
   const std::string message = fmt::format("rank {} was inside {} when {}", rank_, call, why);
   await(root >= 0 ? root : rank_, fmt::format("inside {}", call));
   (void)mark_failed(message);  // and tells nobody else: MPI is not for this thread
-  std::fprintf(stderr, "coconet-jit: %s. Nothing else ends that call: this process ends.\n",
-               message.c_str());
-  std::fflush(nullptr);  // what the application has printed, too
-  // Other nodes that ask now, at about the same time, must not take this process for the lost one.
-  for (int turn = 0; far_.find_silent && turn < 100; ++turn) {
-    far_.answer();
-    std::this_thread::sleep_for(20ms);
-  }
-  _exit(EXIT_FAILURE);
+  end_process(
+      EXIT_FAILURE,
+      fmt::format("coconet-jit: {}. Nothing else ends that call: this process ends.\n", message),
+      [&] {
+        // Other nodes that ask at about the same time must not take this process for the lost one.
+        const auto until =
+            Clock::now() + (is_over_time ? time_to_answer(waiting_.timeout) : asked_within);
+        while (far_.find_silent && Clock::now() < until) {
+          far_.answer();
+          std::this_thread::sleep_for(20ms);
+        }
+      });
 }
 
 std::string Membership::find_stuck() {
@@ -217,11 +227,9 @@ void Membership::leave() noexcept {
 void Membership::lose(int rank) noexcept {
   shared(statuses_[rank]->ended).store(1, std::memory_order_release);
   std::uint32_t expected = present;
-  if (shared(statuses_[rank]->state).compare_exchange_strong(expected, gone)) {
-    spread(news_of_failure);
-  } else if (expected == gone) {
-    spread(news_of_failure);  // whoever noticed first may have ended before it told all
-  }
+  const bool is_first = shared(statuses_[rank]->state).compare_exchange_strong(expected, gone);
+  // Whoever noticed first may have ended before it told all.
+  if (is_first || expected == gone) spread(news_of_failure);
 }
 
 void Membership::require_present() const {
@@ -308,6 +316,10 @@ bool Membership::is_over() {
   return false;
 }
 
+bool Membership::has_said_why(int rank) const {
+  return state_of(*statuses_[rank]) == failed || awaits_another(rank);
+}
+
 bool Membership::awaits_another(int rank) const {
   return shared(statuses_[rank]->awaits).load(std::memory_order_acquire) != 0;
 }
@@ -326,7 +338,7 @@ int Membership::find_root() const {
 }
 
 Membership::Verdict Membership::verdict_on(int rank, const std::string& why_late,
-                                           Clock::time_point until) {
+                                           Clock::time_point since) {
   if (rank == rank_) return {Explains::lateness, true, why_late};
   std::vector<int> chain{rank_};
   std::string text;
@@ -340,7 +352,10 @@ Membership::Verdict Membership::verdict_on(int rank, const std::string& why_late
     if (awaits == 0) {
       const bool is_told =
           is_far(at) && shared(status.stopped).load(std::memory_order_acquire) != 0;
-      if (Clock::now() < until && !is_told) {
+      const auto waited = Clock::now() - since;
+      const bool may_answer =
+          waited < time_to_answer(waiting_.timeout) && (waited < brief_stop || !is_stopped(at));
+      if (may_answer && !is_told) {
         progress();
         std::this_thread::sleep_for(1ms);
         continue;
@@ -394,7 +409,7 @@ std::string Membership::why_late(const VainWait& wait) const {
   return "which had not come by then";
 }
 
-void Membership::await(int rank, std::string_view place) {
+void Membership::await(int rank, std::string_view place) noexcept {
   RankStatus& status = *statuses_[rank_];
   copy_text(place, status.place);
   shared(status.awaits).store(static_cast<std::uint32_t>(rank) + 1, std::memory_order_release);
@@ -431,9 +446,9 @@ void Membership::give_up(const VainWait& wait) {
     throw PeerFailure(statuses_[rank_]->reason);
   }
   // Those of whom most is known; ranks that wait for each other explain nothing.
-  const Clock::time_point until = Clock::now() + time_to_answer;
+  const Clock::time_point since = Clock::now();
   std::vector<Verdict> verdicts;
-  for (const int rank : wait.awaited) verdicts.push_back(verdict_on(rank, late, until));
+  for (const int rank : wait.awaited) verdicts.push_back(verdict_on(rank, late, since));
   const auto best = std::ranges::min_element(
       verdicts, {}, [](const Verdict& one) { return std::pair(one.explains, !one.is_direct); });
   std::vector<int> blamed;

@@ -28,6 +28,11 @@ class COCONET_API PeerFailure : public CommError {
 /// "rank 1", "ranks 1 and 3", "ranks 0, 1 and 3".
 [[nodiscard]] COCONET_API std::string name_ranks(const std::vector<int>& ranks);
 
+/// How long a rank that runs may take to answer those whose time, of `timeout`, is over: a busy
+/// machine keeps threads from running for seconds. Who has ended is known without an answer.
+[[nodiscard]] COCONET_API std::chrono::milliseconds time_to_answer(
+    std::chrono::milliseconds timeout);
+
 /// What the other ranks see of a rank. Zeroed memory means: present.
 struct alignas(64) RankStatus {
   std::uint32_t state;
@@ -95,6 +100,8 @@ class COCONET_API Membership {
   /// Tells the others that this rank takes no further part. The first call counts.
   void fail(std::string_view reason) noexcept;
   void leave() noexcept;
+  /// Says, from here on, that this rank has given up waiting for `rank` at `place`, "in barrier".
+  void await(int rank, std::string_view place) noexcept;
   /// The process of `rank` has ended: tells all on this node, unless it had left. From any thread.
   void lose(int rank) noexcept;
 
@@ -148,6 +155,9 @@ class COCONET_API Membership {
   [[nodiscard]] bool has_left(int rank) const;
   /// Whether that rank has left, or its process has ended.
   [[nodiscard]] bool is_lost(int rank) const;
+  /// Whether that rank has said that it has failed, or for whom it has waited in vain: then its end
+  /// follows from another's.
+  [[nodiscard]] bool has_said_why(int rank) const;
   /// Whether a signal or a debugger has stopped the process of that rank; false where it is not
   /// known.
   [[nodiscard]] bool is_stopped(int rank);
@@ -172,14 +182,13 @@ class COCONET_API Membership {
   /// Ends this process if it is in a call that will not end. On the thread of the watch.
   void look_at_blocking();
   void spread(News news) noexcept;
-  /// Says, from here on, that this rank has given up waiting for `rank`.
-  void await(int rank, std::string_view place);
   [[nodiscard]] bool awaits_another(int rank) const;
   [[nodiscard]] bool is_far(int rank) const { return tables_[rank] == nullptr; }
   [[nodiscard]] bool is_ended(int rank) const;
   /// Whether that rank, on another node, was asked and does not answer.
   [[nodiscard]] bool is_silent(int rank);
-  /// A rank that is gone, or else one that failed by itself, or else one that failed; or -1.
+  /// Of the other ranks the first that is gone or has failed without waiting for another, else the
+  /// first that has failed; -1 where there is none.
   [[nodiscard]] int find_root() const;
   /// How much a verdict on a rank explains, the most first.
   enum class Explains { end, stop, silence, lateness, nothing };
@@ -188,10 +197,10 @@ class COCONET_API Membership {
     bool is_direct;    ///< it is about that rank itself, and not about one that it waits for
     std::string text;  ///< after "rank 0 waited in barrier for rank 1, "
   };
-  /// What `rank` did or did not do. Ranks have until `until` to say that they themselves wait in
-  /// vain; `why_late` is said of those that do not.
+  /// What `rank` did or did not do. Ranks have their time to answer from `since` on to say that
+  /// they themselves wait in vain; `why_late` is said of those that do not.
   [[nodiscard]] Verdict verdict_on(int rank, const std::string& why_late,
-                                   std::chrono::steady_clock::time_point until);
+                                   std::chrono::steady_clock::time_point since);
   /// Looks which ranks of this node have ended or are stopped, and tells the other nodes.
   void tell_of_lost();
   /// "which did not come within 1 s", or that it did not come before another rank gave up.
