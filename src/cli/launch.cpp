@@ -9,7 +9,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <string>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "coconet/error.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
+#include "jit/config/launcher.h"
 
 namespace coconet::cli {
 namespace {
@@ -51,11 +51,8 @@ void settle(jit::Comm& comm, const std::string& mine) {
 }  // namespace
 
 Launch launch() {
-  // Open MPI; MPICH, Intel MPI and srun --mpi=pmi2; srun --mpi=pmix.
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
-    if (const char* value = std::getenv(name)) return {true, std::atoi(value)};
-  }
-  return {};
+  const jit::Launched told = jit::told_by_launcher();
+  return told.is_mpi ? Launch{true, told.rank} : Launch{};
 }
 
 void complain(std::string_view message) {

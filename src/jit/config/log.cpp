@@ -11,10 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <utility>
+
+#include "jit/config/launcher.h"
 
 namespace coconet::jit {
 namespace {
@@ -28,17 +29,6 @@ std::atomic<LogLevel> least{LogLevel::warn};
 struct Rank {
   int rank = 0, ranks = 0;
 };
-/// As mpirun and its like tell the processes that they start.
-Rank told_by_launcher() {
-  constexpr std::array<std::array<const char*, 2>, 2> names{
-      {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}}};
-  for (const auto& [rank, ranks] : names) {
-    const char* const place = std::getenv(rank);
-    const char* const count = std::getenv(ranks);
-    if (place != nullptr && count != nullptr) return {std::atoi(place), std::atoi(count)};
-  }
-  return {};
-}
 /// Of this process.
 std::atomic<Rank> of_process{};
 /// Of this thread, where it is a rank of its own.
@@ -50,7 +40,7 @@ class Speaker final : public spdlog::custom_flag_formatter {
   void format(const spdlog::details::log_msg&, const std::tm&, spdlog::memory_buf_t& to) override {
     Rank rank = of_thread;
     if (rank.ranks == 0) rank = of_process.load();
-    if (rank.ranks == 0) rank = told_;
+    if (rank.ranks == 0) rank = {told_.rank, told_.ranks};
     const std::string text =
         rank.ranks == 0 ? fmt::format("{}", getpid())
                         : fmt::format("rank {} of {}, pid {}", rank.rank, rank.ranks, getpid());
@@ -61,7 +51,7 @@ class Speaker final : public spdlog::custom_flag_formatter {
   }
 
  private:
-  Rank told_ = told_by_launcher();
+  Launched told_ = told_by_launcher();
 };
 
 // Made at the first line that is printed, so that a quiet process does not pay for it. Never

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,6 +16,8 @@
 #include <system_error>
 #include <vector>
 
+#include "jit/comm/barrier/watch.h"
+#include "jit/config/launcher.h"
 #include "jit/mpi/door.h"
 
 namespace coconet::jit {
@@ -42,15 +42,6 @@ std::optional<int> number_of(pid_t process, std::string_view variable) {
   return {};
 }
 
-/// The letter of what `process` does: T where it is stopped; 0 where it has ended.
-char state_of(pid_t process) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
-  const std::size_t at = line.rfind(')');
-  const char state = at == std::string::npos || at + 2 >= line.size() ? '\0' : line[at + 2];
-  return state == 'Z' || state == 'X' ? '\0' : state;
-}
-
 /// What one thread sees of this process's siblings from time to time.
 class Siblings {
  public:
@@ -73,7 +64,7 @@ class Siblings {
       }
     }
     for (const auto& [process, rank] : processes_) {
-      if (first_ended_ < 0 && state_of(process) == 0) first_ended_ = rank;
+      if (first_ended_ < 0 && state_of_process(process) == 0) first_ended_ = rank;
     }
   }
 
@@ -83,7 +74,7 @@ class Siblings {
     std::set<int> seen{rank_};
     for (const auto& [process, rank] : processes_) {
       seen.insert(rank);
-      if (const char state = state_of(process); state == 'T' || state == 't')
+      if (const char state = state_of_process(process); state == 'T' || state == 't')
         stopped.push_back(rank);
     }
     for (int rank = 0; is_whole_ && rank < size_; ++rank) {
@@ -106,32 +97,17 @@ class Siblings {
   int first_ended_ = -1;
 };
 
-std::optional<int> number_in(const char* variable) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? std::nullopt : number_of(text);
-}
-
 }  // namespace
 
 std::shared_ptr<Membership> watch_launched(std::chrono::milliseconds timeout) {
-  struct Launcher {
-    const char *rank, *size, *local_size;
-  };
-  constexpr std::array<Launcher, 3> launchers{
-      {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-       {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-       {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"}}};
-  for (const Launcher& launcher : launchers) {
-    const std::optional<int> rank = number_in(launcher.rank), size = number_in(launcher.size);
-    if (!rank || !size || *rank < 0 || *rank >= *size) continue;
-    auto made = make_private_membership(*rank, *size, timeout);
-    const auto siblings = std::make_shared<Siblings>(launcher.rank, *rank, *size,
-                                                     number_in(launcher.local_size) == size);
-    made->listen(
-        {[siblings] { siblings->look(); }, {}, [siblings] { return siblings->find_stuck(); }});
-    return made;
-  }
-  return make_private_membership(0, 1, timeout);
+  const Launched told = told_by_launcher();
+  if (told.ranks == 0) return make_private_membership(0, 1, timeout);
+  auto made = make_private_membership(told.rank, told.ranks, timeout);
+  const auto siblings = std::make_shared<Siblings>(told.rank_variable, told.rank, told.ranks,
+                                                   told.ranks_of_node == told.ranks);
+  made->listen(
+      {[siblings] { siblings->look(); }, {}, [siblings] { return siblings->find_stuck(); }});
+  return made;
 }
 
 }  // namespace coconet::jit

@@ -331,7 +331,9 @@ TEST_CASE("a line names the rank whose thread prints it") {
 
 TEST_CASE("a process's lines name its rank in the largest world, and before that the launcher's") {
   const ChildOutput child =
-      run_test_case("speaks", "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 ");
+      run_test_case("speaks", GENERATE("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 ",
+                                       "PMI_RANK=2 PMI_SIZE=3 ", "SLURM_PROCID=2 SLURM_NTASKS=3 ",
+                                       "PMIX_RANK=2 SLURM_PROCID=0 SLURM_NTASKS=3 "));
   INFO(child.text);
   CHECK(child.code == 0);
   for (const char* const line : {"[coconet rank 2 of 3, pid N] warning: before any world\n",

@@ -36,6 +36,15 @@ std::string name_of_process() {
   return fmt::format("{} {}", getpid(), pid_namespace());
 }
 
+char state_of_process(pid_t process) {
+  // "4711 (name) T ...", where the name may have blanks and parentheses.
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
+  const std::size_t at = line.rfind(')');
+  const char state = at == std::string::npos || at + 2 >= line.size() ? '\0' : line[at + 2];
+  return state == 'Z' || state == 'X' ? '\0' : state;
+}
+
 Watch::Watch(std::function<void(int rank)> lost)
     : lost_(std::move(lost)),
       changed_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -102,12 +111,7 @@ bool Watch::is_stopped(int rank) {
     if (found == processes_.end()) return false;
     number = found->number;
   }
-  // "4711 (name) T ...", where the name may have blanks and parentheses.
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", number)), line);
-  const std::size_t at = line.rfind(')');
-  if (at == std::string::npos || at + 2 >= line.size()) return false;
-  const char state = line[at + 2];
+  const char state = state_of_process(number);
   return state == 'T' || state == 't';
 }
 

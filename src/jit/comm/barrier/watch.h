@@ -10,10 +10,15 @@
 #include <thread>
 #include <vector>
 
+#include "coconet/export.h"
 #include "jit/config/open_file.h"
 #include "jit/config/own_process.h"
 
 namespace coconet::jit {
+
+/// The letter of what `process` does: T where a signal has stopped it, t where a debugger has; 0
+/// where it has ended, or the system does not say.
+[[nodiscard]] COCONET_API char state_of_process(pid_t process);
 
 class Watch {
  public:
