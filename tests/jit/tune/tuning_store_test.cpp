@@ -7,13 +7,12 @@
 #include <iterator>
 
 #include "child_process.h"
-#include "coconet/config.h"
-#include "coconet/error.h"
-#include "coconet/programs.h"
+#include "coconet/coconet.h"
 #include "jit/comm/access.h"
 #include "jit/tune/tuner.h"
 #include "jit/tune/tuning_file.h"
 #include "refusal.h"
+#include "sample.h"
 #include "second_user.h"
 
 using namespace coconet;
@@ -161,4 +160,17 @@ TEST_CASE("a machine that is measured again stays as it was until that is done")
                                      {[&](TuningFile&) { ++kept; }, [&] { return asked++ == 3; }}));
   CHECK(jit::to_json(file) == before);
   CHECK(kept == 0);
+}
+
+TEST_CASE("with COCONET_TUNE=on a step is tuned in a world of a Bootstrap, too") {
+  if (!test::runs_all()) return;  // it measures the machine, which takes a minute
+  const test::ScratchDirectory scratch;
+  const fs::path file = scratch.path() / "tuning.json";
+  const auto child = test::run_test_case("tunes-in-a-bootstrap",
+                                         "COCONET_TUNE=on COCONET_TUNE_FILE=" + file.string());
+  INFO(child.text);
+  REQUIRE(child.code == 0);
+  const TuningFile kept = jit::parse_tuning(text_of(file));
+  REQUIRE(kept.programs.size() == 1);
+  CHECK(kept.programs[0].choices.size() == 1);
 }
