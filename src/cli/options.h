@@ -1,12 +1,15 @@
 // The options of the subcommands: what CLI11 is told of them, and how their texts are understood.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
+
+namespace CLI {
+class App;
+}
 
 namespace coconet::cli {
 
