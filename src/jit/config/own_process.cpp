@@ -8,14 +8,14 @@
 namespace coconet::jit {
 namespace {
 
-std::atomic<unsigned> count = 0;
+std::atomic<unsigned> forks_so_far = 0;
 
 }  // namespace
 
 unsigned OwnProcess::forks() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++count; });
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks_so_far; });
   (void)registered;
-  return count;
+  return forks_so_far;
 }
 
 }  // namespace coconet::jit
