@@ -25,8 +25,9 @@ constexpr std::array<std::string_view, 6> level_names{"trace", "debug", "info",
 
 std::atomic<LogLevel> least{LogLevel::warn};
 
-/// A rank of a world; of none where there are no ranks.
-struct Rank {
+/// A rank of a world; of none where there are no ranks. Aligned to its size, so that it is read and
+/// written by one instruction, and atomics of it need no library.
+struct alignas(2 * sizeof(int)) Rank {
   int rank = 0, ranks = 0;
 };
 /// Of this process.
