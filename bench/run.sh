@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
 declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2"
-  [matmul]="2" [sweep]="2" [checkpoint]="1 2")
+  [matmul]="2" [sweep]="2" [checkpoint]="1 2" [planning]="1")
 parts=(adam optimizers scattered algorithms blocks kernels matmul)
 
 usage() {
@@ -13,7 +13,7 @@ usage() {
 usage: bench/run.sh [--quick] [--json FILE] [PART]...
 
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and times steps of this library
-against MPI. The parts, all of them but sweep and checkpoint unless some are named:
+against MPI. The parts, all of them but sweep, checkpoint and planning unless some are named:
   adam        one Adam step of f32 parameters on 2 ranks, under each of its schedules
   optimizers  one step of every shipped optimizer in f32, and of Adam in mixed precision, fused, on 2 ranks; and of AdamW
               over 2^24 elements with options beside the same without: groups over buffers, and clipping by norm with loss
@@ -32,6 +32,9 @@ against MPI. The parts, all of them but sweep and checkpoint unless some are nam
               first four columns contain it, such as "select f32".
   checkpoint  no step: states of 96 MiB and 1 GiB saved and loaded on 1 and 2 ranks, beside a plain write and fsync, and a plain
               read, of as many bytes by as many ranks; in the current directory, or in CHECKPOINT_DIR
+  planning    no step: a training step of 22 and 44 transformer layers, 10,000 and 20,000 values with their gradients and AdamW,
+              built, rewritten by 25 steps of a schedule, lowered and written as kernels. The floor is a program of fewer
+              values, as many times as it takes: 1 is linear
 A row a contestant and number of elements, but for sweep:
   ms           this library
   peer_ms      MPI_Allreduce, then the update as a vectorized loop, two where it needs norms, with the gradient in place or

@@ -98,7 +98,7 @@ class NarrowStep {
     }
     reference.run(scalars());
     Tensors states;
-    for (const ir::Node& node : graph.nodes) {
+    for (const ir::Node& node : graph.nodes()) {
       if (node.op == ir::Op::state) states[node.name] = reference.get(node.name)[0];
     }
     return states;
@@ -112,7 +112,8 @@ class NarrowStep {
         programs::find(plain)->with(mesh(), f64, asked_.options, programs::Storage::whole, {});
     Tensors expected = after(wide, before);
     expected["master"] = expected["w"];
-    const ir::Graph& graph = *ir::graph_of(program());
+    const Program narrow = program();
+    const ir::Graph& graph = *ir::graph_of(narrow);
     for (const auto& [name, elements] : got) {
       const ir::Data& exact = expected.at(name);
       const DType dtype = graph.at(graph.require(name)).dtype;

@@ -36,7 +36,7 @@ struct Tensor {
 };
 
 ir::ValueId output_of(const ir::Graph& graph, const std::string& name) {
-  for (const ir::Output& output : graph.outputs) {
+  for (const ir::Output& output : graph.outputs()) {
     if (output.name == name) return output.value;
   }
   return -1;
@@ -58,7 +58,7 @@ std::vector<Tensor> tensors_of(const ir::Graph& written, const ir::Graph& schedu
     if (node.op == ir::Op::state)
       add(node.name, id, scheduled.find(node.name), written.update_of(id) < 0);
   }
-  for (const ir::Output& output : written.outputs) {
+  for (const ir::Output& output : written.outputs()) {
     add(output.name, output.value, output_of(scheduled, output.name), false);
   }
   return tensors;
@@ -95,7 +95,7 @@ int first_replica(const ir::Graph& graph, ir::ValueId id, int rank) {
 std::map<std::string, double> scalars_at(const ir::Graph& graph, const DriveOptions& options,
                                          int step) {
   std::map<std::string, double> scalars;
-  for (const ir::Node& node : graph.nodes) {
+  for (const ir::Node& node : graph.nodes()) {
     if (node.op != ir::Op::scalar) continue;
     const auto given = options.scalars.find(node.name);
     scalars[node.name] =
@@ -336,7 +336,7 @@ double default_tolerance(const Program& program, int iterations) {
   // its rounding may reach any result.
   double eps = 0;
   double factor = 64;
-  for (const ir::Node& node : ir::graph_of(program)->nodes) {
+  for (const ir::Node& node : ir::graph_of(program)->nodes()) {
     if (node.weak) continue;
     double own = 0;
     switch (node.dtype) {

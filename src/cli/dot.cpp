@@ -73,7 +73,7 @@ class Picture {
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (!graph_.at(id).weak && graph_.fusion_of(id) == nullptr) text += "    " + node(id);
     }
-    for (const ir::Fusion& fusion : graph_.fusions) {
+    for (const ir::Fusion& fusion : graph_.fusions()) {
       text +=
           "    subgraph cluster_" + prefix_ + "_" + fusion.name + " {\n      label=\"kernel " +
           fusion.name +

@@ -55,7 +55,7 @@ double median(std::vector<double> values) {
 /// The dtype of what the program keeps: its first state, else its first input.
 std::string dtype_of_program(const ir::Graph& graph) {
   for (const ir::Op op : {ir::Op::state, ir::Op::input}) {
-    for (const ir::Node& node : graph.nodes) {
+    for (const ir::Node& node : graph.nodes()) {
       if (node.op == op) return std::string(to_string(node.dtype));
     }
   }
@@ -64,7 +64,7 @@ std::string dtype_of_program(const ir::Graph& graph) {
 
 void require_scalars(const ir::Graph& graph, const std::map<std::string, double>& given) {
   std::vector<std::string> known;
-  for (const ir::Node& node : graph.nodes) {
+  for (const ir::Node& node : graph.nodes()) {
     if (node.op == ir::Op::scalar) known.push_back(node.name);
   }
   for (const auto& [name, value] : given) {

@@ -33,7 +33,7 @@ std::string file_in(const std::string& directory, std::string_view name) {
 /// The files of the states but those that are each rank's own.
 DataFiles files_of_states(const Program& program, const std::string& directory) {
   DataFiles files;
-  for (const ir::Node& node : ir::graph_of(program)->nodes) {
+  for (const ir::Node& node : ir::graph_of(program)->nodes()) {
     if (node.op == ir::Op::state && !is_local(node))
       files[node.name] = file_in(directory, programs::torch_name(program.name(), node.name));
   }

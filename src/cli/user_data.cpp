@@ -29,7 +29,7 @@ std::string of_rank(std::string file, int rank) {
 
 /// The input, state or output `name` of the scheduled program.
 const ir::Node& node_of(const ir::Graph& graph, const std::string& name) {
-  for (const ir::Output& output : graph.outputs) {
+  for (const ir::Output& output : graph.outputs()) {
     if (output.name == name) return graph.at(output.value);
   }
   return graph.at(graph.find(name));
@@ -140,7 +140,7 @@ void require_tensors(const Program& program, const DataFiles& inputs, const Data
     if (op_of(name) != ir::Op::input && op_of(name) != ir::Op::state)
       refuse("--input", name, "input or state");
   }
-  for (const ir::Node& node : graph.nodes) {
+  for (const ir::Node& node : graph.nodes()) {
     if (node.op == ir::Op::input && !inputs.empty() && !inputs.contains(node.name)) {
       throw UsageError(fmt::format(
           "--input is not given for '{}'; with data of your own all inputs need some.", node.name));
@@ -148,7 +148,7 @@ void require_tensors(const Program& program, const DataFiles& inputs, const Data
   }
   for (const auto& [name, file] : outputs) {
     const bool is_output =
-        std::ranges::any_of(graph.outputs, [&](const auto& one) { return one.name == name; });
+        std::ranges::any_of(graph.outputs(), [&](const auto& one) { return one.name == name; });
     if (!is_output && op_of(name) != ir::Op::state) refuse("--output", name, "state or output");
     if (is_local(node_of(graph, name)) && !is_by_rank(file)) {
       throw UsageError(fmt::format(

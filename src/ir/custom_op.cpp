@@ -174,7 +174,7 @@ std::string definitions_of(const Graph& graph) {
   static constexpr std::string_view rules[] = {"numeric", "floating", "compare", "logical",
                                                "choose"};
   std::set<std::string> texts;
-  for (const Node& node : graph.nodes) {
+  for (const Node& node : graph.nodes()) {
     const CustomOp* const op = find_custom(node.op);
     if (op == nullptr) continue;
     const PointwiseDefinition& of = op->definition;

@@ -50,7 +50,7 @@ std::map<std::string, std::int64_t> resolve_sizes(
     }
     sizes[dim.name] = extent;
   }
-  for (const Node& node : graph.nodes) {
+  for (const Node& node : graph.nodes()) {
     for (const Dim& dim : node.shape) {
       if (counted_by(dim).empty()) continue;
       const auto buffers = given.find(dim.name);

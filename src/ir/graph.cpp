@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "coconet/error.h"
 #include "ir/ops/infer.h"
@@ -31,52 +32,105 @@ std::string_view to_string(Fusion::Kind kind) {
 }
 
 ValueId Graph::find(std::string_view wanted) const {
-  for (ValueId id = 0; id < size(); ++id) {
-    if (at(id).name == wanted) return id;
-  }
-  return -1;
+  const auto found = id_of_name_.find(wanted);
+  return found == id_of_name_.end() ? -1 : found->second;
 }
 
 ValueId Graph::require(std::string_view wanted) const {
   const ValueId id = find(wanted);
   if (id >= 0) return id;
   std::vector<std::string> known;
-  for (const Node& node : nodes) known.push_back(node.name);
+  for (const Node& node : nodes_) known.push_back(node.name);
   const std::string near = nearest(wanted, known);
   throw ProgramError(fmt::format("program '{}' has no value '{}'{}", name, wanted,
                                  (near.empty() ? "" : "; did you mean '" + near + "'?")));
 }
 
-ValueId Graph::update_of(ValueId state) const {
-  for (ValueId id = 0; id < size(); ++id) {
-    if (at(id).op == Op::update && at(id).operands.front() == state) return id;
-  }
-  return -1;
-}
-
-Indexed<std::vector<ValueId>> Graph::users() const {
-  std::vector<std::vector<ValueId>> result(nodes.size());
-  for (ValueId id = 0; id < size(); ++id) {
-    for (const ValueId operand : at(id).operands) {
-      auto& list = result[operand];
-      if (list.empty() || list.back() != id) list.push_back(id);
-    }
-  }
-  return result;
+ValueId Graph::find_constant(double number) const {
+  const auto found = constants_.find(std::bit_cast<std::uint64_t>(number));
+  return found == constants_.end() ? -1 : found->second;
 }
 
 const Fusion* Graph::fusion_of(ValueId id) const {
-  for (const Fusion& fusion : fusions) {
-    if (std::binary_search(fusion.members.begin(), fusion.members.end(), id)) return &fusion;
-  }
-  return nullptr;
+  const int number = fusion_of_[id];
+  return number < 0 ? nullptr : &fusions_[static_cast<std::size_t>(number)];
 }
 
 bool Graph::name_free(std::string_view wanted) const {
-  return find(wanted) < 0 &&
-         std::none_of(outputs.begin(), outputs.end(), [&](const Output& output) {
-           return output.name == wanted && at(output.value).name != wanted;
-         });
+  if (id_of_name_.contains(wanted)) return false;
+  const auto output = id_of_output_.find(wanted);
+  return output == id_of_output_.end() || at(output->second).name == wanted;
+}
+
+void Graph::rename(ValueId id, std::string to) {
+  id_of_name_.erase(at(id).name);
+  id_of_name_.emplace(to, id);
+  nodes_.at(id).name = std::move(to);
+}
+
+void Graph::drop_from(ValueId first) {
+  while (size() > first) {
+    const Node& node = nodes_.back();
+    const ValueId id = size() - 1;
+    id_of_name_.erase(node.name);
+    if (find_constant(node.attributes.number) == id)
+      constants_.erase(std::bit_cast<std::uint64_t>(node.attributes.number));
+    for (const ValueId operand : node.operands) {
+      if (!users_[operand].empty() && users_[operand].back() == id) users_[operand].pop_back();
+      if (update_of_[operand] == id) update_of_[operand] = -1;
+    }
+    nodes_.pop_back();
+    users_.pop_back();
+    update_of_.pop_back();
+    fusion_of_.pop_back();
+    arrives_.pop_back();
+    is_output_.pop_back();
+  }
+}
+
+void Graph::add_output(Output output) {
+  id_of_output_.try_emplace(output.name, output.value);
+  is_output_[output.value] = 1;
+  outputs_.push_back(std::move(output));
+}
+
+void Graph::add_fusion(Fusion fusion) {
+  index(fusion, static_cast<int>(fusions_.size()));
+  fusions_.push_back(std::move(fusion));
+}
+
+void Graph::set_fusions(std::vector<Fusion> fusions) {
+  fusion_of_.assign(nodes_.size(), -1);
+  arrives_.assign(nodes_.size(), 0);
+  fusions_ = std::move(fusions);
+  int number = 0;
+  for (const Fusion& fusion : fusions_) index(fusion, number++);
+}
+
+void Graph::index(const Fusion& fusion, int number) {
+  for (const ValueId member : fusion.members) {
+    if (fusion_of_[member] < 0) fusion_of_[member] = number;
+  }
+  for (const ValueId value : fusion.arriving) arrives_[value] = 1;
+}
+
+void Graph::add(Node node) {
+  const ValueId id = size();
+  id_of_name_.emplace(node.name, id);
+  if (node.op == Op::constant)
+    constants_.try_emplace(std::bit_cast<std::uint64_t>(node.attributes.number), id);
+  for (const ValueId operand : node.operands) {
+    std::vector<ValueId>& readers = users_[operand];
+    if (readers.empty() || readers.back() != id) readers.push_back(id);
+  }
+  users_.emplace_back();
+  update_of_.push_back(-1);
+  if (node.op == Op::update && update_of_[node.operands.front()] < 0)
+    update_of_[node.operands.front()] = id;
+  fusion_of_.push_back(-1);
+  arrives_.push_back(0);
+  is_output_.push_back(0);
+  nodes_.push_back(std::move(node));
 }
 
 namespace {
@@ -126,7 +180,7 @@ ValueId append(Graph& graph, Node node) {
       throw InternalError("operand out of order in '" + node.name + "'");
   }
   infer(graph, node);
-  graph.nodes.push_back(std::move(node));
+  graph.add(std::move(node));
   return graph.size() - 1;
 }
 
@@ -135,7 +189,7 @@ void verify(const Graph& graph) {
   copy.name = graph.name;
   copy.mesh = graph.mesh;
   copy.dims = graph.dims;
-  for (const Node& node : graph.nodes) {
+  for (const Node& node : graph.nodes()) {
     const Node& checked = copy.at(append(copy, node));
     if (checked.dtype != node.dtype || checked.shape != node.shape ||
         checked.layout != node.layout || checked.weak != node.weak) {

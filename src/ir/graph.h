@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -93,29 +94,70 @@ struct Output {
   ValueId value = -1;
 };
 
-/// A whole program. Transformations make new graphs; only the building API appends to one.
-struct Graph {
+/// A whole program. Transformations make new graphs; only the building API appends to one. What is
+/// asked of each value is known by indices, which what appends and sets keeps: a program may have
+/// tens of thousands.
+class Graph {
+ public:
   std::string name;
   Mesh mesh{{{"world", 1}}};
   std::vector<Dim> dims;  ///< the symbols, in order of declaration
-  Indexed<Node> nodes;    ///< by ValueId
-  std::vector<Output> outputs;
-  std::vector<Fusion> fusions;
 
-  [[nodiscard]] const Node& at(ValueId id) const { return nodes.at(id); }
-  [[nodiscard]] ValueId size() const { return nodes.count(); }
+  [[nodiscard]] const Indexed<Node>& nodes() const { return nodes_; }  ///< by ValueId
+  [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
+  [[nodiscard]] const std::vector<Fusion>& fusions() const { return fusions_; }
+  [[nodiscard]] const Node& at(ValueId id) const { return nodes_.at(id); }
+  [[nodiscard]] ValueId size() const { return nodes_.count(); }
+
   /// The value called `name`, or -1.
   [[nodiscard]] ValueId find(std::string_view name) const;
   /// Like `find`; throws ProgramError listing near names when there is none.
   [[nodiscard]] ValueId require(std::string_view name) const;
+  /// The constant of the same bits as `number`, or -1.
+  [[nodiscard]] ValueId find_constant(double number) const;
   /// The `update` of state `state`, or -1.
-  [[nodiscard]] ValueId update_of(ValueId state) const;
+  [[nodiscard]] ValueId update_of(ValueId state) const { return update_of_[state]; }
   /// For each value the values that read it, in order.
-  [[nodiscard]] Indexed<std::vector<ValueId>> users() const;
+  [[nodiscard]] const Indexed<std::vector<ValueId>>& users() const { return users_; }
   /// The fusion that `id` is a member of, or null.
   [[nodiscard]] const Fusion* fusion_of(ValueId id) const;
+  /// Whether a kernel reads `id` tile by tile, while the step that makes it still runs.
+  [[nodiscard]] bool arrives(ValueId id) const { return arrives_[id]; }
+  /// Whether the application reads `id` after a step.
+  [[nodiscard]] bool is_output(ValueId id) const { return is_output_[id]; }
   /// Whether `name` may still be given to a value.
   [[nodiscard]] bool name_free(std::string_view name) const;
+
+  void rename(ValueId id, std::string to);
+  /// Drops `first` and all values after it, which no output and no fusion has.
+  void drop_from(ValueId first);
+  /// The node, of which all may be changed but the op, the name and the operands.
+  [[nodiscard]] Node& edit(ValueId id) { return nodes_.at(id); }
+  void add_output(Output output);
+  void add_fusion(Fusion fusion);
+  void set_fusions(std::vector<Fusion> fusions);
+
+ private:
+  friend ValueId append(Graph& graph, Node node);
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  template <class Id>
+  using Names = std::unordered_map<std::string, Id, Hash, std::equal_to<>>;
+
+  void add(Node node);
+  void index(const Fusion& fusion, int number);
+
+  Indexed<Node> nodes_;
+  std::vector<Output> outputs_;
+  std::vector<Fusion> fusions_;
+  Names<ValueId> id_of_name_;
+  Names<ValueId> id_of_output_;
+  std::unordered_map<std::uint64_t, ValueId> constants_;  ///< by the bits of the number
+  Indexed<std::vector<ValueId>> users_;
+  Indexed<ValueId> update_of_;  ///< by state; -1: none
+  Indexed<int> fusion_of_;      ///< the first of `fusions_`; -1: none
+  Indexed<char> arrives_, is_output_;
 };
 
 /// Infers the type of `node` in `graph` (dtype, shape, layout, weak), checking every rule, and

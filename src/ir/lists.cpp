@@ -45,7 +45,7 @@ std::vector<std::string> listed_dims(const Graph& graph) {
   const auto add = [&](std::string_view dim) {
     if (!dim.empty() && std::ranges::find(dims, dim) == dims.end()) dims.emplace_back(dim);
   };
-  for (const Node& node : graph.nodes) {
+  for (const Node& node : graph.nodes()) {
     if (node.attributes.scattered) add(scattered_dim(node));
     for (const Dim& dim : node.shape) add(counted_by(dim));
   }

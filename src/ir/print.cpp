@@ -95,13 +95,13 @@ std::string_view symbol(Op op) {
 class Printer {
  public:
   explicit Printer(const Graph& graph) : graph_(graph) {
-    std::vector<int> reads(graph.nodes.size(), 0);
-    for (const Node& node : graph.nodes) {
+    std::vector<int> reads(graph.nodes().size(), 0);
+    for (const Node& node : graph.nodes()) {
       for (const ValueId operand : node.operands) ++reads[operand];
     }
     constexpr int deepest = 32;  // parentheses in one another
-    std::vector<int> depths(graph.nodes.size(), 0);
-    inlined_.reserve(graph.nodes.size());
+    std::vector<int> depths(graph.nodes().size(), 0);
+    inlined_.reserve(graph.nodes().size());
     for (ValueId id = 0; id < graph.size(); ++id) {
       for (const ValueId operand : graph.at(id).operands) {
         if (inlined(operand)) depths[id] = std::max(depths[id], depths[operand] + 1);
@@ -235,7 +235,7 @@ class Printer {
 
   std::string outputs() const {
     std::vector<std::string> items;
-    for (const Output& output : graph_.outputs) {
+    for (const Output& output : graph_.outputs()) {
       const std::string& value = graph_.at(output.value).name;
       items.push_back(output.name == value ? value : output.name + " = " + value);
     }
@@ -244,7 +244,7 @@ class Printer {
 
   std::string kernels() const {
     std::string text;
-    for (const Fusion& fusion : graph_.fusions) {
+    for (const Fusion& fusion : graph_.fusions()) {
       std::vector<std::string> members;
       for (const ValueId id : fusion.members) {
         if (!inlined(id)) members.push_back(graph_.at(id).name);

@@ -43,12 +43,7 @@ std::shared_ptr<ir::Graph> common_graph(std::string_view op,
 }
 
 ir::ValueId constant_id(ir::Graph& graph, double number) {
-  for (ir::ValueId id = 0; id < graph.size(); ++id) {
-    const ir::Node& node = graph.at(id);
-    const bool same = node.attributes.number == number &&
-                      std::signbit(node.attributes.number) == std::signbit(number);
-    if (node.op == ir::Op::constant && same) return id;
-  }
+  if (const ir::ValueId id = graph.find_constant(number); id >= 0) return id;
   ir::Node node;
   node.op = ir::Op::constant;
   node.attributes.number = number;
@@ -143,15 +138,14 @@ void Value::require_exact(std::uint64_t constant) {
 }
 
 Value Value::named(std::string name) const {
-  ir::Node& node = const_cast<ir::Node&>(
-      node_of(*this));  // naming is the one change a graph under construction allows
+  const ir::Node& node = node_of(*this);
   if (name.empty()) throw ProgramError("'" + node.name + "' cannot be given an empty name");
   if (name != node.name && !graph_->name_free(name)) {
     throw ProgramError("'" + node.name + "' cannot be named '" + name + "': program '" +
                        graph_->name + "' has a value or an output of that name");
   }
-  node.name = std::move(name);
-  node.user_named = true;
+  graph_->rename(id_, std::move(name));  // the one change that a graph under construction allows
+  graph_->edit(id_).user_named = true;
   return *this;
 }
 
@@ -275,7 +269,7 @@ void Program::output(std::string name, const Value& value) {
   if (name.empty()) throw ProgramError("an output of program '" + graph_->name + "' needs a name");
   if (ir::graph_of(value) != graph_) throw ProgramError(what + " is a value of another program");
   if (node.weak) throw ProgramError(what + " is a number; outputs are tensors");
-  for (const ir::Output& output : graph_->outputs) {
+  for (const ir::Output& output : graph_->outputs()) {
     if (output.name == name) throw ProgramError(what + " exists already");
   }
   const ir::ValueId same = graph_->find(name);
@@ -286,7 +280,7 @@ void Program::output(std::string name, const Value& value) {
     throw ProgramError(fmt::format("{} is the {} '{}', which has a buffer already; read that one",
                                    what, to_string(node.op), node.name));
   }
-  graph_->outputs.push_back({std::move(name), ir::id_of(value)});
+  graph_->add_output({std::move(name), ir::id_of(value)});
 }
 
 const std::string& Program::name() const {
@@ -418,9 +412,9 @@ namespace {
 /// was.
 template <class Build>
 void require_valid(const std::shared_ptr<ir::Graph>& graph, Build build) {
-  const auto before = graph->nodes.size();
+  const ir::ValueId before = graph->size();
   (void)build();
-  while (graph->nodes.size() > before) graph->nodes.pop_back();
+  graph->drop_from(before);
 }
 
 /// 16-bit floats as f32, in which what is composed of several ops is computed; others as they are.

@@ -103,9 +103,12 @@ int dimension_to_slice(const Graph& graph, ValueId id) {
 class SharedWidening {
  public:
   explicit SharedWidening(const Graph& graph)
-      : graph_(graph), users_(graph.users()), rewriter_(graph), kernel_of_(graph.nodes.size(), -1) {
-    for (std::size_t kernel = 0; kernel < graph.fusions.size(); ++kernel) {
-      for (const ValueId member : graph.fusions[kernel].members)
+      : graph_(graph),
+        users_(graph.users()),
+        rewriter_(graph),
+        kernel_of_(graph.nodes().size(), -1) {
+    for (std::size_t kernel = 0; kernel < graph.fusions().size(); ++kernel) {
+      for (const ValueId member : graph.fusions()[kernel].members)
         kernel_of_[member] = static_cast<int>(kernel);
     }
     for (ValueId id = 0; id < graph.size(); ++id) is_shared_.push_back(is_shared_widening(id));
@@ -119,8 +122,10 @@ class SharedWidening {
       if (is_needed(id)) rewriter_.set(id, rewriter_.add(std::move(node)));
     }
     Graph result = rewriter_.finish();
-    for (const auto& [kernel, member] : joining_) result.fusions[kernel].members.push_back(member);
-    for (ir::Fusion& fusion : result.fusions) std::ranges::sort(fusion.members);
+    std::vector<ir::Fusion> kernels = result.fusions();
+    for (const auto& [kernel, member] : joining_) kernels[kernel].members.push_back(member);
+    for (ir::Fusion& fusion : kernels) std::ranges::sort(fusion.members);
+    result.set_fusions(std::move(kernels));
     return result;
   }
 
@@ -143,7 +148,7 @@ class SharedWidening {
     const bool is_result = kernel_of_[id] >= 0 && std::ranges::none_of(users, is_beside);
     const bool is_shared = std::ranges::any_of(
         users, [&](ValueId user) { return place_of(user) != place_of(users.front()); });
-    return is_shared && !is_result && !is_output(graph_, id) && !arrives(graph_, id);
+    return is_shared && !is_result && !graph_.is_output(id) && !graph_.arrives(id);
   }
 
   /// Whether `reader` is in a kernel that computes `cast` for itself.
@@ -155,7 +160,7 @@ class SharedWidening {
     // Kernels that exchange chunks through mailboxes take no scattered tensors.
     const bool is_scattered = graph_.at(graph_.at(cast).operands.front()).attributes.scattered;
     if (!is_scattered || kernel_of_[reader] < 0) return true;
-    const ir::Fusion& fusion = graph_.fusions[kernel_of_[reader]];
+    const ir::Fusion& fusion = graph_.fusions()[kernel_of_[reader]];
     return fusion.kind == ir::Fusion::Kind::computation || works_in_place(fusion.knobs);
   }
 
@@ -179,7 +184,7 @@ class SharedWidening {
   }
 
   const Graph& graph_;
-  Indexed<std::vector<ValueId>> users_;
+  const Indexed<std::vector<ValueId>>& users_;
   Rewriter rewriter_;
   Indexed<int> kernel_of_;  ///< by value; -1: none
   Indexed<bool> is_shared_;
@@ -214,12 +219,14 @@ Graph expand_fused_all_reduces(const Graph& graph) {
     rewriter.set(id, rewriter.add(std::move(second)));
   }
   Graph result = rewriter.finish();
-  for (ir::Fusion& fusion : result.fusions) {
+  std::vector<ir::Fusion> kernels = result.fusions();
+  for (ir::Fusion& fusion : kernels) {
     const auto found = first_halves.find(fusion.name);
     if (found == first_halves.end()) continue;
     fusion.members.push_back(found->second);
     std::sort(fusion.members.begin(), fusion.members.end());
   }
+  result.set_fusions(std::move(kernels));
   return result;
 }
 

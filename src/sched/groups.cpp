@@ -20,7 +20,7 @@ namespace {
 class Grouping {
  public:
   explicit Grouping(const Graph& graph)
-      : graph_(graph), users_(graph.users()), of_(graph.nodes.size(), -1) {}
+      : graph_(graph), users_(graph.users()), of_(graph.nodes().size(), -1) {}
 
   Groups run() {
     form();
@@ -30,12 +30,13 @@ class Grouping {
   std::map<ValueId, std::set<ValueId>> overwritten_reads() {
     form();
     std::vector<std::set<int>> needs = data_dependences();
+    const std::vector<bool> may_wait = on_cycles(all_dependences());
     std::map<ValueId, std::set<ValueId>> late;
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (graph_.at(id).op != Op::update) continue;
       const ValueId state = graph_.at(id).operands[0];
       for (const ValueId reader : old_readers(id)) {
-        if (reaches(needs, of(reader), of(id))) {
+        if (reaches(needs, may_wait, of(reader), of(id))) {
           late[state].insert(reader);
         } else {
           needs[of(id)].insert(of(reader));
@@ -54,12 +55,12 @@ class Grouping {
   /// are left to the library, which has nothing to do.
   [[nodiscard]] bool changes_nothing(const ir::Fusion& fusion) const {
     return fusion.arriving.empty() && std::ranges::all_of(fusion.members, [&](ValueId member) {
-             return is_over_one_rank(graph_, member) && !arrives(graph_, member);
+             return is_over_one_rank(graph_, member) && !graph_.arrives(member);
            });
   }
 
   void form() {
-    for (const ir::Fusion& fusion : graph_.fusions) {
+    for (const ir::Fusion& fusion : graph_.fusions()) {
       if (changes_nothing(fusion)) continue;
       const int group =
           open(fusion.kind == ir::Fusion::Kind::computation ? Group::Kind::computation
@@ -93,14 +94,14 @@ class Grouping {
   /// do in one step.
   [[nodiscard]] ValueId biased_product(ValueId id) const {
     const Node& sum = graph_.at(id);
-    if (sum.op != Op::add || sum.dtype != DType::f32 || arrives(graph_, id)) return -1;
+    if (sum.op != Op::add || sum.dtype != DType::f32 || graph_.arrives(id)) return -1;
     for (const std::size_t side : {0, 1}) {
       const ValueId product = sum.operands[side];
       const Node& matmul = graph_.at(product);
       const Node& bias = graph_.at(sum.operands[1 - side]);
       if (matmul.op != Op::matmul || matmul.shape != sum.shape || matmul.layout != sum.layout ||
           product == sum.operands[1 - side] || users_[product].size() > 1 ||
-          is_output(graph_, product))
+          graph_.is_output(product))
         continue;
       const bool is_row = !bias.weak && !bias.attributes.scattered && !bias.shape.empty() &&
                           bias.shape.back() == sum.shape.back() &&
@@ -147,7 +148,7 @@ class Grouping {
   /// there is none.
   [[nodiscard]] int only_reader(ValueId id) const {
     const Op op = graph_.at(id).op;
-    if (!ir::is_elementwise(op) || op == Op::copy || is_output(graph_, id)) return -1;
+    if (!ir::is_elementwise(op) || op == Op::copy || graph_.is_output(id)) return -1;
     int reader = -1;
     for (const ValueId user : users_[id]) {
       const Node& node = graph_.at(user);
@@ -195,8 +196,44 @@ class Grouping {
     return fusion != nullptr && of(value) == of(update) && (op == Op::send || op == Op::broadcast);
   }
 
-  /// Whether group `from` needs group `to`, directly or through others.
-  static bool reaches(const std::vector<std::set<int>>& needs, int from, int to) {
+  /// Those, and where a group writes a state, the groups that read its old value.
+  [[nodiscard]] std::vector<std::set<int>> all_dependences() const {
+    std::vector<std::set<int>> needs = data_dependences();
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (graph_.at(id).op != Op::update) continue;
+      for (const ValueId reader : old_readers(id)) needs[of(id)].insert(of(reader));
+    }
+    return needs;
+  }
+
+  /// For each group whether it may need itself, through others: false where `needs` has an order
+  /// that says no.
+  static std::vector<bool> on_cycles(const std::vector<std::set<int>>& needs) {
+    std::vector<std::vector<int>> needed_by(needs.size());
+    Indexed<std::size_t> missing(needs.size(), 0);
+    std::vector<int> ready;
+    for (std::size_t group = 0; group < needs.size(); ++group) {
+      for (const int need : needs[group])
+        needed_by[static_cast<std::size_t>(need)].push_back(static_cast<int>(group));
+      missing[group] = needs[group].size();
+      if (needs[group].empty()) ready.push_back(static_cast<int>(group));
+    }
+    std::vector<bool> remaining(needs.size(), true);
+    while (!ready.empty()) {
+      const auto group = static_cast<std::size_t>(ready.back());
+      ready.pop_back();
+      remaining[group] = false;
+      for (const int reader : needed_by[group]) {
+        if (--missing[reader] == 0) ready.push_back(reader);
+      }
+    }
+    return remaining;
+  }
+
+  /// Whether group `from` needs group `to`, directly or through others, all of them of `may_wait`.
+  static bool reaches(const std::vector<std::set<int>>& needs, const std::vector<bool>& may_wait,
+                      int from, int to) {
+    if (!may_wait[static_cast<std::size_t>(from)]) return false;
     std::set<int> seen = {from};
     std::vector<int> pending = {from};
     while (!pending.empty()) {
@@ -204,7 +241,8 @@ class Grouping {
       pending.pop_back();
       if (group == to) return true;
       for (const int need : needs[group]) {
-        if (seen.insert(need).second) pending.push_back(need);
+        if (may_wait[static_cast<std::size_t>(need)] && seen.insert(need).second)
+          pending.push_back(need);
       }
     }
     return false;
@@ -213,8 +251,8 @@ class Grouping {
   [[nodiscard]] ValueId first_value(int group) const { return groups_[group].values.front(); }
 
   /// The groups, each with those that run beside it, in the order of what they hand on.
-  [[nodiscard]] std::vector<std::vector<int>> find_chains() const {
-    std::vector<std::vector<int>> chains;
+  [[nodiscard]] Indexed<std::vector<int>> find_chains() const {
+    Indexed<std::vector<int>> chains;
     std::set<int> followed;
     const auto before = [&](int group) {
       const ir::Fusion* const fusion = groups_[group].fusion;
@@ -232,37 +270,44 @@ class Grouping {
   }
 
   Groups order() const {
-    std::vector<std::set<int>> needs = data_dependences();
-    for (ValueId id = 0; id < graph_.size(); ++id) {
-      if (graph_.at(id).op != Op::update) continue;
-      for (const ValueId reader : old_readers(id)) needs[of(id)].insert(of(reader));
+    const std::vector<std::set<int>> needs = all_dependences();
+    const Indexed<std::vector<int>> chains = find_chains();
+    Indexed<int> chain_of(groups_.size(), -1);
+    for (int chain = 0; chain < chains.count(); ++chain) {
+      for (const int group : chains[chain]) chain_of[group] = chain;
     }
-    std::vector<int> position(groups_.size(), -1);
-    const std::vector<std::vector<int>> chains = find_chains();
-    Groups result;
-    result.of.assign(graph_.nodes.size(), -1);
-    while (result.groups.size() < groups_.size()) {
-      const std::vector<int>* next = nullptr;
-      for (const std::vector<int>& chain : chains) {
-        if (position[chain.front()] >= 0) continue;
-        const bool ready = std::all_of(chain.begin(), chain.end(), [&](int g) {
-          const std::set<int>& all = needs[g];
-          return std::all_of(all.begin(), all.end(), [&](int need) {
-            return position[need] >= 0 ||
-                   std::find(chain.begin(), chain.end(), need) != chain.end();
-          });
-        });
-        if (ready && (next == nullptr || first_value(chain.front()) < first_value(next->front())))
-          next = &chain;
+    Indexed<std::vector<int>> needed_by(chains.count());
+    Indexed<int> missing(chains.count(), 0);
+    for (std::size_t group = 0; group < needs.size(); ++group) {
+      for (const int need : needs[group]) {
+        if (chain_of[need] == chain_of[group]) continue;
+        needed_by[chain_of[need]].push_back(chain_of[group]);
+        ++missing[chain_of[group]];
       }
-      if (next == nullptr)
-        throw InternalError("the kernels of program '" + graph_.name + "' wait for each other");
-      for (const int g : *next) {
+    }
+    std::set<std::pair<ValueId, int>> ready;  // chains, by their first value
+    const auto add_ready = [&](int chain) {
+      if (missing[chain] == 0) ready.emplace(first_value(chains[chain].front()), chain);
+    };
+    for (int chain = 0; chain < chains.count(); ++chain) add_ready(chain);
+    Indexed<int> position(groups_.size(), -1);
+    Groups result;
+    result.of.assign(graph_.nodes().size(), -1);
+    while (!ready.empty()) {
+      const int next = ready.begin()->second;
+      ready.erase(ready.begin());
+      for (const int g : chains[next]) {
         position[g] = static_cast<int>(result.groups.size());
         result.groups.push_back(groups_[g]);
-        result.groups.back().beside_previous = g != next->front();
+        result.groups.back().beside_previous = g != chains[next].front();
+      }
+      for (const int reader : needed_by[next]) {
+        --missing[reader];
+        add_ready(reader);
       }
     }
+    if (result.groups.size() < groups_.size())
+      throw InternalError("the kernels of program '" + graph_.name + "' wait for each other");
     for (std::size_t id = 0; id < of_.size(); ++id) {
       if (of_[id] >= 0) result.of[id] = position[of_[id]];
     }
@@ -270,7 +315,7 @@ class Grouping {
   }
 
   const Graph& graph_;
-  Indexed<std::vector<ValueId>> users_;
+  const Indexed<std::vector<ValueId>>& users_;
   Indexed<Group> groups_;
   Indexed<int> of_;
   std::vector<ValueId> pending_;  ///< updates that their value's producer writes
@@ -290,7 +335,7 @@ bool writes_through(const Graph& graph, ValueId id) {
   const Node& from = graph.at(value);
   return ir::is_collective(from.op) && from.operands[0] != update.operands[0] &&
          from.shape == update.shape && from.layout == update.layout &&
-         graph.users()[value].size() == 1 && !is_output(graph, value);
+         graph.users()[value].size() == 1 && !graph.is_output(value);
 }
 
 Groups make_groups(const Graph& graph) {

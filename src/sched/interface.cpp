@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "coconet/error.h"
 
@@ -18,36 +20,39 @@ std::string type_of(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-void require_same_interface(const ir::Graph& before, const ir::Graph& after, const Step& step) {
-  const auto require = [&](const std::string& what, const ir::Node& old, const ir::Node& now,
-                           bool may_be_sliced) {
-    if (old.dtype == now.dtype && old.shape == now.shape &&
-        (old.layout == now.layout || may_be_sliced))
+void require_same_interface(const ir::Graph& before, const ir::Graph& after,
+                            std::span<const Step> steps) {
+  std::set<std::string_view> sliced;  // the states that may be
+  for (const Step& step : steps) {
+    if (step.transformation == "as_slice") sliced.insert(step.text("state"));
+  }
+  const auto require = [&](std::string_view kind, const std::string& name, const ir::Node& old,
+                           const ir::Node* now, bool may_be_sliced) {
+    if (now == nullptr) {
+      throw ScheduleError(
+          fmt::format("'{}' would drop {} '{}', which the application gives or reads",
+                      to_string(steps.front()), kind, name));
+    }
+    if (old.dtype == now->dtype && old.shape == now->shape &&
+        (old.layout == now->layout || may_be_sliced))
       return;
     throw ScheduleError(fmt::format(
-        "'{}' would make {} {}, and the application has it as {}; only as_slice changes what the "
-        "application sees, the layout of the state that it names",
-        to_string(step), what, type_of(after, now), type_of(before, old)));
+        "'{}' would make {} '{}' {}, and the application has it as {}; only as_slice changes what "
+        "the application sees, the layout of the state that it names",
+        to_string(steps.front()), kind, name, type_of(after, *now), type_of(before, old)));
   };
-  const auto require_there = [&](const std::string& what, bool is_there) {
-    if (!is_there)
-      throw ScheduleError(fmt::format("'{}' would drop {}, which the application gives or reads",
-                                      to_string(step), what));
-  };
-  for (std::size_t i = 0; i < before.outputs.size(); ++i) {
-    const ir::Output& output = before.outputs[i];
-    const std::string what = fmt::format("output '{}'", output.name);
-    require_there(what, i < after.outputs.size() && after.outputs[i].name == output.name);
-    require(what, before.at(output.value), after.at(after.outputs[i].value), false);
+  for (std::size_t i = 0; i < before.outputs().size(); ++i) {
+    const ir::Output& output = before.outputs()[i];
+    const bool is_there = i < after.outputs().size() && after.outputs()[i].name == output.name;
+    require("output", output.name, before.at(output.value),
+            is_there ? &after.at(after.outputs()[i].value) : nullptr, false);
   }
   ir::ValueId now = 0;
-  for (const ir::Node& old : before.nodes) {
+  for (const ir::Node& old : before.nodes()) {
     if (old.op != ir::Op::input && old.op != ir::Op::state) continue;
-    const std::string what = fmt::format("{} '{}'", to_string(old.op), old.name);
     while (now < after.size() && after.at(now).name != old.name) ++now;  // they keep their order
-    require_there(what, now < after.size());
-    require(what, old, after.at(now),
-            step.transformation == "as_slice" && step.text("state") == old.name);
+    require(to_string(old.op), old.name, old, now < after.size() ? &after.at(now) : nullptr,
+            sliced.contains(old.name));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "coconet/error.h"
 #include "ir/lists.h"
+#include "sched/kernel_order.h"
 #include "sched/knobs.h"
 #include "sched/refusal.h"
 #include "sched/remedies.h"
@@ -24,75 +25,10 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// What is computed from the kernel's results, outside of it, may not be needed by the kernel.
-/// Other kernels run as a whole: reading one of their results waits for everything that they read.
-void refuse_cycle(const Graph& graph, const std::set<ValueId>& members) {
-  const auto users = graph.users();
-  std::set<ValueId> after;  // ordered by id: the first offender is the same every time
-  std::vector<ValueId> pending(members.rbegin(), members.rend());
-  while (!pending.empty()) {
-    const ValueId id = pending.back();
-    pending.pop_back();
-    for (const ValueId user : users[id]) {
-      if (members.contains(user) && !members.contains(id)) {
-        const Fusion* other = graph.fusion_of(id);
-        throw Refusal("the kernel would wait for itself (a cycle): " +
-                          (other != nullptr
-                               ? "kernel '" + other->name + "' reads what this one computes, and " +
-                                     quoted(graph, user) + " reads its " + quoted(graph, id)
-                               : quoted(graph, id) + " is computed from its ops and read by " +
-                                     quoted(graph, user)),
-                      remedies_of_cycle(graph, members, id, user), "make kernels of fewer ops");
-      }
-      if (members.contains(user) || !after.insert(user).second) continue;
-      pending.push_back(user);
-      if (const Fusion* other = graph.fusion_of(user)) {
-        for (const ValueId member : other->members) {
-          if (after.insert(member).second) pending.push_back(member);
-        }
-      }
-    }
-  }
-}
-
-/// Ops that share no value, not even an operand, gain nothing from one kernel and make its domain
-/// ambiguous.
-void refuse_gap(const Graph& graph, const std::set<ValueId>& members) {
-  std::set<ValueId> joined = {*members.begin()};
-  std::set<ValueId> values;
-  for (bool grew = true; grew;) {
-    grew = false;
-    for (const ValueId id : joined) {
-      values.insert(id);
-      for (const ValueId operand : graph.at(id).operands) {
-        if (!graph.at(operand).weak) values.insert(operand);
-      }
-    }
-    for (const ValueId id : members) {
-      if (joined.contains(id)) continue;
-      const auto& operands = graph.at(id).operands;
-      if (!values.contains(id) && std::none_of(operands.begin(), operands.end(),
-                                               [&](ValueId v) { return values.contains(v); })) {
-        continue;
-      }
-      joined.insert(id);
-      grew = true;
-    }
-  }
-  for (const ValueId id : members) {
-    if (!joined.contains(id)) {
-      throw ScheduleError("there is a gap: " + quoted(graph, id) + " shares no value with " +
-                          quoted(graph, *members.begin()) +
-                          " and the ops around it; fuse the ops that connect " +
-                          "them, or make two kernels");
-    }
-  }
-}
-
 bool needed_outside(const Graph& graph, const std::set<ValueId>& members, ValueId id) {
-  const auto users = graph.users()[id];
-  return is_output(graph, id) || std::any_of(users.begin(), users.end(),
-                                             [&](ValueId user) { return !members.contains(user); });
+  const auto& users = graph.users()[id];
+  return graph.is_output(id) || std::any_of(users.begin(), users.end(),
+                                            [&](ValueId user) { return !members.contains(user); });
 }
 
 void require_same(const Graph& graph, ValueId domain, ValueId id) {
@@ -148,7 +84,7 @@ ValueId find_one(const Graph& graph, const std::set<ValueId>& members, Op op,
     if (graph.at(id).op != op) continue;
     if (found >= 0) {
       std::vector<Remedy> remedies;
-      const auto users = graph.users();
+      const auto& users = graph.users();
       for (const ValueId one : {found, id}) {
         for (const ValueId user : users[one]) {
           if (op != Op::all_gather || graph.at(user).op != Op::update) continue;
@@ -290,7 +226,25 @@ void require_halves(const Graph& graph, Fusion::Kind kind, const Halves& halves,
                 remedies_of_half(graph, kind, missing, also_missing), where_is(graph, missing));
 }
 
-void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
+/// A member that `combine` is computed from; -1: there is none.
+ValueId before_combine(const Graph& graph, const std::set<ValueId>& members, ValueId combine) {
+  std::set<ValueId> before = {combine};
+  std::vector<ValueId> pending = {combine};
+  while (!pending.empty()) {
+    const ValueId id = pending.back();
+    pending.pop_back();
+    for (const ValueId operand : graph.at(id).operands) {
+      if (operand >= *members.begin() && before.insert(operand).second) pending.push_back(operand);
+    }
+  }
+  before.erase(combine);
+  const auto found =
+      std::ranges::find_if(members, [&](ValueId member) { return before.contains(member); });
+  return found == members.end() ? -1 : *found;
+}
+
+void check_collective(const Graph& graph, const ValueSet& live, Fusion::Kind kind,
+                      const std::set<ValueId>& members) {
   const std::string kernel = fmt::format("a kernel of kind '{}'", to_string(kind));
   const Halves halves = halves_of(graph, kind, members);
   const Collective collective = find_collective(graph, kind, members);
@@ -305,7 +259,6 @@ void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<Valu
                         ingredients(halves));
   }
   require_halves(graph, kind, halves, collective);
-  const std::set<ValueId> live = live_values(graph);
   for (const ValueId id : {combine, spread}) {
     if (id >= 0 && !live.contains(id)) {
       throw ScheduleError("no update and no output needs " + quoted(graph, id) +
@@ -337,13 +290,12 @@ void check_collective(const Graph& graph, Fusion::Kind kind, const std::set<Valu
                                       quoted(graph, spread), graph.at(spread).attributes.root));
     }
   }
-  for (const ValueId id : members) {
-    if (combine >= 0 && id != combine && descendants(graph, {id}).contains(combine)) {
-      throw ScheduleError(
-          quoted(graph, id) + " comes before " + quoted(graph, combine) + "; the kernel takes " +
-          (spread >= 0 ? "computation between the collectives" : "computation behind it") +
-          ": leave it out");
-    }
+  const ValueId early = combine < 0 ? -1 : before_combine(graph, members, combine);
+  if (early >= 0) {
+    throw ScheduleError(
+        quoted(graph, early) + " comes before " + quoted(graph, combine) + "; the kernel takes " +
+        (spread >= 0 ? "computation between the collectives" : "computation behind it") +
+        ": leave it out");
   }
   const bool whole = halves.combine == Op::all_reduce;
   require_domain(graph, members, collective.domain,
@@ -455,20 +407,35 @@ bool is_scalar(const Graph& graph, ValueId domain, ValueId id) {
   return is_single(node.shape) && (!is_single(wide) || (node.shape.empty() && !wide.empty()));
 }
 
-void check_kernel(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
+namespace {
+
+void check_contents(const Graph& graph, const ValueSet& live, Fusion::Kind kind,
+                    const std::set<ValueId>& members) {
   if (kind == Fusion::Kind::computation) {
     check_computation(graph, members);
   } else {
-    check_collective(graph, kind, members);
+    check_collective(graph, live, kind, members);
   }
+}
+
+}  // namespace
+
+void check_kernel(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
+  check_contents(graph, live_values(graph), kind, members);
   refuse_cycle(graph, members);
   refuse_gap(graph, members);
 }
 
 void check_kernels(const Graph& graph) {
-  for (const Fusion& fusion : graph.fusions) {
+  if (graph.fusions().empty()) return;
+  const ValueSet live = live_values(graph);
+  const bool looks_for_cycle = has_cycle(graph);
+  for (const Fusion& fusion : graph.fusions()) {
+    const std::set<ValueId> members = {fusion.members.begin(), fusion.members.end()};
     try {
-      check_kernel(graph, fusion.kind, {fusion.members.begin(), fusion.members.end()});
+      check_contents(graph, live, fusion.kind, members);
+      if (looks_for_cycle) refuse_cycle(graph, members);
+      refuse_gap(graph, members);
       check_multicast(graph, fusion);
     } catch (const ScheduleError& error) {
       throw ScheduleError("kernel '" + fusion.name + "' cannot be: " + error.what());

@@ -60,11 +60,13 @@ std::string conflict_in(const Knobs& knobs) {
 Program with_knobs(const Program& program, const Knobs& set) {
   if (set == Knobs{}) return program;
   auto graph = std::make_shared<ir::Graph>(*ir::graph_of(program));
-  for (ir::Fusion& fusion : graph->fusions) {
+  std::vector<ir::Fusion> fusions = graph->fusions();
+  for (ir::Fusion& fusion : fusions) {
     for (const ir::KnobRow& row : ir::knob_table()) {
       if (row.is_set(set)) row.set(fusion.knobs, set);
     }
   }
+  graph->set_fusions(std::move(fusions));
   return ir::program_of(std::move(graph));
 }
 

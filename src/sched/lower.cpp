@@ -27,14 +27,17 @@ namespace {
 /// Gives buffers to the values that outlive the step that makes them, and describes the steps.
 class Lowering {
  public:
-  explicit Lowering(Graph graph) : users_(graph.users()), groups_(make_groups(graph)) {
+  explicit Lowering(Graph graph) : groups_(make_groups(graph)) {
     plan_.graph = std::move(graph);
-    buffer_of_.assign(plan_.graph.nodes.size(), -1);
+    buffer_of_.assign(plan_.graph.nodes().size(), -1);
   }
 
   Plan run() {
     place_application_tensors();
     place_crossing_values();
+    for (const ir::Fusion& fusion : graph().fusions()) {
+      for (const ValueId value : fusion.arriving) departing_.insert(buffer_of(value));
+    }
     for (const Group& group : groups_.groups) {
       if (is_view(group)) continue;
       if (group.beside_previous) join_overlap(group.fusion->name);
@@ -79,7 +82,7 @@ class Lowering {
         buffer_of(node.operands[1]) = buffer_of(id);
       }
     }
-    for (const ir::Output& output : graph().outputs) {
+    for (const ir::Output& output : graph().outputs()) {
       if (buffer_of(output.value) < 0) {
         buffer_of(output.value) = add_buffer(output.name, PlanBuffer::Role::output, output.value);
       }
@@ -88,7 +91,7 @@ class Lowering {
   }
 
   [[nodiscard]] bool crosses(ValueId id) const {
-    const auto& users = users_[id];
+    const auto& users = graph().users()[id];
     return std::any_of(users.begin(), users.end(),
                        [&](ValueId user) { return group_of(user) != group_of(id); });
   }
@@ -112,8 +115,8 @@ class Lowering {
   [[nodiscard]] bool is_alone(ValueId id) const {
     const int group = group_of(id);
     return group >= 0 && groups_.groups[group].kind == Group::Kind::library &&
-           is_over_one_rank(graph(), id) && !arrives(graph(), id) &&
-           !arrives(graph(), graph().at(id).operands.front());
+           is_over_one_rank(graph(), id) && !graph().arrives(id) &&
+           !graph().arrives(graph().at(id).operands.front());
   }
 
   /// Whether other ranks read or write `id` from inside a kernel, which the application's memory
@@ -124,7 +127,7 @@ class Lowering {
       return group >= 0 && groups_.groups[group].kind == Group::Kind::collective &&
              ir::is_collective(graph().at(value).op);
     };
-    return is_exchanged(id) || std::ranges::any_of(users_[id], is_exchanged);
+    return is_exchanged(id) || std::ranges::any_of(graph().users()[id], is_exchanged);
   }
 
   /// A buffer that holds what `id` holds, because a collective over one rank makes one of the
@@ -137,7 +140,7 @@ class Lowering {
           plan_.buffers[operand].role != PlanBuffer::Role::state)
         return operand;
     }
-    for (const ValueId user : users_[id]) {
+    for (const ValueId user : graph().users()[id]) {
       const BufferId result = buffer_of(user);
       if (is_alone(user) && result >= 0 && plan_.buffers[result].role == PlanBuffer::Role::output)
         return result;
@@ -161,12 +164,7 @@ class Lowering {
     overlaps.back().takers.insert(name);
   }
 
-  [[nodiscard]] bool departs(BufferId buffer) {
-    return std::any_of(graph().fusions.begin(), graph().fusions.end(), [&](const auto& fusion) {
-      return std::any_of(fusion.arriving.begin(), fusion.arriving.end(),
-                         [&](ValueId value) { return buffer_of(value) == buffer; });
-    });
-  }
+  [[nodiscard]] bool departs(BufferId buffer) { return departing_.contains(buffer); }
 
   void mark_tiles(const ir::Fusion& fusion, KernelStep& step) {
     for (KernelStep::Phase& phase : step.phases) {
@@ -194,7 +192,7 @@ class Lowering {
                     .a = buffer_of(node.operands[0]),
                     .b = buffer_of(node.operands[1]),
                     .out = buffer_of(group.values.back()),
-                    .departing = arrives(graph(), value)};
+                    .departing = graph().arrives(value)};
     if (group.values.size() > 1) {
       const std::vector<ValueId>& terms = graph().at(group.values.back()).operands;
       step.bias = buffer_of(terms[terms[0] == value ? 1 : 0]);
@@ -277,7 +275,7 @@ class Lowering {
     // Steps in place begin when all ranks' operands are whole, and tell of nothing before they end.
     const bool overlapped = !group.fusion->arriving.empty() ||
                             std::any_of(group.values.begin(), group.values.end(),
-                                        [&](ValueId value) { return arrives(graph(), value); });
+                                        [&](ValueId value) { return graph().arrives(value); });
     step.in_place = works_in_place(step.knobs) && !overlapped;
     step.combine = collective.combine;
     step.spread = collective.spread;
@@ -287,7 +285,7 @@ class Lowering {
 
   /// What memory a kernel takes shall not depend on the number of ranks, nor on the machine.
   void open_unlaunched() {
-    for (const ir::Fusion& fusion : graph().fusions) {
+    for (const ir::Fusion& fusion : graph().fusions()) {
       const Group& group = groups_.groups[group_of(fusion.members.front())];
       if (group.fusion != nullptr || !works_in_place(fusion.knobs)) continue;
       for (const ValueId member : fusion.members) {
@@ -322,9 +320,9 @@ class Lowering {
   }
 
   Plan plan_;
-  Indexed<std::vector<ValueId>> users_;
   Groups groups_;
   Indexed<BufferId> buffer_of_;
+  std::set<BufferId> departing_;  ///< of what kernels read tile by tile
 };
 
 /// Kernel names become file and symbol names: distinct identifiers.

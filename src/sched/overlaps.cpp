@@ -95,7 +95,7 @@ void check_reader(const Graph& graph, const Fusion& kernel, ValueId value) {
 void refuse_multicast(const Graph& graph, const Fusion& kernel) {
   const bool sends = kernel.kind == Fusion::Kind::send;  // which does without
   const bool hands_on = std::any_of(kernel.members.begin(), kernel.members.end(),
-                                    [&](ValueId member) { return arrives(graph, member); });
+                                    [&](ValueId member) { return graph.arrives(member); });
   if (sends || !uses_multicast(kernel.knobs) || (kernel.arriving.empty() && !hands_on)) return;
   refuse(kernel,
          "with the algorithm 'multimem' it begins when the operands of all ranks are whole; use "
@@ -109,7 +109,7 @@ Chain chain_to(const Graph& graph, const Fusion& last) {
   Chain chain = {{&last, {last.members.begin(), last.members.end()}}};
   while (chain.front().kernel != nullptr && !chain.front().kernel->arriving.empty()) {
     chain.insert(chain.begin(), stage_of(graph, chain.front().kernel->arriving.front()));
-    if (chain.size() > graph.fusions.size() + 1) refuse(last, "the steps wait for each other");
+    if (chain.size() > graph.fusions().size() + 1) refuse(last, "the steps wait for each other");
   }
   return chain;
 }
@@ -172,7 +172,7 @@ std::set<ValueId> refuse_gaps(const Graph& graph, const Chain& chain,
 
 /// No step may write a state that another of the chain, or what comes after it, still reads.
 void refuse_overwriting(const Graph& graph, const Chain& chain, const std::set<ValueId>& after) {
-  const auto users = graph.users();
+  const auto& users = graph.users();
   for (const Stage& stage : chain) {
     for (const ValueId update : stage.values) {
       if (graph.at(update).op != Op::update) continue;
@@ -235,22 +235,18 @@ std::vector<ValueId> read_of(const Graph& graph, const Fusion& kernel, const Sta
   return {read.begin(), read.end()};
 }
 
-bool arrives(const Graph& graph, ValueId value) {
-  return std::any_of(graph.fusions.begin(), graph.fusions.end(), [&](const Fusion& kernel) {
-    return std::binary_search(kernel.arriving.begin(), kernel.arriving.end(), value);
-  });
-}
-
 Graph without_overlap(Graph graph, const Overlap& overlap) {
-  for (Fusion& kernel : graph.fusions) {
+  std::vector<Fusion> kernels = graph.fusions();
+  for (Fusion& kernel : kernels) {
     if (overlap.takers.contains(kernel.name)) kernel.arriving.clear();
   }
+  graph.set_fusions(std::move(kernels));
   return graph;
 }
 
 void check_overlaps(const Graph& graph) {
   std::set<ValueId> handed_on;  // a value of each step that hands on tiles
-  for (const Fusion& kernel : graph.fusions) {
+  for (const Fusion& kernel : graph.fusions()) {
     refuse_multicast(graph, kernel);
     if (kernel.arriving.empty()) continue;
     if (kernel.kind == Fusion::Kind::computation) {
@@ -273,9 +269,9 @@ void check_overlaps(const Graph& graph) {
                          "to one");
     }
   }
-  for (const Fusion& kernel : graph.fusions) {
+  for (const Fusion& kernel : graph.fusions()) {
     const bool last = std::none_of(kernel.members.begin(), kernel.members.end(),
-                                   [&](ValueId member) { return arrives(graph, member); });
+                                   [&](ValueId member) { return graph.arrives(member); });
     if (!kernel.arriving.empty() && last) check_chain(graph, chain_to(graph, kernel));
   }
 }

@@ -33,7 +33,4 @@ void check_overlaps(const ir::Graph& graph);
 /// `graph` where the steps of `overlap`, of its plan, run one after the other.
 [[nodiscard]] ir::Graph without_overlap(ir::Graph graph, const Overlap& overlap);
 
-/// Whether `value` is taken tile by tile by some kernel.
-[[nodiscard]] bool arrives(const ir::Graph& graph, ir::ValueId value);
-
 }  // namespace coconet::sched

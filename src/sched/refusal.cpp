@@ -40,7 +40,7 @@ std::optional<Step> changed(const Graph& graph, Step step, const Remedy& remedy)
     if (!holds(ops, graph.at(id).name)) ops.push_back(graph.at(id).name);
   };
   for (const ValueId id : remedy.with) add(id);
-  for (const ir::Fusion& fusion : graph.fusions) {
+  for (const ir::Fusion& fusion : graph.fusions()) {
     if (fusion.name != remedy.merged) continue;
     for (const ValueId id : fusion.members) add(id);
   }
@@ -57,7 +57,9 @@ bool works(const Graph& graph, const Step& step, const Remedy& remedy) {
   const std::optional<Step> next = changed(graph, step, remedy);
   if (!next) return false;
   Graph now = graph;
-  std::erase_if(now.fusions, [&](const ir::Fusion& one) { return one.name == remedy.merged; });
+  std::vector<ir::Fusion> kernels = graph.fusions();
+  std::erase_if(kernels, [&](const ir::Fusion& one) { return one.name == remedy.merged; });
+  now.set_fusions(std::move(kernels));
   for (const Step& one : remedy.first) {
     std::optional<Graph> after = try_transform(now, one);
     if (!after) return false;

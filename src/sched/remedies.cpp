@@ -19,7 +19,7 @@ namespace {
 
 /// What lies outside `members` on the way from one of them to another.
 std::set<ValueId> between(const Graph& graph, const std::set<ValueId>& members) {
-  const std::set<ValueId> behind = descendants(graph, members);
+  const ValueSet behind = descendants(graph, members);
   std::set<ValueId> found;
   for (const ValueId id : ancestors(graph, members)) {
     if (behind.contains(id) && !members.contains(id)) found.insert(id);
@@ -27,9 +27,9 @@ std::set<ValueId> between(const Graph& graph, const std::set<ValueId>& members) 
   return found;
 }
 
-std::set<ValueId> common(const std::set<ValueId>& a, const std::set<ValueId>& b) {
-  std::set<ValueId> both;
-  std::ranges::set_intersection(a, b, std::inserter(both, both.end()));
+std::set<ValueId> common(const std::set<ValueId>& a, const ValueSet& b) {
+  std::set<ValueId> both = a;
+  std::erase_if(both, [&](ValueId id) { return !b.contains(id); });
   return both;
 }
 
@@ -41,7 +41,7 @@ std::vector<Remedy> reorders_of(const Graph& graph, const std::set<ValueId>& mem
   std::vector<Remedy> remedies;
   for (const ValueId gather : outside) {
     if (graph.at(gather).op != Op::all_gather) continue;
-    const std::set<ValueId> behind = descendants(graph, {gather});
+    const ValueSet behind = descendants(graph, {gather});
     const auto propose = [&](const std::set<ValueId>& among, const auto& is_meant) {
       std::vector<std::string> before;
       for (const ValueId id : common(among, behind)) {
@@ -142,7 +142,7 @@ std::vector<Remedy> remedies_of_half(const Graph& graph, Fusion::Kind kind, Op m
 }
 
 std::string where_is(const Graph& graph, Op missing) {
-  for (const Fusion& other : graph.fusions) {
+  for (const Fusion& other : graph.fusions()) {
     for (const ValueId id : other.members) {
       if (graph.at(id).op == missing)
         return fmt::format("{} is in kernel '{}' already", quoted(graph, id), other.name);

@@ -13,7 +13,7 @@ using ir::Graph;
 using ir::Node;
 using ir::ValueId;
 
-Rewriter::Rewriter(const Graph& from) : from_(from), map_(from.nodes.size(), -1) {
+Rewriter::Rewriter(const Graph& from) : from_(from), map_(from.nodes().size(), -1) {
   to_.name = from.name;
   to_.mesh = from.mesh;
   to_.dims = from.dims;
@@ -35,17 +35,18 @@ ValueId Rewriter::add(Node node) {
   return append(to_, std::move(node));
 }
 
-std::string Rewriter::fresh_name(const std::string& stem) const {
-  std::string name = stem;
-  for (int number = 2; !from_.name_free(name) || !to_.name_free(name); ++number) {
-    name = fmt::format("{}_{}", stem, number);
-  }
-  return name;
+std::string Rewriter::fresh_name(const std::string& stem) {
+  const auto is_free = [&](const std::string& name) {
+    return from_.name_free(name) && to_.name_free(name);
+  };
+  if (is_free(stem)) return stem;
+  int& number = numbers_.try_emplace(stem, 2).first->second;
+  while (!is_free(fmt::format("{}_{}", stem, number))) ++number;
+  return fmt::format("{}_{}", stem, number);
 }
 
 Graph Rewriter::finish() {
-  for (const ir::Output& output : from_.outputs)
-    to_.outputs.push_back({output.name, map(output.value)});
+  for (const ir::Output& output : from_.outputs()) to_.add_output({output.name, map(output.value)});
   const auto mapped = [&](const std::vector<ValueId>& ids) {
     std::vector<ValueId> kept;
     for (const ValueId id : ids) {
@@ -54,30 +55,32 @@ Graph Rewriter::finish() {
     std::sort(kept.begin(), kept.end());
     return kept;
   };
-  for (ir::Fusion fusion : from_.fusions) {
+  for (ir::Fusion fusion : from_.fusions()) {
     fusion.members = mapped(fusion.members);
     fusion.arriving = mapped(fusion.arriving);
-    if (!fusion.members.empty()) to_.fusions.push_back(std::move(fusion));
+    if (!fusion.members.empty()) to_.add_fusion(std::move(fusion));
   }
   return std::move(to_);
 }
 
-bool is_output(const Graph& graph, ValueId id) {
-  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                     [&](const ir::Output& output) { return output.value == id; });
-}
+namespace {
 
-std::set<ValueId> ancestors(const Graph& graph, const std::set<ValueId>& ids) {
-  std::set<ValueId> result = ids;
+ValueSet with_ancestors(const Graph& graph, ValueSet ids) {
   for (ValueId id = graph.size() - 1; id >= 0; --id) {
-    if (!result.contains(id)) continue;
-    result.insert(graph.at(id).operands.begin(), graph.at(id).operands.end());
+    if (!ids.contains(id)) continue;
+    for (const ValueId operand : graph.at(id).operands) ids.insert(operand);
   }
-  return result;
+  return ids;
 }
 
-std::set<ValueId> descendants(const Graph& graph, const std::set<ValueId>& ids) {
-  std::set<ValueId> result = ids;
+}  // namespace
+
+ValueSet ancestors(const Graph& graph, const std::set<ValueId>& ids) {
+  return with_ancestors(graph, {graph, ids});
+}
+
+ValueSet descendants(const Graph& graph, const std::set<ValueId>& ids) {
+  ValueSet result(graph, ids);
   for (ValueId id = 0; id < graph.size(); ++id) {
     const auto& operands = graph.at(id).operands;
     if (std::any_of(operands.begin(), operands.end(),
@@ -88,8 +91,8 @@ std::set<ValueId> descendants(const Graph& graph, const std::set<ValueId>& ids) 
   return result;
 }
 
-std::set<ValueId> live_values(const Graph& graph) {
-  std::set<ValueId> roots;
+ValueSet live_values(const Graph& graph) {
+  ValueSet roots(graph);
   for (ValueId id = 0; id < graph.size(); ++id) {
     const ir::Op op = graph.at(id).op;
     if (op == ir::Op::update || op == ir::Op::state || op == ir::Op::input ||
@@ -97,12 +100,12 @@ std::set<ValueId> live_values(const Graph& graph) {
       roots.insert(id);
     }
   }
-  for (const ir::Output& output : graph.outputs) roots.insert(output.value);
-  return ancestors(graph, roots);
+  for (const ir::Output& output : graph.outputs()) roots.insert(output.value);
+  return with_ancestors(graph, std::move(roots));
 }
 
 Graph drop_dead(const Graph& graph) {
-  const std::set<ValueId> live = live_values(graph);
+  const ValueSet live = live_values(graph);
   Rewriter rewriter(graph);
   for (const ValueId id : live) rewriter.copy(id);
   return rewriter.finish();

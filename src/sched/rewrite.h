@@ -2,11 +2,13 @@
 // checked again.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
+#include "sched/value_set.h"
 
 namespace coconet::sched {
 
@@ -22,7 +24,7 @@ class Rewriter {
   /// Appends a new node; its operands are ids of the new graph.
   ir::ValueId add(ir::Node node);
   /// `stem`, or `stem`_2 and so on when the old or the new graph has it.
-  [[nodiscard]] std::string fresh_name(const std::string& stem) const;
+  [[nodiscard]] std::string fresh_name(const std::string& stem);
   [[nodiscard]] const ir::Graph& graph() const { return to_; }
   /// The new graph, with outputs and fusions mapped; members of fusions that have no counterpart
   /// are gone.
@@ -32,18 +34,15 @@ class Rewriter {
   const ir::Graph& from_;
   ir::Graph to_;
   Indexed<ir::ValueId> map_;
+  std::map<std::string, int, std::less<>> numbers_;  ///< by stem: the last that was given
 };
 
-/// Whether the application reads `id` after a step.
-[[nodiscard]] bool is_output(const ir::Graph& graph, ir::ValueId id);
 /// The values that `ids` depend on, `ids` included.
-[[nodiscard]] std::set<ir::ValueId> ancestors(const ir::Graph& graph,
-                                              const std::set<ir::ValueId>& ids);
+[[nodiscard]] ValueSet ancestors(const ir::Graph& graph, const std::set<ir::ValueId>& ids);
 /// The values that depend on `ids`, `ids` included.
-[[nodiscard]] std::set<ir::ValueId> descendants(const ir::Graph& graph,
-                                                const std::set<ir::ValueId>& ids);
+[[nodiscard]] ValueSet descendants(const ir::Graph& graph, const std::set<ir::ValueId>& ids);
 /// The values that updates and outputs need; states and inputs count as needed always.
-[[nodiscard]] std::set<ir::ValueId> live_values(const ir::Graph& graph);
+[[nodiscard]] ValueSet live_values(const ir::Graph& graph);
 /// `graph` without the values that are not live.
 [[nodiscard]] ir::Graph drop_dead(const ir::Graph& graph);
 

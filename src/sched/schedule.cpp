@@ -139,8 +139,9 @@ Program sched::apply_step(const Program& program, const Steps& steps, std::size_
   try {
     const ir::Graph& before = *ir::graph_of(program);
     auto after = std::make_shared<ir::Graph>(transform(before, step));
-    for (ir::Node& node : after->nodes) {
-      if (before.find(node.name) < 0) node.origin = to_string(step);
+    const std::string origin = to_string(step);
+    for (ir::ValueId id = 0; id < after->size(); ++id) {
+      if (before.find(after->at(id).name) < 0) after->edit(id).origin = origin;
     }
     return ir::program_of(std::move(after));
   } catch (const InternalError&) {

@@ -82,7 +82,7 @@ Handles Scheduler::reorder(const Handles& all_gather, const Handles& before) {
   const std::shared_ptr<ir::Graph>& graph = ir::graph_of(program());
   const ir::Graph& old = *ir::graph_of(state_->programs[state_->programs.size() - 2]);
   Handles gathered;
-  for (const ir::Node& node : graph->nodes) {
+  for (const ir::Node& node : graph->nodes()) {
     if (node.op == Op::all_gather && old.find(node.name) < 0)
       gathered.handles_.push_back({node.name, graph, true});
   }

@@ -67,22 +67,40 @@ void check_choice(const Step& step, const Parameter& parameter, const Argument& 
                                   parameter.name, text, accepted));
 }
 
+/// The program after all of `steps` by one rewrite; nothing where they do not go so.
+std::optional<ir::Graph> transform_at_once(const ir::Graph& graph, std::span<const Step> steps) {
+  const auto apply_all = find_transformation(steps.front().transformation)->apply_all;
+  if (apply_all == nullptr || steps.size() == 1) return std::nullopt;
+  try {
+    ir::Graph after = apply_all(graph, steps);
+    require_same_interface(graph, after, steps);
+    return after;
+  } catch (const ScheduleError&) {
+    return std::nullopt;
+  } catch (const ProgramError&) {
+    return std::nullopt;
+  }
+}
+
 /// The program after `step`, of whose single steps `call` does each: `call(graph, step, apply)`.
 template <class Call>
 ir::Graph transform_by(const ir::Graph& graph, const Step& step, const Call& call) {
   const Step completed = complete(step);
   const auto apply = find_transformation(completed.transformation)->apply;
-  ir::Graph now = graph;
   const std::vector<Step> steps = expand(graph, completed);
-  if (steps.empty()) return now;
-  for (const Step& next : steps) {
-    ir::Graph after = call(now, next, apply);
-    require_same_interface(now, after, next);
-    now = std::move(after);
+  if (steps.empty()) return graph;
+  std::optional<ir::Graph> now = transform_at_once(graph, steps);
+  if (!now) {
+    for (const Step& next : steps) {
+      const ir::Graph& before = now ? *now : graph;
+      ir::Graph after = call(before, next, apply);
+      require_same_interface(before, after, {&next, 1});
+      now = std::move(after);
+    }
   }
-  check_kernels(now);
-  check_overlaps(now);
-  return now;
+  check_kernels(*now);
+  check_overlaps(*now);
+  return *std::move(now);
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -121,7 +139,7 @@ void refuse_replaced(const ir::Graph& graph, std::string_view name) {
   const std::string slice =
       std::string(name.substr(0, name.size() - suffix.size())) + ".reduce_scatter";
   if (graph.find(slice) < 0) return;
-  for (const ir::Node& node : graph.nodes) {
+  for (const ir::Node& node : graph.nodes()) {
     if (node.op == ir::Op::all_gather) words.push_back("'" + node.name + "'");
   }
   throw ScheduleError(fmt::format(

@@ -63,6 +63,10 @@ struct Transformation {
   /// All legal steps: each is one of these, or of the others that one of them says. Null: all are
   /// candidates.
   std::vector<LegalStep> (*all)(const ir::Graph& graph) = nullptr;
+  /// The program after several steps that differ in one name, as a pattern makes them, by one
+  /// rewrite. Throws where they are not legal so; one after another they may be. Null: it is always
+  /// one after another.
+  ir::Graph (*apply_all)(const ir::Graph& graph, std::span<const Step> steps) = nullptr;
 };
 
 /// All transformations, in table order.

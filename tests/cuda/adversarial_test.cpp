@@ -58,7 +58,7 @@ class Driven {
   void run() {
     ++options_.drive.iterations;
     std::vector<ScalarValue> scalars;
-    for (const ir::Node& node : ir::graph_of(program_)->nodes) {
+    for (const ir::Node& node : ir::graph_of(program_)->nodes()) {
       if (node.op == ir::Op::scalar)
         scalars.push_back({node.name, cli::default_scalar(node.name, options_.drive.iterations)});
     }

@@ -19,7 +19,7 @@ bool is_small(const ir::Graph& graph, const std::map<std::string, std::int64_t>&
   constexpr int most_ranks = 8, most_values = 64;
   constexpr std::int64_t most_elements = 512, most_products = 1 << 15;
   if (graph.mesh.size() > most_ranks || graph.size() > most_values) return false;
-  for (const ir::Node& node : graph.nodes) {
+  for (const ir::Node& node : graph.nodes()) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : ir::global_extents(node.shape, sizes)) {
       if (extent > most_elements || (elements *= extent) > most_elements) return false;

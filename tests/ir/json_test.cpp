@@ -19,7 +19,7 @@ void check_round_trip(const Program& program) {
   CHECK(read.json() == json);
   CHECK(read.str() == program.str());
   ir::verify(*ir::graph_of(read));
-  for (const ir::Node& node : ir::graph_of(program)->nodes) {
+  for (const ir::Node& node : ir::graph_of(program)->nodes()) {
     if (node.op == ir::Op::constant && !node.user_named)
       continue;  // these are numbers among operands
     const ir::Node& again = ir::graph_of(read)->at(ir::graph_of(read)->require(node.name));
@@ -133,8 +133,8 @@ TEST_CASE("kernels, knobs, origins and names that a schedule gave survive a roun
   // A constant as a member cannot be written inside its reader.
   for (ir::ValueId id = graph.require("avg"); id < graph.size(); ++id) fusion.members.push_back(id);
   fusion.knobs = {"direct", "simple", 4, 256, 16};
-  graph.nodes[static_cast<std::size_t>(graph.require("avg"))].origin = "split avg";
-  graph.fusions.push_back(fusion);
+  graph.edit(graph.require("avg")).origin = "split avg";
+  graph.add_fusion(fusion);
   check_round_trip(p);
 }
 

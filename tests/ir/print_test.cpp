@@ -153,7 +153,7 @@ TEST_CASE("outputs and kernels follow the values, wrapped") {
   fusion.knobs.algorithm = "direct";
   fusion.knobs.protocol = "simple";
   fusion.knobs.channels = 4;
-  graph.fusions.push_back(fusion);
+  graph.add_fusion(fusion);
   CHECK_THAT(p.str(),
              Catch::EndsWith("\noutputs: y, total = sum_3\n"
                              "kernel fused (all_reduce: direct, simple, 4 channels): y\n"));
@@ -161,7 +161,8 @@ TEST_CASE("outputs and kernels follow the values, wrapped") {
   Value z = y;
   for (int i = 0; i < 12; ++i) {
     z = (z + 1).named("a_rather_long_name_" + std::to_string(i));
-    graph.fusions[0].members.push_back(ir::id_of(z));
+    fusion.members.push_back(ir::id_of(z));
+    graph.set_fusions({fusion});
   }
   const std::string text = p.str();
   const auto kernel = text.find("kernel fused");

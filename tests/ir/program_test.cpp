@@ -138,7 +138,7 @@ TEST_CASE("an output is a computed tensor under a name of its own") {
   const Value lr = s.p.scalar("lr");
   s.p.output("twice", twice);
   s.p.output("again", twice);
-  REQUIRE(ir::graph_of(s.p)->outputs.size() == 2);
+  REQUIRE(ir::graph_of(s.p)->outputs().size() == 2);
   CHECK(refusal([&] { s.p.output("again", s.w * 3); }) ==
         "output 'again' of program 'p' exists already");
   CHECK(refusal([&] { s.p.output("lr2", lr); }) ==

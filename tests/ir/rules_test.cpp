@@ -400,7 +400,7 @@ TEST_CASE("verify accepts what was built and refuses a type that its operands do
   Flat f;
   const Value x = (f.w + f.g).named("x");
   ir::verify(*ir::graph_of(f.p));
-  ir::graph_of(f.p)->nodes[static_cast<std::size_t>(ir::id_of(x))].layout = {replicated};
+  ir::graph_of(f.p)->edit(ir::id_of(x)).layout = {replicated};
   CHECK(refusal<InternalError>([&] { ir::verify(*ir::graph_of(f.p)); }) ==
         "'x' is recorded as x: f32[n] replicated but its operands make it x: f32[n] local");
 }

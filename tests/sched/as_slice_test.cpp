@@ -34,7 +34,7 @@ TEST_CASE("every reader of the state is computed on slices") {
   const Program p = after(before.p, Schedule(on_slices).as_slice("m"));
   CHECK(type_of(p, "doubled") == "doubled: f32[n] sliced(0)");
   CHECK(type_of(p, "other.new") == "other.new: f32[n] sliced(0)");
-  CHECK(type_of(p, ir::graph_of(p)->at(ir::graph_of(p)->outputs[0].value).name)
+  CHECK(type_of(p, ir::graph_of(p)->at(ir::graph_of(p)->outputs()[0].value).name)
             .ends_with("f32[] replicated"));
 }
 

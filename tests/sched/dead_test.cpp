@@ -41,7 +41,7 @@ TEST_CASE("a kernel loses its dead members, and goes with the last one") {
   const Value unused = (before.w * 2).named("unused");
   (void)(unused * 2).named("end");
   const Program p = after(before.p, Schedule().fuse("k", "computation", {"unused"}).dead());
-  CHECK(ir::graph_of(p)->fusions.empty());
+  CHECK(ir::graph_of(p)->fusions().empty());
 }
 
 TEST_CASE("dead is a candidate when something is dead") {

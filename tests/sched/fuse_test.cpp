@@ -25,7 +25,7 @@ TEST_CASE("a kernel holds the named ops and the pointwise ops that they read") {
   const Program p = after(before.p, kernel({"m.new", "w.new"}));
   CHECK(members(p, "k") ==
         Names{"multiply_6", "add_7", "m.new", "multiply_9", "subtract_10", "w.new"});
-  CHECK(ir::graph_of(p)->fusions[0].kind == ir::Fusion::Kind::computation);
+  CHECK(ir::graph_of(p)->fusions()[0].kind == ir::Fusion::Kind::computation);
 }
 
 TEST_CASE(
@@ -36,14 +36,14 @@ TEST_CASE(
                                          {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
   CHECK(members(p, "k") == Names{"avg.reduce_scatter", "multiply_6", "m.slice", "m.new",
                                  "multiply_9", "w.slice", "w.all_gather", "w.new"});
-  CHECK(ir::graph_of(p)->fusions[0].kind == ir::Fusion::Kind::all_reduce);
+  CHECK(ir::graph_of(p)->fusions()[0].kind == ir::Fusion::Kind::all_reduce);
 }
 
 TEST_CASE("knobs are kept with the kernel") {
   const Momentum before;
   const Knobs knobs{"direct", "simple", 4, 256, 16};
   const Program p = after(before.p, Schedule().fuse("k", "computation", {"m.new"}, knobs));
-  CHECK(ir::graph_of(p)->fusions[0].knobs == knobs);
+  CHECK(ir::graph_of(p)->fusions()[0].knobs == knobs);
 }
 
 TEST_CASE("what others read too joins the kernel when it is of the kernel's domain") {
@@ -383,8 +383,7 @@ TEST_CASE("a kernel gathers into states that lie like what it gathers") {
 
 TEST_CASE("the kernels of a program file are checked too") {
   Momentum step;
-  ir::graph_of(step.p)->fusions.push_back(
-      {"k", ir::Fusion::Kind::computation, {ir::id_of(step.avg)}, {}});
+  ir::graph_of(step.p)->add_fusion({"k", ir::Fusion::Kind::computation, {ir::id_of(step.avg)}, {}});
   CHECK(refusal<ScheduleError>([&] { sched::check_kernels(*ir::graph_of(step.p)); }) ==
         "kernel 'k' cannot be: 'avg' (all_reduce) is a collective, and a kernel of kind "
         "'computation' takes pointwise ops and updates");

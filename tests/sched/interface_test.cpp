@@ -24,7 +24,7 @@ Program program_with(DType of_input, const Layout& of_state, const Layout& of_ou
 std::string refused(const Program& after, const sched::Step& step) {
   const Program before = program_with(f32, replicated, sliced(0));
   return refusal<ScheduleError>(
-      [&] { sched::require_same_interface(*ir::graph_of(before), *ir::graph_of(after), step); });
+      [&] { sched::require_same_interface(*ir::graph_of(before), *ir::graph_of(after), {&step, 1}); });
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ TEST_CASE("no step changes what the application reads and writes") {
       {"reorder", {{"all_gather", std::string("g")}, {"before", std::vector<std::string>{"y"}}}});
   CHECK_NOTHROW(
       sched::require_same_interface(*ir::graph_of(program_with(f32, replicated, sliced(0))),
-                                    *ir::graph_of(program_with(f32, replicated, sliced(0))), dead));
+                                    *ir::graph_of(program_with(f32, replicated, sliced(0))), {&dead, 1}));
   CHECK(refused(program_with(f32, replicated, replicated), reorder) ==
         "'reorder all_gather=g before=[y]' would make output 'y' f32[n] replicated, and the "
         "application has it as f32[n] sliced(0); only as_slice changes what the "
@@ -53,8 +53,8 @@ TEST_CASE("an as_slice changes the layout of its state, and nothing else") {
   };
   const Program before = program_with(f32, replicated, sliced(0));
   const Program after = program_with(f32, sliced(0), sliced(0));
-  CHECK_NOTHROW(
-      sched::require_same_interface(*ir::graph_of(before), *ir::graph_of(after), as_slice("s")));
+  CHECK_NOTHROW(sched::require_same_interface(*ir::graph_of(before), *ir::graph_of(after),
+                                              std::vector{as_slice("s")}));
   CHECK(refused(after, as_slice("other")) ==
         "'as_slice state=other' would make state 's' f32[n] sliced(0), and the application has it "
         "as f32[n] replicated; only as_slice changes what the application sees, the "

@@ -48,8 +48,10 @@ Names names_of(const Graph& graph, const Ids& ids) {
 Ids follow(const Graph& graph, Ids from, bool forward) {
   for (std::size_t before = 0; before != from.size();) {
     before = from.size();
-    from = forward ? sched::descendants(graph, from) : sched::ancestors(graph, from);
-    for (const ir::Fusion& kernel : graph.fusions) {
+    for (const ValueId id :
+         forward ? sched::descendants(graph, from) : sched::ancestors(graph, from))
+      from.insert(id);
+    for (const ir::Fusion& kernel : graph.fusions()) {
       Ids whole = {kernel.members.begin(), kernel.members.end()};
       whole.insert(kernel.arriving.begin(), kernel.arriving.end());
       if (std::ranges::any_of(whole, [&](ValueId id) { return from.contains(id); }))
@@ -61,7 +63,7 @@ Ids follow(const Graph& graph, Ids from, bool forward) {
 
 /// Whether something outside is computed from `ops` and read by them.
 bool has_cycle(const Graph& graph, const Ids& ops) {
-  const auto users = graph.users();
+  const auto& users = graph.users();
   Ids outside;
   for (const ValueId id : ops) {
     for (const ValueId user : users[id]) {
@@ -114,7 +116,7 @@ bool keeps_rules(const Graph& graph, const std::string& kind, const Ids& ops) {
                                    : ValueId{-1};
   if ((reduces && combine < 0) || (spreads && spread < 0)) return false;
   if (spreads && reduces && !ops.contains(graph.at(spread).operands.front())) return false;
-  const auto users = graph.users();
+  const auto& users = graph.users();
   const ValueId domain = combine >= 0  ? combine
                          : spread >= 0 ? graph.at(spread).operands.front()
                                        : ValueId{-1};
@@ -122,7 +124,7 @@ bool keeps_rules(const Graph& graph, const std::string& kind, const Ids& ops) {
   for (const ValueId id : ops) {
     const ir::Node& node = graph.at(id);
     const bool leaves =
-        node.op == Op::update || sched::is_output(graph, id) ||
+        node.op == Op::update || graph.is_output(id) ||
         std::ranges::any_of(users[id], [&](ValueId one) { return !ops.contains(one); });
     const bool is_handed_on =
         spread >= 0 && (id == spread || (node.op == Op::update && node.operands[1] == spread));
@@ -155,7 +157,7 @@ std::map<std::string, std::string> interface_of(const Graph& graph, const Step& 
     const bool is_asked = step.transformation == "as_slice" && step.text("state") == node.name;
     if ((node.op == Op::input || node.op == Op::state) && !is_asked) types[node.name] = type(id);
   }
-  for (const ir::Output& output : graph.outputs)
+  for (const ir::Output& output : graph.outputs())
     types["output " + output.name] = type(output.value);
   return types;
 }
@@ -197,18 +199,18 @@ class Draw {
   }
 
  private:
-  std::string value() { return graph_.at(static_cast<ValueId>(below(graph_.nodes.size()))).name; }
+  std::string value() { return graph_.at(static_cast<ValueId>(below(graph_.nodes().size()))).name; }
   std::string gather() {
     Names gathers;
-    for (const ir::Node& node : graph_.nodes) {
+    for (const ir::Node& node : graph_.nodes()) {
       if (node.op == Op::all_gather) gathers.push_back(node.name);
     }
     return gathers.empty() || below(8) == 0 ? value() : any(gathers);
   }
   std::string stage() {
-    return graph_.fusions.empty() || below(4) == 0
+    return graph_.fusions().empty() || below(4) == 0
                ? value()
-               : graph_.fusions[below(graph_.fusions.size())].name;
+               : graph_.fusions()[below(graph_.fusions().size())].name;
   }
   Names some(std::size_t most) {
     Names names;
@@ -251,7 +253,7 @@ class Draw {
   }
 
   const Graph& graph_;
-  Indexed<std::vector<ValueId>> users_;
+  const Indexed<std::vector<ValueId>>& users_;
   const std::vector<LegalStep>& legal_;
   std::mt19937_64 random_;
   std::string kind_;
@@ -291,7 +293,7 @@ std::string fault_of(const Graph& graph, const std::vector<LegalStep>& legal, co
   ++checked.covered;
   if (step.transformation != "fuse") return after ? "" : "is listed, and does not apply";
   if (after) {
-    const std::vector<ValueId>& members = after->fusions.back().members;
+    const std::vector<ValueId>& members = after->fusions().back().members;
     Step whole = step;
     whole.arguments["ops"] = names_of(graph, {members.begin(), members.end()});
     return is_covered(legal, whole) ? "" : "holds more ops than any that is listed";

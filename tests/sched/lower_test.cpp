@@ -376,8 +376,7 @@ TEST_CASE("steps carry the schedule's knobs") {
 
 TEST_CASE("a program file's kernel that breaks a rule is refused") {
   Momentum step;
-  ir::graph_of(step.p)->fusions.push_back(
-      {"k", ir::Fusion::Kind::all_reduce, {ir::id_of(step.m1)}, {}});
+  ir::graph_of(step.p)->add_fusion({"k", ir::Fusion::Kind::all_reduce, {ir::id_of(step.m1)}, {}});
   CHECK_THAT(
       refusal<ScheduleError>([&] { (void)sched::lower(*ir::graph_of(step.p)); }),
       Contains("kernel 'k' cannot be: a kernel of kind 'all_reduce' needs a reduce_scatter"));

@@ -132,7 +132,7 @@ TEST_CASE("every state of every optimizer has a name of PyTorch's, each another 
       const Program program = shipped.with(two_ranks(), shipped.precision(shipped.dtypes.front()),
                                            {.loss_scaling = true, .groups = true}, storage, {});
       std::vector<std::string> names = {"step"};
-      for (const ir::Node& node : ir::graph_of(program)->nodes) {
+      for (const ir::Node& node : ir::graph_of(program)->nodes()) {
         if (node.op != ir::Op::state) continue;
         names.emplace_back(programs::torch_name(program.name(), node.name));
         CHECK(programs::torch_name(shipped.name, node.name) == names.back());

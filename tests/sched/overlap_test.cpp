@@ -43,8 +43,8 @@ TEST_CASE("a matmul and the kernel that reduces its product run at once") {
   Block block;
   block.end();
   const Program p = after(block.p, Block::fused().overlap({"product", "block"}));
-  REQUIRE(ir::graph_of(p)->fusions.size() == 1);
-  CHECK(ir::graph_of(p)->fusions[0].arriving ==
+  REQUIRE(ir::graph_of(p)->fusions().size() == 1);
+  CHECK(ir::graph_of(p)->fusions()[0].arriving ==
         std::vector<ir::ValueId>{ir::graph_of(p)->require("product")});
   CHECK_THAT(p.str(), Contains("while these are made: product"));
   CHECK(Program::parse(p.json()).json() == p.json());

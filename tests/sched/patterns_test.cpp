@@ -100,7 +100,7 @@ TEST_CASE("a pattern that says what is left out may stand for nothing") {
   const Schedule schedule =
       Schedule("s").as_slice("[!w]*").fuse("k", "all_reduce", {"total", "[!w]*.new"});
   const Program last = schedule.apply(program).back();
-  CHECK(ir::graph_of(last)->fusions.at(0).members.size() == 1);
+  CHECK(ir::graph_of(last)->fusions().at(0).members.size() == 1);
 }
 
 TEST_CASE("a pattern leaves states alone that have no slices") {

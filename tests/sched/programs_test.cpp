@@ -89,7 +89,7 @@ bool is_optimizer(const programs::Shipped& shipped) {
 /// round that away.
 void check_same(const Program& program, const std::vector<ir::Data>& got,
                 const std::vector<ir::Data>& expected) {
-  const auto& nodes = ir::graph_of(program)->nodes;
+  const auto& nodes = ir::graph_of(program)->nodes();
   const bool reduces = std::any_of(nodes.begin(), nodes.end(), [](const ir::Node& node) {
     return node.op == ir::Op::reduction;
   });

@@ -77,7 +77,7 @@ TEST_CASE("a value that is needed whole is gathered after the computation") {
     const std::string layout = dim == 0 ? "sliced(0)" : "sliced(1)";
     CHECK(type_of(p, "y") == "y: f32[4, 6] " + layout);
     CHECK(operands(p, "y.all_gather") == Names{"y"});
-    CHECK(ir::graph_of(p)->at(ir::graph_of(p)->outputs[0].value).name == "y.all_gather");
+    CHECK(ir::graph_of(p)->at(ir::graph_of(p)->outputs()[0].value).name == "y.all_gather");
     CHECK(ir::graph_of(p)->find("whole") == -1);
   }
 }
@@ -110,8 +110,8 @@ TEST_CASE("an output's name stays with the whole, and its slice gets another") {
   const Value x = all_gather(p.input("x", f32, {4}, sliced(0))).named("x.whole");
   p.output("y", (x * 2).named("y"));
   const Program q = after(p, Schedule().reorder("x.whole", {"y"}));
-  CHECK(ir::graph_of(q)->outputs[0].name == "y");
-  CHECK(operands(q, ir::graph_of(q)->at(ir::graph_of(q)->outputs[0].value).name) ==
+  CHECK(ir::graph_of(q)->outputs()[0].name == "y");
+  CHECK(operands(q, ir::graph_of(q)->at(ir::graph_of(q)->outputs()[0].value).name) ==
         Names{"y.slice"});
   CHECK(Program::parse(q.json()).json() == q.json());
 }
@@ -176,7 +176,7 @@ TEST_CASE("a reduction over another dimension moves like a pointwise op") {
   p.output("y", sum(whole, {1}).named("y"));
   const Program q = after(p, Schedule().reorder("whole", {"y"}));
   CHECK(type_of(q, "y.slice") == "y.slice: f32[4] sliced(0)");
-  CHECK(operands(q, ir::graph_of(q)->at(ir::graph_of(q)->outputs[0].value).name) ==
+  CHECK(operands(q, ir::graph_of(q)->at(ir::graph_of(q)->outputs()[0].value).name) ==
         Names{"y.slice"});
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("a send along another axis moves with the computation before it, and s
   CHECK(operands(p, "handed") == Names{"f"});
   CHECK(type_of(p, "handed") == "handed: f32[7, 5] {pp: local, tp: sliced(0)}");
   CHECK(operands(p, "handed.all_gather") == Names{"handed"});
-  CHECK(ir::graph_of(p)->at(ir::graph_of(p)->outputs[0].value).name == "handed.all_gather");
+  CHECK(ir::graph_of(p)->at(ir::graph_of(p)->outputs()[0].value).name == "handed.all_gather");
   CHECK(ir::graph_of(p)->find("total.all_gather") == -1);
   ir::verify(*ir::graph_of(p));
 }
@@ -371,7 +371,7 @@ TEST_CASE("what the program has sliced stays sliced in front of the gather") {
 TEST_CASE("a state that the program has sliced is written without a gather") {
   const Program q =
       after(with_slices({}), Schedule().split("c").reorder("c.all_gather", {"s.new"}));
-  for (const ir::Node& one : ir::graph_of(q)->nodes) {
+  for (const ir::Node& one : ir::graph_of(q)->nodes()) {
     if (one.op == ir::Op::all_gather) CHECK(one.name == "c.all_gather");
   }
 }

@@ -103,7 +103,7 @@ TEST_CASE("a hierarchy is made of two all_reduces of one reduction") {
         "takes two all_reduces of one reduction");
   // Only a program file can say this: fuse takes no all_reduce.
   Nodes fused;
-  ir::graph_of(fused.p)->fusions.push_back(
+  ir::graph_of(fused.p)->add_fusion(
       {"k", ir::Fusion::Kind::computation, {ir::id_of(fused.inner)}, {}});
   CHECK(reason(fused.p, Schedule().split("avg", "hierarchical")) ==
         "'inner' (all_reduce) is in kernel 'k' already; split it before it is fused");
@@ -147,9 +147,9 @@ TEST_CASE("an output keeps its name when its all_reduce is split") {
   Program p("total", two_ranks());
   p.output("y", all_reduce(p.input("x", f32, {4}, local), sum).named("y"));
   const Program q = after(p, Schedule().split("y"));
-  REQUIRE(ir::graph_of(q)->outputs.size() == 1);
-  CHECK(ir::graph_of(q)->outputs[0].name == "y");
-  CHECK(ir::graph_of(q)->at(ir::graph_of(q)->outputs[0].value).name == "y.all_gather");
+  REQUIRE(ir::graph_of(q)->outputs().size() == 1);
+  CHECK(ir::graph_of(q)->outputs()[0].name == "y");
+  CHECK(ir::graph_of(q)->at(ir::graph_of(q)->outputs()[0].value).name == "y.all_gather");
   CHECK(Program::parse(q.json()).json() == q.json());
 }
 
@@ -207,8 +207,7 @@ TEST_CASE("the halves are one of the known pairs") {
 TEST_CASE("an all_reduce in a kernel is not split") {
   // Only a program file can say this: fuse takes no all_reduce.
   Momentum step;
-  ir::graph_of(step.p)->fusions.push_back(
-      {"k", ir::Fusion::Kind::computation, {ir::id_of(step.avg)}, {}});
+  ir::graph_of(step.p)->add_fusion({"k", ir::Fusion::Kind::computation, {ir::id_of(step.avg)}, {}});
   CHECK(reason(step.p, Schedule().split("avg")) ==
         "'avg' (all_reduce) is in kernel 'k' already; split it before it is fused");
 }

@@ -62,7 +62,7 @@ inline std::string type_of(const Program& program, const std::string& name) {
 /// The members of kernel `name` that are tensors.
 inline std::vector<std::string> members(const Program& program, const std::string& name) {
   std::vector<std::string> names;
-  for (const ir::Fusion& fusion : ir::graph_of(program)->fusions) {
+  for (const ir::Fusion& fusion : ir::graph_of(program)->fusions()) {
     if (fusion.name != name) continue;
     for (const ir::ValueId id : fusion.members) names.push_back(ir::graph_of(program)->at(id).name);
   }

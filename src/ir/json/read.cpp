@@ -217,7 +217,7 @@ class Reader {
     if (names_.contains(name))
       element.fail("value '" + name + "' comes later; values are listed before their readers");
     std::vector<std::string> known;
-    for (const Node& node : graph_->nodes) {
+    for (const Node& node : graph_->nodes()) {
       if (node.op != Op::constant) known.push_back(node.name);
     }
     element.unknown("value", name, known);
@@ -325,7 +325,7 @@ class Reader {
     kernel.require_object({"name", "kind", "members", "knobs", "arriving"});
     Fusion fusion;
     fusion.name = kernel.at("name").name();
-    for (const Fusion& other : graph_->fusions) {
+    for (const Fusion& other : graph_->fusions()) {
       if (other.name == fusion.name)
         kernel.at("name").fail("there are two kernels called '" + fusion.name + "'");
     }
@@ -350,7 +350,7 @@ class Reader {
         fusion.arriving.push_back(find_value(value));
       std::sort(fusion.arriving.begin(), fusion.arriving.end());
     }
-    graph_->fusions.push_back(std::move(fusion));
+    graph_->add_fusion(std::move(fusion));
   }
 
   static Fusion::Kind read_kind(const JsonElement& element) {

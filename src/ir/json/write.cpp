@@ -90,8 +90,8 @@ Json attribute_json(const Graph& graph, const Node& node, std::string_view key) 
 
 class Writer {
  public:
-  explicit Writer(const Graph& graph) : graph_(graph), inlined_(graph.nodes.size(), false) {
-    const auto users = graph.users();
+  explicit Writer(const Graph& graph) : graph_(graph), inlined_(graph.nodes().size(), false) {
+    const auto& users = graph.users();
     for (ValueId id = 0; id < graph.size(); ++id) {
       const Node& node = graph.at(id);
       inlined_[id] = node.op == Op::constant && !node.user_named &&
@@ -106,8 +106,8 @@ class Writer {
     text += ",\n  \"mesh\": " + one_line(mesh());
     if (!graph_.dims.empty()) text += ",\n  \"dims\": " + one_line(dims());
     text += ",\n  \"values\": " + one_per_line(values());
-    if (!graph_.outputs.empty()) text += ",\n  \"outputs\": " + one_per_line(outputs());
-    if (!graph_.fusions.empty()) text += ",\n  \"kernels\": " + one_per_line(kernels());
+    if (!graph_.outputs().empty()) text += ",\n  \"outputs\": " + one_per_line(outputs());
+    if (!graph_.fusions().empty()) text += ",\n  \"kernels\": " + one_per_line(kernels());
     return text + "\n}\n";
   }
 
@@ -163,7 +163,7 @@ class Writer {
 
   Json outputs() const {
     Json outputs = Json::array();
-    for (const Output& output : graph_.outputs) {
+    for (const Output& output : graph_.outputs()) {
       outputs.push_back({{"name", output.name}, {"value", graph_.at(output.value).name}});
     }
     return outputs;
@@ -171,7 +171,7 @@ class Writer {
 
   Json kernels() const {
     Json kernels = Json::array();
-    for (const Fusion& fusion : graph_.fusions) {
+    for (const Fusion& fusion : graph_.fusions()) {
       Json members = Json::array();
       for (const ValueId id : fusion.members) members.push_back(graph_.at(id).name);
       Json kernel = {{"name", fusion.name}, {"kind", to_string(fusion.kind)}, {"members", members}};

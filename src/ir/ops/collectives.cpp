@@ -148,20 +148,21 @@ void infer_broadcast(const Graph& graph, Node& node) {
 void infer_all_to_all(const Graph& graph, Node& node) {
   const Node& from = start(graph, node);
   const Placement have = placement(node);
-  const std::string along =
-      "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from);
+  const auto along = [&] {
+    return "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from);
+  };
   if (have.kind != Placement::Kind::sliced) {
     fail(graph, node,
-         along + (have.kind == Placement::Kind::local
-                      ? ": it takes a sliced value; reduce_scatter makes one of a local one"
-                      : ": every rank has the whole already; slice takes a rank's block of it"));
+         along() + (have.kind == Placement::Kind::local
+                        ? ": it takes a sliced value; reduce_scatter makes one of a local one"
+                        : ": every rank has the whole already; slice takes a rank's block of it"));
   }
   const int dim = node.attributes.dim;
   if (have.dim == dim) {
     fail(graph, node,
          fmt::format("{}: it is sliced along dimension {} already; drop the all_to_all, or name "
                      "another dimension",
-                     along, dim));
+                     along(), dim));
   }
   require_gatherable(graph, node, from, have.dim);
   require_sliceable(graph, node, from, dim);

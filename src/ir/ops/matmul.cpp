@@ -32,7 +32,7 @@ Role role_of(const Node& from, const MatmulDims& dims, Placement placement, int 
 Shape result_shape(const Graph& graph, const Node& node) {
   const Node& a = operand(graph, node, 0);
   const Node& b = operand(graph, node, 1);
-  const std::string both = operand_text(graph, a) + " and " + operand_text(graph, b);
+  const auto both = [&] { return operand_text(graph, a) + " and " + operand_text(graph, b); };
   const MatmulDims of_a = matmul_dims(graph, node, 0);
   const MatmulDims of_b = matmul_dims(graph, node, 1);
   const auto at = [](const Node& from, int dim) { return from.shape[dim]; };
@@ -40,7 +40,7 @@ Shape result_shape(const Graph& graph, const Node& node) {
     fail(graph, node,
          fmt::format("{}; the contracted dimensions {} of '{}' and {} of '{}' must be the same, "
                      "but are {} and {}",
-                     both, of_a.contracted, a.name, of_b.contracted, b.name,
+                     both(), of_a.contracted, a.name, of_b.contracted, b.name,
                      at(a, of_a.contracted).str(), at(b, of_b.contracted).str()));
   }
   Shape shape(std::max(a.shape.size(), b.shape.size()), Dim(1));
@@ -52,7 +52,7 @@ Shape result_shape(const Graph& graph, const Node& node) {
         have = from->shape[d];
       } else if (!(from->shape[d] == have) && !(from->shape[d] == Dim(1))) {
         fail(graph, node,
-             both +
+             both() +
                  "; their batch dimensions, all but the last two, do not broadcast: counted from "
                  "the right they must be the same or 1");
       }

@@ -60,12 +60,12 @@ const Node* common_dtype(const Graph& graph, const Node& node, std::size_t first
 /// Fails where a number does not fit `typed`, or, where that is null, the dtype that is stated.
 void check_numbers(const Graph& graph, const Node& node, std::size_t first, const Node* typed) {
   const DType dtype = typed != nullptr ? typed->dtype : *node.attributes.dtype;
-  const std::string whole = typed != nullptr ? operand_text(graph, *typed)
-                                             : fmt::format("the dtype is {}", to_string(dtype));
-  const std::string remedy = typed != nullptr ? "cast the tensor to" : "state";
   for (std::size_t i = first; i < node.operands.size(); ++i) {
     const Node& from = operand(graph, node, i);
     if (!from.weak || number_fits(from, dtype)) continue;
+    const std::string whole = typed != nullptr ? operand_text(graph, *typed)
+                                               : fmt::format("the dtype is {}", to_string(dtype));
+    const std::string remedy = typed != nullptr ? "cast the tensor to" : "state";
     const bool is_whole =
         from.op == Op::constant && std::floor(from.attributes.number) == from.attributes.number;
     fail(graph, node,

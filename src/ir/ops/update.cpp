@@ -19,20 +19,22 @@ void infer_update(const Graph& graph, Node& node) {
          "state '" + state.name + "' is updated already, by '" + graph.at(other).name +
              "'; a step updates a state once");
   }
-  const std::string both = operand_text(graph, state) + " and " + operand_text(graph, value);
+  const auto both = [&] {
+    return operand_text(graph, state) + " and " + operand_text(graph, value);
+  };
   node.weak = false;
   node.dtype = state.dtype;
   node.shape = state.shape;
   node.layout = state.layout;
   if (value.weak) {
     if (!number_fits(value, state.dtype))
-      fail(graph, node, both + "; write a tensor of the state's dtype");
+      fail(graph, node, both() + "; write a tensor of the state's dtype");
     return;
   }
   if (value.dtype != state.dtype)
-    fail(graph, node, "the dtypes differ: " + both + "; cast the value");
+    fail(graph, node, "the dtypes differ: " + both() + "; cast the value");
   if (broadcast_shapes(graph, node) != state.shape) {
-    fail(graph, node, "the value is larger than the state: " + both);
+    fail(graph, node, "the value is larger than the state: " + both());
   }
   for (std::size_t axis = 0; axis < state.layout.size(); ++axis) {
     Placement from = value.layout[axis];
@@ -41,7 +43,7 @@ void infer_update(const Graph& graph, Node& node) {
       from.dim += static_cast<int>(state.shape.size() - value.shape.size());
       if (value.shape[own] != state.shape[from.dim]) {
         fail(graph, node,
-             both +
+             both() +
                  "; the value's sliced dimension has extent 1 and is broadcast: all_gather it "
                  "first");
       }
@@ -50,7 +52,7 @@ void infer_update(const Graph& graph, Node& node) {
     const bool kept = from == to || (from.kind == Placement::Kind::replicated);
     if (kept || (to.kind == Placement::Kind::local && from.kind == Placement::Kind::local))
       continue;
-    const std::string along = "along axis '" + graph.mesh.axes()[axis].name + "' " + both;
+    const std::string along = "along axis '" + graph.mesh.axes()[axis].name + "' " + both();
     if (from.kind == Placement::Kind::sliced) {
       fail(graph, node, along + "; all_gather the value, or keep the state sliced alike");
     }

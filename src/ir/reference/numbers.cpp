@@ -22,13 +22,13 @@ double scalar_value(const Graph& graph, const Node& node,
 double evaluate_weak(const Graph& graph, ValueId id, const std::map<std::string, double>& scalars,
                      const std::map<std::string, std::int64_t>& sizes) {
   // Only what `id` depends on is computed, so that other scalars may be missing.
-  std::vector<bool> needed(graph.nodes.size(), false);
+  std::vector<bool> needed(graph.nodes().size(), false);
   needed.at(id) = true;
   for (ValueId i = id; i >= 0; --i) {
     if (!needed[i]) continue;
     for (const ValueId operand : graph.at(i).operands) needed[operand] = true;
   }
-  std::vector<double> values(graph.nodes.size(), 0);
+  std::vector<double> values(graph.nodes().size(), 0);
   for (ValueId i = 0; i <= id; ++i) {
     if (!needed[i]) continue;
     const Node& node = graph.at(i);

@@ -30,14 +30,14 @@ bool holds_tensor(const Node& node) {
 // For each value the last one that reads it, after which its memory may go; size() for those that
 // are kept.
 Indexed<ValueId> last_readers(const Graph& graph) {
-  Indexed<ValueId> last(graph.nodes.size(), -1);
+  Indexed<ValueId> last(graph.nodes().size(), -1);
   for (ValueId id = 0; id < graph.size(); ++id) {
     for (const ValueId operand : graph.at(id).operands) last[operand] = id;
   }
   for (ValueId id = 0; id < graph.size(); ++id) {
     if (graph.at(id).op == Op::update) last[id] = graph.size();
   }
-  for (const Output& output : graph.outputs) last[output.value] = graph.size();
+  for (const Output& output : graph.outputs()) last[output.value] = graph.size();
   return last;
 }
 
@@ -90,16 +90,16 @@ void Reference::set(const std::string& name, RankData parts) {
 }
 
 void Reference::run(const std::map<std::string, double>& scalars) {
-  for (const Node& node : graph_.nodes) {
+  for (const Node& node : graph_.nodes()) {
     if (node.op == Op::input && !tensors_.contains(node.name)) {
       throw ProgramError("program '" + graph_.name + "' needs the input '" + node.name +
                          "', which was not set");
     }
   }
   const Indexed<ValueId> last_reader = last_readers(graph_);
-  Indexed<RankData> computed(graph_.nodes.size());
+  Indexed<RankData> computed(graph_.nodes().size());
   ReferenceStep step{graph_, sizes_, lists_,
-                     Indexed<const RankData*>(graph_.nodes.size(), nullptr)};
+                     Indexed<const RankData*>(graph_.nodes().size(), nullptr)};
   for (ValueId id = 0; id < graph_.size(); ++id) {
     const Node& node = graph_.at(id);
     if (holds_tensor(node)) {
@@ -117,7 +117,7 @@ void Reference::run(const std::map<std::string, double>& scalars) {
       if (last_reader[operand] == id) RankData().swap(computed[operand]);
     }
   }
-  for (const Output& output : graph_.outputs) {
+  for (const Output& output : graph_.outputs()) {
     tensors_[output.name] = *step.values[output.value];
   }
   for (ValueId id = 0; id < graph_.size(); ++id) {
@@ -131,10 +131,10 @@ const RankData& Reference::get(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found != tensors_.end()) return found->second;
   std::vector<std::string> known;
-  for (const Node& node : graph_.nodes) {
+  for (const Node& node : graph_.nodes()) {
     if (node.op == Op::state) known.push_back(node.name);
   }
-  for (const Output& output : graph_.outputs) known.push_back(output.name);
+  for (const Output& output : graph_.outputs()) known.push_back(output.name);
   if (std::find(known.begin(), known.end(), name) != known.end()) {
     throw ProgramError("output '" + name + "' of program '" + graph_.name +
                        "' has no value before the first step");

@@ -16,7 +16,7 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-Numbers::Numbers(const RankPlan& plan) : graph_(plan.graph()), values_(graph_.nodes.size(), 0.0) {
+Numbers::Numbers(const RankPlan& plan) : graph_(plan.graph()), values_(graph_.nodes().size(), 0.0) {
   for (ValueId id = 0; id < graph_.size(); ++id) {
     const Node& node = graph_.at(id);
     if (ir::draws_random(node.op)) draws_.push_back(id);

@@ -54,7 +54,7 @@ Results results_of(const ir::Graph& graph, const sched::KernelStep& step, const 
 RankPlan::RankPlan(std::shared_ptr<const sched::Plan> plan,
                    std::map<std::string, std::int64_t> sizes, ir::Lists lists, int rank)
     : plan_(std::move(plan)), sizes_(std::move(sizes)), lists_(std::move(lists)), rank_(rank) {
-  for (const ir::Node& node : graph().nodes) values_.push_back(place(node.shape, node.layout));
+  for (const ir::Node& node : graph().nodes()) values_.push_back(place(node.shape, node.layout));
   for (const sched::PlanBuffer& buffer : plan_->buffers)
     buffers_.push_back(place(buffer.shape, buffer.layout));
   for (int axis = 0; axis < static_cast<int>(mesh().axes().size()); ++axis)

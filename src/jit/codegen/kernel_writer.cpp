@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "coconet/error.h"
 #include "ir/custom_op.h"
@@ -68,7 +70,6 @@ KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& ste
       stores_(step.stores()),
       ranks_(step.is_collective ? plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size
                                 : 1),
-      users_(plan.graph.users()),
       names_{step.name + "_kernel", step.name + "_kernel_block"} {
   const auto is_scattered = [&](const auto& access) { return buffer(access.buffer).scattered; };
   by_bucket_ = std::any_of(loads_.begin(), loads_.end(), is_scattered) ||
@@ -424,24 +425,25 @@ bool KernelWriter::needs_rounding(const Node& node) const {
 std::string KernelWriter::number_text(ValueId value) const {
   // Numbers that are read several times would make texts of any length.
   constexpr std::size_t longest = 200;
-  std::vector<std::string> texts(static_cast<std::size_t>(value) + 1);
-  for (ValueId id = 0; id <= value; ++id) {
+  std::set<ValueId> needed = {value};
+  for (auto id = needed.rbegin(); id != needed.rend(); ++id)
+    needed.insert(graph().at(*id).operands.begin(), graph().at(*id).operands.end());
+  std::map<ValueId, std::string> texts;
+  for (const ValueId id : needed) {
     const Node& node = graph().at(id);
-    if (!node.weak) continue;
-    std::string& text = texts[static_cast<std::size_t>(id)];
+    std::string& text = texts[id];
     if (node.op == Op::constant) {
       text = literal(node.attributes.number, DType::f64);
     } else if (node.op == Op::extent && !node.user_named) {
       text = "extent of " + node.attributes.extent.str();
     } else if (node.op != Op::scalar && !node.user_named) {
       std::string operands[3];
-      for (std::size_t i = 0; i < node.operands.size(); ++i)
-        operands[i] = texts[static_cast<std::size_t>(node.operands[i])];
+      for (std::size_t i = 0; i < node.operands.size(); ++i) operands[i] = texts[node.operands[i]];
       text = expand(ir::find_pointwise(node.op)->device, operands[0], operands[1], operands[2]);
     }
     if (text.empty() || text.size() > longest) text = node.name;
   }
-  return texts.back();
+  return texts[value];
 }
 
 bool KernelWriter::can_inline(ValueId value) const {
@@ -449,7 +451,7 @@ bool KernelWriter::can_inline(ValueId value) const {
   if (graph().at(value).user_named || ir::find_custom(graph().at(value).op) != nullptr)
     return false;
   int reads = 0;
-  for (const ValueId user : users_[static_cast<std::size_t>(value)]) {
+  for (const ValueId user : graph().users()[value]) {
     const Node& node = graph().at(user);
     const ir::PointwiseRow* row = ir::find_pointwise(node.op);
     if (row == nullptr || !reads_once(row->device)) return false;
@@ -465,7 +467,7 @@ std::string KernelWriter::label(ValueId value) const {
   const Node& node = graph().at(value);
   // A value that the application did not name is known by the update that stores it.
   std::string name = node.name;
-  for (const ValueId user : users_[static_cast<std::size_t>(value)]) {
+  for (const ValueId user : graph().users()[value]) {
     const Node& update = graph().at(user);
     if (!node.user_named && update.op == Op::update && update.operands[1] == value)
       name = update.name;

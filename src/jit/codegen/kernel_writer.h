@@ -151,7 +151,6 @@ class KernelWriter {
   std::vector<sched::KernelStep::Store> stores_;  ///< the same
   int ranks_;
   int lane_bytes_ = 1;  ///< of the widest type that lanes compute in
-  std::vector<std::vector<ir::ValueId>> users_;
   std::set<std::string> names_;
   std::map<ir::ValueId, std::string> variables_;
   std::map<ir::ValueId, std::string> inlined_;

@@ -80,7 +80,7 @@ void Contestant::fill(SharedTensors* shared) {
   const Program scheduled = step_.program();
   std::vector<const ir::Node*> tensors;
   std::string counts;
-  for (const ir::Node& node : ir::graph_of(scheduled)->nodes) {
+  for (const ir::Node& node : ir::graph_of(scheduled)->nodes()) {
     if (node.op == ir::Op::scalar) scalars_.emplace_back(node.name, node.name == "t" ? 10 : 1e-3);
     if (node.op != ir::Op::input && node.op != ir::Op::state) continue;
     tensors.push_back(&node);

@@ -1,6 +1,8 @@
 // as_slice: keeps a replicated state sliced, so that every rank holds, reads and writes 1/n of it.
 #include <fmt/format.h>
 
+#include <map>
+
 #include "coconet/error.h"
 #include "sched/refusal.h"
 #include "sched/rewrite.h"
@@ -70,7 +72,7 @@ void copy_reader(const ir::Graph& graph, ir::ValueId state, ir::ValueId id, Rewr
     refuse(fmt::format(": {}", error.what()));
   }
   if (rewriter.graph().at(rewriter.map(id)).layout == graph.at(id).layout) return;
-  for (const ir::Output& output : graph.outputs) {
+  for (const ir::Output& output : graph.outputs()) {
     if (output.value == id) refuse(", the output '" + output.name + "'");
   }
 }
@@ -89,7 +91,14 @@ void require_part(const ir::Graph& graph, ir::ValueId state, int axis, Placement
   }
 }
 
-ir::Graph apply(const ir::Graph& graph, const Step& step) {
+/// A state that is to be kept sliced along `axis`.
+struct Kept {
+  ir::ValueId state, update;
+  ir::ValueId slice;  ///< what the update shall write
+  int axis;
+};
+
+Kept kept_of(const ir::Graph& graph, const Step& step) {
   const ir::ValueId state = require_value(graph, step.text("state"));
   if (graph.at(state).op != ir::Op::state) {
     throw ScheduleError(quoted(graph, state) + " is no state; only states can be kept sliced");
@@ -127,28 +136,43 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
         "; only a replicated state can be kept sliced");
   }
   if (now == replicated) require_part(graph, state, axis, graph.at(slice).layout[axis]);
+  return {state, update, slice, axis};
+}
 
+ir::Graph apply_all(const ir::Graph& graph, std::span<const Step> steps) {
+  std::map<ir::ValueId, Kept> by_state, by_update;
+  for (const Step& step : steps) {
+    const Kept kept = kept_of(graph, step);
+    by_state.emplace(kept.state, kept);
+    by_update.emplace(kept.update, kept);
+  }
   Rewriter rewriter(graph);
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
-    if (id == state) {
+    const auto state = by_state.find(id), update = by_update.find(id);
+    if (state != by_state.end()) {
+      const int axis = state->second.axis;
       ir::Node node = graph.at(id);
-      node.layout[axis] = graph.at(slice).layout[axis];
+      node.layout[axis] = graph.at(state->second.slice).layout[axis];
       node.attributes.scattered = false;  // a slice is one buffer of its own
       rewriter.set(id, rewriter.add(std::move(node)));
-    } else if (id == update) {
+    } else if (update != by_update.end()) {
       ir::Node node = graph.at(id);
-      node.operands = {rewriter.map(state), rewriter.map(slice)};
+      node.operands = {rewriter.map(update->second.state), rewriter.map(update->second.slice)};
       rewriter.set(id, rewriter.add(std::move(node)));
     } else {
-      copy_reader(graph, state, id, rewriter);
+      copy_reader(graph, by_state.begin()->first, id, rewriter);
     }
   }
   return rewriter.finish();
 }
 
+ir::Graph apply(const ir::Graph& graph, const Step& step) {
+  return apply_all(graph, {&step, 1});
+}
+
 std::vector<Step> candidates(const ir::Graph& graph) {
   std::vector<Step> steps;
-  for (const ir::Node& node : graph.nodes) {
+  for (const ir::Node& node : graph.nodes()) {
     if (node.op != ir::Op::state) continue;
     Step step = complete({"as_slice", {{"state", node.name}}});
     if (is_legal(graph, step)) steps.push_back(std::move(step));
@@ -159,7 +183,9 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 }  // namespace
 
 constinit const Transformation as_slice_transformation{
-    "as_slice", "keeps a replicated state sliced: each rank holds 1/n of it", parameters, apply,
-    candidates};
+    "as_slice", "keeps a replicated state sliced: each rank holds 1/n of it",
+    parameters, apply,
+    candidates, nullptr,
+    apply_all};
 
 }  // namespace coconet::sched

@@ -101,7 +101,7 @@ std::string read_name(const Graph& graph, const Step& step) {
     throw ScheduleError("the kernel name '" + name +
                         "' is no identifier; use letters, digits and _");
   }
-  for (const Fusion& fusion : graph.fusions) {
+  for (const Fusion& fusion : graph.fusions()) {
     if (fusion.name == name)
       throw ScheduleError("there is a kernel '" + name + "' already; choose another name");
   }
@@ -128,11 +128,14 @@ std::set<ValueId> find_named(const Graph& graph, const std::vector<std::string>&
   return named;
 }
 
-/// Whether one of `members` is computed from a result of `kernel`.
-bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& members) {
-  const std::set<ValueId> before = ancestors(graph, members);
-  return std::any_of(kernel.members.begin(), kernel.members.end(),
-                     [&](ValueId id) { return before.contains(id); });
+/// The kernels a result of which one of `members` is computed from.
+std::set<const Fusion*> kernels_before(const Graph& graph, const std::set<ValueId>& members) {
+  std::set<const Fusion*> kernels;
+  if (graph.fusions().empty()) return kernels;
+  for (const ValueId id : ancestors(graph, members)) {
+    if (const Fusion* const kernel = graph.fusion_of(id)) kernels.insert(kernel);
+  }
+  return kernels;
 }
 
 /// The last of `members` that leaves the kernel: what nothing needs has no say in what the kernel
@@ -140,7 +143,7 @@ bool feeds(const Graph& graph, const Fusion& kernel, const std::set<ValueId>& me
 ValueId last_result(const Graph& graph, const Indexed<std::vector<ValueId>>& users,
                     const std::set<ValueId>& members) {
   const auto leaves = [&](ValueId id) {
-    return graph.at(id).op == Op::update || is_output(graph, id) ||
+    return graph.at(id).op == Op::update || graph.is_output(id) ||
            std::any_of(users[id].begin(), users[id].end(),
                        [&](ValueId user) { return !members.contains(user); });
   };
@@ -153,24 +156,26 @@ ValueId last_result(const Graph& graph, const Indexed<std::vector<ValueId>>& use
 /// hand it out: in the kernel's domain, or as a single element that it computes from its own
 /// reductions; and not if the kernel would have to wait for what is computed from it.
 void add_operands(const Graph& graph, Fusion::Kind kind, std::set<ValueId>& members) {
-  const auto users = graph.users();
+  const auto& users = graph.users();
   const Collective collective = find_collective(graph, kind, members);
   const ValueId domain_id =
       collective.domain >= 0 ? collective.domain : last_result(graph, users, members);
   const Node& domain = graph.at(domain_id);
   const auto reduced = [&](ValueId id) { return reduces_domain(graph, collective, id); };
-  const std::set<ValueId> from_reductions = [&] {
+  const ValueSet from_reductions = [&] {
     std::set<ValueId> reductions;
     for (ValueId id = 0; id < graph.size(); ++id) {
       if (reduced(id)) reductions.insert(id);
     }
     return descendants(graph, reductions);
   }();
-  std::vector<bool> awaited(graph.nodes.size(), false);  // outside, and a member needs it
+  // What joins is needed by a member already, so that these stay the same.
+  const std::set<const Fusion*> before = kernels_before(graph, members);
+  std::vector<bool> awaited(graph.nodes().size(), false);  // outside, and a member needs it
   for (ValueId id = graph.size() - 1; id >= 0; --id) {
     if (members.contains(id)) continue;
     const Node& node = graph.at(id);
-    bool shared = is_output(graph, id);
+    bool shared = graph.is_output(id);
     bool read = false;
     bool waits = false;
     for (const ValueId user : users[id]) {
@@ -178,7 +183,7 @@ void add_operands(const Graph& graph, Fusion::Kind kind, std::set<ValueId>& memb
       read = read || inside;
       shared = shared || !inside;
       waits = waits || awaited[user] || (!inside && members.contains(user)) ||
-              (graph.fusion_of(user) != nullptr && feeds(graph, *graph.fusion_of(user), members));
+              (graph.fusion_of(user) != nullptr && before.contains(graph.fusion_of(user)));
     }
     const bool can_store = (node.shape == domain.shape && node.layout == domain.layout) ||
                            (from_reductions.contains(id) && is_scalar(graph, domain_id, id));
@@ -200,7 +205,7 @@ Graph apply(const Graph& graph, const Step& step) {
   check_kernel(graph, fusion.kind, members);
   fusion.members.assign(members.begin(), members.end());
   Graph result = graph;
-  result.fusions.push_back(std::move(fusion));
+  result.add_fusion(std::move(fusion));
   return result;
 }
 

@@ -28,7 +28,7 @@ std::string kernel_name(const Graph& graph, Fusion::Kind kind) {
       stem.begin(), stem.end(), [](char c) { return !ir::is_word(c); }, '_');
   if (ir::is_digit(stem.front())) stem = '_' + stem;
   const auto taken = [&](const std::string& name) {
-    return std::any_of(graph.fusions.begin(), graph.fusions.end(),
+    return std::any_of(graph.fusions().begin(), graph.fusions().end(),
                        [&](const Fusion& fusion) { return fusion.name == name; });
   };
   std::string name = stem;
@@ -109,7 +109,7 @@ class Proposals {
 
   /// Reductions compute what they alone read.
   [[nodiscard]] bool is_read_outside(ValueId id, const std::set<ValueId>& inside) const {
-    return is_output(graph_, id) ||
+    return graph_.is_output(id) ||
            std::any_of(users_[id].begin(), users_[id].end(), [&](ValueId user) {
              return !inside.contains(user) && graph_.at(user).op != Op::reduction;
            });
@@ -154,13 +154,13 @@ class Proposals {
   /// For each value how many reductions, collectives and matmuls are to be awaited before it is
   /// computed, where everything is computed as late as what reads it.
   [[nodiscard]] Indexed<int> count_waits() const {
-    Indexed<int> waits(graph_.nodes.size(), 0);
+    Indexed<int> waits(graph_.nodes().size(), 0);
     for (ValueId id = 0; id < graph_.size(); ++id) {
       for (const ValueId operand : graph_.at(id).operands)
         waits[id] = std::max(waits[id], waits[operand] + (divides(graph_.at(operand).op) ? 1 : 0));
     }
     for (ValueId id = graph_.size() - 1; id >= 0; --id) {
-      if (!ir::is_elementwise(graph_.at(id).op) || is_output(graph_, id) || users_[id].empty())
+      if (!ir::is_elementwise(graph_.at(id).op) || graph_.is_output(id) || users_[id].empty())
         continue;
       int latest = std::numeric_limits<int>::max();
       for (const ValueId user : users_[id]) latest = std::min(latest, waits[user]);
@@ -223,7 +223,7 @@ class Proposals {
   }
 
   const Graph& graph_;
-  Indexed<std::vector<ValueId>> users_;
+  const Indexed<std::vector<ValueId>>& users_;
   std::vector<Step> steps_;
 };
 

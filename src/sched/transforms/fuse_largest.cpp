@@ -29,9 +29,9 @@ using Ops = std::set<ValueId>;
 /// Reachability where what runs as a whole is one: a kernel, and kernels that are overlapped.
 class Reach {
  public:
-  explicit Reach(const Graph& graph) : graph_(graph), whole_(graph.nodes.size(), -1) {
+  explicit Reach(const Graph& graph) : graph_(graph), whole_(graph.nodes().size(), -1) {
     std::iota(whole_.begin(), whole_.end(), 0);
-    for (const Fusion& kernel : graph.fusions) {
+    for (const Fusion& kernel : graph.fusions()) {
       for (const ValueId member : kernel.members) unite(member, kernel.members.front());
       for (const ValueId value : kernel.arriving) unite(value, kernel.members.front());
     }
@@ -70,7 +70,7 @@ class Reach {
   }
 
   const Graph& graph_;
-  Indexed<std::vector<ValueId>> users_ = graph_.users();
+  const Indexed<std::vector<ValueId>>& users_ = graph_.users();
   Indexed<ValueId> whole_;
   std::map<ValueId, std::vector<ValueId>> members_;
 };
@@ -175,8 +175,8 @@ class Largest {
   }
 
   [[nodiscard]] bool leaves(const Ops& ops, ValueId id) const {
-    return is_output(graph_, id) || std::any_of(users_[id].begin(), users_[id].end(),
-                                                [&](ValueId user) { return !ops.contains(user); });
+    return graph_.is_output(id) || std::any_of(users_[id].begin(), users_[id].end(),
+                                               [&](ValueId user) { return !ops.contains(user); });
   }
   [[nodiscard]] bool is_like(ValueId a, ValueId b) const {
     return graph_.at(a).shape == graph_.at(b).shape && graph_.at(a).layout == graph_.at(b).layout;
@@ -214,7 +214,7 @@ class Largest {
     }
     ops.insert(required.begin(), required.end());
     if (combine >= 0) {
-      const Ops before = ancestors(graph_, {combine});
+      const ValueSet before = ancestors(graph_, {combine});
       std::erase_if(ops, [&](ValueId id) { return id != combine && before.contains(id); });
     }
     search(ops, required, [this, collective](Ops& left) {
@@ -343,9 +343,9 @@ class Largest {
 
   const Graph& graph_;
   Fusion::Kind kind_;
-  Indexed<std::vector<ValueId>> users_;
+  const Indexed<std::vector<ValueId>>& users_;
   Reach reach_;
-  Ops live_ = live_values(graph_);
+  ValueSet live_ = live_values(graph_);
   std::set<Ops> found_;
 };
 
@@ -354,7 +354,7 @@ Ops names_for(const Graph& graph, Fusion::Kind kind, const Ops& members) {
   const auto made_of = [&](const Ops& ops) {
     const std::optional<Graph> after = try_transform(graph, fuse_step(graph, kind, ops));
     if (!after) return Ops();
-    const std::vector<ValueId>& made = after->fusions.back().members;
+    const std::vector<ValueId>& made = after->fusions().back().members;
     return Ops(made.begin(), made.end());
   };
   Ops named = members;
@@ -378,7 +378,7 @@ std::vector<LegalStep> all_fuses(const Graph& graph) {
   for (Step& step : fuse_candidates(graph)) {
     const std::optional<Graph> after = try_transform(graph, step);
     if (!after) continue;
-    const std::vector<ValueId>& members = after->fusions.back().members;
+    const std::vector<ValueId>& members = after->fusions().back().members;
     made.emplace_back(step.text("kind"), Ops(members.begin(), members.end()));
     steps.push_back({std::move(step)});
   }

@@ -29,14 +29,13 @@ constexpr Parameter parameters[] = {
      "be a matmul"},
 };
 
-Fusion* find_kernel(Graph& graph, const std::string& name) {
-  const auto found = std::find_if(graph.fusions.begin(), graph.fusions.end(),
-                                  [&](const Fusion& kernel) { return kernel.name == name; });
-  return found == graph.fusions.end() ? nullptr : &*found;
+const Fusion* find_kernel(const Graph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.fusions(), name, &Fusion::name);
+  return found == graph.fusions().end() ? nullptr : &*found;
 }
 
 /// The step called `name`: a kernel, or the matmul of that name.
-Stage find_stage(Graph& graph, const std::string& name) {
+Stage find_stage(const Graph& graph, const std::string& name) {
   if (const Fusion* kernel = find_kernel(graph, name))
     return {kernel, {kernel->members.begin(), kernel->members.end()}};
   const ValueId id = require_value(graph, name);
@@ -67,7 +66,8 @@ Graph apply(const Graph& graph, const Step& step) {
                           "' is a matmul, which waits for no tiles; it can only "
                           "be the first of the steps");
     }
-    Fusion& kernel = *find_kernel(result, names[i]);
+    std::vector<Fusion> kernels = result.fusions();
+    Fusion& kernel = *std::ranges::find(kernels, names[i], &Fusion::name);
     if (!kernel.arriving.empty()) {
       throw ScheduleError("kernel '" + kernel.name + "' is overlapped with " +
                           stage_of(result, kernel.arriving.front()).str(result) + " already");
@@ -77,13 +77,14 @@ Graph apply(const Graph& graph, const Step& step) {
       throw ScheduleError("kernel '" + kernel.name + "' reads nothing that " + maker.str(result) +
                           " makes; each step takes what the one before makes");
     }
+    result.set_fusions(std::move(kernels));
   }
   return result;
 }
 
 std::vector<Step> candidates(const Graph& graph) {
   std::vector<Step> steps;
-  for (const Fusion& kernel : graph.fusions) {
+  for (const Fusion& kernel : graph.fusions()) {
     if (!kernel.arriving.empty()) continue;
     for (const ValueId member : kernel.members) {
       for (const ValueId operand : graph.at(member).operands) {
@@ -103,7 +104,7 @@ std::vector<Step> candidates(const Graph& graph) {
 /// All chains: where one is legal, so is what it begins with.
 std::vector<LegalStep> all(const Graph& graph) {
   std::vector<std::string> names;
-  for (const Fusion& kernel : graph.fusions) names.push_back(kernel.name);
+  for (const Fusion& kernel : graph.fusions()) names.push_back(kernel.name);
   std::vector<std::vector<std::string>> chains;
   for (const std::string& name : names) chains.push_back({name});
   for (ValueId id = 0; id < graph.size(); ++id) {

@@ -121,7 +121,7 @@ void check_reduction(const Graph& graph, ValueId gather, ValueId id) {
 
 /// What the step moves, all of which can run on slices.
 Region find_region(const Graph& graph, ValueId gather, const std::vector<std::string>& before) {
-  const std::set<ValueId> behind = descendants(graph, {gather});
+  const ValueSet behind = descendants(graph, {gather});
   Region region;
   std::set<ValueId> targets;
   for (const std::string& name : before) {
@@ -156,7 +156,7 @@ class Reorder {
         reductions_(std::move(region.reductions)),
         users_(graph.users()),
         rewriter_(graph),
-        slice_(graph.nodes.size(), -1) {}
+        slice_(graph.nodes().size(), -1) {}
 
   Graph run() {
     for (ValueId id = 0; id < graph_.size(); ++id) {
@@ -179,7 +179,7 @@ class Reorder {
  private:
   [[nodiscard]] bool needed_whole(ValueId id) const {
     const auto& users = users_[id];
-    return is_output(graph_, id) || std::any_of(users.begin(), users.end(), [&](ValueId user) {
+    return graph_.is_output(id) || std::any_of(users.begin(), users.end(), [&](ValueId user) {
              return !region_.contains(user);
            });
   }
@@ -209,9 +209,9 @@ class Reorder {
   /// A slice keeps the name of the whole. But an output's name stays with the whole, so its slice
   /// is called `name`.slice; and an unnamed value that an update writes `state`.slice, so that
   /// later steps can name it.
-  void name_slice(ValueId id, Node& node) const {
+  void name_slice(ValueId id, Node& node) {
     const bool names_output =
-        std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+        std::any_of(graph_.outputs().begin(), graph_.outputs().end(),
                     [&](const ir::Output& output) { return output.name == node.name; });
     if (names_output) {
       node.name = rewriter_.fresh_name(node.name + ".slice");
@@ -299,7 +299,7 @@ class Reorder {
   int axis_;
   std::set<ValueId> region_;
   std::set<ValueId> reductions_;
-  Indexed<std::vector<ValueId>> users_;
+  const Indexed<std::vector<ValueId>>& users_;
   Rewriter rewriter_;
   Indexed<ValueId> slice_;
 };
@@ -321,7 +321,7 @@ Graph apply(const Graph& graph, const Step& step) {
 /// The reductions that `updates` need and that do not depend on the gather.
 std::vector<std::string> reductions_beside(const Graph& graph, ValueId gather,
                                            const std::vector<std::string>& updates) {
-  const std::set<ValueId> behind = descendants(graph, {gather});
+  const ValueSet behind = descendants(graph, {gather});
   std::set<ValueId> found;
   for (const std::string& update : updates) found.merge(reductions_of(graph, graph.find(update)));
   std::vector<std::string> names;
@@ -341,7 +341,7 @@ std::vector<Step> candidates(const Graph& graph) {
       const bool writes = node.op == ir::Op::update && node.operands[1] != gather;
       const bool sends =
           node.op == ir::Op::send && node.attributes.axis != graph.at(gather).attributes.axis;
-      const bool gives = ir::is_elementwise(node.op) && is_output(graph, id);
+      const bool gives = ir::is_elementwise(node.op) && graph.is_output(id);
       if (writes || sends || gives) ends.push_back(node.name);
     }
     if (ends.empty()) continue;
@@ -379,7 +379,7 @@ std::vector<LegalStep> all(const Graph& graph) {
     };
     std::set<ValueId> last = movable;  // what lies before them moves with them
     for (const ValueId id : movable) {
-      std::set<ValueId> moved = ancestors(graph, {id});
+      ValueSet moved = ancestors(graph, {id});
       moved.erase(id);
       if (descendants(graph, {gather}).contains(id))
         std::erase_if(last, [&](ValueId one) { return moved.contains(one); });

@@ -11,7 +11,10 @@
 // between nodes, where links are slow.
 #include <fmt/format.h>
 
+#include <map>
+#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "coconet/error.h"
@@ -106,7 +109,16 @@ ir::ValueId append_pieces(Rewriter& rewriter, const ir::Node& all_reduce, ir::Va
   return value;
 }
 
-ir::Graph apply(const ir::Graph& graph, const Step& step) {
+/// What becomes of one all_reduce.
+struct Split {
+  ir::ValueId reduced;  ///< the operand of the first piece
+  int dim;
+  std::vector<Piece> pieces;
+  ir::ValueId replaced = -1;  ///< an all_reduce beside the target that nothing else reads
+};
+
+/// The all_reduce that `step` names, and what becomes of it.
+std::pair<ir::ValueId, Split> split_of(const ir::Graph& graph, const Step& step) {
   const ir::ValueId target = require_value(graph, step.text("op"));
   const ir::Node& all_reduce = graph.at(target);
   if (all_reduce.op != ir::Op::all_reduce) {
@@ -118,30 +130,47 @@ ir::Graph apply(const ir::Graph& graph, const Step& step) {
   const std::int64_t dim = step.integer("dim");
   check_dim(graph, target, dim, into != ways[1]);
   const int axis = all_reduce.attributes.axis;
-  std::vector<Piece> pieces = {{ir::Op::reduce_scatter, axis}, {ir::Op::all_gather, axis}};
-  if (into == ways[1]) pieces = {{ir::Op::reduce, axis}, {ir::Op::broadcast, axis}};
-  ir::ValueId reduced = all_reduce.operands.front();
-  ir::ValueId replaced = -1;  // beside the target
+  Split split{all_reduce.operands.front(),
+              static_cast<int>(dim),
+              {{ir::Op::reduce_scatter, axis}, {ir::Op::all_gather, axis}}};
+  if (into == ways[1]) split.pieces = {{ir::Op::reduce, axis}, {ir::Op::broadcast, axis}};
   if (into == ways[2]) {
     const ir::ValueId inner = find_inner(graph, target);
     const int inner_axis = graph.at(inner).attributes.axis;
-    pieces = {{ir::Op::reduce_scatter, inner_axis},
-              {ir::Op::all_reduce, axis},
-              {ir::Op::all_gather, inner_axis}};
-    reduced = graph.at(inner).operands.front();
-    const bool read_elsewhere = is_output(graph, inner) || graph.users()[inner].size() > 1;
-    if (!read_elsewhere) replaced = inner;
+    split.pieces = {{ir::Op::reduce_scatter, inner_axis},
+                    {ir::Op::all_reduce, axis},
+                    {ir::Op::all_gather, inner_axis}};
+    split.reduced = graph.at(inner).operands.front();
+    const bool read_elsewhere = graph.is_output(inner) || graph.users()[inner].size() > 1;
+    if (!read_elsewhere) split.replaced = inner;
+  }
+  return {target, std::move(split)};
+}
+
+ir::Graph apply_all(const ir::Graph& graph, std::span<const Step> steps) {
+  std::map<ir::ValueId, Split> splits;
+  std::set<ir::ValueId> replaced;
+  for (const Step& step : steps) {
+    const auto [target, split] = split_of(graph, step);
+    replaced.insert(split.replaced);
+    splits.emplace(target, split);
   }
   Rewriter rewriter(graph);
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
-    if (id == target) {
-      rewriter.set(id, append_pieces(rewriter, all_reduce, rewriter.map(reduced),
-                                     static_cast<int>(dim), pieces));
-    } else if (id != replaced) {
+    const auto found = splits.find(id);
+    if (found != splits.end()) {
+      const Split& split = found->second;
+      rewriter.set(id, append_pieces(rewriter, graph.at(id), rewriter.map(split.reduced), split.dim,
+                                     split.pieces));
+    } else if (!replaced.contains(id)) {
       rewriter.copy(id);
     }
   }
   return rewriter.finish();
+}
+
+ir::Graph apply(const ir::Graph& graph, const Step& step) {
+  return apply_all(graph, {&step, 1});
 }
 
 std::vector<Step> candidates(const ir::Graph& graph) {
@@ -164,6 +193,9 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 }  // namespace
 
 constinit const Transformation split_transformation{
-    "split", "replaces an all_reduce by several collectives", parameters, apply, candidates};
+    "split",    "replaces an all_reduce by several collectives",
+    parameters, apply,
+    candidates, nullptr,
+    apply_all};
 
 }  // namespace coconet::sched

@@ -76,9 +76,9 @@ std::string Canonical::key(const Graph& graph) {
     if (graph.at(id).op == Op::state || graph.at(id).op == Op::update) kept.push_back(id);
   }
   std::vector<std::string> rest;
-  for (const ir::Output& output : graph.outputs)
+  for (const ir::Output& output : graph.outputs())
     rest.push_back(fmt::format("{}={}", output.name, numbers[output.value]));
-  for (const ir::Fusion& fusion : graph.fusions) {
+  for (const ir::Fusion& fusion : graph.fusions()) {
     rest.push_back(fmt::format("{}{} of {} while {}", to_string(fusion.kind),
                                describe(fusion.knobs), fmt::join(sorted(fusion.members), ","),
                                fmt::join(sorted(fusion.arriving), ",")));
@@ -91,11 +91,11 @@ std::string Canonical::key(Plan plan) {
   const Indexed<int> numbers = number_values(plan.graph);
   std::map<std::string, std::string> renamed;
   for (ValueId id = 0; id < plan.graph.size(); ++id) {
-    Node& node = plan.graph.nodes[id];
+    const Node& node = plan.graph.at(id);
     if (is_given(node.op)) continue;
     std::string& name = renamed[node.name];
     name = fmt::format("v{}", numbers[id]);
-    node.name = name;
+    plan.graph.rename(id, name);
   }
   for (PlanBuffer& buffer : plan.buffers) {
     const auto found = renamed.find(buffer.name);

@@ -60,7 +60,7 @@ std::vector<std::string> shown(const std::vector<OperandPool>& pools, ir::Node n
     for (const auto& operands : pool.of_tensors) {
       if (try_append(graph, node, operands) < 0) continue;
       text += ir::print(graph);
-      graph.nodes.pop_back();
+      graph.drop_from(graph.size() - 1);
     }
     texts.push_back(text);
   }
@@ -134,14 +134,10 @@ OperandPool::OperandPool(const Mesh& mesh, DType dtype, const ir::Placements& la
   const Value upper = program.state("upper", bf16, shape_, layout_);
   const Value lower = program.state("lower", i16, shape_, layout_);
   const Value number = program.scalar("t");  // the number of the step
-  of_tensors = {{ir::id_of(s), ir::id_of(turned)},
-                {ir::id_of(s), ir::id_of(s)},
-                {ir::id_of(s), ir::id_of(whole)},
-                {ir::id_of(written), ir::id_of(g)},
-                {ir::id_of(s), ir::id_of(number)},
-                {ir::id_of(upper), ir::id_of(lower)},
-                {ir::id_of(of_buffers)},
-                {ir::id_of(line)}};
+  of_tensors = {{ir::id_of(s), ir::id_of(turned)}, {ir::id_of(s), ir::id_of(s)},
+                {ir::id_of(s), ir::id_of(whole)},  {ir::id_of(written), ir::id_of(g)},
+                {ir::id_of(s), ir::id_of(number)}, {ir::id_of(upper), ir::id_of(lower)},
+                {ir::id_of(of_buffers)},           {ir::id_of(line)}};
 }
 
 OperandPool::Lists OperandPool::operands_of(const ir::PointwiseRow& row) {

@@ -80,7 +80,7 @@ class Candidates {
     program_ = build_();
     std::set<std::string> sliceable;
     std::size_t states = 0;
-    for (const ir::Node& node : ir::graph_of(*program_)->nodes) {
+    for (const ir::Node& node : ir::graph_of(*program_)->nodes()) {
       if (node.op == ir::Op::state && (turn_ % 3 == 0 || (turn_ % 3 == 1 && states++ > 0)))
         sliceable.insert(node.name);
     }

@@ -44,13 +44,13 @@ Rows all_rows() {
 void count_rows(const TableRun& run, Rows& rows) {
   std::set<std::string> hit = {"ranks " + std::to_string(run.program.mesh().size())};
   const std::vector<Program> programs = run.schedule.apply(run.program);
-  for (const ir::Node& node : ir::graph_of(programs.front())->nodes) {
+  for (const ir::Node& node : ir::graph_of(programs.front())->nodes()) {
     hit.insert("op " + std::string(to_string(node.op)));
     if (!node.weak) hit.insert("dtype " + std::string(to_string(node.dtype)));
   }
-  for (const ir::Node& node : ir::graph_of(programs.back())->nodes)
+  for (const ir::Node& node : ir::graph_of(programs.back())->nodes())
     hit.insert("op " + std::string(to_string(node.op)));
-  for (const ir::Fusion& fusion : ir::graph_of(programs.back())->fusions) {
+  for (const ir::Fusion& fusion : ir::graph_of(programs.back())->fusions()) {
     hit.insert("kind of kernel " + std::string(to_string(fusion.kind)));
     if (fusion.kind == ir::Fusion::Kind::computation) continue;
     const Knobs knobs = sched::with_defaults(fusion.knobs);

@@ -169,7 +169,7 @@ void require_reductions(int ranks, int sliced_dim) {
 /// The names of the reductions of `program`.
 std::vector<std::string> reductions_of(const Program& program) {
   std::vector<std::string> names;
-  for (const ir::Node& node : ir::graph_of(program)->nodes) {
+  for (const ir::Node& node : ir::graph_of(program)->nodes()) {
     if (node.op == ir::Op::reduction) names.push_back(node.name);
   }
   return names;

@@ -103,7 +103,7 @@ States states_after(int steps, const Run& run) {
       step.run(scalars_of(*ir::graph_of(program), t));
     }
     States own;
-    for (const ir::Node& node : ir::graph_of(program)->nodes) {
+    for (const ir::Node& node : ir::graph_of(program)->nodes()) {
       if (node.op != ir::Op::state) continue;
       const std::size_t length = node.shape.empty() ? 1 : count;
       own[node.name] = node.dtype == f32   ? bits_of<float>(step, node.name, length)

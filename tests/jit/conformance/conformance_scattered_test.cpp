@@ -32,7 +32,8 @@ std::vector<Checked> cases_of(const std::vector<List>& all, int iterations) {
 std::optional<Program> over_lists(const Program& program) {
   auto graph = std::make_shared<ir::Graph>(*ir::graph_of(program));
   bool any = false;
-  for (ir::Node& node : graph->nodes) {
+  for (ir::ValueId id = 0; id < graph->size(); ++id) {
+    ir::Node& node = graph->edit(id);
     const bool given = node.op == ir::Op::input || node.op == ir::Op::state;
     const bool whole =
         std::find(node.layout.begin(), node.layout.end(), sliced(0)) == node.layout.end();

@@ -34,7 +34,7 @@ NarrowStep::Tensors after(Executable& step, const ir::Graph& graph,
     if (node.shape.empty()) return std::size_t{1};
     return before.at(node.shape == graph.at(graph.require("w")).shape ? "w" : "lr_scale").size();
   };
-  for (const ir::Node& node : graph.nodes) {
+  for (const ir::Node& node : graph.nodes()) {
     if (node.op != ir::Op::state && node.op != ir::Op::input) continue;
     const auto given = before.find(node.name);
     const std::vector<std::byte> bytes =
@@ -47,7 +47,7 @@ NarrowStep::Tensors after(Executable& step, const ir::Graph& graph,
   }
   step.run(scalars);
   NarrowStep::Tensors states;
-  for (const ir::Node& node : graph.nodes) {
+  for (const ir::Node& node : graph.nodes()) {
     if (node.op != ir::Op::state) continue;
     std::vector<std::byte> bytes(count_of(node) * size_of(node.dtype));
     step.read_whole(node.name, node.dtype, bytes.data(), count_of(node));

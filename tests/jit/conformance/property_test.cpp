@@ -110,7 +110,7 @@ struct Tally {
     two_axes += made.random.program.mesh().axes().size() > 1 ? 1 : 0;
     const std::vector<Program> programs = made.schedule.apply(made.random.program);
     bool collective = false;
-    for (const ir::Fusion& fusion : ir::graph_of(programs.back())->fusions)
+    for (const ir::Fusion& fusion : ir::graph_of(programs.back())->fusions())
       collective = collective || fusion.kind != ir::Fusion::Kind::computation;
     with_collectives_in_kernels += collective ? 1 : 0;
   }

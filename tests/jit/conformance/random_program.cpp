@@ -122,7 +122,7 @@ class Author {
     for (std::size_t i = 1 + genes_.below(9); i > 0; --i) attempt([&] { add_op(); });
     for (const Value& state : states_) attempt([&] { add_update(state); });
     for (std::size_t i = genes_.below(3); i > 0; --i) attempt([&] { add_output(); });
-    if (ir::graph_of(program())->outputs.empty()) program().output("the_total", total);
+    if (ir::graph_of(program())->outputs().empty()) program().output("the_total", total);
     return made_;
   }
 
@@ -144,7 +144,7 @@ class Author {
   }
 
   void add_leaf(const Shape& shape, const Layout& layout, bool is_state) {
-    const std::string number = std::to_string(ir::graph_of(program())->nodes.size());
+    const std::string number = std::to_string(ir::graph_of(program())->nodes().size());
     const Value leaf = is_state ? program().state("state" + number, family_.dtype, shape, layout)
                                 : program().input("in" + number, family_.dtype, shape, layout);
     if (is_state) states_.push_back(leaf);
@@ -383,7 +383,7 @@ class Author {
       if (op != ir::Op::input && op != ir::Op::state) computed.push_back(known.value);
     }
     std::reverse(computed.begin(), computed.end());
-    program().output("out" + std::to_string(graph().outputs.size()), genes_.any(computed));
+    program().output("out" + std::to_string(graph().outputs().size()), genes_.any(computed));
   }
 
   static constexpr int small = 8;

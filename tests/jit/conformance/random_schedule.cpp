@@ -29,7 +29,7 @@ std::vector<std::string> random_patch(const ir::Graph& graph, Genes& genes) {
     if (may_be_fused(graph.at(id)) && graph.fusion_of(id) == nullptr) seeds.push_back(id);
   }
   if (seeds.empty()) return {};
-  const auto users = graph.users();
+  const auto& users = graph.users();
   std::set<ir::ValueId> patch = {genes.any(seeds)};
   for (std::size_t i = genes.below(7); i > 0; --i) {
     std::vector<ir::ValueId> beside;
@@ -50,7 +50,7 @@ std::vector<std::string> random_patch(const ir::Graph& graph, Genes& genes) {
 
 /// Legal steps that fuse some of the ops.
 void add_fusions(const ir::Graph& graph, Genes& genes, std::vector<sched::Step>& legal) {
-  const std::string kernel = "kernel_" + std::to_string(graph.fusions.size());
+  const std::string kernel = "kernel_" + std::to_string(graph.fusions().size());
   for (int tries = 0; tries < 3; ++tries) {
     const std::vector<std::string> ops = random_patch(graph, genes);
     if (ops.empty()) return;

@@ -17,7 +17,7 @@ using Bytes = std::vector<std::byte>;
 /// What `program` leaves: its parameters, and its outputs.
 std::vector<std::string> results_of(const Program& program) {
   std::vector<std::string> names;
-  for (const ir::Output& output : ir::graph_of(program)->outputs) names.push_back(output.name);
+  for (const ir::Output& output : ir::graph_of(program)->outputs()) names.push_back(output.name);
   if (names.empty()) names.emplace_back("w");
   return names;
 }
@@ -43,7 +43,7 @@ std::vector<Bytes> results_after(const Program& program, const Schedule& schedul
 }
 
 bool reduces_elements(const Program& program) {
-  const auto& nodes = ir::graph_of(program)->nodes;
+  const auto& nodes = ir::graph_of(program)->nodes();
   return std::any_of(nodes.begin(), nodes.end(),
                      [](const ir::Node& node) { return node.op == ir::Op::reduction; });
 }

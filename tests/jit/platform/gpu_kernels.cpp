@@ -129,7 +129,7 @@ void add_kernels(const Program& program, const Schedule& schedule, GpuKernels& k
         without_names(text),
         GpuKernel{text,
                   program.name() + " under " + schedule.name() + " in " +
-                      std::string(to_string(ir::graph_of(program)->nodes.front().dtype)),
+                      std::string(to_string(ir::graph_of(program)->nodes().front().dtype)),
                   std::ranges::any_of(plan.graph.at(kernel->domain).shape, &Dim::symbolic)});
   }
 }

@@ -95,7 +95,7 @@ TEST_CASE("all that an optimizer keeps beside the weights takes 1/n of the memor
       const std::size_t block = schedule == "unfused" ? n : (n + ranks - 1) / ranks;
       REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
         const Executable step = compile(program, Schedule::load(file), world, {{"n", n}});
-        for (const ir::Node& node : ir::graph_of(program)->nodes) {
+        for (const ir::Node& node : ir::graph_of(program)->nodes()) {
           if (node.op != ir::Op::state) continue;
           const std::size_t held = node.shape.empty() ? 1 : node.name == "w" ? n : block;
           REQUIRE_ON_RANK(step.allocated_bytes(node.name) == padded(held * size_of(node.dtype)));

@@ -113,7 +113,7 @@ Results results_of(const ir::Graph& graph) {
     reference.set(node.name, std::move(data));
   }
   for (int step = 0; step < 2; ++step) reference.run(scalars);
-  for (const ir::Output& output : graph.outputs) kept[output.name] = output.value;
+  for (const ir::Output& output : graph.outputs()) kept[output.name] = output.value;
   Results results;
   for (const auto& [name, id] : kept) {
     const ir::Node& node = graph.at(id);
@@ -170,8 +170,8 @@ TEST_CASE("every shipped schedule is in the space of its program") {
         CHECK(plans.contains(plan));
         continue;
       }
-      // These name the seam at which the ratio of norms is computed in a kernel of its own; the space
-      // has the kernels around it without that one.
+      // These name the seam at which the ratio of norms is computed in a kernel of its own; the
+      // space has the kernels around it without that one.
       CHECK(std::any_of(space.candidates.begin(), space.candidates.end(), [&](const auto& found) {
         return found.plan.steps.size() + 1 == plan.steps.size() &&
                found.plan.buffers.size() + 1 == plan.buffers.size();
@@ -236,7 +236,7 @@ TEST_CASE("slicing all states at once loses only plans that keep some whole") {
   CHECK(at_once.candidates.size() < one_by_one.candidates.size());
   const auto sliced = [](const sched::Candidate& candidate) {
     return std::count_if(
-        candidate.graph.nodes.begin(), candidate.graph.nodes.end(), [](const ir::Node& node) {
+        candidate.graph.nodes().begin(), candidate.graph.nodes().end(), [](const ir::Node& node) {
           return node.op == ir::Op::state && node.layout.front() == coconet::sliced(0);
         });
   };
