@@ -12,7 +12,8 @@ struct DiffLine {
   std::string text;
 };
 
-/// The shortest edit from `before` to `after`, line by line; removed lines come before added ones.
+/// A short edit from `before` to `after`, line by line; removed lines come before added ones. It is
+/// found in the time that sorting takes where most lines are there once, as a program's are.
 /// Lines that differ in their blanks only, as columns do that were aligned anew, are the same,
 /// shown as in `after`.
 [[nodiscard]] std::vector<DiffLine> diff_lines(std::string_view before, std::string_view after);

@@ -32,3 +32,21 @@ TEST_CASE("lines at either end are found") {
 TEST_CASE("a line whose columns were aligned anew is unchanged, and shown as it is now") {
   CHECK(marked("g f32\n", "g    f32\nlong f32\n") == " g    f32\n+long f32\n");
 }
+
+TEST_CASE("lines that are there several times are found between those that are there once") {
+  CHECK(marked("x\na\nx\nb\n", "x\nx\na\nx\nc\nb\n") == " x\n+x\n a\n x\n+c\n b\n");
+  CHECK(marked("a\nb\nc\n", "c\na\nb\n") == "+c\n a\n b\n-c\n");
+}
+
+TEST_CASE("texts of many lines are compared without a table of all pairs") {
+  std::string before, after;  // a table would have 10^10 cells
+  for (int line = 0; line < 100'000; ++line) {
+    before += std::to_string(line) + "\n";
+    after += (line == 50'000 ? "new" : std::to_string(line)) + "\n";
+  }
+  const auto diff = coconet::cli::diff_lines(before, after);
+  REQUIRE(diff.size() == 100'001);
+  CHECK(diff[50'000].mark == '-');
+  CHECK(diff[50'001].mark == '+');
+  CHECK(diff[50'002].mark == ' ');
+}
