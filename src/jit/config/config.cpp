@@ -209,14 +209,15 @@ constexpr Row settings_of_builds[] = {
      read<&Config::tune_file>},
     {{"COCONET_DUMP_DIR", "a directory", "none",
       "where the source of every kernel is written, with its binary, from which it is loaded so "
-      "that profilers find its symbols, and what its compiler said; it is made where there is none, "
+      "that profilers find its symbols, and what its compiler said; it is made where there is "
+      "none, "
       "and not used where other users may write: `/tmp/kernels`, but not `/tmp`"},
      read<&Config::dump_dir>},
     {{"COCONET_HOST_ID", "a text", "the host's name",
       "which MPI ranks share memory: those of one machine that have the same"},
      read<&Config::host_id>},
     {{"COCONET_TIMEOUT_S", "a number of seconds above 0", "300",
-      "the longest wait for another rank"},
+      "the longest wait for another rank, and for a reader of a pipe that an output goes to"},
      read<&Config::timeout>},
     {{"COCONET_COMPILE_TIMEOUT_S", "a number of seconds above 0", "120",
       "the longest run of a compiler"},
