@@ -4,8 +4,6 @@
 # layers/jit_cache/jit/cache -> src/jit/cache. A layer compiles with include/, its own window and those of the
 # layers that it SEES, so that any other include names a file that the compiler cannot find.
 
-define_property(GLOBAL PROPERTY COCONET_LAYERS BRIEF_DOCS "Names of all layers, lowest first")
-
 # Precompiled for all layers: headers from outside that most files include. The build with AddressSanitizer goes without,
 # so that a file that leaves out one of its own includes is found by it.
 set(precompiles ON)
@@ -54,10 +52,7 @@ function(coconet_layer name)
   endforeach()
   target_include_directories(${name} ${scope} ${include_dirs})
   target_link_libraries(${name} ${scope} coconet_flags fmt::fmt ${layer_USES})
-  set_target_properties(${name} PROPERTIES
-    COCONET_WINDOWS "${window};${layer_GENERATED}"
-    COCONET_INCLUDE_DIRS "${include_dirs}")
-  set_property(GLOBAL APPEND PROPERTY COCONET_LAYERS ${name})
+  set_target_properties(${name} PROPERTIES COCONET_WINDOWS "${window};${layer_GENERATED}")
 endfunction()
 
 # The .cpp files of `folder` (relative to the current directory) and of all folders below it.
