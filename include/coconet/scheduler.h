@@ -92,11 +92,8 @@ class COCONET_API Scheduler {
   [[nodiscard]] const Program& program() const;
   /// The value of that name there. Throws ScheduleError, naming the nearest.
   [[nodiscard]] Value value(std::string_view name) const;
-  /// The steps that are legal now, each as text with the names that it takes: all splits, states to
-  /// keep sliced and overlaps; for each all_gather what a tuner would move, and all that can move;
-  /// the kernels that a tuner would make, and for each kind the largest. Every other legal reorder
-  /// moves part of what a listed one moves, and every other legal kernel holds part of the ops of a
-  /// listed one of its kind (docs/schedules.md, "What is legal next").
+  /// Steps that are legal now, each as text with the names that it takes: what a tuner would try
+  /// next (docs/schedules.md, "What is legal next"). Other reorders and kernels may be legal, too.
   [[nodiscard]] std::vector<std::string> legal() const;
 
  private:

@@ -68,9 +68,7 @@ Nothing else should run meanwhile. Ctrl-C keeps what is measured so far, and the
 inline constexpr const char* legal_examples = R"(Examples:
   coconet legal adam                                   what a schedule may begin with
   coconet legal adam --schedule sliced                 what may follow its steps
-A step a line, with its arguments. Of those that end in a list only the useful and the largest are listed; the line below
-says what else the list may hold: of a reorder any of the names, of a fuse any that keep the rules of kernels. Without
-such a line it may hold fewer of its own.)";
+A step a line, with its arguments: what `coconet tune` would try next. Other reorders and kernels may be legal, too.)";
 
 inline constexpr const char* cache_examples = R"(Examples:
   coconet cache list                                       what is there, used last first

@@ -124,8 +124,8 @@ Value Scheduler::value(std::string_view name) const {
 
 std::vector<std::string> Scheduler::legal() const {
   std::vector<std::string> steps;
-  for (const sched::LegalStep& legal : sched::legal_steps(*ir::graph_of(program())))
-    steps.push_back(to_string(legal.step));
+  for (const sched::Step& step : sched::candidate_steps(*ir::graph_of(program())))
+    steps.push_back(to_string(step));
   return steps;
 }
 

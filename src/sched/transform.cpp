@@ -208,15 +208,10 @@ bool is_legal(const ir::Graph& graph, const Step& step) {
   return try_transform(graph, step).has_value();
 }
 
-std::vector<LegalStep> legal_steps(const ir::Graph& graph) {
-  std::vector<LegalStep> all;
-  for (const Transformation* transformation : transformations()) {
-    if (transformation->all != nullptr) {
-      std::ranges::move(transformation->all(graph), std::back_inserter(all));
-      continue;
-    }
-    for (Step& step : transformation->candidates(graph)) all.push_back({std::move(step)});
-  }
+std::vector<Step> candidate_steps(const ir::Graph& graph) {
+  std::vector<Step> all;
+  for (const Transformation* transformation : transformations())
+    std::ranges::move(transformation->candidates(graph), std::back_inserter(all));
   return all;
 }
 

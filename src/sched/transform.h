@@ -42,15 +42,6 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-/// A legal step, and others like it.
-struct LegalStep {
-  Step step;
-  /// Names that its list may hold instead: of a reorder any of them, of a fuse those that keep the
-  /// rules of a kernel. Every legal step is made of such names of a single listed one. Empty: there
-  /// are no others.
-  std::vector<std::string> any_of = {};
-};
-
 struct Transformation {
   std::string_view name;
   std::string_view summary;
@@ -60,9 +51,6 @@ struct Transformation {
   ir::Graph (*apply)(const ir::Graph& graph, const Step& step);
   /// Legal steps that a tuner may try.
   std::vector<Step> (*candidates)(const ir::Graph& graph);
-  /// All legal steps: each is one of these, or of the others that one of them says. Null: all are
-  /// candidates.
-  std::vector<LegalStep> (*all)(const ir::Graph& graph) = nullptr;
   /// The program after several steps that differ in one name, as a pattern makes them, by one
   /// rewrite. Throws where they are not legal so; one after another they may be. Null: it is always
   /// one after another.
@@ -85,9 +73,9 @@ struct Transformation {
 /// The program after `step`; nothing when it is not legal.
 [[nodiscard]] std::optional<ir::Graph> try_transform(const ir::Graph& graph, const Step& step);
 
-/// All legal steps of all transformations, in table order: see Transformation::all. Names and knobs
-/// of kernels are free.
-[[nodiscard]] std::vector<LegalStep> legal_steps(const ir::Graph& graph);
+/// The candidates of all transformations, in table order: steps that are legal, and what a tuner
+/// may try next.
+[[nodiscard]] std::vector<Step> candidate_steps(const ir::Graph& graph);
 
 /// Checks `step` against its transformation's schema and fills in the fallbacks. Throws
 /// ScheduleError.

@@ -225,26 +225,21 @@ TEST_CASE("the environment chooses algorithm and protocol of kernels that are sh
   CHECK_THAT(ran.out, Contains("check passed") && Contains("1 on disk, 0 from a peer, 0 compiled"));
 }
 
-TEST_CASE("legal lists the steps that a schedule may take next, and what their lists may hold") {
+TEST_CASE("legal lists steps that a schedule may take next") {
   const Said first = coconet_command("legal momentum_sgd");
   CHECK(first.code == 0);
   CHECK(first.out ==
         "split op=avg\n"
         "split op=avg into=reduce+broadcast\n"
-        "dead\n"
         "fuse kernel=momentum_sgd_computation kind=computation ops=[m.new, w.new]\n"
-        "    ops: any of multiply_6, add_7, m.new, multiply_9, subtract_10, w.new, by the rules of "
-        "kernels\n"
         "fuse kernel=momentum_sgd_all_reduce kind=all_reduce ops=[avg]\n");
   CHECK_THAT(coconet_command("legal adam --schedule sliced").out,
-             !Contains("split") && Contains("reorder all_gather=w.all_gather before=[w.new]\n") &&
-                 Contains("as_slice state=w\n") && Contains("fuse kernel="));
+             !Contains("split") && Contains("as_slice state=w\n") && Contains("fuse kernel="));
   const TemporaryFile split(
       "split.json",
       R"({"coconet_schedule": 1, "name": "split", "steps": [{"split": {"op": "avg"}}]})");
   CHECK_THAT(coconet_command("legal momentum_sgd --schedule " + split.path()).out,
-             Contains("reorder all_gather=avg.all_gather before=[m.new, w.new]\n") &&
-                 Contains("    before: any of add_7, m.new, multiply_9, subtract_10, w.new\n"));
+             Contains("reorder all_gather=avg.all_gather before=[m.new, w.new]\n"));
 }
 
 TEST_CASE(

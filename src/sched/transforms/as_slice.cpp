@@ -185,7 +185,6 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 constinit const Transformation as_slice_transformation{
     "as_slice", "keeps a replicated state sliced: each rank holds 1/n of it",
     parameters, apply,
-    candidates, nullptr,
-    apply_all};
+    candidates, apply_all};
 
 }  // namespace coconet::sched

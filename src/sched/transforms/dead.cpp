@@ -17,16 +17,9 @@ std::vector<Step> candidates(const ir::Graph& graph) {
   return {std::move(step)};
 }
 
-/// Also where nothing is dead: dropping nothing is no mistake.
-std::vector<LegalStep> all(const ir::Graph& graph) {
-  Step step = complete({"dead", {}});
-  if (!is_legal(graph, step)) return {};
-  return {{std::move(step)}};
-}
-
 }  // namespace
 
 constinit const Transformation dead_transformation{
-    "dead", "drops every value that no update and no output needs", {}, apply, candidates, all};
+    "dead", "drops every value that no update and no output needs", {}, apply, candidates};
 
 }  // namespace coconet::sched

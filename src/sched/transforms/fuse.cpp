@@ -211,7 +211,7 @@ Graph apply(const Graph& graph, const Step& step) {
 
 }  // namespace
 
-constinit const Transformation fuse_transformation{
-    "fuse", "makes one kernel of several ops", parameters, apply, fuse_candidates, all_fuses};
+constinit const Transformation fuse_transformation{"fuse", "makes one kernel of several ops",
+                                                   parameters, apply, fuse_candidates};
 
 }  // namespace coconet::sched

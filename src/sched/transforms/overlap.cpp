@@ -101,32 +101,9 @@ std::vector<Step> candidates(const Graph& graph) {
   return steps;
 }
 
-/// All chains: where one is legal, so is what it begins with.
-std::vector<LegalStep> all(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Fusion& kernel : graph.fusions()) names.push_back(kernel.name);
-  std::vector<std::vector<std::string>> chains;
-  for (const std::string& name : names) chains.push_back({name});
-  for (ValueId id = 0; id < graph.size(); ++id) {
-    if (graph.at(id).op == Op::matmul) chains.push_back({graph.at(id).name});
-  }
-  std::vector<LegalStep> steps;
-  for (std::size_t next = 0; next < chains.size(); ++next) {
-    for (const std::string& name : names) {
-      std::vector<std::string> longer = chains[next];
-      longer.push_back(name);
-      Step step = complete({"overlap", {{"steps", longer}}});
-      if (!is_legal(graph, step)) continue;
-      steps.push_back({std::move(step)});
-      chains.push_back(std::move(longer));
-    }
-  }
-  return steps;
-}
-
 }  // namespace
 
-constinit const Transformation overlap_transformation{
-    "overlap", "runs steps at once, tile by tile", parameters, apply, candidates, all};
+constinit const Transformation overlap_transformation{"overlap", "runs steps at once, tile by tile",
+                                                      parameters, apply, candidates};
 
 }  // namespace coconet::sched

@@ -356,53 +356,10 @@ std::vector<Step> candidates(const Graph& graph) {
   return steps;
 }
 
-/// A value moves for what it is and for what it is computed from, whatever else is named: any of
-/// those that can be named alone can be named together.
-std::vector<LegalStep> all(const Graph& graph) {
-  std::vector<LegalStep> steps;
-  for (Step& step : candidates(graph)) steps.push_back({std::move(step)});
-  for (ValueId gather = 0; gather < graph.size(); ++gather) {
-    if (graph.at(gather).op != ir::Op::all_gather) continue;
-    const auto before = [&](std::vector<std::string> names) {
-      return complete(
-          {"reorder", {{"all_gather", graph.at(gather).name}, {"before", std::move(names)}}});
-    };
-    std::set<ValueId> movable;
-    for (ValueId id = 0; id < graph.size(); ++id) {
-      if (id != gather && is_legal(graph, before({graph.at(id).name}))) movable.insert(id);
-    }
-    if (movable.empty()) continue;
-    const auto names_of = [&](const std::set<ValueId>& ids) {
-      std::vector<std::string> names;
-      for (const ValueId id : ids) names.push_back(graph.at(id).name);
-      return names;
-    };
-    std::set<ValueId> last = movable;  // what lies before them moves with them
-    for (const ValueId id : movable) {
-      ValueSet moved = ancestors(graph, {id});
-      moved.erase(id);
-      if (descendants(graph, {gather}).contains(id))
-        std::erase_if(last, [&](ValueId one) { return moved.contains(one); });
-    }
-    const auto moves_all = [&](const LegalStep& one) {
-      const std::vector<std::string>& names = one.step.list("before");
-      return one.step.text("all_gather") == graph.at(gather).name &&
-             std::ranges::all_of(last, [&](ValueId id) {
-               return std::ranges::find(names, graph.at(id).name) != names.end();
-             });
-    };
-    auto found = std::ranges::find_if(steps, moves_all);
-    if (found == steps.end()) found = steps.insert(found, {before(names_of(last))});
-    found->any_of = names_of(movable);
-  }
-  return steps;
-}
-
 }  // namespace
 
 constinit const Transformation reorder_transformation{
-    "reorder",  "moves computation across an all_gather, so that it runs on slices",
-    parameters, apply,
-    candidates, all};
+    "reorder", "moves computation across an all_gather, so that it runs on slices", parameters,
+    apply, candidates};
 
 }  // namespace coconet::sched

@@ -193,9 +193,7 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 }  // namespace
 
 constinit const Transformation split_transformation{
-    "split",    "replaces an all_reduce by several collectives",
-    parameters, apply,
-    candidates, nullptr,
+    "split",  "replaces an all_reduce by several collectives", parameters, apply, candidates,
     apply_all};
 
 }  // namespace coconet::sched
