@@ -127,6 +127,8 @@ judge() {
     who=$(blamed "$text")
     if [[ -z $who ]]; then
       [[ $text != *DONE* ]] || continue
+      # The launcher ends a job of which a process ends inside MPI_Init_thread, before others can say the same.
+      [[ -n $text ]] || ! grep -qs "inside MPI_Init_thread .* this process ends" "$folder"/says.* || continue
       echo "rank $rank names nobody"
       return
     fi
