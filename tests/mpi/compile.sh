@@ -123,7 +123,9 @@ processes() {
       --world self --check --json "$work/results/$process" >>"$work/log" 2>&1 &
     pids+=($!)
   done
-  for process in "${pids[@]}"; do wait "$process" || fail "a process failed"; done
+  for process in "${!pids[@]}"; do
+    wait "${pids[process]}" || fail "process $process failed with code $?; errors: $(grep -aE 'error|\[coconet' "$work/log")"
+  done
 }
 counted() { grep -ho "\"$1\": [0-9]*" "$work"/results/* | awk '{ total += $2 } END { print total + 0 }'; }
 
