@@ -87,9 +87,11 @@ expect "starts of the compiler" "$(starts)" 0
 expect "kernels compiled" "$(sum miss)" 0
 expect "entries of rank 0" "$(entries "$work/caches/0")" $kernels
 
-# How long the others may take to say so: COCONET_TIMEOUT_S, and twice COCONET_COMPILE_TIMEOUT_S.
-export COCONET_TIMEOUT_S=1 COCONET_COMPILE_TIMEOUT_S=2
-for by in KILL STOP; do
+# One that ended is noticed at once. Of one that is stopped the others say so when COCONET_TIMEOUT_S, and twice
+# COCONET_COMPILE_TIMEOUT_S, have passed, which a busy machine must not keep healthy ranks for.
+for by in KILL ${TESTS_ALL:+STOP}; do
+  export COCONET_TIMEOUT_S=60 COCONET_COMPILE_TIMEOUT_S=60
+  [[ $by == KILL ]] || export COCONET_TIMEOUT_S=10 COCONET_COMPILE_TIMEOUT_S=10
   echo "== the rank that compiles is lost in mid-compile, by SIG$by: the others say so in time"
   rm -rf "$work/caches"
   begin=$SECONDS
@@ -104,12 +106,13 @@ for by in KILL STOP; do
     ((rank == 2)) && continue
     # One that still compiles when the others end is ended by mpirun.
     [[ $by == KILL || -e $work/results/$rank ]] || continue
-    grep -q "^error rank $rank waited in barrier for rank 2, $why" "$work/results/$rank" ||
+    grep -qE "^error rank $rank (waited in barrier for rank 2, $why|was inside MPI_[A-Za-z]+ when the process of rank 2 had ended)" \
+      "$work/results/$rank" ||
       fail "rank $rank does not say what happened"
     told=$((told + 1))
   done
   ((told > 0)) || fail "nobody says what happened"
-  ((SECONDS - begin < 40)) || [[ -z ${TESTS_ALL-} ]] || fail "that took $((SECONDS - begin)) s"
+  ((SECONDS - begin < 60)) || [[ -z ${TESTS_ALL-} ]] || fail "that took $((SECONDS - begin)) s"
 done
 unset COCONET_TIMEOUT_S COCONET_COMPILE_TIMEOUT_S
 
@@ -124,7 +127,8 @@ processes() {
     pids+=($!)
   done
   for process in "${!pids[@]}"; do
-    wait "${pids[process]}" || fail "process $process failed with code $?; errors: $(grep -aE 'error|\[coconet' "$work/log")"
+    wait "${pids[process]}" ||
+      fail "process $process failed with code $?: $(grep -avE '^(kernel|sgd|step|median|check passed)' "$work/log")"
   done
 }
 counted() { grep -ho "\"$1\": [0-9]*" "$work"/results/* | awk '{ total += $2 } END { print total + 0 }'; }
