@@ -81,9 +81,9 @@ class COCONET_API Schedule {
   Schedule& as_slice(std::string state);
   /// Drops every value that nothing reads.
   Schedule& dead();
-  /// Makes one kernel, called `kernel`, of `ops` and the pointwise ops that they read. `kind` says
-  /// what it is made of: "computation", or computation with one of "all_reduce", "reduce_scatter",
-  /// "all_gather", "reduce", "broadcast" and "send" (docs/schedules.md#fuse).
+  /// Makes one kernel, called `kernel`, of `ops` and the pointwise ops that they read. `kind` is
+  /// what the ops make, "computation", "all_reduce", "reduce_scatter", "all_gather", "reduce",
+  /// "broadcast" or "send" (docs/schedules.md#fuse), and is checked; "" says nothing.
   Schedule& fuse(std::string kernel, std::string kind, std::vector<std::string> ops,
                  Knobs knobs = {});
 

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "coconet/error.h"
+#include "ir/collective_halves.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -104,10 +105,11 @@ void Graph::set_fusions(std::vector<Fusion> fusions) {
   arrives_.assign(nodes_.size(), 0);
   fusions_ = std::move(fusions);
   int number = 0;
-  for (const Fusion& fusion : fusions_) index(fusion, number++);
+  for (Fusion& fusion : fusions_) index(fusion, number++);
 }
 
-void Graph::index(const Fusion& fusion, int number) {
+void Graph::index(Fusion& fusion, int number) {
+  fusion.kind = halves_of(*this, fusion.members).kind;
   for (const ValueId member : fusion.members) {
     if (fusion_of_[member] < 0) fusion_of_[member] = number;
   }

@@ -77,11 +77,12 @@ struct Fusion {
     send
   };
   std::string name;
-  Kind kind = Kind::computation;
   std::vector<ValueId> members;  ///< sorted
-  Knobs knobs;
+  Knobs knobs = {};
   /// Sorted: values of another step that the kernel reads tile by tile while that step still runs.
   std::vector<ValueId> arriving = {};
+  /// Of the members: a graph sets it (collective_halves.h).
+  Kind kind = Kind::computation;
 };
 inline constexpr Fusion::Kind fusion_kinds[] = {
     Fusion::Kind::computation, Fusion::Kind::all_reduce, Fusion::Kind::reduce_scatter,
@@ -146,7 +147,7 @@ class Graph {
   using Names = std::unordered_map<std::string, Id, Hash, std::equal_to<>>;
 
   void add(Node node);
-  void index(const Fusion& fusion, int number);
+  void index(Fusion& fusion, int number);
 
   Indexed<Node> nodes_;
   std::vector<Output> outputs_;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "coconet/error.h"
+#include "ir/collective_halves.h"
 #include "ir/lists.h"
 #include "sched/kernel_order.h"
 #include "sched/knobs.h"
@@ -21,6 +22,7 @@ namespace {
 
 using ir::Fusion;
 using ir::Graph;
+using ir::Halves;
 using ir::Node;
 using ir::Op;
 using ir::ValueId;
@@ -46,12 +48,10 @@ void check_computation(const Graph& graph, const std::set<ValueId>& members) {
   for (const ValueId id : members) {
     const Op op = graph.at(id).op;
     if (!ir::is_elementwise(op) && op != Op::update) {
-      std::vector<Remedy> remedies = other_kinds(Fusion::Kind::computation);
-      remedies.push_back({.without = {id}});
-      throw Refusal(quoted(graph, id) + " is " +
-                        (ir::is_collective(op) ? "a collective" : "no pointwise op") +
-                        ", and a kernel of kind 'computation' takes pointwise ops and updates",
-                    std::move(remedies));
+      throw Refusal(quoted(graph, id) +
+                        " is no pointwise op, and a kernel of kind 'computation' takes pointwise "
+                        "ops and updates",
+                    {{.without = {id}}});
     }
     if (op == Op::update || needed_outside(graph, members, id)) domain = id;
   }
@@ -104,37 +104,8 @@ ValueId find_one(const Graph& graph, const std::set<ValueId>& members, Op op,
   return found;
 }
 
-/// The ops that a kernel of a kind combines and spreads with; `none` where it has no such half.
-struct Halves {
-  static constexpr Op none = Op::constant;
-  Op combine = none;
-  Op spread = none;
-};
-
-Halves halves_of(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
-  const auto holds = [&](Op op) {
-    return std::any_of(members.begin(), members.end(),
-                       [&](ValueId id) { return graph.at(id).op == op; });
-  };
-  switch (kind) {
-    case Fusion::Kind::computation:
-      return {};
-    case Fusion::Kind::all_reduce:
-      if (holds(Op::all_reduce)) return {Op::all_reduce, Halves::none};
-      if (holds(Op::reduce) || holds(Op::broadcast)) return {Op::reduce, Op::broadcast};
-      return {Op::reduce_scatter, Op::all_gather};
-    case Fusion::Kind::reduce_scatter:
-      return {Op::reduce_scatter, Halves::none};
-    case Fusion::Kind::all_gather:
-      return {Halves::none, Op::all_gather};
-    case Fusion::Kind::reduce:
-      return {Op::reduce, Halves::none};
-    case Fusion::Kind::broadcast:
-      return {Halves::none, Op::broadcast};
-    case Fusion::Kind::send:
-      return {Halves::none, Op::send};
-  }
-  return {};
+Halves halves_of(const Graph& graph, const std::set<ValueId>& members) {
+  return ir::halves_of(graph, {members.begin(), members.end()});
 }
 
 /// The words for what a collective op does.
@@ -197,6 +168,12 @@ std::set<ValueId> find_spread(const Graph& graph, const std::set<ValueId>& membe
   return gathered;
 }
 
+/// "an all_gather"
+std::string named(Op op) {
+  const std::string name(to_string(op));
+  return (name.front() == 'a' ? "an " : "a ") + name;
+}
+
 /// "a reduce_scatter, pointwise ops, an all_gather and updates": what a kernel is made of.
 std::string ingredients(const Halves& halves) {
   std::string text;
@@ -207,23 +184,6 @@ std::string ingredients(const Halves& halves) {
   if (slices) text += ", reductions of all that is sliced";
   if (halves.spread != Halves::none) text += ", " + named(halves.spread);
   return text + " and updates";
-}
-
-void require_halves(const Graph& graph, Fusion::Kind kind, const Halves& halves,
-                    const Collective& collective) {
-  const bool lacks_first = halves.combine != Halves::none && collective.combine < 0;
-  const bool lacks_second = halves.spread != Halves::none && collective.spread < 0;
-  if (!lacks_first && !lacks_second) return;
-  const bool has_two = halves.combine != Halves::none && halves.spread != Halves::none;
-  const Op missing = lacks_first ? halves.combine : halves.spread;
-  const auto also_missing =
-      lacks_first && lacks_second ? std::optional(halves.spread) : std::nullopt;
-  const std::string kernel = fmt::format("a kernel of kind '{}'", to_string(kind));
-  throw Refusal(has_two
-                    ? fmt::format("{} needs {} and {}, and these ops have no {}", kernel,
-                                  named(halves.combine), named(halves.spread), to_string(missing))
-                    : kernel + " needs " + named(missing) + ", and these ops have none",
-                remedies_of_half(graph, kind, missing, also_missing), where_is(graph, missing));
 }
 
 /// A member that `combine` is computed from; -1: there is none.
@@ -243,11 +203,9 @@ ValueId before_combine(const Graph& graph, const std::set<ValueId>& members, Val
   return found == members.end() ? -1 : *found;
 }
 
-void check_collective(const Graph& graph, const ValueSet& live, Fusion::Kind kind,
+void check_collective(const Graph& graph, const ValueSet& live, const Halves& halves,
                       const std::set<ValueId>& members) {
-  const std::string kernel = fmt::format("a kernel of kind '{}'", to_string(kind));
-  const Halves halves = halves_of(graph, kind, members);
-  const Collective collective = find_collective(graph, kind, members);
+  const Collective collective = find_collective(graph, members);
   const ValueId combine = collective.combine;
   const ValueId spread = collective.spread;
   for (const ValueId id : members) {
@@ -255,10 +213,10 @@ void check_collective(const Graph& graph, const ValueSet& live, Fusion::Kind kin
     if (id == combine || id == spread || op == Op::update) continue;
     if (ir::is_elementwise(op) && halves.combine != Op::all_reduce) continue;
     if (op == Op::reduction && reduces_domain(graph, collective, id)) continue;
-    throw ScheduleError(quoted(graph, id) + " cannot be in " + kernel + ", which takes " +
-                        ingredients(halves));
+    throw ScheduleError(fmt::format("{} cannot be in a kernel of kind '{}', which takes {}",
+                                    quoted(graph, id), to_string(halves.kind),
+                                    ingredients(halves)));
   }
-  require_halves(graph, kind, halves, collective);
   for (const ValueId id : {combine, spread}) {
     if (id >= 0 && !live.contains(id)) {
       throw ScheduleError("no update and no output needs " + quoted(graph, id) +
@@ -269,14 +227,9 @@ void check_collective(const Graph& graph, const ValueSet& live, Fusion::Kind kin
     const Node& first = graph.at(combine);
     const ValueId made = graph.at(spread).operands.front();
     if (!members.contains(made)) {
-      std::vector<Remedy> remedies = {{.with = {made}}};
-      for (Remedy& other : other_kinds(kind)) {
-        other.without = {combine};
-        remedies.push_back(std::move(other));
-      }
       throw Refusal(quoted(graph, spread) + " " + verbs_of(graph.at(spread).op).does + " " +
                         quoted(graph, made) + ", which the kernel does not compute",
-                    std::move(remedies), "leave it out");
+                    {{.with = {made}}, {.without = {combine}, .any_kind = true}}, "leave it out");
     }
     if (first.attributes.axis != graph.at(spread).attributes.axis ||
         first.layout != graph.at(made).layout || first.shape != graph.at(made).shape) {
@@ -313,7 +266,7 @@ void check_multicast(const Graph& graph, const Fusion& fusion) {
   if (const std::string conflict = conflict_in(fusion.knobs); !conflict.empty())
     throw ScheduleError(conflict);
   const std::set<ValueId> members = {fusion.members.begin(), fusion.members.end()};
-  const int axis = find_collective(graph, fusion.kind, members).axis;
+  const int axis = find_collective(graph, members).axis;
   const Mesh::Axis& along = graph.mesh.axes()[axis];
   if (along.size != graph.mesh.size()) {
     throw ScheduleError(fmt::format(
@@ -345,9 +298,16 @@ bool is_single(const Shape& shape) {
 
 }  // namespace
 
-Collective find_collective(const Graph& graph, Fusion::Kind kind,
-                           const std::set<ValueId>& members) {
-  const Halves halves = halves_of(graph, kind, members);
+Fusion::Kind kind_of(const Graph& graph, const std::vector<std::string>& ops) {
+  std::vector<ValueId> ids;
+  for (const std::string& name : ops) {
+    if (const ValueId id = graph.find(name); id >= 0) ids.push_back(id);
+  }
+  return ir::halves_of(graph, ids).kind;
+}
+
+Collective find_collective(const Graph& graph, const std::set<ValueId>& members) {
+  const Halves halves = halves_of(graph, members);
   std::string takes;
   for (const Op op : {halves.combine, halves.spread}) {
     if (op != Halves::none)
@@ -409,19 +369,19 @@ bool is_scalar(const Graph& graph, ValueId domain, ValueId id) {
 
 namespace {
 
-void check_contents(const Graph& graph, const ValueSet& live, Fusion::Kind kind,
-                    const std::set<ValueId>& members) {
-  if (kind == Fusion::Kind::computation) {
+void check_contents(const Graph& graph, const ValueSet& live, const std::set<ValueId>& members) {
+  const Halves halves = halves_of(graph, members);
+  if (halves.kind == Fusion::Kind::computation) {
     check_computation(graph, members);
   } else {
-    check_collective(graph, live, kind, members);
+    check_collective(graph, live, halves, members);
   }
 }
 
 }  // namespace
 
-void check_kernel(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& members) {
-  check_contents(graph, live_values(graph), kind, members);
+void check_kernel(const Graph& graph, const std::set<ValueId>& members) {
+  check_contents(graph, live_values(graph), members);
   refuse_cycle(graph, members);
   refuse_gap(graph, members);
 }
@@ -433,7 +393,7 @@ void check_kernels(const Graph& graph) {
   for (const Fusion& fusion : graph.fusions()) {
     const std::set<ValueId> members = {fusion.members.begin(), fusion.members.end()};
     try {
-      check_contents(graph, live, fusion.kind, members);
+      check_contents(graph, live, members);
       if (looks_for_cycle) refuse_cycle(graph, members);
       refuse_gap(graph, members);
       check_multicast(graph, fusion);

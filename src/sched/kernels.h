@@ -3,10 +3,15 @@
 #pragma once
 
 #include <set>
+#include <string>
+#include <vector>
 
 #include "ir/graph.h"
 
 namespace coconet::sched {
+
+/// The kind of a kernel of the values called `ops`; names that no value has say nothing.
+[[nodiscard]] ir::Fusion::Kind kind_of(const ir::Graph& graph, const std::vector<std::string>& ops);
 
 /// The collective of a kernel: data of all ranks is combined, the computation works on the result,
 /// and what it makes is spread to other ranks. Either half may be missing.
@@ -16,9 +21,8 @@ struct Collective {
   ir::ValueId domain = -1;   ///< a value of the computation's shape and layout; -1: there is none
   int axis = 0;              ///< the mesh axis
 };
-/// The collective among `members` of a kernel of `kind`. Throws ScheduleError when there are two on
-/// one side.
-[[nodiscard]] Collective find_collective(const ir::Graph& graph, ir::Fusion::Kind kind,
+/// The collective among `members` of a kernel. Throws ScheduleError when there are two on one side.
+[[nodiscard]] Collective find_collective(const ir::Graph& graph,
                                          const std::set<ir::ValueId>& members);
 
 /// Whether a kernel around `collective` can compute reduction `id`: it is over all elements of a
@@ -36,10 +40,9 @@ struct Collective {
 /// tensor was reduced to, or computed from such.
 [[nodiscard]] bool is_scalar(const ir::Graph& graph, ir::ValueId domain, ir::ValueId id);
 
-/// Throws ScheduleError with the rule that is broken when `members` cannot run as one kernel of
-/// `kind`, beside the kernels that `graph` has.
-void check_kernel(const ir::Graph& graph, ir::Fusion::Kind kind,
-                  const std::set<ir::ValueId>& members);
+/// Throws ScheduleError with the rule that is broken when `members` cannot run as one kernel,
+/// beside the kernels that `graph` has.
+void check_kernel(const ir::Graph& graph, const std::set<ir::ValueId>& members);
 
 /// Checks all kernels of `graph`: a rewrite may have changed what they hold, and a program file may
 /// say anything.

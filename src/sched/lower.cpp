@@ -266,7 +266,7 @@ class Lowering {
 
   void collective_step(const Group& group, KernelStep& step) {
     const Collective collective =
-        find_collective(graph(), group.fusion->kind, {group.values.begin(), group.values.end()});
+        find_collective(graph(), {group.values.begin(), group.values.end()});
     step.kind = to_string(group.fusion->kind);
     step.is_collective = true;
     // A send links each rank with one other, whatever the algorithm.

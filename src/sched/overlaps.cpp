@@ -26,7 +26,7 @@ using ir::ValueId;
 }
 
 Collective collective_of(const Graph& graph, const Fusion& kernel) {
-  return find_collective(graph, kernel.kind, {kernel.members.begin(), kernel.members.end()});
+  return find_collective(graph, {kernel.members.begin(), kernel.members.end()});
 }
 
 /// Whether `a` and `b` have the same elements at the same places of a rank's memory.

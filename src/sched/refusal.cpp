@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sched/kernels.h"
 #include "sched/patterns.h"
 
 namespace coconet::sched {
@@ -48,8 +49,8 @@ std::optional<Step> changed(const Graph& graph, Step step, const Remedy& remedy)
     const ValueId id = graph.find(name);
     return id >= 0 && remedy.without.contains(id);
   });
-  if (remedy.kind) step.arguments["kind"] = std::string(to_string(*remedy.kind));
   if (step == before && remedy.first.empty()) return std::nullopt;
+  if (remedy.any_kind) step.arguments["kind"] = std::string();
   return step;
 }
 
@@ -91,8 +92,12 @@ std::string said(const Graph& graph, const Step& step, const Remedy& remedy) {
   if (!remedy.with.empty()) parts.push_back("fuse " + listed(graph, remedy.with, {}) + " too");
   if (!remedy.without.empty())
     parts.push_back("leave out " + listed(graph, remedy.without, step.list("ops")));
-  if (remedy.kind && to_string(*remedy.kind) != step.text("kind"))
-    parts.push_back(fmt::format("make it a kernel of kind '{}'", to_string(*remedy.kind)));
+  if (remedy.any_kind && !step.text("kind").empty()) {
+    const Step next = *changed(graph, step, remedy);
+    const std::string_view kind = to_string(kind_of(graph, next.list("ops")));
+    if (kind != step.text("kind"))
+      parts.push_back(fmt::format("make it a kernel of kind '{}'", kind));
+  }
   return fmt::format("{}", fmt::join(parts, " and "));
 }
 

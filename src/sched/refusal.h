@@ -2,7 +2,6 @@
 // rules propose them, and only those are said that were tried and are legal.
 #pragma once
 
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,8 +19,8 @@ struct Remedy {
   // Of a fuse:
   std::set<ir::ValueId> with = {};     ///< ops to name too
   std::set<ir::ValueId> without = {};  ///< ops not to name
-  std::optional<ir::Fusion::Kind> kind = {};
-  std::string merged = {};  ///< a kernel that becomes part of this one
+  bool any_kind = false;               ///< the ops may make a kernel of another kind
+  std::string merged = {};             ///< a kernel that becomes part of this one
 };
 
 /// Thrown by rules in place of a ScheduleError. Where nothing can be tried its text is the rule and

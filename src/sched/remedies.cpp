@@ -1,11 +1,10 @@
 // Remedies of broken rules of kernels; see remedies.h.
 #include "sched/remedies.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 
+#include "ir/collective_halves.h"
 #include "sched/rewrite.h"
 
 namespace coconet::sched {
@@ -74,6 +73,7 @@ std::vector<ValueId> free_ones(const Graph& graph, Op op) {
 /// Splits that make a `missing`.
 std::vector<Remedy> splits_for(const Graph& graph, Op missing) {
   std::vector<Remedy> remedies;
+  if (missing == Op::send) return remedies;
   const bool at_root = missing == Op::reduce || missing == Op::broadcast;
   const std::string into = at_root ? "reduce+broadcast" : "reduce_scatter+all_gather";
   for (const ValueId id : free_ones(graph, Op::all_reduce)) {
@@ -85,27 +85,12 @@ std::vector<Remedy> splits_for(const Graph& graph, Op missing) {
 
 }  // namespace
 
-std::string named(Op op) {
-  const std::string name(to_string(op));
-  return (name.front() == 'a' ? "an " : "a ") + name;
-}
-
-std::vector<Remedy> other_kinds(Fusion::Kind kind) {
-  std::vector<Remedy> remedies;
-  for (const Fusion::Kind other : ir::fusion_kinds) {
-    if (other != kind) remedies.push_back({.kind = other});
-  }
-  return remedies;
-}
-
 std::vector<Remedy> remedies_of_cycle(const Graph& graph, const std::set<ValueId>& members,
                                       ValueId awaited, ValueId reader) {
   const std::set<ValueId> outside = between(graph, members);
   std::vector<Remedy> remedies;
-  if (const Fusion* other = graph.fusion_of(awaited)) {
-    for (const std::optional<Fusion::Kind> kind : {std::optional<Fusion::Kind>(), {other->kind}})
-      remedies.push_back({.kind = kind, .merged = other->name});
-  }
+  if (const Fusion* other = graph.fusion_of(awaited))
+    remedies.push_back({.any_kind = true, .merged = other->name});
   remedies.push_back({.with = {awaited}});
   std::set<ValueId> ends;
   for (const ValueId member : members) {
@@ -122,37 +107,38 @@ std::vector<Remedy> remedies_of_cycle(const Graph& graph, const std::set<ValueId
   return remedies;
 }
 
-std::vector<Remedy> remedies_of_half(const Graph& graph, Fusion::Kind kind, Op missing,
-                                     std::optional<Op> also_missing) {
-  constexpr std::size_t most = 16;  // of each op, in programs that have many
-  std::vector<Remedy> remedies;
-  const auto propose = [&](const std::set<ValueId>& ops) {
-    if (remedies.size() < most) remedies.push_back({.with = ops});
+std::vector<Remedy> remedies_of_kind(const Graph& graph, std::string_view kind,
+                                     const std::set<ValueId>& ops) {
+  const auto has = [&](Op op) {
+    return std::ranges::any_of(ops, [&](ValueId id) { return graph.at(id).op == op; });
   };
-  for (const ValueId id : free_ones(graph, missing)) {
-    if (!also_missing) {
-      propose({id});
-      continue;
-    }
-    for (const ValueId other : free_ones(graph, *also_missing)) propose({id, other});
+  ir::Halves wanted;
+  for (const ir::Halves& one : ir::all_halves) {
+    if (to_string(one.kind) != kind) continue;
+    wanted = one;
+    if (has(one.combine) || has(one.spread)) break;
   }
-  if (remedies.empty()) std::ranges::move(splits_for(graph, missing), std::back_inserter(remedies));
-  std::ranges::move(other_kinds(kind), std::back_inserter(remedies));
+  std::set<ValueId> other;
+  for (const ValueId id : ops) {
+    const Op op = graph.at(id).op;
+    if (ir::is_collective(op) && op != wanted.combine && op != wanted.spread) other.insert(id);
+  }
+  std::vector<Remedy> remedies = {{.without = std::move(other)}};
+  for (const Op missing : {wanted.combine, wanted.spread}) {
+    if (missing == ir::Halves::none || has(missing)) continue;
+    constexpr std::size_t most = 16;  // in programs that have many
+    std::vector<Remedy> completed;
+    for (const Remedy& remedy : remedies) {
+      for (const ValueId id : free_ones(graph, missing)) {
+        if (completed.size() == most) break;
+        completed.push_back(remedy);
+        completed.back().with.insert(id);
+      }
+    }
+    if (completed.empty()) return splits_for(graph, missing);
+    remedies = std::move(completed);
+  }
   return remedies;
-}
-
-std::string where_is(const Graph& graph, Op missing) {
-  for (const Fusion& other : graph.fusions()) {
-    for (const ValueId id : other.members) {
-      if (graph.at(id).op == missing)
-        return fmt::format("{} is in kernel '{}' already", quoted(graph, id), other.name);
-    }
-  }
-  if (const auto free = free_ones(graph, missing); !free.empty()) {
-    return fmt::format("{} is none that these ops go with",
-                       free.size() == 1 ? quoted(graph, free.front()) : "there");
-  }
-  return fmt::format("the program has no {}, and no all_reduce to split", to_string(missing));
 }
 
 }  // namespace coconet::sched

@@ -2,20 +2,13 @@
 // turn out to be legal (refusal.h).
 #pragma once
 
-#include <optional>
 #include <set>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "sched/refusal.h"
 
 namespace coconet::sched {
-
-/// "an all_gather"
-[[nodiscard]] std::string named(ir::Op op);
-
-/// The same ops in a kernel of each other kind than `kind`.
-[[nodiscard]] std::vector<Remedy> other_kinds(ir::Fusion::Kind kind);
 
 /// What would make a kernel of `members`, of which `reader` reads `awaited`, wait for nothing of
 /// its own.
@@ -23,12 +16,8 @@ namespace coconet::sched {
                                                     const std::set<ir::ValueId>& members,
                                                     ir::ValueId awaited, ir::ValueId reader);
 
-/// What a kernel of `kind` that has no `missing`, and perhaps no other half either, may be.
-[[nodiscard]] std::vector<Remedy> remedies_of_half(const ir::Graph& graph, ir::Fusion::Kind kind,
-                                                   ir::Op missing,
-                                                   std::optional<ir::Op> also_missing);
-
-/// Why no `missing` can be named: what there is of it.
-[[nodiscard]] std::string where_is(const ir::Graph& graph, ir::Op missing);
+/// What would make a kernel of `kind` of `ops`, which make one of another.
+[[nodiscard]] std::vector<Remedy> remedies_of_kind(const ir::Graph& graph, std::string_view kind,
+                                                   const std::set<ir::ValueId>& ops);
 
 }  // namespace coconet::sched

@@ -8,6 +8,7 @@
 #include "coconet/error.h"
 #include "ir/access.h"
 #include "ir/graph.h"
+#include "sched/kernels.h"
 #include "sched/schedule.h"
 #include "sched/transform.h"
 
@@ -18,30 +19,7 @@ struct Scheduler::State {
   std::vector<Program> programs;  ///< before each step, and after the last
 };
 
-namespace {
-
 using ir::Op;
-
-/// The kind of a kernel of `ops`.
-std::string kind_of(const ir::Graph& graph, const std::vector<std::string>& ops) {
-  const auto has = [&](Op op) {
-    return std::ranges::any_of(ops, [&](const std::string& name) {
-      const ir::ValueId id = graph.find(name);
-      return id >= 0 && graph.at(id).op == op;
-    });
-  };
-  if (has(Op::send)) return "send";
-  const bool reduces = has(Op::reduce_scatter), gathers = has(Op::all_gather);
-  const bool reduces_to_root = has(Op::reduce), broadcasts = has(Op::broadcast);
-  if (has(Op::all_reduce) || (reduces && gathers) || (reduces_to_root && broadcasts))
-    return "all_reduce";
-  if (reduces) return "reduce_scatter";
-  if (gathers) return "all_gather";
-  if (reduces_to_root) return "reduce";
-  return broadcasts ? "broadcast" : "computation";
-}
-
-}  // namespace
 
 Handles::Handles(const Value& value) : handles_{{value.name(), ir::graph_of(value), false}} {}
 
@@ -100,7 +78,8 @@ void Scheduler::dead() {
 std::string Scheduler::fuse(const std::string& kernel, const Handles& ops, const Knobs& knobs) {
   const std::vector<std::string> names = resolve(ops, "fuse");
   apply(Schedule(state_->schedule)
-            .fuse(kernel, kind_of(*ir::graph_of(program()), names), names, knobs));
+            .fuse(kernel, std::string(to_string(sched::kind_of(*ir::graph_of(program()), names))),
+                  names, knobs));
   return kernel;
 }
 

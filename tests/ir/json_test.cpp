@@ -129,7 +129,6 @@ TEST_CASE("kernels, knobs, origins and names that a schedule gave survive a roun
   ir::Graph& graph = *ir::graph_of(p);
   ir::Fusion fusion;
   fusion.name = "fused";
-  fusion.kind = ir::Fusion::Kind::all_reduce;
   // A constant as a member cannot be written inside its reader.
   for (ir::ValueId id = graph.require("avg"); id < graph.size(); ++id) fusion.members.push_back(id);
   fusion.knobs = {"direct", "simple", 4, 256, 16};
@@ -402,6 +401,16 @@ TEST_CASE("a broken rule is reported at the value that breaks it") {
                  "program JSON at /values/2: in program 'p', 'g' (negative): the name is taken"));
 }
 
+TEST_CASE("a kernel in a file need not say its kind") {
+  const Program p = adam();
+  ir::Graph& graph = *ir::graph_of(p);
+  graph.add_fusion({"fused", {graph.require("avg")}});
+  std::string json = p.json();
+  const std::string kind = R"("kind": "all_reduce",)";
+  REQUIRE(json.find(kind) != std::string::npos);
+  CHECK(Program::parse(json.replace(json.find(kind), kind.size(), "")).json() == p.json());
+}
+
 TEST_CASE("errors in outputs and kernels point at them") {
   const std::string y = R"({"name": "y", "op": "add", "operands": ["w", "w"]})";
   const auto error = [&](const std::string& tail) { return error_of(with_values(y, ", " + tail)); };
@@ -415,6 +424,9 @@ TEST_CASE("errors in outputs and kernels point at them") {
   CHECK(error(R"("kernels": [{"name": "k", "kind": "compute", "members": ["y"]}])") ==
         "program JSON at /kernels/0/kind: unknown kind of kernel 'compute'; known are computation, "
         "all_reduce, reduce_scatter, all_gather, reduce, broadcast, send");
+  CHECK(error(R"("kernels": [{"name": "k", "kind": "send", "members": ["y"]}])") ==
+        "program JSON at /kernels/0/kind: is 'send', but a kernel of these ops is of kind "
+        "'computation', as none of them is a collective");
   CHECK(error(R"("kernels": [{"name": "k", "kind": "computation", "members": ["y"]},
                              {"name": "l", "kind": "computation", "members": ["y"]}])") ==
         "program JSON at /kernels/1/members/0: 'y' is a member of kernel 'k' already");

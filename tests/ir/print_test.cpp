@@ -148,7 +148,6 @@ TEST_CASE("outputs and kernels follow the values, wrapped") {
   ir::Graph& graph = *ir::graph_of(p);
   ir::Fusion fusion;
   fusion.name = "fused";
-  fusion.kind = ir::Fusion::Kind::all_reduce;
   fusion.members = {graph.require("y")};
   fusion.knobs.algorithm = "direct";
   fusion.knobs.protocol = "simple";
@@ -156,7 +155,7 @@ TEST_CASE("outputs and kernels follow the values, wrapped") {
   graph.add_fusion(fusion);
   CHECK_THAT(p.str(),
              Catch::EndsWith("\noutputs: y, total = sum_3\n"
-                             "kernel fused (all_reduce: direct, simple, 4 channels): y\n"));
+                             "kernel fused (computation: direct, simple, 4 channels): y\n"));
 
   Value z = y;
   for (int i = 0; i < 12; ++i) {

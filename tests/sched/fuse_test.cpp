@@ -180,16 +180,16 @@ TEST_CASE("a computation kernel takes pointwise ops and updates") {
   Momentum step;
   step.p.output("y", sum(step.w).named("y"));
   CHECK(reason(step.p, kernel({"avg", "m.new"})) ==
-        "'avg' (all_reduce) is a collective, and a kernel of kind 'computation' takes pointwise "
-        "ops and updates; leave out 'avg' (all_reduce)");
+        "'kind' is 'computation', but a kernel of these ops is of kind 'all_reduce', because of "
+        "'avg' (all_reduce); leave out 'avg' (all_reduce)");
   CHECK(reason(step.p, kernel({"y"})) ==
         "'y' (reduction) is no pointwise op, and a kernel of kind 'computation' takes pointwise "
         "ops and updates");
   CHECK(reason(step.p,
                Schedule(on_slices).fuse("k", "computation", {"avg.reduce_scatter", "m.new"})) ==
-        "'avg.reduce_scatter' (reduce_scatter) is a collective, and a kernel of kind 'computation' "
-        "takes pointwise ops and updates; make it a kernel of kind 'reduce_scatter', or leave out "
-        "'avg.reduce_scatter' (reduce_scatter)");
+        "'kind' is 'computation', but a kernel of these ops is of kind 'reduce_scatter', because "
+        "of 'avg.reduce_scatter' (reduce_scatter); leave out 'avg.reduce_scatter' "
+        "(reduce_scatter)");
 }
 
 TEST_CASE("a kernel whose results nobody reads is refused") {
@@ -252,17 +252,49 @@ TEST_CASE("results of one kernel are of one shape and layout") {
         "replicated; make two kernels");
 }
 
+TEST_CASE("the kind of a kernel follows from its collectives") {
+  const Momentum step;
+  const auto kind = [&](const Schedule& schedule, const Names& ops) {
+    const Program p = after(step.p, Schedule(schedule).fuse("k", "", ops));
+    return ir::graph_of(p)->fusions().front().kind;
+  };
+  using Kind = ir::Fusion::Kind;
+  CHECK(kind(Schedule(), {"m.new", "w.new"}) == Kind::computation);
+  CHECK(kind(Schedule(), {"avg"}) == Kind::all_reduce);
+  CHECK(kind(on_slices, {"avg.reduce_scatter", "m.new"}) == Kind::reduce_scatter);
+  CHECK(kind(on_slices, {"w.all_gather", "w.new"}) == Kind::all_gather);
+  CHECK(kind(on_slices, {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}) ==
+        Kind::all_reduce);
+  const Schedule at_root = Schedule().split("avg", "reduce+broadcast");
+  CHECK(kind(at_root, {"avg.reduce"}) == Kind::reduce);
+  CHECK(kind(at_root, {"avg.broadcast"}) == Kind::broadcast);
+  Program p("sends", two_ranks());
+  p.output("y", send(p.input("x", f32, {p.dim("n", 8)}, local)).named("y"));
+  CHECK(ir::graph_of(after(p, kernel({"y"}, "")))->fusions().front().kind == Kind::send);
+}
+
+TEST_CASE("a kind that is said is that of the ops") {
+  const Momentum step;
+  CHECK(reason(step.p, Schedule(on_slices).fuse("k", "reduce_scatter",
+                                                {"avg.reduce_scatter", "m.new", "w.all_gather"})) ==
+        "'kind' is 'reduce_scatter', but a kernel of these ops is of kind 'all_reduce', because of "
+        "'avg.reduce_scatter' (reduce_scatter) and 'w.all_gather' (all_gather); leave out "
+        "'w.all_gather' (all_gather)");
+  CHECK(
+      reason(step.p, kernel({"m.new"}, "send")) ==
+      "'kind' is 'send', but a kernel of these ops is of kind 'computation', as none of them is a "
+      "collective; give that kind, or none");
+}
+
 TEST_CASE("an all_reduce kernel needs both collectives") {
   const Momentum step;
   CHECK(reason(step.p, kernel({"w.new", "m.new"}, "all_reduce")) ==
-        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and these ops "
-        "have no reduce_scatter; do 'split op=avg' first and take what that makes, or make it a "
-        "kernel of kind 'computation'");
+        "'kind' is 'all_reduce', but a kernel of these ops is of kind 'computation', as none of "
+        "them is a collective; do 'split op=avg' first and take what that makes");
   CHECK(reason(step.p,
                Schedule(on_slices).fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new"})) ==
-        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and these ops "
-        "have no all_gather; fuse 'w.all_gather' (all_gather) too, or make it a kernel of kind "
-        "'reduce_scatter'");
+        "'kind' is 'all_reduce', but a kernel of these ops is of kind 'reduce_scatter', because of "
+        "'avg.reduce_scatter' (reduce_scatter); fuse 'w.all_gather' (all_gather) too");
 }
 
 TEST_CASE("an all_reduce kernel takes one collective on each side") {
@@ -383,9 +415,11 @@ TEST_CASE("a kernel gathers into states that lie like what it gathers") {
 
 TEST_CASE("the kernels of a program file are checked too") {
   Momentum step;
-  ir::graph_of(step.p)->add_fusion({"k", ir::Fusion::Kind::computation, {ir::id_of(step.avg)}, {}});
+  const Value total = sum(step.w).named("total");
+  step.p.output("y", total);
+  ir::graph_of(step.p)->add_fusion({"k", {ir::id_of(total)}});
   CHECK(refusal<ScheduleError>([&] { sched::check_kernels(*ir::graph_of(step.p)); }) ==
-        "kernel 'k' cannot be: 'avg' (all_reduce) is a collective, and a kernel of kind "
+        "kernel 'k' cannot be: 'total' (reduction) is no pointwise op, and a kernel of kind "
         "'computation' takes pointwise ops and updates");
 }
 

@@ -82,9 +82,8 @@ TEST_CASE("a kernel without its reduce_scatter says which one to name") {
   const Schedule slices =
       Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}).as_slice("m").dead();
   CHECK(reason(step.p, Schedule(slices).fuse("k", "all_reduce", {"m.new", "w.all_gather"})) ==
-        "a kernel of kind 'all_reduce' needs a reduce_scatter and an all_gather, and these ops "
-        "have no reduce_scatter; fuse 'avg.reduce_scatter' (reduce_scatter) too, or make it a "
-        "kernel of kind 'all_gather'");
+        "'kind' is 'all_reduce', but a kernel of these ops is of kind 'all_gather', because of "
+        "'w.all_gather' (all_gather); fuse 'avg.reduce_scatter' (reduce_scatter) too");
   CHECK(reason(step.p, Schedule(slices).fuse("k", "all_reduce",
                                              {"m.new", "w.all_gather", "avg.reduce_scatter"})) ==
         "(accepted)");
@@ -92,15 +91,16 @@ TEST_CASE("a kernel without its reduce_scatter says which one to name") {
         "(accepted)");
   const Schedule taken = Schedule(slices).fuse("first", "reduce_scatter", {"avg.reduce_scatter"});
   CHECK_THAT(reason(step.p, Schedule(taken).fuse("k", "all_reduce", {"w.all_gather"})),
-             Contains("have no reduce_scatter; make it a kernel of kind 'all_gather'"));
+             Contains("'all_gather', because of 'w.all_gather' (all_gather); give that kind"));
   CHECK(reason(step.p, Schedule(taken).fuse("k", "reduce_scatter", {"m.new", "w.all_gather"})) ==
-        "'w.all_gather' (all_gather) cannot be in a kernel of kind 'reduce_scatter', which takes a "
-        "reduce_scatter, pointwise ops, reductions of all that is sliced and updates");
+        "'kind' is 'reduce_scatter', but a kernel of these ops is of kind 'all_gather', because of "
+        "'w.all_gather' (all_gather); give that kind, or none");
   Program p("none", two_ranks());
   p.output("y", (p.input("x", f32, {4}, replicated) * 2).named("y"));
-  CHECK(reason(p, Schedule().fuse("k", "send", {"y"})) ==
-        "a kernel of kind 'send' needs a send, and these ops have none; make it a kernel of kind "
-        "'computation'");
+  CHECK(
+      reason(p, Schedule().fuse("k", "send", {"y"})) ==
+      "'kind' is 'send', but a kernel of these ops is of kind 'computation', as none of them is a "
+      "collective; give that kind, or none");
 }
 
 TEST_CASE("a value that a split replaced is told by what it became") {

@@ -137,6 +137,14 @@ TEST_CASE("a step reads as its arguments that differ from the fallbacks") {
   CHECK(schedule.step(4) == "fuse kernel=k kind=computation ops=[x] protocol=simple channels=2");
 }
 
+TEST_CASE("a fuse says the kind of its kernel or leaves it to the ops") {
+  const Schedule schedule = Schedule::parse(
+      R"({"coconet_schedule": 1, "name": "s", "steps": [{"fuse": {"kernel": "k", "ops": ["x"]}}]})");
+  CHECK(schedule.step(0) == "fuse kernel=k ops=[x]");
+  CHECK(schedule.json() == Schedule("s").fuse("k", "", {"x"}).json());
+  CHECK(schedule.json().find("kind") == std::string::npos);
+}
+
 TEST_CASE("the published schema is the one made from the table of transformations") {
   check_golden("docs/schedule.schema.json", sched::json_schema());
 }

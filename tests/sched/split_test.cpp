@@ -103,8 +103,7 @@ TEST_CASE("a hierarchy is made of two all_reduces of one reduction") {
         "takes two all_reduces of one reduction");
   // Only a program file can say this: fuse takes no all_reduce.
   Nodes fused;
-  ir::graph_of(fused.p)->add_fusion(
-      {"k", ir::Fusion::Kind::computation, {ir::id_of(fused.inner)}, {}});
+  ir::graph_of(fused.p)->add_fusion({"k", {ir::id_of(fused.inner)}});
   CHECK(reason(fused.p, Schedule().split("avg", "hierarchical")) ==
         "'inner' (all_reduce) is in kernel 'k' already; split it before it is fused");
 }
@@ -207,7 +206,7 @@ TEST_CASE("the halves are one of the known pairs") {
 TEST_CASE("an all_reduce in a kernel is not split") {
   // Only a program file can say this: fuse takes no all_reduce.
   Momentum step;
-  ir::graph_of(step.p)->add_fusion({"k", ir::Fusion::Kind::computation, {ir::id_of(step.avg)}, {}});
+  ir::graph_of(step.p)->add_fusion({"k", {ir::id_of(step.avg)}});
   CHECK(reason(step.p, Schedule().split("avg")) ==
         "'avg' (all_reduce) is in kernel 'k' already; split it before it is fused");
 }

@@ -12,6 +12,7 @@
 
 #include "coconet/error.h"
 #include "ir/access.h"
+#include "ir/collective_halves.h"
 #include "ir/custom_op.h"
 #include "ir/graph.h"
 #include "ir/json/element.h"
@@ -329,7 +330,6 @@ class Reader {
       if (other.name == fusion.name)
         kernel.at("name").fail("there are two kernels called '" + fusion.name + "'");
     }
-    fusion.kind = read_kind(kernel.at("kind"));
     const JsonElement members = kernel.at("members");
     for (const JsonElement& member : members.elements()) {
       const ValueId id = find_value(member);
@@ -344,6 +344,7 @@ class Reader {
     }
     if (fusion.members.empty()) members.fail("is empty; a kernel computes at least one value");
     std::sort(fusion.members.begin(), fusion.members.end());
+    if (const auto kind = kernel.find("kind")) check_kind(*kind, fusion.members);
     if (const auto knobs = kernel.find("knobs")) fusion.knobs = read_knobs(*knobs);
     if (const auto arriving = kernel.find("arriving")) {
       for (const JsonElement& value : arriving->elements())
@@ -353,14 +354,14 @@ class Reader {
     graph_->add_fusion(std::move(fusion));
   }
 
-  static Fusion::Kind read_kind(const JsonElement& element) {
+  void check_kind(const JsonElement& element, const std::vector<ValueId>& members) const {
     const std::string text = element.string();
     std::vector<std::string> known;
-    for (const Fusion::Kind kind : fusion_kinds) {
-      if (to_string(kind) == text) return kind;
-      known.emplace_back(to_string(kind));
-    }
-    element.unknown("kind of kernel", text, known);
+    for (const Fusion::Kind kind : fusion_kinds) known.emplace_back(to_string(kind));
+    if (std::find(known.begin(), known.end(), text) == known.end())
+      element.unknown("kind of kernel", text, known);
+    if (text != to_string(halves_of(*graph_, members).kind))
+      element.fail(fmt::format("is '{}', but {}", text, kind_reason(*graph_, members)));
   }
 
   const JsonElement root_;

@@ -1,7 +1,7 @@
 // fuse: makes one kernel of several ops. The kernel holds the named ops and the pointwise ops that
 // they read, directly or through further pointwise ops. The rules are in sched/kernels.cpp.
 //
-// Kinds:
+// Kinds, which follow from the collectives among the ops:
 //   computation     pointwise ops and updates over one domain
 //   all_reduce      reduce_scatter, computation on the slice, all_gather, and updates of the
 //   result;
@@ -12,13 +12,18 @@
 //   broadcast       computation, broadcast, and the updates of what was broadcast
 //   send            computation, send, and the updates of what arrives
 // Computation on slices may hold reductions over all that is sliced, as LAMB's norms.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "coconet/error.h"
 #include "ir/ascii.h"
+#include "ir/collective_halves.h"
 #include "sched/kernels.h"
 #include "sched/knobs.h"
+#include "sched/refusal.h"
+#include "sched/remedies.h"
 #include "sched/rewrite.h"
 #include "sched/transforms/fuse.h"
 
@@ -32,8 +37,9 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-constexpr std::string_view kinds[] = {
-    "computation", "all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast", "send"};
+// After "" for whichever the ops make.
+constexpr std::string_view kinds[] = {"",           "computation", "all_reduce", "reduce_scatter",
+                                      "all_gather", "reduce",      "broadcast",  "send"};
 // The names that a knob takes, after "" for the default.
 constexpr std::string_view algorithm_names[] = {
     "",
@@ -50,7 +56,8 @@ constexpr std::string_view protocol_names[] = {
 
 constexpr Parameter parameters[] = {
     {"kernel", Parameter::Kind::text, true, "", {}, "the kernel's name, a C identifier"},
-    {"kind", Parameter::Kind::text, true, "", kinds, "what the kernel is made of"},
+    {"kind", Parameter::Kind::text, false, "", kinds,
+     "the kind of kernel that the ops make; checked where it is given"},
     {"ops",
      Parameter::Kind::list,
      true,
@@ -86,11 +93,6 @@ Knobs read_knobs(const Step& step) {
   }
   check_knobs(knobs);
   return knobs;
-}
-
-Fusion::Kind read_kind(const Step& step) {
-  return *std::find_if(std::begin(ir::fusion_kinds), std::end(ir::fusion_kinds),
-                       [&](Fusion::Kind kind) { return to_string(kind) == step.text("kind"); });
 }
 
 std::string read_name(const Graph& graph, const Step& step) {
@@ -151,13 +153,22 @@ ValueId last_result(const Graph& graph, const Indexed<std::vector<ValueId>>& use
   return last == members.rend() ? *members.rbegin() : *last;
 }
 
+/// Throws when the step says another kind than that of `named`.
+void check_kind(const Graph& graph, const Step& step, const std::set<ValueId>& named) {
+  const std::string& said = step.text("kind");
+  const std::vector<ValueId> ops = {named.begin(), named.end()};
+  if (said.empty() || said == to_string(ir::halves_of(graph, ops).kind)) return;
+  throw Refusal(fmt::format("'kind' is '{}', but {}", said, ir::kind_reason(graph, ops)),
+                remedies_of_kind(graph, said, named), "give that kind, or none");
+}
+
 /// Adds the pointwise ops that `members` read, directly or through further ones, and the reductions
-/// that a kernel of `kind` can hold. What is needed elsewhere too joins only where the kernel can
+/// that the kernel can hold. What is needed elsewhere too joins only where the kernel can
 /// hand it out: in the kernel's domain, or as a single element that it computes from its own
 /// reductions; and not if the kernel would have to wait for what is computed from it.
-void add_operands(const Graph& graph, Fusion::Kind kind, std::set<ValueId>& members) {
+void add_operands(const Graph& graph, std::set<ValueId>& members) {
   const auto& users = graph.users();
-  const Collective collective = find_collective(graph, kind, members);
+  const Collective collective = find_collective(graph, members);
   const ValueId domain_id =
       collective.domain >= 0 ? collective.domain : last_result(graph, users, members);
   const Node& domain = graph.at(domain_id);
@@ -199,10 +210,10 @@ Graph apply(const Graph& graph, const Step& step) {
   Fusion fusion;
   fusion.name = read_name(graph, step);
   fusion.knobs = read_knobs(step);
-  fusion.kind = read_kind(step);
   std::set<ValueId> members = find_named(graph, step.list("ops"));
-  add_operands(graph, fusion.kind, members);
-  check_kernel(graph, fusion.kind, members);
+  check_kind(graph, step, members);
+  add_operands(graph, members);
+  check_kernel(graph, members);
   fusion.members.assign(members.begin(), members.end());
   Graph result = graph;
   result.add_fusion(std::move(fusion));
