@@ -172,17 +172,17 @@ class Supervisor {
 
   [[nodiscard]] bool is_abandoned() const { return call(SYS_getppid) != parent_; }
 
-  /// The directory is locked while it is there (leftovers.h). Until then another process may take
-  /// it for a leftover and remove it; then it is made again.
+  /// The directory is locked while it is there (leftovers.h). Until then another process may lock
+  /// it, because it takes it for a leftover, and remove it; then it is made again. On a busy
+  /// machine that one may have to wait for a processor in between.
   bool make_directory() {
     report_.reached = Stage::making_directory;
-    constexpr int most_attempts = 100;
-    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    constexpr int most_attempts = 30'000;  // a millisecond each, at least
+    for (int attempt = 0; attempt < most_attempts && !is_abandoned(); ++attempt) {
       if (attempt > 0) pause_ms(1);
-      if (call(SYS_mkdirat, AT_FDCWD, task_.directory, 0700) == -1) {
-        if (errno != EEXIST || attempt == 0) return fail();
-        continue;
-      }
+      if (call(SYS_mkdirat, AT_FDCWD, task_.directory, 0700) == -1 &&
+          (errno != EEXIST || attempt == 0))
+        return fail();
       // Without O_CLOEXEC: the program, too, keeps the lock.
       folder_ = static_cast<int>(
           call(SYS_openat, AT_FDCWD, task_.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0));
