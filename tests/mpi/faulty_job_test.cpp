@@ -192,8 +192,11 @@ void go_through_phases() {
     world.barrier();
   }
   if (lost_in == "shrink") {
-    // Another rank goes before.
-    if (world.rank() == (lost + 1) % world.size()) _exit(4);
+    // Another rank goes before, when all have come so far.
+    if (world.rank() == (lost + 1) % world.size()) {
+      world.barrier();
+      _exit(4);
+    }
     try {
       for (;;) world.barrier();
     } catch (const CommError&) {
