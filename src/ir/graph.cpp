@@ -63,6 +63,16 @@ bool Graph::name_free(std::string_view wanted) const {
   return output == id_of_output_.end() || at(output->second).name == wanted;
 }
 
+void Graph::reserve(std::size_t values) {
+  nodes_.reserve(values);
+  id_of_name_.reserve(values);
+  users_.reserve(values);
+  update_of_.reserve(values);
+  fusion_of_.reserve(values);
+  arrives_.reserve(values);
+  is_output_.reserve(values);
+}
+
 void Graph::rename(ValueId id, std::string to) {
   id_of_name_.erase(at(id).name);
   id_of_name_.emplace(to, id);

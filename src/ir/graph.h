@@ -122,6 +122,8 @@ class Graph {
   [[nodiscard]] const Indexed<std::vector<ValueId>>& users() const { return users_; }
   /// The fusion that `id` is a member of, or null.
   [[nodiscard]] const Fusion* fusion_of(ValueId id) const;
+  /// Its place among `fusions()`; -1: none.
+  [[nodiscard]] int fusion_index(ValueId id) const { return fusion_of_[id]; }
   /// Whether a kernel reads `id` tile by tile, while the step that makes it still runs.
   [[nodiscard]] bool arrives(ValueId id) const { return arrives_[id]; }
   /// Whether the application reads `id` after a step.
@@ -129,6 +131,8 @@ class Graph {
   /// Whether `name` may still be given to a value.
   [[nodiscard]] bool name_free(std::string_view name) const;
 
+  /// Makes room for so many values at once.
+  void reserve(std::size_t values);
   void rename(ValueId id, std::string to);
   /// Drops `first` and all values after it, which no output and no fusion has.
   void drop_from(ValueId first);
@@ -143,8 +147,7 @@ class Graph {
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
-  template <class Id>
-  using Names = std::unordered_map<std::string, Id, Hash, std::equal_to<>>;
+  using Names = std::unordered_map<std::string, ValueId, Hash, std::equal_to<>>;
 
   void add(Node node);
   void index(Fusion& fusion, int number);
@@ -152,8 +155,7 @@ class Graph {
   Indexed<Node> nodes_;
   std::vector<Output> outputs_;
   std::vector<Fusion> fusions_;
-  Names<ValueId> id_of_name_;
-  Names<ValueId> id_of_output_;
+  Names id_of_name_, id_of_output_;
   std::unordered_map<std::uint64_t, ValueId> constants_;  ///< by the bits of the number
   Indexed<std::vector<ValueId>> users_;
   Indexed<ValueId> update_of_;  ///< by state; -1: none

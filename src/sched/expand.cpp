@@ -103,14 +103,7 @@ int dimension_to_slice(const Graph& graph, ValueId id) {
 class SharedWidening {
  public:
   explicit SharedWidening(const Graph& graph)
-      : graph_(graph),
-        users_(graph.users()),
-        rewriter_(graph),
-        kernel_of_(graph.nodes().size(), -1) {
-    for (std::size_t kernel = 0; kernel < graph.fusions().size(); ++kernel) {
-      for (const ValueId member : graph.fusions()[kernel].members)
-        kernel_of_[member] = static_cast<int>(kernel);
-    }
+      : graph_(graph), users_(graph.users()), rewriter_(graph) {
     for (ValueId id = 0; id < graph.size(); ++id) is_shared_.push_back(is_shared_widening(id));
   }
 
@@ -133,7 +126,7 @@ class SharedWidening {
   /// The kernel of the schedule that `id` is in; what is in none counts as one of its own, since
   /// grouping puts what only one value reads into that value's kernel.
   [[nodiscard]] std::int64_t place_of(ValueId id) const {
-    return kernel_of_[id] >= 0 ? graph_.size() + kernel_of_[id] : id;
+    return graph_.fusion_index(id) >= 0 ? graph_.size() + graph_.fusion_index(id) : id;
   }
 
   /// Whether `id` is such a cast, of which no one else needs the result in memory.
@@ -145,7 +138,7 @@ class SharedWidening {
     const auto& users = users_[id];
     const auto is_beside = [&](ValueId user) { return place_of(user) == place_of(id); };
     // A kernel that reads it nowhere is there to hand it on.
-    const bool is_result = kernel_of_[id] >= 0 && std::ranges::none_of(users, is_beside);
+    const bool is_result = graph_.fusion_index(id) >= 0 && std::ranges::none_of(users, is_beside);
     const bool is_shared = std::ranges::any_of(
         users, [&](ValueId user) { return place_of(user) != place_of(users.front()); });
     return is_shared && !is_result && !graph_.is_output(id) && !graph_.arrives(id);
@@ -159,13 +152,13 @@ class SharedWidening {
     if (!in_kernel || place_of(reader) == place_of(cast) || !is_shared_[cast]) return false;
     // Kernels that exchange chunks through mailboxes take no scattered tensors.
     const bool is_scattered = graph_.at(graph_.at(cast).operands.front()).attributes.scattered;
-    if (!is_scattered || kernel_of_[reader] < 0) return true;
-    const ir::Fusion& fusion = graph_.fusions()[kernel_of_[reader]];
+    if (!is_scattered || graph_.fusion_index(reader) < 0) return true;
+    const ir::Fusion& fusion = graph_.fusions()[graph_.fusion_index(reader)];
     return fusion.kind == ir::Fusion::Kind::computation || works_in_place(fusion.knobs);
   }
 
   [[nodiscard]] bool is_needed(ValueId id) const {
-    return kernel_of_[id] >= 0 || !is_shared_[id] ||
+    return graph_.fusion_index(id) >= 0 || !is_shared_[id] ||
            !std::ranges::all_of(users_[id], [&](ValueId user) { return computes(user, id); });
   }
 
@@ -178,7 +171,7 @@ class SharedWidening {
     node.operands = {rewriter_.map(node.operands.front())};
     const ValueId id = rewriter_.add(std::move(node));
     if (is_first) rewriter_.set(cast, id);
-    if (kernel_of_[reader] >= 0) joining_.emplace_back(kernel_of_[reader], id);
+    if (graph_.fusion_index(reader) >= 0) joining_.emplace_back(graph_.fusion_index(reader), id);
     found->second = id;
     return id;
   }
@@ -186,7 +179,6 @@ class SharedWidening {
   const Graph& graph_;
   const Indexed<std::vector<ValueId>>& users_;
   Rewriter rewriter_;
-  Indexed<int> kernel_of_;  ///< by value; -1: none
   Indexed<bool> is_shared_;
   std::map<std::pair<ValueId, std::int64_t>, ValueId> computed_;  ///< by cast and reader's place
   std::vector<std::pair<int, ValueId>> joining_;                  ///< kernels, and what is theirs

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "coconet/error.h"
+#include "sched/behind_cycles.h"
 #include "sched/overlaps.h"
 #include "sched/rewrite.h"
 
@@ -30,7 +31,7 @@ class Grouping {
   std::map<ValueId, std::set<ValueId>> overwritten_reads() {
     form();
     std::vector<std::set<int>> needs = data_dependences();
-    const std::vector<bool> may_wait = on_cycles(all_dependences());
+    const std::vector<bool> may_wait = behind_cycles(all_dependences());
     std::map<ValueId, std::set<ValueId>> late;
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (graph_.at(id).op != Op::update) continue;
@@ -204,30 +205,6 @@ class Grouping {
       for (const ValueId reader : old_readers(id)) needs[of(id)].insert(of(reader));
     }
     return needs;
-  }
-
-  /// For each group whether it may need itself, through others: false where `needs` has an order
-  /// that says no.
-  static std::vector<bool> on_cycles(const std::vector<std::set<int>>& needs) {
-    std::vector<std::vector<int>> needed_by(needs.size());
-    Indexed<std::size_t> missing(needs.size(), 0);
-    std::vector<int> ready;
-    for (std::size_t group = 0; group < needs.size(); ++group) {
-      for (const int need : needs[group])
-        needed_by[static_cast<std::size_t>(need)].push_back(static_cast<int>(group));
-      missing[group] = needs[group].size();
-      if (needs[group].empty()) ready.push_back(static_cast<int>(group));
-    }
-    std::vector<bool> remaining(needs.size(), true);
-    while (!ready.empty()) {
-      const auto group = static_cast<std::size_t>(ready.back());
-      ready.pop_back();
-      remaining[group] = false;
-      for (const int reader : needed_by[group]) {
-        if (--missing[reader] == 0) ready.push_back(reader);
-      }
-    }
-    return remaining;
   }
 
   /// Whether group `from` needs group `to`, directly or through others, all of them of `may_wait`.

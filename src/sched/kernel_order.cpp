@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coconet/error.h"
+#include "sched/behind_cycles.h"
 #include "sched/refusal.h"
 #include "sched/remedies.h"
 #include "sched/transform.h"
@@ -19,45 +20,20 @@ using ir::Graph;
 using ir::ValueId;
 
 bool has_cycle(const Graph& graph) {
-  const auto kernel_of = [&](ValueId id) { return graph.fusion_of(id); };
-  Indexed<int> awaited(graph.nodes().size(), 0);  // by value, or by a kernel's first member
+  // A kernel is where its first member is.
   const auto place_of = [&](ValueId id) {
-    const Fusion* const kernel = kernel_of(id);
+    const Fusion* const kernel = graph.fusion_of(id);
     return kernel == nullptr ? id : kernel->members.front();
   };
-  const auto each_member = [&](ValueId place, const auto& visit) {
-    if (const Fusion* const kernel = kernel_of(place)) {
-      for (const ValueId member : kernel->members) visit(member);
-    } else {
-      visit(place);
+  std::vector<std::vector<ValueId>> needs(graph.nodes().size());
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const ValueId place = place_of(id);
+    for (const ValueId operand : graph.at(id).operands) {
+      if (place_of(operand) != place)
+        needs[static_cast<std::size_t>(place)].push_back(place_of(operand));
     }
-  };
-  std::vector<ValueId> ready;
-  int places = 0;
-  for (ValueId id = 0; id < graph.size(); ++id) {
-    for (const ValueId operand : graph.at(id).operands)
-      awaited[place_of(id)] += place_of(operand) == place_of(id) ? 0 : 1;
   }
-  for (ValueId id = 0; id < graph.size(); ++id) {
-    if (place_of(id) != id) continue;
-    ++places;
-    if (awaited[id] == 0) ready.push_back(id);
-  }
-  while (!ready.empty()) {
-    const ValueId place = ready.back();
-    ready.pop_back();
-    --places;
-    each_member(place, [&](ValueId member) {
-      for (const ValueId user : graph.users()[member]) {
-        const ValueId reader = place_of(user);
-        if (reader == place) continue;
-        const auto& operands = graph.at(user).operands;
-        awaited[reader] -= static_cast<int>(std::ranges::count(operands, member));
-        if (awaited[reader] == 0) ready.push_back(reader);
-      }
-    });
-  }
-  return places > 0;
+  return std::ranges::count(behind_cycles(needs), true) > 0;
 }
 
 void refuse_cycle(const Graph& graph, const std::set<ValueId>& members) {

@@ -17,6 +17,7 @@ Rewriter::Rewriter(const Graph& from) : from_(from), map_(from.nodes().size(), -
   to_.name = from.name;
   to_.mesh = from.mesh;
   to_.dims = from.dims;
+  to_.reserve(from.nodes().size());
 }
 
 ValueId Rewriter::copy(ValueId id) {

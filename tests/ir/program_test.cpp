@@ -214,3 +214,30 @@ TEST_CASE("a value may be declared first, and is refused until it is assigned") 
   CHECK_FALSE(Value(0).is_empty());
   CHECK(y.shape() == x.shape());
 }
+
+TEST_CASE("what a graph knows of its values by index follows every change") {
+  Small s;
+  ir::Graph& graph = *ir::graph_of(s.p);
+  const Value zero = s.w + 0.0, negative = s.w + -0.0;
+  CHECK(graph.at(ir::id_of(zero)).operands[1] != graph.at(ir::id_of(negative)).operands[1]);
+  CHECK(ir::id_of(s.w + 0.0) > ir::id_of(negative));
+  CHECK(graph.find_constant(0.0) == graph.at(ir::id_of(zero)).operands[1]);
+
+  const ir::ValueId size = graph.size();
+  const Value dropped = update(s.w, all_reduce(s.g, sum) * 7.5).named("dropped");
+  CHECK(graph.update_of(ir::id_of(s.w)) == ir::id_of(dropped));
+  CHECK(graph.users()[ir::id_of(s.g)].size() == 1);
+  graph.drop_from(size);
+  CHECK(graph.find("dropped") == -1);
+  CHECK(graph.find_constant(7.5) == -1);
+  CHECK(graph.update_of(ir::id_of(s.w)) == -1);
+  CHECK(graph.users()[ir::id_of(s.g)].empty());
+
+  const Value twice = (s.w * 2).named("twice").named("double");
+  CHECK(graph.find("twice") == -1);
+  CHECK(graph.find("double") == ir::id_of(twice));
+  CHECK(graph.name_free("twice"));
+  s.p.output("out", twice);
+  CHECK(graph.is_output(ir::id_of(twice)));
+  CHECK_FALSE(graph.name_free("out"));
+}

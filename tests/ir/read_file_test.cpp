@@ -3,6 +3,7 @@
 #include "ir/read_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -28,7 +29,7 @@ TEST_CASE("the bytes of a file are read, also where it has no length before") {
 
 TEST_CASE("a file without a length that is too long is refused, and not cut") {
   const fs::path pages = "/proc/self/pagemap";  // of the whole address space
-  if (std::ifstream(pages, std::ios::binary).get() == EOF) {
+  if (access(pages.c_str(), R_OK) != 0) {
     WARN("this system has no " << pages);
     return;
   }

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <limits>
-#include <map>
 #include <memory>
 #include <set>
 
@@ -227,8 +225,7 @@ class Reader {
   // The constant of a number among operands; equal numbers share one, as when a program is built in
   // C++.
   ValueId constant(double number) {
-    const auto [known, added] = constants_.try_emplace(std::bit_cast<std::uint64_t>(number), -1);
-    if (!added) return known->second;
+    if (const ValueId known = graph_->find_constant(number); known >= 0) return known;
     Node node;
     node.op = Op::constant;
     node.attributes.number = number;
@@ -236,7 +233,7 @@ class Reader {
     do {
       node.name = fmt::format("constant_{}", suffix++);
     } while (names_.contains(node.name) || !graph_->name_free(node.name));
-    return known->second = append(*graph_, std::move(node));
+    return append(*graph_, std::move(node));
   }
 
   void read_attributes(const JsonElement& value, Node& node) const {
@@ -368,7 +365,6 @@ class Reader {
   const int ranks_;  ///< of the mesh; 0: not known
   const std::shared_ptr<Graph> graph_ = std::make_shared<Graph>();
   std::set<std::string> names_;  ///< of all values in the file, also those not read yet
-  std::map<std::uint64_t, ValueId> constants_;
 };
 
 }  // namespace

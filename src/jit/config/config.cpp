@@ -210,8 +210,7 @@ constexpr Row settings_of_builds[] = {
     {{"COCONET_DUMP_DIR", "a directory", "none",
       "where the source of every kernel is written, with its binary, from which it is loaded so "
       "that profilers find its symbols, and what its compiler said; it is made where there is "
-      "none, "
-      "and not used where other users may write: `/tmp/kernels`, but not `/tmp`"},
+      "none, and not used where other users may write: `/tmp/kernels`, but not `/tmp`"},
      read<&Config::dump_dir>},
     {{"COCONET_HOST_ID", "a text", "the host's name",
       "which MPI ranks share memory: those of one machine that have the same"},

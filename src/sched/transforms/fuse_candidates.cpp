@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "ir/ascii.h"
@@ -34,6 +35,17 @@ std::string kernel_name(const Graph& graph, Fusion::Kind kind) {
   std::string name = stem;
   for (int number = 2; taken(name); ++number) name = fmt::format("{}_{}", stem, number);
   return name;
+}
+
+/// The step that makes a kernel of `kind` of `ops`, under a name that no kernel has:
+/// "adam_all_reduce", and "adam_all_reduce_2" where there is one already.
+Step fuse_step(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& ops) {
+  std::vector<std::string> names;
+  for (const ValueId id : ops) names.push_back(graph.at(id).name);
+  return complete({"fuse",
+                   {{"kernel", kernel_name(graph, kind)},
+                    {"kind", std::string(to_string(kind))},
+                    {"ops", std::move(names)}}});
 }
 
 class Proposals {
@@ -228,15 +240,6 @@ class Proposals {
 };
 
 }  // namespace
-
-Step fuse_step(const Graph& graph, Fusion::Kind kind, const std::set<ValueId>& ops) {
-  std::vector<std::string> names;
-  for (const ValueId id : ops) names.push_back(graph.at(id).name);
-  return complete({"fuse",
-                   {{"kernel", kernel_name(graph, kind)},
-                    {"kind", std::string(to_string(kind))},
-                    {"ops", std::move(names)}}});
-}
 
 std::vector<Step> fuse_candidates(const Graph& graph) {
   return Proposals(graph).all();
