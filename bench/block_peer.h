@@ -53,8 +53,8 @@ class BlockPeer {
     compute(all_reduce(x, in_place), b.data(), r.data(), out.data(), t);
   }
 
-  /// The same, sent to rank `to` of MPI_COMM_WORLD, or where that is negative received from rank
-  /// `from`.
+  /// `finish`, then sends the result to rank `to` of MPI_COMM_WORLD, or receives one from rank
+  /// `from` where `to` is negative.
   void hand_on(std::span<Element> x, bool in_place, std::span<const Element> b,
                std::span<const Element> r, std::span<Element> out, int t, int to, int from) {
     compute(all_reduce(x, in_place), b.data(), r.data(), sent_.get(), t);

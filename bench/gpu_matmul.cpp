@@ -56,7 +56,7 @@ class MatmulStep : public Contestant {
   coconet::Executable executable_;
 };
 
-/// The same by the library alone.
+/// The multiplication by the vendor's library alone.
 class BareMatmul : public Contestant {
  public:
   BareMatmul(const coconet::World& world, Stopwatch& watch, std::int64_t n, DType dtype)

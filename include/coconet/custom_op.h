@@ -45,8 +45,8 @@ struct PointwiseDefinition {
   /// `cast`, which is also what conversions in the text do; where that is bool, it is whether the
   /// result differs from 0.
   std::string device;
-  /// The same in double: the op's meaning, by which kernels are checked. It also computes the op of
-  /// numbers, on the host.
+  /// `device` in double on the host: the op's meaning, which kernels are checked against. It also
+  /// computes the op of numbers.
   PointwiseReference reference = nullptr;
   PointwiseDerivative derivative = {};  ///< optional
 };
@@ -54,11 +54,11 @@ struct PointwiseDefinition {
 /// An op that `define_pointwise` made: call it on values. Cheap to copy.
 class COCONET_API PointwiseOp {
  public:
-  /// Of one operand. Throws ProgramError where the op has another arity, or as built-in ops do.
+  /// Applies the op to one operand. Throws ProgramError for another arity, or as built-in ops do.
   [[nodiscard]] Value operator()(const Value& a) const;
-  /// The same of two.
+  /// Applies the op to two operands.
   [[nodiscard]] Value operator()(const Value& a, const Value& b) const;
-  /// The same of three.
+  /// Applies the op to three operands.
   [[nodiscard]] Value operator()(const Value& a, const Value& b, const Value& c) const;
 
   /// What it was defined by.
@@ -76,7 +76,7 @@ class COCONET_API PointwiseOp {
 /// kernels, and so their key in the cache, has the device text. A program's JSON names the op only:
 /// processes that read it, and all ranks that run it, define the op first.
 ///
-/// The same definition may be given again, and gives the same op. Throws ProgramError, with what
+/// Defining an op twice alike gives one op. Throws ProgramError, with what
 /// would be right, for a name that an op of coconet-jit or another definition has, for device text
 /// that is not one expression over as many operands as the arity says, and for a derivative that
 /// does not give a gradient of the right dtype and shape for every operand of f32[n].

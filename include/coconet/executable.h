@@ -159,7 +159,7 @@ concept Elements = requires(Range& range) {
 }
 &&is_element<ElementOf<Range>>;
 
-/// The same for several buffers: a std::vector of spans, or of vectors.
+/// A list of `Elements`, one for each buffer: a std::vector of spans, or of vectors.
 template <class Range>
 concept ListOfElements = std::ranges::input_range<Range> &&
     Elements<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
@@ -217,8 +217,8 @@ class COCONET_API Executable {
   [[nodiscard]] std::size_t buffers(std::string_view name) const;
   /// Bytes that this rank's memory of `name` takes in the library, padding included.
   [[nodiscard]] std::size_t allocated_bytes(std::string_view name) const;
-  /// The same of all inputs, states and outputs, and of what is kept between kernels and between
-  /// the passes of one.
+  /// Bytes of all inputs, states and outputs, and of what is kept between kernels and between the
+  /// passes of one.
   [[nodiscard]] std::size_t allocated_bytes() const;
 
   /// Memory and a number of elements, for dtypes that are known at run time only.
@@ -226,7 +226,7 @@ class COCONET_API Executable {
     void* data = nullptr;   ///< its first element
     std::size_t count = 0;  ///< elements
   };
-  /// The same where it is only read.
+  /// A Piece that is only read.
   struct ConstPiece {
     const void* data = nullptr;  ///< its first element
     std::size_t count = 0;       ///< elements
@@ -241,12 +241,12 @@ class COCONET_API Executable {
   std::span<T> data(std::string_view name) {
     return as_span<T>(data(name, detail::dtype_given<T>, {}, !std::is_const_v<T>));
   }
-  /// The same of the buffer number `buffer` of a scattered tensor, counted from 0.
+  /// The memory of buffer number `buffer`, counted from 0, of a scattered tensor.
   template <class T>
   std::span<T> data(std::string_view name, std::size_t buffer) {
     return as_span<T>(data(name, detail::dtype_given<T>, buffer, !std::is_const_v<T>));
   }
-  /// The same for a dtype known at run time only; `to_write` false: it is only read.
+  /// The memory of a dtype known at run time only; `to_write` false: it is only read.
   Piece data(std::string_view name, DType dtype, std::optional<std::size_t> buffer = {},
              bool to_write = true);
 
@@ -262,8 +262,8 @@ class COCONET_API Executable {
     const std::span elements(data);
     bind(name, detail::dtype_given<detail::ElementOf<Range>>, elements.data(), elements.size());
   }
-  /// The same for a scattered tensor: memory for each of its buffers, in order. Throws BackendError
-  /// as above, and when the number of buffers or a length is not what `compile` was given.
+  /// Binds a scattered tensor: memory for each of its buffers, in order. Throws BackendError as
+  /// above, and when the number of buffers or a length is not what `compile` was given.
   template <detail::ListOfElements List>
   requires detail::LastingList<List>
   void bind(std::string_view name, List&& buffers) {
@@ -275,21 +275,21 @@ class COCONET_API Executable {
   /// Uses a Buffer of the world, which other ranks reach; every rank must bind its part of the same
   /// allocation. Of a scattered tensor: a Buffer for each of its buffers, in order.
   void bind(std::string_view name, const Buffer& buffer) { bind(name, std::span(&buffer, 1)); }
-  /// The same of several.
+  /// Uses Buffers of the world for a scattered tensor, one for each of its buffers, in order.
   void bind(std::string_view name, std::span<const Buffer> buffers);
   /// For a dtype known at run time only.
   void bind(std::string_view name, DType dtype, void* data, std::size_t count) {
     const Piece whole{data, count};
     bind(name, dtype, std::span(&whole, 1));
   }
-  /// The same where it is only read.
+  /// Binds constant memory of a dtype known at run time only.
   void bind(std::string_view name, DType dtype, const void* data, std::size_t count) {
     const ConstPiece whole{data, count};
     bind(name, dtype, std::span(&whole, 1));
   }
-  /// The same of a scattered tensor.
+  /// Binds a scattered tensor of a dtype known at run time only.
   void bind(std::string_view name, DType dtype, std::span<const Piece> buffers);
-  /// The same where it is only read.
+  /// Binds a scattered tensor of a dtype known at run time only to constant memory.
   void bind(std::string_view name, DType dtype, std::span<const ConstPiece> buffers);
 
   /// Copies the elements of `name` from `data` of the host, or of the GPU, into its memory: of a
@@ -302,7 +302,7 @@ class COCONET_API Executable {
     write(name, detail::dtype_given<detail::ElementOf<const Range>>, elements.data(),
           elements.size());
   }
-  /// The same of a scattered tensor: elements for each of its buffers, in order.
+  /// Writes a scattered tensor: elements for each of its buffers, in order.
   template <detail::ListOfElements List>
   void write(std::string_view name, const List& buffers) {
     const auto pieces = detail::pieces_of<ConstPiece>(buffers);
@@ -314,7 +314,7 @@ class COCONET_API Executable {
     const ConstPiece whole{from, count};
     write(name, dtype, std::span(&whole, 1));
   }
-  /// The same of several pieces.
+  /// Writes several pieces, one for each buffer of a scattered tensor.
   void write(std::string_view name, DType dtype, std::span<const ConstPiece> from);
 
   /// Copies the elements of `name` to `data`, after all steps so far; throws what went wrong in
@@ -324,7 +324,7 @@ class COCONET_API Executable {
     const std::span elements(data);
     read(name, detail::dtype_given<detail::ElementOf<Range>>, elements.data(), elements.size());
   }
-  /// The same of a scattered tensor: into memory for each of its buffers, in order.
+  /// Reads a scattered tensor into memory for each of its buffers, in order.
   template <detail::ListOfElements List>
   void read(std::string_view name, List&& buffers) {
     const auto pieces = detail::pieces_of<Piece>(buffers);
@@ -335,7 +335,7 @@ class COCONET_API Executable {
     const Piece whole{to, count};
     read(name, dtype, std::span(&whole, 1));
   }
-  /// The same of several pieces.
+  /// Reads into several pieces, one for each buffer of a scattered tensor.
   void read(std::string_view name, DType dtype, std::span<const Piece> to);
 
   /// Where this rank's part of a tensor lies in the whole of it: per dimension its first index and
@@ -356,7 +356,7 @@ class COCONET_API Executable {
     write_whole(name, detail::dtype_given<detail::ElementOf<const Range>>, elements.data(),
                 elements.size());
   }
-  /// The same for a dtype known at run time only.
+  /// `write_whole` of a dtype known at run time only.
   void write_whole(std::string_view name, DType dtype, const void* from, std::size_t count);
   /// Collective: `read` of a whole tensor, which every rank gets.
   template <detail::Elements Range>
@@ -365,7 +365,7 @@ class COCONET_API Executable {
     read_whole(name, detail::dtype_given<detail::ElementOf<Range>>, elements.data(),
                elements.size());
   }
-  /// The same for a dtype known at run time only.
+  /// `read_whole` of a dtype known at run time only.
   void read_whole(std::string_view name, DType dtype, void* to, std::size_t count);
   /// The one element of the output or state `name`. Throws BackendError where there are several.
   template <class T>
@@ -453,7 +453,7 @@ class COCONET_API Executable {
   void run(std::initializer_list<ScalarValue> scalars = {}) {
     run(std::span<const ScalarValue>(scalars.begin(), scalars.size()));
   }
-  /// The same with scalars counted at run time.
+  /// One step with any number of scalars, known at run time.
   void run(std::span<const ScalarValue> scalars);
 
   /// Times of this rank's steps so far, without communication and without waiting: on a GPU, of

@@ -92,7 +92,7 @@ inline constexpr Placement local{Placement::Kind::local, 0};
 /// changes, so any threads may use it.
 class COCONET_API Layout {
  public:
-  /// The same placement on every axis. `sliced` needs a mesh with one axis.
+  /// One placement for all axes. `sliced` needs a mesh with one axis.
   Layout(Placement everywhere)
       : everywhere_(true), all_(everywhere) {}  // NOLINT: implicit by design
   /// The placements on the axes that are named; on the others, replicated.

@@ -342,8 +342,8 @@ inline constexpr Reducer prod{Reduction::prod};  ///< of the elements
 /// `value` with its mean over dimension `dim` subtracted and divided by sqrt(variance + epsilon),
 /// where the variance is the mean square of the distance to the mean.
 [[nodiscard]] COCONET_API Value layer_norm(const Value& value, int dim = -1, double epsilon = 1e-5);
-/// The same times `gamma`, plus `beta`, which broadcast as NumPy does: for the last dimension they
-/// are [extent].
+/// layer_norm(value, dim, epsilon) * gamma + beta, which broadcast as NumPy does: for the last
+/// dimension they are [extent].
 [[nodiscard]] COCONET_API Value layer_norm(const Value& value, const Value& gamma,
                                            const Value& beta, int dim = -1, double epsilon = 1e-5);
 

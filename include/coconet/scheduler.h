@@ -66,9 +66,9 @@ class COCONET_API Scheduler {
   /// `Schedule::split` of an all_reduce into a reduce_scatter, sliced along dimension `dim`, and an
   /// all_gather, which are returned.
   std::pair<Value, Value> split(const Handles& all_reduce, int dim = 0);
-  /// The same into a reduce to the first rank and a broadcast.
+  /// Splits an all_reduce into a reduce to the first rank and a broadcast.
   std::pair<Value, Value> split_at_root(const Handles& all_reduce);
-  /// The same of an all_reduce of an all_reduce along another axis into a reduce_scatter and an
+  /// Splits an all_reduce of an all_reduce along another axis into a reduce_scatter and an
   /// all_gather along that axis, and an all_reduce of slices: reduce_scatter, all_reduce,
   /// all_gather.
   std::tuple<Value, Value, Value> split_hierarchical(const Handles& all_reduce, int dim = 0);

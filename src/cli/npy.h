@@ -21,7 +21,7 @@ struct NpyArray {
 
 /// Throws ConfigError with the file and what is wrong in it.
 [[nodiscard]] NpyArray read_npy(const std::string& file);
-/// The same of the bytes of such a file, which errors call `file`.
+/// Reads the bytes of a .npy file; errors name it `file`.
 [[nodiscard]] NpyArray parse_npy(std::string_view bytes, const std::string& file);
 /// The bytes of a file.
 [[nodiscard]] std::string npy_text(const NpyArray& array);

@@ -20,13 +20,13 @@ template <class T>
   return static_cast<T>(value);
 }
 
-/// The same as the integer that `dtype` stores.
+/// `value` as an integer of `dtype`, clamped to its range; 0 for NaN.
 [[nodiscard]] std::int64_t saturated(DType dtype, double value);
 
 /// The integer `dtype` of these low bits.
 [[nodiscard]] std::int64_t wrapped(DType dtype, std::uint64_t bits);
 
-/// The same of a whole number; beyond 64 bits, of which a double has lost the low ones, its limits.
+/// The integer `dtype` of a whole number's low bits; saturated beyond 64 bits, where they are lost.
 [[nodiscard]] std::int64_t wrapped(DType dtype, double value);
 
 /// The bits of a whole number that an element of integers holds.

@@ -28,7 +28,7 @@ struct Steps {
 [[nodiscard]] std::string to_json(const Steps& steps);
 /// Throws ScheduleError with the JSON pointer of what is wrong.
 [[nodiscard]] Steps parse_schedule(std::string_view text);
-/// The same of a part of a document; throws ProgramError.
+/// Reads a schedule that is part of a larger document; throws ProgramError.
 [[nodiscard]] Steps parse_schedule(const ir::JsonElement& element);
 /// JSON Schema of the schedule format, made from the table of transformations:
 /// docs/schedule.schema.json.

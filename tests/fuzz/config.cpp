@@ -46,7 +46,7 @@ void fuzz_config(Bytes bytes) {
   require(config.jit_jobs >= 0 && config.jit_jobs <= 1024, "there are so many compilers");
   for (const std::filesystem::path& path : {config.cache_dir, config.tune_file, config.dump_dir})
     require(path.empty() || path.is_absolute(), "directories stay where they are");
-  // The same value as an option of the application's.
+  // The value given as an option of the application.
   Options options;
   const std::string& value = environment.empty() ? std::string() : environment.front().second;
   options.backend = options.overlap = options.log_level = value;

@@ -295,7 +295,7 @@ TEST_CASE("the derivative of an op of the application's is kept for those who wa
 TEST_CASE("an op may be defined again, and only alike") {
   const PointwiseOp first = define_pointwise(right("again"));
   CHECK(&define_pointwise(right("again")).definition() == &first.definition());
-  // The same of another translation unit is another function.
+  // An equal lambda in another translation unit is another function.
   PointwiseDefinition copy = right("again");
   copy.reference = [](double x, double y, double) { return y * x + 1; };
   CHECK(&define_pointwise(copy).definition() == &first.definition());

@@ -35,7 +35,7 @@ class KernelAccesses {
   /// Bytes that vectors of buffer `id` have, or the widest access.
   [[nodiscard]] std::size_t alignment_of(sched::BufferId id) const;
   void add_vectors(sched::BufferId id, bool of_peers);
-  /// The same of the slices that `id` is exchanged in.
+  /// Notes whether the slices that `id` is exchanged in begin at multiples of its alignment.
   void add_slices(sched::BufferId id, const abi::Slices& slices);
   void find_vectors(const abi::Slices& slices);
   void count_bytes();

@@ -68,7 +68,7 @@ class Tensors {
   Executable::Piece data(std::string_view name, DType dtype, std::optional<std::size_t> buffer,
                          bool to_write);
   void bind(std::string_view name, DType dtype, std::span<const Executable::Piece> buffers);
-  /// The same with memory that may not be written; throws BackendError for what the step writes.
+  /// Binds constant memory; throws BackendError for a tensor that the step writes.
   void bind(std::string_view name, DType dtype, std::span<const Executable::ConstPiece> buffers);
   void bind(std::string_view name, std::span<const Buffer> buffers);
   /// Uses the library's own memory for states and outputs that have none. Throws BackendError when

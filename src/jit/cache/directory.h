@@ -47,7 +47,7 @@ class CacheDirectory {
   /// Throws Distrust, and std::system_error.
   [[nodiscard]] static std::shared_ptr<const CacheDirectory> open(const std::filesystem::path& path,
                                                                   Ownership ownership);
-  /// The same, and makes it when there is none, with what is missing above it.
+  /// Opens `path`, after creating it and missing parents. Throws as `open` does.
   [[nodiscard]] static std::shared_ptr<const CacheDirectory> make(const std::filesystem::path& path,
                                                                   Ownership ownership);
 
@@ -60,7 +60,7 @@ class CacheDirectory {
   /// The folder `digits`; not open when there is none, or, with EPERM, when it is not to be
   /// trusted.
   [[nodiscard]] OpenFile folder(const std::string& digits) const;
-  /// The same, made when there is none. Throws std::system_error.
+  /// The folder `digits`, created when there is none. Throws std::system_error.
   [[nodiscard]] OpenFile make_folder(const std::string& digits) const;
 
   /// Calls `visit` with every entry, of any version, and `visit_temporary` with files that are

@@ -57,7 +57,7 @@ class DiskCache {
  private:
   /// The open directory; null when there is none or it is not to be used.
   [[nodiscard]] std::shared_ptr<const CacheDirectory> opened();
-  /// The same, made when it is to be written and there is none. Throws std::system_error.
+  /// The open directory, created when missing and writable. Throws std::system_error.
   [[nodiscard]] std::shared_ptr<const CacheDirectory> made();
   /// What `body` returns; its default on a system_error, which `on_error` takes, or on distrust.
   template <class Body, class OnError>

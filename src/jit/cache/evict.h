@@ -32,8 +32,8 @@ inline constexpr std::chrono::hours day{24};
 /// temporary files older than an hour. Throws std::system_error.
 [[nodiscard]] Eviction evict(const CacheDirectory& directory, const Limits& limits, FileTime now);
 
-/// The same now, under a lock, and updates the stats; nothing when another process holds the lock.
-/// Where there are no locks, several processes may evict at once, which does no harm.
+/// Evicts as of now under the directory's lock and updates the stats; nothing when another process
+/// holds the lock. Without locks several processes may evict at once, which does no harm.
 [[nodiscard]] std::optional<Eviction> evict_alone(const CacheDirectory& directory,
                                                   const Limits& limits);
 

@@ -45,7 +45,7 @@ class AtomicFile {
   void write(std::string_view bytes) { write_bytes(file_.number(), bytes); }
   /// Syncs the content, then renames. False when the target is there already, which stays as it is.
   [[nodiscard]] bool commit();
-  /// The same, in the place of what is there: whoever has that open or mapped keeps it as it was.
+  /// Commits over an existing target; whoever has the old file open or mapped keeps its content.
   void replace();
 
  private:

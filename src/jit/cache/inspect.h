@@ -24,7 +24,7 @@ struct InspectedEntry {
 /// Inspects `file`, whose folder is open. Nothing when it has vanished.
 [[nodiscard]] std::optional<InspectedEntry> inspect(const CacheDirectory& directory, int folder,
                                                     const EntryFile& file, InspectDepth depth);
-/// The same for the file that `key` has or would have.
+/// Inspects the file of `key`. Nothing when it does not exist.
 [[nodiscard]] std::optional<InspectedEntry> inspect(const CacheDirectory& directory,
                                                     const CacheKey& key, InspectDepth depth);
 

@@ -109,7 +109,8 @@ class KernelCache {
   /// The first stored binary of `key` without a problem; one with a problem becomes `rejected`.
   [[nodiscard]] std::optional<CachedBinary> find_useful(const CacheKey& key, const Problem& problem,
                                                         std::optional<CachedBinary>& rejected);
-  /// The same, after a wait for whoever makes it; else, if it is to be had, the lock to make it.
+  /// `find_useful`, after waiting for a process that is compiling `key`; when there is no binary,
+  /// `attempt` holds the lock for compiling it, where that could be taken.
   [[nodiscard]] std::optional<CachedBinary> find_or_lock(const CacheKey& key,
                                                          const Problem& problem, Deadline deadline,
                                                          Attempt& attempt);

@@ -55,9 +55,9 @@ class KernelWriter {
   std::string linear_index(sched::BufferId id);
   /// Whether a tensor lies in memory as the kernel's domain does, but for where its part begins.
   [[nodiscard]] bool is_linear(const Shape& shape, const ir::Placements& layout) const;
-  /// The same for what `indexed_members` compute, as wholes.
+  /// Whether all values of `indexed_members` are linear, as whole tensors.
   [[nodiscard]] bool members_linear() const;
-  /// The same for all loads, stores and indexed members.
+  /// Whether all loads, stores and indexed members are linear.
   [[nodiscard]] bool all_linear() const;
 
   /// The members that depend on their element's index in the whole tensor: those that draw random
@@ -89,7 +89,7 @@ class KernelWriter {
   void begin_phase(const std::set<ir::ValueId>& kept);
   /// `value` in its computation type: a variable, a literal, or an expression.
   std::string read(ir::ValueId value, DType context);
-  /// The same of what is stored as `dtype`, and rounded to it: numbers are, too.
+  /// `value` rounded to `dtype`, which it is stored as, in the computation type of `dtype`.
   std::string read_to_store(ir::ValueId value, DType dtype);
   /// The value that `value` stands for inside the kernel: what an update writes.
   [[nodiscard]] ir::ValueId resolve(ir::ValueId value) const;

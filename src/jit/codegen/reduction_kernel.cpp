@@ -238,7 +238,7 @@ class ReductionKernel {
            fmt::format("    return {};\n", block_reduce("begin", "end", mode(), elements, "    "));
   }
 
-  /// The same of buckets [begin, end).
+  /// Reduces a row that is scattered: buckets [begin, end).
   std::string reduce_buckets() {
     const std::string bucket = write_bucket("      ");
     const std::string sum = writer_.unique("sum");

@@ -11,7 +11,7 @@ namespace coconet::jit {
 /// Whether anything that `phase` reads or writes is shared tile by tile with a step that runs at
 /// the same time.
 [[nodiscard]] bool synchronizes_tiles(const sched::KernelStep::Phase& phase);
-/// The same of any phase of `step`.
+/// Whether any phase of `step` synchronizes tiles.
 [[nodiscard]] bool synchronizes_tiles(const sched::KernelStep& step);
 
 /// Defines `tile_sync`, the prelude's TileSync for the exchange of `phase`.

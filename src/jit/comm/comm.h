@@ -45,7 +45,7 @@ class PeerMemory {
         multicast_(multicast),
         no_multicast_(std::move(no_multicast)) {}
 
-  /// The same memory, as another rank of this process holds it.
+  /// This memory as seen by another rank of this process.
   [[nodiscard]] std::shared_ptr<PeerMemory> held_by(int rank) const {
     return std::make_shared<PeerMemory>(blocks_, rank, bytes_, owner_, multicast_, no_multicast_);
   }
@@ -190,7 +190,7 @@ void run_local_ranks(int ranks, const std::function<void(const std::shared_ptr<C
 /// Runs `body` on every rank; when it throws on some, throws on all of them: the own error on
 /// those, elsewhere a CommError "rank 1: ...". Collective.
 COCONET_API void together(Comm& comm, const std::function<void()>& body);
-/// The same, and what `body` returned on every rank.
+/// `together`, returning what `body` returned on every rank. Collective.
 [[nodiscard]] COCONET_API std::vector<std::string> gather_together(
     Comm& comm, const std::function<std::string()>& body);
 /// Throws the same CommError on every rank when ranks ask for blocks of different sizes.

@@ -15,7 +15,7 @@ inline constexpr const char* build_tree_file = "coconet-jit.kernel-cache";
 /// the library itself.
 [[nodiscard]] std::string build_tree_cache_dir();
 
-/// The same of the program or library `file`.
+/// The directory that the build tree around the program or library `file` names.
 [[nodiscard]] std::string build_tree_cache_dir(const std::filesystem::path& file);
 
 }  // namespace coconet::jit

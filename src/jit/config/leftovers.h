@@ -29,7 +29,7 @@ namespace coconet::jit {
 void remove_leftovers(const std::filesystem::path& directory, std::string_view prefix,
                       const std::function<void(const std::filesystem::path& path,
                                                const std::error_code& error)>& removed = {});
-/// The same where that is no reason to stop: what cannot be listed stays.
+/// `remove_leftovers` without errors: a directory that cannot be read keeps its leftovers.
 void try_remove_leftovers(const std::filesystem::path& directory, std::string_view prefix);
 
 }  // namespace coconet::jit

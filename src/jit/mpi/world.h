@@ -13,8 +13,8 @@ namespace coconet::jit {
 
 /// Throws CommError when the library was built without MPI.
 [[nodiscard]] std::shared_ptr<Comm> make_mpi_comm(const Options& options = {});
-/// The same of the ranks of a communicator: `handle` is the MPI_Comm, of `bytes`. One world a
-/// communicator, until that is freed.
+/// A world of a communicator's ranks: `handle` points to the MPI_Comm, `bytes` is its size. A
+/// communicator has one world until it is freed.
 [[nodiscard]] std::shared_ptr<Comm> make_mpi_comm_of(const void* handle, std::size_t bytes,
                                                      const Options& options = {});
 

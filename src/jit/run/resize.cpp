@@ -1,4 +1,4 @@
-// The same plan with other extents, or begun anew.
+// Gives a bound plan new extents, or resets it.
 #include <fmt/format.h>
 
 #include "coconet/error.h"

@@ -80,8 +80,8 @@ struct ShippedCluster {
 
 /// Throws ConfigError with the JSON pointer of what is wrong.
 [[nodiscard]] Cluster parse_cluster(std::string_view json);
-/// The same of a part of a document; throws ProgramError. A cluster whose measurement was only
-/// begun may lack anything that is measured.
+/// Reads a cluster that is part of a larger document; throws ProgramError. Measured values may be
+/// missing where `is_begun`: the measurement has not ended.
 [[nodiscard]] Cluster parse_cluster(const ir::JsonElement& element, bool is_begun = false);
 [[nodiscard]] std::string to_json(const Cluster& cluster);
 /// Reads a file, or takes the shipped cluster of that name, with `nodes` in place of its own where

@@ -92,7 +92,7 @@ void require_mixed(const Precision& precision) {
                   to_string(precision.model)));
 }
 
-/// The same in mixed precision.
+/// A row for a program in mixed precision.
 template <auto make>
 Shipped mixed_optimizer(std::string_view name, std::string_view summary) {
   Shipped row = optimizer<make>(name, summary);

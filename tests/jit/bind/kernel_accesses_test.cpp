@@ -25,7 +25,7 @@ bool accesses_vectors(const Program& program, const Sizes& sizes, std::size_t co
   return (accesses.mode(tensors) & jit::abi::VECTORIZE) != 0;
 }
 
-/// The same of a program that adds up the rows of a tensor of [b, c], or adds a row of [c] to them.
+/// Whether summing the rows of a tensor [b, c], or adding a row [c] to each, accesses vectors.
 bool accesses_rows(bool reduces, std::int64_t b, std::int64_t c, std::size_t shift) {
   Program p("rows", Mesh({{"world", 1}}));
   const Dim columns = p.dim("c");

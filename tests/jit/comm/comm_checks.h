@@ -228,7 +228,7 @@ inline void check_collectives(Group& group, const std::vector<std::size_t>& coun
   expect(std::equal(mine.begin(), mine.end(), in), "the operands are as they were" + what);
 }
 
-/// The same, in memory that no other rank reaches.
+/// Checks the collectives in memory that no other rank reaches.
 inline void check_collectives(Group& group, const std::vector<std::size_t>& counts, DType dtype,
                               Reduction reduction) {
   const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
@@ -272,7 +272,7 @@ inline void check_groups(jit::Comm& comm) {
   expect(backwards.rank() == comm.size() - 1 - comm.rank(), "a group may count down");
   check_collectives(backwards, std::vector<std::size_t>(comm.size(), 5), f32, Reduction::sum);
 
-  // The same groups again, and both kinds in turn.
+  // A group of these ranks made a second time, and both kinds in turn.
   Group again(comm, all);
   for (int round = 0; round < 3; ++round) {
     check_collectives(again, std::vector<std::size_t>(comm.size(), 3), f64, Reduction::max);

@@ -130,7 +130,7 @@ inline void require_all_conform(const Program& program, const Schedule& schedule
   SUCCEED();
 }
 
-/// The same where the draw is for it: see sample.h.
+/// `require_all_conform`, in runs that draw this check: see sample.h.
 inline void require_conforms(const Program& program, const Schedule& schedule, int ranks,
                              std::vector<Checked> cases) {
   if (draw()) require_all_conform(program, schedule, ranks, std::move(cases));
@@ -149,7 +149,7 @@ inline void require_conforms(const Program& program, const Schedule& schedule, i
   return cases;
 }
 
-/// The same for steps with `sizes`.
+/// Runs `iterations` steps of each of `sizes`.
 inline void require_conforms(const Program& program, const Schedule& schedule, int ranks,
                              const std::vector<Sizes>& sizes, int iterations = 1) {
   require_conforms(program, schedule, ranks, cases_with(sizes, iterations));

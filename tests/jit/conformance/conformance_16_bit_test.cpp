@@ -175,8 +175,8 @@ std::vector<std::string> reductions_of(const Program& program) {
   return names;
 }
 
-/// The same of what an average over ranks leaves on each, and inside the kernel that averages: of
-/// the whole of a tensor and, where it is scattered, of each buffer.
+/// Reductions of an average over ranks, after the kernel that averages and fused into it: over a
+/// whole tensor and, where it is scattered, over each buffer.
 template <class T>
 void require_reductions_of_average(const Meaning& meaning, int ranks, bool scattered) {
   Program program("fused", Mesh({{"world", ranks}}));

@@ -45,7 +45,7 @@ Schedule fused(const std::string& name, const jit::Algorithm& algorithm, int cha
   return schedule;
 }
 
-/// The same of a matrix, with operands that are broadcast along either dimension.
+/// An update of a matrix, with operands that are broadcast along either dimension.
 Program biased(int ranks) {
   Program program("biased", Mesh({{"world", ranks}}));
   const Dim n = program.dim("n"), m = program.dim("m");

@@ -33,7 +33,7 @@ using GpuKernels = std::map<std::string, GpuKernel>;
 /// What the compiler makes of a kernel but for names: words that the prelude does not have are
 /// numbered as they come.
 [[nodiscard]] std::string without_names(const std::string& text);
-/// The same without numbers: of ranks, in constants, and of what is numbered.
+/// `text` without the numbers of ranks, in constants and in numbered names.
 [[nodiscard]] std::string without_numbers(const std::string& text);
 
 /// Adds the kernels of `program` under `schedule`, by `without_names`.

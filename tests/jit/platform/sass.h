@@ -30,7 +30,7 @@ struct SassKernel {
 /// The kernels of a cubin by their entry points. Throws std::runtime_error where nvdisasm fails.
 [[nodiscard]] std::map<std::string, SassKernel> disassembled(const std::string& cubin);
 
-/// The same, of nvdisasm's text.
+/// The kernels in nvdisasm's output, by their entry points.
 [[nodiscard]] std::map<std::string, SassKernel> read_sass(const std::string& text);
 
 }  // namespace coconet::test

@@ -72,7 +72,7 @@ bool is_local(const ir::Node& node) {
                      [](Placement placement) { return placement.kind == Placement::Kind::local; });
 }
 
-/// The same on ranks that hold the same.
+/// A number that differs between ranks where their local values of `node` differ.
 std::int64_t salt_of(const ir::Graph& graph, const ir::Node& node, int rank) {
   std::int64_t salt = 3;
   for (std::size_t axis = 0; axis < node.layout.size(); ++axis) {

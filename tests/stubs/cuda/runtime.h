@@ -80,7 +80,7 @@ CUresult ask(const char* function, Needs needs, Body body) {
   return refused == CUDA_SUCCESS ? body(lock) : refused;
 }
 
-/// The same for what changes something: a failure is in the log.
+/// Runs a call that changes state; a failure goes to the log.
 template <class Body>
 CUresult call(const char* function, Needs needs, Body body) {
   Lock lock(mutex());

@@ -62,7 +62,7 @@ CUresult find_stream(CUstream handle, std::shared_ptr<Stream>& stream);
 /// Puts an operation in the stream's order, whether or not it captures.
 std::shared_ptr<Completion> enqueue(Stream& stream, std::function<CUresult()> run);
 
-/// The same for what a capture records instead.
+/// What a submission gives, executed or recorded by a capture.
 struct Submitted {
   CUresult result = CUDA_SUCCESS;
   std::shared_ptr<Completion> completion;  ///< null when captured
@@ -78,7 +78,7 @@ void wait_for_device(Lock& lock, int device);
 
 /// Invalidates the stream's capture if it has one, and says so.
 bool forbid_in_capture(Stream& stream);
-/// The same for calls that no capture of this thread, or no global one, allows.
+/// Invalidates the captures that forbid unsafe calls of this thread: its own and global ones.
 bool forbid_in_captures_of_thread();
 
 std::size_t live_streams();

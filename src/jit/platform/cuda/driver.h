@@ -108,7 +108,7 @@ struct Driver : DriverFunctions, MulticastFunctions {
 /// The process's driver, loaded and initialised at the first call. Does not throw.
 [[nodiscard]] const Driver& loaded_driver();
 
-/// The same; throws BackendError when no GPU can be used, with how to get there.
+/// `loaded_driver()`, or BackendError when no GPU can be used, with how to get there.
 [[nodiscard]] const Driver& driver();
 
 /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".

@@ -65,7 +65,7 @@ COCONET_INLINE void load(const T* from, Piece<T, bytes>& to) {
   }
 }
 
-/// The same of fewer elements, and zeros.
+/// Loads `count` elements, fewer than the piece has, and zeros for the rest.
 template <int bytes, class T>
 COCONET_INLINE void load_some(const T* from, std::int64_t count, Piece<T, bytes>& to) {
   T padded[Piece<T, bytes>::elements] = {};
@@ -174,7 +174,7 @@ COCONET_INLINE void add_terms(const T* matrix, std::int64_t stride, const T* vec
   if constexpr (in_pairs<T>) __builtin_memcpy(sums + elements / 2, &odd, sizeof odd);
 }
 
-/// The same of columns in any number.
+/// Adds the terms of `depth` rows to the sums of `count` columns.
 template <int bytes, int depth, class T>
 COCONET_INLINE void add_rows(const T* matrix, std::int64_t stride, const T* vector,
                              std::int64_t count, Sum<T>* sums) {
