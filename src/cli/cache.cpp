@@ -118,17 +118,17 @@ std::uint64_t verify_layer(const Layer& layer) {
   std::uint64_t good = 0;
   std::uint64_t foreign = 0;
   std::vector<std::string> bad;
-  const auto blame = [&](const std::filesystem::path& path, const std::string& problem) {
+  const auto report = [&](const std::filesystem::path& path, const std::string& problem) {
     bad.push_back("'" + path.string() + "': " + problem + ".");
   };
   jit::inspect_all(*layer.directory, jit::InspectDepth::all, [&](const jit::InspectedEntry& entry) {
     if (!entry.problem.empty()) {
-      blame(layer.path / entry.file.folder / entry.file.name, entry.problem);
+      report(layer.path / entry.file.folder / entry.file.name, entry.problem);
     } else {
       ++(entry.foreign ? foreign : good);
     }
   });
-  for (const auto& [path, problem] : jit::unusable_folders(*layer.directory)) blame(path, problem);
+  for (const auto& [path, problem] : jit::unusable_folders(*layer.directory)) report(path, problem);
   std::ranges::sort(bad);
   for (const std::string& line : bad) std::printf("%s\n", line.c_str());
   std::printf("%s: %llu good, %zu bad", layer.path.c_str(), static_cast<unsigned long long>(good),

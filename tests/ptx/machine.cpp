@@ -97,7 +97,7 @@ void Machine::run(int first) {
   fail(*std::ranges::find_if(agents_, is_left), "what is waited for does not come");
 }
 
-/// As long as a thread of the rank does more than look in vain; whether any could run.
+/// Runs the rank's threads until all of them only poll; whether any could run.
 bool Machine::advance_rank(int rank) {
   bool moved = false;
   std::size_t before = 0;

@@ -41,7 +41,7 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
       timeout_(timeout),
       fault_memory_(platform.allocate_on_host(sizeof(abi::Fault))),
       fault_(reinterpret_cast<abi::Fault*>(fault_memory_->data())),
-      news_(comm.membership()->news()) {
+      notices_(comm.membership()->notices()) {
   std::size_t bytes = 0;
   for (const Mesh::Axis& axis : plan.mesh().axes()) {
     axes_.push_back({.flags = bytes});
@@ -57,10 +57,10 @@ StepSync::StepSync(Comm& comm, const Platform& platform, const RankPlan& plan,
     }
   }
   if (!platform.traits().immediate) {
-    news_memory_ = platform.allocate_on_host(comm.membership()->size() * sizeof(abi::u64));
-    auto* const copy = reinterpret_cast<abi::u64*>(news_memory_->data());
-    mirrored_ = comm.membership()->mirror_news(copy);
-    news_ = copy;
+    notices_memory_ = platform.allocate_on_host(comm.membership()->size() * sizeof(abi::u64));
+    auto* const copy = reinterpret_cast<abi::u64*>(notices_memory_->data());
+    mirrored_ = comm.membership()->mirror_notices(copy);
+    notices_ = copy;
   }
   spin_limit_ = comm.ranks_per_core() > 1 ? 0 : looks_before_yield;
 }
@@ -150,7 +150,7 @@ abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
           .step = step,
           .given = 0,
           .waited = nullptr,
-          .news = news_ + group(axis).front(),
+          .news = notices_ + group(axis).front(),
           .news_stride = static_cast<abi::u64>(stride(axis))};
 }
 

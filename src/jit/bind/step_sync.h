@@ -74,9 +74,9 @@ class StepSync {
   std::shared_ptr<Memory> own_flags_;         ///< the same, in a world of one rank
   std::shared_ptr<Memory> fault_memory_;
   abi::Fault* fault_;
-  std::shared_ptr<Memory> news_memory_;  ///< where kernels do not see the world's table itself
-  std::shared_ptr<void> mirrored_;       ///< keeps `news_memory_` like it
-  const abi::u64* news_;
+  std::shared_ptr<Memory> notices_memory_;  ///< where kernels do not see the world's table itself
+  std::shared_ptr<void> mirrored_;          ///< keeps `notices_memory_` like it
+  const abi::u64* notices_;
 };
 
 }  // namespace coconet::jit

@@ -51,7 +51,7 @@ BlockKey key_of(const sched::PlanBuffer& buffer) {
 Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan, const Tensors* before)
     : comm_(comm), platform_(platform), plan_(plan) {
   for (sched::BufferId id = 0; id < plan.plan().buffers.count(); ++id) tensors_.push_back(make(id));
-  std::vector<Tensor*> homeless;
+  std::vector<Tensor*> unplaced;
   for (sched::BufferId id = 0; id < tensors_.count(); ++id) {
     // A window is another one each time.
     const bool keeps = before != nullptr && before->has_extents_of(id, plan) &&
@@ -60,21 +60,21 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan, con
       tensors_[id].memory = (*before)[id].memory;
       follow(tensors_[id]);
     } else {
-      homeless.push_back(&tensors_[id]);
+      unplaced.push_back(&tensors_[id]);
     }
   }
   if (before != nullptr) shared_ = before->shared_;
-  place(homeless);
-  for (Tensor* const tensor : homeless) {
+  place(unplaced);
+  for (Tensor* const tensor : unplaced) {
     const bool has_home = tensor->memory->shared || tensor->memory->alone;
     // The application always binds what is scattered.
     if (!tensor->buffer->scattered && has_home) use_own(*tensor);
   }
 }
 
-void Tensors::place(std::span<Tensor* const> homeless) {
+void Tensors::place(std::span<Tensor* const> unplaced) {
   std::set<const Tensor*> shared;  // with the library's own memory where other ranks reach it
-  for (Tensor* const tensor : homeless) {
+  for (Tensor* const tensor : unplaced) {
     if (!is_shared(*tensor->buffer)) continue;
     const Tensor* const same = same_memory(*tensor);
     shared.insert(same != nullptr ? same : tensor);
@@ -82,7 +82,7 @@ void Tensors::place(std::span<Tensor* const> homeless) {
   std::map<BlockKey, Block> blocks;
   std::size_t in_window = 0, large = 0;
   bool has_window = false;
-  for (Tensor* const tensor : homeless) {
+  for (Tensor* const tensor : unplaced) {
     if (same_memory(*tensor) != nullptr) continue;
     Block& block = blocks[key_of(*tensor->buffer)];
     const bool windowed = belongs_in_window(*tensor->buffer);
@@ -103,7 +103,7 @@ void Tensors::place(std::span<Tensor* const> homeless) {
       block.alone = platform_.allocate(block.alone_bytes);
   }
   if (has_window) window_ = platform_.allocate_window(comm_, in_window);
-  for (Tensor* const tensor : homeless) {
+  for (Tensor* const tensor : unplaced) {
     TensorMemory& memory = *tensor->memory;
     if (const Tensor* const same = same_memory(*tensor)) {  // which comes first
       memory.shared = same->memory->shared;

@@ -101,8 +101,8 @@ class Tensors {
  private:
   [[nodiscard]] Tensor make(sched::BufferId id) const;
   [[nodiscard]] bool has_extents_of(sched::BufferId id, const RankPlan& plan) const;
-  /// Gives room for the library's own memory to those of `homeless` whose `home` is not another's.
-  void place(std::span<Tensor* const> homeless);
+  /// Allocates the library's own memory for the tensors of `unplaced` that share no other tensor's.
+  void place(std::span<Tensor* const> unplaced);
   /// Points `tensor` at the library's own memory.
   void use_own(Tensor& tensor);
   /// Takes what is new in the tensor's memory.

@@ -117,7 +117,7 @@ std::vector<int> Assembly::find_missing() {
   }
   std::vector<int> missing;
   const Clock::time_point start = Clock::now();
-  const auto is_in_vain = [&](int other) {
+  const auto is_over = [&](int other) {
     if (membership_->has_said_why(other)) return true;
     return Clock::now() - start >=
            (membership_->is_lost(other) ? takes_sent : time_to_answer(timeout_));
@@ -125,7 +125,7 @@ std::vector<int> Assembly::find_missing() {
   for (int other = 0; other < ranks_; ++other) {
     if (other == rank_) continue;
     const bool answered =
-        wait_until([&] { return is_done(got[other]); }, [&] { return is_in_vain(other); },
+        wait_until([&] { return is_done(got[other]); }, [&] { return is_over(other); },
                    [] { std::this_thread::sleep_for(pause); });
     // Who has gone on to where ranks share memory does not answer, but says there whom it missed.
     if (!answered && !membership_->has_said_why(other)) missing.push_back(other);

@@ -24,17 +24,17 @@ namespace {
 
 struct PrivateMembership {
   PrivateMembership(int rank, int ranks, std::chrono::milliseconds timeout)
-      : statuses(ranks), news(ranks) {
+      : statuses(ranks), notices(ranks) {
     std::vector<RankStatus*> of_ranks;
     for (RankStatus& status : statuses) of_ranks.push_back(&status);
     std::vector<std::uint64_t*> tables(ranks);
-    tables[rank] = news.data();
+    tables[rank] = notices.data();
     membership = std::make_unique<Membership>(rank, std::move(of_ranks), std::move(tables),
                                               Waiting{timeout});
   }
 
   std::vector<RankStatus> statuses;
-  std::vector<std::uint64_t> news;
+  std::vector<std::uint64_t> notices;
   std::unique_ptr<Membership> membership;
 };
 

@@ -60,8 +60,8 @@ void MpiLink::tell_arrival(const std::vector<int>& ranks, std::uint64_t number,
 void MpiLink::tell_state(int rank, const RankStatus& status) noexcept {
   if (!open_) return;
   try {
-    const News news{rank, status};
-    send(far_, status_tag, &news, sizeof news);
+    const StatusNotice notice{rank, status};
+    send(far_, status_tag, &notice, sizeof notice);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     while (!told() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   } catch (const std::exception&) {
@@ -71,18 +71,18 @@ void MpiLink::tell_state(int rank, const RankStatus& status) noexcept {
 
 // What a rank says of itself is all there is; what others say of it is that it has ended or
 // stopped.
-void MpiLink::take_news(const News& news, int from) {
-  RankStatus& status = *status_of(news.rank);
-  if (news.rank == from) {
+void MpiLink::take_notice(const StatusNotice& notice, int from) {
+  RankStatus& status = *status_of(notice.rank);
+  if (notice.rank == from) {
     const auto [ended, stopped] = std::pair(status.ended, status.stopped);
-    status = news.status;
+    status = notice.status;
     status.ended |= ended;
     status.stopped |= stopped;
     return;
   }
-  status.ended |= news.status.ended;
-  status.stopped |= news.status.stopped;
-  if (status.state == 0) status.state = news.status.state;
+  status.ended |= notice.status.ended;
+  status.stopped |= notice.status.stopped;
+  if (status.state == 0) status.state = notice.status.state;
 }
 
 void MpiLink::poll() {
@@ -105,9 +105,9 @@ void MpiLink::poll() {
       take(arrived);
       *arrival(arrived.number, status.MPI_SOURCE) = arrived.arrival;
     } else {
-      News news{};
-      take(news);
-      take_news(news, status.MPI_SOURCE);
+      StatusNotice notice{};
+      take(notice);
+      take_notice(notice, status.MPI_SOURCE);
     }
   }
 }

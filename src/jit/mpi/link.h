@@ -51,7 +51,7 @@ class MpiLink {
     std::uint64_t number;
     std::uint64_t arrival;
   };
-  struct News {
+  struct StatusNotice {
     int rank;
     RankStatus status;
   };
@@ -61,7 +61,7 @@ class MpiLink {
     std::vector<std::byte> bytes;
   };
   void send(const std::vector<int>& ranks, int tag, const void* data, std::size_t bytes);
-  void take_news(const News& news, int from);
+  void take_notice(const StatusNotice& notice, int from);
 
   MPI_Comm world_ = MPI_COMM_NULL;
   Membership* membership_ = nullptr;

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t question = 0x636f636f3f717565, reply = 0x636f636f21616e73,
-                        news_of_end = 0x636f636f2e656e64;
+                        notice_of_end = 0x636f636f2e656e64;
 constexpr std::chrono::milliseconds ask_again_after{100};
 
 /// This node's IPv4 addresses; the loopback's too, for nodes that are one machine.
@@ -84,13 +84,13 @@ std::vector<std::uint64_t> Pulse::take() {
   constexpr int most_at_once = 1000;
   std::vector<std::uint64_t> answered;
   for (int taken = 0; taken < most_at_once; ++taken) {
-    News got{};
+    EndNotice got{};
     sockaddr_in from{};
     socklen_t length = sizeof from;
     const ssize_t bytes = recvfrom(socket_.number(), &got, sizeof got, 0,
                                    reinterpret_cast<sockaddr*>(&from), &length);
     if (bytes < 0) return answered;
-    if (bytes == sizeof got && got.magic == news_of_end && got.token == token_)
+    if (bytes == sizeof got && got.magic == notice_of_end && got.token == token_)
       ended_.push_back(static_cast<int>(got.rank));
     if (bytes != sizeof(Datagram)) continue;
     if (got.magic == reply) answered.push_back(got.token);
@@ -112,9 +112,9 @@ std::vector<int> Pulse::answer() {
 void Pulse::tell_end(int rank) {
   if (!socket_.is_open()) return;
   for (const auto& [to, peer] : peers_) {
-    const News news{news_of_end, peer.token, static_cast<std::uint64_t>(rank)};
+    const EndNotice notice{notice_of_end, peer.token, static_cast<std::uint64_t>(rank)};
     for (const sockaddr_in& place : peer.places) {
-      (void)sendto(socket_.number(), &news, sizeof news, 0,
+      (void)sendto(socket_.number(), &notice, sizeof notice, 0,
                    reinterpret_cast<const sockaddr*>(&place), sizeof place);
     }
   }

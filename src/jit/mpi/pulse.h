@@ -43,7 +43,7 @@ class Pulse {
     std::uint64_t magic, token;
   };
   /// That the process of `rank` has ended, for the process with that token.
-  struct News {
+  struct EndNotice {
     std::uint64_t magic, token, rank;
   };
   struct Peer {

@@ -185,7 +185,7 @@ std::shared_ptr<Membership> share_membership(const Assembly& assembly, const Wai
   std::vector<std::string> processes_here;
   for (int place = 0; place < here.count(); ++place) {
     statuses[here[place]] = BoardComm::status_at(board->base(place));
-    tables[here[place]] = BoardComm::news_at(board->base(place));
+    tables[here[place]] = BoardComm::notices_at(board->base(place));
     processes_here.push_back(processes[here[place]]);
   }
   for (int rank = 0; rank < assembly.ranks(); ++rank) {
@@ -253,19 +253,19 @@ void finish(Connected& made, MPI_Comm communicator, Introduced introduced,
   const MPI_Comm world = made.comms->split(communicator, 0, 0);
   if (const auto link = made.link) {
     link->open(made.comms->split(world, 0, 0), *membership);
-    membership->exchange_news(
+    membership->exchange_notices(
         {[link] { link->poll(); },
          [link](int of, const RankStatus& status) { link->tell_state(of, status); }});
   } else {
     // MPI moves on only inside its calls, and another rank may still wait for what this one sent.
-    membership->exchange_news({[world, membership = membership.get()] {
-                                 int found = 0;
-                                 call_mpi(*membership, "MPI_Iprobe", [&] {
-                                   return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found,
-                                                     MPI_STATUS_IGNORE);
-                                 });
-                               },
-                               {}});
+    membership->exchange_notices({[world, membership = membership.get()] {
+                                    int found = 0;
+                                    call_mpi(*membership, "MPI_Iprobe", [&] {
+                                      return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &found,
+                                                        MPI_STATUS_IGNORE);
+                                    });
+                                  },
+                                  {}});
   }
   const MPI_Comm node = made.link ? made.comms->split(world, here[0], 0) : world;
   auto of_node = std::make_unique<MpiProcessComm>(node, made.comms, std::move(introduced.board),

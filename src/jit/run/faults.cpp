@@ -1,4 +1,4 @@
-// How ranks hear that one cannot run a step, and what a kernel's report of a vain wait means.
+// How ranks learn that one cannot run a step, and what a kernel's report of a failed wait means.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,9 +43,9 @@ void Runner::enter(const std::string& failure) {
     if (!failure.empty()) throw BackendError(failure);
     return;
   }
-  if (telling_ != nullptr) {
+  if (refusal_step_ != nullptr) {
     if (failure.empty()) return;
-    refuse(*telling_);
+    refuse(*refusal_step_);
     throw_together(failure);
   }
   const auto come = std::chrono::steady_clock::now();
@@ -68,7 +68,7 @@ void Runner::check() {
   });
 }
 
-Step* Runner::telling_step() const {
+Step* Runner::find_refusal_step() const {
   if (!immediate_ || bound_.plan.mesh().axes().size() != 1) return nullptr;
   for (std::size_t index = 0; index < bound_.steps.size(); ++index) {
     Step& step = bound_.steps[index];
@@ -114,11 +114,11 @@ void Runner::break_down(const abi::Fault& fault) {
                : place_of(fault.phase, kernel.barriers()),
       fault.expected, fault.found);
   const int peer = for_step ? rank : bound_.plan.group(kernel.axis())[fault.peer];
-  // A kernel does not say whether its time was over or the news had come that ended its wait.
-  const VainWait wait{std::move(place),
-                      {peer},
-                      (for_step ? "which were not made" : "which did not come") + limit,
-                      for_step || !bound_.comm().membership()->is_over()};
+  // A kernel does not say whether it ran out of time or a notice ended its wait.
+  const FailedWait wait{std::move(place),
+                        {peer},
+                        (for_step ? "which were not made" : "which did not come") + limit,
+                        for_step || !bound_.comm().membership()->is_over()};
   try {
     bound_.comm().membership()->give_up(wait);
   } catch (const Error& error) {

@@ -62,7 +62,7 @@ Runner::Runner(Bound& bound, const Runner* before)
       kernel_waits_(bound.steps.size()),
       group_(bound, sampler_),
       replay_(bound.platform, group_, bound.steps.size()),
-      telling_(bound.config->check ? nullptr : telling_step()) {
+      refusal_step_(bound.config->check ? nullptr : find_refusal_step()) {
   const auto signal = bound_.library_kernels.find(tile_signal_name);
   if (signal != bound_.library_kernels.end()) tile_signal_ = signal->second.get();
   together(bound_.comm(), [&] {

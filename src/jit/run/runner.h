@@ -31,7 +31,7 @@ class Runner {
   void in_order(const std::function<void()>& body);
   /// Collective: has this order with `owner` from here on, all work so far done.
   void order_with(Runner& owner);
-  /// Throws CommError where a wait of an earlier step was in vain, BackendError while the
+  /// Throws CommError where a wait of an earlier step has failed, BackendError while the
   /// application captures the stream.
   void require_at_rest() const;
   /// Throws that BackendError alone.
@@ -79,7 +79,7 @@ class Runner {
   /// Most steps that run at once.
   [[nodiscard]] std::size_t widest() const;
 
-  /// Throws CommError where a wait of an earlier step was in vain.
+  /// Throws CommError where a wait of an earlier step has failed.
   void require_whole() const;
   /// Throws BackendError where other executables share states with this one, which the application
   /// captures.
@@ -114,8 +114,8 @@ class Runner {
   void check();
   /// The step that can tell the other ranks that this one cannot run: the first at which they meet,
   /// where nothing before it writes what the application or another rank can see. None: null.
-  [[nodiscard]] Step* telling_step() const;
-  /// Instead of running `step`, that one: tells the others.
+  [[nodiscard]] Step* find_refusal_step() const;
+  /// Tells the others through `step`, instead of running it, that this rank cannot run.
   void refuse(Step& step);
   /// Throws what a kernel reported, if one did; `ended` is whether nothing runs any more.
   void check_fault(bool ended);
@@ -148,7 +148,7 @@ class Runner {
   const Kernel* tile_signal_ = nullptr;
   std::unique_ptr<Event> tile_made_;  ///< what such a kernel begins behind
 
-  Step* const telling_;  ///< null: the ranks meet on the host before a step
+  Step* const refusal_step_;  ///< null: the ranks meet on the host before a step
 
   std::atomic_flag running_;  ///< a thread is inside `run`
   std::uint64_t runs_ = 0;

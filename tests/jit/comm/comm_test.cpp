@@ -194,11 +194,11 @@ namespace {
 /// The statuses and arrivals of a world whose ranks the test plays itself.
 struct Stage {
   explicit Stage(int ranks)
-      : statuses(ranks), news(ranks, std::vector<std::uint64_t>(ranks)), arrivals(ranks) {
+      : statuses(ranks), notices(ranks, std::vector<std::uint64_t>(ranks)), arrivals(ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       all.push_back(rank);
       status_of.push_back(&statuses[rank]);
-      table_of.push_back(news[rank].data());
+      table_of.push_back(notices[rank].data());
       arrival_of.push_back(&arrivals[rank]);
     }
   }
@@ -207,7 +207,7 @@ struct Stage {
                                              jit::Waiting{timeout, false, {}});
   }
   std::vector<jit::RankStatus> statuses;
-  std::vector<std::vector<std::uint64_t>> news;
+  std::vector<std::vector<std::uint64_t>> notices;
   std::vector<std::uint64_t> arrivals;
   std::vector<int> all;
   std::vector<jit::RankStatus*> status_of;
@@ -237,7 +237,7 @@ TEST_CASE("a wait that lasts too long names the missing ranks, and all ranks hea
 
 TEST_CASE("who is late is named by those, too, that wait for those that wait for it", "[comm]") {
   Stage stage(4);
-  const auto outcome = [&](int rank, std::chrono::milliseconds timeout, jit::VainWait wait) {
+  const auto outcome = [&](int rank, std::chrono::milliseconds timeout, jit::FailedWait wait) {
     return std::async(std::launch::async, [=, &stage] {
       std::this_thread::sleep_for(timeout);
       return test::message_of<CommError>([&] { stage.membership(rank, 1s)->give_up(wait); });
@@ -257,7 +257,7 @@ TEST_CASE("who is late is named by those, too, that wait for those that wait for
   CHECK(stage.membership(3, 1s)->is_over());
 }
 
-TEST_CASE("who is gone is to blame, whoever waits for whom", "[comm]") {
+TEST_CASE("a rank whose process has ended is the root cause, whoever waits for whom", "[comm]") {
   Stage stage(3);
   const auto noticing = stage.membership(1, 10s);
   CHECK_FALSE(noticing->is_over());
@@ -279,6 +279,17 @@ TEST_CASE("who is gone is to blame, whoever waits for whom", "[comm]") {
   other.membership(1, 10s)->leave();
   other.membership(0, 10s)->lose(1);  // it had left before it ended
   CHECK_FALSE(other.membership(0, 10s)->is_over());
+}
+
+TEST_CASE("a rank of another node that gave up waiting and left is named", "[comm]") {
+  Stage stage(2);
+  jit::Membership far(1, stage.status_of, stage.table_of, jit::Waiting{1s, false, {}});
+  far.await(0, "in barrier");
+  far.leave();
+  jit::Membership near(0, stage.status_of, {stage.table_of[0], nullptr},
+                       jit::Waiting{1s, false, {}});
+  CHECK_THROWS_WITH(near.require_nobody_failed(),
+                    "rank 1 waited in barrier for rank 0 and gave up");
 }
 
 TEST_CASE("a process that ends is noticed, however it ends", "[comm]") {
@@ -392,7 +403,7 @@ TEST_CASE("a barrier of ranks that share no memory ends when its messages are on
   int left = 3;  // times that the messages are asked for until they are gone
   bool told_of_failure = false;
   const auto membership = stage.membership(0, 100ms);
-  membership->exchange_news(
+  membership->exchange_notices(
       // Rank 1 comes while it is waited for.
       {[&] { stage.arrivals[1] = std::max<std::uint64_t>(stage.arrivals[1], 1 << 24 | 1); },
        [&](int rank, const jit::RankStatus&) { told_of_failure |= rank == 0; }});
@@ -417,7 +428,7 @@ TEST_CASE("who waits for messages to be taken hears of a rank that fails meanwhi
   jit::Membership other(1, stage.status_of, stage.table_of, jit::Waiting{1s, false, {}});
   const auto membership =
       std::make_shared<jit::Membership>(0, stage.status_of, stage.table_of, jit::Waiting{1s});
-  membership->exchange_news({[&] { other.fail("for this test"); }, {}});
+  membership->exchange_notices({[&] { other.fail("for this test"); }, {}});
   const jit::RemoteNotifier notifier{[](std::uint64_t) {}, [] { return false; }};
   jit::Barrier barrier(membership, stage.all, stage.arrival_of, {}, notifier);
   stage.arrivals[1] = 1 << 24 | 1;

@@ -23,7 +23,7 @@ TEST_CASE("forked processes do every job once") {
   CHECK(run_forked(20, 2, [](std::size_t) { return std::string(); }).empty());
 }
 
-TEST_CASE("what forked processes say is kept with the news that one ended early") {
+TEST_CASE("what forked processes say is kept, and that one ended early is added") {
   const auto all_fail = [](std::size_t i) -> std::string {
     if (i == 2) _exit(7);
     if (i == 3) throw std::runtime_error("job 3 is wrong");

@@ -124,7 +124,7 @@ judge() {
       echo "rank $rank has a wrong result"
       return
     fi
-    who=$(blamed "$text")
+    who=$(root_causes "$text")
     if [[ -z $who ]]; then
       [[ $text != *DONE* ]] || continue
       # The launcher ends a job of which a process ends inside MPI_Init_thread, before others can say the same.
@@ -133,7 +133,7 @@ judge() {
       return
     fi
     if [[ $who != "$lost" && ! ($before -ge 0 && $before -lt $lost && $who == $((lost - 1))) ]]; then
-      echo "rank $rank blames" $who
+      echo "rank $rank names" $who
       return
     fi
     named=true
@@ -141,11 +141,11 @@ judge() {
   if $named; then echo named; else echo unhurt; fi
 }
 
-# The ranks that a text blames, of which those that failed because of another are none.
-blamed() {
+# The ranks that a text names as the root cause, which those that failed because of another are not.
+root_causes() {
   local found
   found=$(sed -E ':a; s/ranks ([0-9 ]+)(, | and )([0-9]+)/ranks \1 \3/; ta' <<<"$1" |
-    grep -oE "for ranks? [0-9 ]+, (whose|which (a signal|has left|did not|had not|gives))|in vain for rank [0-9]+|process of rank [0-9]+ had|(debugger|nodes|meanwhile|a process|has ended): ranks? [0-9 ]+|rank [0-9]+ (is gone|was lost|was late)" |
+    grep -oE "for ranks? [0-9 ]+, (whose|which (a signal|has left|did not|had not|gives))|for rank [0-9]+ and gave up|process of rank [0-9]+ had|(debugger|nodes|meanwhile|a process|has ended): ranks? [0-9 ]+|rank [0-9]+ (is gone|was lost|was late)" |
     grep -oE "[0-9]+" | sort -u)
   [[ -n $found ]] || found=$(grep -oE "rank [0-9]+ failed" <<<"$1" | grep -oE "[0-9]+" | sort -u)
   echo "$found"

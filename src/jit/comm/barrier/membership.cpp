@@ -1,6 +1,6 @@
-// A rank that fails or goes says so in the memory of all ranks of its node. So does a rank that has
-// waited in vain: then the others' waits end, too, each rank says whom it has waited for, and all
-// follow that to whoever is to blame.
+// A rank that fails or goes says so in the memory of all ranks of its node. So does a rank that
+// gives up waiting: then the others' waits end, too, each rank says whom it has waited for, and all
+// follow that to the root cause.
 #include "jit/comm/barrier/membership.h"
 
 #include <fmt/format.h>
@@ -88,9 +88,9 @@ void Membership::watch(const std::vector<int>& ranks, const std::vector<std::str
   }
 }
 
-std::shared_ptr<void> Membership::mirror_news(std::uint64_t* copy) {
+std::shared_ptr<void> Membership::mirror_notices(std::uint64_t* copy) {
   start_watch();
-  watch_->mirror(news(), copy, static_cast<std::size_t>(size()));
+  watch_->mirror(notices(), copy, static_cast<std::size_t>(size()));
   return {copy, [this](std::uint64_t* ended) { watch_->end_mirror(ended); }};
 }
 
@@ -193,12 +193,12 @@ std::string Membership::find_stuck() {
   return fmt::format("{}", fmt::join(found, "; "));
 }
 
-void Membership::spread(News news) noexcept {
+void Membership::spread(Notice notice) noexcept {
   for (std::uint64_t* const table : tables_) {
     if (table == nullptr) continue;
     for (int of = 0; of < size(); ++of) {
-      if (news == news_of_failure || of == rank_)
-        shared(table[of]).store(news, std::memory_order_release);
+      if (notice == notice_of_failure || of == rank_)
+        shared(table[of]).store(notice, std::memory_order_release);
     }
   }
 }
@@ -208,7 +208,7 @@ bool Membership::mark_failed(std::string_view reason) noexcept {
   if (!process_.is_this() || state_of(status) != present) return false;
   copy_text(reason, status.reason);
   shared(status.state).store(failed, std::memory_order_release);
-  spread(news_of_failure);
+  spread(notice_of_failure);
   return true;
 }
 
@@ -220,7 +220,7 @@ void Membership::leave() noexcept {
   RankStatus& status = *statuses_[rank_];
   if (!process_.is_this() || state_of(status) != present) return;
   shared(status.state).store(left, std::memory_order_release);
-  spread(news_of_leave);
+  spread(notice_of_leave);
   tell(rank_);
 }
 
@@ -229,7 +229,7 @@ void Membership::lose(int rank) noexcept {
   std::uint32_t expected = present;
   const bool is_first = shared(statuses_[rank]->state).compare_exchange_strong(expected, gone);
   // Whoever noticed first may have ended before it told all.
-  if (is_first || expected == gone) spread(news_of_failure);
+  if (is_first || expected == gone) spread(notice_of_failure);
 }
 
 void Membership::require_present() const {
@@ -281,7 +281,7 @@ void Membership::require_nobody_failed() {
   if (state_of(status) == gone)
     throw CommError(fmt::format("rank {} is gone: its process has ended", root));
   if (state_of(status) != failed) {
-    throw CommError(fmt::format("rank {} waited {} in vain for rank {}", root, status.place,
+    throw CommError(fmt::format("rank {} waited {} for rank {} and gave up", root, status.place,
                                 shared(status.awaits).load(std::memory_order_acquire) - 1));
   }
   throw PeerFailure(fmt::format("rank {} failed: {}", root, status.reason));
@@ -304,13 +304,14 @@ bool Membership::is_stopped(int rank) {
 }
 
 bool Membership::is_over() {
-  if (shared(tables_[rank_][rank_]).load(std::memory_order_acquire) == news_of_failure) return true;
-  // What came as a message is news to the waits of this node's kernels.
+  if (shared(tables_[rank_][rank_]).load(std::memory_order_acquire) == notice_of_failure)
+    return true;
+  // Kernels of this node do not see messages; they see their rank's notices.
   for (int rank = 0; rank < size(); ++rank) {
     if (!is_far(rank)) continue;
     const State state = state_of(*statuses_[rank]);
     if (state != failed && state != gone && !awaits_another(rank)) continue;
-    spread(news_of_failure);
+    spread(notice_of_failure);
     return true;
   }
   return false;
@@ -400,7 +401,7 @@ void Membership::tell_of_lost() {
   }
 }
 
-std::string Membership::why_late(const VainWait& wait) const {
+std::string Membership::why_late(const FailedWait& wait) const {
   if (wait.is_over_time) return wait.why_late;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != rank_ && awaits_another(rank))
@@ -415,7 +416,7 @@ void Membership::await(int rank, std::string_view place) noexcept {
   shared(status.awaits).store(static_cast<std::uint32_t>(rank) + 1, std::memory_order_release);
 }
 
-void Membership::give_up(const VainWait& wait) {
+void Membership::give_up(const FailedWait& wait) {
   require_not_aborted();
   progress();
   const std::string late = why_late(wait);
@@ -423,7 +424,7 @@ void Membership::give_up(const VainWait& wait) {
   const auto waits_for_none =
       std::ranges::find_if(wait.awaited, [&](int rank) { return !awaits_another(rank); });
   await(waits_for_none == wait.awaited.end() ? wait.awaited.front() : *waits_for_none, wait.place);
-  spread(news_of_failure);
+  spread(notice_of_failure);
   tell_of_lost();
   tell(rank_);
   const auto waited_for = [&](const std::vector<int>& ranks) {
@@ -431,7 +432,7 @@ void Membership::give_up(const VainWait& wait) {
     return ranks.front() == rank_ ? waited : fmt::format("{} for {}", waited, name_ranks(ranks));
   };
 
-  // Who has failed by itself or is gone is to blame, whoever waits for whom.
+  // A rank that failed by itself or is gone is the root cause, whoever waits for whom.
   const int root = find_root();
   if (root >= 0 && state_of(*statuses_[root]) == gone) {
     const bool is_awaited = std::ranges::find(wait.awaited, root) != wait.awaited.end();
@@ -451,11 +452,11 @@ void Membership::give_up(const VainWait& wait) {
   for (const int rank : wait.awaited) verdicts.push_back(verdict_on(rank, late, since));
   const auto best = std::ranges::min_element(
       verdicts, {}, [](const Verdict& one) { return std::pair(one.explains, !one.is_direct); });
-  std::vector<int> blamed;
+  std::vector<int> named;
   for (std::size_t at = 0; at < verdicts.size(); ++at) {
-    if (verdicts[at].text == best->text) blamed.push_back(wait.awaited[at]);
+    if (verdicts[at].text == best->text) named.push_back(wait.awaited[at]);
   }
-  const std::string message = fmt::format("{}, {}", waited_for(blamed), best->text);
+  const std::string message = fmt::format("{}, {}", waited_for(named), best->text);
   fail(message);
   throw CommError(message);
 }

@@ -43,9 +43,9 @@ struct alignas(64) RankStatus {
   char reason[768];       ///< why it failed, zero-terminated
 };
 
-/// What a rank's table of news holds for each rank: that one has left, or anyone at all has failed.
-/// Whoever waits for a rank, also inside a kernel, looks at its word.
-enum News : std::uint64_t { no_news = 0, news_of_leave = 1, news_of_failure = 2 };
+/// The word for each rank in a rank's table of notices: that one has left, or any rank has failed.
+/// Whoever waits for a rank, also inside a kernel, where the table is called `news`, reads it.
+enum Notice : std::uint64_t { no_notice = 0, notice_of_leave = 1, notice_of_failure = 2 };
 
 /// How a rank waits.
 struct Waiting {
@@ -55,8 +55,8 @@ struct Waiting {
   std::function<void()> require_thread = {};
 };
 
-/// A wait in vain.
-struct VainWait {
+/// A wait that is given up.
+struct FailedWait {
   std::string place;         ///< "in barrier", "in kernel 'adam' (step 1 of 1), block 0"
   std::vector<int> awaited;  ///< who did not come: others, or this rank itself
   std::string why_late =
@@ -75,7 +75,7 @@ struct FarRanks {
 };
 
 /// How ranks of other nodes hear of this rank's, by messages.
-struct FarNews {
+struct FarNotices {
   std::function<void()> progress;  ///< called now and then while waiting; may be empty
   /// Tells of the changed status of a rank; may be empty, and does not throw.
   std::function<void(int rank, const RankStatus&)> tell;
@@ -85,8 +85,8 @@ struct FarNews {
 /// a fork has the object and is no rank: what it says of itself changes nothing.
 class COCONET_API Membership {
  public:
-  /// By rank: `statuses`, and `tables` of news, each with a word for every rank, which the ranks of
-  /// this one's node write; null for ranks of other nodes.
+  /// By rank: `statuses`, and `tables` of notices, each with a word for every rank, which the ranks
+  /// of this one's node write; null for ranks of other nodes.
   Membership(int rank, std::vector<RankStatus*> statuses, std::vector<std::uint64_t*> tables,
              Waiting waiting);
   Membership(const Membership&) = delete;
@@ -111,7 +111,7 @@ class COCONET_API Membership {
              std::shared_ptr<const void> memory);
   /// Keeps a copy of this rank's table in `copy` while the returned handle lives, for those who
   /// cannot look into the table itself.
-  [[nodiscard]] std::shared_ptr<void> mirror_news(std::uint64_t* copy);
+  [[nodiscard]] std::shared_ptr<void> mirror_notices(std::uint64_t* copy);
   /// While a `BlockingCall` lives, this rank is in `call`, which only the other ranks can end.
   /// Where one of them is gone or has failed, or it takes longer than the timeout, this process
   /// ends, with exit code 1 and a sentence on standard error. Where nobody is known to be stopped,
@@ -139,14 +139,14 @@ class COCONET_API Membership {
   /// Answers ranks of other nodes regularly from here on. Throws CommError as `watch` does.
   void listen(FarRanks far);
   /// From here on. Not while another thread uses this.
-  void exchange_news(FarNews far_news) { far_news_ = std::move(far_news); }
+  void exchange_notices(FarNotices far_notices) { far_notices_ = std::move(far_notices); }
   /// Takes in what other nodes have sent, where there are any; to be called while waiting.
   void progress() const {
-    if (far_news_.progress) far_news_.progress();
+    if (far_notices_.progress) far_notices_.progress();
   }
 
-  /// This rank's table of news.
-  [[nodiscard]] const std::uint64_t* news() const { return tables_[rank_]; }
+  /// This rank's table of notices.
+  [[nodiscard]] const std::uint64_t* notices() const { return tables_[rank_]; }
 
   /// Throws CommError when this rank has failed or left, or this process is a fork of it.
   void require_present() const;
@@ -155,18 +155,18 @@ class COCONET_API Membership {
   [[nodiscard]] bool has_left(int rank) const;
   /// Whether that rank has left, or its process has ended.
   [[nodiscard]] bool is_lost(int rank) const;
-  /// Whether that rank has said that it has failed, or for whom it has waited in vain: then its end
+  /// Whether that rank has said that it has failed, or for whom it gave up waiting: then its end
   /// follows from another's.
   [[nodiscard]] bool has_said_why(int rank) const;
   /// Whether a signal or a debugger has stopped the process of that rank; false where it is not
   /// known.
   [[nodiscard]] bool is_stopped(int rank);
-  /// Whether waiting for anyone is in vain: a rank has failed, has given up waiting, or is gone.
+  /// Whether every wait has to end: a rank has failed, has given up waiting, or is gone.
   [[nodiscard]] bool is_over();
 
   /// Ends this rank's part in the world after `wait`, and makes all who wait give up, too. Throws
   /// what became of those it waited for: PeerFailure where one has failed, else CommError.
-  [[noreturn]] void give_up(const VainWait& wait);
+  [[noreturn]] void give_up(const FailedWait& wait);
 
  private:
   /// Tells the ranks of this node that this one has failed; false where it takes no part any more.
@@ -181,7 +181,7 @@ class COCONET_API Membership {
   [[nodiscard]] std::string find_stuck();
   /// Ends this process if it is in a call that will not end. On the thread of the watch.
   void look_at_blocking();
-  void spread(News news) noexcept;
+  void spread(Notice notice) noexcept;
   [[nodiscard]] bool awaits_another(int rank) const;
   [[nodiscard]] bool is_far(int rank) const { return tables_[rank] == nullptr; }
   [[nodiscard]] bool is_ended(int rank) const;
@@ -198,15 +198,15 @@ class COCONET_API Membership {
     std::string text;  ///< after "rank 0 waited in barrier for rank 1, "
   };
   /// What `rank` did or did not do. Ranks have their time to answer from `since` on to say that
-  /// they themselves wait in vain; `why_late` is said of those that do not.
+  /// they wait for another themselves; `why_late` is said of those that do not.
   [[nodiscard]] Verdict verdict_on(int rank, const std::string& why_late,
                                    std::chrono::steady_clock::time_point since);
   /// Looks which ranks of this node have ended or are stopped, and tells the other nodes.
   void tell_of_lost();
   /// "which did not come within 1 s", or that it did not come before another rank gave up.
-  [[nodiscard]] std::string why_late(const VainWait& wait) const;
+  [[nodiscard]] std::string why_late(const FailedWait& wait) const;
   void tell(int rank) const {
-    if (far_news_.tell) far_news_.tell(rank, *statuses_[rank]);
+    if (far_notices_.tell) far_notices_.tell(rank, *statuses_[rank]);
   }
 
   int rank_;
@@ -214,7 +214,7 @@ class COCONET_API Membership {
   std::vector<RankStatus*> statuses_;
   std::vector<std::uint64_t*> tables_;
   Waiting waiting_;
-  FarNews far_news_;
+  FarNotices far_notices_;
   std::optional<std::vector<int>> silent_;  ///< ranks of other nodes, once they were asked
   bool looks_regularly_ = false;
   FarRanks far_;

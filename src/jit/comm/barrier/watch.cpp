@@ -123,9 +123,9 @@ void Watch::wake() const {
 void Watch::copy_mirrors() {
   for (const Mirror& mirror : mirrors_) {
     for (std::size_t word = 0; word < mirror.words; ++word) {
-      const std::uint64_t news = __atomic_load_n(mirror.from + word, __ATOMIC_ACQUIRE);
-      if (news != __atomic_load_n(mirror.copy + word, __ATOMIC_RELAXED))
-        __atomic_store_n(mirror.copy + word, news, __ATOMIC_RELEASE);
+      const std::uint64_t notice = __atomic_load_n(mirror.from + word, __ATOMIC_ACQUIRE);
+      if (notice != __atomic_load_n(mirror.copy + word, __ATOMIC_RELAXED))
+        __atomic_store_n(mirror.copy + word, notice, __ATOMIC_RELEASE);
     }
   }
 }

@@ -4,7 +4,7 @@
 //             ranks say of themselves when the world shrinks
 //   slot 0    length of the whole message in 8 bytes, then up to `chunk` bytes of it
 //   slot 1    the same
-//   news      a word for each rank of the world
+//   notices   a word for each rank of the world
 //
 // Rounds use the slots in turn: who writes a slot has met everybody since they last read it, one
 // round ago.
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t arrivals_at = sizeof(RankStatus);
-constexpr std::size_t news_begin = page + 2 * BoardComm::slot_bytes;
+constexpr std::size_t notices_begin = page + 2 * BoardComm::slot_bytes;
 constexpr std::size_t header = sizeof(std::uint64_t);
 constexpr std::size_t rest_begin = arrivals_at + 64;
 static_assert(rest_begin + BoardComm::rest_bytes <= page);
@@ -38,11 +38,11 @@ std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board) {
 }  // namespace
 
 std::size_t BoardComm::board_bytes(int world_ranks) {
-  return news_begin + static_cast<std::size_t>(world_ranks) * sizeof(std::uint64_t);
+  return notices_begin + static_cast<std::size_t>(world_ranks) * sizeof(std::uint64_t);
 }
 
-std::uint64_t* BoardComm::news_at(std::byte* block) {
-  return reinterpret_cast<std::uint64_t*>(block + news_begin);
+std::uint64_t* BoardComm::notices_at(std::byte* block) {
+  return reinterpret_cast<std::uint64_t*>(block + notices_begin);
 }
 
 std::byte* BoardComm::rest_at(std::byte* block) {

@@ -31,8 +31,8 @@ class COCONET_API BoardComm : public Comm {
   [[nodiscard]] static RankStatus* status_at(std::byte* block) {
     return reinterpret_cast<RankStatus*>(block);
   }
-  /// Likewise its table of news.
-  [[nodiscard]] static std::uint64_t* news_at(std::byte* block);
+  /// Likewise its table of notices.
+  [[nodiscard]] static std::uint64_t* notices_at(std::byte* block);
   /// Likewise what is left of its page, `rest_bytes` for `shrink`.
   [[nodiscard]] static std::byte* rest_at(std::byte* block);
   static constexpr std::size_t rest_bytes = 2048;

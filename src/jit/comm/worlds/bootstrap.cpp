@@ -93,7 +93,7 @@ std::shared_ptr<Comm> make_bootstrap_comm(const Bootstrap& bootstrap,
   std::vector<std::uint64_t*> tables;
   for (const int rank : all) {
     statuses.push_back(BoardComm::status_at(board->base(rank)));
-    tables.push_back(BoardComm::news_at(board->base(rank)));
+    tables.push_back(BoardComm::notices_at(board->base(rank)));
   }
   const auto membership =
       std::make_shared<Membership>(bootstrap.rank, std::move(statuses), std::move(tables),

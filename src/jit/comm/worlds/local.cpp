@@ -92,7 +92,7 @@ LocalComms make_comms(std::string_view kind, int ranks,
     std::vector<std::uint64_t*> tables;
     for (const int other : all) {
       statuses.push_back(BoardComm::status_at(board->base(other)));
-      tables.push_back(BoardComm::news_at(board->base(other)));
+      tables.push_back(BoardComm::notices_at(board->base(other)));
     }
     const auto membership =
         std::make_shared<Membership>(rank, std::move(statuses), std::move(tables), waiting);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Two nodes, one of whose ranks is killed or stopped: the ranks of both nodes name it, and no other, at once where
 # its process has ended beside another rank, and none says that a time was over which was not.
-# Usage: blame.sh DIRECTORY_OF_THE_PROGRAMS
+# Usage: root_cause.sh DIRECTORY_OF_THE_PROGRAMS
 set -uo pipefail
 [[ -n ${TESTS_ALL-} ]] || {
   echo "skipped: a busy machine may outrun the deadlines of healthy ranks; TESTS_ALL=1 runs it"
@@ -32,4 +32,4 @@ wrong_with() {
     echo "$outcome"
   fi
 }
-look_at_jobs blame.sh "$number" "$work"
+look_at_jobs root_cause.sh "$number" "$work"
