@@ -88,7 +88,8 @@ const std::vector<Op> ops = {
 std::vector<DType> dtypes_of(const std::string& rule, bool quick) {
   if (rule == "logical") return {DType::boolean};
   std::vector<DType> all = {DType::f64, DType::f32, DType::f16, DType::bf16};
-  if (rule != "floating") all.insert(all.end(), {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8});
+  if (rule != "floating")
+    all.insert(all.end(), {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8});
   if (quick)
     std::erase_if(all,
                   [](DType d) { return d != DType::f32 && d != DType::bf16 && d != DType::u8; });

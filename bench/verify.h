@@ -13,8 +13,7 @@
 #include "timing.h"
 
 #if !defined(__NO_MATH_ERRNO__) || (defined(__x86_64__) && !defined(__AVX__))
-#error \
-    "the contestants need the flags of bench/CMakeLists.txt, -march=native and -fno-math-errno among them"
+#error "the contestants need the flags of bench/CMakeLists.txt: -march=native, -fno-math-errno, ..."
 #endif
 
 namespace bench {

@@ -16,8 +16,10 @@ namespace coconet::cli {
 namespace {
 
 constexpr const char* style = R"(
-:root { color-scheme: light dark; --line: #8884; --paper: #fff; --ink: #1b1f24; --soft: #5b6470; --panel: #f6f7f9; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14171b; --ink: #e7eaee; --soft: #a3acb8; --panel: #1d2127; } }
+:root { color-scheme: light dark; --line: #8884; --paper: #fff; --ink: #1b1f24; --soft: #5b6470;
+  --panel: #f6f7f9; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14171b; --ink: #e7eaee; --soft: #a3acb8; --panel: #1d2127; } }
 * { box-sizing: border-box }
 body { margin: 0 auto; max-width: 62rem; padding: 1rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif }
@@ -25,20 +27,25 @@ h1 { font-size: 1.5rem; margin: .5rem 0 } h2 { font-size: 1.1rem; margin: 2rem 0
 p { color: var(--soft); margin: .3rem 0 }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
+th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
+  white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
-svg.chart { width: 100%; min-width: 34rem; height: auto; background: var(--panel); border-radius: 8px }
+svg.chart { width: 100%; min-width: 34rem; height: auto; background: var(--panel);
+  border-radius: 8px }
 svg.chart text { fill: var(--soft); font: 12px system-ui, sans-serif }
-svg.chart .grid { stroke: var(--line) } svg.chart .mark { stroke: var(--soft); stroke-dasharray: 3 4 }
-.c0 { --c: #6b7280 } .c1 { --c: #d9822b } .c2 { --c: #2f7fd1 } .c3 { --c: #2e9e5b } .c4 { --c: #b04fc4 }
-.c5 { --c: #c9403a } .c6 { --c: #0d9aa6 } .c7 { --c: #9a7d0a }
+svg.chart .grid { stroke: var(--line) }
+svg.chart .mark { stroke: var(--soft); stroke-dasharray: 3 4 }
+.c0 { --c: #6b7280 } .c1 { --c: #d9822b } .c2 { --c: #2f7fd1 } .c3 { --c: #2e9e5b }
+.c4 { --c: #b04fc4 } .c5 { --c: #c9403a } .c6 { --c: #0d9aa6 } .c7 { --c: #9a7d0a }
 path.line { fill: none; stroke: var(--c); stroke-width: 2 } circle { fill: var(--c) }
 svg.chart text.name { fill: var(--c); font-weight: 600 }
 ol { padding-left: 0; list-style: none } ol li { margin: .4rem 0; overflow-wrap: anywhere }
-.swatch { display: inline-block; width: .8em; height: .8em; border-radius: 3px; background: var(--c); margin-right: .5em }
+.swatch { display: inline-block; width: .8em; height: .8em; border-radius: 3px;
+  background: var(--c); margin-right: .5em }
 code { font: 13px/1.4 ui-monospace, monospace }
 details { margin-left: 1rem } summary { cursor: pointer; overflow-wrap: anywhere }
-.leaf { margin-left: 2rem; overflow-wrap: anywhere } .ms { color: var(--soft); margin-left: .5em; white-space: nowrap }
+.leaf { margin-left: 2rem; overflow-wrap: anywhere }
+.ms { color: var(--soft); margin-left: .5em; white-space: nowrap }
 .picture { background: #fff; border-radius: 8px; overflow-x: auto; padding: .5rem }
 )";
 

@@ -21,7 +21,9 @@ class ValueSet {
     for (const ir::ValueId value : values) insert(value);
   }
 
-  [[nodiscard]] bool contains(ir::ValueId value) const { return (word_of(value) & bit(value)) != 0; }
+  [[nodiscard]] bool contains(ir::ValueId value) const {
+    return (word_of(value) & bit(value)) != 0;
+  }
   /// Whether it is new.
   bool insert(ir::ValueId value) {
     std::uint64_t& word = words_[static_cast<std::size_t>(value) / 64];
@@ -57,7 +59,9 @@ class ValueSet {
       skip();
       return *this;
     }
-    bool operator==(const Iterator& other) const { return at_ == other.at_ && rest_ == other.rest_; }
+    bool operator==(const Iterator& other) const {
+      return at_ == other.at_ && rest_ == other.rest_;
+    }
 
    private:
     void skip() {

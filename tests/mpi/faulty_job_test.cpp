@@ -1,12 +1,14 @@
 // A rank of a job of which one is lost somewhere: tests/mpi/launch/lose_rank.sh starts it, and
 // looks at what the others say. The environment tells what happens:
 // clang-format off
-//   JOB_WORLD                    mpi, or from: a Bootstrap by files in JOB_FOLDER, of JOB_RANKS, this one JOB_RANK
+//   JOB_WORLD                    mpi, or from: a Bootstrap by files in JOB_FOLDER, of JOB_RANKS,
+//                                this one JOB_RANK
 //   JOB_FOLDER                   where ranks leave what they say, and checkpoints
 //   LOST_RANK                    whom it happens to
 //   LOST_BY                      kill, stop, term, exit or abort
-//   LOST_IN                      a phase: making, compile, run, collectives, save, load, shrink or finalize; or in
-//                                front of a call: MPI_Comm_split:2 is the third of that function
+//   LOST_IN                      a phase: making, compile, run, collectives, save, load, shrink or
+//                                finalize; or in front of a call: MPI_Comm_split:2 is the third of
+//                                that function
 //   LOST_AFTER_US                how long after the phase has begun
 //   JOB_ALGORITHM, JOB_PROTOCOL  of the kernels
 // clang-format on

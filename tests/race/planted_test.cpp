@@ -32,7 +32,8 @@ const Plant plants[] = {
     {"ranks do not wait for each other at the end", "fused_subject",
      "/^  rank_barrier(block, a.sync, 1);$/d"},
     {"a warp's result is written where others still read the last one", "reduction_subject",
-     R"(/^DEVICE T block_total/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  if (block.thread\)/\1/ } })"},
+     R"(/^DEVICE T block_total/,/^}/ )"
+     R"({ /^  block_barrier/ { N; s/.*\n\(  if (block.thread\)/\1/ } })"},
     {"warps' results are read before they are written", "reduction_subject",
      R"(/^DEVICE T block_total/,/^}/ { /^  block_barrier/ { N; s/.*\n\(  T all\)/\1/ } })"},
     {"a group's total is read before it is written", "sums_subject",

@@ -23,8 +23,9 @@ Program program_with(DType of_input, const Layout& of_state, const Layout& of_ou
 
 std::string refused(const Program& after, const sched::Step& step) {
   const Program before = program_with(f32, replicated, sliced(0));
-  return refusal<ScheduleError>(
-      [&] { sched::require_same_interface(*ir::graph_of(before), *ir::graph_of(after), {&step, 1}); });
+  return refusal<ScheduleError>([&] {
+    sched::require_same_interface(*ir::graph_of(before), *ir::graph_of(after), {&step, 1});
+  });
 }
 
 }  // namespace
@@ -33,9 +34,9 @@ TEST_CASE("no step changes what the application reads and writes") {
   const sched::Step dead = sched::complete({"dead", {}});
   const sched::Step reorder = sched::complete(
       {"reorder", {{"all_gather", std::string("g")}, {"before", std::vector<std::string>{"y"}}}});
-  CHECK_NOTHROW(
-      sched::require_same_interface(*ir::graph_of(program_with(f32, replicated, sliced(0))),
-                                    *ir::graph_of(program_with(f32, replicated, sliced(0))), {&dead, 1}));
+  CHECK_NOTHROW(sched::require_same_interface(
+      *ir::graph_of(program_with(f32, replicated, sliced(0))),
+      *ir::graph_of(program_with(f32, replicated, sliced(0))), {&dead, 1}));
   CHECK(refused(program_with(f32, replicated, replicated), reorder) ==
         "'reorder all_gather=g before=[y]' would make output 'y' f32[n] replicated, and the "
         "application has it as f32[n] sliced(0); only as_slice changes what the "

@@ -12,8 +12,9 @@
 
 namespace coconet::test {
 
-/// At least 13 layers of a transformer: forward, backward, the mean of the gradients over ranks, and AdamW of
-/// each of a layer's twelve parameters. About 460 values a layer, called "layerK.NAME".
+/// At least 13 layers of a transformer: forward, backward, the mean of the gradients over ranks,
+/// and AdamW of each of a layer's twelve parameters. About 460 values a layer, called
+/// "layerK.NAME".
 class LargeProgram {
  public:
   explicit LargeProgram(int layers) : program_("large", Mesh({{"world", 8}})) {

@@ -196,16 +196,16 @@ std::string identifier(std::string_view text) {
       "and", "or", "not", "xor",
       "at", "combined", "owner", "own", "make", "keep", "value", "simple", "ll", "ll128", "ring",
       "star", "tree", "Mailboxes", "Tiles", "Slices", "Totals", "exchange", "Exchange",
-      "load_slice", "store_slice", "in_rows", "no_totals", "lane_totals", "block_total", "put_total",
-      "send_total", "all_totals",
+      "load_slice", "store_slice", "in_rows", "no_totals", "lane_totals", "block_total",
+      "put_total", "send_total", "all_totals",
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "order_streams",
       "choosing_lanes", "converted", "wrapped", "to_integer",
       "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",
       "VECTOR_BY_VECTOR",
-      "fetch", "buffer", "BufferRows", "BufferTotals", "put_buffer_total", "put_empty_totals", "block_barrier",
-      "all_buffer_totals", "reduce_buffers", "is_last",
+      "fetch", "buffer", "BufferRows", "BufferTotals", "put_buffer_total", "put_empty_totals",
+      "block_barrier", "all_buffer_totals", "reduce_buffers", "is_last",
       "Multicast", "RandomWords", "MULTICAST_AFTER", "MULTICAST_BEFORE"};
   // clang-format on
   std::string name(text);

@@ -40,7 +40,8 @@ std::string problem_of(const std::string& directory) {
                        directory, owner);
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0) {
     return fmt::format(
-        "other users may write in '{0}' (its mode is 0{1:o}), and so put code there; chmod +t '{0}'",
+        "other users may write in '{0}' (its mode is 0{1:o}), and so put code there; chmod +t "
+        "'{0}'",
         directory, status.st_mode & 07777);
   }
   return {};

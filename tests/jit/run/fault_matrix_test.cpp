@@ -136,8 +136,10 @@ void on_signal(int signal) {
 /// second; with mailboxes, where the kernels begin.
 constexpr std::string_view raises_signals =
     R"(/^\/\/ ---- ranks/i extern "C" int raise(int signal);
-/^  const u64 target = barrier_value(sync.epoch + phase, sync.given, false);/i   if (sync.rank == 2 \&\& sync.step != phase) raise(sync.step == 0 ? 10 : 12);
-/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/& if (rank == 2) raise(sync.step == 0 ? 10 : 12);/)";
+/^  const u64 target = barrier_value(sync.epoch + phase, sync.given, false);/i)"
+    R"(   if (sync.rank == 2 \&\& sync.step != phase) raise(sync.step == 0 ? 10 : 12);
+/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/&)"
+    R"( if (rank == 2) raise(sync.step == 0 ? 10 : 12);/)";
 static_assert(SIGUSR1 == 10 && SIGUSR2 == 12);
 
 Bootstrap bootstrap_of(int rank, Shared& shared) {

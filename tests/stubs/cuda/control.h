@@ -8,7 +8,7 @@
 
 /// The calls since the last stub_cuda_clear, a line each, such as "cuMemAllocAsync bytes=4096
 /// stream=1". Handles are numbered from 1 in order of creation; stream 0 is NULL. A call that
-/// failed is "<function> failed=<CUresult>". Queries are not logged, and no call is before the first
+/// failed is "<function> failed=<CUresult>". Queries are not logged, nor are calls before the first
 /// stub_cuda_clear. The text is this thread's until it asks again.
 STUB_CUDA_CONTROL const char* stub_cuda_calls();
 STUB_CUDA_CONTROL void stub_cuda_clear();

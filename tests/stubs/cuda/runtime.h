@@ -53,7 +53,6 @@ CUresult lost(int device);
 void lose(int device, CUresult result);
 
 // ---- calls
-// --------------------------------------------------------------------------------------------------
 
 enum class Needs { nothing, initialisation, context };
 
