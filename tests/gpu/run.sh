@@ -44,7 +44,7 @@ usage() {
 usage: tests/gpu/run.sh [--bin DIR | --bundle DIR] [--out FILE] [--call A|B | --parts LIST | --all] [--small] [--slack N]
 
 Checks and measures in parts, each with its own limit of time: one that hangs or crashes loses only itself, and what it has
-started is ended with it. Rows are printed as they come, and the table, in Markdown, is written anew after each part.
+started is ended with it. Rows are printed as they come, and the table, in Markdown, is rewritten after each part.
 By default the parts of the calls A and B run, which are those of tests/gpu/first.sh, the most telling first.
 At most, call A takes $(most_of $(parts_of A)) s and call B takes $(most_of $(parts_of B)) s.
 $(printf '  %s\n' "${parts[@]}" | sed 's/^  \([a-z]*\) \([AB-]\) \([0-9]*\) \(.*\)/  \1\t\2\t\3 s\t\4/' | expand -t 16,20,28)

@@ -212,8 +212,7 @@ constexpr Row settings_of_builds[] = {
       "that profilers find its symbols, and what its compiler said; it is made where there is "
       "none, and not used where other users may write: `/tmp/kernels`, but not `/tmp`"},
      read<&Config::dump_dir>},
-    {{"COCONET_HOST_ID", "a text", "the host's name",
-      "which MPI ranks share memory: those of one machine that have the same"},
+    {{"COCONET_HOST_ID", "a text", "the host's name", "MPI ranks with equal ids share memory"},
      read<&Config::host_id>},
     {{"COCONET_TIMEOUT_S", "a number of seconds above 0", "300",
       "the longest wait for another rank, and for a reader of a pipe that an output goes to"},
