@@ -16,6 +16,34 @@ namespace {
       fmt::format("the derivative of pointwise op '{}' {}", definition.name, message));
 }
 
+/// The line of the gradient `made` of `operand`. Throws ProgramError where it is none of `program`,
+/// or not of `result`'s dtype and shape.
+std::string line_of(const PointwiseDefinition& definition, const Program& program,
+                    const Value& operand, const Value& result, const Value& made) {
+  const std::string& name = operand.name();
+  if (made.is_empty()) return name + ": none\n";
+  if (operand.dtype() == boolean) {
+    refuse(definition, fmt::format("gives a gradient of {}, which is bool; it must give an empty "
+                                   "Value for it",
+                                   name));
+  }
+  if (graph_of(made) == nullptr) return fmt::format("{}: {}\n", name, made.constant());
+  if (graph_of(made) != graph_of(program)) {
+    refuse(definition,
+           fmt::format("gives '{}' of program '{}' as gradient of {}; it must compute it "
+                       "from its arguments",
+                       made.name(), graph_of(made)->name, name));
+  }
+  const Node& node = graph_of(program)->at(id_of(made));
+  if (!node.weak && (node.dtype != f32 || node.shape != result.shape())) {
+    refuse(definition,
+           fmt::format("gives {} as gradient of {}, which is f32[n]; both must have one "
+                       "dtype and shape",
+                       describe(*graph_of(program), id_of(made)), name));
+  }
+  return name + ": " + made.name() + "\n";
+}
+
 }  // namespace
 
 std::string derivative_text(const PointwiseDefinition& definition) {
@@ -46,37 +74,8 @@ std::string derivative_text(const PointwiseDefinition& definition) {
                        gradients.size(), gradients.size() == 1 ? "" : "s", operands.size()));
   }
   std::string text;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const Value& made = gradients[i];
-    const std::string& name = operands[i].name();
-    if (made.is_empty()) {
-      text += name + ": none\n";
-      continue;
-    }
-    if (operands[i].dtype() == boolean) {
-      refuse(definition, fmt::format("gives a gradient of {}, which is bool; it must give an empty "
-                                     "Value for it",
-                                     name));
-    }
-    if (graph_of(made) == nullptr) {
-      text += fmt::format("{}: {}\n", name, made.constant());
-      continue;
-    }
-    if (graph_of(made) != graph_of(program)) {
-      refuse(definition,
-             fmt::format("gives '{}' of program '{}' as gradient of {}; it must compute it "
-                         "from its arguments",
-                         made.name(), graph_of(made)->name, name));
-    }
-    const Node& node = graph_of(program)->at(id_of(made));
-    if (!node.weak && (node.dtype != f32 || node.shape != result.shape())) {
-      refuse(definition,
-             fmt::format("gives {} as gradient of {}, which is f32[n]; both must have one "
-                         "dtype and shape",
-                         describe(*graph_of(program), id_of(made)), name));
-    }
-    text += name + ": " + made.name() + "\n";
-  }
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    text += line_of(definition, program, operands[i], result, gradients[i]);
   return text + program.str();
 }
 

@@ -166,45 +166,55 @@ Steps parse_schedule(std::string_view text) {
   }
 }
 
+namespace {
+
+json schema_of(const Parameter& parameter) {
+  json property;
+  property["description"] = parameter.summary;
+  switch (parameter.kind) {
+    case Parameter::Kind::text:
+      property["type"] = "string";
+      break;
+    case Parameter::Kind::integer:
+      property["type"] = "integer";
+      property["minimum"] = 0;
+      break;
+    case Parameter::Kind::list:
+      property["type"] = "array";
+      property["items"] = {{"type", "string"}};
+      break;
+  }
+  if (!parameter.choices.empty()) property["enum"] = parameter.choices;
+  return property;
+}
+
+json schema_of(const Transformation& transformation) {
+  json properties = json::object();
+  json required = json::array();
+  for (const Parameter& parameter : transformation.parameters) {
+    if (parameter.required) required.push_back(parameter.name);
+    properties[std::string(parameter.name)] = schema_of(parameter);
+  }
+  const json arguments = {{"type", "object"},
+                          {"properties", std::move(properties)},
+                          {"required", std::move(required)},
+                          {"additionalProperties", false}};
+  return {{"type", "object"},
+          {"description", transformation.summary},
+          {"properties",
+           {{std::string(transformation.name), arguments},
+            {std::string(why_key),
+             {{"type", "string"}, {"description", "why the step is there, for people"}}}}},
+          {"required", {transformation.name}},
+          {"additionalProperties", false}};
+}
+
+}  // namespace
+
 std::string json_schema() {
   json steps = json::array();
-  for (const Transformation* transformation : transformations()) {
-    json properties = json::object();
-    json required = json::array();
-    for (const Parameter& parameter : transformation->parameters) {
-      json property;
-      property["description"] = parameter.summary;
-      switch (parameter.kind) {
-        case Parameter::Kind::text:
-          property["type"] = "string";
-          break;
-        case Parameter::Kind::integer:
-          property["type"] = "integer";
-          property["minimum"] = 0;
-          break;
-        case Parameter::Kind::list:
-          property["type"] = "array";
-          property["items"] = {{"type", "string"}};
-          break;
-      }
-      if (!parameter.choices.empty()) property["enum"] = parameter.choices;
-      if (parameter.required) required.push_back(parameter.name);
-      properties[std::string(parameter.name)] = std::move(property);
-    }
-    const json arguments = {{"type", "object"},
-                            {"properties", std::move(properties)},
-                            {"required", std::move(required)},
-                            {"additionalProperties", false}};
-    steps.push_back(
-        {{"type", "object"},
-         {"description", transformation->summary},
-         {"properties",
-          {{std::string(transformation->name), arguments},
-           {std::string(why_key),
-            {{"type", "string"}, {"description", "why the step is there, for people"}}}}},
-         {"required", {transformation->name}},
-         {"additionalProperties", false}});
-  }
+  for (const Transformation* transformation : transformations())
+    steps.push_back(schema_of(*transformation));
   const json automatic = {
       {"type", "object"},
       {"description",

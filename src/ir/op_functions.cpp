@@ -1,0 +1,359 @@
+// The functions that append ops to the program of their operands.
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <memory>
+
+#include "coconet/error.h"
+#include "coconet/program.h"
+#include "ir/access.h"
+#include "ir/append_value.h"
+#include "ir/graph.h"
+#include "ir/lists.h"
+
+namespace coconet {
+
+namespace {
+
+using ir::append_value;
+
+void require_given(const Value& value, std::string_view taker) {
+  if (!value.is_empty()) return;
+  throw ProgramError(fmt::format(
+      "{} was given an empty Value, which was declared and has not been assigned", taker));
+}
+
+/// The program that the operands belong to; null when they are all constants. Throws ProgramError
+/// when there are several.
+std::shared_ptr<ir::Graph> common_graph(std::string_view op,
+                                        std::initializer_list<Value> operands) {
+  const Value* first = nullptr;
+  for (const Value& value : operands) {
+    require_given(value, op);
+    if (!ir::graph_of(value)) continue;
+    if (first == nullptr) first = &value;
+    if (ir::graph_of(*first) != ir::graph_of(value)) {
+      throw ProgramError(fmt::format(
+          "{} combines '{}' of program '{}' with '{}' of program '{}', which is "
+          "another Program; both must belong to one",
+          op, first->name(), ir::graph_of(*first)->name, value.name(), ir::graph_of(value)->name));
+    }
+  }
+  return first == nullptr ? nullptr : ir::graph_of(*first);
+}
+
+/// `value` as an operand that must be a tensor of a program.
+const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view op) {
+  require_given(value, op);
+  if (!ir::graph_of(value)) {
+    throw ProgramError(
+        fmt::format("{} takes a tensor of a program, but its operand is the constant {:f}", op,
+                    value.constant()));
+  }
+  return ir::graph_of(value);
+}
+
+int resolve_axis(const ir::Graph& graph, std::string_view op, std::string_view axis) {
+  if (axis.empty()) {
+    if (graph.mesh.axes().size() == 1) return 0;
+    throw ProgramError(fmt::format(
+        "{} in program '{}' names no axis, but the mesh {} has several; name one of them", op,
+        graph.name, graph.mesh.str()));
+  }
+  const int index = graph.mesh.find(axis);
+  if (index >= 0) return index;
+  throw ProgramError(fmt::format("{} in program '{}' works along axis '{}'; the mesh is {}", op,
+                                 graph.name, axis, graph.mesh.str()));
+}
+
+Value along_axis(ir::Op op, const Value& value, std::string_view axis, ir::Attributes attributes) {
+  const auto& graph = graph_of(value, to_string(op));
+  attributes.axis = resolve_axis(*graph, to_string(op), axis);
+  ir::Node node;
+  node.attributes = std::move(attributes);
+  return append_value(graph, op, {value}, std::move(node));
+}
+
+/// `operands`, of which those that have an element for each buffer of what another one has all
+/// elements of are repeated.
+std::vector<Value> with_repeats(const ir::Graph& graph, std::initializer_list<Value> operands) {
+  std::vector<Value> result(operands);
+  const auto dim_of = [&](const Value& value) {
+    const bool tensor = ir::graph_of(value) && graph.at(ir::id_of(value)).shape.size() == 1;
+    return tensor ? graph.at(ir::id_of(value)).shape.front() : Dim(1);
+  };
+  for (Value& value : result) {
+    const Dim own = dim_of(value);
+    if (ir::counted_by(own).empty()) continue;
+    for (const Value& other : operands) {
+      const Dim elements = dim_of(other);
+      if (!elements.symbolic() || ir::buffers_of(elements) != own) continue;
+      value = repeat(value, elements);
+      break;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Value detail::pointwise(std::string_view op, std::initializer_list<Value> operands) {
+  const ir::PointwiseRow& row = *ir::find_pointwise(*ir::parse_op(op));
+  const auto graph = common_graph(op, operands);
+  bool constants = true;
+  double numbers[3] = {0, 0, 0};
+  std::size_t index = 0;
+  for (const Value& value : operands) {
+    if (ir::graph_of(value)) {
+      const ir::Node& node = graph->at(ir::id_of(value));
+      constants = constants && node.op == ir::Op::constant;
+      numbers[index++] = node.attributes.number;
+    } else {
+      numbers[index++] = value.constant();
+    }
+  }
+  if (constants) return row.reference(numbers[0], numbers[1], numbers[2]);
+  return append_value(graph, row.op, with_repeats(*graph, operands));
+}
+
+Value select(const Value& a, const Value& b, const Value& c, DType dtype) {
+  const auto graph = common_graph("select", {a, b, c});
+  ir::Node node;
+  node.attributes.dtype = dtype;
+  const auto& known = graph ? graph : graph_of(a, "select");
+  return append_value(known, ir::Op::select, with_repeats(*known, {a, b, c}), std::move(node));
+}
+
+Value cast(const Value& value, DType dtype) {
+  const auto& graph = graph_of(value, "cast");
+  ir::Node node;
+  node.dtype = dtype;
+  return append_value(graph, ir::Op::cast, {value}, std::move(node));
+}
+
+Value dropout(const Value& value, double probability, std::uint64_t seed, const Value& offset) {
+  common_graph("dropout", {value, offset});
+  ir::Node node;
+  node.attributes.probability = probability;
+  node.attributes.seed = seed;
+  return append_value(graph_of(value, "dropout"), ir::Op::dropout, {value, offset},
+                      std::move(node));
+}
+
+Value stochastic_cast(const Value& value, DType dtype, std::uint64_t seed, const Value& offset) {
+  common_graph("stochastic_cast", {value, offset});
+  ir::Node node;
+  node.dtype = dtype;
+  node.attributes.seed = seed;
+  return append_value(graph_of(value, "stochastic_cast"), ir::Op::stochastic_cast, {value, offset},
+                      std::move(node));
+}
+
+Value upper_half(const Value& value) {
+  return append_value(graph_of(value, "upper_half"), ir::Op::upper_half, {value});
+}
+
+Value lower_half(const Value& value) {
+  return append_value(graph_of(value, "lower_half"), ir::Op::lower_half, {value});
+}
+
+Value join_halves(const Value& upper, const Value& lower) {
+  return append_value(common_graph("join_halves", {upper, lower}), ir::Op::join_halves,
+                      {upper, lower});
+}
+
+Value slice(const Value& value, int dim, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.dim = dim;
+  return along_axis(ir::Op::slice, value, axis, attributes);
+}
+
+Value repeat(const Value& value, const Dim& dim) {
+  const auto& graph = graph_of(value, "repeat");
+  ir::Node node;
+  node.attributes.extent = dim;
+  return append_value(graph, ir::Op::repeat, {value}, std::move(node));
+}
+
+Value update(const Value& state, const Value& value) {
+  common_graph("update", {state, value});
+  return append_value(graph_of(state, "update"), ir::Op::update, {state, value});
+}
+
+namespace {
+
+/// Throws what `build` does of the user's own tensors, before any is cast; the program stays as it
+/// was.
+template <class Build>
+void require_valid(const std::shared_ptr<ir::Graph>& graph, Build build) {
+  const ir::ValueId before = graph->size();
+  (void)build();
+  graph->drop_from(before);
+}
+
+/// 16-bit floats as f32, in which what is composed of several ops is computed; others as they are.
+Value widened(const Value& value) {
+  return ir::graph_of(value) && is_16_bit(value.dtype()) ? cast(value, f32) : value;
+}
+
+/// `result` in the dtype of `like`: rounded once, where that has 16 bits.
+Value narrowed(const Value& result, const Value& like) {
+  return is_16_bit(like.dtype()) ? cast(result, like.dtype()) : result;
+}
+
+}  // namespace
+
+Value Reducer::operator()(const Value& value) const {
+  graph_of(value, to_string(reduction));
+  std::vector<int> dims(value.shape().size());
+  for (std::size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
+  return (*this)(value, std::move(dims));
+}
+
+Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_dims) const {
+  const auto& graph = graph_of(value, to_string(reduction));
+  const bool averages = reduction == Reduction::mean;
+  if (averages && !is_float(value.dtype())) {
+    throw ProgramError(fmt::format("mean of '{}', which is {}; mean takes floats: cast it first",
+                                   value.name(), to_string(value.dtype())));
+  }
+  if (averages) require_valid(graph, [&] { return sum(value, dims, keep_dims); });
+  ir::Node node;
+  node.attributes.reduction = averages ? Reduction::sum : reduction;
+  node.attributes.dims = std::move(dims);
+  node.attributes.keep_dims = keep_dims;
+  const Value reduced =
+      append_value(graph, ir::Op::reduction, {averages ? widened(value) : value}, std::move(node));
+  if (!averages) return reduced;
+  std::int64_t fixed = 1;
+  Value count = reduced;  // stands for "none yet"
+  for (const int d : graph->at(ir::id_of(reduced)).attributes.dims) {
+    const Dim& dim = value.shape()[d];
+    if (!dim.symbolic()) {
+      fixed *= dim.extent;
+      continue;
+    }
+    ir::Node extent_node;
+    extent_node.attributes.extent = dim;
+    const Value extent = append_value(graph, ir::Op::extent, {}, std::move(extent_node));
+    count = ir::id_of(count) == ir::id_of(reduced) ? extent : count * extent;
+  }
+  if (ir::id_of(count) == ir::id_of(reduced)) return narrowed(reduced / fixed, value);
+  return narrowed(reduced / (fixed == 1 ? count : count * fixed), value);
+}
+
+Value Reducer::operator()(const Value& value, PerBuffer) const {
+  const auto& graph = graph_of(value, to_string(reduction));
+  if (reduction == Reduction::mean) {
+    throw ProgramError("mean of each buffer of '" + value.name() +
+                       "'; there are sum, max, min and prod of each buffer: divide a sum by the "
+                       "lengths");
+  }
+  ir::Node node;
+  node.attributes.reduction = reduction;
+  node.attributes.dims = {0};
+  node.attributes.per_buffer = true;
+  return append_value(graph, ir::Op::reduction, {value}, std::move(node));
+}
+
+Value norm(const Value& value) {
+  graph_of(value, "norm");
+  return narrowed(sqrt(sum(square(widened(value)))), value);
+}
+
+Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
+  require_valid(graph_of(value, "norm"), [&] { return sum(value, dims, keep_dims); });
+  return narrowed(sqrt(sum(square(widened(value)), std::move(dims), keep_dims)), value);
+}
+
+Value norm(const Value& value, PerBuffer) {
+  require_valid(graph_of(value, "norm"), [&] { return sum(value, per_buffer); });
+  return narrowed(sqrt(sum(square(widened(value)), per_buffer)), value);
+}
+
+namespace {
+
+/// Widened, with mean 0 and variance 1 over `dim`.
+Value standardised(const Value& value, int dim, double epsilon) {
+  require_valid(graph_of(value, "layer_norm"), [&] { return sum(value, {dim}); });
+  const Value x = widened(value);
+  const Value centred = x - mean(x, {dim}, true);
+  return centred * rsqrt(mean(square(centred), {dim}, true) + epsilon);
+}
+
+}  // namespace
+
+Value softmax(const Value& value, int dim) {
+  require_valid(graph_of(value, "softmax"), [&] { return max(value, {dim}); });
+  const Value x = widened(value);
+  const Value exponential = exp(x - max(x, {dim}, true));
+  return narrowed(exponential / sum(exponential, {dim}, true), value);
+}
+
+Value layer_norm(const Value& value, int dim, double epsilon) {
+  return narrowed(standardised(value, dim, epsilon), value);
+}
+
+Value layer_norm(const Value& value, const Value& gamma, const Value& beta, int dim,
+                 double epsilon) {
+  const auto& graph = graph_of(value, "layer_norm");
+  for (const Value& scale : {gamma, beta}) {
+    if (is_16_bit(value.dtype()) && ir::graph_of(scale) && scale.dtype() == value.dtype())
+      require_valid(graph, [&] { return value * scale; });
+  }
+  const Value x = standardised(value, dim, epsilon);
+  return narrowed(x * widened(gamma) + widened(beta), value);
+}
+
+Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b) {
+  common_graph("matmul", {a, b});
+  ir::Node node;
+  node.attributes.transpose_a = transpose_a;
+  node.attributes.transpose_b = transpose_b;
+  graph_of(b, "matmul");
+  return append_value(graph_of(a, "matmul"), ir::Op::matmul, {a, b}, std::move(node));
+}
+
+Value all_reduce(const Value& value, Reduction reduction, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.reduction = reduction;
+  return along_axis(ir::Op::all_reduce, value, axis, attributes);
+}
+
+Value reduce_scatter(const Value& value, Reduction reduction, int dim, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.reduction = reduction;
+  attributes.dim = dim;
+  return along_axis(ir::Op::reduce_scatter, value, axis, attributes);
+}
+
+Value all_gather(const Value& value, std::string_view axis) {
+  return along_axis(ir::Op::all_gather, value, axis, {});
+}
+
+Value reduce(const Value& value, Reduction reduction, int root, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.reduction = reduction;
+  attributes.root = root;
+  return along_axis(ir::Op::reduce, value, axis, attributes);
+}
+
+Value broadcast(const Value& value, int root, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.root = root;
+  return along_axis(ir::Op::broadcast, value, axis, attributes);
+}
+
+Value all_to_all(const Value& value, int dim, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.dim = dim;
+  return along_axis(ir::Op::all_to_all, value, axis, attributes);
+}
+
+Value send(const Value& value, int offset, std::string_view axis) {
+  ir::Attributes attributes;
+  attributes.offset = offset;
+  return along_axis(ir::Op::send, value, axis, attributes);
+}
+
+}  // namespace coconet
