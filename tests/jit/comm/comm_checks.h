@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -146,6 +147,31 @@ class Group {
   std::unique_ptr<jit::Queue> queue_ = jit::host_platform().make_queue();
 };
 
+/// What each rank sends to each in an all_to_all, a row a sender: uneven counts that fit into
+/// `counts` elements of each rank.
+inline std::vector<std::size_t> all_to_all_counts(const std::vector<std::size_t>& counts) {
+  const std::size_t ranks = counts.size();
+  std::vector<std::size_t> matrix;
+  for (std::size_t from = 0; from < ranks; ++from) {
+    for (std::size_t to = 0; to < ranks; ++to)
+      matrix.push_back(std::min(counts[from], counts[to]) / (1 + (from + 2 * to) % ranks));
+  }
+  return matrix;
+}
+
+/// What `rank` gets of all ranks in an all_to_all with those counts.
+inline Bytes taken_from_all(int rank, const std::vector<std::size_t>& matrix, std::size_t ranks,
+                            DType dtype) {
+  Bytes taken;
+  for (std::size_t from = 0; from < ranks; ++from) {
+    const auto row = matrix.begin() + static_cast<std::ptrdiff_t>(from * ranks);
+    const std::size_t start = std::accumulate(row, row + rank, std::size_t{0});
+    std::ranges::copy(elements(static_cast<int>(from), start, row[rank], dtype, Reduction::sum),
+                      std::back_inserter(taken));
+  }
+  return taken;
+}
+
 /// Every collective of `group`, with `counts` elements for the ranks, of one dtype under one
 /// reduction, from `in` to `out`: memory of its own for all of the elements each.
 inline void check_collectives(Group& group, const std::vector<std::size_t>& counts, DType dtype,
@@ -197,31 +223,17 @@ inline void check_collectives(Group& group, const std::vector<std::size_t>& coun
         "send by " + std::to_string(offset));
   }
 
-  // Every rank has one element of each rank's for each of its own, but for what there is no room.
   if (reduction == Reduction::sum) {
-    const std::size_t ranks = counts.size();
-    std::vector<std::size_t> matrix;
-    for (std::size_t from = 0; from < ranks; ++from) {
-      for (std::size_t to = 0; to < ranks; ++to)
-        matrix.push_back(std::min(counts[from], counts[to]) / (1 + (from + 2 * to) % ranks));
-    }
-    Bytes taken;
-    for (std::size_t from = 0; from < ranks; ++from) {
-      const auto row = matrix.begin() + static_cast<std::ptrdiff_t>(from * ranks);
-      const std::size_t start = std::accumulate(row, row + rank, std::size_t{0});
-      const Bytes block = elements(static_cast<int>(from), start, row[rank], dtype, reduction);
-      taken.insert(taken.end(), block.begin(), block.end());
-    }
+    const std::vector<std::size_t> matrix = all_to_all_counts(counts);
     put(out, untouched);
     group.all_to_all(in, out, matrix, dtype);
-    expect_out(taken, "all_to_all");
+    expect_out(taken_from_all(rank, matrix, counts.size(), dtype), "all_to_all");
   }
 
   Bytes blocks;
-  for (int from = 0; from < group.size(); ++from) {
-    const Bytes block = elements(from, 0, counts[from], dtype, reduction);
-    blocks.insert(blocks.end(), block.begin(), block.end());
-  }
+  for (int from = 0; from < group.size(); ++from)
+    std::ranges::copy(elements(from, 0, counts[from], dtype, reduction),
+                      std::back_inserter(blocks));
   put(out, untouched);
   group.all_gather(in, out, counts, dtype);
   expect_out(blocks, "all_gather");
