@@ -2,32 +2,16 @@
 // written, on the same deterministic data, element by element and rank by rank.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "cli/drive.h"
 #include "coconet/executable.h"
 #include "coconet/program.h"
 #include "coconet/schedule.h"
 #include "coconet/world.h"
 
 namespace coconet::cli {
-
-struct DriveOptions {
-  int iterations = 3;  ///< steps; the scalar `t` counts them from 1
-  std::uint64_t seed = 1;
-  std::map<std::string, double> scalars;  ///< overrides of `default_scalar`
-  bool fresh_inputs = true;  ///< other inputs for each step, which finds reads of stale data
-  /// Writes inputs and states before the first step, instead of made-up data.
-  std::function<void(Executable&)> give = {};
-  int first = 0;            ///< steps that a resumed run took before, which `t` counts, too
-  bool has_states = false;  ///< the states have their elements already
-  /// Called after each step, outside its time, with the steps taken.
-  std::function<void(Executable&, int)> after = {};
-};
 
 struct CheckOptions {
   DriveOptions drive;
@@ -47,17 +31,8 @@ struct CheckResult {
   std::string failure;        ///< when it did not pass: tensor, index, rank, got and expected
 };
 
-/// 1e-2 for `lr`, the step number from 1 for `t`, 0.5 for others.
-[[nodiscard]] double default_scalar(const std::string& name, int step);
-
 /// See CheckResult: what rounding may do to a program in `iterations` steps.
 [[nodiscard]] double default_tolerance(const Program& program, int iterations);
-
-/// Collective: gives inputs and states their data (see data.h) in the library's own buffers and
-/// runs the steps. Returns the time of each step on this rank, in milliseconds. `sizes` as for
-/// `compile`.
-std::vector<double> drive(Executable& step, const World& world, const Sizes& sizes,
-                          const DriveOptions& options);
 
 /// Collective: compares every state and output after `drive` with a reference run of `program`,
 /// which rank 0 does for all ranks.

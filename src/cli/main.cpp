@@ -99,13 +99,8 @@ int complain_of(const CLI::App& app, const CLI::ParseError& error, int argc, cha
       exit_usage);
 }
 
-int command(int argc, char** argv) {
-  CLI::App app(
-      "coconet: distributed steps whose computation and communication are compiled together");
-  app.set_version_flag("--version", fmt::format("coconet {}", jit::build_info::version));
-  app.footer(overview_examples);
-  app.require_subcommand(1);
-
+/// The subcommands and what their options were given.
+struct Commands {
   Raw raw;
   RunOptions run_options;
   ExplainOptions explain_options;
@@ -115,22 +110,68 @@ int command(int argc, char** argv) {
   TuneOptions tune_options;
   CalibrateOptions calibrate_options;
   ProgramsOptions programs_options;
-  const CLI::App& run_command = add_run(app, run_options, raw);
-  const CLI::App& explain_command = add_explain(app, explain_options, raw);
-  const CLI::App& legal_command = add_legal(app, legal_options, raw);
-  const CLI::App& compile_command = add_compile(app, compile_options, raw);
-  const CLI::App& sim_command = add_sim(app, sim_options, raw);
-  const CLI::App& tune_command = add_tune(app, tune_options, raw);
-  const CLI::App& calibrate_command = add_calibrate(app, calibrate_options);
-  Cache cache(app, raw);
-  CLI::App& programs_command = *app.add_subcommand("programs", "List the programs that ship");
-  programs_command.add_flag("--schedules", programs_options.schedules,
-                            "List PROGRAM SCHEDULE pairs, one a line");
-  programs_command.add_flag("--hyper", programs_options.hyperparameters,
-                            "The hyperparameters of optimizers instead, with their defaults");
-  const CLI::App& doctor_command =
-      *app.add_subcommand("doctor", "Say what is here, what is missing, and what that turns off");
+  const CLI::App& run_command;
+  const CLI::App& explain_command;
+  const CLI::App& legal_command;
+  const CLI::App& compile_command;
+  const CLI::App& sim_command;
+  const CLI::App& tune_command;
+  const CLI::App& calibrate_command;
+  Cache cache;
+  CLI::App& programs_command;
+  const CLI::App& doctor_command;
 
+  explicit Commands(CLI::App& app)
+      : run_command(add_run(app, run_options, raw)),
+        explain_command(add_explain(app, explain_options, raw)),
+        legal_command(add_legal(app, legal_options, raw)),
+        compile_command(add_compile(app, compile_options, raw)),
+        sim_command(add_sim(app, sim_options, raw)),
+        tune_command(add_tune(app, tune_options, raw)),
+        calibrate_command(add_calibrate(app, calibrate_options)),
+        cache(app, raw),
+        programs_command(*app.add_subcommand("programs", "List the programs that ship")),
+        doctor_command(*app.add_subcommand(
+            "doctor", "Say what is here, what is missing, and what that turns off")) {
+    programs_command.add_flag("--schedules", programs_options.schedules,
+                              "List PROGRAM SCHEDULE pairs, one a line");
+    programs_command.add_flag("--hyper", programs_options.hyperparameters,
+                              "The hyperparameters of optimizers instead, with their defaults");
+  }
+
+  /// Runs the subcommand that the command line named; its exit code.
+  [[nodiscard]] int run_chosen() {
+    if (run_command) {
+      read_run(raw, run_options);
+      return run(run_options);
+    }
+    if (explain_command) return run_on_spec(explain_options, explain);
+    if (legal_command) return run_on_spec(legal_options, legal);
+    if (compile_command) return run_on_spec(compile_options, compile);
+    if (sim_command) return run_on_spec(sim_options, sim);
+    if (tune_command) return run_on_spec(tune_options, tune);
+    if (calibrate_command) return calibrate(calibrate_options);
+    if (cache.command) return cache.run(raw);
+    if (programs_command) return programs(programs_options);
+    if (doctor_command) return doctor();
+    return exit_usage;
+  }
+
+ private:
+  template <class Options>
+  [[nodiscard]] int run_on_spec(Options& options, int (*subcommand)(const Options&)) {
+    read_spec(raw, options.spec);
+    return subcommand(options);
+  }
+};
+
+int command(int argc, char** argv) {
+  CLI::App app(
+      "coconet: distributed steps whose computation and communication are compiled together");
+  app.set_version_flag("--version", fmt::format("coconet {}", jit::build_info::version));
+  app.footer(overview_examples);
+  app.require_subcommand(1);
+  Commands commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help and --version
@@ -138,36 +179,7 @@ int command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return complain_of(app, error, argc, argv);
   }
-
-  if (run_command) {
-    read_run(raw, run_options);
-    return run(run_options);
-  }
-  if (explain_command) {
-    read_spec(raw, explain_options.spec);
-    return explain(explain_options);
-  }
-  if (legal_command) {
-    read_spec(raw, legal_options.spec);
-    return legal(legal_options);
-  }
-  if (compile_command) {
-    read_spec(raw, compile_options.spec);
-    return compile(compile_options);
-  }
-  if (sim_command) {
-    read_spec(raw, sim_options.spec);
-    return sim(sim_options);
-  }
-  if (tune_command) {
-    read_spec(raw, tune_options.spec);
-    return tune(tune_options);
-  }
-  if (calibrate_command) return calibrate(calibrate_options);
-  if (cache.command) return cache.run(raw);
-  if (programs_command) return programs(programs_options);
-  if (doctor_command) return doctor();
-  return exit_usage;
+  return commands.run_chosen();
 }
 
 }  // namespace
