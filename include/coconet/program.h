@@ -19,7 +19,7 @@ namespace coconet {
 
 namespace ir {
 struct Access;
-struct Graph;
+class Graph;
 }  // namespace ir
 
 /// One dimension of a shape: a fixed extent, or a symbol that gets its extent when the program is

@@ -13,7 +13,7 @@
 #include "ir/json/mesh.h"
 
 namespace coconet::ir {
-struct Graph;
+class Graph;
 }
 
 namespace coconet::cli {
