@@ -17,15 +17,15 @@ namespace coconet::jit {
 
 namespace {
 
-constexpr std::size_t page = 4096;
+constexpr std::size_t status_page = 4096;
 constexpr std::size_t arrivals_at = sizeof(RankStatus);
-constexpr std::size_t notices_begin = page + 2 * BoardComm::slot_bytes;
+constexpr std::size_t notices_begin = status_page + 2 * BoardComm::slot_bytes;
 constexpr std::size_t header = sizeof(std::uint64_t);
 constexpr std::size_t rest_begin = arrivals_at + 64;
-static_assert(rest_begin + BoardComm::rest_bytes <= page);
+static_assert(rest_begin + BoardComm::rest_bytes <= status_page);
 
 constexpr std::size_t slot_at(std::uint64_t round) {
-  return page + (round % 2) * BoardComm::slot_bytes;
+  return status_page + (round % 2) * BoardComm::slot_bytes;
 }
 
 std::vector<std::uint64_t*> arrivals_of(const PeerMemory& board) {
