@@ -10,7 +10,7 @@ set(third_party "nlohmann/|spdlog/|fmt/|CLI/|openssl/|mpi\\.h|cuda|nvrtc|nccl|ca
 # Headers for .cpp files of builds with CUDA only, which CUDA's headers may come with; no other header includes them.
 set(cuda_only "jit/platform/cuda/[a-z_]+\\.h")
 # The same of builds with MPI.
-set(mpi_only "jit/mpi/(assembly|collectives|door|link|nodes)\\.h")
+set(mpi_only "jit/mpi/(assembly|collectives|connect|door|link|nodes)\\.h")
 set(problems "")
 
 # The targets of the #include lines of `file`.
