@@ -14,6 +14,7 @@
 #include "coconet/mesh.h"
 #include "coconet/program.h"
 #include "coconet/schedule.h"
+#include "ir/attributes.h"
 #include "ir/indexed.h"
 #include "ir/op.h"
 
@@ -22,32 +23,8 @@ namespace coconet::ir {
 using ValueId = int;
 using Placements = std::vector<Placement>;  ///< one per mesh axis
 
-/// What an op needs beside its operands; each op reads the fields that it documents.
-struct Attributes {
-  double number = 0;  ///< constant: its value
-  Reduction reduction =
-      Reduction::sum;        ///< reduction and the reducing collectives (never mean in `reduction`)
-  int axis = 0;              ///< collectives and slice: the mesh axis
-  int dim = 0;               ///< reduce_scatter and slice: the dimension that is sliced
-  int root = 0;              ///< reduce, broadcast: position along the axis
-  int offset = 1;            ///< send: from a position to the one that receives, along the axis
-  std::vector<int> dims;     ///< reduction: sorted, non-negative
-  bool keep_dims = false;    ///< reduction
-  bool per_buffer = false;   ///< reduction: a result for each buffer of the one dimension
-  bool partial = false;      ///< reduction: local along the axes that slice a reduced dimension,
-                             ///< to be combined by an all_reduce; made by lowering only
-  bool transpose_a = false;  ///< matmul: the left operand's matrices are [K, M]
-  bool transpose_b = false;  ///< matmul: the right operand's matrices are [N, K]
-  Dim extent;                ///< extent, repeat: the dimension
-  double probability = 0;    ///< dropout: of a zero, in [0, 1)
-  std::uint64_t seed = 0;    ///< dropout, stochastic_cast: chooses the sequence
-  bool scattered = false;    ///< input, state: its elements are those of several buffers, in order
-  std::optional<DType> dtype;  ///< select: the result's, which choices that are numbers leave open
-  bool operator==(const Attributes&) const = default;
-};
-
-/// One value. `input`, `state` and `cast` state their dtype (the first two also shape and layout);
-/// every other op gets its type from `infer`.
+/// One value. `input` and `state` state their dtype, shape and layout; every other op gets its type
+/// from `infer`.
 struct Node {
   Op op = Op::constant;
   std::string name;               ///< unique in the graph
@@ -174,6 +151,9 @@ void verify(const Graph& graph);
 [[nodiscard]] std::string describe(const Graph& graph, ValueId id);
 [[nodiscard]] std::string to_string(const Shape& shape);
 [[nodiscard]] std::string to_string(const Placements& layout, const Mesh& mesh);
+/// What the node has beside its operands, each as the printer writes it, all that differ from what
+/// they are where none are given.
+[[nodiscard]] std::vector<std::string> attribute_texts(const Graph& graph, const Node& node);
 
 /// One line per value, then outputs and kernels.
 [[nodiscard]] std::string print(const Graph& graph);

@@ -44,6 +44,30 @@ constexpr OpFacts op_facts[] = {
 #undef COCONET_POINTWISE
 };
 
+constexpr std::string_view attribute_names[] = {
+#define COCONET_ATTRIBUTE(name, ...) #name,
+#include "ir/attributes.def"
+#undef COCONET_ATTRIBUTE
+};
+
+/// The first word of `words`, which becomes the rest; blanks separate.
+constexpr std::string_view take_word(std::string_view& words) {
+  const std::string_view word = words.substr(0, words.find(' '));
+  words.remove_prefix(std::min(words.size(), word.size() + 1));
+  return word;
+}
+
+constexpr bool all_attributes_are_rows() {
+  for (const OpFacts& facts : op_facts) {
+    for (std::string_view rest = facts.attributes; !rest.empty();) {
+      if (std::ranges::find(attribute_names, take_word(rest)) == std::end(attribute_names))
+        return false;
+    }
+  }
+  return true;
+}
+static_assert(all_attributes_are_rows(), "ops.def names an attribute that attributes.def lacks");
+
 constexpr auto first_pointwise = static_cast<std::size_t>(pointwise_rows[0].op);
 
 /// The facts of an op of the tables, or null.
@@ -90,11 +114,8 @@ int arity(Op op) {
 std::vector<std::string_view> attribute_keys(Op op) {
   const OpFacts* const facts = find_facts(op);
   std::vector<std::string_view> keys;
-  for (std::string_view rest = facts != nullptr ? facts->attributes : ""; !rest.empty();) {
-    const std::string_view key = rest.substr(0, rest.find(' '));
-    keys.push_back(key);
-    rest.remove_prefix(std::min(rest.size(), key.size() + 1));
-  }
+  for (std::string_view rest = facts != nullptr ? facts->attributes : ""; !rest.empty();)
+    keys.push_back(take_word(rest));
   return keys;
 }
 

@@ -47,11 +47,15 @@ struct PointwiseRow {
 [[nodiscard]] COCONET_API std::string_view to_string(Op op);
 [[nodiscard]] std::optional<Op> parse_op(std::string_view name);
 [[nodiscard]] int arity(Op op);
-/// The JSON keys of the attributes of `op`, as its row lists them.
+/// The names of the attributes of `op`, rows of attributes.def, as its own row lists them.
 [[nodiscard]] std::vector<std::string_view> attribute_keys(Op op);
 
 [[nodiscard]] inline bool is_pointwise(Op op) {
   return find_pointwise(op) != nullptr;
+}
+/// An op whose dtype, shape and layout are stated, not inferred.
+[[nodiscard]] constexpr bool states_type(Op op) {
+  return op == Op::input || op == Op::state;
 }
 /// Structural ops that compute element by element what the element's random word decides.
 [[nodiscard]] constexpr bool draws_random(Op op) {

@@ -127,7 +127,7 @@ Value select(const Value& a, const Value& b, const Value& c, DType dtype) {
 Value cast(const Value& value, DType dtype) {
   const auto& graph = graph_of(value, "cast");
   ir::Node node;
-  node.dtype = dtype;
+  node.attributes.dtype = dtype;
   return append_value(graph, ir::Op::cast, {value}, std::move(node));
 }
 
@@ -143,7 +143,7 @@ Value dropout(const Value& value, double probability, std::uint64_t seed, const 
 Value stochastic_cast(const Value& value, DType dtype, std::uint64_t seed, const Value& offset) {
   common_graph("stochastic_cast", {value, offset});
   ir::Node node;
-  node.dtype = dtype;
+  node.attributes.dtype = dtype;
   node.attributes.seed = seed;
   return append_value(graph_of(value, "stochastic_cast"), ir::Op::stochastic_cast, {value, offset},
                       std::move(node));

@@ -1,5 +1,6 @@
 // The printer: a program as text for people, one aligned line per value.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -92,6 +93,40 @@ std::string_view symbol(Op op) {
   }
 }
 
+/// How an attribute called `key` is printed, by its kind; empty: not at all.
+struct AttributeText {
+  const Graph& graph;
+  const Node& node;
+  std::string_view key;
+  std::string operator()(attribute::real, double number) const {
+    return fmt::format("{} {}", key, number_text(number));
+  }
+  std::string operator()(attribute::integer, int number) const {
+    return fmt::format("{} {}", key, number);
+  }
+  std::string operator()(attribute::index, int index) const {
+    return fmt::format("{} {}", key, index);
+  }
+  std::string operator()(attribute::seed, std::uint64_t seed) const {
+    return fmt::format("{} {}", key, seed);
+  }
+  std::string operator()(attribute::flag, bool flag) const { return std::string(flag ? key : ""); }
+  std::string operator()(attribute::reduction, Reduction reduction) const {
+    return std::string(to_string(reduction));
+  }
+  std::string operator()(attribute::mesh_axis, int axis) const {
+    return graph.mesh.axes().at(axis).name;
+  }
+  std::string operator()(attribute::dimensions, const std::vector<int>& dims) const {
+    const bool all = dims.size() == graph.at(node.operands.front()).shape.size();
+    return all && !node.attributes.keep_dims ? "" : fmt::format("{{{}}}", fmt::join(dims, ", "));
+  }
+  std::string operator()(attribute::extent, const Dim& dim) const { return dim.str(); }
+  std::string operator()(attribute::dtype, const std::optional<DType>& dtype) const {
+    return dtype ? std::string(to_string(*dtype)) : "";
+  }
+};
+
 class Printer {
  public:
   explicit Printer(const Graph& graph) : graph_(graph) {
@@ -152,44 +187,11 @@ class Printer {
       arguments += (arguments.empty() ? "" : ", ") + text;
     };
     for (const ValueId id : node.operands) argument(operand(id, false));
-    add_attributes(node, argument);
-    const bool reduction = node.op == Op::reduction;
+    const bool reduction = node.op == Op::reduction;  // written as a call of what it combines by
+    const std::vector<std::string> attributes = attribute_texts(graph_, node);
+    for (std::size_t i = reduction ? 1 : 0; i < attributes.size(); ++i) argument(attributes[i]);
     return fmt::format(
         "{}({})", reduction ? to_string(node.attributes.reduction) : to_string(node.op), arguments);
-  }
-
-  template <class Argument>
-  void add_attributes(const Node& node, const Argument& argument) const {
-    const Attributes& attributes = node.attributes;
-    if (node.op == Op::extent || node.op == Op::repeat) argument(attributes.extent.str());
-    if (node.op == Op::cast || node.op == Op::stochastic_cast || attributes.dtype)
-      argument(std::string(to_string(node.dtype)));
-    if (node.op == Op::dropout) {
-      argument("probability " + number_text(attributes.probability));
-      argument(fmt::format("seed {}", attributes.seed));
-    }
-    if (node.op == Op::reduction) {
-      std::string dims;
-      for (const int dim : attributes.dims)
-        dims += (dims.empty() ? "" : ", ") + std::to_string(dim);
-      if (attributes.dims.size() != graph_.at(node.operands[0]).shape.size() ||
-          attributes.keep_dims) {
-        argument("{" + dims + "}");
-      }
-      if (attributes.keep_dims) argument("keep_dims");
-      if (attributes.per_buffer) argument("per_buffer");
-      if (attributes.partial) argument("partial");
-    }
-    if (attributes.transpose_a) argument("transpose_a");
-    if (attributes.transpose_b) argument("transpose_b");
-    if (!is_collective(node.op) && node.op != Op::slice) return;
-    for (const std::string_view key : attribute_keys(node.op)) {
-      if (key == "reduction") argument(std::string(to_string(attributes.reduction)));
-      if (key == "dim") argument(fmt::format("dim {}", attributes.dim));
-      if (key == "root") argument(fmt::format("root {}", attributes.root));
-      if (key == "offset") argument(fmt::format("offset {}", attributes.offset));
-      if (key == "axis") argument(graph_.mesh.axes().at(attributes.axis).name);
-    }
   }
 
   std::string header() const {
@@ -291,6 +293,16 @@ class Printer {
 };
 
 }  // namespace
+
+std::vector<std::string> attribute_texts(const Graph& graph, const Node& node) {
+  std::vector<std::string> texts;
+  for_each_attribute(node.op, node.attributes,
+                     [&](std::string_view key, auto kind, const auto& attribute) {
+                       std::string text = AttributeText{graph, node, key}(kind, attribute);
+                       if (!text.empty()) texts.push_back(std::move(text));
+                     });
+  return texts;
+}
 
 std::string to_string(const Shape& shape) {
   std::string text;

@@ -23,7 +23,7 @@ namespace {
 Node cast_of(ValueId value, DType dtype) {
   Node node;
   node.op = Op::cast;
-  node.dtype = dtype;
+  node.attributes.dtype = dtype;
   node.operands = {value};
   return node;
 }

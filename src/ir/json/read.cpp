@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <set>
 
 #include "coconet/error.h"
@@ -178,6 +179,7 @@ class Reader {
     Node node;
     node.op = read_op(value.at("op"));
     std::vector<std::string_view> keys = {"name", "named", "origin", "op", "operands"};
+    if (states_type(node.op)) keys.insert(keys.end(), {"dtype", "shape", "layout"});
     for (const std::string_view key : attribute_keys(node.op)) keys.push_back(key);
     value.require_object(keys);
     const bool bound_by_name =
@@ -237,38 +239,84 @@ class Reader {
   }
 
   void read_attributes(const JsonElement& value, Node& node) const {
-    Attributes& attributes = node.attributes;
-    for (const std::string_view key : attribute_keys(node.op)) {
-      if (key == "number") attributes.number = read_constant(value.at(key));
-      if (key == "extent") attributes.extent = read_dim(value.at(key));
-      if (key == "dtype" && !is_pointwise(node.op)) node.dtype = read_dtype(value.at(key));
-      if (key == "layout") node.layout = read_layout(value.at(key), graph_->mesh);
-      if (key == "probability") attributes.probability = value.at(key).number();
-      if (key == "seed") attributes.seed = value.at(key).unsigned_integer();
-      if (key == "reduction") attributes.reduction = read_reduction(value.at(key));
-      if (key == "axis") attributes.axis = read_axis(value);
-      if (key == "shape") {
-        for (const JsonElement& dim : value.at(key).elements()) node.shape.push_back(read_dim(dim));
-      }
-      if (key == "dims") attributes.dims = read_reduced_dims(value, node);
-      const auto optional = value.find(key);
-      if (!optional) continue;
-      if (key == "keep_dims") attributes.keep_dims = optional->boolean();
-      if (key == "transpose_a") attributes.transpose_a = optional->boolean();
-      if (key == "transpose_b") attributes.transpose_b = optional->boolean();
-      if (key == "per_buffer") attributes.per_buffer = optional->boolean();
-      if (key == "partial") attributes.partial = optional->boolean();
-      if (key == "scattered") attributes.scattered = optional->boolean();
-      if (key == "dtype" && is_pointwise(node.op)) attributes.dtype = read_dtype(*optional);
-      if (key == "dim") attributes.dim = optional->small_integer(0);
-      if (key == "root") attributes.root = optional->small_integer(0);
-      if (key == "offset") {
-        attributes.offset = optional->small_integer(std::numeric_limits<int>::min());
-      }
+    if (states_type(node.op)) {
+      node.dtype = read_dtype(value.at("dtype"));
+      for (const JsonElement& dim : value.at("shape").elements())
+        node.shape.push_back(read_dim(dim));
+      node.layout = read_layout(value.at("layout"), graph_->mesh);
     }
-    if (node.op == Op::reduction && attributes.reduction == Reduction::mean) {
-      value.at("reduction")
-          .fail("a mean over dimensions is written as a sum and a division by their extents");
+    for_each_attribute(node.op, node.attributes,
+                       [&](std::string_view key, auto kind, auto& attribute) {
+                         read(kind, {value, key, node}, attribute);
+                       });
+  }
+
+  /// Where the attribute of a value is read from.
+  struct Place {
+    const JsonElement& value;
+    std::string_view key;
+    const Node& node;
+    [[nodiscard]] JsonElement required() const { return value.at(key); }
+    [[nodiscard]] std::optional<JsonElement> given() const { return value.find(key); }
+  };
+
+  void read(attribute::real, const Place& place, double& number) const {
+    number = place.node.op == Op::constant ? read_constant(place.required())
+                                           : place.required().number();
+  }
+
+  void read(attribute::seed, const Place& place, std::uint64_t& seed) const {
+    seed = place.required().unsigned_integer();
+  }
+
+  void read(attribute::integer, const Place& place, int& number) const {
+    if (const auto given = place.given())
+      number = given->small_integer(std::numeric_limits<int>::min());
+  }
+
+  void read(attribute::index, const Place& place, int& index) const {
+    if (const auto given = place.given()) index = given->small_integer(0);
+  }
+
+  void read(attribute::flag, const Place& place, bool& flag) const {
+    if (const auto given = place.given()) flag = given->boolean();
+  }
+
+  void read(attribute::reduction, const Place& place, Reduction& reduction) const {
+    reduction = read_reduction(place.required());
+    if (place.node.op == Op::reduction && reduction == Reduction::mean) {
+      place.required().fail(
+          "a mean over dimensions is written as a sum and a division by their extents");
+    }
+  }
+
+  void read(attribute::extent, const Place& place, Dim& dim) const {
+    dim = read_dim(place.required());
+  }
+
+  void read(attribute::dtype, const Place& place, std::optional<DType>& dtype) const {
+    if (is_pointwise(place.node.op) && !place.given()) return;
+    dtype = read_dtype(place.required());
+  }
+
+  void read(attribute::mesh_axis, const Place& place, int& axis) const {
+    if (graph_->mesh.axes().size() == 1 && !place.given()) return;
+    const JsonElement element = place.required();
+    const std::string name = element.string();
+    axis = graph_->mesh.find(name);
+    if (axis >= 0) return;
+    std::vector<std::string> known;
+    for (const Mesh::Axis& other : graph_->mesh.axes()) known.push_back(other.name);
+    element.unknown("mesh axis", name, known);
+  }
+
+  void read(attribute::dimensions, const Place& place, std::vector<int>& dims) const {
+    if (const auto given = place.given()) {
+      for (const JsonElement& dim : given->elements())
+        dims.push_back(dim.small_integer(std::numeric_limits<int>::min()));
+    } else {
+      dims.resize(graph_->at(place.node.operands.front()).shape.size());
+      std::iota(dims.begin(), dims.end(), 0);
     }
   }
 
@@ -283,31 +331,6 @@ class Reader {
       known.push_back(dim.name);
     }
     element.unknown("dimension", name, known);
-  }
-
-  int read_axis(const JsonElement& value) const {
-    if (graph_->mesh.axes().size() == 1 && !value.find("axis")) return 0;
-    const JsonElement element = value.at("axis");
-    const std::string name = element.string();
-    if (const int axis = graph_->mesh.find(name); axis >= 0) return axis;
-    std::vector<std::string> known;
-    for (const Mesh::Axis& axis : graph_->mesh.axes()) known.push_back(axis.name);
-    element.unknown("mesh axis", name, known);
-  }
-
-  // All dimensions when the key is absent.
-  std::vector<int> read_reduced_dims(const JsonElement& value, const Node& node) const {
-    std::vector<int> dims;
-    if (const auto given = value.find("dims")) {
-      for (const JsonElement& dim : given->elements()) {
-        dims.push_back(dim.small_integer(std::numeric_limits<int>::min()));
-      }
-    } else {
-      for (std::size_t d = 0; d < graph_->at(node.operands.front()).shape.size(); ++d) {
-        dims.push_back(static_cast<int>(d));
-      }
-    }
-    return dims;
   }
 
   void read_outputs(const JsonElement& outputs) {

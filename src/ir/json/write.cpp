@@ -63,30 +63,22 @@ Json layout_json(const Placements& layout, const Mesh& mesh) {
   return axes;
 }
 
-Json attribute_json(const Graph& graph, const Node& node, std::string_view key) {
-  const Attributes& attributes = node.attributes;
-  if (key == "number") return number_json(attributes.number);
-  if (key == "extent") return dim_json(attributes.extent);
-  if (key == "dtype") return to_string(node.dtype);
-  if (key == "layout") return layout_json(node.layout, graph.mesh);
-  if (key == "probability") return number_json(attributes.probability);
-  if (key == "seed") return attributes.seed;
-  if (key == "reduction") return to_string(attributes.reduction);
-  if (key == "dims") return attributes.dims;
-  if (key == "keep_dims") return attributes.keep_dims;
-  if (key == "transpose_a") return attributes.transpose_a;
-  if (key == "transpose_b") return attributes.transpose_b;
-  if (key == "per_buffer") return attributes.per_buffer;
-  if (key == "partial") return attributes.partial;
-  if (key == "scattered") return attributes.scattered;
-  if (key == "dim") return attributes.dim;
-  if (key == "root") return attributes.root;
-  if (key == "offset") return attributes.offset;
-  if (key == "axis") return graph.mesh.axes().at(attributes.axis).name;
-  Json shape = Json::array();
-  for (const Dim& dim : node.shape) shape.push_back(dim_json(dim));
-  return shape;
-}
+/// How an attribute is written, by its kind; null: not at all.
+struct AttributeWriter {
+  const Mesh& mesh;
+  Json operator()(attribute::real, double number) const { return number_json(number); }
+  Json operator()(attribute::integer, int number) const { return number; }
+  Json operator()(attribute::index, int index) const { return index; }
+  Json operator()(attribute::seed, std::uint64_t seed) const { return seed; }
+  Json operator()(attribute::flag, bool flag) const { return flag ? Json(true) : Json(); }
+  Json operator()(attribute::reduction, Reduction reduction) const { return to_string(reduction); }
+  Json operator()(attribute::mesh_axis, int axis) const { return mesh.axes().at(axis).name; }
+  Json operator()(attribute::dimensions, const std::vector<int>& dims) const { return dims; }
+  Json operator()(attribute::extent, const Dim& dim) const { return dim_json(dim); }
+  Json operator()(attribute::dtype, const std::optional<DType>& dtype) const {
+    return dtype ? Json(to_string(*dtype)) : Json();
+  }
+};
 
 class Writer {
  public:
@@ -148,16 +140,17 @@ class Writer {
       value["operands"].push_back(inlined ? number_json(operand.attributes.number)
                                           : Json(operand.name));
     }
-    for (const std::string_view key : attribute_keys(node.op)) {
-      if (key == "keep_dims" && !node.attributes.keep_dims) continue;
-      if (key == "per_buffer" && !node.attributes.per_buffer) continue;
-      if (key == "partial" && !node.attributes.partial) continue;
-      if (key == "transpose_a" && !node.attributes.transpose_a) continue;
-      if (key == "transpose_b" && !node.attributes.transpose_b) continue;
-      if (key == "scattered" && !node.attributes.scattered) continue;
-      if (key == "dtype" && is_pointwise(node.op) && !node.attributes.dtype) continue;
-      value[std::string(key)] = attribute_json(graph_, node, key);
+    if (states_type(node.op)) {
+      value["dtype"] = to_string(node.dtype);
+      value["shape"] = Json::array();
+      for (const Dim& dim : node.shape) value["shape"].push_back(dim_json(dim));
+      value["layout"] = layout_json(node.layout, graph_.mesh);
     }
+    for_each_attribute(node.op, node.attributes,
+                       [&](std::string_view key, auto kind, const auto& attribute) {
+                         Json json = AttributeWriter{graph_.mesh}(kind, attribute);
+                         if (!json.is_null()) value[std::string(key)] = std::move(json);
+                       });
     return value;
   }
 

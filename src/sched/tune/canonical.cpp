@@ -26,14 +26,11 @@ bool is_given(Op op) {
 
 /// All that makes `node` what it is, its operands being `numbers`.
 std::string describe(const Graph& graph, const Node& node, std::vector<int> numbers) {
-  const ir::Attributes& at = node.attributes;
-  return fmt::format("{} {} {} {} {} ({}) {} {} {} {} {} {} [{}] {} {} {} {} {} {} {} {}",
-                     to_string(node.op), is_given(node.op) ? node.name : "", to_string(node.dtype),
+  return fmt::format("{} {} {} {} {} ({}) {} [{}]", to_string(node.op),
+                     is_given(node.op) ? node.name : "", to_string(node.dtype),
                      ir::to_string(node.shape), ir::to_string(node.layout, graph.mesh),
-                     fmt::join(numbers, ","), node.weak, at.number, to_string(at.reduction),
-                     at.axis, at.dim, at.root, fmt::join(at.dims, ","), at.offset, at.keep_dims,
-                     at.partial, at.transpose_a, at.transpose_b, at.extent.str(), at.probability,
-                     fmt::format("{} {} {}", at.seed, at.scattered, at.per_buffer));
+                     fmt::join(numbers, ","), node.weak,
+                     fmt::join(ir::attribute_texts(graph, node), ","));
 }
 
 std::string describe(const Knobs& knobs) {
