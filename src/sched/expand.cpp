@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "ir/factors.h"
 #include "sched/groups.h"
 #include "sched/knobs.h"
 #include "sched/overlaps.h"
@@ -36,11 +37,9 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
     const Node& node = graph.at(id);
     std::vector<int> axes;
     if (node.op == Op::reduction && graph.fusion_of(id) == nullptr) {
-      const auto& dims = node.attributes.dims;
       const ir::Placements& layout = graph.at(node.operands.front()).layout;
       for (std::size_t axis = 0; axis < layout.size(); ++axis) {
-        if (layout[axis].kind == Placement::Kind::sliced &&
-            std::binary_search(dims.begin(), dims.end(), layout[axis].dim)) {
+        if (layout[axis].kind == Placement::Kind::sliced && ir::reduces(node, layout[axis].dim)) {
           axes.push_back(static_cast<int>(axis));
         }
       }

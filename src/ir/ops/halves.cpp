@@ -40,7 +40,7 @@ void infer_join_halves(const Graph& graph, Node& node) {
   node.weak = false;
   node.dtype = DType::f32;
   node.shape = broadcast_shapes(graph, node);
-  node.layout = combine_layouts(graph, node);
+  combine_layouts(graph, node);
 }
 
 }  // namespace coconet::ir

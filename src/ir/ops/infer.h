@@ -37,11 +37,18 @@ void make_number(const Graph& graph, Node& node);
 /// not agree, and where an operand that is scattered over buffers would be broadcast.
 [[nodiscard]] Shape broadcast_shapes(const Graph& graph, const Node& node);
 
-/// The layout of an elementwise result: per axis local if an operand is local, sliced if one is
-/// sliced (the replicated ones are read at the global index), else replicated. Fails where local
-/// meets sliced, where two operands are sliced differently, and where a dimension that is broadcast
-/// is sliced.
-[[nodiscard]] Placements combine_layouts(const Graph& graph, const Node& node);
+/// Sets the layout of the result, whose shape is known, to what follows from its operands and their
+/// factors: per axis local if an operand is local or sliced along what is contracted, sliced if one
+/// is sliced along what passes (the replicated ones are read at the global index), else replicated.
+/// Fails where local meets sliced, where operands are sliced differently, where a contracted
+/// dimension is sliced on one side only, where one that repeats is sliced, and as
+/// `require_nesting`.
+void combine_layouts(const Graph& graph, Node& node);
+
+/// Fails when an operand is sliced so that its part does not contain the result's: where several
+/// axes slice one dimension of the result, an operand that is sliced along one of them must be
+/// sliced along all that come before it in the mesh.
+void require_nesting(const Graph& graph, const Node& node);
 
 /// Fails when `from` has no dimension `dim` that the node could slice along its axis. Axes that
 /// slice one dimension nest in the order of the mesh: of what a later axis has sliced, a rank's
@@ -51,12 +58,5 @@ void require_sliceable(const Graph& graph, const Node& node, const Node& from, i
 /// Fails when an axis after the node's slices dimension `dim` of `from`, too: the slices of the
 /// last axis are put together first.
 void require_gatherable(const Graph& graph, const Node& node, const Node& from, int dim);
-
-/// Fails when operand `from` is sliced so that its part does not contain the result's: where
-/// several axes slice one dimension of `layout` (the result's, which has `rank` dimensions), an
-/// operand that is sliced along one of them must be sliced along all that come before it in the
-/// mesh.
-void require_nesting(const Graph& graph, const Node& node, const Node& from,
-                     const Placements& layout, std::size_t rank);
 
 }  // namespace coconet::ir

@@ -132,7 +132,7 @@ void infer_pointwise(const Graph& graph, Node& node) {
   node.dtype =
       row.rule == DTypeRule::compare || row.rule == DTypeRule::logical ? DType::boolean : dtype;
   node.shape = broadcast_shapes(graph, node);
-  node.layout = combine_layouts(graph, node);
+  combine_layouts(graph, node);
 }
 
 void infer_cast(const Graph& graph, Node& node) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/factors.h"
 #include "ir/lists.h"
 #include "ir/ops/infer.h"
 
@@ -41,23 +42,13 @@ void infer_reduction(const Graph& graph, Node& node) {
   node.weak = false;
   node.dtype = from.dtype;
   node.shape.clear();
-  std::vector<int> position(from.shape.size(), -1);
   for (int d = 0; d < rank; ++d) {
-    const bool reduced = std::binary_search(dims.begin(), dims.end(), d);
-    if (reduced && !node.attributes.keep_dims) continue;
-    position[d] = static_cast<int>(node.shape.size());
-    node.shape.push_back(reduced ? Dim(1) : from.shape[d]);
+    const bool reduced = reduces(node, d);
+    if (!reduced || node.attributes.keep_dims)
+      node.shape.push_back(reduced ? Dim(1) : from.shape[d]);
   }
   if (node.attributes.per_buffer) node.shape = {buffers_of(from.shape.front())};
-  node.layout = from.layout;
-  for (Placement& placement : node.layout) {
-    if (placement.kind != Placement::Kind::sliced) continue;
-    if (std::binary_search(dims.begin(), dims.end(), placement.dim)) {
-      placement = node.attributes.partial ? local : replicated;
-    } else {
-      placement.dim = position[placement.dim];
-    }
-  }
+  combine_layouts(graph, node);
 }
 
 }  // namespace coconet::ir

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "coconet/error.h"
+#include "ir/factors.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -98,50 +99,107 @@ Shape broadcast_shapes(const Graph& graph, const Node& node) {
   return result;
 }
 
-Placements combine_layouts(const Graph& graph, const Node& node) {
-  const Shape shape = node.shape;
-  Placements result(graph.mesh.axes().size(), replicated);
-  for (std::size_t axis = 0; axis < result.size(); ++axis) {
-    const std::string& axis_name = graph.mesh.axes()[axis].name;
-    const Node* decided_by = nullptr;
-    for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      const Node& from = operand(graph, node, i);
-      if (from.weak) continue;
-      Placement placement = from.layout[axis];
-      if (placement.kind == Placement::Kind::replicated) continue;
-      if (placement.kind == Placement::Kind::sliced) {
-        const int shift = static_cast<int>(shape.size() - from.shape.size());
-        const int own = placement.dim;
-        if (from.shape[own] == Dim(1) && !(shape[own + shift] == Dim(1))) {
-          fail(graph, node,
-               operand_text(graph, from) +
-                   ", but its sliced dimension has extent 1 and is broadcast; " +
-                   "all_gather it first");
-        }
-        placement.dim += shift;
-      }
-      if (decided_by == nullptr) {
-        result[axis] = placement;
-        decided_by = &from;
-      } else if (!(result[axis] == placement)) {
-        const bool with_local =
-            result[axis].kind == Placement::Kind::local || placement.kind == Placement::Kind::local;
-        fail(graph, node,
-             "along axis '" + axis_name + "' " + operand_text(graph, *decided_by) + " and " +
-                 operand_text(graph, from) +
-                 (with_local
-                      ? "; values of each rank's own and slices of one tensor do not combine: "
-                        "reduce_scatter the local operand or all_gather the sliced one"
-                      : "; the operands are sliced along different dimensions: all_gather one of "
-                        "them"));
-      }
-    }
+namespace {
+
+/// What an operand's placement along an axis is to the result.
+struct Role {
+  Placement placement;  ///< the result's, were this the one operand
+  bool contracted = false;
+};
+
+Role role_of(const Graph& graph, const Node& node, std::size_t index, std::size_t axis) {
+  const Node& from = operand(graph, node, index);
+  const Placement placement = from.layout[axis];
+  if (placement.kind != Placement::Kind::sliced) return {placement};
+  const Factor factor = factors_of(graph, node, index)[static_cast<std::size_t>(placement.dim)];
+  if (factor.kind == Factor::Kind::repeats) {
+    fail(graph, node,
+         operand_text(graph, from) +
+             ", but its sliced dimension has extent 1 and is broadcast; all_gather it first");
   }
+  if (factor.kind == Factor::Kind::passes) return {sliced(factor.of_result)};
+  // Every rank has what its slices come to: a reduction combines that of all, a matmul leaves it.
+  const bool combines = node.op == Op::reduction && !node.attributes.partial;
+  return {combines ? replicated : local, true};
+}
+
+/// Fails because operands `a` and `b`, which the result's layout `decided` and `placement` along an
+/// axis follow from, do not combine.
+[[noreturn]] void fail_combining(const Graph& graph, const Node& node, const std::string& along,
+                                 Placement decided, Placement placement) {
+  const bool with_local = decided == local || placement == local;
+  fail(graph, node,
+       along +
+           (with_local ? "; values of each rank's own and slices of one tensor do not combine: "
+                         "reduce_scatter the local operand or all_gather the sliced one"
+            : node.op == Op::matmul
+                ? "; every rank would get a block of the result that is a slice of two dimensions: "
+                  "all_gather one of the operands"
+                : "; the operands are sliced along different dimensions: all_gather one of them"));
+}
+
+Placement combine(const Graph& graph, const Node& node, std::size_t axis) {
+  Role result{replicated};
+  const Node* decided_by = nullptr;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const Node& from = operand(graph, node, i);
-    if (!from.weak) require_nesting(graph, node, from, result, shape.size());
+    if (from.weak) continue;
+    const Role role = role_of(graph, node, i, axis);
+    const auto along = [&] {
+      return "along axis '" + graph.mesh.axes()[axis].name + "' " +
+             operand_text(graph, *decided_by) + " and " + operand_text(graph, from);
+    };
+    if (decided_by != nullptr && role.contracted != result.contracted) {
+      const Node& sliced = role.contracted ? from : *decided_by;
+      const Node& whole = role.contracted ? *decided_by : from;
+      fail(graph, node,
+           along() + "; the contracted dimension must be sliced on both sides or on none: slice '" +
+               whole.name + "' alike, or all_gather '" + sliced.name + "'");
+    }
+    if (decided_by == nullptr || result.placement == replicated) {
+      result = role;
+      if (decided_by == nullptr || role.placement != replicated) decided_by = &from;
+    } else if (role.placement != replicated && role.placement != result.placement) {
+      fail_combining(graph, node, along(), result.placement, role.placement);
+    }
   }
-  return result;
+  return result.placement;
+}
+
+/// Fails when operand `index` is sliced so that its part does not contain the result's: where
+/// several axes slice one dimension of the result, an operand that is sliced along one of them must
+/// be sliced along all that come before it in the mesh.
+void require_nesting(const Graph& graph, const Node& node, std::size_t index) {
+  const Node& from = operand(graph, node, index);
+  if (from.weak) return;
+  for (std::size_t axis = 1; axis < from.layout.size(); ++axis) {
+    const Placement inner = from.layout[axis];
+    if (inner.kind != Placement::Kind::sliced) continue;
+    const Factor factor = factors_of(graph, node, index)[static_cast<std::size_t>(inner.dim)];
+    if (factor.kind != Factor::Kind::passes) continue;
+    for (std::size_t outer = 0; outer < axis; ++outer) {
+      if (node.layout[outer] != sliced(factor.of_result) || from.layout[outer] == inner) continue;
+      fail(graph, node,
+           fmt::format("{}, but the result's dimension {} is sliced along axis '{}' first; slice "
+                       "the operand along '{}' too, or all_gather it along '{}'",
+                       operand_text(graph, from), factor.of_result, graph.mesh.axes()[outer].name,
+                       graph.mesh.axes()[outer].name, graph.mesh.axes()[axis].name));
+    }
+  }
+}
+
+}  // namespace
+
+void combine_layouts(const Graph& graph, Node& node) {
+  Placements layout;
+  for (std::size_t axis = 0; axis < graph.mesh.axes().size(); ++axis)
+    layout.push_back(combine(graph, node, axis));
+  node.layout = std::move(layout);
+  require_nesting(graph, node);
+}
+
+void require_nesting(const Graph& graph, const Node& node) {
+  for (std::size_t i = 0; i < node.operands.size(); ++i) require_nesting(graph, node, i);
 }
 
 namespace {
@@ -184,24 +242,6 @@ void require_gatherable(const Graph& graph, const Node& node, const Node& from, 
                   "along '{}'; all_gather it along '{}' first",
                   operand_text(graph, from), axes[inner].name, axes[node.attributes.axis].name,
                   axes[node.attributes.axis].name, axes[inner].name));
-}
-
-void require_nesting(const Graph& graph, const Node& node, const Node& from,
-                     const Placements& layout, std::size_t rank) {
-  const int shift = static_cast<int>(rank - from.shape.size());
-  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
-    if (from.layout[axis].kind != Placement::Kind::sliced) continue;
-    const int dim = from.layout[axis].dim;
-    for (std::size_t outer = 0; outer < axis; ++outer) {
-      const bool result_sliced = layout[outer] == sliced(dim + shift);
-      if (!result_sliced || from.layout[outer] == sliced(dim)) continue;
-      fail(graph, node,
-           fmt::format("{}, but the result's dimension {} is sliced along axis '{}' first; slice "
-                       "the operand along '{}' too, or all_gather it along '{}'",
-                       operand_text(graph, from), dim + shift, graph.mesh.axes()[outer].name,
-                       graph.mesh.axes()[outer].name, graph.mesh.axes()[axis].name));
-    }
-  }
 }
 
 }  // namespace coconet::ir

@@ -1,7 +1,8 @@
 // The typing rule of update: the write of a state.
-#include "ir/ops/infer.h"
-
 #include <fmt/format.h>
+
+#include "ir/factors.h"
+#include "ir/ops/infer.h"
 
 namespace coconet::ir {
 
@@ -39,9 +40,9 @@ void infer_update(const Graph& graph, Node& node) {
   for (std::size_t axis = 0; axis < state.layout.size(); ++axis) {
     Placement from = value.layout[axis];
     if (from.kind == Placement::Kind::sliced) {
-      const int own = from.dim;
-      from.dim += static_cast<int>(state.shape.size() - value.shape.size());
-      if (value.shape[own] != state.shape[from.dim]) {
+      const Factor factor = factors_of(graph, node, 1)[static_cast<std::size_t>(from.dim)];
+      from.dim = factor.of_result;
+      if (factor.kind != Factor::Kind::passes) {
         fail(graph, node,
              both() +
                  "; the value's sliced dimension has extent 1 and is broadcast: all_gather it "
@@ -59,7 +60,7 @@ void infer_update(const Graph& graph, Node& node) {
     fail(graph, node,
          along + "; every rank would write values of its own: all_reduce the value first");
   }
-  require_nesting(graph, node, value, state.layout, state.shape.size());
+  require_nesting(graph, node);
 }
 
 }  // namespace coconet::ir

@@ -18,8 +18,7 @@ Data reduced(const ReferenceStep& step, const Node& node, const Part& part,
   Data out(static_cast<std::size_t>(part.count()), identity(reduction));
   for (const int member : group) {
     const Data& in = step.data(operand, member);
-    const std::array<View, 1> views{
-        view_into(part, step.part(operand, member), step.extents(operand))};
+    const std::array<View, 1> views{view_into(part, step.part(operand, member))};
     walk(part, views, [&](std::size_t n, const Offset& at) {
       out[n] = combine(reduction, node.dtype, out[n], in[at[0]]);
     });
@@ -44,13 +43,11 @@ Part intersection(const Part& a, const Part& b) {
 Data moved(const ReferenceStep& step, const Node& node, const Part& part,
            const std::vector<int>& group) {
   const ValueId operand = node.operands[0];
-  const Extents extents = step.extents(operand);
   Data out(static_cast<std::size_t>(part.count()));
   for (const int member : group) {
     const Part held = step.part(operand, member);
     const Part common = intersection(held, part);
-    const std::array<View, 2> views{view_into(common, held, extents),
-                                    view_into(common, part, extents)};
+    const std::array<View, 2> views{view_into(common, held), view_into(common, part)};
     const Data& in = step.data(operand, member);
     walk(common, views,
          [&](std::size_t, const std::array<std::int64_t, 2>& at) { out[at[1]] = in[at[0]]; });

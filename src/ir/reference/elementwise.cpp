@@ -60,8 +60,7 @@ bool makes_integers(const Graph& graph, const Node& node) {
 
 RankData evaluate_elementwise(const ReferenceStep& step, ValueId id) {
   const Node& node = step.graph.at(id);
-  std::vector<ValueId> operands = node.operands;
-  if (node.op == Op::update) operands = {node.operands[1]};
+  const std::size_t first = node.op == Op::update ? 1 : 0;  // what it writes
   const auto meaning = meaning_of(node);
   const auto arithmetic = is_integer(node.dtype) ? arithmetic_of(node.op) : nullptr;
   const bool wraps = makes_integers(step.graph, node);
@@ -82,9 +81,10 @@ RankData evaluate_elementwise(const ReferenceStep& step, ValueId id) {
     std::array<const double*, most_operands> data{};
     constexpr double absent = 0;  // what the missing operands of a row with fewer read
     for (std::size_t i = 0; i < most_operands; ++i) {
-      if (i < operands.size()) {
-        views[i] = view_into(part, step.part(operands[i], rank), step.extents(operands[i]));
-        data[i] = step.data(operands[i], rank).data();
+      if (const std::size_t from = first + i; from < node.operands.size()) {
+        const ValueId operand = node.operands[from];
+        views[i] = view_into(part, step.part(operand, rank), factors_of(step.graph, node, from));
+        data[i] = step.data(operand, rank).data();
       } else {
         views[i] = View{0, Extents(part.extent.size(), 0)};
         data[i] = &absent;

@@ -31,7 +31,7 @@ RankData evaluate_random(const ReferenceStep& step, ValueId id) {
     const Part part = step.part(id, rank);
     const Data& in = step.data(node.operands[0], rank);
     Data& out = result.emplace_back(static_cast<std::size_t>(part.count()));
-    const std::array<View, 1> views{view_into(part, whole, extents)};
+    const std::array<View, 1> views{view_into(part, whole)};
     walk(part, views, [&](std::size_t n, const std::array<std::int64_t, 1>& at) {
       const auto index = static_cast<std::uint64_t>(at[0]);
       out[n] = evaluate(node, in[n], random_word(index, offset, node.attributes.seed));

@@ -1,6 +1,5 @@
 // Reductions over tensor dimensions in the reference, combined across ranks where a reduced
 // dimension is sliced.
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -12,23 +11,6 @@ namespace coconet::ir {
 
 namespace {
 
-bool is_reduced(const Node& node, int dim) {
-  const std::vector<int>& dims = node.attributes.dims;
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
-
-// `part` of the operand with every reduced dimension shrunk to its one result: the part of the
-// result with its dimensions kept. `extents` likewise becomes the extents of that result.
-Part shrink(const Node& node, Part part, Extents& extents) {
-  for (std::size_t d = 0; d < extents.size(); ++d) {
-    if (!is_reduced(node, static_cast<int>(d))) continue;
-    part.begin[d] = 0;
-    part.extent[d] = 1;
-    extents[d] = 1;
-  }
-  return part;
-}
-
 // Whether ranks `a` and `b` hold pieces of the same result: they differ only along axes that slice
 // what is reduced. A partial reduction leaves the combination to the collective that follows it.
 bool combine_across(const Graph& graph, const Node& node, int a, int b) {
@@ -36,8 +18,7 @@ bool combine_across(const Graph& graph, const Node& node, int a, int b) {
   const Placements& layout = graph.at(node.operands[0]).layout;
   for (std::size_t i = 0; i < layout.size(); ++i) {
     const int axis = static_cast<int>(i);
-    const bool combined =
-        layout[i].kind == Placement::Kind::sliced && is_reduced(node, layout[i].dim);
+    const bool combined = layout[i].kind == Placement::Kind::sliced && reduces(node, layout[i].dim);
     if (!combined && graph.mesh.coordinate(a, axis) != graph.mesh.coordinate(b, axis)) return false;
   }
   return true;
@@ -124,6 +105,7 @@ RankData evaluate_repeat(const ReferenceStep& step, ValueId id) {
 RankData evaluate_reduction(const ReferenceStep& step, ValueId id) {
   const Node& node = step.graph.at(id);
   const Reduction reduction = node.attributes.reduction;
+  const Factors factors = factors_of(step.graph, node, 0);
   const int ranks = step.graph.mesh.size();
 
   RankData partial;
@@ -132,15 +114,15 @@ RankData evaluate_reduction(const ReferenceStep& step, ValueId id) {
       partial.push_back(reduce_buffers(step, node, rank));
       continue;
     }
+    const Part part = step.part(id, rank);
     const Part read = step.part(node.operands[0], rank);
-    Extents extents = step.extents(node.operands[0]);
-    const Part kept = shrink(node, read, extents);
+    const std::vector<std::int64_t> terms = contracted_offsets(read, factors);
     const Data& in = step.data(node.operands[0], rank);
-    Data& out = partial.emplace_back(static_cast<std::size_t>(kept.count()), identity(reduction));
-    const std::array<View, 1> views{view_into(read, kept, extents)};
-    walk(read, views, [&](std::size_t n, const std::array<std::int64_t, 1>& at) {
-      double& total = out[at[0]];
-      total = combine(reduction, node.dtype, total, in[n]);
+    Data& out = partial.emplace_back(static_cast<std::size_t>(part.count()), identity(reduction));
+    const std::array<View, 1> views{view_into(part, read, factors)};
+    walk(part, views, [&](std::size_t n, const std::array<std::int64_t, 1>& at) {
+      for (const std::int64_t term : terms)
+        out[n] = combine(reduction, node.dtype, out[n], in[at[0] + term]);
     });
   }
 

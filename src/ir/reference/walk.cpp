@@ -7,25 +7,49 @@
 
 namespace coconet::ir {
 
-View view_into(const Part& walked, const Part& stored, const Extents& stored_extents) {
+View view_into(const Part& walked, const Part& stored, const Factors& factors) {
   View view{0, Extents(walked.extent.size(), 0)};
   if (walked.count() == 0) return view;
-  const std::size_t shift = walked.extent.size() - stored.extent.size();
   std::int64_t stride = 1;
   for (std::size_t d = stored.extent.size(); d-- > 0;) {
-    const bool single = stored_extents[d] == 1;
-    const std::int64_t first = single ? 0 : walked.begin[d + shift] - stored.begin[d];
-    const std::int64_t length = single ? 1 : walked.extent[d + shift];
-    if (first < 0 || first + length > stored.extent[d]) {
-      throw InternalError(fmt::format(
-          "reference: a rank reads elements {} to {} of a block of {} along dimension {}", first,
-          first + length - 1, stored.extent[d], d));
+    if (factors[d].kind == Factor::Kind::passes) {
+      const auto to = static_cast<std::size_t>(factors[d].of_result);
+      const std::int64_t first = walked.begin[to] - stored.begin[d];
+      const std::int64_t length = walked.extent[to];
+      if (first < 0 || first + length > stored.extent[d]) {
+        throw InternalError(fmt::format(
+            "reference: a rank reads elements {} to {} of a block of {} along dimension {}", first,
+            first + length - 1, stored.extent[d], d));
+      }
+      view.strides[to] = stride;
+      view.start += first * stride;
     }
-    if (!single) view.strides[d + shift] = stride;
-    view.start += first * stride;
     stride *= stored.extent[d];
   }
   return view;
+}
+
+View view_into(const Part& walked, const Part& stored) {
+  Factors factors;
+  for (std::size_t d = 0; d < stored.extent.size(); ++d)
+    factors.push_back({Factor::Kind::passes, static_cast<int>(d)});
+  return view_into(walked, stored, factors);
+}
+
+std::vector<std::int64_t> contracted_offsets(const Part& stored, const Factors& factors) {
+  std::vector<std::int64_t> offsets{0};
+  std::int64_t stride = 1;
+  for (std::size_t d = stored.extent.size(); d-- > 0;) {
+    if (factors[d].kind == Factor::Kind::contracted) {
+      std::vector<std::int64_t> longer;
+      for (std::int64_t i = 0; i < stored.extent[d]; ++i) {
+        for (const std::int64_t inner : offsets) longer.push_back(i * stride + inner);
+      }
+      offsets = std::move(longer);
+    }
+    stride *= stored.extent[d];
+  }
+  return offsets;
 }
 
 }  // namespace coconet::ir

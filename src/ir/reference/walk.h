@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ir/extents.h"
+#include "ir/factors.h"
 
 namespace coconet::ir {
 
@@ -17,10 +19,15 @@ struct View {
   Extents strides;
 };
 
-/// The view from `walked` into `stored`, the row-major part of a tensor with `stored_extents`.
-/// Dimensions are aligned at the right; those of extent 1 are broadcast. Throws InternalError when
-/// `stored` lacks elements.
-[[nodiscard]] View view_into(const Part& walked, const Part& stored, const Extents& stored_extents);
+/// The view from `walked` into `stored`, the row-major part of a tensor whose dimensions are, to
+/// `walked`, what `factors` says. Throws InternalError when `stored` lacks elements.
+[[nodiscard]] View view_into(const Part& walked, const Part& stored, const Factors& factors);
+/// Of two parts of one tensor.
+[[nodiscard]] View view_into(const Part& walked, const Part& stored);
+/// Offsets of the elements of `stored` that one element of the result combines, in order: along the
+/// contracted dimensions.
+[[nodiscard]] std::vector<std::int64_t> contracted_offsets(const Part& stored,
+                                                           const Factors& factors);
 
 /// Calls `body(n, offsets)` for the n-th element of `walked` in row-major order, with its offset in
 /// every view.

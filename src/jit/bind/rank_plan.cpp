@@ -1,7 +1,7 @@
 // Resolving a plan for a rank.
 #include "jit/bind/rank_plan.h"
 
-#include <algorithm>
+#include "ir/factors.h"
 
 namespace coconet::jit {
 namespace {
@@ -9,17 +9,14 @@ namespace {
 /// The view of a tensor of `shape`, of which `part` is in memory.
 View view_of(const Shape& shape, const ir::Part& part, const Shape& domain_shape,
              const ir::Part& domain) {
-  const std::size_t rank = domain_shape.size();
-  const std::size_t shift = rank - shape.size();
+  const ir::Factors factors = ir::aligned(shape, domain_shape);
   View view;
-  view.strides.assign(rank, 0);
+  view.strides.assign(domain_shape.size(), 0);
   std::int64_t stride = 1;
-  for (std::size_t d = rank; d-- > shift;) {
-    const std::size_t own = d - shift;
+  for (std::size_t own = shape.size(); own-- > 0;) {
     // What a tensor has for each buffer repeats, too, though not after a fixed number of elements.
-    const bool of_buffers = !ir::counted_by(shape[own]).empty() && shape[own] != domain_shape[d];
-    const bool repeats = of_buffers || (shape[own] == Dim(1) && !(domain_shape[d] == Dim(1)));
-    if (!repeats) {
+    if (factors[own].kind == ir::Factor::Kind::passes) {
+      const auto d = static_cast<std::size_t>(factors[own].of_result);
       view.strides[d] = stride;
       view.offset += (domain.begin[d] - part.begin[own]) * stride;
     }
@@ -42,11 +39,11 @@ std::int64_t row_of(const ir::Part& part, int first) {
 }
 
 Results results_of(const ir::Graph& graph, const sched::KernelStep& step, const ir::Part& part) {
-  const std::vector<int>& reduced = graph.at(step.reductions().front()).attributes.dims;
+  const ir::Node& reduction = graph.at(step.reductions().front());
   Results results;
   for (std::size_t d = 0; d < part.extent.size(); ++d) {
-    const bool is_reduced = std::ranges::binary_search(reduced, static_cast<int>(d));
-    (is_reduced ? results.elements : results.count) *= part.extent[d];
+    const bool reduced = ir::reduces(reduction, static_cast<int>(d));
+    (reduced ? results.elements : results.count) *= part.extent[d];
   }
   return results;
 }

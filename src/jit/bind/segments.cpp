@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/factors.h"
+
 namespace coconet::jit {
 
 namespace {
@@ -36,8 +38,7 @@ SegmentsOf segments_of(const ir::Graph& graph, const sched::KernelStep& step,
   const int rank = static_cast<int>(part.extent.size());
   const std::int64_t row = std::max<std::int64_t>(1, row_of(part, rank - text.row_dims));
   const std::int64_t rows = results.elements / row;
-  const auto& reduced = graph.at(step.reductions().front()).attributes.dims;
-  if (rank > 0 && !std::ranges::binary_search(reduced, rank - 1)) {
+  if (rank > 0 && !ir::reduces(graph.at(step.reductions().front()), rank - 1)) {
     const std::int64_t beside = results.elements <= abi::FEW_ROWS ? default_threads : tile_results;
     const std::int64_t tiles = results.count / row * parts_of(row, beside);
     return segments_of_tiles(tiles, results.elements, std::min(row, beside));

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "ir/factors.h"
 #include "jit/codegen/expression.h"
 #include "jit/codegen/kernel_writer.h"
 #include "jit/exchange/algorithm.h"
@@ -59,10 +60,7 @@ class ReductionKernel {
   };
 
   [[nodiscard]] int rank() const { return static_cast<int>(writer_.domain().shape.size()); }
-  [[nodiscard]] bool reduced(int dim) const {
-    const auto& dims = reduction_.attributes.dims;
-    return std::binary_search(dims.begin(), dims.end(), dim);
-  }
+  [[nodiscard]] bool reduced(int dim) const { return ir::reduces(reduction_, dim); }
   [[nodiscard]] bool repeats_everywhere(const Shape& shape) const {
     return std::all_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim == Dim(1); });
   }

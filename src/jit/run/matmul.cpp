@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "coconet/error.h"
-#include "ir/matmul.h"
+#include "ir/factors.h"
 
 namespace coconet::jit {
 namespace {
@@ -21,7 +21,6 @@ MatmulShape::Operand operand_of(const RankPlan& plan, const sched::MatmulStep& s
                                 std::size_t index) {
   const ir::Node& node = plan.graph().at(step.value);
   const ir::ValueId from = node.operands[index];
-  const ir::Extents& global = plan.extents(from);
   const ir::Part& own = plan.part(from);
   const ir::Part& result = plan.part(step.value);
 
@@ -31,11 +30,12 @@ MatmulShape::Operand operand_of(const RankPlan& plan, const sched::MatmulStep& s
   operand.matrices = {0};
   const std::size_t batch_rank = result.extent.size() - 2;
   const std::size_t shift = result.extent.size() - own.extent.size();
+  const ir::Factors factors = ir::factors_of(plan.graph(), node, index);
   // Every matrix so far becomes one for each index of the next inner dimension.
   for (std::size_t d = 0; d < batch_rank; ++d) {
     std::int64_t first = 0;
     std::int64_t stride = 0;
-    if (d >= shift && global[d - shift] != 1) {
+    if (d >= shift && factors[d - shift].kind == ir::Factor::Kind::passes) {
       stride = 1;
       for (std::size_t inner = d - shift + 1; inner < own.extent.size(); ++inner)
         stride *= own.extent[inner];

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "ir/extents.h"
-#include "ir/matmul.h"
+#include "ir/factors.h"
 #include "sched/cost/coherence.h"
 #include "sched/knobs.h"
 
@@ -56,11 +56,11 @@ class Counter {
     work.dtype = graph_.at(step.domain).dtype;
     for (const KernelStep::Phase& phase : step.phases) {
       for (const KernelStep::Load& load : phase.loads) {
-        if (!load.combined) work.bytes += bytes_within(load.buffer, domain);
+        if (!load.combined) work.bytes += bytes_within(load.buffer, step.domain);
         work.jumps += jumps_within(load.buffer, domain) * (load.combined ? ranks_of(step) : 1);
       }
       for (const KernelStep::Store& store : phase.stores) {
-        if (!store.spread) work.bytes += bytes_within(store.buffer, domain);
+        if (!store.spread) work.bytes += bytes_within(store.buffer, step.domain);
         work.jumps += jumps_within(store.buffer, domain) * (store.spread ? ranks_of(step) : 1);
       }
       for (const ValueId id : phase.members)
@@ -138,17 +138,19 @@ class Counter {
     return ir::part_of(graph_.mesh, node.layout, ir::global_extents(node.shape, sizes_), 0).extent;
   }
 
-  /// Bytes of `id` that a pass over `domain` touches: a dimension that repeats once, a replicated
-  /// one where the domain is.
-  [[nodiscard]] double bytes_within(BufferId id, const Extents& domain) const {
+  /// Bytes of `id` that a pass over the part of `domain` touches: a dimension that repeats once, a
+  /// replicated one where the part is.
+  [[nodiscard]] double bytes_within(BufferId id, ValueId domain) const {
     const PlanBuffer& buffer = plan_.buffers[id];
-    const Extents extents = ir::global_extents(buffer.shape, sizes_);
-    double elements = 1;
-    for (std::size_t back = 1; back <= std::min(extents.size(), domain.size()); ++back) {
-      const std::int64_t own = extents[extents.size() - back];
-      elements *= static_cast<double>(own == 1 ? 1 : std::min(own, domain[domain.size() - back]));
+    const Extents extents = ir::global_extents(buffer.shape, sizes_), walked = part(domain);
+    const ir::Factors factors = ir::aligned(buffer.shape, graph_.at(domain).shape);
+    std::int64_t elements = 1;
+    for (std::size_t d = 0; d < extents.size(); ++d) {
+      const bool passes = factors[d].kind == ir::Factor::Kind::passes;
+      const auto to = static_cast<std::size_t>(factors[d].of_result);
+      elements *= passes ? std::min(extents[d], walked[to]) : extents[d];
     }
-    return elements * static_cast<double>(size_of(buffer.dtype));
+    return static_cast<double>(elements) * static_cast<double>(size_of(buffer.dtype));
   }
 
   [[nodiscard]] double ranks_of(const KernelStep& step) const {

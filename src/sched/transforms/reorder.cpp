@@ -22,6 +22,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "ir/factors.h"
 #include "sched/rewrite.h"
 #include "sched/transform.h"
 
@@ -62,10 +63,6 @@ struct Region {
 int gathered_dim(const Graph& graph, ValueId gather) {
   const Node& node = graph.at(gather);
   return graph.at(node.operands.front()).layout[node.attributes.axis].dim;
-}
-
-bool reduces(const Node& node, int dim) {
-  return std::binary_search(node.attributes.dims.begin(), node.attributes.dims.end(), dim);
 }
 
 /// The reductions that `id` is computed from.
@@ -110,7 +107,7 @@ void check_reduction(const Graph& graph, ValueId gather, ValueId id) {
   const ValueId operand = graph.at(id).operands.front();
   const int axis = graph.at(gather).attributes.axis;
   const int dim = gathered_dim(graph, gather);
-  if (graph.at(operand).layout[axis] != replicated || !reduces(graph.at(id), dim)) {
+  if (graph.at(operand).layout[axis] != replicated || !ir::reduces(graph.at(id), dim)) {
     throw ScheduleError(
         fmt::format("{} reduces {}; beside computation behind {}, reductions over dimension {} of "
                     "replicated tensors move",
@@ -233,7 +230,7 @@ class Reorder {
     const Node& node = graph_.at(id);
     if (node.op != ir::Op::reduction) return false;
     const Node& slice = rewriter_.graph().at(sliced(node.operands.front()));
-    return reduces(node, slice.layout[axis_].dim);
+    return ir::reduces(node, slice.layout[axis_].dim);
   }
 
   /// Whether `id`, behind the gather, is sliced: by another operand, so that its slice is no other

@@ -1,0 +1,80 @@
+// Which dimensions of operands and results are one loop, by op.
+#include "ir/factors.h"
+
+#include <algorithm>
+
+#include "ir/lists.h"
+
+namespace coconet::ir {
+
+namespace {
+
+using Kind = Factor::Kind;
+
+Factors factors_reduction(const Graph& graph, const Node& node) {
+  const std::size_t rank = graph.at(node.operands.front()).shape.size();
+  Factors factors;
+  int of_result = 0;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const bool reduced = reduces(node, static_cast<int>(d));
+    const bool stays = !reduced || node.attributes.keep_dims;
+    factors.push_back({reduced ? Kind::contracted : Kind::passes, stays ? of_result++ : -1});
+  }
+  return factors;
+}
+
+/// [.., M, K] and [.., K, N]: M and N pass, K is contracted, and what is before them broadcasts.
+Factors factors_matmul(const Graph& graph, const Node& node, std::size_t index) {
+  Factors factors = aligned(graph.at(node.operands[index]).shape, node.shape);
+  const MatmulDims dims = matmul_dims(graph, node, index);
+  factors[dims.contracted] = {Kind::contracted};
+  factors[dims.kept] = {Kind::passes, static_cast<int>(node.shape.size()) - (index == 0 ? 2 : 1)};
+  return factors;
+}
+
+}  // namespace
+
+Factors factors_of(const Graph& graph, const Node& node, std::size_t index) {
+  switch (node.op) {
+    case Op::reduction:
+      return factors_reduction(graph, node);
+    case Op::matmul:
+      return factors_matmul(graph, node, index);
+    default:
+      return aligned(graph.at(node.operands.at(index)).shape, node.shape);
+  }
+}
+
+Factors aligned(const Shape& own, const Shape& result) {
+  const int shift = static_cast<int>(result.size()) - static_cast<int>(own.size());
+  Factors factors;
+  for (int d = 0; d < static_cast<int>(own.size()); ++d) {
+    const int to = d + shift;
+    if (to < 0) {
+      factors.push_back({Kind::repeats});
+    } else if (own[d] == result[to]) {
+      factors.push_back({Kind::passes, to});
+    } else {
+      const bool of_buffers = !counted_by(own[d]).empty();
+      factors.push_back({of_buffers         ? Kind::indexed
+                         : own[d] == Dim(1) ? Kind::repeats
+                                            : Kind::passes,
+                         to});
+    }
+  }
+  return factors;
+}
+
+bool reduces(const Node& node, int dim) {
+  return std::ranges::binary_search(node.attributes.dims, dim);
+}
+
+MatmulDims matmul_dims(const Graph& graph, const Node& node, std::size_t index) {
+  const int rank = static_cast<int>(graph.at(node.operands[index]).shape.size());
+  const bool transposed = index == 0 ? node.attributes.transpose_a : node.attributes.transpose_b;
+  // The contracted dimension is the last of the one and the last but one of the other.
+  const bool contracts_last = (index == 0) != transposed;
+  return {contracts_last ? rank - 1 : rank - 2, contracts_last ? rank - 2 : rank - 1};
+}
+
+}  // namespace coconet::ir

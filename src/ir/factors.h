@@ -1,0 +1,43 @@
+// Factors: which dimension of an op's result each dimension of its operands becomes. Layouts of
+// results, the reference's indices, views of kernels, matrices on a rank, legality of reorder and
+// the cost model's bytes follow from them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace coconet::ir {
+
+/// What one dimension of an operand is to an op.
+struct Factor {
+  enum class Kind : std::uint8_t {
+    passes,      ///< the result's dimension `of_result`, index by index
+    repeats,     ///< of extent 1: read at each index of dimension `of_result`
+    contracted,  ///< combined: the result has none, or one of extent 1
+    indexed,     ///< of buffers: read or combined where an element of `of_result` lies in each
+  };
+  Kind kind = Kind::passes;
+  int of_result = -1;  ///< -1: the result has none
+};
+/// By dimension of an operand.
+using Factors = std::vector<Factor>;
+
+/// Of operand `index` of `node`, of which the shape is known. An op without rules of its own takes
+/// operands that are aligned at the right with its result.
+[[nodiscard]] Factors factors_of(const Graph& graph, const Node& node, std::size_t index);
+/// Of a tensor of shape `own` that an elementwise op of shape `result` reads, or a kernel that goes
+/// over that: dimensions of extent 1 that `result` has none for repeat, too.
+[[nodiscard]] Factors aligned(const Shape& own, const Shape& result);
+
+/// Whether reduction `node` combines along dimension `dim` of its operand.
+[[nodiscard]] bool reduces(const Node& node, int dim);
+/// The last two dimensions of an operand of a matmul; all before them are batch dimensions.
+struct MatmulDims {
+  int contracted = 0;  ///< K
+  int kept = 0;        ///< M of the left operand, N of the right one
+};
+[[nodiscard]] MatmulDims matmul_dims(const Graph& graph, const Node& node, std::size_t index);
+
+}  // namespace coconet::ir
