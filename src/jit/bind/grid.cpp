@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
@@ -28,13 +29,6 @@ std::int64_t useful_blocks(const KernelText& text, const RankPlan& plan,
   if (text.by_bucket) return blocks_of(bucket_elements);
   if (!text.linear && (step.in_place || !step.is_collective)) return rows_of(part);
   return blocks_of(std::int64_t{lanes_of(plan.plan(), step, abi::GPU_VECTOR_BYTES)} * threads);
-}
-
-/// Collective: the least of all ranks' counts.
-int least_of(Comm& comm, int count) {
-  for (const std::string& other : comm.all_gather(std::to_string(count)))
-    count = std::min(count, std::stoi(other));
-  return count;
 }
 
 /// What a process may have of the `blocks` that run at once on so many processors: a part of each,
@@ -105,49 +99,104 @@ void require_resident(const KernelContext& context, const sched::KernelStep& ste
       context.processes == 1 ? "" : fmt::format(" for each of {} processes", context.processes)));
 }
 
-}  // namespace
-
-int vector_bytes(const Platform& platform) {
-  return platform.traits().fixed_threads == 1 ? abi::HOST_VECTOR_BYTES : abi::GPU_VECTOR_BYTES;
-}
-
-Grid choose_grid(const KernelContext& context, const Kernel& kernel, const KernelText& text,
-                 const sched::KernelStep& step) {
-  const auto& [comm, platform, plan, sync, tables, tiles, processes] = context;
-  if (const int threads = platform.traits().fixed_threads; threads > 0)
-    return fixed_grid(step, threads);
+/// A kernel's grid but for the number of blocks, and what limits that.
+struct Limited {
   Grid grid;
+  int resident = 0;  ///< blocks that run at once
+  int beside = 0;    ///< those that leave others room
+};
+
+/// On this rank. Throws BackendError as `threads_of`.
+Limited limits_of(const KernelContext& context, const Kernel& kernel,
+                  const sched::KernelStep& step) {
+  const auto& [comm, platform, plan, sync, tables, tiles, processes] = context;
+  Limited limits;
+  Grid& grid = limits.grid;
   grid.ranks = platform.traits().ranks_per_launch;
   grid.resident = synchronizes_tiles(step) ||
                   (step.is_collective && (comm.size() > 1 || step.phases.size() > 1));
   // Multiprocessors are free only where no block is: the driver puts blocks on all of them in turn.
   const bool spaced = grid.resident && comm.size() > 1 && config().free_multiprocessors > 0;
-  int resident = 0;
-  together(comm, [&] {
-    grid.threads =
-        threads_of(platform, kernel, step, spaced ? kernel.most_threads() : default_threads);
-    resident = kernel.resident_blocks(grid.threads);
-    if (grid.resident && processes > 1)
-      resident = share_of(resident, platform.traits().processors, processes);
-    resident /= grid.ranks;
+  grid.threads =
+      threads_of(platform, kernel, step, spaced ? kernel.most_threads() : default_threads);
+  limits.resident = kernel.resident_blocks(grid.threads);
+  if (grid.resident && processes > 1)
+    limits.resident = share_of(limits.resident, platform.traits().processors, processes);
+  limits.resident /= grid.ranks;
+  limits.beside = blocks_in_budget(plan.plan(), step, plan.ranks(step.axis));
+  if (spaced) {
+    limits.beside =
+        std::min(limits.beside, std::max(1, platform.traits().processors / processes / grid.ranks));
+  }
+  if (synchronizes_tiles(step))
+    limits.beside = std::min(limits.beside, blocks_beside(platform, processes, plan.plan(), step));
+  return limits;
+}
+
+/// Collective: the limits of each kernel, of which those of all ranks are the least.
+std::vector<Limited> agree_on_limits(const KernelContext& context,
+                                     std::span<const std::shared_ptr<const Kernel>> kernels,
+                                     std::span<const sched::KernelStep* const> steps) {
+  std::vector<Limited> limits;
+  const std::vector<std::string> of_ranks = gather_together(context.comm, [&] {
+    std::string numbers;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      limits.push_back(limits_of(context, *kernels[i], *steps[i]));
+      numbers += fmt::format("{} {} ", limits.back().resident, limits.back().beside);
+    }
+    return numbers;
   });
-  resident = least_of(comm, resident);
+  for (const std::string& numbers : of_ranks) {
+    std::istringstream rest(numbers);
+    for (Limited& least : limits) {
+      int resident = 0, beside = 0;
+      rest >> resident >> beside;
+      least.resident = std::min(least.resident, resident);
+      least.beside = std::min(least.beside, beside);
+    }
+  }
+  return limits;
+}
+
+/// Throws BackendError as `require_resident`.
+Grid grid_within(const KernelContext& context, const Limited& limits, const KernelText& text,
+                 const sched::KernelStep& step) {
+  const auto& [plain, resident, beside] = limits;
+  Grid grid = plain;
   const std::int64_t most =
       grid.resident ? std::min(resident, int{abi::MAX_BLOCKS}) : std::max(resident, 1);
   const std::int64_t useful =
-      std::max<std::int64_t>(1, useful_blocks(text, plan, step, grid.threads));
-  int beside = blocks_in_budget(plan.plan(), step, plan.ranks(step.axis));
-  if (spaced)
-    beside = std::min(beside, std::max(1, platform.traits().processors / processes / grid.ranks));
-  if (synchronizes_tiles(step))
-    beside = std::min(beside, blocks_beside(platform, processes, plan.plan(), step));
-  beside = least_of(comm, beside);
+      std::max<std::int64_t>(1, useful_blocks(text, context.plan, step, grid.threads));
   const int wanted = step.knobs.channels > 0
                          ? step.knobs.channels
                          : static_cast<int>(std::min({most, std::int64_t{beside}, useful}));
   require_resident(context, step, grid, wanted, resident);
   grid.blocks = std::max(1, wanted);
   return grid;
+}
+
+}  // namespace
+
+int vector_bytes(const Platform& platform) {
+  return platform.traits().fixed_threads == 1 ? abi::HOST_VECTOR_BYTES : abi::GPU_VECTOR_BYTES;
+}
+
+std::vector<Grid> choose_grids(const KernelContext& context,
+                               std::span<const std::shared_ptr<const Kernel>> kernels,
+                               std::span<const KernelText> texts) {
+  std::vector<const sched::KernelStep*> steps;
+  for (const sched::PlanStep& step : context.plan.plan().steps) {
+    if (const auto* kernel = std::get_if<sched::KernelStep>(&step)) steps.push_back(kernel);
+  }
+  std::vector<Grid> grids;
+  if (const int threads = context.platform.traits().fixed_threads; threads > 0) {
+    for (const sched::KernelStep* const step : steps) grids.push_back(fixed_grid(*step, threads));
+    return grids;
+  }
+  const std::vector<Limited> limits = agree_on_limits(context, kernels, steps);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    grids.push_back(grid_within(context, limits[i], texts[i], *steps[i]));
+  return grids;
 }
 
 }  // namespace coconet::jit

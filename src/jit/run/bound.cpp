@@ -58,6 +58,7 @@ Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Conf
   if (chosen->shares_cores) sync->share_cores();
   const KernelContext context{
       comm(), platform, plan, *sync, tables, tiles, platform.processes_here(comm())};
+  const std::vector<Grid> grids = choose_grids(context, kernels->kernels, kernels->texts);
   for (const sched::PlanStep& step : plan.plan().steps) {
     if (const auto* library = std::get_if<sched::LibraryStep>(&step)) {
       steps.push_back(
@@ -70,7 +71,7 @@ Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Conf
       if (kernel.multicast) tensors.require_multicast(kernel.name);
       steps.push_back({kernel.name, kernel.kind,
                        KernelLaunch(context, kernel, kernels->texts[next], kernels->kernels[next],
-                                    steps.size())});
+                                    grids[next], steps.size())});
       ++next;
     }
   }

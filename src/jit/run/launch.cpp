@@ -4,12 +4,12 @@
 namespace coconet::jit {
 
 KernelLaunch::KernelLaunch(const KernelContext& context, const sched::KernelStep& step,
-                           const KernelText& text, std::shared_ptr<const Kernel> kernel,
+                           const KernelText& text, std::shared_ptr<const Kernel> kernel, Grid grid,
                            std::size_t number)
     : step_(step),
       text_(text),
       kernel_(std::move(kernel)),
-      grid_(choose_grid(context, *kernel_, text_, step)),
+      grid_(grid),
       memory_(context.comm, context.platform, context.plan, step, grid_),
       segments_(context.platform, context.plan, context.tables, step, text_),
       accesses_(context.plan, step, text_, memory_.slices()),

@@ -10,7 +10,7 @@ class KernelLaunch {
  public:
   /// Collective. Of `step`, which is step `number` of the plan, and of `text`, which outlives it.
   KernelLaunch(const KernelContext& context, const sched::KernelStep& step, const KernelText& text,
-               std::shared_ptr<const Kernel> kernel, std::size_t number);
+               std::shared_ptr<const Kernel> kernel, Grid grid, std::size_t number);
 
   /// Fills the argument block for a run, which all ranks along the axis then launch. Its blocks add
   /// the nanoseconds that they wait to `*waited`; null: nowhere.
