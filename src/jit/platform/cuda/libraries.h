@@ -1,6 +1,5 @@
-// What NVIDIA's libraries do for the CUDA platform: collectives by NCCL, matmuls by cuBLASLt; and
-// collectives by this library's own kernels where NCCL knows none. In a build without a library's
-// header, no_nccl.cpp and no_cublas.cpp are in its place.
+// What NVIDIA's libraries do for the CUDA platform: collectives by NCCL, matmuls by cuBLASLt. In a
+// build without a library's header, no_nccl.cpp and no_cublas.cpp are in its place.
 #pragma once
 
 #include <memory>
@@ -24,11 +23,6 @@ void require_nccl_of(Comm& comm, void* communicator);
 
 /// Whether NCCL takes memory that it is told of beforehand, its windows; loads it. Since 2.27.
 [[nodiscard]] bool nccl_has_windows();
-
-/// All ranks of a group, which one process drives on one GPU: the tensors of all are at hand, and
-/// kernels reduce them in rank order.
-[[nodiscard]] std::unique_ptr<Collectives> make_launch_collectives(int ranks,
-                                                                   const NamedKernels& kernels);
 
 /// On `device`, with memory of `platform`. Throws BackendError when cuBLASLt is not there.
 [[nodiscard]] std::unique_ptr<LibraryMatmul> make_cublas_matmul(const Platform& platform,

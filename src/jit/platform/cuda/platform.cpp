@@ -13,6 +13,7 @@
 #include "jit/platform/cuda/nvrtc.h"
 #include "jit/platform/cuda/peer_memory.h"
 #include "jit/platform/cuda/queue.h"
+#include "jit/platform/launch_collectives.h"
 
 namespace coconet::jit {
 

@@ -1,10 +1,13 @@
-// Library collectives of ranks that share a GPU and a process.
+// Collectives of ranks that share a GPU and a process.
+#include "jit/platform/launch_collectives.h"
+
+#include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
-#include "jit/platform/cuda/libraries.h"
 
 namespace coconet::jit {
 
