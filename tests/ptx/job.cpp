@@ -129,8 +129,8 @@ abi::SyncHead Job::sync_head(int rank, std::uint64_t launch, int barriers) {
           .step = 0,
           .given = 0,
           .waited = nullptr,
-          .news = pointer<abi::u64>(place(Use::news, 0, rank)),
-          .news_stride = 1};
+          .notices = pointer<abi::u64>(place(Use::notices, 0, rank)),
+          .notice_stride = 1};
 }
 
 abi::MailboxesHead Job::mailboxes_head(const sched::KernelStep& step, std::uint64_t launch) const {

@@ -59,7 +59,16 @@ class Job {
     Module module;
   };
   /// What memory is for.
-  enum class Use : std::uint8_t { tensor, multicast, flags, mailboxes, totals, fault, tiles, news };
+  enum class Use : std::uint8_t {
+    tensor,
+    multicast,
+    flags,
+    mailboxes,
+    totals,
+    fault,
+    tiles,
+    notices
+  };
 
   static std::uint64_t place(Use use, int number, int rank);
   [[nodiscard]] MachineShape machine_shape() const;

@@ -102,7 +102,7 @@ struct Case {
 const char* const at_ends = "the kernel begins or ends there, which orders as much";
 const char* const a_reset = "a count is reset before a barrier, and counted on after it";
 const char* const hints =
-    "news of ranks and the launch's fault end a wait early, and nothing is read because of them";
+    "notices of ranks and the launch's fault end a wait early, and nothing is read because of them";
 const char* const one_way =
     "a block that only sends has nothing to signal after the chunk, one that only takes has not "
     "waited for anything before it: cells and lines say themselves that they are there";

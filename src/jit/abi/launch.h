@@ -20,8 +20,7 @@ constexpr int FLAG_STRIDE = 8;
 /// Most blocks that a kernel with barriers may have: the flags are laid out for them.
 constexpr int MAX_BLOCKS = 1024;
 
-/// Why a kernel gave up: it waited in vain for a rank, or a rank refused the kernel or was given
-/// other scalars.
+/// Why a kernel gave up: a rank did not come, refused the kernel or was given other scalars.
 enum : u64 { RANK_MISSED = 1, RANK_REFUSED = 2, RANK_DISAGREES = 3 };
 
 /// What was waited for: the number of a barrier in the kernel, or one of these.
@@ -43,8 +42,8 @@ struct SyncHead {
   u64 epoch, rank, timeout, spin_limit, step;
   u64 given;        // the digest of this run, the same on all ranks or else nothing is done
   u64* waited;      // where blocks of the host add the nanoseconds that they wait, or null
-  const u64* news;  // of peer 0: not zero when it is in vain to wait for it
-  u64 news_stride;  // words from one peer's news to the next one's
+  const u64* notices;  // of peer 0: not zero when a wait for it must be given up
+  u64 notice_stride;   // words from one peer's notice to the next one's
 };
 template <int R>
 struct Sync : SyncHead {
@@ -99,7 +98,7 @@ struct Multicast {
 
 static_assert(sizeof(Fault) == 56 && OFFSET_OF(found, Fault) == 48);
 static_assert(sizeof(SyncHead) == 88 && OFFSET_OF(epoch, SyncHead) == 16 &&
-              OFFSET_OF(news, SyncHead) == 72);
+              OFFSET_OF(notices, SyncHead) == 72);
 static_assert(sizeof(Sync<3>) == sizeof(SyncHead) + 3 * sizeof(u64*));
 static_assert(sizeof(Totals<3, 2>) == 4 * sizeof(u64) && OFFSET_OF(of, Totals<3, 2>) == 8);
 static_assert(sizeof(Multicast<u8, 3>) == 4 * sizeof(u8*) &&

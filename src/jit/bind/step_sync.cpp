@@ -150,8 +150,8 @@ abi::SyncHead StepSync::argument(int axis, std::size_t step) const {
           .step = step,
           .given = 0,
           .waited = nullptr,
-          .news = notices_ + group(axis).front(),
-          .news_stride = static_cast<abi::u64>(stride(axis))};
+          .notices = notices_ + group(axis).front(),
+          .notice_stride = static_cast<abi::u64>(stride(axis))};
 }
 
 int StepSync::stride(int axis) const {

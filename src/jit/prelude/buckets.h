@@ -13,7 +13,7 @@ DEVICE T* in_bucket(T* const* buffers, const Bucket& bucket) {
   return address_in(buffers, bucket.buffer) - bucket.start;
 }
 
-/// The same on R ranks.
+/// Where element 0 of the whole would be on each of R ranks.
 template <class T, int R>
 struct InBucket {
   T* rank[R];

@@ -166,7 +166,7 @@ DEVICE vec<N, T> narrowed(const vec<N, S>& value) {
   return stored;
 }
 
-/// The same of values that T has: nothing is rounded.
+/// Values that T has, as they are stored: nothing is rounded.
 template <class T, int N, class S>
 DEVICE vec<N, T> narrowed_exactly(const vec<N, S>& value) {
   return narrowed<T>(value);
@@ -332,21 +332,21 @@ DEVICE void wait_ends(const Sync<R>& sync, u64 begun) {
   if (begun != 0) add_release(sync.waited, now() - begun);
 }
 
-/// Whether a wait for `peer` that began at `started` is in vain: it takes too long, that rank is
-/// gone, or another wait of this launch, or of one before it in the step, was in vain. What a rank
-/// signalled before the news of it is visible after.
+/// Whether a wait for `peer` that began at `started` must be given up: it takes too long, that rank
+/// is gone, or another wait of this launch, or of one before it in the step, was given up. What a
+/// rank signalled before there was a notice of it is visible after.
 template <int R>
-DEVICE bool is_vain(const Sync<R>& sync, int peer, u64 started) {
-  const u64* const news = sync.news + u64(peer) * sync.news_stride;
-  return now() - started > sync.timeout || (load_relaxed(news) != 0 && observe(news) != 0) ||
+DEVICE bool must_give_up(const Sync<R>& sync, int peer, u64 started) {
+  const u64* const notice = sync.notices + u64(peer) * sync.notice_stride;
+  return now() - started > sync.timeout || (load_relaxed(notice) != 0 && observe(notice) != 0) ||
          load_relaxed(&sync.fault->code) != 0;
 }
 
-/// Every wait for another rank: looks until `look()` finds what it is for, or waiting is in vain,
-/// as `vain(started)` says. Whether it was found. It looks for the data, then for news, and then
-/// for the data once more: a rank that has done its part and left is not missed.
-template <int R, class Look, class Vain>
-DEVICE bool wait_until(const Sync<R>& sync, Look look, Vain vain) {
+/// Every wait for another rank: looks until `look()` finds what it is for, or `give_up(started)`
+/// says that it must be given up. Whether it was found. It looks for the data, then for a notice,
+/// and then for the data once more: a rank that has done its part and left is not missed.
+template <int R, class Look, class GiveUp>
+DEVICE bool wait_until(const Sync<R>& sync, Look look, GiveUp give_up) {
   bool gives_up = false;
   u64 started = 0;
   for (u64 looks = 1; !look(); ++looks) {
@@ -354,20 +354,20 @@ DEVICE bool wait_until(const Sync<R>& sync, Look look, Vain vain) {
     relax(looks, sync.spin_limit);
     if (looks % 64 == 0) {
       if (started == 0) started = now();
-      gives_up = vain(started);
+      gives_up = give_up(started);
     }
   }
   return true;
 }
 
-/// Looks at `*word` until it is at least `target`, or waiting for `peer` is in vain, and returns
+/// Looks at `*word` until it is at least `target`, or the wait for `peer` is given up, and returns
 /// what it found. What was written before the word was signalled is visible after. Only the last
 /// look acquires: on a GPU each that does empties the first cache.
 template <int R>
 DEVICE_CALL u64 look_until(const Sync<R>& sync, int peer, const u64* word, u64 target) {
   wait_until(
       sync, [&] { return load_relaxed(word) >= target; },
-      [&](u64 started) { return is_vain(sync, peer, started); });
+      [&](u64 started) { return must_give_up(sync, peer, started); });
   return observe(word);
 }
 
@@ -453,8 +453,8 @@ DEVICE T fold_words(const Block& block, const u64* words, index_t count) {
   });
 }
 
-/// The same as `rank_barrier` for all blocks of all ranks, which hand each other totals: `send` is
-/// called by the last block of a rank, for all of them.
+/// A `rank_barrier` for all blocks of all ranks, which hand each other totals: `send` is called by
+/// the last block of a rank, for all of them.
 template <int R, int COUNT, class F>
 DEVICE bool grid_barrier(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
                          u64 phase, F send) {

@@ -36,7 +36,7 @@ DEVICE void fetch(const T*) {}
 template <class T>
 DEVICE void fetch_ahead(const T*) {}
 
-/// The same for [0, count).
+/// Calls f for the vectors of [0, count), as `for_each_of` does.
 template <int W, class F>
 DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
   for_each_of<W>(block, 0, count, mode, f);

@@ -44,7 +44,7 @@ TEST_CASE("a barrier of ranks has one release for all of them, and polls without
   CHECK(count_of(text, "st.release.sys.") == 2);  // one in each barrier, by a thread for each rank
   CHECK(count_of(text, "fence.") == 0);
   CHECK(count_of(text, "ld.relaxed.sys.") > 0);
-  // Of news of a rank, once there are some, and of the last look: nothing goes back before that.
+  // Of a notice of a rank, once there is one, and of the last look: nothing goes back before that.
   REQUIRE(count_of(text, "ld.acquire.sys.") == 2);
   const std::size_t last = text.rfind("\tld.acquire.sys.");
   CHECK(text.find("\tret;", last) < text.find("bra", last));
@@ -59,14 +59,14 @@ TEST_CASE("a rank's blocks are counted in its GPU, and only its totals are excha
   CHECK(count_of(text, "st.release.sys.") == 3);  // first barrier, totals, last barrier
 }
 
-TEST_CASE("a chunk in a mailbox has one release for all whom it is news to") {
+TEST_CASE("a chunk in a mailbox has one release for all who have not seen it") {
   for (const char* protocol : {"simple", "ll"}) {
     INFO(protocol);
     const std::string text = ptx_of_fused("adam", "ring", protocol);
     if (text.empty()) return;
     // On the way up, at the owner, and on the way down.
     CHECK(count_of(text, "st.release.sys.") == 3);
-    // The last look at a flag; and each wait's at news of a rank, once there are some.
+    // The last look at a flag; and each wait's at a notice of a rank, once there is one.
     const int waits = protocol == std::string("ll") ? 2 : 1;
     CHECK(count_of(text, "ld.acquire.sys.") == 1 + waits);
   }

@@ -17,20 +17,20 @@ constexpr std::string_view late_rank =
     R"( sched_yield();/)";
 
 /// Rank 1 begins when rank 0 already waits for it. Between a look of rank 0 for its data and one
-/// for news of it rank 1 sends and leaves, as may happen where a core is busy.
+/// for a notice of it rank 1 sends and leaves, as may happen where a core is busy.
 constexpr std::string_view leaving_rank =
     R"(/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/&)"
     R"( for (const u64 start = now(); rank == 1 \&\& now() - start < 200000000u;) sched_yield();/;)"
-    R"(/^DEVICE bool wait_until/,/^}/ s/^      gives_up = vain(started);$/)"
+    R"(/^DEVICE bool wait_until/,/^}/ s/^      gives_up = give_up(started);$/)"
     R"( for (const u64 start = now(); sync.rank == 0)"
-    R"( \&\& load_relaxed(sync.news + sync.news_stride) == 0)"
+    R"( \&\& load_relaxed(sync.notices + sync.notice_stride) == 0)"
     R"( \&\& now() - start < 60000000000u;) sched_yield(); &/)";
 
 /// Rank 1 gives up rank 0 before any other begins.
 constexpr std::string_view others_begin_late =
     R"(/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/&)"
     R"( for (const u64 start = now(); rank != 1)"
-    R"( \&\& load_relaxed(sync.news + sync.news_stride) == 0)"
+    R"( \&\& load_relaxed(sync.notices + sync.notice_stride) == 0)"
     R"( \&\& now() - start < 60000000000u;) sched_yield();/)";
 
 void require_told(const char* child, const std::string& environment = "",

@@ -44,7 +44,7 @@ struct alignas(64) RankStatus {
 };
 
 /// The word for each rank in a rank's table of notices: that one has left, or any rank has failed.
-/// Whoever waits for a rank, also inside a kernel, where the table is called `news`, reads it.
+/// Whoever waits for a rank, also inside a kernel, where the table is called `notices`, reads it.
 enum Notice : std::uint64_t { no_notice = 0, notice_of_leave = 1, notice_of_failure = 2 };
 
 /// How a rank waits.

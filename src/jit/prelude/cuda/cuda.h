@@ -206,7 +206,7 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
-/// The same where f chooses between values.
+/// `lanes` where f chooses between values.
 template <int N, class F>
 DEVICE void choosing_lanes(F f) {
   lanes<N>(f);

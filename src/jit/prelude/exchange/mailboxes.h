@@ -86,7 +86,7 @@ struct Reader {
 constexpr index_t STREAMED_CHUNK_BYTES = 4 << 10;
 
 /// Waits until the upper half of `*cell` is `tag`, and returns the cell; not where another wait of
-/// the reader was in vain.
+/// the reader was given up.
 template <int R>
 DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 tag) {
   u64 found = 0;
@@ -98,7 +98,7 @@ DEVICE_CALL u64 wait_for_cell(Reader<R>& reader, int peer, const u64* cell, u32 
         found = load_relaxed(cell);
         return u32(found >> 32) == tag;
       },
-      [&](u64 started) { return is_vain(reader.sync, peer, started); });
+      [&](u64 started) { return must_give_up(reader.sync, peer, started); });
   if (!reader.ok)
     report(reader.sync, RANK_MISSED, WAIT_FOR_MESSAGE, reader.block, peer, tag, found >> 32);
   wait_ends(reader.sync, begun);

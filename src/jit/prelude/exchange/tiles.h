@@ -31,7 +31,7 @@ DEVICE bool await_tiles(const Block& block, const Sync<R>& sync, const Tiles& ti
   return all_in_block(block, ok);
 }
 
-/// The same for elements [begin, begin + count) of a rank's slice of the tensor.
+/// Waits for the tiles of elements [begin, begin + count) of a rank's slice of the tensor.
 template <int R>
 DEVICE bool await_tiles(const Block& block, const Sync<R>& sync, const Tiles& tiles,
                         const Slices& slices, int rank, index_t begin, index_t count) {
@@ -52,7 +52,7 @@ DEVICE void signal_tiles(const Block& block, const Tiles& tiles, index_t begin, 
   }
 }
 
-/// The same for elements [begin, begin + count) of a rank's slice of the tensor.
+/// Signals the tiles of elements [begin, begin + count) of a rank's slice of the tensor.
 DEVICE void signal_tiles(const Block& block, const Tiles& tiles, const Slices& slices, int rank,
                          index_t begin, index_t count) {
   if (!is_leader(block)) return;

@@ -98,7 +98,7 @@ struct narrow_to<f16> {
     const u32 finite = magnitude < 0x38800000u ? subnormal : normal;
     return f16{static_cast<unsigned short>(sign | (magnitude >= 0x477ff000u ? special : finite))};
   }
-  /// The same of the f32 that it is widened to: what a loop over lanes does with 32 bits alone.
+  /// An f32 rounded to f16 and widened again: what a loop over lanes does with 32 bits alone.
   DEVICE f32 rounded(f32 x) {
     const i32 magnitude = i32(bits_of(x) & 0x7fffffffu);
     const i32 exponent = i32(bits_of(x) & 0x7f800000u);

@@ -91,7 +91,7 @@ struct machine {
   struct of {
     typedef Element vector __attribute__((vector_size(lanes * sizeof(Element))));
   };
-  /// The same of elements of another type.
+  /// Elements of another type as lanes of this one.
   template <class Element>
   DEVICE vector converted(const typename of<Element>::vector& elements) {
 #if defined(__AVX__) && !defined(__clang__)
@@ -209,7 +209,8 @@ DEVICE void fetch_to_store(const Block& block, T* const (&ranks)[R], index_t at,
   }
 }
 
-/// The same for this block's share of [0, count), streaming stores put before what comes after.
+/// Calls f for the vectors of this block's share of [0, count), streaming stores put before what
+/// comes after.
 template <int W, class F>
 DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
   const Range share = share_of(block, count, W);
