@@ -21,6 +21,7 @@
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/comm/worlds/process_comm.h"
 #include "jit/mpi/world.h"
 #include "sample.h"
 
@@ -477,4 +478,23 @@ TEST_CASE("a thread whose part has ended is not waited for when its world shrink
                     "no more");
   CHECK(of_two == 2);
   CHECK(std::chrono::steady_clock::now() - start < 30s);  // a minute without that
+}
+
+TEST_CASE("a rank that stops as it is to choose who is left is named", "[comm]") {
+  const auto board = jit::map_blocks(3, jit::BoardComm::board_bytes(3), -1, 1);
+  std::vector<jit::RankStatus*> statuses;
+  std::vector<std::uint64_t*> notices;
+  for (int rank = 0; rank < 3; ++rank) {
+    statuses.push_back(jit::BoardComm::status_at(board->base(rank)));
+    notices.push_back(jit::BoardComm::notices_at(board->base(rank)));
+  }
+  const auto membership =
+      std::make_shared<jit::Membership>(1, statuses, notices, jit::Waiting{50ms, false, {}});
+  Options options;
+  options.timeout = 50ms;
+  jit::ProcessComm comm("processes", board, {0, 1, 2}, membership, 1, jit::configure(options));
+  membership->lose(2);
+  // Rank 0 has joined, and does nothing from there on.
+  *reinterpret_cast<std::uint64_t*>(jit::BoardComm::rest_at(board->base(0))) = 1;
+  CHECK_THROWS_WITH(comm.shrink(), "rank 0 was late while the world shrank; end the job");
 }

@@ -36,6 +36,10 @@ Words& words_of(const PeerMemory& board, int place) {
   return *reinterpret_cast<Words*>(BoardComm::rest_at(board.base(place)));
 }
 
+[[noreturn]] void fail_shrinking(int rank, std::string_view why) {
+  throw CommError(fmt::format("rank {} {} while the world shrank; end the job", rank, why));
+}
+
 /// Every survivor's text, in their order: a message in a slot of the board at a time.
 class Exchanger {
  public:
@@ -66,8 +70,7 @@ class Exchanger {
           },
           [] { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
       if (!came) {
-        throw CommError(fmt::format("rank {} {} while the world shrank; end the job",
-                                    numbers_[place], is_lost ? "was lost" : "was late"));
+        fail_shrinking(numbers_[place], is_lost ? "was lost" : "was late");
       }
       const auto [length, piece] = BoardComm::message_at(board_->base(place), round);
       all.emplace_back(piece.substr(0, length));
@@ -96,9 +99,10 @@ std::vector<int> BoardComm::agree_on_survivors() {
            !membership_->is_lost(number_of(place));
   };
   const Clock::time_point deadline = Clock::now() + config().timeout;
+  int least = size();  // of those who are here, which chooses
   const auto choose = [&] {
     bool all_known = true;
-    int least = size();
+    least = size();
     for (int place = size() - 1; place >= 0; --place) {
       if (is_here(place)) {
         least = place;
@@ -121,7 +125,10 @@ std::vector<int> BoardComm::agree_on_survivors() {
       },
       [&] { return Clock::now() > deadline + config().timeout; },
       [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
-  if (!is_agreed) throw CommError("the ranks did not agree in time on who is left; end the job");
+  if (!is_agreed) {
+    const std::uint64_t chooser = shared(first.chooser).load();
+    fail_shrinking(number_of(chooser != 0 ? static_cast<int>(chooser - 1) : least), "was late");
+  }
   std::vector<int> survivors;
   for (int place = 0; place < size(); ++place) {
     if (shared(words_of(*board_, place).chosen).load() != 0) survivors.push_back(place);
