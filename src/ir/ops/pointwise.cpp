@@ -144,7 +144,7 @@ void infer_cast(const Graph& graph, Node& node) {
              "drop the cast");
   }
   node.weak = false;
-  node.dtype = *node.attributes.dtype;
+  node.dtype = node.attributes.dtype.value();
   node.shape = from.shape;
   node.layout = from.layout;
 }

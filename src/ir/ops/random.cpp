@@ -55,7 +55,7 @@ void infer_dropout(const Graph& graph, Node& node) {
 
 void infer_stochastic_cast(const Graph& graph, Node& node) {
   const Node& from = infer_tensor(graph, node);
-  node.dtype = *node.attributes.dtype;
+  node.dtype = node.attributes.dtype.value();
   if (from.dtype != DType::f32 || node.dtype != DType::bf16) {
     fail(graph, node,
          fmt::format("{}, to be cast to {}; stochastic_cast makes bf16 of f32",

@@ -20,7 +20,12 @@ std::vector<Edit> edits(const Mesh& mesh) {
   std::vector<Edit> all;
   for (const Reduction reduction : all_reductions)
     all.push_back([=](ir::Node& node) { node.attributes.reduction = reduction; });
-  for (const DType dtype : all_dtypes) all.push_back([=](ir::Node& node) { node.dtype = dtype; });
+  for (const DType dtype : all_dtypes) {
+    all.push_back([=](ir::Node& node) {
+      node.dtype = dtype;
+      node.attributes.dtype = dtype;
+    });
+  }
   for (int axis = 1; axis < static_cast<int>(mesh.axes().size()); ++axis)
     all.push_back([=](ir::Node& node) { node.attributes.axis = axis; });
   for (const int offset : {-1, 2})
@@ -45,6 +50,7 @@ ir::Node start_of(ir::Op op) {
   ir::Node node;
   node.op = op;
   node.dtype = f32;
+  if (!ir::is_pointwise(op)) node.attributes.dtype = f32;
   node.attributes.number = 2;  // which integers hold, too
   node.attributes.extent = Dim("n", 0);
   return node;
