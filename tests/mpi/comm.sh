@@ -28,8 +28,8 @@ for fault in broken leaves forks finalized application funneled funneled-late; d
 done
 echo "== stopped-in-mpi"
 code=0
-log=$(COCONET_TIMEOUT_S=2 run_job 60 -n 2 "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no 2>&1) || code=$?
-for part in "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 2 s; stopped by a signal or a debugger: rank 1" \
+log=$(COCONET_TIMEOUT_S=5 run_job 60 -n 2 "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no 2>&1) || code=$?
+for part in "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 5 s; stopped by a signal or a debugger: rank 1" \
   "rank 0 has printed this before"; do
   if ((code == 0 || code == 124)) || ! grep -qF "$part" <<<"$log"; then
     printf 'comm.sh: the job ended with %s, and does not say "%s":\n%s\n' "$code" "$part" "$log" >&2

@@ -57,9 +57,9 @@ cat "$work"/late.*
 
 echo "== stopped-in-mpi on ab"
 code=0
-COCONET_TIMEOUT_S=2 on ab "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no >"$work/log" 2>&1 || code=$?
+COCONET_TIMEOUT_S=5 on ab "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no >"$work/log" 2>&1 || code=$?
 ((code != 0 && code != 124)) || fail "a rank of another node that is stopped inside MPI ended the job with $code"
-grep -qF "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 2 s; without an answer, as processes are that are \
+grep -qF "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 5 s; without an answer, as processes are that are \
 stopped or have ended, on other nodes: rank 1. " "$work/log" || fail "a rank of another node that is stopped inside MPI is not named"
 
 programs=(sgd momentum_sgd adam adamw lamb)
