@@ -4,11 +4,8 @@
 # Usage: kills.sh DIRECTORY_OF_THE_PROGRAMS [CASES [SEED]]; KILLS_ONLY=N runs case N of those again, with what ranks say.
 # CASES are 3000 if they are not given; KILLS_BESIDE is how many jobs run beside each other.
 set -uo pipefail
-here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/mpi/launch/lose_rank.sh
-source "$here/mpi/launch/lose_rank.sh" "$1"
-# shellcheck source=tests/mpi/launch/look_at_jobs.sh
-source "$here/mpi/launch/look_at_jobs.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/mpi/launch/lose_rank.sh" "$1"
 programs=$1
 cases=${2:-3000} seed=${3:-${TESTS_SEED:-1}}
 beside=${KILLS_BESIDE:-$(($(nproc) + 2))}
@@ -49,9 +46,6 @@ run_case() {
   lose_rank "$work/$1"
 }
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export COCONET_CACHE_DIR=${COCONET_CACHE_DIR:-$work/cache}
 if [[ -n ${KILLS_ONLY-} ]]; then
   run_case "$KILLS_ONLY"
   cat "$work/$KILLS_ONLY/what"

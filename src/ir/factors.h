@@ -16,7 +16,7 @@ struct Factor {
     passes,      ///< the result's dimension `of_result`, index by index
     repeats,     ///< of extent 1: read at each index of dimension `of_result`
     contracted,  ///< combined: the result has none, or one of extent 1
-    indexed,     ///< of buffers: read or combined where an element of `of_result` lies in each
+    indexed,     ///< of buffers: each is read where elements of dimension `of_result` lie in it
   };
   Kind kind = Kind::passes;
   int of_result = -1;  ///< -1: the result has none

@@ -315,16 +315,11 @@ Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b)
 }
 
 Value all_reduce(const Value& value, Reduction reduction, std::string_view axis) {
-  ir::Attributes attributes;
-  attributes.reduction = reduction;
-  return along_axis(ir::Op::all_reduce, value, axis, attributes);
+  return along_axis(ir::Op::all_reduce, value, axis, {.reduction = reduction});
 }
 
 Value reduce_scatter(const Value& value, Reduction reduction, int dim, std::string_view axis) {
-  ir::Attributes attributes;
-  attributes.reduction = reduction;
-  attributes.dim = dim;
-  return along_axis(ir::Op::reduce_scatter, value, axis, attributes);
+  return along_axis(ir::Op::reduce_scatter, value, axis, {.reduction = reduction, .dim = dim});
 }
 
 Value all_gather(const Value& value, std::string_view axis) {
@@ -332,28 +327,19 @@ Value all_gather(const Value& value, std::string_view axis) {
 }
 
 Value reduce(const Value& value, Reduction reduction, int root, std::string_view axis) {
-  ir::Attributes attributes;
-  attributes.reduction = reduction;
-  attributes.root = root;
-  return along_axis(ir::Op::reduce, value, axis, attributes);
+  return along_axis(ir::Op::reduce, value, axis, {.reduction = reduction, .root = root});
 }
 
 Value broadcast(const Value& value, int root, std::string_view axis) {
-  ir::Attributes attributes;
-  attributes.root = root;
-  return along_axis(ir::Op::broadcast, value, axis, attributes);
+  return along_axis(ir::Op::broadcast, value, axis, {.root = root});
 }
 
 Value all_to_all(const Value& value, int dim, std::string_view axis) {
-  ir::Attributes attributes;
-  attributes.dim = dim;
-  return along_axis(ir::Op::all_to_all, value, axis, attributes);
+  return along_axis(ir::Op::all_to_all, value, axis, {.dim = dim});
 }
 
 Value send(const Value& value, int offset, std::string_view axis) {
-  ir::Attributes attributes;
-  attributes.offset = offset;
-  return along_axis(ir::Op::send, value, axis, attributes);
+  return along_axis(ir::Op::send, value, axis, {.offset = offset});
 }
 
 }  // namespace coconet

@@ -59,6 +59,12 @@ TEST_CASE("dropout prints with its offset, probability and seed") {
         "e  f32[4]  replicated  dropout(x, 0, probability 0.5, seed 18446744073709551615)");
 }
 
+TEST_CASE("a stochastic cast prints with its dtype and seed") {
+  Program p("p", Mesh({{"world", 2}}));
+  (void)stochastic_cast(p.input("x", f32, {4}, replicated), bf16, 3, p.scalar("t")).named("c");
+  CHECK(line_of(p, "c") == "c  bf16[4]  replicated  stochastic_cast(x, t, bf16, seed 3)");
+}
+
 TEST_CASE("layouts name the axes when there are several") {
   Program p("grid", Mesh({{"pp", 2}, {"tp", 4}}));
   const Dim n = p.dim("n");

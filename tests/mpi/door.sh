@@ -7,11 +7,6 @@ set -uo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/mpi/launch/lose_rank.sh
 source "$here/launch/lose_rank.sh" "$1"
-# shellcheck source=tests/mpi/launch/look_at_jobs.sh
-source "$here/launch/look_at_jobs.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export COCONET_CACHE_DIR=${COCONET_CACHE_DIR:-$work/cache}
 
 # What MPI answers by itself.
 local_calls='MPI_(Comm_(rank|size|get_attr|set_attr|set_errhandler|create_keyval|test_inter)|Error_string|Finalized|Initialized|Get_library_version|Is_thread_main|Op_create|Query_thread)'

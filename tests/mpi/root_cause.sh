@@ -7,14 +7,8 @@ set -uo pipefail
   echo "skipped: a busy machine may outrun the deadlines of healthy ranks; TESTS_ALL=1 runs it"
   exit 77
 }
-here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/mpi/launch/lose_rank.sh
-source "$here/launch/lose_rank.sh" "$1"
-# shellcheck source=tests/mpi/launch/look_at_jobs.sh
-source "$here/launch/look_at_jobs.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export COCONET_CACHE_DIR=${COCONET_CACHE_DIR:-$work/cache}
+source "$(dirname "${BASH_SOURCE[0]}")/launch/lose_rank.sh" "$1"
 algorithm=direct protocol=simple number=0
 for case in "aabb 2 stop compile 0" "aabb 2 kill compile 0" "aabb 0 stop compile 5000" "aabb 3 kill compile 5000" \
   "abb 0 stop compile 0" "aabb 2 stop run 3000" "aabb 1 kill run 3000" "aab 1 stop collectives 0" "aabb 2 kill collectives 0"; do

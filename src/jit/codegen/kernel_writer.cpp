@@ -8,6 +8,7 @@
 #include <set>
 
 #include "coconet/error.h"
+#include "ir/factors.h"
 #include "ir/lists.h"
 #include "ir/random.h"
 #include "jit/codegen/expression.h"
@@ -202,15 +203,16 @@ std::string KernelWriter::index_from(const Shape& shape, const ir::Placements& l
   return argument({KernelArgument::Kind::offset, name + "_at", buffer, value}) + " + i";
 }
 
+bool KernelWriter::repeats_along_row(const Shape& shape) const {
+  return shape.empty() ||
+         ir::aligned(shape, domain().shape).back().kind == ir::Factor::Kind::repeats;
+}
+
 std::string KernelWriter::strided_index(const Shape& shape, const std::string& name, int dims,
                                         BufferId buffer, ValueId value) {
-  const Shape& walked = domain().shape;
   std::string text = argument({KernelArgument::Kind::offset, name + "_at", buffer, value});
-  for (int d = 0; d < dims; ++d) {
-    const int own = d - static_cast<int>(walked.size() - shape.size());
-    const bool repeats = own < 0 || (shape[static_cast<std::size_t>(own)] == Dim(1) &&
-                                     !(walked[static_cast<std::size_t>(d)] == Dim(1)));
-    if (repeats) continue;
+  for (const auto& [kind, d] : ir::aligned(shape, domain().shape)) {
+    if (kind == ir::Factor::Kind::repeats || d >= dims) continue;
     text +=
         " + c" + std::to_string(d) + " * " +
         argument({KernelArgument::Kind::stride, name + "_s" + std::to_string(d), buffer, value, d});

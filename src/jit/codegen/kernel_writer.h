@@ -74,6 +74,8 @@ class KernelWriter {
   void draw(ir::ValueId member, std::string word) { words_[member] = std::move(word); }
   /// The element index into the whole of `member` at linear domain index `i`.
   std::string linear_index_in_whole(ir::ValueId member);
+  /// Whether a tensor of `shape` has one element for all of a row of the domain.
+  [[nodiscard]] bool repeats_along_row(const Shape& shape) const;
   /// Where the coordinates c0, c1 ... of the domain's first `dims` dimensions are in a tensor of
   /// `shape`: in `buffer`, or where that is -1 in the whole of `value`.
   std::string strided_index(const Shape& shape, const std::string& name, int dims,

@@ -28,7 +28,7 @@ std::string PointwiseKernel::index(BufferId buffer) {
     row_starts_ += fmt::format("    const index_t {} = {};\n", row,
                                writer_.strided_index(shape, name, rank() - 1, buffer, -1));
   }
-  return repeats(shape) ? row : row + " + i";
+  return writer_.repeats_along_row(shape) ? row : row + " + i";
 }
 
 std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
@@ -46,7 +46,7 @@ std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
       row_starts_ +=
           fmt::format("    const index_t {} = {};\n", index,
                       writer_.strided_index(node.shape, node.name, rank() - 1, -1, member));
-      if (repeats(node.shape)) {
+      if (writer_.repeats_along_row(node.shape)) {
         lanes = "1";
       } else {
         index += " + i";
@@ -93,7 +93,7 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
     }
     const std::string at = index(load.buffer);
     const std::string pointer = writer_.pointer(load.buffer);
-    if (!linear_ && repeats(writer_.buffer(load.buffer).shape)) {
+    if (!linear_ && writer_.repeats_along_row(writer_.buffer(load.buffer).shape)) {
       text += fmt::format("{}const {} {} = wide({}[{}]);\n", indent, writer_.lane_type(node.dtype),
                           writer_.variable(load.value), pointer, at);
       writer_.define(load.value);

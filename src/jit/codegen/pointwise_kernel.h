@@ -137,10 +137,6 @@ class PointwiseKernel {
                                  const ExchangeTypes& types);
 
   Body write_body(const sched::KernelStep::Phase& phase, const std::string& indent);
-  /// Whether a tensor repeats one element along a row.
-  [[nodiscard]] bool repeats(const Shape& shape) const {
-    return shape.empty() || (shape.back() == Dim(1) && !(writer_.domain().shape.back() == Dim(1)));
-  }
   /// The element index into a buffer at lane 0; in rows it needs a variable with the row's start.
   std::string index(sched::BufferId buffer);
   /// Statements before the loop over lanes that draw the random words of its members.

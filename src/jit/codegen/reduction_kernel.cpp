@@ -68,10 +68,7 @@ class ReductionKernel {
   [[nodiscard]] bool repeats(const sched::PlanBuffer& buffer) const {
     return linear_ ? !writer_.is_linear(buffer.shape, buffer.layout) &&
                          !writer_.is_of_buffers(buffer.shape)
-                   : repeats(buffer.shape);
-  }
-  [[nodiscard]] bool repeats(const Shape& shape) const {
-    return shape.empty() || (shape.back() == Dim(1) && !(writer_.domain().shape.back() == Dim(1)));
+                   : writer_.repeats_along_row(buffer.shape);
   }
   [[nodiscard]] bool loads_linear() const {
     return writer_.members_linear() &&
@@ -304,7 +301,7 @@ class ReductionKernel {
     for (const auto& load : phase_.loads) write_load(load, at, row_indent, indent, text, lanes);
     for (const ValueId member : writer_.indexed_members()) {
       const Node& node = writer_.graph().at(member);
-      const bool repeated = !linear_ && repeats(node.shape);
+      const bool repeated = !linear_ && writer_.repeats_along_row(node.shape);
       std::string place;
       if (linear_) {
         place = writer_.linear_index_in_whole(member);

@@ -1,5 +1,11 @@
 # source lose_rank.sh DIRECTORY_OF_THE_PROGRAMS: jobs of tests/mpi/faulty_job_test.cpp, of which a rank is lost.
+# They are run and looked at in $work, which is gone in the end.
 tests=$(dirname "$1")/tests/tests_mpi
+# shellcheck source=tests/mpi/launch/look_at_jobs.sh
+source "$(dirname "${BASH_SOURCE[0]}")/look_at_jobs.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export COCONET_CACHE_DIR=${COCONET_CACHE_DIR:-$work/cache}
 if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi

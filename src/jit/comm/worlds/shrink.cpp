@@ -127,7 +127,8 @@ std::vector<int> BoardComm::agree_on_survivors() {
       [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
   if (!is_agreed) {
     const std::uint64_t chooser = shared(first.chooser).load();
-    fail_shrinking(number_of(chooser != 0 ? static_cast<int>(chooser - 1) : least), "was late");
+    const int late = chooser != 0 ? static_cast<int>(chooser - 1) : std::min(least, size() - 1);
+    fail_shrinking(number_of(late), "was late");
   }
   std::vector<int> survivors;
   for (int place = 0; place < size(); ++place) {

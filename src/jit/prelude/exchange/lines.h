@@ -70,7 +70,9 @@ DEVICE_CALL void wait_for_lines(Block block, Reader<R>& reader, int peer, const 
         found = load_lines(block, at, lines, tag, words);
         return found >= tag;
       },
-      [&](u64 started) { return of_last_lane(block, must_give_up(reader.sync, peer, started)) != 0; });
+      [&](u64 started) {
+        return of_last_lane(block, must_give_up(reader.sync, peer, started)) != 0;
+      });
   if (!reader.ok)
     report(reader.sync, RANK_MISSED, WAIT_FOR_MESSAGE, reader.block, peer, tag, found);
   wait_ends(reader.sync, begun);

@@ -304,8 +304,8 @@ struct half_vector {
     return wide_bits<N>(f16{}, __builtin_convertvector(bits, wide));
 #endif
   }
-  /// `x`, of which a compiler does not see how it was made or what becomes of it: clang takes a lane
-  /// of a conversion as the conversion of a lane, and then never finds back to vectors.
+  /// `x`, of which a compiler does not see how it was made or what becomes of it: clang takes a
+  /// lane of a conversion as the conversion of a lane, and then never finds back to vectors.
   DEVICE wide opaque(wide x) {
 #if defined(__clang__) && defined(__x86_64__)
     __asm__("" : "+v"(x));
@@ -472,8 +472,8 @@ DEVICE void halve(const From* from, To* to, numbers<I...>) {
 }
 
 /// Integers as those of another type, each of which it has. gcc knows vector instructions for one
-/// doubling or halving at a time. Where halves were stored apart, a vector that is loaded from there
-/// would have to wait for both.
+/// doubling or halving at a time. Where halves were stored apart, a vector that is loaded from
+/// there would have to wait for both.
 template <class To, int N, class From>
 DEVICE vec<N, To> converted(const vec<N, From>& from) {
   constexpr int widest = sizeof(To) > sizeof(From) ? sizeof(To) : sizeof(From);

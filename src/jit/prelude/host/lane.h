@@ -266,8 +266,8 @@ DEVICE void fetch(const T* at) {
   __asm__ volatile("" : : "r"(at));
 }
 /// Fetches what a loop over long arrays reads soon after `at`. A processor begins late with each
-/// page, which a loop over few arrays does not hide: on Zen 3, 2^24 f32, two ranks, it saves a tenth
-/// of AdamW with clipping, whose first loop is over gradients alone, and as much of SGD.
+/// page, which a loop over few arrays does not hide: on Zen 3, 2^24 f32, two ranks, it saves a
+/// tenth of AdamW with clipping, whose first loop is over gradients alone, and as much of SGD.
 template <class T>
 DEVICE void fetch_ahead(const T* at) {
   fetch(at + BYTES_AHEAD / index_t(sizeof(T)));
