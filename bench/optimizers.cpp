@@ -141,13 +141,13 @@ void measure_mixed(const World& world, std::size_t n, Rows& rows) {
   bench::MixedPeer<Model> by_op(n, world.size(), bench::Sum::by_op);
   contest.enter("peer, widened", widened, {3});
   contest.enter("peer, 16 bits", by_op, {3});
-  const Optimizer optimizer{"adam_mixed", {"m", "v", "master"}};
+  const Optimizer optimizer{"adam", {"m", "v", "master"}};
   const Program program =
-      coconet::programs::find(optimizer.program)->build(coconet::Mesh::over(world), dtype);
+      coconet::programs::adam(coconet::Mesh::over(world), coconet::programs::mixed(dtype));
   FusedOptimizer<Model> fused(world, optimizer, program, {static_cast<std::int64_t>(n)},
                               bench::learning_rate);
   contest.enter("fused", fused, {3});
-  contest.measure("adam_mixed " + std::string(coconet::to_string(dtype)), fused, rows);
+  contest.measure("adam mixed " + std::string(coconet::to_string(dtype)), fused, rows);
 }
 
 void run(const bench::Options& options) {

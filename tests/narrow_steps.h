@@ -16,6 +16,7 @@
 #include "ir/access.h"
 #include "ir/lists.h"
 #include "ir/reference/reference.h"
+#include "precisions.h"
 
 namespace coconet::test {
 
@@ -44,15 +45,14 @@ class NarrowStep {
  public:
   using Tensors = std::map<std::string, ir::Data>;
 
-  NarrowStep(const programs::Shipped& shipped, DType dtype, const Asked& asked)
-      : shipped_(shipped), dtype_(dtype), asked_(asked) {}
+  NarrowStep(const programs::Shipped& shipped, programs::Precision precision, const Asked& asked)
+      : shipped_(shipped), precision_(precision), dtype_(precision.model), asked_(asked) {}
 
   [[nodiscard]] std::string name() const {
-    return std::string(shipped_.name) + " " + std::string(to_string(dtype_)) + ", " + asked_.name;
+    return std::string(shipped_.name) + " " + to_text(precision_) + ", " + asked_.name;
   }
   [[nodiscard]] Program program() const {
-    return shipped_.with(mesh(), shipped_.precision(dtype_), asked_.options,
-                         programs::Storage::whole, {});
+    return shipped_.with(mesh(), precision_, asked_.options, programs::Storage::whole, {});
   }
 
   /// What is there before the step, rounded to the dtypes of `program()`. Every rank's gradient is
@@ -107,9 +107,7 @@ class NarrowStep {
   /// Requires of each state that `got` has what f64 gives: of those of 16 bits within 2 units in
   /// the last place, and nearly of others.
   void check(const Tensors& before, const Tensors& got) const {
-    const std::string_view plain = shipped_.name.substr(0, shipped_.name.find("_mixed"));
-    const Program wide =
-        programs::find(plain)->with(mesh(), f64, asked_.options, programs::Storage::whole, {});
+    const Program wide = shipped_.with(mesh(), f64, asked_.options, programs::Storage::whole, {});
     Tensors expected = after(wide, before);
     expected["master"] = expected["w"];
     const Program narrow = program();
@@ -136,7 +134,8 @@ class NarrowStep {
   static constexpr std::size_t n = 24;
 
   const programs::Shipped& shipped_;
-  DType dtype_;
+  programs::Precision precision_;
+  DType dtype_;  ///< of the model
   Asked asked_;
 };
 
@@ -145,8 +144,9 @@ class NarrowStep {
   std::vector<NarrowStep> steps;
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.with == nullptr) continue;
-    for (const DType dtype : {f16, bf16}) {
-      for (const Asked& asked : asked_of_narrow) steps.emplace_back(shipped, dtype, asked);
+    for (const programs::Precision& precision : shipped.precisions) {
+      if (!is_16_bit(precision.model)) continue;
+      for (const Asked& asked : asked_of_narrow) steps.emplace_back(shipped, precision, asked);
     }
   }
   return steps;

@@ -66,8 +66,7 @@ inline constexpr const char* training_names[] = {"max_norm",     "max_value",  "
       hyperparameters[option] = value.is_boolean() ? value.get<bool>() : value.get<double>();
     }
   }
-  const programs::Shipped* const shipped =
-      programs::find(name + (precision.mixed() ? "_mixed" : ""));
+  const programs::Shipped* const shipped = programs::find(name);
   REQUIRE(shipped != nullptr);
   return shipped->with(mesh, precision, training, storage, hyperparameters);
 }

@@ -61,16 +61,15 @@ enum class Storage : std::uint8_t {
 // In mixed precision, as `adam(mesh, mixed(f16))`, there is a further state `master` [n], f32: the
 // parameters that the optimizer updates, of which `w` is the rounded copy that the model computes
 // with. The application sets `master` to the values of `w` before the first step. Gradients are
-// averaged in the model's dtype, as they move between ranks, and widened; moments are f32. The
-// program is called `adam_mixed`.
+// averaged in the model's dtype, as they move between ranks, and widened; moments are f32. Name and
+// schedules are those of one dtype.
 //
 // `mixed(bf16, MasterWeights::remainders)` computes the same in 2 bytes a parameter less: instead
 // of `master` there is a state `remainder` [n], i16, zero before the first step, and the master
 // weights are join_halves(w, remainder). `w` is rounded to nearest with ties away from zero, not to
 // even. `mixed(bf16, MasterWeights::none)` keeps `w` alone: stochastic_cast writes it, with the
 // precision's seed and the scalar `t`, which every optimizer then has, as the offset. Whatever the
-// schedule and the number of ranks, a weight is rounded by the same random number. These programs
-// are called `adam_remainders` and `adam_stochastic`; their schedules are those of `adam_mixed`.
+// schedule and the number of ranks, a weight is rounded by the same random number.
 //
 // With Storage::scattered, `g` and `w` are scattered over the buffers of the dimension `n`. The
 // optimizer's other states, moments and `master`, are tensors [n] in the order of the buffers, each
@@ -442,11 +441,11 @@ struct NovoGradOptions {
                                              Storage storage = Storage::whole);
 
 /// What torch.optim's state_dict (PyTorch 2.x) calls a state of a shipped optimizer: "exp_avg" for
-/// the `m` of "adam". `optimizer` is a shipped name, or a Program::name with "_mixed" and
-/// "_scattered"; the names do not depend on these. For what PyTorch keeps elsewhere, `w` is
-/// "param", `master` "master_param"; `scale` and `growth` are "scale" and "_growth_tracker", as in
-/// GradScaler's state_dict, and `skipped` keeps its name. Lion's, LAMB's, LARS' and NovoGrad's are
-/// those of their reference implementations: "exp_avg", "exp_avg_sq" and "momentum_buffer".
+/// the `m` of "adam". `optimizer` is a shipped name, or a Program::name with "_scattered", on which
+/// the names do not depend. For what PyTorch keeps elsewhere, `w` is "param", `master`
+/// "master_param"; `scale` and `growth` are "scale" and "_growth_tracker", as in GradScaler's
+/// state_dict, and `skipped` keeps its name. Lion's, LAMB's, LARS' and NovoGrad's are those of
+/// their reference implementations: "exp_avg", "exp_avg_sq" and "momentum_buffer".
 ///
 /// The scalar `t` is "step". Throws ProgramError for another optimizer, and for a state that it has
 /// not, also for the sum `g` of gradients, which no state_dict holds.
@@ -503,14 +502,15 @@ struct Shipped {
   std::string_view name;                    ///< "adam"
   std::string_view summary;                 ///< what it computes, in a few words
   std::vector<std::string_view> schedules;  ///< their names, "fused"
-  std::vector<DType> dtypes;  ///< that `build` takes for the model, the usual one first
-  /// Makes the program; the dtype is one of `dtypes`.
-  Program (*build)(const Mesh& mesh, DType dtype);
-  Program (*scattered)(const Mesh& mesh, DType dtype) =
+  /// What `build` takes, the usual one first; those in mixed precision, of an optimizer, with
+  /// copies of the master weights.
+  std::vector<Precision> precisions;
+  /// Makes the program. Throws ProgramError for what is no optimizer in mixed precision.
+  Program (*build)(const Mesh& mesh, Precision precision);
+  Program (*scattered)(const Mesh& mesh, Precision precision) =
       nullptr;  ///< the same with Storage::scattered, of an optimizer
-  /// An optimizer that is asked for more, with what `precision` gives and its defaults for the
-  /// hyperparameters that are not named. Throws ProgramError for a program in mixed precision with
-  /// another one, and for a hyperparameter that it does not have or that is out of its range.
+  /// An optimizer that is asked for more, with its defaults for the hyperparameters that are not
+  /// named. Throws ProgramError for one that it does not have or that is out of its range.
   Program (*with)(const Mesh& mesh, Precision precision, const TrainingOptions& options,
                   Storage storage, const Hyperparameters& hyperparameters) = nullptr;
   int stages = 1;  ///< of a pipeline, each of as many ranks
@@ -519,11 +519,6 @@ struct Shipped {
   /// Of an optimizer, but for TrainingOptions.
   std::vector<HyperparameterInfo> hyperparameters = {};
 
-  /// The precision of an optimizer's program with a dtype of `dtypes` for the model. Throws
-  /// ProgramError when `kept` is not a copy, and the program is not in mixed precision, or the
-  /// dtype not bf16.
-  [[nodiscard]] COCONET_API Precision precision(DType dtype,
-                                                MasterWeights kept = MasterWeights::copy) const;
   /// Whether its stages divide the ranks.
   [[nodiscard]] bool runs_on(int ranks) const { return ranks >= 1 && ranks % stages == 0; }
   /// The usual mesh over `ranks` ranks: {world: ranks}, or for a pipeline {pp: stages, tp: ranks /

@@ -103,10 +103,9 @@ class Update {
          bool half)
       : optimizer_(find(optimizer)),
         half_(half),
-        step_(coconet::compile(
-            program_of(world, optimizer + (half ? "_mixed" : "")),
-            coconet::Schedule::load(optimizer + (half ? "_mixed-" : "-") + schedule + ".json"),
-            world, {{"n", static_cast<std::int64_t>(mlp::parameters)}})),
+        step_(coconet::compile(program_of(world, optimizer),
+                               coconet::Schedule::load(optimizer + "-" + schedule + ".json"), world,
+                               {{"n", static_cast<std::int64_t>(mlp::parameters)}})),
         halves_(mlp::parameters) {
     // The library's own memory for all of them; the moments start as zeros.
     for (const std::string_view name : optimizer_.moments) step_.data<float>(name);
@@ -182,7 +181,7 @@ class Update {
     const coconet::programs::Shipped& shipped = *coconet::programs::find(name);
     const coconet::Mesh mesh = coconet::Mesh::over(world);
     if (!half_) return shipped.build(mesh, coconet::f32);
-    return shipped.with(mesh, shipped.precision(coconet::f16), {.loss_scaling = true},
+    return shipped.with(mesh, coconet::programs::mixed(coconet::f16), {.loss_scaling = true},
                         coconet::programs::Storage::whole, {});
   }
 

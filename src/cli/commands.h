@@ -37,8 +37,8 @@ struct ProgramSpec {
   bool scattered = false;    ///< the shipped program with its parameters scattered over buffers
   programs::TrainingOptions training;         ///< of a shipped optimizer
   programs::Hyperparameters hyperparameters;  ///< --hyper
-  /// --master-weights, of one in mixed precision
-  programs::MasterWeights master_weights = programs::MasterWeights::copy;
+  /// --master-weights, with which an optimizer is in mixed precision
+  std::optional<programs::MasterWeights> master_weights;
 };
 
 struct RunOptions {

@@ -45,8 +45,8 @@ void add_training(CLI::App& command, ProgramSpec& spec) {
       .add_option_function<std::string>(
           "--master-weights",
           [&spec](const std::string& kept) { spec.master_weights = parse_master_weights(kept); },
-          "What an optimizer in mixed precision keeps of its f32 weights beside those in bf16: a "
-          "copy (default), remainders, or none")
+          "An optimizer in mixed precision, and what it keeps of its f32 weights beside those of "
+          "--dtype f16 or bf16: a copy, or with bf16 remainders, or none")
       ->type_name("KEPT");
   command.add_flag("--groups", spec.training.groups,
                    "An optimizer with a learning rate and a weight decay for each buffer");

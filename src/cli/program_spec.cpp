@@ -49,6 +49,11 @@ std::optional<ir::OpenProgram> find_open(const std::string& name) {
 }
 
 UsageError no_program(const std::string& name) {
+  const std::string stem = name.substr(0, name.rfind("_mixed"));
+  if (stem != name && programs::find(stem)) {
+    return UsageError("There is no program '" + name + "'; ask for mixed precision by " + stem +
+                      " --dtype bf16 --master-weights copy.");
+  }
   std::vector<std::string> known;
   for (const auto& shipped : programs::shipped()) known.emplace_back(shipped.name);
   return UsageError("There is no program '" + name + "'; PROGRAM is one of " + joined(known) +
@@ -70,17 +75,6 @@ Schedule shipped_schedule(const std::string& program, const std::string& name, b
   throw UsageError("There is no schedule '" + name + "' for " + program +
                    (on_nodes ? " on nodes" : "") + "; --schedule is one of " + joined(known) +
                    ", or a JSON file." + suggestion(name, known));
-}
-
-/// The dtype that `asked`, or else nothing, chooses for `shipped`.
-DType dtype_of(const programs::Shipped& shipped, std::optional<DType> asked) {
-  const std::vector<DType>& known = shipped.dtypes;
-  if (!asked || std::find(known.begin(), known.end(), *asked) != known.end())
-    return asked.value_or(known.front());
-  std::vector<std::string> names;
-  for (const DType dtype : known) names.emplace_back(to_string(dtype));
-  throw UsageError(fmt::format("The program {} is not made for {}; --dtype is one of {}.",
-                               shipped.name, to_string(*asked), joined(names)));
 }
 
 /// The two sides of NAME=VALUE.
@@ -115,6 +109,14 @@ std::optional<std::int64_t> read_size(std::string_view text) {
   return value;
 }
 
+/// Whether an optimizer has other options than its row of the table.
+bool asks_more(const ProgramSpec& spec) {
+  const programs::TrainingOptions& training = spec.training;
+  return training.max_norm != 0 || training.max_value != 0 || training.gradient_norm ||
+         training.loss_scaling || training.groups || training.accumulation ||
+         !spec.hyperparameters.empty() || spec.master_weights;
+}
+
 UsageError no_optimizer(const std::string& asked) {
   return UsageError(
       "--hyper, --max-norm, --max-value, --gradient-norm, --loss-scaling, --master-weights, "
@@ -130,19 +132,19 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
       scattered_(spec.scattered),
       training_(spec.training),
       hyperparameters_(spec.hyperparameters),
-      master_weights_(spec.master_weights),
       nodes_(spec.nodes) {
   if (shipped_) {
-    dtype_ = dtype_of(*shipped_, spec.dtype);
     if (nodes_ && shipped_->across_nodes.empty())
       throw UsageError("--nodes is for the optimizers that ship, not for " + asked_ + ".");
-    if (asks_more() && shipped_->with == nullptr) throw no_optimizer(asked_);
+    if (asks_more(spec) && shipped_->with == nullptr) throw no_optimizer(asked_);
     if (scattered_ && shipped_->scattered == nullptr) {
       throw UsageError(
           "--scattered is for the optimizers, whose parameters may lie in a list of "
           "buffers, not for " +
           asked_ + ".");
     }
+    precision_ = spec.dtype.value_or(DType::f32);
+    if (spec.master_weights) precision_ = programs::mixed(precision_.model, *spec.master_weights);
   } else if (is_file_name(asked_) || is_file(asked_)) {
     open_ = find_open(asked_);
     if (!open_) file_ = Program::load(asked_);
@@ -154,7 +156,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
       throw UsageError("--nodes is for the programs that ship; the file " + asked_ +
                        " says what its mesh is.");
     }
-    if (asks_more()) throw no_optimizer("the file " + asked_);
+    if (asks_more(spec)) throw no_optimizer("the file " + asked_);
     if (scattered_) {
       throw UsageError("--scattered is for the programs that ship; the file " + asked_ +
                        " says which of its tensors are scattered.");
@@ -197,21 +199,13 @@ std::set<std::string> ResolvedSpec::sliceable_states() const {
   return states;
 }
 
-bool ResolvedSpec::asks_more() const {
-  return training_.max_norm != 0 || training_.max_value != 0 || training_.gradient_norm ||
-         training_.loss_scaling || training_.groups || training_.accumulation ||
-         !hyperparameters_.empty() || master_weights_ != programs::MasterWeights::copy;
-}
-
 Program ResolvedSpec::program(int ranks) const {
   if (shipped_) {
     const Mesh mesh = nodes_ ? shipped_->mesh_of_nodes(ranks, *nodes_) : shipped_->mesh(ranks);
-    if (asks_more()) {
-      using programs::Storage;
-      return shipped_->with(mesh, shipped_->precision(dtype_, master_weights_), training_,
-                            scattered_ ? Storage::scattered : Storage::whole, hyperparameters_);
-    }
-    return (scattered_ ? shipped_->scattered : shipped_->build)(mesh, dtype_);
+    if (shipped_->with == nullptr) return shipped_->build(mesh, precision_);
+    using programs::Storage;
+    return shipped_->with(mesh, precision_, training_,
+                          scattered_ ? Storage::scattered : Storage::whole, hyperparameters_);
   }
   if (open_) return Program::load(asked_, ranks);
   const Mesh& mesh = file_->mesh();

@@ -43,19 +43,15 @@ class ResolvedSpec {
   [[nodiscard]] const std::string& schedule_name() const { return schedule_name_; }
 
  private:
-  /// Whether an optimizer has other options than its row of the table.
-  [[nodiscard]] bool asks_more() const;
-
   std::string asked_;
   const programs::Shipped* shipped_ = nullptr;
   bool scattered_ = false;
   programs::TrainingOptions training_;
   programs::Hyperparameters hyperparameters_;
-  programs::MasterWeights master_weights_;
   std::optional<int> nodes_;
   std::optional<Program> file_;          ///< a file whose mesh is fixed
   std::optional<ir::OpenProgram> open_;  ///< a file that is read when the ranks are known
-  DType dtype_ = DType::f32;
+  programs::Precision precision_ = DType::f32;
   Schedule schedule_{"none"};
   std::string schedule_name_ = "none";
 };

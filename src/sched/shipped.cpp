@@ -11,8 +11,6 @@ namespace {
 
 /// In the files that serve any optimizer, what stands for its name.
 constexpr std::string_view any_optimizer = "optimizer";
-/// How the names of programs in mixed precision end.
-constexpr std::string_view mixed = "_mixed";
 
 const ShippedSchedule* find_file(std::string_view file) {
   const auto rows = shipped_schedules();
@@ -33,17 +31,13 @@ std::vector<std::string_view> schedules_of(const programs::Shipped& program) {
   return names;
 }
 
-/// `text` with `name` in the place of `stem`.
-std::string written_for(std::string_view name, std::string_view stem, std::string_view text) {
+/// `text` with `name` in the place of `any_optimizer`.
+std::string written_for(std::string_view name, std::string_view text) {
   std::string written(text);
-  for (std::size_t at = 0; (at = written.find(stem, at)) != written.npos; at += name.size())
-    written.replace(at, stem.size(), name);
+  for (std::size_t at = 0; (at = written.find(any_optimizer, at)) != written.npos;
+       at += name.size())
+    written.replace(at, any_optimizer.size(), name);
   return written;
-}
-
-/// What serves `program` in mixed precision, too: "lamb" for "lamb_mixed".
-std::string_view unmixed(std::string_view program) {
-  return program.substr(0, program.size() - (program.ends_with(mixed) ? mixed.size() : 0));
 }
 
 }  // namespace
@@ -53,10 +47,8 @@ std::optional<std::string> find_shipped_schedule(std::string_view file) {
   for (const programs::Shipped& program : programs::shipped()) {
     for (const std::string_view schedule : schedules_of(program)) {
       if (file != file_of(program.name, schedule)) continue;
-      for (const std::string_view stem : {unmixed(program.name), any_optimizer}) {
-        if (const ShippedSchedule* of_stem = find_file(file_of(stem, schedule)))
-          return written_for(program.name, stem, of_stem->text);
-      }
+      if (const ShippedSchedule* any = find_file(file_of(any_optimizer, schedule)))
+        return written_for(program.name, any->text);
     }
   }
   return std::nullopt;

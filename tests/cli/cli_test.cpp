@@ -91,8 +91,9 @@ TEST_CASE("a wrong command line is exit code 2 and one sentence") {
   require_usage_error("run adam --set n=2^64", "--set n takes an integer");
   require_usage_error("run adam --set n=1 --set n=2", "--set gives the dimension 'n' twice.");
   require_usage_error("run adam --dtype i32", "--dtype is f32, f64, f16 or bf16, not 'i32'.");
-  require_usage_error("run adam_mixed --dtype f32",
-                      "The program adam_mixed is not made for f32; --dtype is one of f16, bf16.");
+  require_usage_error("run adam_mixed",
+                      "There is no program 'adam_mixed'; ask for mixed precision by adam --dtype "
+                      "bf16 --master-weights copy.");
   require_usage_error("run adam --scalar lr=fast", "--scalar lr takes a number, not 'fast'.");
   require_usage_error("run adam --scalar lq=1",
                       "the program 'adam' has no scalar 'lq'; its scalars are lr, t.");
@@ -384,13 +385,13 @@ TEST_CASE("an optimizer of the command line clips, scales, has groups and other 
   CHECK(grouped.code == 0);
   CHECK_THAT(grouped.out, Contains("check passed"));
   const Said kept =
-      coconet_command("explain adamw_mixed --dtype bf16 --master-weights remainders --show plan");
+      coconet_command("explain adamw --dtype bf16 --master-weights remainders --show plan");
   CHECK_THAT(kept.out, Contains("remainder") && !Contains("master  "));
-  CHECK(coconet_command("run adamw_mixed --dtype bf16 --master-weights remainders --schedule fused "
+  CHECK(coconet_command("run adamw --dtype bf16 --master-weights remainders --schedule fused "
                         "--world local:2 --set n=1000 --check")
             .code == 0);
   const Said none = coconet_command(
-      "run lion_mixed --dtype bf16 --master-weights none --schedule fused --world local:2 "
+      "run lion --dtype bf16 --master-weights none --schedule fused --world local:2 "
       "--set n=1000 --check");
   CHECK(none.code == 0);
   CHECK_THAT(none.out, Contains("check passed") && !Contains("master"));
@@ -405,7 +406,7 @@ TEST_CASE("the command line sets hyperparameters, and refuses wrong ones") {
   CHECK_THAT(coconet_command("run adam --hyper beta3=0.9").err,
              Contains("adam has no hyperparameter 'beta3'; it has beta1, beta2, eps, weight_decay, "
                       "amsgrad"));
-  CHECK_THAT(coconet_command("run adam_mixed --hyper beta2=1").err,
+  CHECK_THAT(coconet_command("run adam --hyper beta2=1").err,
              Contains("adam: beta2 is 1; it must be in [0, 1)"));
   require_usage_error("run adam --hyper beta2=high", "--hyper beta2 takes a number, not 'high'.");
   require_usage_error("run adam --hyper beta2=0.9 --hyper beta2=0.8",
@@ -421,12 +422,11 @@ TEST_CASE("options of optimizers are refused for what has none") {
                       "--hyper, --max-norm, --max-value, --gradient-norm, --loss-scaling, "
                       "--master-weights, --groups and --accumulation are for the optimizers that "
                       "ship, not for mlp_block.");
-  require_usage_error("run adam_mixed --dtype bf16 --master-weights half",
+  require_usage_error("run adam --dtype bf16 --master-weights half",
                       "--master-weights takes copy, remainders or none, not 'half'.");
   CHECK_THAT(coconet_command("run adam --master-weights none").err,
-             Contains("adam has no master weights; programs in mixed precision, such as "
-                      "adam_mixed, have"));
-  CHECK_THAT(coconet_command("run adam_mixed --dtype f16 --master-weights none").err,
+             Contains("mixed precision is for a model in f16 or bf16, not in f32"));
+  CHECK_THAT(coconet_command("run adam --dtype f16 --master-weights none").err,
              Contains("master weights are kept as nothing beside a model in bf16, not in f16; keep "
                       "copies of them"));
 }

@@ -103,8 +103,7 @@ TEST_CASE("a state dict has the names of torch.optim, and its values after a ste
   const std::string data = data_in(scratch.path());
   const auto optimizers = states_of_optimizers();
   for (const programs::Shipped& shipped : programs::shipped()) {
-    if (shipped.with != nullptr && !shipped.name.ends_with("_mixed"))
-      CHECK(optimizers.contains(std::string(shipped.name)));
+    if (shipped.with != nullptr) CHECK(optimizers.contains(std::string(shipped.name)));
   }
   for (const auto& [name, states] : optimizers) {
     INFO(name);
@@ -135,8 +134,8 @@ TEST_CASE("states are whole under any schedule, and those that --output writes")
   const std::string at = scratch.path().string() + "/";
   for (const std::string schedule : {"unfused", "sliced", "fused"}) {
     const std::string arguments =
-        "adam_mixed --dtype bf16 --world local:3 --set n=1030 --schedule " + schedule +
-        " --iters 2 --warmup 3 --output m=" + at + "m.npy --output w=" + at +
+        "adam --dtype bf16 --master-weights copy --world local:3 --set n=1030 --schedule " +
+        schedule + " --iters 2 --warmup 3 --output m=" + at + "m.npy --output w=" + at +
         "w.npy --output master=" + at + "master.npy";
     for (const std::string scattered : {"", " --scattered"}) {
       const auto directory = scratch.path() / (schedule + (scattered.empty() ? "" : "s"));

@@ -10,6 +10,7 @@
 #include "coconet/programs.h"
 #include "ir/access.h"
 #include "ir/graph.h"
+#include "precisions.h"
 
 namespace coconet::test {
 
@@ -17,9 +18,10 @@ namespace coconet::test {
 struct Subject {
   const programs::Shipped* program = nullptr;
   std::string schedule;
+  programs::Precision precision = f32;
 
   [[nodiscard]] Program build(int ranks) const {
-    return program->build(program->mesh(ranks), program->dtypes.front());
+    return program->build(program->mesh(ranks), precision);
   }
   [[nodiscard]] Schedule load() const {
     return Schedule::load(std::string(program->name) + "-" + schedule + ".json");
@@ -28,9 +30,9 @@ struct Subject {
 
 [[nodiscard]] inline std::vector<Subject> all_subjects() {
   std::vector<Subject> all;
-  for (const programs::Shipped& program : programs::shipped()) {
+  for (const auto& [program, precision] : usual_programs()) {
     for (const std::string_view schedule : program.schedules)
-      all.push_back({&program, std::string(schedule)});
+      all.push_back({&program, std::string(schedule), precision});
   }
   return all;
 }

@@ -33,10 +33,10 @@ TEST_CASE(
   for (const programs::Shipped& shipped : programs::shipped()) {
     const auto ranks = ranks_of(shipped);
     if (std::find(ranks.begin(), ranks.end(), world.size()) == ranks.end()) continue;
-    for (const DType dtype : shipped.dtypes) {
+    for (const programs::Precision& precision : shipped.precisions) {
       for (const std::string_view schedule : shipped.schedules) {
-        INFO(to_string(dtype));
-        const Program program = shipped.build(shipped.mesh(world.size()), dtype);
+        INFO(to_text(precision));
+        const Program program = shipped.build(shipped.mesh(world.size()), precision);
         for (const Sizes& sizes : sizes_of(program)) {
           require_passes(program, shipped_schedule(shipped, schedule), world, sizes);
         }

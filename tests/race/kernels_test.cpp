@@ -10,6 +10,7 @@
 #include "jit/codegen/codegen.h"
 #include "jit/conformance/shipped_conformance.h"
 #include "jit/platform/platform.h"
+#include "precisions.h"
 #include "race/programs.h"
 #include "sample.h"
 #include "sched/knobs.h"
@@ -22,10 +23,10 @@ namespace {
 
 std::vector<Subject> shipped_subjects() {
   std::vector<Subject> subjects;
-  for (const programs::Shipped& shipped : programs::shipped()) {
+  for (const auto& [shipped, precision] : usual_programs()) {
     const int ranks = 2 * shipped.stages;
     for (const std::string_view schedule : shipped.schedules) {
-      subjects.push_back({shipped.build(shipped.mesh(ranks), shipped.dtypes.front()),
+      subjects.push_back({shipped.build(shipped.mesh(ranks), precision),
                           shipped_schedule(shipped, schedule), ranks});
     }
   }

@@ -44,15 +44,17 @@ TEST_CASE("optimizers of 16-bit states have no value of 16 bits but what they re
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.with == nullptr) continue;
     for (const Asked& asked : asked_of_narrow) {
-      const Program program = shipped.with(two_ranks(), shipped.precision(f16), asked.options,
-                                           programs::Storage::whole, {});
-      INFO(program.str());
-      for (const ir::Node& node : ir::graph_of(program)->nodes()) {
-        if (node.weak || !is_16_bit(node.dtype)) continue;
-        const bool moves = node.op == ir::Op::input || node.op == ir::Op::state ||
-                           node.op == ir::Op::all_reduce || node.op == ir::Op::cast ||
-                           node.op == ir::Op::update;
-        CHECK(moves);
+      for (const auto& precision : {programs::Precision(f16), programs::mixed(f16)}) {
+        const Program program =
+            shipped.with(two_ranks(), precision, asked.options, programs::Storage::whole, {});
+        INFO(program.str());
+        for (const ir::Node& node : ir::graph_of(program)->nodes()) {
+          if (node.weak || !is_16_bit(node.dtype)) continue;
+          const bool moves = node.op == ir::Op::input || node.op == ir::Op::state ||
+                             node.op == ir::Op::all_reduce || node.op == ir::Op::cast ||
+                             node.op == ir::Op::update;
+          CHECK(moves);
+        }
       }
     }
   }

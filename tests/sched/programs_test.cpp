@@ -8,6 +8,7 @@
 
 #include "ir/access.h"
 #include "ir/reference/reference.h"
+#include "precisions.h"
 #include "sample.h"
 #include "sched/subjects.h"
 
@@ -82,7 +83,7 @@ std::vector<Mesh> meshes_of(const programs::Shipped& shipped) {
 }
 
 bool is_optimizer(const programs::Shipped& shipped) {
-  return ir::graph_of(shipped.build(shipped.mesh(2), shipped.dtypes.front()))->find("lr") >= 0;
+  return ir::graph_of(shipped.build(shipped.mesh(2), f32))->find("lr") >= 0;
 }
 
 /// Equal bits, but where a reduction over elements adds in the order of the slices, and no 16 bits
@@ -106,11 +107,11 @@ void check_same(const Program& program, const std::vector<ir::Data>& got,
 }  // namespace
 
 TEST_CASE("every shipped program is found by its name, and only those") {
-  REQUIRE(programs::shipped().size() == 33);
+  REQUIRE(programs::shipped().size() == 18);
   for (const programs::Shipped& shipped : programs::shipped()) {
     CHECK(programs::find(shipped.name) == &shipped);
-    for (const DType dtype : shipped.dtypes)
-      CHECK(shipped.build(shipped.mesh(2), dtype).name() == shipped.name);
+    for (const programs::Precision& precision : shipped.precisions)
+      CHECK(shipped.build(shipped.mesh(2), precision).name() == shipped.name);
   }
   CHECK(programs::find("adan") == nullptr);
 }
@@ -123,9 +124,9 @@ TEST_CASE(
       const Schedule schedule =
           Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
       for (const Mesh& mesh : meshes_of(shipped)) {
-        for (const DType dtype : shipped.dtypes) {
-          INFO(schedule.name() << " on " << mesh.str() << ", " << to_string(dtype));
-          const Program p = after(shipped.build(mesh, dtype), schedule);
+        for (const programs::Precision& precision : shipped.precisions) {
+          INFO(schedule.name() << " on " << mesh.str() << ", " << test::to_text(precision));
+          const Program p = after(shipped.build(mesh, precision), schedule);
           ir::verify(*ir::graph_of(p));
           CHECK(Program::parse(p.json()).json() == p.json());
         }
@@ -149,9 +150,9 @@ TEST_CASE("schedules for nodes apply to their programs on meshes of nodes") {
       const Schedule schedule = Schedule::load(program + "-" + std::string(name) + ".json");
       for (const int nodes : {1, 2, 3}) {
         const Mesh mesh = shipped.mesh_of_nodes(2 * nodes, nodes);
-        for (const DType dtype : shipped.dtypes) {
-          INFO(schedule.name() << " on " << mesh.str() << ", " << to_string(dtype));
-          const Program p = after(shipped.build(mesh, dtype), schedule);
+        for (const programs::Precision& precision : shipped.precisions) {
+          INFO(schedule.name() << " on " << mesh.str() << ", " << test::to_text(precision));
+          const Program p = after(shipped.build(mesh, precision), schedule);
           ir::verify(*ir::graph_of(p));
           CHECK(Program::parse(p.json()).json() == p.json());
         }
@@ -160,33 +161,32 @@ TEST_CASE("schedules for nodes apply to their programs on meshes of nodes") {
     CHECK_THROWS_WITH(shipped.mesh_of_nodes(3, 2),
                       program + " on 2 nodes runs on as many ranks of each, not on 3 in all");
   }
-  CHECK(programs_for_nodes == 30);
+  CHECK(programs_for_nodes == 15);
 }
 
 TEST_CASE("schedules do not change what a shipped optimizer computes") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (!is_optimizer(shipped)) continue;
-    const bool wide =
-        std::find(shipped.dtypes.begin(), shipped.dtypes.end(), f64) != shipped.dtypes.end();
-    const Program program = shipped.build(two_ranks(), wide ? f64 : shipped.dtypes.front());
-    const std::vector<ir::Data> expected = run(program);
-    for (const std::string_view name : shipped.schedules) {
-      const Schedule schedule =
-          Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
-      for (const Program& p : schedule.apply(program)) check_same(program, run(p), expected);
+    for (const programs::Precision& precision : {programs::Precision(f64), programs::mixed(f16)}) {
+      const Program program = shipped.build(two_ranks(), precision);
+      const std::vector<ir::Data> expected = run(program);
+      for (const std::string_view name : shipped.schedules) {
+        const Schedule schedule =
+            Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
+        for (const Program& p : schedule.apply(program)) check_same(program, run(p), expected);
+      }
     }
   }
 }
 
 TEST_CASE("every candidate for every shipped program, after each step of its schedules, is legal") {
   std::size_t candidates = 0;
-  for (const programs::Shipped& shipped : programs::shipped()) {
+  for (const auto& [shipped, precision] : test::usual_programs()) {
     for (const std::string_view name : shipped.schedules) {
       if (!test::draw()) continue;
       const Schedule schedule =
           Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
-      const Program program =
-          shipped.build(shipped.mesh(2 * shipped.stages), shipped.dtypes.front());
+      const Program program = shipped.build(shipped.mesh(2 * shipped.stages), precision);
       for (const Program& p : schedule.apply(program)) {
         for (const sched::Transformation* row : sched::transformations()) {
           for (const std::string& text : legal_candidates(p, row->name)) {
@@ -506,7 +506,7 @@ TEST_CASE("a gradient whose squares overflow leaves a weight in place, as in tor
 
 TEST_CASE("no finite gradient makes a weight NaN") {
   for (const programs::Shipped& shipped : programs::shipped()) {
-    if (!is_optimizer(shipped) || shipped.name.ends_with("_mixed")) continue;
+    if (!is_optimizer(shipped)) continue;
     for (const double huge : {1e15, 1e20, 1e38}) {
       INFO(shipped.name << " " << huge);
       for (const double w : after_gradients(shipped.build(two_ranks(), f32), {0.5, huge, 0.5, 0.5}))
@@ -517,29 +517,28 @@ TEST_CASE("no finite gradient makes a weight NaN") {
 
 TEST_CASE("mixed precision keeps f32 parameters and moments of a 16-bit model") {
   const Program p = programs::adam(two_ranks(), programs::mixed(bf16));
-  CHECK(p.name() == "adam_mixed");
+  CHECK(p.name() == "adam");
   CHECK(type_of(p, "g") == "g: bf16[n] local");
   CHECK(type_of(p, "avg") == "avg: bf16[n] replicated");
   CHECK(type_of(p, "w") == "w: bf16[n] replicated");
   for (const char* name : {"master", "m", "v"})
     CHECK(type_of(p, name) == std::string(name) + ": f32[n] replicated");
   for (const char* name : {"master", "m", "v"}) {
-    for (const char* schedule : {"adam_mixed-sliced.json", "adam_mixed-fused.json"}) {
+    for (const char* schedule : {"adam-sliced.json", "adam-fused.json"}) {
       CHECK(type_of(after(p, Schedule::load(schedule)), name) ==
             std::string(name) + ": f32[n] sliced(0)");
     }
   }
-  CHECK(type_of(after(p, Schedule::load("adam_mixed-fused.json")), "w.all_gather") ==
+  CHECK(type_of(after(p, Schedule::load("adam-fused.json")), "w.all_gather") ==
         "w.all_gather: bf16[n] replicated");
 }
 
 TEST_CASE("a mixed program does to its master weights what the f32 one does, and rounds") {
   for (const programs::Shipped& shipped : programs::shipped()) {
-    if (!shipped.name.ends_with("_mixed")) continue;
+    if (!is_optimizer(shipped)) continue;
     INFO(shipped.name);
-    const auto name = shipped.name.substr(0, shipped.name.find("_mixed"));
-    const Program plain = programs::find(name)->build(two_ranks(), f32);
-    const Program mixed = shipped.build(two_ranks(), f16);
+    const Program plain = shipped.build(two_ranks(), f32);
+    const Program mixed = shipped.build(two_ranks(), programs::mixed(f16));
     ir::Reference expected(*ir::graph_of(plain), {{"n", 4}});
     ir::Reference got(*ir::graph_of(mixed), {{"n", 4}});
     // Gradients whose average f16 holds exactly.
@@ -562,5 +561,5 @@ TEST_CASE("a mixed program does to its master weights what the f32 one does, and
 
 TEST_CASE("mixed precision is for 16-bit models") {
   CHECK(refusal([] { (void)programs::mixed(f64); }) ==
-        "mixed precision keeps f32 copies of a model in f16 or bf16, not in f64");
+        "mixed precision is for a model in f16 or bf16, not in f64");
 }

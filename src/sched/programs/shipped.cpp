@@ -23,8 +23,13 @@ Names all_and_overlapped() {
 Names of_nodes() {
   return {"unfused", "hierarchical"};
 }
-std::vector<DType> floats() {
+std::vector<Precision> floats() {
   return {DType::f32, DType::f64, DType::f16, DType::bf16};
+}
+std::vector<Precision> floats_and_mixed() {
+  std::vector<Precision> all = floats();
+  for (const DType model : {DType::f16, DType::bf16}) all.push_back(mixed(model));
+  return all;
 }
 
 /// The options that an optimizer takes.
@@ -75,40 +80,24 @@ Shipped optimizer(std::string_view name, std::string_view summary) {
   return {name,
           summary,
           all(),
-          floats(),
-          [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::whole); },
-          [](const Mesh& mesh, DType dtype) { return make(mesh, dtype, {}, Storage::scattered); },
+          floats_and_mixed(),
+          [](const Mesh& mesh, Precision of) { return make(mesh, of, {}, Storage::whole); },
+          [](const Mesh& mesh, Precision of) { return make(mesh, of, {}, Storage::scattered); },
           make_with<make>,
           1,
           of_nodes(),
           infos<decltype(options_of(make))>()};
 }
 
-void require_mixed(const Precision& precision) {
-  if (precision.mixed()) return;
-  throw ProgramError(
-      fmt::format("a program in mixed precision is made with mixed({0}), as Shipped::precision "
-                  "gives it, not with {0}",
-                  to_string(precision.model)));
-}
-
-/// A row for a program in mixed precision.
+/// The row of a transformer's block.
 template <auto make>
-Shipped mixed_optimizer(std::string_view name, std::string_view summary) {
-  Shipped row = optimizer<make>(name, summary);
-  row.dtypes = {DType::f16, DType::bf16};
-  row.build = [](const Mesh& mesh, DType dtype) {
-    return make(mesh, mixed(dtype), {}, Storage::whole);
+Shipped block(std::string_view name, std::string_view summary, int stages = 1) {
+  const auto build = [](const Mesh& mesh, Precision precision) {
+    Program made = make(mesh, precision.model, {});
+    if (!precision.mixed()) return made;
+    throw ProgramError(made.name() + " has no master weights; mixed precision is for optimizers");
   };
-  row.scattered = [](const Mesh& mesh, DType dtype) {
-    return make(mesh, mixed(dtype), {}, Storage::scattered);
-  };
-  row.with = [](const Mesh& mesh, Precision precision, const TrainingOptions& training,
-                Storage storage, const Hyperparameters& asked) {
-    require_mixed(precision);
-    return make_with<make>(mesh, precision, training, storage, asked);
-  };
-  return row;
+  return {name, summary, all_and_overlapped(), floats(), build, nullptr, nullptr, stages};
 }
 
 }  // namespace
@@ -130,45 +119,14 @@ const std::vector<Shipped>& shipped() {
       optimizer<lamb>("lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01"),
       optimizer<lars>("lars", "LARS, momentum 0.9, weight decay 0.0005"),
       optimizer<novograd>("novograd", "NovoGrad, betas 0.95 and 0.98"),
-      mixed_optimizer<sgd>("sgd_mixed", "sgd of a 16-bit model with f32 master weights"),
-      mixed_optimizer<momentum_sgd>("momentum_sgd_mixed",
-                                    "momentum_sgd of a 16-bit model with f32 master weights"),
-      mixed_optimizer<adam>("adam_mixed", "adam of a 16-bit model with f32 master weights"),
-      mixed_optimizer<adamw>("adamw_mixed", "adamw of a 16-bit model with f32 master weights"),
-      mixed_optimizer<adamax>("adamax_mixed", "adamax of a 16-bit model with f32 master weights"),
-      mixed_optimizer<nadam>("nadam_mixed", "nadam of a 16-bit model with f32 master weights"),
-      mixed_optimizer<radam>("radam_mixed", "radam of a 16-bit model with f32 master weights"),
-      mixed_optimizer<adagrad>("adagrad_mixed",
-                               "adagrad of a 16-bit model with f32 master weights"),
-      mixed_optimizer<adadelta>("adadelta_mixed",
-                                "adadelta of a 16-bit model with f32 master weights"),
-      mixed_optimizer<rmsprop>("rmsprop_mixed",
-                               "rmsprop of a 16-bit model with f32 master weights"),
-      mixed_optimizer<rprop>("rprop_mixed", "rprop of a 16-bit model with f32 master weights"),
-      mixed_optimizer<lion>("lion_mixed", "lion of a 16-bit model with f32 master weights"),
-      mixed_optimizer<lamb>("lamb_mixed", "lamb of a 16-bit model with f32 master weights"),
-      mixed_optimizer<lars>("lars_mixed", "lars of a 16-bit model with f32 master weights"),
-      mixed_optimizer<novograd>("novograd_mixed",
-                                "novograd of a 16-bit model with f32 master weights"),
-      {"mlp_block", "the end of a transformer's MLP, divided over the ranks", all_and_overlapped(),
-       floats(), [](const Mesh& m, DType d) { return mlp_block(m, d); }},
-      {"attention_block", "the end of a transformer's attention, divided over the ranks",
-       all_and_overlapped(), floats(),
-       [](const Mesh& m, DType d) { return attention_block(m, d); }},
-      {"pipeline_block", "the hand-off of a transformer's 2-stage pipeline, on 2, 4, 6, .. ranks",
-       all_and_overlapped(), floats(), [](const Mesh& m, DType d) { return pipeline_block(m, d); },
-       nullptr, nullptr, 2},
+      block<mlp_block>("mlp_block", "the end of a transformer's MLP, divided over the ranks"),
+      block<attention_block>("attention_block",
+                             "the end of a transformer's attention, divided over the ranks"),
+      block<pipeline_block>(
+          "pipeline_block",
+          "the hand-off of a transformer's 2-stage pipeline, on 2, 4, 6, .. ranks", 2),
   };
   return table;
-}
-
-Precision Shipped::precision(DType dtype, MasterWeights kept) const {
-  if (name.ends_with("_mixed")) return mixed(dtype, kept);
-  if (kept != MasterWeights::copy) {
-    throw ProgramError(fmt::format(
-        "{} has no master weights; programs in mixed precision, such as adam_mixed, have", name));
-  }
-  return dtype;
 }
 
 Mesh Shipped::mesh(int ranks) const {

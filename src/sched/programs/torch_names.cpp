@@ -58,18 +58,12 @@ constexpr Name names[] = {
     {"", "t", "step"},
 };
 
-/// "adam" of "adam_mixed_scattered".
-std::string_view without_variants(std::string_view name) {
-  for (const std::string_view variant : {"_scattered", "_mixed", "_remainders", "_stochastic"}) {
-    if (name.ends_with(variant)) name.remove_suffix(variant.size());
-  }
-  return name;
-}
-
 }  // namespace
 
 std::string_view torch_name(std::string_view optimizer, std::string_view state) {
-  const std::string_view plain = without_variants(optimizer);
+  constexpr std::string_view scattered = "_scattered";
+  std::string_view plain = optimizer;
+  if (plain.ends_with(scattered)) plain.remove_suffix(scattered.size());
   const Shipped* const shipped = find(plain);
   if (shipped == nullptr || shipped->with == nullptr) {
     throw ProgramError(fmt::format(

@@ -28,11 +28,9 @@ std::vector<std::string> axes_of(const Mesh& mesh) {
   return {"world"};
 }
 
-/// "adam_mixed_scattered"
-std::string full_name(const std::string& name, Precision precision, Storage storage) {
-  constexpr const char* by_kept[] = {"_mixed", "_remainders", "_stochastic"};
-  return name + (precision.mixed() ? by_kept[static_cast<std::size_t>(precision.kept)] : "") +
-         (storage == Storage::scattered ? "_scattered" : "");
+/// "adam_scattered"
+std::string full_name(const std::string& name, Storage storage) {
+  return name + (storage == Storage::scattered ? "_scattered" : "");
 }
 
 /// Of gradients: every rank along the axes of data parallelism has its own.
@@ -87,8 +85,8 @@ void require_constants(const std::string& optimizer, const TrainingOptions& opti
 
 Precision mixed(DType model, MasterWeights kept, std::uint64_t seed) {
   if (!is_16_bit(model)) {
-    throw ProgramError(fmt::format(
-        "mixed precision keeps f32 copies of a model in f16 or bf16, not in {}", to_string(model)));
+    throw ProgramError(
+        fmt::format("mixed precision is for a model in f16 or bf16, not in {}", to_string(model)));
   }
   if (kept != MasterWeights::copy && model != DType::bf16) {
     throw ProgramError(fmt::format(
@@ -103,7 +101,7 @@ Precision mixed(DType model, MasterWeights kept, std::uint64_t seed) {
 
 Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage stored,
                    const TrainingOptions& asked)
-    : program(full_name(name, dtypes, stored), mesh),
+    : program(full_name(name, stored), mesh),
       precision(dtypes),
       wide(dtypes.master == DType::f64 ? DType::f64 : DType::f32),
       storage(stored),
@@ -261,7 +259,7 @@ void Training::finish(const Value& value) {
 }
 
 Program accumulate(const Mesh& mesh, Precision precision, Storage storage) {
-  Program program(full_name("accumulate", precision, storage), mesh);
+  Program program(full_name("accumulate", storage), mesh);
   const Dim n = program.dim("n", default_n);
   const Value given = input_gradient(program, "gradient", precision.model, n, storage);
   const Value so_far = sum_of_gradients(program, precision.master, n, storage);

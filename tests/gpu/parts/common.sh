@@ -111,11 +111,13 @@ pool() {
   wait
 }
 # check_words KIND WORD...: run PROGRAM SCHEDULE DTYPE RANKS N; exchange ALGORITHM PROTOCOL; graph PROGRAM SCHEDULE RANKS
-# SIZE...; or suite NAME [ONE_IN].
+# SIZE...; or suite NAME [ONE_IN]. f16+copy is f16 in mixed precision, with copies of the master weights.
 check_words() {
+  local -a kept=()
   case $1 in
     run)
-      check "$*" "$bin/coconet" run "$2" --schedule "$3" --dtype "$4" --world "local:$5" --set "n=$6" --check
+      [[ $4 != *+* ]] || kept=(--master-weights "${4#*+}")
+      check "$*" "$bin/coconet" run "$2" --schedule "$3" --dtype "${4%+*}" "${kept[@]}" --world "local:$5" --set "n=$6" --check
       ;;
     exchange)
       check "$*" env "COCONET_ALGORITHM=$2" "COCONET_PROTOCOL=$3" \

@@ -4,11 +4,11 @@
 # shellcheck disable=SC2154 source=tests/gpu/parts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-dtypes=(f32 f16 bf16 f64) counts=(1 2 4 8) sizes=(4099 1048583 17 1000 1)
+dtypes=(f32 f16 bf16 f64 f16+copy bf16+copy) counts=(1 2 4 8) sizes=(4099 1048583 17 1000 1)
 suites=(property conformance_collective conformance_reduction conformance_pointwise conformance_layout
   conformance_matmul conformance_overlap)
 if ((small)); then
-  dtypes=(f32 bf16) counts=(2) sizes=(1000) suites=("conformance_layout 8")
+  dtypes=(f32 bf16 bf16+copy) counts=(2) sizes=(1000) suites=("conformance_layout 8")
 fi
 schedules >"$work/schedules"
 ((small == 0)) || sed -i '1~16!d' "$work/schedules"
@@ -20,7 +20,6 @@ schedules >"$work/schedules"
     while read -r program schedule; do
       for ranks in "${counts[@]}"; do
         for dtype in "${dtypes[@]}"; do
-          [[ $program == *_mixed && $dtype != f16 && $dtype != bf16 ]] && continue
           [[ $size != 1048583 || $dtype == f32 ]] && echo "run $program $schedule $dtype $ranks $size"
         done
       done

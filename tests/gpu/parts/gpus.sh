@@ -9,7 +9,7 @@ if ((gpus < 2)); then
   row "several GPUs" "not measured: there is one GPU"
   exit 0
 fi
-dtypes=(f32 f16 bf16 f64) sizes=(4099 1000003)
+dtypes=(f32 f16 bf16 f64 f16+copy bf16+copy) sizes=(4099 1000003)
 ((small == 0)) || dtypes=(f32) sizes=(4099)
 # on_all_gpus WHAT SCHEDULE...: a row of the runs.
 on_all_gpus() {

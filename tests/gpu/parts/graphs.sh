@@ -14,9 +14,12 @@ done
 sizes=(--set n=4099)
 of_blocks=(--set B=3 --set S=100 --set H=33)
 {
-  for program in adam_mixed lamb lamb_mixed lars novograd; do
-    for schedule in unfused sliced fused; do
+  for schedule in unfused sliced fused; do
+    for program in lamb lars novograd; do
       echo "graph $program $schedule 2 ${sizes[*]}"
+    done
+    for program in adam lamb; do
+      echo "graph $program $schedule 2 ${sizes[*]} --dtype f16 --master-weights copy"
     done
   done
   for schedule in unfused sliced fused overlapped; do

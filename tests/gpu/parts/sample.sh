@@ -10,9 +10,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
       echo "suite conformance_$suite 40"
     done
   fi
-  schedules | grep ' fused$' | while read -r program schedule; do
-    [[ $program == *_mixed ]] && dtype=bf16 || dtype=f32
-    echo "run $program $schedule $dtype 2 4099"
+  for dtype in f32 bf16+copy; do
+    schedules | grep ' fused$' | while read -r program schedule; do
+      echo "run $program $schedule $dtype 2 4099"
+    done
   done
   if ((small == 0)); then
     schedules | grep '^\(adam\|lamb\) ' | while read -r program schedule; do

@@ -39,7 +39,7 @@ TEST_CASE("every rank's slice of a large tensor begins where vectors do, whateve
     for (const int ranks : {2, 3, 8}) {
       const Mesh mesh({{"world", ranks}});
       if (shipped.stages > 1) continue;
-      const Program program = shipped.build(mesh, shipped.dtypes.back());
+      const Program program = shipped.build(mesh, shipped.precisions.back());
       if (ir::graph_of(program)->dims.front().name != "n") continue;
       for (const std::string_view schedule : shipped.schedules) {
         const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";

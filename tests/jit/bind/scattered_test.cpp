@@ -145,10 +145,10 @@ TEST_CASE("tables take less than 1.2 % of BERT's gradient in f16") {
   for (const bert::Parameter& parameter : bert::parameters()) list.push_back(parameter.count());
   REQUIRE(list.size() == 199);
   const auto most = static_cast<double>(2 * sum_of(list)) * 0.012;
-  const programs::Shipped& lamb = *programs::find("lamb_mixed");
+  const programs::Shipped& lamb = *programs::find("lamb");
   for (const std::string_view schedule : lamb.schedules) {
     World::local(2, [&](World& world) {
-      Executable step = compile(lamb.scattered(Mesh::over(world), f16),
+      Executable step = compile(lamb.scattered(Mesh::over(world), programs::mixed(f16)),
                                 shipped_schedule(lamb, schedule), world, {}, {{"n", list}});
       const std::uint64_t bytes = step.report().table_bytes;
       REQUIRE_ON_RANK((bytes > 0 && static_cast<double>(bytes) < most));

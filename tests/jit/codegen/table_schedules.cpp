@@ -6,6 +6,7 @@
 
 #include "ir/access.h"
 #include "jit/codegen/table.h"
+#include "precisions.h"
 #include "sched/knobs.h"
 #include "sched/schedule.h"
 #include "sched/tune/space.h"
@@ -109,12 +110,16 @@ std::vector<PossibleRun> runs_of_schedules() {
   };
   // The space of a program takes longer to find than the candidates take to run: each on one number
   // of ranks and of one dtype, in turn.
-  for (const programs::Shipped& shipped : programs::shipped()) {
+  for (const InPrecision& usual : usual_programs()) {
+    const programs::Shipped& shipped = usual.shipped;
     std::vector<int> counts(std::begin(rank_counts), std::end(rank_counts));
     std::erase_if(counts, [&](int ranks) { return !shipped.runs_on(ranks); });
     const int ranks = counts.at(turn % counts.size());
-    const DType dtype = shipped.dtypes.at(turn / counts.size() % shipped.dtypes.size());
-    add([=, &shipped] { return shipped.build(shipped.mesh(ranks), dtype); });
+    std::vector<programs::Precision> precisions = shipped.precisions;
+    std::erase_if(precisions,
+                  [&](const auto& one) { return one.mixed() != usual.precision.mixed(); });
+    const programs::Precision precision = precisions.at(turn / counts.size() % precisions.size());
+    add([=, &shipped] { return shipped.build(shipped.mesh(ranks), precision); });
   }
   for (const int ranks : rank_counts) {
     for (const Mesh& mesh : meshes_of(ranks)) {

@@ -96,27 +96,24 @@ Floats after_means(World& world, std::string_view optimizer, std::string_view sc
 
 /// The parameters, in mixed precision their master copy, after steps of which each adds up
 /// micro-batches. The sum holds NaN before the first of them.
-Floats after_sums(World& world, std::string_view optimizer, DType model, std::string_view schedule,
-                  Storage storage) {
-  const programs::Shipped& shipped = *programs::find(optimizer);
-  const bool mixed = optimizer.ends_with("_mixed");
-  const Precision precision = mixed ? programs::mixed(model) : Precision(model);
+Floats after_sums(World& world, const programs::Shipped& shipped, Precision precision,
+                  std::string_view schedule, Storage storage) {
   const Program program =
       shipped.with(Mesh::over(world), precision, {.accumulation = true}, storage, {});
   Executable step = compile_for(world, program, shipped_schedule(shipped, schedule), storage);
   Executable adding = compile_for(
       world, programs::accumulate(Mesh::over(world), precision, storage), Schedule(), storage);
   adding.share_states(step);
-  step.write_whole(mixed ? "master" : "w", initial());
+  step.write_whole(precision.mixed() ? "master" : "w", initial());
   step.write("g", Floats(n, std::numeric_limits<float>::quiet_NaN()));
   for (int t = 1; t <= steps; ++t) {
     for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
-      write_as(model, adding, "gradient", gradient(world.rank(), t, microbatch));
+      write_as(precision.model, adding, "gradient", gradient(world.rank(), t, microbatch));
       adding.run({{"first", microbatch == 0 ? 1 : 0}});
     }
     run_step(step, t);
   }
-  return whole(step, mixed ? "master" : "w");
+  return whole(step, precision.mixed() ? "master" : "w");
 }
 
 }  // namespace
@@ -124,17 +121,18 @@ Floats after_sums(World& world, std::string_view optimizer, DType model, std::st
 TEST_CASE("a step of micro-batches is the step of their mean, bit by bit") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.with == nullptr) continue;
-    const bool mixed = shipped.name.ends_with("_mixed");
-    const auto plain = shipped.name.substr(0, shipped.name.find("_mixed"));
     for (const Storage storage : {Storage::whole, Storage::scattered}) {
       for (const std::string_view schedule : shipped.schedules) {
-        if (!draw()) continue;
-        INFO(shipped.name << ", " << schedule << ", scattered: " << (storage != Storage::whole));
-        REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
-          const Floats expected = after_means(world, plain, schedule, storage);
-          const Floats got = after_sums(world, shipped.name, mixed ? bf16 : f32, schedule, storage);
-          REQUIRE_ON_RANK(got == expected);
-        }));
+        for (const Precision& precision : {Precision(f32), programs::mixed(bf16)}) {
+          if (!draw()) continue;
+          INFO(shipped.name << ", " << schedule << ", " << to_text(precision)
+                            << ", scattered: " << (storage != Storage::whole));
+          REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
+            const Floats expected = after_means(world, shipped.name, schedule, storage);
+            const Floats got = after_sums(world, shipped, precision, schedule, storage);
+            REQUIRE_ON_RANK(got == expected);
+          }));
+        }
       }
     }
   }
@@ -162,11 +160,11 @@ TEST_CASE("what adds a micro-batch equals the reference, in one kernel with no s
   batch.require();
 }
 
-TEST_CASE("programs of sums are called by their precision and storage, and need no other") {
+TEST_CASE("programs of sums are called by their storage, and need no other") {
   const Mesh mesh({{"world", 2}});
   CHECK(programs::accumulate(mesh).name() == "accumulate");
   const Program program = programs::accumulate(mesh, programs::mixed(f16), Storage::scattered);
-  CHECK(program.name() == "accumulate_mixed_scattered");
+  CHECK(program.name() == "accumulate_scattered");
   const ir::Graph& graph = *ir::graph_of(program);
   CHECK(graph.at(graph.find("gradient")).dtype == f16);
   CHECK(graph.at(graph.find("g")).dtype == f32);
@@ -176,7 +174,7 @@ TEST_CASE("a sum that overflows skips the step of all ranks") {
   World::local(ranks, [](World& world) {
     const programs::SgdOptions options = {.loss_scaling = true, .accumulation = true};
     Executable step = compile(programs::sgd(Mesh::over(world), programs::mixed(f16), options),
-                              Schedule::load("sgd_mixed-fused.json"), world, {{"n", 8}});
+                              Schedule::load("sgd-fused.json"), world, {{"n", 8}});
     Executable adding = compile(programs::accumulate(Mesh::over(world), programs::mixed(f16)),
                                 Schedule(), world, {{"n", 8}});
     adding.share_states(step);

@@ -7,6 +7,7 @@
 #include "jit/conformance/conformance_batch.h"
 #include "jit/exchange/algorithm.h"
 #include "jit/exchange/kernel_subjects.h"
+#include "precisions.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -383,7 +384,7 @@ TEST_CASE("hierarchical collectives equal the reference, whole and with computat
 }
 
 TEST_CASE("optimizers that are fused inside nodes equal the reference") {
-  for (const programs::Shipped& shipped : programs::shipped()) {
+  for (const auto& [shipped, precision] : usual_programs()) {
     for (const std::string_view name : shipped.across_nodes) {
       const Schedule schedule =
           Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
@@ -391,7 +392,6 @@ TEST_CASE("optimizers that are fused inside nodes equal the reference") {
         for (const programs::TrainingOptions& asked :
              {programs::TrainingOptions(),
               programs::TrainingOptions{.max_norm = 1, .loss_scaling = true, .groups = true}}) {
-          const auto precision = shipped.precision(shipped.dtypes.front());
           require_conforms(shipped.with(mesh, precision, asked, programs::Storage::whole, {}),
                            schedule, mesh.size(), lengths, 2);
         }

@@ -62,10 +62,9 @@ struct Run {
   Storage storage = Storage::whole;
   programs::TrainingOptions options = {};
   int ranks = 2;
-  DType dtype = bf16;
 
   [[nodiscard]] Program program(const Mesh& mesh) const {
-    return shipped.with(mesh, shipped.precision(dtype, kept), options, storage, {});
+    return shipped.with(mesh, programs::mixed(bf16, kept), options, storage, {});
   }
 };
 
@@ -115,17 +114,17 @@ States states_after(int steps, const Run& run) {
   return states;
 }
 
-std::vector<const programs::Shipped*> mixed_optimizers() {
+std::vector<const programs::Shipped*> optimizers() {
   std::vector<const programs::Shipped*> found;
   for (const programs::Shipped& shipped : programs::shipped()) {
-    if (shipped.name.ends_with("_mixed")) found.push_back(&shipped);
+    if (shipped.with != nullptr) found.push_back(&shipped);
   }
   return found;
 }
 
 /// Per-buffer moments, as of NovoGrad, are not whole tensors of n.
 bool has_numbers_by_buffer(const Run& run) {
-  return run.shipped.name.starts_with("novograd") && run.storage == Storage::scattered;
+  return run.shipped.name == "novograd" && run.storage == Storage::scattered;
 }
 
 constexpr Storage storages[] = {Storage::whole, Storage::scattered};
@@ -133,7 +132,7 @@ constexpr Storage storages[] = {Storage::whole, Storage::scattered};
 }  // namespace
 
 TEST_CASE("weights and remainders are the f32 weights that a copy has, bit for bit") {
-  for (const programs::Shipped* shipped : mixed_optimizers()) {
+  for (const programs::Shipped* shipped : optimizers()) {
     for (const Storage storage : storages) {
       for (const std::string_view schedule : shipped->schedules) {
         for (const int ranks : {1, 2, 3}) {
@@ -164,10 +163,10 @@ TEST_CASE("weights and remainders are the f32 weights that a copy has, bit for b
 }
 
 TEST_CASE("stochastically rounded weights are the same under every schedule and number of ranks") {
-  for (const programs::Shipped* shipped : mixed_optimizers()) {
+  for (const programs::Shipped* shipped : optimizers()) {
     // Norms are sums, whose order hangs on the schedule.
-    const bool has_norms = shipped->name.starts_with("lamb") || shipped->name.starts_with("lars") ||
-                           shipped->name.starts_with("novograd");
+    const bool has_norms =
+        shipped->name == "lamb" || shipped->name == "lars" || shipped->name == "novograd";
     if (has_norms || !draw()) continue;
     const States first = states_after(3, {*shipped, MasterWeights::none, "unfused"});
     for (const Storage storage : storages) {
@@ -192,7 +191,7 @@ TEST_CASE("with remainders or nothing beside the weights optimizers equal the re
     batch.add(run.program(run.shipped.mesh(run.ranks)), shipped_schedule(run.shipped, run.schedule),
               {checked});
   };
-  for (const programs::Shipped* shipped : mixed_optimizers()) {
+  for (const programs::Shipped* shipped : optimizers()) {
     for (const MasterWeights kept : {MasterWeights::remainders, MasterWeights::none}) {
       for (const Storage storage : storages) {
         for (const std::string_view schedule : shipped->schedules) {
@@ -205,7 +204,7 @@ TEST_CASE("with remainders or nothing beside the weights optimizers equal the re
 }
 
 TEST_CASE("with remainders or nothing beside the weights a step is one kernel") {
-  for (const programs::Shipped* shipped : mixed_optimizers()) {
+  for (const programs::Shipped* shipped : optimizers()) {
     for (const MasterWeights kept : {MasterWeights::remainders, MasterWeights::none}) {
       for (const Storage storage : storages) {
         const Run run{*shipped,
@@ -230,7 +229,7 @@ TEST_CASE("updates that bf16 rounds away move stochastically rounded weights on 
     World::local(2, [&](World& world) {
       Executable step =
           compile(programs::sgd(Mesh::over(world), programs::mixed(bf16, kept, 42)),
-                  Schedule::load("sgd_mixed-fused.json"), world, {{"n", static_cast<int>(n)}});
+                  Schedule::load("sgd-fused.json"), world, {{"n", static_cast<int>(n)}});
       step.write("w", std::vector<BFloat16>(n, BFloat16(1.5)));
       step.write("g", std::vector<BFloat16>(n, BFloat16(1)));
       for (int t = 1; t <= steps; ++t) {
@@ -258,7 +257,7 @@ TEST_CASE("updates that bf16 rounds away move stochastically rounded weights on 
 }
 
 TEST_CASE("a skipped step leaves weights and remainders alone, bit for bit") {
-  const programs::Shipped& shipped = *programs::find("adamw_mixed");
+  const programs::Shipped& shipped = *programs::find("adamw");
   for (const MasterWeights kept : {MasterWeights::remainders, MasterWeights::none}) {
     World::local(2, [&](World& world) {
       const programs::AdamWOptions options = {.loss_scaling = true};
@@ -297,12 +296,7 @@ TEST_CASE("master weights are kept as something else beside bf16 in mixed precis
   CHECK(refused([] { return programs::mixed(f16, MasterWeights::remainders); }) ==
         "master weights are kept as remainders beside a model in bf16, not in f16; keep copies of "
         "them");
-  CHECK(refused([] { return programs::find("adam")->precision(f32, MasterWeights::none); }) ==
-        "adam has no master weights; programs in mixed precision, such as adam_mixed, have");
   CHECK(refused([] {
-          return programs::find("adam_mixed")
-              ->with(Mesh({{"world", 2}}), f16, {}, Storage::whole, {});
-        }) ==
-        "a program in mixed precision is made with mixed(f16), as Shipped::precision gives it, not "
-        "with f16");
+          return programs::find("mlp_block")->build(Mesh({{"world", 2}}), programs::mixed(f16));
+        }) == "mlp_block has no master weights; mixed precision is for optimizers");
 }

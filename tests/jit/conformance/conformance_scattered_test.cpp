@@ -50,13 +50,13 @@ TEST_CASE("every optimizer over lists of buffers equals the reference under ever
   ConformanceBatch batch;
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.scattered == nullptr) continue;
-    for (const DType dtype : shipped.dtypes) {
+    for (const programs::Precision& precision : shipped.precisions) {
       // Other dtypes differ in the kernels' text alone, which needs no further ranks.
-      const bool is_usual = dtype == f32 || shipped.name.ends_with("_mixed");
+      const bool is_usual = precision.master == f32;
       const std::vector<int> counts = is_usual ? ranks_of(shipped) : std::vector{2};
       for (const std::string_view schedule : shipped.schedules) {
         for (const int ranks : counts) {
-          batch.add(shipped.scattered(shipped.mesh(ranks), dtype),
+          batch.add(shipped.scattered(shipped.mesh(ranks), precision),
                     shipped_schedule(shipped, schedule), cases_of(lists, 2));
         }
       }

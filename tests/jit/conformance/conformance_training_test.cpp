@@ -52,11 +52,11 @@ void require_one_kernel_that_conforms(const programs::TrainingOptions& training)
   for (const programs::Shipped& shipped : programs::shipped()) {
     if (shipped.with == nullptr) continue;
     for (const Storage storage : {Storage::whole, Storage::scattered}) {
-      for (const DType dtype : shipped.dtypes) {
+      for (const programs::Precision& precision : shipped.precisions) {
         for (const std::string_view schedule : shipped.schedules) {
           for (const int ranks : {1, 2, 3, 4, 8}) {
             const Program program =
-                shipped.with(shipped.mesh(ranks), shipped.precision(dtype), training, storage, {});
+                shipped.with(shipped.mesh(ranks), precision, training, storage, {});
             const Schedule steps = shipped_schedule(shipped, schedule);
             if (schedule == "fused" && ranks == 2) {
               const Program last = steps.apply(program).back();

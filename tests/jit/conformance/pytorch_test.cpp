@@ -109,8 +109,7 @@ void check_agreement(programs::Precision precision, const char* dtype, double to
   const Json data = Json::parse(source_text("tests/data/optimizers.json"));
   std::string previous;
   for (const Json& expected : data.at("cases")) {
-    const std::string name =
-        expected.at("program").get<std::string>() + (precision.mixed() ? "_mixed" : "");
+    const std::string name = expected.at("program").get<std::string>();
     // In mixed precision the first options of each program.
     if (precision.mixed() && name == previous) continue;
     previous = name;

@@ -7,6 +7,7 @@
 #include "coconet/programs.h"
 #include "ir/access.h"
 #include "jit/conformance/conformance.h"
+#include "precisions.h"
 
 namespace coconet::test {
 
@@ -37,10 +38,6 @@ inline const Extents shipped_extents = {{"n", {1, 2, 3, 17, 1000, 4099}},
   return Schedule::load(std::string(program.name) + "-" + std::string(schedule) + ".json");
 }
 
-[[nodiscard]] inline bool takes(const programs::Shipped& program, DType dtype) {
-  return std::find(program.dtypes.begin(), program.dtypes.end(), dtype) != program.dtypes.end();
-}
-
 /// Stages of a pipeline have as many, up to 8 ranks in all, on GPUs 4: how chunks go among many is
 /// the host's to check.
 [[nodiscard]] inline std::vector<int> ranks_of(const programs::Shipped& program) {
@@ -52,15 +49,18 @@ inline const Extents shipped_extents = {{"n", {1, 2, 3, 17, 1000, 4099}},
   return ranks;
 }
 
-/// Requires all of it for `dtype`, with several steps on each length.
+/// Requires all of it for models of `dtype`, with several steps on each length.
 inline void require_shipped_programs_conform(DType dtype) {
   for (const programs::Shipped& shipped : programs::shipped()) {
-    if (!takes(shipped, dtype)) continue;
-    for (const std::string_view schedule : shipped.schedules) {
-      for (const int ranks : ranks_of(shipped)) {
-        INFO(to_string(dtype));
-        const Program program = shipped.build(shipped.mesh(ranks), dtype);
-        require_conforms(program, shipped_schedule(shipped, schedule), ranks, sizes_of(program), 3);
+    for (const programs::Precision& precision : shipped.precisions) {
+      if (precision.model != dtype) continue;
+      for (const std::string_view schedule : shipped.schedules) {
+        for (const int ranks : ranks_of(shipped)) {
+          INFO(to_text(precision));
+          const Program program = shipped.build(shipped.mesh(ranks), precision);
+          require_conforms(program, shipped_schedule(shipped, schedule), ranks, sizes_of(program),
+                           3);
+        }
       }
     }
   }

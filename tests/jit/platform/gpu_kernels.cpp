@@ -178,10 +178,10 @@ GpuKernels shipped_kernels() {
   };
   for (const programs::Shipped& shipped : programs::shipped()) {
     for (const std::string_view schedule : shipped.schedules) {
-      for (const DType dtype : shipped.dtypes) {
+      for (const programs::Precision& precision : shipped.precisions) {
         for (const auto build : {shipped.build, shipped.scattered}) {
           if (build == nullptr) continue;
-          add_kernels(build(shipped.mesh(8), dtype), load(shipped, schedule), kernels);
+          add_kernels(build(shipped.mesh(8), precision), load(shipped, schedule), kernels);
         }
       }
     }
@@ -189,13 +189,13 @@ GpuKernels shipped_kernels() {
   // Other master weights than copies: with one pass, and with two.
   using programs::MasterWeights;
   using programs::Storage;
-  for (const char* name : {"adamw_mixed", "lamb_mixed"}) {
+  for (const char* name : {"adamw", "lamb"}) {
     const programs::Shipped& shipped = *programs::find(name);
     for (const std::string_view schedule : shipped.schedules) {
       for (const MasterWeights kept : {MasterWeights::remainders, MasterWeights::none}) {
         for (const Storage storage : {Storage::whole, Storage::scattered}) {
           add_kernels(
-              shipped.with(shipped.mesh(8), shipped.precision(DType::bf16, kept), {}, storage, {}),
+              shipped.with(shipped.mesh(8), programs::mixed(DType::bf16, kept), {}, storage, {}),
               load(shipped, schedule), kernels);
         }
       }

@@ -19,6 +19,7 @@
 #include "ir/graph.h"
 #include "jit/comm/require_on_rank.h"
 #include "jit/kernels/kernel_store.h"
+#include "precisions.h"
 #include "sample.h"
 
 using namespace coconet;
@@ -83,14 +84,13 @@ TEST_CASE("fused Adam and LAMB hold 1/n of the moments, padded to 64 bytes") {
 TEST_CASE("all that an optimizer keeps beside the weights takes 1/n of the memory on slices") {
   constexpr std::size_t n = 1000;
   constexpr int ranks = 3;
-  for (const programs::Shipped& shipped : programs::shipped()) {
-    if (shipped.stages > 1) continue;
-    const Program program = shipped.build(Mesh({{"world", ranks}}), shipped.dtypes.front());
-    if (ir::graph_of(program)->find("w") < 0 || ir::graph_of(program)->dims.front().name != "n")
-      continue;
+  for (const InPrecision& usual : usual_programs()) {
+    const programs::Shipped& shipped = usual.shipped;
+    if (shipped.with == nullptr) continue;
+    const Program program = usual.build(ranks);
     for (const std::string_view schedule : shipped.schedules) {
       if (!draw()) continue;
-      INFO(shipped.name << " " << schedule);
+      INFO(shipped.name << " " << schedule << ", " << to_text(usual.precision));
       const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
       const std::size_t block = schedule == "unfused" ? n : (n + ranks - 1) / ranks;
       REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {

@@ -62,8 +62,7 @@ std::string cell(const std::string& name, int column, const programs::TrainingOp
   if (column == 0) return cell(*programs::find(name), f32, options);
   constexpr MasterWeights kept[] = {MasterWeights::copy, MasterWeights::remainders,
                                     MasterWeights::none};
-  const programs::Shipped& mixed = *programs::find(name + "_mixed");
-  return cell(mixed, mixed.precision(bf16, kept[column - 1]), options);
+  return cell(*programs::find(name), programs::mixed(bf16, kept[column - 1]), options);
 }
 
 struct Line {
@@ -75,8 +74,7 @@ struct Line {
 std::vector<Line> lines() {
   std::vector<Line> all;
   for (const programs::Shipped& shipped : programs::shipped()) {
-    if (shipped.with != nullptr && !shipped.name.ends_with("_mixed"))
-      all.push_back({std::string(shipped.name)});
+    if (shipped.with != nullptr) all.push_back({std::string(shipped.name)});
   }
   all.push_back({"adamw", {.max_norm = 1}, "`adamw` with `max_norm` or `loss_scaling`"});
   return all;
