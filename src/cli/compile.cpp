@@ -13,13 +13,12 @@
 #include "coconet/error.h"
 #include "jit/codegen/codegen.h"
 #include "jit/kernels/obtain_binaries.h"
-#include "jit/platform/cuda/nvrtc.h"
 
 namespace coconet::cli {
 namespace {
 
-void print_resources(const std::string& log) {
-  for (const jit::KernelResources& kernel : jit::nvrtc::resources(log)) {
+void print_resources(const std::vector<jit::KernelResources>& kernels) {
+  for (const jit::KernelResources& kernel : kernels) {
     std::printf("  %d registers, %d bytes spilled, %d bytes of shared memory", kernel.registers,
                 kernel.spill_store_bytes + kernel.spill_load_bytes, kernel.shared_bytes);
   }
@@ -61,7 +60,7 @@ int compile(const CompileOptions& options) {
         std::printf("in the cache");
         ++present;
       }
-      if (arch != "host") print_resources(obtained[i].binary.log);
+      print_resources(compiler->resources(obtained[i].binary.log));
       std::printf("\n");
       if (!wanted[i]->is_stored()) {
         throw CompileError("the cache in '" + config().cache_dir.string() +

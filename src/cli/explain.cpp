@@ -25,7 +25,7 @@
 #include "jit/codegen/codegen.h"
 #include "jit/exchange/slices.h"
 #include "jit/kernels/binary_request.h"
-#include "jit/platform/cuda/nvrtc.h"
+#include "jit/platform/platform.h"
 #include "jit/tune/tuning_file.h"
 #include "sched/cost/cluster.h"
 #include "sched/cost/estimate.h"
@@ -152,7 +152,10 @@ std::int64_t most_mailbox_bytes(const sched::Plan& plan, const sched::KernelStep
 
 /// What each kernel takes of a GPU, as the assembler for `arch` says.
 void show_kernels(const Program& program, const std::string& arch) {
-  const jit::NvrtcCompiler compiler(arch, config().line_info);
+  const jit::Target& target = jit::target_of(arch);
+  if (target.immediate)
+    throw UsageError("--show kernels is of GPUs; --arch is an architecture such as sm_90.");
+  const std::unique_ptr<jit::Compiler> compiler = target.make_compiler(arch, config(), 1);
   std::printf("%-32s %-8s %10s %14s %13s %13s %14s\n", "kernel", "arch", "registers",
               "shared bytes", "spilled bytes", "stack bytes", "mailbox bytes");
   const sched::Plan plan = sched::lower(*ir::graph_of(program));
@@ -160,7 +163,7 @@ void show_kernels(const Program& program, const std::string& arch) {
     const auto* step = std::get_if<sched::KernelStep>(&planned);
     if (step == nullptr) continue;
     for (const jit::KernelResources& kernel :
-         jit::BinaryRequest(compiler, jit::generate(plan, *step), config()).compile().kernels) {
+         jit::BinaryRequest(*compiler, jit::generate(plan, *step), config()).compile().kernels) {
       std::printf("%-32s %-8s %10d %14d %13d %13d %14lld\n", step->name.c_str(), arch.c_str(),
                   kernel.registers, kernel.shared_bytes,
                   kernel.spill_store_bytes + kernel.spill_load_bytes, kernel.stack_bytes,

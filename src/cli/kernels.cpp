@@ -8,8 +8,7 @@
 #include "coconet/program.h"
 #include "ir/access.h"
 #include "jit/kernels/plan_kernels.h"
-#include "jit/platform/cuda/nvrtc.h"
-#include "jit/platform/host/compiler.h"
+#include "jit/platform/platform.h"
 #include "sched/knobs.h"
 #include "sched/overlaps.h"
 #include "sched/plan.h"
@@ -18,11 +17,9 @@ namespace coconet::cli {
 
 namespace {
 
-constexpr std::string_view host = "host";
-
 /// Ranks whose kernels one launch runs.
 int ranks_per_launch(const CompileOptions& options, const std::string& arch) {
-  if (!options.share_gpu || arch == host) return 1;
+  if (!options.share_gpu || jit::target_of(arch).immediate) return 1;
   return ResolvedSpec(options.spec).ranks_to_plan_for(options.ranks);
 }
 
@@ -33,7 +30,7 @@ std::vector<jit::KernelText> kernels_of(const CompileOptions& options, const std
   const Program program = resolved.program(resolved.ranks_to_plan_for(options.ranks));
   const Program scheduled =
       sched::with_knobs(resolved.schedule().apply(program).back(), config().knobs);
-  const jit::Launching launching{.immediate = arch == host,
+  const jit::Launching launching{.immediate = jit::target_of(arch).immediate,
                                  .ranks = ranks_per_launch(options, arch)};
   const sched::Plan plan = sched::lower(*ir::graph_of(scheduled));
   std::vector<jit::KernelText> texts = jit::kernel_texts(plan, launching);
@@ -52,17 +49,12 @@ std::vector<jit::KernelText> kernels_of(const CompileOptions& options, const std
 
 std::vector<std::string> archs_of(const CompileOptions& options) {
   if (!options.archs.empty()) return options.archs;
-  return {config().arch.empty() ? std::string(host) : config().arch};
+  return {config().arch.empty() ? "host" : config().arch};
 }
 
 std::unique_ptr<jit::Compiler> compiler_for(const CompileOptions& options,
                                             const std::string& arch) {
-  if (arch == host) {
-    return std::make_unique<jit::HostCompiler>(config().cxx, config().cxx_flags,
-                                               config().compile_timeout, config().host_threads);
-  }
-  return std::make_unique<jit::NvrtcCompiler>(arch, config().line_info,
-                                              ranks_per_launch(options, arch));
+  return jit::target_of(arch).make_compiler(arch, config(), ranks_per_launch(options, arch));
 }
 
 }  // namespace coconet::cli

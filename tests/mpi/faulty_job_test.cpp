@@ -7,8 +7,8 @@
 //   LOST_RANK                    whom it happens to
 //   LOST_BY                      kill, stop, term, exit or abort
 //   LOST_IN                      a phase: making, compile, run, collectives, save, load, shrink or
-//                                finalize; or in front of a call: MPI_Comm_split:2 is the third of
-//                                that function
+//                                finalize; kernel, whose compiler plants it; or in front of a call:
+//                                MPI_Comm_split:2 is the third of that function
 //   LOST_AFTER_US                how long after the phase has begun
 //   JOB_ALGORITHM, JOB_PROTOCOL  of the kernels
 // clang-format on

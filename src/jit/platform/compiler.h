@@ -49,6 +49,12 @@ class Compiler {
   [[nodiscard]] virtual CompileResult compile(std::string_view source,
                                               std::chrono::milliseconds limit = {}) const = 0;
 
+  /// What kernels take of a GPU, by the log of their compilation; none on the host.
+  [[nodiscard]] virtual std::vector<KernelResources> resources(std::string_view log) const {
+    (void)log;
+    return {};
+  }
+
   /// Everything that the binary of `source` depends on.
   [[nodiscard]] CacheKey key(const KernelSource& source) const;
 

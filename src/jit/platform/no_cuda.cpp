@@ -44,10 +44,6 @@ nvrtc::Target nvrtc::target_for(std::string_view arch, const std::vector<std::st
   return {.arch = std::string(arch), .why = {}};
 }
 
-std::vector<KernelResources> nvrtc::resources(std::string_view) {
-  return {};
-}
-
 int nvrtc::register_bound(int) {
   return 0;
 }
@@ -56,8 +52,11 @@ NvrtcCompiler::NvrtcCompiler(std::string_view, bool, int) {
   throw CompileError("NVRTC is not available: " + nvrtc::version() + ".");
 }
 
-// No object exists to call it.
+// No object exists to call these.
 CompileResult NvrtcCompiler::compile(std::string_view, std::chrono::milliseconds) const {
+  return {};
+}
+std::vector<KernelResources> NvrtcCompiler::resources(std::string_view) const {
   return {};
 }
 

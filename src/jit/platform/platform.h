@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -121,13 +122,25 @@ class Queue : public Interface {
   [[nodiscard]] virtual bool is_applications() const = 0;
 };
 
+/// A recording of what is put into its queue, instead of doing it. It ends, without a graph, where
+/// it is destroyed first.
+class Recording : public Interface {
+ public:
+  [[nodiscard]] virtual Queue& queue() = 0;
+  /// Ends it, once.
+  [[nodiscard]] virtual std::unique_ptr<Graph> finish() = 0;
+};
+
 /// The order in which the executables of a process come to a processor with runs whose blocks wait
 /// for other processors or for other kernels. Two such runs at once can keep each other out: each
 /// has what the other needs to go on. As runs are collective, their order is the same on all ranks.
 class LaunchOrder : public Interface {
  public:
-  /// What `put` puts into `queue` begins after what other executables put into other queues.
-  virtual void run(Queue& queue, const std::function<void()>& put) = 0;
+  /// What this executable puts into `queue` from here on begins after what others put into other
+  /// queues, of which none puts anything until the lock is gone.
+  [[nodiscard]] virtual std::unique_lock<std::mutex> begin_run(Queue& queue) = 0;
+  /// The whole run is in `queue`.
+  virtual void end_run(Queue& queue) = 0;
   /// Work of this executable in `from` is now before all that comes into `to`.
   virtual void moved(const Queue& from, const Queue& to) = 0;
   /// All work in `queue` is done.
@@ -225,9 +238,8 @@ class Platform : public Interface {
   /// For up to `count` pieces of work at once, one of them in `queue`; recorded where that is.
   [[nodiscard]] virtual std::unique_ptr<Fork> make_fork(const Queue& queue,
                                                         std::size_t count) const = 0;
-  /// What `body` puts into the queue that it is given. Null when this platform has no such thing.
-  [[nodiscard]] virtual std::unique_ptr<Graph> record(
-      const std::function<void(Queue&)>& body) const = 0;
+  /// On this thread, until the recording ends. Null where queues do their work at once.
+  [[nodiscard]] virtual std::unique_ptr<Recording> begin_recording() const = 0;
 
   /// The library's collectives among `ranks`, for those of them that one queue drives: the calling
   /// rank, or all of a launch. Collective over the world where a launch runs one rank; each passes
@@ -262,6 +274,16 @@ class Platform : public Interface {
 [[nodiscard]] inline const Platform& platform_of(Comm& comm) {
   return platform_of(comm, comm.config());
 }
+
+/// What is known of a platform also where no machine has it.
+struct Target {
+  bool immediate;  ///< Traits::immediate
+  /// For kernels of launches that run `ranks` ranks. Throws CompileError when there is none.
+  std::unique_ptr<Compiler> (*make_compiler)(std::string_view arch, const Config& config,
+                                             int ranks);
+};
+/// That of kernels for `arch`: "host", or a GPU's architecture, "sm_90".
+[[nodiscard]] const Target& target_of(std::string_view arch);
 
 /// Kernels are shared objects. Its compiler throws CompileError when there is none.
 [[nodiscard]] const Platform& host_platform();

@@ -3,6 +3,8 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/platform/cuda/nvrtc.h"
+#include "jit/platform/host/compiler.h"
 #include "jit/platform/platform.h"
 
 namespace coconet::jit {
@@ -12,11 +14,23 @@ namespace {
 struct Row {
   std::string_view name;              ///< what COCONET_BACKEND calls it
   const Platform& (*of)(Comm& comm);  ///< throws BackendError when there is none
+  Target target;
 };
 
+std::unique_ptr<Compiler> make_host_compiler(std::string_view, const Config& config, int) {
+  return std::make_unique<HostCompiler>(config.cxx, config.cxx_flags, config.compile_timeout,
+                                        config.host_threads);
+}
+std::unique_ptr<Compiler> make_nvrtc_compiler(std::string_view arch, const Config& config,
+                                              int ranks) {
+  return std::make_unique<NvrtcCompiler>(arch, config.line_info, ranks);
+}
+
 constexpr std::array rows{
-    Row{"host", [](Comm&) -> const Platform& { return host_platform(); }},
-    Row{"cuda", &cuda_platform_of},
+    Row{"host",
+        [](Comm&) -> const Platform& { return host_platform(); },
+        {.immediate = true, .make_compiler = make_host_compiler}},
+    Row{"cuda", &cuda_platform_of, {.immediate = false, .make_compiler = make_nvrtc_compiler}},
 };
 
 }  // namespace
@@ -26,6 +40,10 @@ const Platform& platform_of(Comm& comm, const Config& config) {
   if (row == rows.end())
     throw InternalError("COCONET_BACKEND names no platform: '" + config.backend + "'");
   return row->of(comm);
+}
+
+const Target& target_of(std::string_view arch) {
+  return rows[arch == "host" ? 0 : 1].target;
 }
 
 }  // namespace coconet::jit

@@ -57,10 +57,9 @@ struct Bound {
   Bound(World world, const Platform& platform, std::shared_ptr<const Config> config,
         std::shared_ptr<const ChosenPlan> chosen, std::map<std::string, std::int64_t> sizes,
         ir::Lists lists, const Bound* before, std::shared_ptr<StepSync> sync);
-  /// For the steps of `overlap` with the grids that they have.
-  [[nodiscard]] Room room_for(const sched::Overlap& overlap) const;
-  /// Those whose grids are too large run one after the other.
-  void drop_crowded_overlaps();
+  /// Collective. `grids` are those of the kernels in their order.
+  [[nodiscard]] std::vector<Step> make_steps(const KernelContext& context,
+                                             std::span<const Grid> grids);
 };
 
 }  // namespace coconet::jit

@@ -18,36 +18,16 @@ bool GraphReplay::wants(std::uint64_t run, const Queue& queue) const {
   return config().graph == "on" || (steps_ > 1 && !refused_);
 }
 
-bool GraphReplay::launch(Queue& queue, std::size_t widest, const Put& put) {
-  if (graph_ && version_ == group_.tensors_version()) {
-    refresh_words();
-  } else if (!record(widest, put)) {
-    return false;
-  }
-  graph_->launch(queue);
-  return true;
-}
-
-bool GraphReplay::record(std::size_t widest, const Put& put) {
+void GraphReplay::begin_recording() {
   graph_.reset();
   launches_.assign(steps_, 0);
   words_.assign(steps_, {});
-  std::unique_ptr<Fork> fork;  // whose queues are recorded until the recording ends
   recording_ = true;
-  try {
-    graph_ = platform_.record([&](Queue& queue) {
-      fork = platform_.make_fork(queue, widest);
-      put(queue, *fork);
-    });
-  } catch (const Error& error) {
-    recording_ = false;
-    if (config().graph == "on") throw;
-    refused_ = true;
-    log_warn(fmt::format("steps are launched one by one, as they cannot be made a graph: {}",
-                         error.what()));
-    return false;
-  }
+}
+
+void GraphReplay::keep(std::unique_ptr<Graph> graph) {
   recording_ = false;
+  graph_ = std::move(graph);
   version_ = group_.tensors_version();
   const std::vector<Step>& steps = group_.members().front()->steps;
   for (std::size_t step = 0; step < steps_; ++step) {
@@ -55,10 +35,17 @@ bool GraphReplay::record(std::size_t widest, const Put& put) {
     const std::span<const std::uint64_t> words = group_.words_of(step);
     words_[step].assign(words.begin(), words.end());
   }
-  return true;
 }
 
-void GraphReplay::refresh_words() {
+void GraphReplay::refuse(const Error& why) {
+  recording_ = false;
+  if (config().graph == "on") throw;
+  refused_ = true;
+  log_warn(
+      fmt::format("steps are launched one by one, as they cannot be made a graph: {}", why.what()));
+}
+
+void GraphReplay::launch(Queue& queue) {
   for (std::size_t step = 0; step < steps_; ++step) {
     if (words_[step].empty()) continue;  // no kernel of the plan
     const std::span<const std::uint64_t> words = group_.words_of(step);
@@ -66,6 +53,7 @@ void GraphReplay::refresh_words() {
     graph_->set_launch(launches_[step], words);
     words_[step].assign(words.begin(), words.end());
   }
+  graph_->launch(queue);
 }
 
 }  // namespace coconet::jit

@@ -7,27 +7,27 @@ namespace coconet::jit {
 
 class GraphReplay {
  public:
-  /// Puts all steps of a run into a queue, and calls `begins` before each.
-  using Put = std::function<void(Queue& queue, Fork& fork)>;
-
   GraphReplay(const Platform& platform, LaunchGroup& group, std::size_t steps)
       : platform_(platform), group_(group), steps_(steps) {}
 
   /// Whether run `run`, which goes into `queue`, is to be a graph.
   [[nodiscard]] bool wants(std::uint64_t run, const Queue& queue) const;
-  /// Launches a run, recorded by `put` where that was not done for these tensors. False where it
-  /// cannot be made a graph and need not. `widest` is how many steps run at once.
-  [[nodiscard]] bool launch(Queue& queue, std::size_t widest, const Put& put);
-
+  /// Whether a run was recorded with the tensors where they are.
+  [[nodiscard]] bool is_recorded() const { return graph_ && version_ == group_.tensors_version(); }
+  /// A recording begins, whose steps `begins` tells; `keep` or `refuse` ends it.
+  void begin_recording();
   /// Step `step` is put into `queue` next.
   void begins(const Queue& queue, std::size_t step) {
     if (recording_) launches_[step] = queue.launches();
   }
+  void keep(std::unique_ptr<Graph> graph);
+  /// In a handler of `why`: no run can be made a graph. Throws it on where COCONET_GRAPH is on.
+  void refuse(const Error& why);
+
+  /// Puts the recorded run into `queue`, with the argument blocks as they are now.
+  void launch(Queue& queue);
 
  private:
-  [[nodiscard]] bool record(std::size_t widest, const Put& put);
-  void refresh_words();
-
   const Platform& platform_;
   LaunchGroup& group_;
   std::size_t steps_;

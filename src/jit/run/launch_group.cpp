@@ -45,40 +45,35 @@ std::uint64_t LaunchGroup::tensors_version() const {
   return version;
 }
 
-void LaunchGroup::guarded(const std::function<void()>& body) {
+void LaunchGroup::begin_run(Queue& queue) {
   std::string failure;
   try {
-    body();
+    shared_->queues[position_] = &queue;
+    if (!drives()) arrived_->record(queue);
   } catch (const Error& error) {
     failure = error.what();
   }
+  agree(failure);
+}
+
+void LaunchGroup::hold_behind_others(Queue& queue) const {
+  for (std::size_t i = 0; i < shared_->members.size(); ++i) {
+    if (shared_->queues[i] != &queue) shared_->arrived[i]->hold(queue);
+  }
+}
+
+void LaunchGroup::end_run(Queue& queue, const std::string& failure) {
+  agree(failure);
+  if (!drives()) shared_->done->hold(queue);
+}
+
+void LaunchGroup::agree(const std::string& failure) {
   if (bound_.sync->meet(!failure.empty()) == StepSync::Meeting::agree) return;
   const std::vector<std::string> failures = bound_.comm().all_gather(failure);
   if (!failure.empty()) throw BackendError(failure);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (!failures[rank].empty()) throw CommError(fmt::format("rank {}: {}", rank, failures[rank]));
   }
-}
-
-void LaunchGroup::run(Queue& queue, const std::function<void()>& drive) {
-  guarded([&] {
-    shared_->queues[position_] = &queue;
-    if (!drives()) arrived_->record(queue);
-  });
-  guarded([&] {
-    if (!drives()) return;
-    try {
-      for (std::size_t i = 0; i < shared_->members.size(); ++i) {
-        if (shared_->queues[i] != &queue) shared_->arrived[i]->hold(queue);
-      }
-      drive();
-      shared_->done->record(queue);
-    } catch (const Error&) {
-      queue.finish();  // the other ranks may take their tensors away once they hear of it
-      throw;
-    }
-  });
-  if (!drives()) shared_->done->hold(queue);
 }
 
 }  // namespace coconet::jit

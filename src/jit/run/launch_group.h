@@ -27,10 +27,14 @@ class LaunchGroup {
   /// Grows with that of any rank's tensors.
   [[nodiscard]] std::uint64_t tensors_version() const;
 
-  /// Collective among the group: when all ranks' blocks are ready and their queues have come so
-  /// far, the driver calls `drive`; the others' queues go on behind what that puts into the
-  /// driver's.
-  void run(Queue& queue, const std::function<void()>& drive);
+  /// Collective among the group, of several ranks: when it returns, all ranks' blocks are ready.
+  void begin_run(Queue& queue);
+  /// For the driver: what comes into `queue` from here on begins behind the other ranks' queues.
+  void hold_behind_others(Queue& queue) const;
+  /// For the driver: the other ranks' queues go on behind what is in `queue` now.
+  void mark_done(Queue& queue) { shared_->done->record(queue); }
+  /// Collective: the driver's run is in its queue. Throws on all ranks where it has a `failure`.
+  void end_run(Queue& queue, const std::string& failure);
   /// Whether the driver's queue is past the newest run.
   [[nodiscard]] bool done() const { return !shared_->done || shared_->done->reached(); }
 
@@ -42,8 +46,8 @@ class LaunchGroup {
     std::unique_ptr<Event> done;  ///< behind the newest run
     const Sampler* sampler = nullptr;
   };
-  /// Runs `body` on every rank of the group; throws on all of them when it throws on one.
-  void guarded(const std::function<void()>& body);
+  /// Collective: throws on all ranks of the group when one has a `failure`.
+  void agree(const std::string& failure);
 
   Bound& bound_;
   std::size_t position_ = 0;

@@ -3,12 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "coconet/config.h"
 #include "jit/comm/comm.h"
 #include "sched/overlaps.h"
 
 namespace coconet::jit {
 
+namespace {
+
+/// "steps 'layer' to 'mlp_block_fused' run one after the other: " and why.
 std::string describe_dropped(const sched::Plan& plan, const sched::Overlap& overlap,
                              const std::string& why) {
   const auto name = [&](std::size_t index) {
@@ -18,13 +23,20 @@ std::string describe_dropped(const sched::Plan& plan, const sched::Overlap& over
                      name(overlap.first + overlap.count - 1), why);
 }
 
+bool is_kernel(const sched::PlanStep& step) {
+  return std::holds_alternative<sched::KernelStep>(step);
+}
+
+/// The steps of `overlap`, without their blocks.
 Simultaneous steps_of(const sched::Plan& plan, const sched::Overlap& overlap,
                       const Config& config) {
-  Simultaneous steps{.steps = static_cast<int>(overlap.count), .forced = config.overlap == "on"};
-  for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index)
-    steps.multiplies |= !std::holds_alternative<sched::KernelStep>(plan.steps[index]);
-  return steps;
+  const auto steps = std::span(plan.steps).subspan(overlap.first, overlap.count);
+  return {.steps = static_cast<int>(overlap.count),
+          .multiplies = !std::ranges::all_of(steps, is_kernel),
+          .forced = config.overlap == "on"};
 }
+
+}  // namespace
 
 ChosenPlan choose_plan(Comm& comm, const Platform& platform, const ir::Graph& graph,
                        const Config& config) {
@@ -44,6 +56,28 @@ ChosenPlan choose_plan(Comm& comm, const Platform& platform, const ir::Graph& gr
   }
   if (!chosen.notes.empty()) together(comm, [&] { chosen.plan = sched::lower(roomy); });
   return chosen;
+}
+
+std::vector<sched::Overlap> overlaps_with_room(Comm& comm, const Platform& platform,
+                                               const sched::Plan& plan, std::span<const Grid> grids,
+                                               const Config& config,
+                                               std::vector<std::string>& notes) {
+  std::vector<sched::Overlap> roomy;
+  for (const sched::Overlap& overlap : plan.overlaps) {
+    Simultaneous steps = steps_of(plan, overlap, config);
+    const auto first = plan.steps.begin() + static_cast<std::ptrdiff_t>(overlap.first);
+    const auto end = first + static_cast<std::ptrdiff_t>(overlap.count);
+    const auto kernels_before = std::count_if(plan.steps.begin(), first, is_kernel);
+    for (const Grid& grid : grids.subspan(kernels_before, std::count_if(first, end, is_kernel)))
+      steps.blocks += grid.blocks * grid.ranks;
+    const Room room = platform.room_for(comm, steps);
+    if (room.enough) {
+      roomy.push_back(overlap);
+    } else {
+      notes.push_back(describe_dropped(plan, overlap, room.problem));
+    }
+  }
+  return roomy;
 }
 
 }  // namespace coconet::jit

@@ -1,7 +1,9 @@
-// Which of a schedule's overlaps a machine has room for.
+// Which of a schedule's overlaps a machine has room for: decided before kernels are written, and
+// again with the grids that they got.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,12 +32,12 @@ struct ChosenPlan {
 [[nodiscard]] ChosenPlan choose_plan(Comm& comm, const Platform& platform, const ir::Graph& graph,
                                      const Config& config);
 
-/// "steps 'layer' to 'mlp_block_fused' run one after the other: " and why.
-[[nodiscard]] std::string describe_dropped(const sched::Plan& plan, const sched::Overlap& overlap,
-                                           const std::string& why);
-
-/// The steps of `overlap`, without their blocks.
-[[nodiscard]] Simultaneous steps_of(const sched::Plan& plan, const sched::Overlap& overlap,
-                                    const Config& config);
+/// Collective: the overlaps of `plan` whose steps there is room for with `grids`, those of its
+/// kernel steps in their order. `notes` gets a sentence for each of the others.
+[[nodiscard]] std::vector<sched::Overlap> overlaps_with_room(Comm& comm, const Platform& platform,
+                                                             const sched::Plan& plan,
+                                                             std::span<const Grid> grids,
+                                                             const Config& config,
+                                                             std::vector<std::string>& notes);
 
 }  // namespace coconet::jit

@@ -1,4 +1,4 @@
-// Putting steps into queues.
+// Runs of an executable, and waiting for them; put_run.cpp puts their steps into queues.
 #include "jit/run/runner.h"
 
 #include <fmt/format.h>
@@ -205,16 +205,16 @@ void Runner::run(std::span<const ScalarValue> scalars) {
   }
   enter(failure);
   if (checks()) check();
-  in_order([&] {
-    bound_.tables.refresh(bound_.tensors, *queue_);
-    kernel_waits_.begin_run(immediate_ && is_sampled(runs_));
-    if (!immediate_) prepare(0, bound_.steps.size());
-    if (group_.alone()) {
-      drive();
-    } else {
-      group_.run(*queue_, [&] { drive(); });
-    }
-  });
+  begin_in_order();
+  bound_.tables.refresh(bound_.tensors, *queue_);
+  kernel_waits_.begin_run(immediate_ && is_sampled(runs_));
+  if (!immediate_) prepare(0, bound_.steps.size());
+  if (group_.alone()) {
+    put_run();
+  } else {
+    put_run_of_group();
+  }
+  end_in_order();
   kernel_waits_.end_run([&](std::size_t step) { return blocks_at_once(step); });
   ++runs_;
 }
@@ -226,11 +226,19 @@ void Runner::require_unshared() const {
       "with another one waits for that one's work, which is outside; do it outside the capture");
 }
 
-void Runner::in_order(const std::function<void()>& body) {
+void Runner::begin_in_order() {
   if (queue_->being_recorded()) require_unshared();
   for (const auto& order : state_orders_) order->hold(*queue_);
-  body();
+}
+
+void Runner::end_in_order() {
   for (const auto& order : state_orders_) order->record(*queue_);
+}
+
+void Runner::in_order(const std::function<void()>& body) {
+  begin_in_order();
+  body();
+  end_in_order();
 }
 
 void Runner::order_with(Runner& owner) {
@@ -287,116 +295,6 @@ void Runner::prepare(std::size_t first, std::size_t count) {
   for (std::size_t index = first; index < first + count; ++index) {
     if (auto* kernel = std::get_if<KernelLaunch>(&bound_.steps[index].work))
       kernel->prepare(bound_.tensors, bound_.numbers, *bound_.sync, kernel_waits_.sum(index));
-  }
-}
-
-void Runner::drive() {
-  sampler_.harvest();
-  try {
-    if (order_) {
-      order_->run(*queue_, [&] { put_run(); });
-    } else {
-      put_run();
-    }
-  } catch (const Error&) {
-    fork_->finish();  // nothing that the failed run left there may run beside the next one
-    throw;
-  }
-}
-
-void Runner::put_run() {
-  const auto put = [&](Queue& queue, Fork& fork) { enqueue(queue, fork, nullptr); };
-  if (!queue_->being_recorded() && sampler_.starts(runs_)) {
-    enqueue(*queue_, *fork_, &sampler_);
-    sampler_.finish_run();
-  } else if (!replay_.wants(runs_, *queue_) || !replay_.launch(*queue_, widest(), put)) {
-    enqueue(*queue_, *fork_, nullptr);
-  }
-}
-
-void Runner::enqueue(Queue& queue, Fork& fork, Sampler* sampler) {
-  auto overlap = bound_.at_once.begin();
-  for (std::size_t first = 0; first < bound_.steps.size();) {
-    const bool at_once = overlap != bound_.at_once.end() && overlap->first == first;
-    const std::size_t count = at_once ? overlap->count : 1;
-    // Where a step may be refused as it is put in, those behind it must not count as begun.
-    if (immediate_) prepare(first, count);
-    if (at_once) {
-      enqueue_beside(queue, fork, *overlap++, sampler);
-    } else {
-      enqueue_step(queue, first, false, sampler);
-    }
-    if (immediate_) check_fault(true);
-    first += count;
-  }
-}
-
-void Runner::enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap,
-                            Sampler* sampler) {
-  if (sampler != nullptr) sampler->forks(queue);
-  try {
-    // What tells of a product's tiles has a queue, too, the first.
-    const std::size_t before = tile_signal_ != nullptr ? 1 : 0;
-    Queue* signals = nullptr;
-    fork.run(queue, before + overlap.count, [&](Queue& own, std::size_t place) {
-      if (place < before) {
-        signals = &own;
-      } else {
-        enqueue_step(own, overlap.first + place - before, true, sampler, signals);
-      }
-    });
-  } catch (...) {
-    if (immediate_ && broken_.empty()) break_off("a step that others wait for failed");
-    throw;
-  }
-  if (sampler != nullptr) sampler->joined(queue);
-}
-
-void Runner::enqueue_step(Queue& queue, std::size_t index, bool beside, Sampler* sampler,
-                          Queue* signals) {
-  if (sampler != nullptr) sampler->begins(queue, index, beside);
-  replay_.begins(queue, index);
-  const Step& step = bound_.steps[index];
-  if (const auto* kernel = std::get_if<KernelLaunch>(&step.work)) {
-    Grid grid = kernel->grid();
-    // Launches that start as a whole may wait for each other. Beside each other there is room.
-    grid.together = grid.resident && !beside;
-    queue.launch(kernel->kernel(), grid, group_.words_of(index));
-  } else if (std::holds_alternative<Matmul>(step.work)) {
-    enqueue_matmul(queue, index, signals);
-  } else {
-    enqueue_collective(queue, index);
-  }
-  if (sampler != nullptr) sampler->ended(queue, index, beside);
-}
-
-void Runner::enqueue_matmul(Queue& queue, std::size_t index, Queue* signals) {
-  std::vector<Matmul::Member> members;
-  for (Bound* const bound : group_.members()) {
-    auto& matmul = std::get<Matmul>(bound->steps[index].work);
-    const auto counts = bound->tiles.find(matmul.out());
-    members.push_back(
-        {&matmul, &bound->tensors, counts == bound->tiles.end() ? nullptr : &counts->second});
-  }
-  Matmul::run(queue, members, {tile_signal_, signals, tile_made_.get()});
-}
-
-void Runner::enqueue_collective(Queue& queue, std::size_t index) {
-  try {
-    for (const LibraryCall& call : library_calls_[index])
-      LibraryCollective::run(*call.collectives, queue, call.members, bound_.numbers.given());
-  } catch (const Refused&) {
-    throw_together("");
-  } catch (const Differs&) {
-    throw_difference();
-  } catch (const PeerFailure& failure) {
-    if (immediate_) break_off(failure.what());
-    throw;
-  } catch (const CommError& error) {
-    if (!immediate_) throw;
-    break_off(fmt::format("{}; this was library collective '{}' (step {} of {})", error.what(),
-                          bound_.steps[index].name, index + 1, bound_.steps.size()));
-    throw CommError(broken_);
   }
 }
 

@@ -74,6 +74,9 @@ class Runner {
   };
 
   void make_collectives(const Runner* before);
+  /// Around what goes into this rank's queue; see `in_order`.
+  void begin_in_order();
+  void end_in_order();
   /// Whether a run of another executable at the same time could keep this one's from going on.
   [[nodiscard]] bool needs_order() const;
   /// Most steps that run at once.
@@ -90,9 +93,13 @@ class Runner {
   void prepare(std::size_t first, std::size_t count);
   /// Blocks of a step's kernel that run at once.
   [[nodiscard]] int blocks_at_once(std::size_t index) const;
-  void drive();
   /// Puts a run into the queue, as a graph or step by step.
   void put_run();
+  /// Collective: the driver does that for all ranks of the launch.
+  void put_run_of_group();
+  void drive_group();
+  /// Whether a run could be recorded as a graph; that it must is COCONET_GRAPH=on, and throws.
+  [[nodiscard]] bool record();
   /// Puts all steps into `queue` and, where they run at once, `fork`; `sampler` may be null.
   void enqueue(Queue& queue, Fork& fork, Sampler* sampler);
   void enqueue_beside(Queue& queue, Fork& fork, const sched::Overlap& overlap, Sampler* sampler);

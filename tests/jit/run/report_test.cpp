@@ -1,9 +1,11 @@
-// What a report says of steps: what binds them, which are slow, and which do nothing.
+// What a report says of steps: what binds them, which are slow, and which do nothing. And what the
+// log says of the making of an executable.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "coconet/coconet.h"
 #include "jit/comm/require_on_rank.h"
+#include "jit/config/log.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -79,4 +81,21 @@ TEST_CASE("a collective over one rank copies only to or from memory that the app
       }));
     }
   }
+}
+
+TEST_CASE("the log says at level debug how long each step of binding a plan took") {
+  const World world = World::self();
+  std::vector<std::string> steps;
+  REQUIRE(jit::set_log_level("debug"));
+  set_log_sink([&](LogLevel level, std::string_view message) {
+    const std::size_t end = message.find(" in ");
+    if (level != LogLevel::debug || !message.starts_with("bound ") || end == message.npos) return;
+    CHECK_THAT(std::string(message), Catch::EndsWith(" ms"));
+    steps.emplace_back(message.substr(6, end - 6));
+  });
+  const Executable step = compile(programs::sgd(Mesh::over(world)), Schedule("none"), world, {});
+  set_log_sink({});
+  REQUIRE(jit::set_log_level("warn"));
+  CHECK(steps == std::vector<std::string>{"the plan of this rank", "barriers", "tensors", "kernels",
+                                          "grids", "overlaps", "steps"});
 }

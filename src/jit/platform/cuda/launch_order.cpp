@@ -50,10 +50,10 @@ class CudaLaunchOrder final : public LaunchOrder {
     chain_.busy = false;  // every executable has waited for its work
   }
 
-  void run(Queue& queue, const std::function<void()>& put) override {
+  std::unique_lock<std::mutex> begin_run(Queue& queue) override {
     // What the application records has the order that the application gives it.
-    if (queue.being_recorded()) return put();
-    const std::lock_guard lock(chain_.mutex);
+    if (queue.being_recorded()) return {};
+    std::unique_lock lock(chain_.mutex);
     auto* const stream = static_cast<CUstream>(queue.handle());
     // One handle stands for a stream of each thread.
     if (chain_.busy && (stream != chain_.last || stream == CU_STREAM_PER_THREAD)) {
@@ -61,13 +61,12 @@ class CudaLaunchOrder final : public LaunchOrder {
       check(call_on(device_, driver().stream_wait_event, stream, chain_.event, 0),
             "waiting for an event");
     }
-    try {
-      put();
-    } catch (...) {
-      follow(queue);  // some of it may be there
-      throw;
-    }
     follow(queue);
+    return lock;
+  }
+  void end_run(Queue& queue) override {
+    if (queue.being_recorded()) return;
+    auto* const stream = static_cast<CUstream>(queue.handle());
     chain_.streams[this] = stream;
     // An event that may be needed while the application captures its stream, or by another thread.
     if (stream == CU_STREAM_PER_THREAD || is_elsewhere(stream)) record_applications();

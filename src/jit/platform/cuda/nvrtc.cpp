@@ -209,47 +209,13 @@ constexpr int warps_at_once(int registers) {
 }
 constexpr int warps_of_block = default_threads / 32;
 
-CompileResult compile_once(const Library& nvrtc, std::string_view source,
-                           const std::vector<std::string>& options, const std::string& arch) {
-  const Program program = make_program(nvrtc, source);
-  CompileResult result;
-  std::vector<const char*> given;
-  result.command = "nvrtc";
-  for (const std::string& option : options) {
-    given.push_back(option.c_str());
-    result.command += " " + option;
-  }
-  const nvrtcResult compiled =
-      nvrtc.compile_program(program.get(), static_cast<int>(given.size()), given.data());
-
-  result.log = fetch(program, nvrtc.log_size, nvrtc.log);
-  if (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
-  result.kernels = nvrtc::resources(result.log);
-  if (compiled == NVRTC_SUCCESS) {
-    result.binary = is_ptx(arch) ? fetch(program, nvrtc.ptx_size, nvrtc.ptx)
-                                 : fetch(program, nvrtc.cubin_size, nvrtc.cubin);
-  }
-  result.ok = !result.binary.empty();
-  if (!result.ok) result.log += "NVRTC for " + arch + ": " + nvrtc.error_string(compiled);
-  return result;
-}
-
-bool keeps_in_registers(const CompileResult& bounded, const CompileResult& free) {
-  if (!bounded.ok || bounded.kernels.size() != 1) return false;
-  const KernelResources& kernel = bounded.kernels.front();
-  return kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0 &&
-         kernel.stack_bytes <= free.kernels.front().stack_bytes;
-}
-
-}  // namespace
-
 // ptxas reports, for each kernel,
 //   ptxas info    : Compiling entry function 'adam' for 'sm_90'
 //   ptxas info    : Function properties for adam
 //   ptxas         .     96 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //   ptxas info    : Used 48 registers, used 0 barriers, 96 bytes cumulative stack size
 // Functions that were not inlined have properties too; they count with the kernel that they follow.
-std::vector<KernelResources> nvrtc::resources(std::string_view log) {
+std::vector<KernelResources> resources_in(std::string_view log) {
   std::vector<KernelResources> kernels;
   while (!log.empty()) {
     const std::string_view line = log.substr(0, log.find('\n'));
@@ -268,6 +234,40 @@ std::vector<KernelResources> nvrtc::resources(std::string_view log) {
   }
   return kernels;
 }
+
+CompileResult compile_once(const Library& nvrtc, std::string_view source,
+                           const std::vector<std::string>& options, const std::string& arch) {
+  const Program program = make_program(nvrtc, source);
+  CompileResult result;
+  std::vector<const char*> given;
+  result.command = "nvrtc";
+  for (const std::string& option : options) {
+    given.push_back(option.c_str());
+    result.command += " " + option;
+  }
+  const nvrtcResult compiled =
+      nvrtc.compile_program(program.get(), static_cast<int>(given.size()), given.data());
+
+  result.log = fetch(program, nvrtc.log_size, nvrtc.log);
+  if (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
+  result.kernels = resources_in(result.log);
+  if (compiled == NVRTC_SUCCESS) {
+    result.binary = is_ptx(arch) ? fetch(program, nvrtc.ptx_size, nvrtc.ptx)
+                                 : fetch(program, nvrtc.cubin_size, nvrtc.cubin);
+  }
+  result.ok = !result.binary.empty();
+  if (!result.ok) result.log += "NVRTC for " + arch + ": " + nvrtc.error_string(compiled);
+  return result;
+}
+
+bool keeps_in_registers(const CompileResult& bounded, const CompileResult& free) {
+  if (!bounded.ok || bounded.kernels.size() != 1) return false;
+  const KernelResources& kernel = bounded.kernels.front();
+  return kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0 &&
+         kernel.stack_bytes <= free.kernels.front().stack_bytes;
+}
+
+}  // namespace
 
 int nvrtc::register_bound(int registers) {
   constexpr int enough_warps = 32;  // of 64; more hide no latency that these do not
@@ -360,6 +360,10 @@ CompileResult NvrtcCompiler::compile(std::string_view source, std::chrono::milli
   options.push_back("--maxrregcount=" + std::to_string(bound));
   CompileResult bounded = compile_once(nvrtc, source, options, facts_.arch);
   return keeps_in_registers(bounded, free) ? bounded : free;
+}
+
+std::vector<KernelResources> NvrtcCompiler::resources(std::string_view log) const {
+  return resources_in(log);
 }
 
 }  // namespace coconet::jit

@@ -33,8 +33,6 @@ struct Target {
 [[nodiscard]] Target target_for(std::string_view arch,
                                 const std::vector<std::string>& known = architectures());
 
-/// What the kernels of a compilation with this log take of a GPU.
-[[nodiscard]] std::vector<KernelResources> resources(std::string_view log);
 /// How many registers a thread may have for one more block of `default_threads` to run on a
 /// multiprocessor beside those that run with `registers`, where that is worth compiling again: it
 /// takes few registers, and fewer than half of an H100's warps run. Else 0.
@@ -53,6 +51,7 @@ class NvrtcCompiler final : public Compiler {
   /// that without spilling. Throws CompileError when NVRTC does not know the architecture.
   [[nodiscard]] CompileResult compile(std::string_view source,
                                       std::chrono::milliseconds limit = {}) const override;
+  [[nodiscard]] std::vector<KernelResources> resources(std::string_view log) const override;
 };
 
 }  // namespace coconet::jit

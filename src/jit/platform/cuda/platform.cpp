@@ -160,8 +160,8 @@ class CudaPlatform final : public Platform {
   std::unique_ptr<Fork> make_fork(const Queue& queue, std::size_t count) const override {
     return make_cuda_fork(device_, queue, count);
   }
-  std::unique_ptr<Graph> record(const std::function<void(Queue&)>& body) const override {
-    return record_cuda_graph(device_, body);
+  std::unique_ptr<Recording> begin_recording() const override {
+    return make_cuda_recording(device_);
   }
 
   std::shared_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,

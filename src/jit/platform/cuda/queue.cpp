@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "coconet/error.h"
 #include "jit/config/own_process.h"
@@ -322,6 +323,36 @@ class CudaGraph final : public Graph {
   std::vector<RecordedLaunch> launches_;
 };
 
+class CudaRecording final : public Recording {
+ public:
+  explicit CudaRecording(const Device& device)
+      : device_(device), current_(device), queue_(device, CU_STREAM_NON_BLOCKING, &launches_) {
+    check(driver().stream_begin_capture(stream_of(queue_), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+          "starting to record a step");
+  }
+  ~CudaRecording() override {
+    // A capture that stays open would have most calls of this thread refused.
+    if (open_) (void)driver().stream_end_capture(stream_of(queue_), &graph_);
+    if (graph_ != nullptr) (void)driver().graph_destroy(graph_);
+  }
+
+  Queue& queue() override { return queue_; }
+  std::unique_ptr<Graph> finish() override {
+    check(driver().stream_end_capture(stream_of(queue_), &graph_), "recording a step");
+    open_ = false;
+    return std::make_unique<CudaGraph>(device_, std::exchange(graph_, nullptr),
+                                       std::move(launches_));
+  }
+
+ private:
+  const Device& device_;
+  OnDevice current_;
+  std::vector<RecordedLaunch> launches_;
+  CudaQueue queue_;
+  bool open_ = true;
+  CUgraph graph_ = nullptr;
+};
+
 }  // namespace
 
 std::shared_ptr<const Kernel> load_cuda_kernel(const Device& device, std::string_view binary,
@@ -345,30 +376,8 @@ std::unique_ptr<Fork> make_cuda_fork(const Device& device, const Queue& queue, s
   return std::make_unique<CudaFork>(device, static_cast<const CudaQueue&>(queue), count);
 }
 
-std::unique_ptr<Graph> record_cuda_graph(const Device& device,
-                                         const std::function<void(Queue&)>& body) {
-  const Driver& cuda = driver();
-  const OnDevice current(device);
-  std::vector<RecordedLaunch> launches;
-  CudaQueue queue(device, CU_STREAM_NON_BLOCKING, &launches);
-  check(cuda.stream_begin_capture(stream_of(queue), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-        "starting to record a step");
-  CUgraph graph = nullptr;
-  // A capture that stays open would have most calls of this thread refused.
-  const auto give_up = [&] {
-    (void)cuda.stream_end_capture(stream_of(queue), &graph);
-    if (graph != nullptr) (void)cuda.graph_destroy(graph);
-  };
-  try {
-    body(queue);
-  } catch (...) {
-    give_up();
-    throw;
-  }
-  const CUresult ended = cuda.stream_end_capture(stream_of(queue), &graph);
-  if (ended != CUDA_SUCCESS) give_up();
-  check(ended, "recording a step");
-  return std::make_unique<CudaGraph>(device, graph, std::move(launches));
+std::unique_ptr<Recording> make_cuda_recording(const Device& device) {
+  return std::make_unique<CudaRecording>(device);
 }
 
 }  // namespace coconet::jit

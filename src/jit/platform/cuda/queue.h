@@ -23,7 +23,6 @@ namespace coconet::jit {
 [[nodiscard]] std::unique_ptr<Event> make_cuda_event(const Device& device);
 [[nodiscard]] std::unique_ptr<Fork> make_cuda_fork(const Device& device, const Queue& queue,
                                                    std::size_t count);
-[[nodiscard]] std::unique_ptr<Graph> record_cuda_graph(const Device& device,
-                                                       const std::function<void(Queue&)>& body);
+[[nodiscard]] std::unique_ptr<Recording> make_cuda_recording(const Device& device);
 
 }  // namespace coconet::jit

@@ -221,9 +221,7 @@ class HostPlatform final : public Platform {
   std::unique_ptr<Fork> make_fork(const Queue&, std::size_t) const override {
     return std::make_unique<HostFork>();
   }
-  std::unique_ptr<Graph> record(const std::function<void(Queue&)>&) const override {
-    return nullptr;
-  }
+  std::unique_ptr<Recording> begin_recording() const override { return nullptr; }
 
   std::shared_ptr<Collectives> make_collectives(Comm& comm, const std::vector<int>& ranks,
                                                 const std::string&,
