@@ -167,7 +167,7 @@ class Barriers {
       sync.rank = rank;
       sync.timeout = 50 * patience_ns;
       sync.spin_limit = spins;
-      sync.news = memory + R * flags + words_of_fault;  // of every peer: one word, which stays 0
+      sync.notices = memory + R * flags + words_of_fault;  // of every peer: a word that stays 0
       for (int peer = 0; peer < R; ++peer) sync.flags[peer] = memory + peer * flags;
       arguments.barriers = barriers;
       const std::size_t at = words.size();

@@ -309,11 +309,16 @@ std::pair<std::string, std::vector<std::int64_t>> parse_list(const std::string& 
   }
 }
 
+std::string_view to_string(programs::MasterWeights kept) {
+  constexpr std::string_view names[] = {"copy", "remainders", "none"};
+  return names[static_cast<std::size_t>(kept)];
+}
+
 programs::MasterWeights parse_master_weights(const std::string& text) {
   using programs::MasterWeights;
-  if (text == "copy") return MasterWeights::copy;
-  if (text == "remainders") return MasterWeights::remainders;
-  if (text == "none") return MasterWeights::none;
+  for (const auto kept : {MasterWeights::copy, MasterWeights::remainders, MasterWeights::none}) {
+    if (text == to_string(kept)) return kept;
+  }
   throw UsageError("--master-weights takes copy, remainders or none, not '" + text + "'.");
 }
 

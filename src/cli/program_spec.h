@@ -73,6 +73,7 @@ struct SizesToTry {
 /// `--list NAME=LENGTH,LENGTH`, each as of `--set`. Throws UsageError.
 [[nodiscard]] std::pair<std::string, std::vector<std::int64_t>> parse_list(const std::string& text);
 /// `--master-weights KEPT`: copy, remainders or none. Throws UsageError.
+[[nodiscard]] std::string_view to_string(programs::MasterWeights kept);
 [[nodiscard]] programs::MasterWeights parse_master_weights(const std::string& text);
 /// `option` NAME=NUMBER, such as `--scalar lr=1e-3`. Throws UsageError.
 [[nodiscard]] std::pair<std::string, double> parse_number(const std::string& option,

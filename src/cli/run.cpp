@@ -101,6 +101,7 @@ nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, 
                          {"nodes", world.nodes()},
                          {"sizes", outcome.sizes},
                          {"dtype", outcome.dtype},
+                         {"master_weights", nullptr},
                          {"iters", outcome.timed},
                          {"ms_median", outcome.ms_median},
                          {"bytes", outcome.report.bytes},
@@ -119,6 +120,7 @@ nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, 
                            {"corrupt", cache.corrupt},
                            {"publish_lost", cache.publish_lost}}},
                          {"kernels", kernels}};
+  if (options.spec.master_weights) json["master_weights"] = to_string(*options.spec.master_weights);
   if (outcome.check) {
     json["max_rel_error"] = outcome.check->max_rel_error;
     json["bit_identical"] = outcome.check->bit_identical;
@@ -130,10 +132,13 @@ void print(const RunOptions& options, const ResolvedSpec& resolved, const World&
            const Outcome& outcome) {
   std::string sizes;
   for (const auto& [name, extent] : outcome.sizes) sizes += fmt::format(", {} = {}", name, extent);
+  std::string dtype = outcome.dtype;
+  if (options.spec.master_weights)
+    dtype += fmt::format(" with master weights ({})", to_string(*options.spec.master_weights));
   const std::string nodes = world.nodes() > 1 ? ", " + counted(world.nodes(), "node") : "";
   std::printf("%s, schedule %s, %s (%s), %s%s\n", options.spec.program.c_str(),
               resolved.schedule_name().c_str(), counted(world.size(), "rank").c_str(),
-              (std::string(world.kind()) + nodes).c_str(), outcome.dtype.c_str(), sizes.c_str());
+              (std::string(world.kind()) + nodes).c_str(), dtype.c_str(), sizes.c_str());
   std::string table = outcome.report.str();
   while (table.ends_with('\n')) table.pop_back();
   std::printf("%s\n", table.c_str());
