@@ -96,8 +96,7 @@ class Handshake {
 
   /// Milliseconds; below 0 where one of them began after the other had given up.
   double run(bool cooperative, bool in_graph) {
-    const std::unique_ptr<jit::Graph> graph =
-        in_graph ? platform_.record([&](jit::Queue& queue) { put(queue, cooperative); }) : nullptr;
+    const std::unique_ptr<jit::Graph> graph = in_graph ? record(cooperative) : nullptr;
     const std::size_t words = 4 * jit::abi::FLAG_STRIDE;
     queue_->zero(words_->data(), words * sizeof(std::uint64_t));
     begin_->record(*queue_);
@@ -116,6 +115,11 @@ class Handshake {
   }
 
  private:
+  std::unique_ptr<jit::Graph> record(bool cooperative) {
+    const std::unique_ptr<jit::Recording> recording = platform_.begin_recording();
+    put(recording->queue(), cooperative);
+    return recording->finish();
+  }
   void put(jit::Queue& queue, bool cooperative) {
     fork_ = platform_.make_fork(queue, 2);
     fork_->run(queue, 2, [&](jit::Queue& branch, std::size_t me) {

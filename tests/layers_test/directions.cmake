@@ -5,7 +5,7 @@
 set(layers
   ir sched
   jit_abi jit_config jit_cache jit_checkpoint jit_comm jit_prelude jit_exchange jit_codegen jit_platform jit_kernels
-  jit_bind jit_run jit_tune jit_mpi cli)
+  jit_bind jit_run jit_tune jit_api jit_mpi cli)
 
 set(below_ir "")
 set(below_sched ir)
@@ -24,6 +24,7 @@ set(below_jit_kernels ${below_jit_platform} jit_platform)
 set(below_jit_bind ${below_jit_kernels} jit_kernels)
 set(below_jit_run ${below_jit_bind} jit_bind jit_checkpoint)
 set(below_jit_tune ${below_jit_bind} jit_bind jit_run)
+set(below_jit_api ${below_jit_tune} jit_tune)
 set(below_cli ${below_jit_tune} jit_tune jit_mpi)
 
 function(coconet_may_include out layer other)

@@ -1,4 +1,4 @@
-// Programs with steps to executables; `coconet::compile` chooses the steps where they are
+// Programs with steps to executables; `coconet::compile` (jit/api) chooses the steps where they are
 // automatic.
 #pragma once
 

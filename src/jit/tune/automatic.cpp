@@ -9,15 +9,11 @@
 #include "ir/lists.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
-#include "jit/config/configure.h"
-#include "jit/config/log.h"
-#include "jit/run/compile.h"
 #include "jit/tune/tuner.h"
 #include "jit/tune/tuning_file.h"
 #include "sched/schedule.h"
 
-namespace coconet {
-namespace jit {
+namespace coconet::jit {
 
 ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule, const World& world,
                                const Sizes& sizes, const ParameterLists& lists) {
@@ -59,28 +55,4 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
       choice->collectives_by_mpi};
 }
 
-}  // namespace jit
-
-Executable compile(const Program& program, const Schedule& schedule, const World& world,
-                   const Sizes& sizes, const ParameterLists& lists, const Options& options) {
-  std::shared_ptr<const Config> config;
-  jit::together(jit::comm_of(world),
-                [&] { config = jit::configure(options, jit::comm_of(world).config()); });
-  jit::use_tuned_ways(world);
-  if (!schedule.is_automatic())
-    return jit::compile_scheduled(program, schedule, world, sizes, lists, {.config = config});
-  const jit::ChosenSchedule chosen = jit::choose_schedule(program, schedule, world, sizes, lists);
-  const std::string note =
-      fmt::format("the automatic schedule is '{}'{}: {}", chosen.schedule.name(),
-                  chosen.collectives_by_mpi ? ", its collectives by MPI" : "", chosen.why);
-  if (world.rank() == 0) jit::log_info("program '" + program.name() + "': " + note);
-  return jit::compile_scheduled(program, chosen.schedule, world, sizes, lists,
-                                {{note}, chosen.collectives_by_mpi, config});
-}
-
-Executable compile(const Program& program, const World& world, const Sizes& sizes,
-                   const ParameterLists& lists, const Options& options) {
-  return compile(program, Schedule::automatic(program), world, sizes, lists, options);
-}
-
-}  // namespace coconet
+}  // namespace coconet::jit
