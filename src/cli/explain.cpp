@@ -133,7 +133,7 @@ void show_source(const Program& program) {
   for (const jit::KernelText& kernel : jit::generate(sched::lower(*ir::graph_of(program)))) {
     std::string headers;
     for (const std::string& header : kernel.headers) headers += ", " + header;
-    std::printf("%s// prelude: types.h, the target's half, common.h%s\n", any ? "\n" : "",
+    std::printf("%s// prelude: types.h, the target's half, common.h, ranks.h%s\n", any ? "\n" : "",
                 headers.c_str());
     print_text(kernel.source);
     any = true;

@@ -204,7 +204,7 @@ TEST_CASE("explain prints plans and sources, the same ones in every process") {
 TEST_CASE("the environment chooses algorithm and protocol of kernels that are shown and run") {
   const std::string source = "explain adam --schedule fused --show source";
   CHECK_THAT(coconet_command(source).out,
-             Contains("common.h, exchange/direct.h\n") && !Contains("exchange<"));
+             Contains("common.h, ranks.h, exchange/direct.h\n") && !Contains("exchange<"));
   const Said ring = coconet_command(source, "COCONET_ALGORITHM=ring COCONET_PROTOCOL=ll128");
   CHECK_THAT(ring.out, Contains("exchange/mailboxes.h, exchange/lines.h, exchange/ring.h\n") &&
                            Contains("exchange<ring, ll128, "));

@@ -131,8 +131,8 @@ std::string for_host(const std::string& source) {
   }
   const fs::path prelude = COCONET_SOURCE_DIR "/src/jit/prelude";
   const std::string halves =
-      with_turns(read_file(prelude / "host/host.h") + "\n" + source.substr(abi, threads - abi) +
-                 read_file(prelude / "host/lane.h") + "\n");
+      with_turns(read_file(prelude / "host/host.h") + read_file(prelude / "host/vectors.h") + "\n" +
+                 source.substr(abi, threads - abi) + read_file(prelude / "host/lane.h") + "\n");
   if (halves.empty()) return {};
   return std::string(declarations) + source.substr(0, begin) + halves +
          with_aliases(with_lanes(source.substr(end)));

@@ -18,11 +18,15 @@ std::vector<std::string> prelude_files(std::string_view target,
   const auto add = [&](std::initializer_list<const char*> more) {
     names.insert(names.end(), more.begin(), more.end());
   };
-  add({target == "cuda" ? "cuda/cuda.h" : "host/host.h"});
+  if (target == "cuda") {
+    add({"cuda/cuda.h", "cuda/vectors.h"});
+  } else {
+    add({"host/host.h", "host/vectors.h"});
+  }
   add({"abi/launch.h", "abi/slices.h", "abi/mailboxes.h", "abi/topologies.h", "abi/tiles.h",
        "abi/buckets.h", "abi/segments.h"});
   if (target == "host_threads") add({"host/threads.h"});
-  add({target == "host" ? "host/lane.h" : "threads.h", "common.h"});
+  add({target == "host" ? "host/lane.h" : "threads.h", "common.h", "ranks.h"});
   // A header of the same name in host/ is for blocks of one lane.
   for (const std::string& header : headers) {
     const std::string of_host = "host/" + header;

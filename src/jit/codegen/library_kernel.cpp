@@ -57,7 +57,7 @@ KernelText write_tile_signal() {
   KernelText text;
   text.name = tile_signal_name;
   text.entry = text.name + "_kernel";
-  text.headers = {"exchange/mailboxes.h", "exchange/tiles.h"};
+  text.headers = {"exchange/protocols.h", "exchange/mailboxes.h", "exchange/tiles.h"};
   text.source =
       "// kernel that says that elements [begin, end) of a tensor are made\n"
       "struct Args {\n  Tiles tiles;\n  index_t begin, end;\n};\n\n"

@@ -88,7 +88,7 @@ std::vector<std::string> PointwiseKernel::headers() const {
   if (!step_.is_collective) return {};
   if (step_.multicast) return {"exchange/direct.h", std::string(algorithm_.header)};
   if (step_.in_place) return {"exchange/direct.h"};
-  std::vector<std::string> headers{"exchange/mailboxes.h"};
+  std::vector<std::string> headers{"exchange/protocols.h", "exchange/mailboxes.h"};
   if (!protocol_.header.empty()) headers.emplace_back(protocol_.header);
   if (synchronizes_tiles(step_)) headers.emplace_back("exchange/tiles.h");
   headers.emplace_back(algorithm_.header);

@@ -33,7 +33,7 @@ constexpr Algorithm tree_algorithm = sending<abi::tree_order>("tree", "tree", "e
 /// NVLink switch. It has no mailboxes.
 constexpr Algorithm multimem_algorithm{"multimem", "", "exchange/multimem.h", 0, 0, nullptr};
 
-// How the protocols work is in prelude/exchange/mailboxes.h and lines.h.
+// How the protocols work is in prelude/exchange/protocols.h and lines.h.
 constexpr Protocol simple_protocol{"simple", "", false, abi::simple_slot_bytes};
 constexpr Protocol ll_protocol{"ll", "", false, abi::ll_slot_bytes};
 constexpr Protocol ll128_protocol{"ll128", "exchange/lines.h", true, abi::ll128_slot_bytes};

@@ -31,7 +31,7 @@ struct Algorithm {
 /// How a chunk lies in a mailbox. Its name is the prelude's type, too.
 struct Protocol {
   std::string_view name;
-  std::string_view header;  ///< the prelude header that has it; empty where mailboxes.h does
+  std::string_view header;  ///< the prelude header that has it; empty where protocols.h does
   bool
       /// 128 bytes that a warp stores arrive at once, which between GPUs takes NVLink
       whole_lines;

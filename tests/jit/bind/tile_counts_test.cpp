@@ -78,7 +78,8 @@ TEST_CASE("the library knows in which order the algorithms of kernels take slice
     for (const int ranks : {2, 3, 4, 5, 8, 13}) {
       jit::KernelText text;
       text.name = "owners";
-      text.headers = {"exchange/mailboxes.h", std::string(algorithm->header)};
+      text.headers = {"exchange/protocols.h", "exchange/mailboxes.h",
+                      std::string(algorithm->header)};
       const std::string r = std::to_string(ranks);
       text.source =
           "struct Args {\n  i64* out;\n};\n\nDEVICE void owners_block(const Args& a, const "

@@ -12,8 +12,9 @@
 namespace coconet::test {
 
 inline jit::KernelBatch unit_with_all_headers(std::string_view target) {
-  // The first two are what the others are written over.
-  std::vector<std::string> headers = {"exchange/mailboxes.h",
+  // The first three are what the others are written over.
+  std::vector<std::string> headers = {"exchange/protocols.h",
+                                      "exchange/mailboxes.h",
                                       "exchange/tiles.h",
                                       "philox.h",
                                       "random_words.h",
