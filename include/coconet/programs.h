@@ -3,54 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "coconet/export.h"
 #include "coconet/program.h"
+#include "coconet/shipped.h"
+#include "coconet/training.h"
 
 namespace coconet::programs {
-
-/// In mixed precision, what the f32 weights that the optimizer works on, its master weights, are
-/// kept as beside `w`.
-enum class MasterWeights : std::uint8_t {
-  copy,        ///< a state of their own, `master`: 4 bytes a parameter more
-  remainders,  ///< what `w`, in bf16, lacks of them, in 16 bits: the state `remainder`, 2 bytes
-               ///< more
-  none         ///< nothing: `w`, in bf16, is widened, and what is written is rounded stochastically
-};
-
-/// The dtypes of an optimizer: one for all of it, or 16 bits for the model and f32 for what the
-/// optimizer keeps.
-struct Precision {
-  DType model = DType::f32;   ///< of `g` and `w`, which move between ranks
-  DType master = DType::f32;  ///< of the moments, and of the weights that the optimizer works on
-  MasterWeights kept = MasterWeights::copy;  ///< in mixed precision
-  std::uint64_t seed = 0;                    ///< of stochastic rounding, with MasterWeights::none
-
-  /// One dtype for all.
-  constexpr Precision(DType dtype) : model(dtype), master(dtype) {}  // NOLINT: implicit by design
-  /// One for the model, another for the optimizer.
-  constexpr Precision(DType model_dtype, DType master_dtype)
-      : model(model_dtype), master(master_dtype) {}
-  /// Whether these are two.
-  [[nodiscard]] constexpr bool mixed() const { return model != master; }
-};
-
-/// Mixed precision (Micikevicius et al., 2018): `model` is f16 or bf16, with other master weights
-/// than copies bf16. Throws ProgramError for another dtype.
-[[nodiscard]] COCONET_API Precision mixed(DType model, MasterWeights kept = MasterWeights::copy,
-                                          std::uint64_t seed = 0);
-
-/// Where the parameters of a model, and their gradients, lie.
-enum class Storage : std::uint8_t {
-  whole,     ///< in one buffer each
-  scattered  ///< over buffers, as a framework allocates them: compile with a ParameterLists for `n`
-};
 
 // Every optimizer has an input `g` [n] (local: this rank's gradient), a state `w` [n] (replicated:
 // the parameters) and a scalar `lr`. `n` defaults to 2^20. The gradient is averaged over the only
@@ -79,45 +39,6 @@ enum class Storage : std::uint8_t {
 // Hyperparameters are checked as torch.optim checks them: one out of its range is a ProgramError
 // that names the optimizer, the hyperparameter, its value and the range. Ranges are given in
 // brackets below; [0, 1) has 0 and not 1. States start at zero, as the library makes them.
-
-/// The constants of dynamic loss scaling, with the names and defaults of torch.amp.GradScaler.
-struct LossScale {
-  double init_scale = 65536;    ///< the scale before the first step; a positive number of f32
-  double growth_factor = 2;     ///< what the scale is multiplied by when it grows (1, inf]
-  double backoff_factor = 0.5;  ///< and where a gradient is not finite (0, 1)
-  int growth_interval = 2000;   ///< steps taken in succession before it grows [1, 2^24]
-};
-
-/// What training asks of any optimizer beside its own formula: fields of the options of each.
-struct TrainingOptions {
-  /// Of the whole averaged gradient, which is scaled down to this norm as
-  /// torch.nn.utils.clip_grad_norm_ does it. 0: it is not. [0, inf]
-  double max_norm = 0;
-  /// Of each element of the averaged gradient, as torch.nn.utils.clip_grad_value_, before its norm
-  /// is taken. 0: any. [0, inf]
-  double max_value = 0;
-  /// An output `gradient_norm`, one number: the norm that `max_norm` is compared with, before
-  /// anything is scaled down, as torch.nn.utils.clip_grad_norm_ returns it. In f32 at least.
-  bool gradient_norm = false;
-  /// Dynamic loss scaling as torch.amp.GradScaler does it. The application multiplies the loss by
-  /// `scale`, a state of one f32, `loss_scale.init_scale` before the first step (where it may be 0,
-  /// too). Gradients are divided by it. Where an element of the average is not finite, all ranks
-  /// leave all other states as they are, and `scale` is multiplied by the backoff factor; after
-  /// `growth_interval` steps without one, which `growth` counts, by the growth factor, unless that
-  /// leaves f32. The optimizer's `t` is that of the steps taken: `skipped`, another state of one
-  /// f32, counts those that were not, and is subtracted from the scalar `t`.
-  bool loss_scaling = false;
-  LossScale loss_scale = {};  ///< with loss_scaling
-  /// Numbers for each buffer of `n` (Program::buffers), in the dtype of the moments, that the
-  /// application writes before the first step: the inputs `lr_scale`, by which `lr` is multiplied,
-  /// and `weight_decay`, which takes the place of the option of that name.
-  bool groups = false;
-  /// Gradients of several micro-batches in one step: `g` is a state, of the dtype of the moments,
-  /// that holds each rank's sum of them, which the program of `accumulate` adds up. A scalar
-  /// `microbatches` says how many they are: the average over the ranks is divided by it, before
-  /// anything else is done to it.
-  bool accumulation = false;
-};
 
 /// torch.optim.SGD without momentum: w -= lr * (g + weight_decay * w).
 struct SgdOptions {
@@ -484,54 +405,5 @@ struct BlockOptions {
 /// first one. `b` and `r` are each stage's own.
 [[nodiscard]] COCONET_API Program pipeline_block(const Mesh& mesh, DType dtype = DType::f32,
                                                  BlockOptions options = {});
-
-/// Values of hyperparameters by the names of their fields, such as {"beta2", 0.95}; a flag is 0
-/// or 1.
-using Hyperparameters = std::map<std::string, double, std::less<>>;
-
-/// A hyperparameter of a shipped optimizer.
-struct HyperparameterInfo {
-  std::string_view name;   ///< of its field, "beta2"
-  double value = 0;        ///< where it is not set
-  std::string_view range;  ///< what it must be, "in [0, 1)"
-};
-
-/// A shipped program and its schedules. `Schedule::load(name + "-" + schedule + ".json")` loads
-/// one.
-struct Shipped {
-  std::string_view name;                    ///< "adam"
-  std::string_view summary;                 ///< what it computes, in a few words
-  std::vector<std::string_view> schedules;  ///< their names, "fused"
-  /// What `build` takes, the usual one first; those in mixed precision, of an optimizer, with
-  /// copies of the master weights.
-  std::vector<Precision> precisions;
-  /// Makes the program. Throws ProgramError for what is no optimizer in mixed precision.
-  Program (*build)(const Mesh& mesh, Precision precision);
-  Program (*scattered)(const Mesh& mesh, Precision precision) =
-      nullptr;  ///< the same with Storage::scattered, of an optimizer
-  /// An optimizer that is asked for more, with its defaults for the hyperparameters that are not
-  /// named. Throws ProgramError for one that it does not have or that is out of its range.
-  Program (*with)(const Mesh& mesh, Precision precision, const TrainingOptions& options,
-                  Storage storage, const Hyperparameters& hyperparameters) = nullptr;
-  int stages = 1;  ///< of a pipeline, each of as many ranks
-  /// Schedules for a mesh of nodes, of an optimizer.
-  std::vector<std::string_view> across_nodes = {};
-  /// Of an optimizer, but for TrainingOptions.
-  std::vector<HyperparameterInfo> hyperparameters = {};
-
-  /// Whether its stages divide the ranks.
-  [[nodiscard]] bool runs_on(int ranks) const { return ranks >= 1 && ranks % stages == 0; }
-  /// The usual mesh over `ranks` ranks: {world: ranks}, or for a pipeline {pp: stages, tp: ranks /
-  /// stages}. Throws ProgramError when the stages do not divide the ranks.
-  [[nodiscard]] COCONET_API Mesh mesh(int ranks) const;
-  /// {node: nodes, gpu: ranks / nodes}. Throws ProgramError when the nodes do not divide the ranks,
-  /// or the program has no schedules for such a mesh.
-  [[nodiscard]] COCONET_API Mesh mesh_of_nodes(int ranks, int nodes) const;
-};
-/// All of them.
-[[nodiscard]] COCONET_API const std::vector<Shipped>& shipped();
-
-/// The shipped program called `name`, or null.
-[[nodiscard]] COCONET_API const Shipped* find(std::string_view name);
 
 }  // namespace coconet::programs
