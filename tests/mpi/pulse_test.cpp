@@ -54,7 +54,20 @@ TEST_CASE("a process that answers runs, and one that does not is silent") {
     while (!done) answering.answer();
   });
   CHECK(asking.silent(std::chrono::seconds(1)) == std::vector<int>{2});
+  CHECK(asking.has_answered(1));
+  CHECK_FALSE(asking.has_answered(2));
   done = true;
+}
+
+TEST_CASE("a process learns by and by that others answer, before it needs to know") {
+  jit::Pulse asking, answering;
+  asking.add(1, answering.address());
+  CHECK_FALSE(asking.has_answered(1));
+  // What is sent over the loopback is there when sendto returns.
+  (void)asking.answer();
+  (void)answering.answer();
+  (void)asking.answer();
+  CHECK(asking.has_answered(1));
 }
 
 TEST_CASE("a stranger's datagrams do not answer for a process, and do not hold up who asks") {

@@ -1,4 +1,4 @@
-"$tests" --use-colour no "[.$1]" |#!/bin/bash
+#!/bin/bash
 # With a warm cache, no compiler is started or loaded, and the first step of a job comes soon after
 # MPI itself is up: measures interleaved runs of startup_test.cpp and fails when the difference is
 # beyond what a noisy machine explains.

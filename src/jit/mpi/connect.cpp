@@ -142,9 +142,12 @@ FarRanks far_ranks(const std::shared_ptr<Pulse>& pulse, Membership* membership,
       if (told[rank]++ < times) pulse->tell_end(rank);
     }
   };
-  return {answer, [pulse, within = time_to_answer(membership->waiting().timeout)] {
-            return pulse->silent(within);
-          }};
+  return {.answer = answer,
+          .find_silent =
+              [pulse, within = time_to_answer(membership->waiting().timeout)] {
+                return pulse->silent(within);
+              },
+          .has_answered = [pulse](int rank) { return pulse->has_answered(rank); }};
 }
 
 /// What the ranks of an assembly know of each other once they share memory.

@@ -105,8 +105,8 @@ std::shared_ptr<Membership> watch_launched(std::chrono::milliseconds timeout) {
   auto made = make_private_membership(told.rank, told.ranks, timeout);
   const auto siblings = std::make_shared<Siblings>(told.rank_variable, told.rank, told.ranks,
                                                    told.ranks_of_node == told.ranks);
-  made->listen(
-      {[siblings] { siblings->look(); }, {}, [siblings] { return siblings->find_stuck(); }});
+  made->listen({.answer = [siblings] { siblings->look(); },
+                .find_stuck = [siblings] { return siblings->find_stuck(); }});
   return made;
 }
 

@@ -79,6 +79,14 @@ void Pulse::add(int rank, std::string_view address) {
   if (!peer.places.empty()) peers_[rank] = std::move(peer);
 }
 
+void Pulse::ask(const Peer& peer) const {
+  const Datagram asked{question, peer.token};
+  for (const sockaddr_in& place : peer.places) {
+    (void)sendto(socket_.number(), &asked, sizeof asked, 0,
+                 reinterpret_cast<const sockaddr*>(&place), sizeof place);
+  }
+}
+
 std::vector<std::uint64_t> Pulse::take() {
   // Anybody can send here, and faster than this reads: it has other things to do.
   constexpr int most_at_once = 1000;
@@ -89,7 +97,7 @@ std::vector<std::uint64_t> Pulse::take() {
     socklen_t length = sizeof from;
     const ssize_t bytes = recvfrom(socket_.number(), &got, sizeof got, 0,
                                    reinterpret_cast<sockaddr*>(&from), &length);
-    if (bytes < 0) return answered;
+    if (bytes < 0) break;
     if (bytes == sizeof got && got.magic == notice_of_end && got.token == token_)
       ended_.push_back(static_cast<int>(got.rank));
     if (bytes != sizeof(Datagram)) continue;
@@ -99,6 +107,8 @@ std::vector<std::uint64_t> Pulse::take() {
     (void)sendto(socket_.number(), &answer, sizeof answer, 0,
                  reinterpret_cast<const sockaddr*>(&from), length);
   }
+  for (auto& [rank, peer] : peers_)
+    peer.has_answered |= std::ranges::find(answered, peer.token) != answered.end();
   return answered;
 }
 
@@ -106,6 +116,13 @@ std::vector<int> Pulse::answer() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !socket_.is_open()) return {};
   (void)take();
+  constexpr int most_introductions = 50;  // as datagrams get lost
+  if (introductions_ < most_introductions) {
+    ++introductions_;
+    for (const auto& [rank, peer] : peers_) {
+      if (!peer.has_answered) ask(peer);
+    }
+  }
   return std::exchange(ended_, {});
 }
 
@@ -128,13 +145,7 @@ std::vector<int> Pulse::silent(std::chrono::milliseconds within) {
   const auto end = Clock::now() + within;
   while (!waiting.empty() && Clock::now() < end) {
     // A datagram may be lost.
-    for (const auto& [token, rank] : waiting) {
-      const Datagram asked{question, token};
-      for (const sockaddr_in& place : peers_[rank].places) {
-        (void)sendto(socket_.number(), &asked, sizeof asked, 0,
-                     reinterpret_cast<const sockaddr*>(&place), sizeof place);
-      }
-    }
+    for (const auto& [token, rank] : waiting) ask(peers_[rank]);
     const auto next = Clock::now() + ask_again_after;
     while (!waiting.empty() && Clock::now() < next) {
       pollfd polled{socket_.number(), POLLIN, 0};
@@ -146,6 +157,12 @@ std::vector<int> Pulse::silent(std::chrono::milliseconds within) {
   for (const auto& [token, rank] : waiting) ranks.push_back(rank);
   std::ranges::sort(ranks);
   return ranks;
+}
+
+bool Pulse::has_answered(int rank) {
+  const std::lock_guard lock(mutex_);
+  const auto peer = peers_.find(rank);
+  return peer != peers_.end() && peer->second.has_answered;
 }
 
 }  // namespace coconet::jit

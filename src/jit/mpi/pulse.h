@@ -16,7 +16,7 @@
 
 namespace coconet::jit {
 
-/// All but `answer` and `silent` are called before these, which any thread may call.
+/// `address` and `add` are called before the others, which any thread may call.
 class Pulse {
  public:
   /// Without a socket it has no address, and nobody hears of this process.
@@ -27,8 +27,9 @@ class Pulse {
   /// `rank` is asked at `address`; one that is empty cannot be.
   void add(int rank, std::string_view address);
 
-  /// Answers those who have asked; `silent`, on another thread, does that, too. Returns the ranks
-  /// of which others have told that their processes have ended.
+  /// Answers those who have asked; `silent`, on another thread, does that, too. Asks those who have
+  /// not answered yet, the first times. Returns the ranks of which others have told that their
+  /// processes have ended.
   std::vector<int> answer();
   /// Tells all other nodes' that the process of `rank`, of this node, has ended. A datagram may be
   /// lost.
@@ -36,6 +37,8 @@ class Pulse {
   /// The ranks that do not answer in that time, because their processes are stopped or have ended,
   /// or no datagram gets through. Answers others meanwhile.
   [[nodiscard]] std::vector<int> silent(std::chrono::milliseconds within);
+  /// Whether that rank has ever answered: datagrams get through.
+  [[nodiscard]] bool has_answered(int rank);
 
  private:
   /// A question, or the answer to it, about the process with that token.
@@ -48,16 +51,19 @@ class Pulse {
   };
   struct Peer {
     std::uint64_t token;
-    std::vector<sockaddr_in> places;  ///< its node's addresses
+    std::vector<sockaddr_in> places = {};  ///< its node's addresses
+    bool has_answered = false;
   };
+  void ask(const Peer& peer) const;
   /// Takes what has come; returns the tokens of those who have answered.
-  [[nodiscard]] std::vector<std::uint64_t> take();
+  std::vector<std::uint64_t> take();
 
   std::mutex mutex_;  ///< of what has come: answers are for who asked
   OpenFile socket_;
   std::uint64_t token_;
   std::uint16_t port_ = 0;
   std::map<int, Peer> peers_;
+  int introductions_ = 0;   ///< how often those who have not answered yet were asked
   std::vector<int> ended_;  ///< as told, until `answer` returns them
 };
 

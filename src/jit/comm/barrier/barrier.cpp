@@ -134,15 +134,22 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
   const std::chrono::milliseconds limit = waiting.timeout + longer;
   Clock::duration waited{};
   unsigned looks = 0;
-  bool is_stopped = false;
+  Clock::duration next_question = waiting.timeout;
+  bool is_idle = false;
   const bool came = wait_until(
       [&] { return arrived(position); },
       [&] {
         waited = Clock::now() - start;
-        // Who is stopped does none of the work that there is more time for.
-        is_stopped = ++looks % 64 == 0 && longer.count() > 0 && waited > waiting.timeout &&
-                     membership_->is_stopped(ranks_[position]);
-        return is_stopped || waited > limit || membership_->is_over() ||
+        // Who is stopped, or has ended with nobody beside it, does none of the work that there is
+        // more time for.
+        if (++looks % 64 == 0 && longer.count() > 0 && waited > waiting.timeout) {
+          is_idle = membership_->is_stopped(ranks_[position]);
+          if (!is_idle && waited > next_question) {
+            is_idle = membership_->has_gone_silent(ranks_[position]);
+            next_question = Clock::now() - start + waiting.timeout;
+          }
+        }
+        return is_idle || waited > limit || membership_->is_over() ||
                membership_->has_left(ranks_[position]);
       },
       [&] {
@@ -153,16 +160,16 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
           std::this_thread::sleep_for(std::min<Clock::duration>(longest_sleep, waited / 16));
         }
       });
-  std::vector<int> ranks = is_stopped ? std::vector{ranks_[position]} : missing();
+  std::vector<int> ranks = is_idle ? std::vector{ranks_[position]} : missing();
   if (came || arrived(position)) return;
-  const auto within = is_stopped ? waiting.timeout : limit;
+  const auto within = is_idle ? waiting.timeout : limit;
   give_up(call, std::move(ranks),
           fmt::format("which did not come within {:g} s, the limit{}",
                       static_cast<double>(within.count()) / 1000,
-                      longer.count() > 0 && !is_stopped
+                      longer.count() > 0 && !is_idle
                           ? "s that COCONET_TIMEOUT_S and COCONET_COMPILE_TIMEOUT_S set"
                           : " that COCONET_TIMEOUT_S sets"),
-          is_stopped || waited > limit);
+          is_idle || waited > limit);
 }
 
 void Barrier::wait_for_notifier(std::string_view call, std::chrono::milliseconds longer) {

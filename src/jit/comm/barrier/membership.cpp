@@ -284,6 +284,12 @@ Membership::Verdict Membership::verdict_on(int rank, const std::string& why_late
   }
 }
 
+bool Membership::has_gone_silent(int rank) {
+  if (!is_far(rank) || !far_.has_answered || !far_.has_answered(rank)) return false;
+  silent_.reset();
+  return is_silent(rank);
+}
+
 bool Membership::is_silent(int rank) {
   if (!is_far(rank) || !far_.find_silent) return false;
   if (!silent_) silent_ = far_.find_silent();

@@ -68,8 +68,9 @@ struct FailedWait {
 /// How a process asks those of other nodes whether they still run, also while it is stuck inside
 /// MPI. Called from several threads.
 struct FarRanks {
-  std::function<void()> answer;                   ///< those who ask
-  std::function<std::vector<int>()> find_silent;  ///< which of them do not answer
+  std::function<void()> answer;                        ///< those who ask
+  std::function<std::vector<int>()> find_silent = {};  ///< which of them do not answer
+  std::function<bool(int)> has_answered = {};          ///< whether that rank ever did
   /// Instead, where nothing else is known of others: "stopped by a debugger: rank 1", or nothing.
   std::function<std::string()> find_stuck = {};
 };
@@ -161,6 +162,9 @@ class COCONET_API Membership {
   /// Whether a signal or a debugger has stopped the process of that rank; false where it is not
   /// known.
   [[nodiscard]] bool is_stopped(int rank);
+  /// Asks that rank, on another node, whether it still runs, and waits for the answer as
+  /// `time_to_answer` says: whether it gives none, and did before. False for a rank of this node.
+  [[nodiscard]] bool has_gone_silent(int rank);
   /// Whether every wait has to end: a rank has failed, has given up waiting, or is gone.
   [[nodiscard]] bool is_over();
 
