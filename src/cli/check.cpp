@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -24,21 +23,12 @@
 namespace coconet::cli {
 namespace {
 
-using ResolvedSizes = std::map<std::string, std::int64_t>;
-
 /// A tensor to compare: where it is in the program as written and in the scheduled one.
 struct Tensor {
   std::string name;
   ir::ValueId written = -1;
   ir::ValueId scheduled = -1;
 };
-
-ir::ValueId output_of(const ir::Graph& graph, const std::string& name) {
-  for (const ir::Output& output : graph.outputs()) {
-    if (output.name == name) return output.value;
-  }
-  return -1;
-}
 
 /// States and outputs of `written`. A schedule may drop a state that is neither read nor updated,
 /// nothing else.
@@ -57,7 +47,7 @@ std::vector<Tensor> tensors_of(const ir::Graph& written, const ir::Graph& schedu
       add(node.name, id, scheduled.find(node.name), written.update_of(id) < 0);
   }
   for (const ir::Output& output : written.outputs()) {
-    add(output.name, output.value, output_of(scheduled, output.name), false);
+    add(output.name, output.value, scheduled.find_output(output.name), false);
   }
   return tensors;
 }
@@ -67,11 +57,6 @@ std::vector<Tensor> tensors_of(const ir::Graph& written, const ir::Graph& schedu
 bool is_lower_half(const ir::Graph& graph, ir::ValueId id) {
   const ir::ValueId update = graph.at(id).op == ir::Op::state ? graph.update_of(id) : -1;
   return graph.at(update < 0 ? id : graph.at(update).operands[1]).op == ir::Op::lower_half;
-}
-
-ir::Part part_of(const ir::Graph& graph, ir::ValueId id, const ResolvedSizes& sizes, int rank) {
-  return ir::part_of(graph.mesh, graph.at(id).layout, ir::global_extents(graph.at(id).shape, sizes),
-                     rank);
 }
 
 /// The first rank that must hold the same values as `rank`: its coordinates differ only along
@@ -111,18 +96,14 @@ double rms_of(const ir::RankData& parts) {
 }
 
 std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
+  return fmt::format("{:.9g}", value);
 }
 
 /// "w[3, 17]": the element `offset` of a row that begins at `index`.
 std::string element(const std::string& tensor, ir::Extents index, std::int64_t offset) {
   if (index.empty()) return tensor;
   index.back() += offset;
-  std::string text;
-  for (const std::int64_t i : index) text += (text.empty() ? "" : ", ") + std::to_string(i);
-  return tensor + "[" + text + "]";
+  return fmt::format("{}[{}]", tensor, fmt::join(index, ", "));
 }
 
 /// What all ranks have of one tensor, as rank 0 sees it.
@@ -135,7 +116,7 @@ class Gathered {
   void fetch(jit::Comm& comm, std::size_t bytes) {
     const std::vector<int>& beside = comm.nodes().beside(0);
     for (int rank = 0; rank < comm.size(); ++rank) {
-      if (std::find(beside.begin(), beside.end(), rank) != beside.end()) continue;
+      if (std::ranges::find(beside, rank) != beside.end()) continue;
       const bool mine = rank == comm.rank();
       std::string text = comm.broadcast(
           mine ? std::string_view(reinterpret_cast<const char*>(own()), bytes) : "", rank);
@@ -157,7 +138,7 @@ class Gathered {
 /// found so far.
 class Checker {
  public:
-  Checker(const ir::Graph& written, const ir::Graph& scheduled, const ResolvedSizes& sizes,
+  Checker(const ir::Graph& written, const ir::Graph& scheduled, const Sizes& sizes,
           const ir::Lists& lists, double tolerance)
       : written_(written), scheduled_(scheduled), sizes_(sizes), reference_(written, sizes, lists) {
     result_.tolerance = tolerance;
@@ -215,7 +196,7 @@ class Checker {
   void compare_bytes(const Tensor& tensor, const Gathered& gathered, int rank) {
     const int first = first_replica(scheduled_, tensor.scheduled, rank);
     const DType dtype = scheduled_.at(tensor.scheduled).dtype;
-    const ir::Part part = part_of(scheduled_, tensor.scheduled, sizes_, rank);
+    const ir::Part part = ir::part_of(scheduled_, tensor.scheduled, sizes_, rank);
     const auto bytes = static_cast<std::size_t>(part.count()) * size_of(dtype);
     if (first == rank || std::memcmp(gathered.of(first), gathered.of(rank), bytes) == 0) return;
     result_.bit_identical = false;
@@ -239,7 +220,8 @@ class Checker {
     const ir::Part whole = reference_.part(tensor.written, rank);
     const double tolerance = tolerance_of(tensor);
     for_each_stretch(
-        part_of(scheduled_, tensor.scheduled, sizes_, rank), global, [&](const Stretch& stretch) {
+        ir::part_of(scheduled_, tensor.scheduled, sizes_, rank), global,
+        [&](const Stretch& stretch) {
           const std::int64_t from = position_in(whole, stretch.index);
           if (from < 0)
             throw InternalError("A schedule moved '" + tensor.name +
@@ -268,7 +250,7 @@ class Checker {
 
   const ir::Graph& written_;
   const ir::Graph& scheduled_;
-  const ResolvedSizes& sizes_;
+  const Sizes& sizes_;
   ir::Reference reference_;
   CheckResult result_;
 };
@@ -298,28 +280,12 @@ double default_tolerance(const Program& program, int iterations) {
   // reference does, so that only values near a tie round to the other side: 4 eps a step, of which
   // the optimizers reach 1.6 in one step and 5 in ten. The coarsest dtype of the program counts, as
   // its rounding may reach any result.
+  constexpr double eps_of_floats[] = {0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7};  // f64, f32, f16, bf16
   double eps = 0;
   double factor = 64;
   for (const ir::Node& node : ir::graph_of(program)->nodes()) {
     if (node.weak) continue;
-    double own = 0;
-    switch (node.dtype) {
-      case DType::f64:
-        own = 0x1p-52;
-        break;
-      case DType::f32:
-        own = 0x1p-23;
-        break;
-      case DType::f16:
-        own = 0x1p-10;
-        break;
-      case DType::bf16:
-        own = 0x1p-7;
-        break;
-      default:
-        break;
-    }
-    eps = std::max(eps, own);
+    if (is_float(node.dtype)) eps = std::max(eps, eps_of_floats[static_cast<int>(node.dtype)]);
     if (is_16_bit(node.dtype)) factor = 4;
   }
   return factor * eps * std::max(iterations, 1);
@@ -331,7 +297,7 @@ CheckResult compare(Executable& step, const Program& program, const World& world
   const ir::Graph& written = *ir::graph_of(program);
   const Program applied = step.program();
   const ir::Graph& scheduled = *ir::graph_of(applied);
-  const ResolvedSizes resolved = ir::resolve_sizes(written, sizes, options.lists);
+  const Sizes resolved = ir::resolve_sizes(written, sizes, options.lists);
   const std::vector<Tensor> tensors = tensors_of(written, scheduled);
   const double tolerance =
       options.tolerance.value_or(default_tolerance(program, options.drive.iterations));

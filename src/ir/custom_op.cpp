@@ -39,7 +39,7 @@ Defined& defined() {
 }
 
 bool is_identifier(std::string_view name) {
-  return !name.empty() && is_letter(name.front()) && std::all_of(name.begin(), name.end(), is_word);
+  return !name.empty() && is_letter(name.front()) && std::ranges::all_of(name, is_word);
 }
 
 bool is_built_in(std::string_view name) {

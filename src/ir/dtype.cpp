@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "ir/half.h"
 #include "ir/integers.h"
@@ -79,29 +80,10 @@ void store(void* data, std::size_t index, T element) {
 }  // namespace
 
 std::string_view to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return "f64";
-    case DType::f32:
-      return "f32";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::i64:
-      return "i64";
-    case DType::i32:
-      return "i32";
-    case DType::i16:
-      return "i16";
-    case DType::i8:
-      return "i8";
-    case DType::u8:
-      return "u8";
-    case DType::boolean:
-      return "bool";
-  }
-  return "?";
+  constexpr std::string_view names[] = {"f64", "f32", "f16", "bf16", "i64",
+                                        "i32", "i16", "i8",  "u8",   "bool"};
+  static_assert(std::size(names) == std::size(all_dtypes));
+  return names[static_cast<std::size_t>(dtype)];
 }
 
 std::optional<DType> parse_dtype(std::string_view text) {
@@ -133,6 +115,7 @@ BFloat16::operator float() const {
 }
 
 double round_to(DType dtype, double value) {
+  if (is_integer(dtype)) return static_cast<double>(ir::saturated(dtype, value));
   switch (dtype) {
     case DType::f64:
       return value;
@@ -142,16 +125,9 @@ double round_to(DType dtype, double value) {
       return static_cast<float>(Half(value));
     case DType::bf16:
       return static_cast<float>(BFloat16(value));
-    case DType::i64:
-    case DType::i32:
-    case DType::i16:
-    case DType::i8:
-    case DType::u8:
-      return static_cast<double>(ir::saturated(dtype, value));
-    case DType::boolean:
+    default:
       return value != 0 ? 1 : 0;
   }
-  return value;
 }
 
 double load_element(DType dtype, const void* data, std::size_t index) {

@@ -10,31 +10,20 @@
 
 namespace coconet::ir {
 
-namespace {
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-}  // namespace
-
-std::map<std::string, std::int64_t> resolve_sizes(
-    const Graph& graph, const std::map<std::string, std::int64_t>& given) {
+Sizes resolve_sizes(const Graph& graph, const Sizes& given) {
   std::vector<std::string> symbols;
   for (const Dim& dim : graph.dims) symbols.push_back(dim.name);
   for (const auto& [name, extent] : given) {
     const std::string counted(counted_by(Dim(name, 0)));
     const std::string& symbol = counted.empty() ? name : counted;
-    if (std::find(symbols.begin(), symbols.end(), symbol) != symbols.end()) continue;
-    const std::string near = nearest(name, symbols);
+    if (std::ranges::find(symbols, symbol) != symbols.end()) continue;
     throw ProgramError("program '" + graph.name + "' has no dimension '" + name + "'" +
-                       (symbols.empty() ? "; all its extents are fixed"
-                        : near.empty()  ? "; its dimensions are " + listed(symbols)
-                                        : "; did you mean '" + near + "'?"));
+                       suggestion(name, symbols,
+                                  symbols.empty() ? "; all its extents are fixed"
+                                                  : fmt::format("; its dimensions are {}",
+                                                                fmt::join(symbols, ", "))));
   }
-  std::map<std::string, std::int64_t> sizes;
+  Sizes sizes;
   for (const Dim& dim : graph.dims) {
     const auto found = given.find(dim.name);
     const std::int64_t extent = found != given.end() ? found->second : dim.extent;
@@ -60,7 +49,7 @@ std::map<std::string, std::int64_t> resolve_sizes(
   return sizes;
 }
 
-std::int64_t extent_of(const Dim& dim, const std::map<std::string, std::int64_t>& sizes) {
+std::int64_t extent_of(const Dim& dim, const Sizes& sizes) {
   if (!dim.symbolic()) return dim.extent;
   const auto found = sizes.find(dim.name);
   if (found == sizes.end())
@@ -68,7 +57,7 @@ std::int64_t extent_of(const Dim& dim, const std::map<std::string, std::int64_t>
   return found->second;
 }
 
-Extents global_extents(const Shape& shape, const std::map<std::string, std::int64_t>& sizes) {
+Extents global_extents(const Shape& shape, const Sizes& sizes) {
   Extents extents;
   extents.reserve(shape.size());
   for (const Dim& dim : shape) extents.push_back(extent_of(dim, sizes));
@@ -93,6 +82,11 @@ Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global, 
     part.extent[dim] = std::min(block, whole - offset);
   }
   return part;
+}
+
+Part part_of(const Graph& graph, ValueId id, const Sizes& sizes, int rank) {
+  const Node& node = graph.at(id);
+  return part_of(graph.mesh, node.layout, global_extents(node.shape, sizes), rank);
 }
 
 std::int64_t block_count(const Mesh& mesh, const Placements& layout, const Extents& global) {

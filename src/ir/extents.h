@@ -11,18 +11,17 @@
 namespace coconet::ir {
 
 using Extents = std::vector<std::int64_t>;
+/// Extents of dimensions by name.
+using Sizes = std::map<std::string, std::int64_t>;
 
 /// Extents of the graph's symbols: those given, else the defaults; and of those that count
 /// buffers, where the graph has values for each, 1. Throws ProgramError for an unknown symbol, a
 /// missing or a non-positive extent.
-[[nodiscard]] std::map<std::string, std::int64_t> resolve_sizes(
-    const Graph& graph, const std::map<std::string, std::int64_t>& given);
+[[nodiscard]] Sizes resolve_sizes(const Graph& graph, const Sizes& given);
 
 /// The extent of `dim`, a symbol in `sizes` or fixed.
-[[nodiscard]] std::int64_t extent_of(const Dim& dim,
-                                     const std::map<std::string, std::int64_t>& sizes);
-[[nodiscard]] Extents global_extents(const Shape& shape,
-                                     const std::map<std::string, std::int64_t>& sizes);
+[[nodiscard]] std::int64_t extent_of(const Dim& dim, const Sizes& sizes);
+[[nodiscard]] Extents global_extents(const Shape& shape, const Sizes& sizes);
 
 /// The part of a tensor that one rank holds: per dimension where it begins and how long it is.
 struct Part {
@@ -35,6 +34,8 @@ struct Part {
 /// nest in mesh order. Blocks are `block_length` long; the last ones may be short or empty.
 [[nodiscard]] Part part_of(const Mesh& mesh, const Placements& layout, const Extents& global,
                            int rank);
+/// The part that `rank` holds of the value `id`.
+[[nodiscard]] Part part_of(const Graph& graph, ValueId id, const Sizes& sizes, int rank);
 
 /// Elements of the largest part over all ranks: what every rank allocates.
 [[nodiscard]] std::int64_t block_count(const Mesh& mesh, const Placements& layout,

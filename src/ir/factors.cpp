@@ -35,14 +35,9 @@ Factors factors_matmul(const Graph& graph, const Node& node, std::size_t index) 
 }  // namespace
 
 Factors factors_of(const Graph& graph, const Node& node, std::size_t index) {
-  switch (node.op) {
-    case Op::reduction:
-      return factors_reduction(graph, node);
-    case Op::matmul:
-      return factors_matmul(graph, node, index);
-    default:
-      return aligned(graph.at(node.operands.at(index)).shape, node.shape);
-  }
+  if (node.op == Op::reduction) return factors_reduction(graph, node);
+  if (node.op == Op::matmul) return factors_matmul(graph, node, index);
+  return aligned(graph.at(node.operands.at(index)).shape, node.shape);
 }
 
 Factors aligned(const Shape& own, const Shape& result) {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 
 #include "coconet/error.h"
@@ -13,23 +12,9 @@
 namespace coconet::ir {
 
 std::string_view to_string(Fusion::Kind kind) {
-  switch (kind) {
-    case Fusion::Kind::computation:
-      return "computation";
-    case Fusion::Kind::all_reduce:
-      return "all_reduce";
-    case Fusion::Kind::reduce_scatter:
-      return "reduce_scatter";
-    case Fusion::Kind::all_gather:
-      return "all_gather";
-    case Fusion::Kind::reduce:
-      return "reduce";
-    case Fusion::Kind::broadcast:
-      return "broadcast";
-    case Fusion::Kind::send:
-      return "send";
-  }
-  return "";
+  constexpr std::string_view names[] = {
+      "computation", "all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast", "send"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 ValueId Graph::find(std::string_view wanted) const {
@@ -37,14 +22,18 @@ ValueId Graph::find(std::string_view wanted) const {
   return found == id_of_name_.end() ? -1 : found->second;
 }
 
+ValueId Graph::find_output(std::string_view wanted) const {
+  const auto found = id_of_output_.find(wanted);
+  return found == id_of_output_.end() ? -1 : found->second;
+}
+
 ValueId Graph::require(std::string_view wanted) const {
   const ValueId id = find(wanted);
   if (id >= 0) return id;
   std::vector<std::string> known;
   for (const Node& node : nodes_) known.push_back(node.name);
-  const std::string near = nearest(wanted, known);
-  throw ProgramError(fmt::format("program '{}' has no value '{}'{}", name, wanted,
-                                 (near.empty() ? "" : "; did you mean '" + near + "'?")));
+  throw ProgramError(
+      fmt::format("program '{}' has no value '{}'{}", name, wanted, suggestion(wanted, known)));
 }
 
 ValueId Graph::find_constant(double number) const {
@@ -59,8 +48,8 @@ const Fusion* Graph::fusion_of(ValueId id) const {
 
 bool Graph::name_free(std::string_view wanted) const {
   if (id_of_name_.contains(wanted)) return false;
-  const auto output = id_of_output_.find(wanted);
-  return output == id_of_output_.end() || at(output->second).name == wanted;
+  const ValueId output = find_output(wanted);
+  return output < 0 || at(output).name == wanted;
 }
 
 void Graph::reserve(std::size_t values) {

@@ -27,14 +27,14 @@ using Placements = std::vector<Placement>;  ///< one per mesh axis
 /// from `infer`.
 struct Node {
   Op op = Op::constant;
-  std::string name;               ///< unique in the graph
-  bool user_named = false;        ///< named by the application or a schedule, not by the graph
-  std::string origin;             ///< the schedule step that made it; empty: the application
-  std::vector<ValueId> operands;  ///< each less than the node's own id
-  Attributes attributes;
+  std::string name = {};               ///< unique in the graph
+  bool user_named = false;             ///< named by the application or a schedule, not by the graph
+  std::string origin = {};             ///< the schedule step that made it; empty: the application
+  std::vector<ValueId> operands = {};  ///< each less than the node's own id
+  Attributes attributes = {};
   DType dtype = DType::f64;
-  Shape shape;
-  Placements layout;
+  Shape shape = {};
+  Placements layout = {};
   /// A number rather than a tensor: computed once per run on the host, in double, and taking the
   /// dtype of the tensor that it is combined with. Constants, scalars, extents and arithmetic among
   /// them.
@@ -89,6 +89,8 @@ class Graph {
 
   /// The value called `name`, or -1.
   [[nodiscard]] ValueId find(std::string_view name) const;
+  /// The value of the output called `name`, or -1.
+  [[nodiscard]] ValueId find_output(std::string_view name) const;
   /// Like `find`; throws ProgramError listing near names when there is none.
   [[nodiscard]] ValueId require(std::string_view name) const;
   /// The constant of the same bits as `number`, or -1.
@@ -158,6 +160,8 @@ void verify(const Graph& graph);
 /// One line per value, then outputs and kernels.
 [[nodiscard]] std::string print(const Graph& graph);
 
+/// The version of program JSON that `to_json` writes and `from_json` reads.
+inline constexpr int program_json_version = 1;
 [[nodiscard]] std::string to_json(const Graph& graph);
 /// For `ranks` ranks; 0: a mesh that depends on their number is an error. Throws ProgramError with
 /// the JSON pointer of what is wrong.
@@ -165,5 +169,8 @@ void verify(const Graph& graph);
 
 /// The known name nearest to `name` by edit distance, or empty when none is near.
 [[nodiscard]] std::string nearest(std::string_view name, const std::vector<std::string>& known);
+/// "; did you mean 'X'?" of the nearest; `otherwise` where none is near.
+[[nodiscard]] std::string suggestion(std::string_view name, const std::vector<std::string>& known,
+                                     const std::string& otherwise = "");
 
 }  // namespace coconet::ir

@@ -40,8 +40,8 @@ std::string KnobRow::value(const Knobs& knobs) const {
 bool KnobRow::parse(std::string_view value, Knobs& knobs) const {
   if (text != nullptr) {
     knobs.*text = value;
-    return std::any_of(choices.begin(), choices.end(),
-                       [&](const KnobChoice& choice) { return choice.name == value; });
+    return std::ranges::any_of(choices,
+                               [&](const KnobChoice& choice) { return choice.name == value; });
   }
   const char* const last = value.data() + value.size();
   const auto [end, error] = std::from_chars(value.data(), last, knobs.*number);

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "coconet/error.h"
-#include "ir/extents.h"
 
 namespace coconet::ir {
 
@@ -52,19 +51,16 @@ std::vector<std::string> listed_dims(const Graph& graph) {
   return dims;
 }
 
-std::map<std::string, std::int64_t> resolve_sizes(const Graph& graph,
-                                                  const std::map<std::string, std::int64_t>& given,
-                                                  const Lists& lists) {
+Sizes resolve_sizes(const Graph& graph, const Sizes& given, const Lists& lists) {
   const std::vector<std::string> dims = listed_dims(graph);
-  std::map<std::string, std::int64_t> sizes = given;
+  Sizes sizes = given;
   for (const auto& [name, lengths] : lists) {
     const std::string what = "the list of buffers of dimension '" + name + "'";
-    if (std::find(dims.begin(), dims.end(), name) == dims.end()) {
-      const std::string near = nearest(name, dims);
+    if (std::ranges::find(dims, name) == dims.end()) {
       throw ProgramError(
           what + " is of no use: program '" + graph.name +
           "' has neither a scattered tensor over it nor values for each of its buffers" +
-          (near.empty() ? "" : "; did you mean '" + near + "'?"));
+          suggestion(name, dims));
     }
     const std::int64_t sum = sum_of(what, lengths);
     const auto [size, added] = sizes.try_emplace(name, sum);
@@ -92,8 +88,7 @@ std::map<std::string, std::int64_t> resolve_sizes(const Graph& graph,
   return sizes;
 }
 
-Lists resolve_lists(const Graph& graph, const std::map<std::string, std::int64_t>& sizes,
-                    const Lists& given) {
+Lists resolve_lists(const Graph& graph, const Sizes& sizes, const Lists& given) {
   Lists lists = given;
   for (const std::string& dim : listed_dims(graph)) lists.try_emplace(dim, 1, sizes.at(dim));
   return lists;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/extents.h"
 #include "ir/graph.h"
 
 namespace coconet::ir {
@@ -32,12 +33,9 @@ using Lists = std::map<std::string, std::vector<std::int64_t>>;
 /// the sum of it and `buffers_of` it the number of its lengths. Throws ProgramError for a list of a
 /// dimension whose buffers the graph does not tell apart, an empty list, a length below 1, and an
 /// extent in `given` that is another one.
-[[nodiscard]] std::map<std::string, std::int64_t> resolve_sizes(
-    const Graph& graph, const std::map<std::string, std::int64_t>& given, const Lists& lists);
+[[nodiscard]] Sizes resolve_sizes(const Graph& graph, const Sizes& given, const Lists& lists);
 
 /// A list for each of `listed_dims`: the one that is given, else one buffer of all of it.
-[[nodiscard]] Lists resolve_lists(const Graph& graph,
-                                  const std::map<std::string, std::int64_t>& sizes,
-                                  const Lists& given);
+[[nodiscard]] Lists resolve_lists(const Graph& graph, const Sizes& sizes, const Lists& given);
 
 }  // namespace coconet::ir

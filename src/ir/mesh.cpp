@@ -110,9 +110,8 @@ std::vector<Placement> Layout::resolve(const Mesh& mesh) const {
   for (const auto& [name, placement] : named_) {
     const int axis = mesh.find(name);
     if (axis < 0) {
-      const std::string near = ir::nearest(name, axis_names(mesh));
       throw ProgramError("the layout names the axis '" + name + "', which the mesh " + mesh.str() +
-                         " does not have" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
+                         " does not have" + ir::suggestion(name, axis_names(mesh)));
     }
     const auto index = static_cast<std::size_t>(axis);
     if (seen[index])

@@ -70,4 +70,10 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
   return best;
 }
 
+std::string suggestion(std::string_view name, const std::vector<std::string>& known,
+                       const std::string& otherwise) {
+  const std::string near = nearest(name, known);
+  return near.empty() ? otherwise : "; did you mean '" + near + "'?";
+}
+
 }  // namespace coconet::ir

@@ -3,7 +3,6 @@
 #include "ir/op.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "ir/custom_op.h"

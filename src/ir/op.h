@@ -57,6 +57,10 @@ struct PointwiseRow {
 [[nodiscard]] constexpr bool states_type(Op op) {
   return op == Op::input || op == Op::state;
 }
+/// What the application gives by name.
+[[nodiscard]] constexpr bool is_given(Op op) {
+  return states_type(op) || op == Op::scalar;
+}
 /// Structural ops that compute element by element what the element's random word decides.
 [[nodiscard]] constexpr bool draws_random(Op op) {
   return op == Op::dropout || op == Op::stochastic_cast;

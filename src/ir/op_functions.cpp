@@ -7,7 +7,6 @@
 #include "coconet/error.h"
 #include "coconet/program.h"
 #include "ir/access.h"
-#include "ir/append_value.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
 
@@ -15,7 +14,21 @@ namespace coconet {
 
 namespace {
 
-using ir::append_value;
+ir::ValueId constant_id(ir::Graph& graph, double number) {
+  if (const ir::ValueId id = graph.find_constant(number); id >= 0) return id;
+  return append(graph, {.op = ir::Op::constant, .attributes = {.number = number}});
+}
+
+/// Appends `op` of `operands` to `graph`, with constants for those that are numbers.
+Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op,
+                   const std::vector<Value>& operands, ir::Attributes attributes = {}) {
+  ir::Node node{.op = op, .attributes = std::move(attributes)};
+  for (const Value& value : operands) {
+    node.operands.push_back(ir::graph_of(value) ? ir::id_of(value)
+                                                : constant_id(*graph, value.constant()));
+  }
+  return ir::value_of(graph, append(*graph, std::move(node)));
+}
 
 void require_given(const Value& value, std::string_view taker) {
   if (!value.is_empty()) return;
@@ -69,9 +82,7 @@ int resolve_axis(const ir::Graph& graph, std::string_view op, std::string_view a
 Value along_axis(ir::Op op, const Value& value, std::string_view axis, ir::Attributes attributes) {
   const auto& graph = graph_of(value, to_string(op));
   attributes.axis = resolve_axis(*graph, to_string(op), axis);
-  ir::Node node;
-  node.attributes = std::move(attributes);
-  return append_value(graph, op, {value}, std::move(node));
+  return append_value(graph, op, {value}, std::move(attributes));
 }
 
 /// `operands`, of which those that have an element for each buffer of what another one has all
@@ -118,35 +129,24 @@ Value detail::pointwise(std::string_view op, std::initializer_list<Value> operan
 
 Value select(const Value& a, const Value& b, const Value& c, DType dtype) {
   const auto graph = common_graph("select", {a, b, c});
-  ir::Node node;
-  node.attributes.dtype = dtype;
   const auto& known = graph ? graph : graph_of(a, "select");
-  return append_value(known, ir::Op::select, with_repeats(*known, {a, b, c}), std::move(node));
+  return append_value(known, ir::Op::select, with_repeats(*known, {a, b, c}), {.dtype = dtype});
 }
 
 Value cast(const Value& value, DType dtype) {
-  const auto& graph = graph_of(value, "cast");
-  ir::Node node;
-  node.attributes.dtype = dtype;
-  return append_value(graph, ir::Op::cast, {value}, std::move(node));
+  return append_value(graph_of(value, "cast"), ir::Op::cast, {value}, {.dtype = dtype});
 }
 
 Value dropout(const Value& value, double probability, std::uint64_t seed, const Value& offset) {
   common_graph("dropout", {value, offset});
-  ir::Node node;
-  node.attributes.probability = probability;
-  node.attributes.seed = seed;
   return append_value(graph_of(value, "dropout"), ir::Op::dropout, {value, offset},
-                      std::move(node));
+                      {.probability = probability, .seed = seed});
 }
 
 Value stochastic_cast(const Value& value, DType dtype, std::uint64_t seed, const Value& offset) {
   common_graph("stochastic_cast", {value, offset});
-  ir::Node node;
-  node.attributes.dtype = dtype;
-  node.attributes.seed = seed;
   return append_value(graph_of(value, "stochastic_cast"), ir::Op::stochastic_cast, {value, offset},
-                      std::move(node));
+                      {.seed = seed, .dtype = dtype});
 }
 
 Value upper_half(const Value& value) {
@@ -163,16 +163,11 @@ Value join_halves(const Value& upper, const Value& lower) {
 }
 
 Value slice(const Value& value, int dim, std::string_view axis) {
-  ir::Attributes attributes;
-  attributes.dim = dim;
-  return along_axis(ir::Op::slice, value, axis, attributes);
+  return along_axis(ir::Op::slice, value, axis, {.dim = dim});
 }
 
 Value repeat(const Value& value, const Dim& dim) {
-  const auto& graph = graph_of(value, "repeat");
-  ir::Node node;
-  node.attributes.extent = dim;
-  return append_value(graph, ir::Op::repeat, {value}, std::move(node));
+  return append_value(graph_of(value, "repeat"), ir::Op::repeat, {value}, {.extent = dim});
 }
 
 Value update(const Value& state, const Value& value) {
@@ -218,12 +213,10 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
                                    value.name(), to_string(value.dtype())));
   }
   if (averages) require_valid(graph, [&] { return sum(value, dims, keep_dims); });
-  ir::Node node;
-  node.attributes.reduction = averages ? Reduction::sum : reduction;
-  node.attributes.dims = std::move(dims);
-  node.attributes.keep_dims = keep_dims;
-  const Value reduced =
-      append_value(graph, ir::Op::reduction, {averages ? widened(value) : value}, std::move(node));
+  const Value reduced = append_value(graph, ir::Op::reduction, {averages ? widened(value) : value},
+                                     {.reduction = averages ? Reduction::sum : reduction,
+                                      .dims = std::move(dims),
+                                      .keep_dims = keep_dims});
   if (!averages) return reduced;
   std::int64_t fixed = 1;
   Value count = reduced;  // stands for "none yet"
@@ -233,9 +226,7 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
       fixed *= dim.extent;
       continue;
     }
-    ir::Node extent_node;
-    extent_node.attributes.extent = dim;
-    const Value extent = append_value(graph, ir::Op::extent, {}, std::move(extent_node));
+    const Value extent = append_value(graph, ir::Op::extent, {}, {.extent = dim});
     count = ir::id_of(count) == ir::id_of(reduced) ? extent : count * extent;
   }
   if (ir::id_of(count) == ir::id_of(reduced)) return narrowed(reduced / fixed, value);
@@ -249,11 +240,8 @@ Value Reducer::operator()(const Value& value, PerBuffer) const {
                        "'; there are sum, max, min and prod of each buffer: divide a sum by the "
                        "lengths");
   }
-  ir::Node node;
-  node.attributes.reduction = reduction;
-  node.attributes.dims = {0};
-  node.attributes.per_buffer = true;
-  return append_value(graph, ir::Op::reduction, {value}, std::move(node));
+  return append_value(graph, ir::Op::reduction, {value},
+                      {.reduction = reduction, .dims = {0}, .per_buffer = true});
 }
 
 Value norm(const Value& value) {
@@ -307,11 +295,9 @@ Value layer_norm(const Value& value, const Value& gamma, const Value& beta, int 
 
 Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b) {
   common_graph("matmul", {a, b});
-  ir::Node node;
-  node.attributes.transpose_a = transpose_a;
-  node.attributes.transpose_b = transpose_b;
   graph_of(b, "matmul");
-  return append_value(graph_of(a, "matmul"), ir::Op::matmul, {a, b}, std::move(node));
+  return append_value(graph_of(a, "matmul"), ir::Op::matmul, {a, b},
+                      {.transpose_a = transpose_a, .transpose_b = transpose_b});
 }
 
 Value all_reduce(const Value& value, Reduction reduction, std::string_view axis) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <system_error>
 
 #include "ir/graph.h"
 #include "ir/knobs.h"
@@ -47,50 +46,21 @@ std::string number_text(double number) {
 }
 
 std::string placement_text(const Placement& placement) {
-  switch (placement.kind) {
-    case Placement::Kind::replicated:
-      return "replicated";
-    case Placement::Kind::sliced:
-      return fmt::format("sliced({})", placement.dim);
-    case Placement::Kind::local:
-      return "local";
-  }
-  return "";
+  if (placement.kind == Placement::Kind::sliced) return fmt::format("sliced({})", placement.dim);
+  return placement.kind == Placement::Kind::replicated ? "replicated" : "local";
 }
 
 // How an op is written in formulas, or empty when it is written as a call.
 std::string_view symbol(Op op) {
-  switch (op) {
-    case Op::add:
-      return "+";
-    case Op::subtract:
-    case Op::negative:
-      return "-";
-    case Op::multiply:
-      return "*";
-    case Op::divide:
-      return "/";
-    case Op::less:
-      return "<";
-    case Op::less_equal:
-      return "<=";
-    case Op::greater:
-      return ">";
-    case Op::greater_equal:
-      return ">=";
-    case Op::equal:
-      return "==";
-    case Op::not_equal:
-      return "!=";
-    case Op::logical_and:
-      return "&&";
-    case Op::logical_or:
-      return "||";
-    case Op::logical_not:
-      return "!";
-    default:
-      return "";
-  }
+  using Row = std::pair<Op, std::string_view>;
+  static constexpr Row rows[] = {
+      {Op::add, "+"},         {Op::subtract, "-"},   {Op::negative, "-"},
+      {Op::multiply, "*"},    {Op::divide, "/"},     {Op::less, "<"},
+      {Op::less_equal, "<="}, {Op::greater, ">"},    {Op::greater_equal, ">="},
+      {Op::equal, "=="},      {Op::not_equal, "!="}, {Op::logical_and, "&&"},
+      {Op::logical_or, "||"}, {Op::logical_not, "!"}};
+  const auto* const found = std::ranges::find(rows, op, &Row::first);
+  return found == std::end(rows) ? "" : found->second;
 }
 
 /// How an attribute called `key` is printed, by its kind; empty: not at all.
@@ -157,8 +127,7 @@ class Printer {
   // text could grow exponentially.
   bool reads_inline(const Node& node, int reads) const {
     if (!node.weak || node.user_named || node.op == Op::scalar) return false;
-    return reads <= 1 ||
-           std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
+    return reads <= 1 || std::ranges::all_of(node.operands, [&](ValueId operand) {
              return !inlined(operand) || graph_.at(operand).operands.empty();
            });
   }
@@ -179,7 +148,7 @@ class Printer {
     if (!sign.empty()) {
       return operand(node.operands[0], true) + " " + sign + " " + operand(node.operands[1], true);
     }
-    if (node.op == Op::input || node.op == Op::state || node.op == Op::scalar) {
+    if (is_given(node.op)) {
       return (node.attributes.scattered ? "scattered " : "") + std::string(to_string(node.op));
     }
     std::string arguments;

@@ -7,7 +7,6 @@
 
 #include "coconet/error.h"
 #include "ir/access.h"
-#include "ir/append_value.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
 #include "ir/read_file.h"
@@ -34,19 +33,8 @@ const ir::Node& node_of(const Value& value) {
 }  // namespace
 
 std::string_view to_string(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return "sum";
-    case Reduction::mean:
-      return "mean";
-    case Reduction::max:
-      return "max";
-    case Reduction::min:
-      return "min";
-    case Reduction::prod:
-      return "prod";
-  }
-  return "";
+  constexpr std::string_view names[] = {"sum", "mean", "max", "min", "prod"};
+  return names[static_cast<std::size_t>(reduction)];
 }
 
 // ---- Value
@@ -101,15 +89,8 @@ Program Program::parse(std::string_view json, int ranks) {
 Program Program::load(const std::filesystem::path& file, int ranks) {
   const ir::FileText read = ir::read_file(file);
   if (read.is_missing) throw ProgramError("there is no program file '" + file.string() + "'");
-  if (!read.bytes) {
-    throw ProgramError(
-        fmt::format("cannot read the program file '{}': {}", file.string(), read.problem));
-  }
-  try {
-    return parse(*read.bytes, ranks);
-  } catch (const ProgramError& error) {
-    throw ProgramError(file.string() + ": " + error.what());
-  }
+  return ir::parse_file<ProgramError>(file, read, "program",
+                                      [&](const std::string& text) { return parse(text, ranks); });
 }
 
 Dim Program::dim(std::string name, std::int64_t default_extent) {
@@ -141,14 +122,13 @@ Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string
     throw ProgramError(fmt::format("{}{}{}' needs a name",
                                    (op == ir::Op::input ? "an input" : "a state"), " of program '",
                                    graph->name));
-  ir::Node node;
-  node.name = std::move(name);
-  node.user_named = true;
-  node.dtype = dtype;
-  node.shape = std::move(shape);
-  node.layout = layout.resolve(graph->mesh);
-  node.attributes.scattered = scattered;
-  return ir::append_value(graph, op, {}, std::move(node));
+  return ir::value_of(graph, append(*graph, {.op = op,
+                                             .name = std::move(name),
+                                             .user_named = true,
+                                             .attributes = {.scattered = scattered},
+                                             .dtype = dtype,
+                                             .shape = std::move(shape),
+                                             .layout = layout.resolve(graph->mesh)}));
 }
 
 }  // namespace
@@ -181,10 +161,8 @@ Dim Program::buffers(const Dim& dim) const {
 
 Value Program::scalar(std::string name) {
   if (name.empty()) throw ProgramError("a scalar of program '" + graph_->name + "' needs a name");
-  ir::Node node;
-  node.name = std::move(name);
-  node.user_named = true;
-  return ir::append_value(graph_, ir::Op::scalar, {}, std::move(node));
+  return ir::value_of(
+      graph_, append(*graph_, {.op = ir::Op::scalar, .name = std::move(name), .user_named = true}));
 }
 
 void Program::output(std::string name, const Value& value) {
@@ -193,14 +171,12 @@ void Program::output(std::string name, const Value& value) {
   if (name.empty()) throw ProgramError("an output of program '" + graph_->name + "' needs a name");
   if (ir::graph_of(value) != graph_) throw ProgramError(what + " is a value of another program");
   if (node.weak) throw ProgramError(what + " is a number; outputs are tensors");
-  for (const ir::Output& output : graph_->outputs()) {
-    if (output.name == name) throw ProgramError(what + " exists already");
-  }
+  if (graph_->find_output(name) >= 0) throw ProgramError(what + " exists already");
   const ir::ValueId same = graph_->find(name);
   if (same >= 0 && same != ir::id_of(value)) {
     throw ProgramError(what + " has the name of another value; choose one of its own");
   }
-  if (node.op == ir::Op::input || node.op == ir::Op::state || node.op == ir::Op::update) {
+  if (ir::states_type(node.op) || node.op == ir::Op::update) {
     throw ProgramError(fmt::format("{} is the {} '{}', which has a buffer already; read that one",
                                    what, to_string(node.op), node.name));
   }

@@ -1,9 +1,10 @@
 // The random sequence, and what is made of it.
 #include "ir/random.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
-#include <sstream>
 
 namespace coconet::ir {
 
@@ -52,12 +53,11 @@ bool is_random_offset(double number) {
 
 std::string random_offset_error(const Graph& graph, const Node& node, double number) {
   const Node& offset = graph.at(node.operands[1]);
-  std::ostringstream text;
-  text.precision(17);
-  text << number;
-  return std::string(to_string(node.op)) + " '" + node.name + "' has the offset " +
-         (offset.op == Op::constant ? "" : "'" + offset.name + "' = ") + text.str() +
-         "; it must be a whole number from 0 to 2^53, such as the number of the step";
+  return fmt::format(
+      "{} '{}' has the offset {}{:.17g}; it must be a whole number from 0 to 2^53, such as the "
+      "number of the step",
+      to_string(node.op), node.name,
+      offset.op == Op::constant ? "" : "'" + offset.name + "' = ", number);
 }
 
 }  // namespace coconet::ir

@@ -19,4 +19,18 @@ struct FileText {
 /// never write, and a device never end.
 [[nodiscard]] FileText read_file(const std::filesystem::path& file);
 
+/// What `parse` makes of `file`, of which `read` has the bytes. Throws an Error that names the
+/// file, which has a `what` in it, where it was not read or `parse` throws one.
+template <class Error, class Parse>
+[[nodiscard]] auto parse_file(const std::filesystem::path& file, const FileText& read,
+                              const std::string& what, const Parse& parse) {
+  if (!read.bytes)
+    throw Error("cannot read the " + what + " file '" + file.string() + "': " + read.problem);
+  try {
+    return parse(*read.bytes);
+  } catch (const Error& error) {
+    throw Error(file.string() + ": " + error.what());
+  }
+}
+
 }  // namespace coconet::ir

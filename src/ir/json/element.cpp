@@ -57,12 +57,6 @@ std::string type_text(const nlohmann::json& json) {
   }
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // The library's messages read "[json.exception...] parse error at line 1, column 2: syntax error
 // ...".
 std::string reason_of(const std::string& what) {
@@ -81,9 +75,16 @@ void JsonElement::fail(const std::string& message) const {
 void JsonElement::require_object(const std::vector<std::string_view>& keys) const {
   if (!typed(json_).is_object()) wrong_type("an object");
   for (const auto& [key, member] : members()) {
-    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    if (std::ranges::find(keys, key) != keys.end()) continue;
     member.unknown("key", key, {keys.begin(), keys.end()});
   }
+}
+
+void JsonElement::require_version(std::string_view key, int version) const {
+  const JsonElement written = at(key);
+  if (written.integer(1) == version) return;
+  written.fail(fmt::format("version {} is unknown; this library reads version {}",
+                           written.integer(1), version));
 }
 
 std::optional<JsonElement> JsonElement::find(std::string_view key) const {
@@ -189,11 +190,9 @@ void JsonElement::wrong_type(std::string_view it_must_be) const {
 
 void JsonElement::unknown(std::string_view what, std::string_view name,
                           const std::vector<std::string>& known) const {
-  const std::string near = nearest(name, known);
-  const std::string hint = !near.empty()   ? "; did you mean '" + near + "'?"
-                           : known.empty() ? ""
-                                           : "; known are " + listed(known);
-  fail(fmt::format("unknown {} '{}'{}", what, name, hint));
+  const std::string all =
+      known.empty() ? "" : fmt::format("; known are {}", fmt::join(known, ", "));
+  fail(fmt::format("unknown {} '{}'{}", what, name, suggestion(name, known, all)));
 }
 
 namespace {

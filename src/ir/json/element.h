@@ -25,6 +25,9 @@ class JsonElement {
 
   /// Checks that this is an object and that all its keys are among `keys`.
   void require_object(const std::vector<std::string_view>& keys) const;
+  /// Checks that the member `key` of this object is the version that this library reads. It comes
+  /// before `require_object`, which would report the keys of another version as unknown.
+  void require_version(std::string_view key, int version) const;
   /// The member of an object; nothing when it is absent.
   [[nodiscard]] std::optional<JsonElement> find(std::string_view key) const;
   /// The member of an object that must be there.
@@ -54,6 +57,16 @@ class JsonElement {
   /// Fails with "unknown <what> '<name>'", and the nearest known one or all of them.
   [[noreturn]] void unknown(std::string_view what, std::string_view name,
                             const std::vector<std::string>& known) const;
+  /// The one of `values` whose `to_string` is `name`; fails as `unknown` where there is none.
+  template <class Values>
+  auto one_of(std::string_view what, std::string_view name, const Values& values) const {
+    std::vector<std::string> known;
+    for (const auto& value : values) {
+      if (to_string(value) == name) return value;
+      known.emplace_back(to_string(value));
+    }
+    unknown(what, name, known);
+  }
 
  private:
   std::shared_ptr<const Document> document_;

@@ -16,7 +16,6 @@
 #include "ir/graph.h"
 #include "ir/json/element.h"
 #include "ir/json/mesh.h"
-#include "ir/json/version.h"
 #include "ir/knobs.h"
 #include "ir/lists.h"
 
@@ -38,21 +37,7 @@ auto located(const JsonElement& where, const Body& body) {
 }
 
 DType read_dtype(const JsonElement& element) {
-  const std::string text = element.string();
-  if (const auto dtype = parse_dtype(text)) return *dtype;
-  std::vector<std::string> known;
-  for (const DType dtype : all_dtypes) known.emplace_back(to_string(dtype));
-  element.unknown("dtype", text, known);
-}
-
-Reduction read_reduction(const JsonElement& element) {
-  const std::string text = element.string();
-  std::vector<std::string> known;
-  for (const Reduction reduction : all_reductions) {
-    if (to_string(reduction) == text) return reduction;
-    known.emplace_back(to_string(reduction));
-  }
-  element.unknown("reduction", text, known);
+  return element.one_of("dtype", element.string(), all_dtypes);
 }
 
 Op read_op(const JsonElement& element) {
@@ -131,7 +116,7 @@ class Reader {
 
   Graph read() {
     if (!root_.is_object()) root_.wrong_type("an object");
-    read_version();
+    root_.require_version("coconet_program", program_json_version);
     root_.require_object(
         {"coconet_program", "name", "mesh", "dims", "values", "outputs", "kernels"});
     graph_->name = root_.at("name").name();
@@ -148,15 +133,6 @@ class Reader {
   }
 
  private:
-  // Before the keys: those of another version would be reported as unknown.
-  void read_version() const {
-    const JsonElement version = root_.at("coconet_program");
-    if (version.integer(1) != program_json_version) {
-      version.fail(fmt::format("version {} is unknown; this library reads version {}",
-                               version.integer(1), program_json_version));
-    }
-  }
-
   void read_dims(const JsonElement& dims) {
     for (const JsonElement& dim : dims.elements()) {
       dim.require_object({"name", "default"});
@@ -182,9 +158,7 @@ class Reader {
     if (states_type(node.op)) keys.insert(keys.end(), {"dtype", "shape", "layout"});
     for (const std::string_view key : attribute_keys(node.op)) keys.push_back(key);
     value.require_object(keys);
-    const bool bound_by_name =
-        node.op == Op::input || node.op == Op::state || node.op == Op::scalar;
-    if (const auto name = bound_by_name ? value.at("name") : value.find("name")) {
+    if (const auto name = is_given(node.op) ? value.at("name") : value.find("name")) {
       node.name = name->name();
       const auto named = value.find("named");
       node.user_named = named ? named->boolean() : true;
@@ -200,9 +174,8 @@ class Reader {
     if (!operands) return;
     const auto elements = operands->elements();
     if (static_cast<int>(elements.size()) != arity(node.op)) {
-      operands->fail(fmt::format("'{}' takes {}{}, not {}", to_string(node.op), arity(node.op),
-                                 (arity(node.op) == 1 ? " operand" : " operands"),
-                                 elements.size()));
+      operands->fail(fmt::format("'{}' takes {} operand{}, not {}", to_string(node.op),
+                                 arity(node.op), arity(node.op) == 1 ? "" : "s", elements.size()));
     }
     for (const JsonElement& element : elements) {
       node.operands.push_back(element.is_number() ? constant(element.number())
@@ -228,9 +201,7 @@ class Reader {
   // C++.
   ValueId constant(double number) {
     if (const ValueId known = graph_->find_constant(number); known >= 0) return known;
-    Node node;
-    node.op = Op::constant;
-    node.attributes.number = number;
+    Node node{.op = Op::constant, .attributes = {.number = number}};
     int suffix = graph_->size();
     do {
       node.name = fmt::format("constant_{}", suffix++);
@@ -261,8 +232,8 @@ class Reader {
   };
 
   void read(attribute::real, const Place& place, double& number) const {
-    number = place.node.op == Op::constant ? read_constant(place.required())
-                                           : place.required().number();
+    number =
+        place.node.op == Op::constant ? read_constant(place.required()) : place.required().number();
   }
 
   void read(attribute::seed, const Place& place, std::uint64_t& seed) const {
@@ -283,7 +254,7 @@ class Reader {
   }
 
   void read(attribute::reduction, const Place& place, Reduction& reduction) const {
-    reduction = read_reduction(place.required());
+    reduction = place.required().one_of("reduction", place.required().string(), all_reductions);
     if (place.node.op == Op::reduction && reduction == Reduction::mean) {
       place.required().fail(
           "a mean over dimensions is written as a sum and a division by their extents");
@@ -354,8 +325,7 @@ class Reader {
     for (const JsonElement& member : members.elements()) {
       const ValueId id = find_value(member);
       const Fusion* const other = graph_->fusion_of(id);
-      const bool twice =
-          std::find(fusion.members.begin(), fusion.members.end(), id) != fusion.members.end();
+      const bool twice = std::ranges::find(fusion.members, id) != fusion.members.end();
       if (twice || other != nullptr) {
         member.fail("'" + graph_->at(id).name + "' is a member of kernel '" +
                     (twice ? fusion : *other).name + "' already");
@@ -363,24 +333,21 @@ class Reader {
       fusion.members.push_back(id);
     }
     if (fusion.members.empty()) members.fail("is empty; a kernel computes at least one value");
-    std::sort(fusion.members.begin(), fusion.members.end());
+    std::ranges::sort(fusion.members);
     if (const auto kind = kernel.find("kind")) check_kind(*kind, fusion.members);
     if (const auto knobs = kernel.find("knobs")) fusion.knobs = read_knobs(*knobs);
     if (const auto arriving = kernel.find("arriving")) {
       for (const JsonElement& value : arriving->elements())
         fusion.arriving.push_back(find_value(value));
-      std::sort(fusion.arriving.begin(), fusion.arriving.end());
+      std::ranges::sort(fusion.arriving);
     }
     graph_->add_fusion(std::move(fusion));
   }
 
   void check_kind(const JsonElement& element, const std::vector<ValueId>& members) const {
     const std::string text = element.string();
-    std::vector<std::string> known;
-    for (const Fusion::Kind kind : fusion_kinds) known.emplace_back(to_string(kind));
-    if (std::find(known.begin(), known.end(), text) == known.end())
-      element.unknown("kind of kernel", text, known);
-    if (text != to_string(halves_of(*graph_, members).kind))
+    const Fusion::Kind kind = element.one_of("kind of kernel", text, fusion_kinds);
+    if (kind != halves_of(*graph_, members).kind)
       element.fail(fmt::format("is '{}', but {}", text, kind_reason(*graph_, members)));
   }
 

@@ -1,12 +1,12 @@
 // Writes a program as JSON: one line per value, and only what inference cannot find out again.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "coconet/error.h"
 #include "ir/graph.h"
-#include "ir/json/version.h"
 #include "ir/knobs.h"
 
 namespace coconet::ir {
@@ -50,8 +50,7 @@ Json dim_json(const Dim& dim) {
 }
 
 Json layout_json(const Placements& layout, const Mesh& mesh) {
-  bool same = true;
-  for (const Placement& placement : layout) same = same && placement == layout.front();
+  const bool same = std::ranges::count(layout, layout.front()) == std::ssize(layout);
   if (same && (layout.size() == 1 || layout.front().kind != Placement::Kind::sliced)) {
     return to_string({layout.front()}, mesh);
   }
@@ -136,9 +135,8 @@ class Writer {
     if (!node.operands.empty()) value["operands"] = Json::array();
     for (const ValueId id : node.operands) {
       const Node& operand = graph_.at(id);
-      const bool inlined = inlined_[id];
-      value["operands"].push_back(inlined ? number_json(operand.attributes.number)
-                                          : Json(operand.name));
+      value["operands"].push_back(inlined_[id] ? number_json(operand.attributes.number)
+                                               : Json(operand.name));
     }
     if (states_type(node.op)) {
       value["dtype"] = to_string(node.dtype);

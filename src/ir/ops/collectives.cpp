@@ -11,6 +11,11 @@ std::string axis_name(const Graph& graph, const Node& node) {
   return graph.mesh.axes()[node.attributes.axis].name;
 }
 
+/// "along axis 'gpu' 'g' is f32[n] local"
+std::string along(const Graph& graph, const Node& node, const Node& from) {
+  return "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from);
+}
+
 /// Checks what all collectives share and copies the operand's type; the caller then sets the axis'
 /// placement.
 const Node& start(const Graph& graph, Node& node) {
@@ -22,10 +27,7 @@ const Node& start(const Graph& graph, Node& node) {
     fail(graph, node,
          fmt::format("works along axis {} of {}", node.attributes.axis, graph.mesh.str()));
   }
-  node.weak = false;
-  node.dtype = from.dtype;
-  node.shape = from.shape;
-  node.layout = from.layout;
+  take_type(node, from);
   return from;
 }
 
@@ -36,18 +38,13 @@ Placement& placement(Node& node) {
 void require_local(const Graph& graph, Node& node, const Node& from) {
   const Placement have = placement(node);
   if (have.kind == Placement::Kind::local) return;
-  const std::string along =
-      "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from);
-  if (have.kind == Placement::Kind::replicated) {
-    fail(graph, node,
-         along +
-             ": every rank has the same values already; drop this op, or make the operand "
-             "local");
-  }
   fail(graph, node,
-       along +
-           ": every rank has another slice, so there is nothing to combine; all_gather it, "
-           "or reduce over the sliced dimension");
+       along(graph, node, from) +
+           (have.kind == Placement::Kind::replicated
+                ? ": every rank has the same values already; drop this op, or make the operand "
+                  "local"
+                : ": every rank has another slice, so there is nothing to combine; all_gather it, "
+                  "or reduce over the sliced dimension"));
 }
 
 void require_reducible(const Graph& graph, const Node& node, const Node& from) {
@@ -74,11 +71,22 @@ void require_own_values(const Graph& graph, Node& node, const Node& from) {
   if (have.kind == Placement::Kind::local) return;
   const bool same = have.kind == Placement::Kind::replicated;
   fail(graph, node,
-       "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from) +
+       along(graph, node, from) +
            (same ? ": every group has the same values already; drop this op, or make the operand "
                    "local"
                  : ": another group needs another slice; all_gather it, or send along an axis on "
                    "which it is local"));
+}
+
+/// Fails unless the operand is sliced along the axis; `instead` says what to do of a whole one.
+void require_sliced(const Graph& graph, Node& node, const Node& from, const std::string& instead) {
+  const Placement have = placement(node);
+  if (have.kind == Placement::Kind::sliced) return;
+  fail(graph, node,
+       along(graph, node, from) +
+           (have.kind == Placement::Kind::local
+                ? ": it takes a sliced value; reduce_scatter makes one of a local one"
+                : ": every rank has the whole already; " + instead));
 }
 
 /// Fails unless some position of the axis is `offset` behind another.
@@ -119,15 +127,8 @@ void infer_reduce_scatter(const Graph& graph, Node& node) {
 
 void infer_all_gather(const Graph& graph, Node& node) {
   const Node& from = start(graph, node);
-  const Placement have = placement(node);
-  if (have.kind != Placement::Kind::sliced) {
-    fail(graph, node,
-         "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from) +
-             (have.kind == Placement::Kind::local
-                  ? ": it takes a sliced value; reduce_scatter makes one of a local one"
-                  : ": every rank has the whole already; drop the all_gather"));
-  }
-  require_gatherable(graph, node, from, have.dim);
+  require_sliced(graph, node, from, "drop the all_gather");
+  require_gatherable(graph, node, from, placement(node).dim);
   placement(node) = replicated;
 }
 
@@ -147,22 +148,14 @@ void infer_broadcast(const Graph& graph, Node& node) {
 
 void infer_all_to_all(const Graph& graph, Node& node) {
   const Node& from = start(graph, node);
+  require_sliced(graph, node, from, "slice takes a rank's block of it");
   const Placement have = placement(node);
-  const auto along = [&] {
-    return "along axis '" + axis_name(graph, node) + "' " + operand_text(graph, from);
-  };
-  if (have.kind != Placement::Kind::sliced) {
-    fail(graph, node,
-         along() + (have.kind == Placement::Kind::local
-                        ? ": it takes a sliced value; reduce_scatter makes one of a local one"
-                        : ": every rank has the whole already; slice takes a rank's block of it"));
-  }
   const int dim = node.attributes.dim;
   if (have.dim == dim) {
     fail(graph, node,
          fmt::format("{}: it is sliced along dimension {} already; drop the all_to_all, or name "
                      "another dimension",
-                     along(), dim));
+                     along(graph, node, from), dim));
   }
   require_gatherable(graph, node, from, have.dim);
   require_sliceable(graph, node, from, dim);

@@ -2,8 +2,6 @@
 // makes copies.
 #include <fmt/format.h>
 
-#include <string>
-
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -16,10 +14,7 @@ void infer_copy(const Graph& graph, Node& node) {
              "'{}' is no state but {}; only states change within a step, other values need no copy",
              from.name, to_string(from.op)));
   }
-  node.weak = false;
-  node.dtype = from.dtype;
-  node.shape = from.shape;
-  node.layout = from.layout;
+  take_type(node, from);
 }
 
 }  // namespace coconet::ir

@@ -17,11 +17,8 @@ void require_dtype(const Graph& graph, const Node& node, std::size_t index, DTyp
 
 void infer_half(const Graph& graph, Node& node, DType dtype) {
   require_dtype(graph, node, 0, DType::f32);
-  const Node& from = operand(graph, node, 0);
-  node.weak = false;
+  take_type(node, operand(graph, node, 0));
   node.dtype = dtype;
-  node.shape = from.shape;
-  node.layout = from.layout;
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ void infer_pointwise(const Graph& graph, Node& node);
 /// Makes the node a number, which is the same on all ranks and takes the dtype of what it meets.
 void make_number(const Graph& graph, Node& node);
 
+/// Gives the node the dtype, shape and layout of `from`, a tensor.
+void take_type(Node& node, const Node& from);
+
 /// The operand at `index`.
 [[nodiscard]] const Node& operand(const Graph& graph, const Node& node, std::size_t index);
 

@@ -14,7 +14,7 @@ void check_dim(const Graph& graph, const Node& node, const Dim& dim) {
   if (dim.symbolic()) {
     const std::string_view listed = counted_by(dim);
     const Dim known = listed.empty() ? dim : Dim(std::string(listed), 0);
-    if (std::find(graph.dims.begin(), graph.dims.end(), known) == graph.dims.end()) {
+    if (std::ranges::find(graph.dims, known) == graph.dims.end()) {
       fail(graph, node, "dimension '" + known.name + "' is unknown; make it with Program::dim");
     }
   } else if (dim.extent < 1) {
@@ -50,7 +50,7 @@ void check_scattered(const Graph& graph, const Node& node) {
              "; it must have one dimension, made with Program::dim, by whose name the lengths of "
              "the buffers are given");
   }
-  if (std::find(node.layout.begin(), node.layout.end(), sliced(0)) != node.layout.end()) {
+  if (std::ranges::find(node.layout, sliced(0)) != node.layout.end()) {
     fail(graph, node,
          fmt::format("is scattered over buffers and {}; a rank's slice is one buffer of its own, "
                      "so make it an ordinary {}",
@@ -79,8 +79,7 @@ void infer_input(const Graph& graph, Node& node) {
 }
 
 void infer_state(const Graph& graph, Node& node) {
-  check_tensor(graph, node);
-  if (node.attributes.scattered) check_scattered(graph, node);
+  infer_input(graph, node);
 }
 
 }  // namespace coconet::ir

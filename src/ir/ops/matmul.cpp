@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 
 #include "ir/factors.h"
 #include "ir/ops/infer.h"

@@ -11,34 +11,15 @@ namespace coconet::ir {
 namespace {
 
 std::string_view accepted(DTypeRule rule) {
-  switch (rule) {
-    case DTypeRule::numeric:
-      return "floats or integers";
-    case DTypeRule::floating:
-      return "floats";
-    case DTypeRule::compare:
-      return "any dtype";
-    case DTypeRule::logical:
-      return "bool";
-    case DTypeRule::choose:
-      return "a bool condition and two values of one dtype";
-  }
-  return "";
+  constexpr std::string_view texts[] = {"floats or integers", "floats", "any dtype", "bool",
+                                        "a bool condition and two values of one dtype"};
+  return texts[static_cast<std::size_t>(rule)];
 }
 
 bool accepts(DTypeRule rule, DType dtype) {
-  switch (rule) {
-    case DTypeRule::numeric:
-      return dtype != DType::boolean;
-    case DTypeRule::floating:
-      return is_float(dtype);
-    case DTypeRule::logical:
-      return dtype == DType::boolean;
-    case DTypeRule::compare:
-    case DTypeRule::choose:
-      return true;
-  }
-  return false;
+  if (rule == DTypeRule::numeric) return dtype != DType::boolean;
+  if (rule == DTypeRule::floating) return is_float(dtype);
+  return rule != DTypeRule::logical || dtype == DType::boolean;
 }
 
 /// The one dtype of the tensors among operands `first`..., or null when all of them are numbers.
@@ -140,13 +121,10 @@ void infer_cast(const Graph& graph, Node& node) {
   if (from.weak) {
     fail(graph, node,
          operand_text(graph, from) +
-             ", which takes the dtype of what it is combined with; "
-             "drop the cast");
+             ", which takes the dtype of what it is combined with; drop the cast");
   }
-  node.weak = false;
+  take_type(node, from);
   node.dtype = node.attributes.dtype.value();
-  node.shape = from.shape;
-  node.layout = from.layout;
 }
 
 }  // namespace coconet::ir

@@ -3,24 +3,20 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
 
 namespace {
 
-/// The tensor, whose shape and layout the node gets.
+/// The tensor, whose type the node gets.
 const Node& infer_tensor(const Graph& graph, Node& node) {
   const Node& from = operand(graph, node, 0);
   if (from.weak) {
     fail(graph, node,
          fmt::format("{}; {} takes a tensor", operand_text(graph, from), to_string(node.op)));
   }
-  node.weak = false;
-  node.shape = from.shape;
-  node.layout = from.layout;
+  take_type(node, from);
   return from;
 }
 
@@ -50,7 +46,6 @@ void infer_dropout(const Graph& graph, Node& node) {
                      probability));
   }
   check_offset(graph, node);
-  node.dtype = from.dtype;
 }
 
 void infer_stochastic_cast(const Graph& graph, Node& node) {

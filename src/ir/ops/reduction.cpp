@@ -26,7 +26,7 @@ void infer_reduction(const Graph& graph, Node& node) {
     }
     if (dim < 0) dim += rank;
   }
-  std::sort(dims.begin(), dims.end());
+  std::ranges::sort(dims);
   if (const auto twice = std::adjacent_find(dims.begin(), dims.end()); twice != dims.end()) {
     fail(graph, node, fmt::format("names dimension {} twice", *twice));
   }

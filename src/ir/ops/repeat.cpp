@@ -18,13 +18,10 @@ void infer_repeat(const Graph& graph, Node& node) {
     if (placement.kind != Placement::Kind::sliced) continue;
     fail(graph, node,
          operand_text(graph, from) +
-             ", but elements of any buffer may be on any rank; all_gather "
-             "it first");
+             ", but elements of any buffer may be on any rank; all_gather it first");
   }
-  node.weak = false;
-  node.dtype = from.dtype;
+  take_type(node, from);
   node.shape = {dim};
-  node.layout = from.layout;
 }
 
 }  // namespace coconet::ir

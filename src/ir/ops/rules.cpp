@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "ir/factors.h"
+#include "ir/integers.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -20,6 +21,13 @@ void make_number(const Graph& graph, Node& node) {
   node.dtype = DType::f64;
   node.shape.clear();
   node.layout.assign(graph.mesh.axes().size(), replicated);
+}
+
+void take_type(Node& node, const Node& from) {
+  node.weak = false;
+  node.dtype = from.dtype;
+  node.shape = from.shape;
+  node.layout = from.layout;
 }
 
 const Node& operand(const Graph& graph, const Node& node, std::size_t index) {
@@ -40,20 +48,9 @@ bool number_fits(const Node& number, DType dtype) {
   if (is_float(dtype)) return true;
   const double value = number.attributes.number;
   if (number.op != Op::constant || std::floor(value) != value) return false;
-  switch (dtype) {
-    case DType::i64:
-      return value >= -0x1p63 && value < 0x1p63;
-    case DType::i32:
-      return value >= -2147483648.0 && value <= 2147483647.0;
-    case DType::i16:
-      return value >= -32768 && value <= 32767;
-    case DType::i8:
-      return value >= -128 && value <= 127;
-    case DType::u8:
-      return value >= 0 && value <= 255;
-    default:
-      return true;
-  }
+  if (dtype == DType::boolean) return true;
+  // The largest i64 is no double, and rounds up to 2^63.
+  return value < 0x1p63 && static_cast<double>(saturated(dtype, value)) == value;
 }
 
 namespace {

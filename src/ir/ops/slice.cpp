@@ -25,10 +25,7 @@ void infer_slice(const Graph& graph, Node& node) {
   }
   const int dim = node.attributes.dim;
   require_sliceable(graph, node, from, dim);
-  node.weak = false;
-  node.dtype = from.dtype;
-  node.shape = from.shape;
-  node.layout = from.layout;
+  take_type(node, from);
   node.layout[axis] = sliced(dim);
 }
 

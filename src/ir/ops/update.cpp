@@ -23,10 +23,7 @@ void infer_update(const Graph& graph, Node& node) {
   const auto both = [&] {
     return operand_text(graph, state) + " and " + operand_text(graph, value);
   };
-  node.weak = false;
-  node.dtype = state.dtype;
-  node.shape = state.shape;
-  node.layout = state.layout;
+  take_type(node, state);
   if (value.weak) {
     if (!number_fits(value, state.dtype))
       fail(graph, node, both() + "; write a tensor of the state's dtype");

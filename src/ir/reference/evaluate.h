@@ -10,16 +10,14 @@ namespace coconet::ir {
 /// The values so far. Numbers are stored like tensors of rank 0, unrounded.
 struct ReferenceStep {
   const Graph& graph;
-  const std::map<std::string, std::int64_t>& sizes;
+  const Sizes& sizes;
   const Lists& lists;
   Indexed<const RankData*> values;  ///< by id; null where not computed yet, or not needed any more
 
   [[nodiscard]] Extents extents(ValueId id) const {
     return global_extents(graph.at(id).shape, sizes);
   }
-  [[nodiscard]] Part part(ValueId id, int rank) const {
-    return part_of(graph.mesh, graph.at(id).layout, extents(id), rank);
-  }
+  [[nodiscard]] Part part(ValueId id, int rank) const { return part_of(graph, id, sizes, rank); }
   [[nodiscard]] const Data& data(ValueId id, int rank) const { return values.at(id)->at(rank); }
 };
 

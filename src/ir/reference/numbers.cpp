@@ -20,7 +20,7 @@ double scalar_value(const Graph& graph, const Node& node,
 }  // namespace
 
 double evaluate_weak(const Graph& graph, ValueId id, const std::map<std::string, double>& scalars,
-                     const std::map<std::string, std::int64_t>& sizes) {
+                     const Sizes& sizes) {
   // Only what `id` depends on is computed, so that other scalars may be missing.
   std::vector<bool> needed(graph.nodes().size(), false);
   needed.at(id) = true;

@@ -27,18 +27,9 @@ bool combine_across(const Graph& graph, const Node& node, int a, int b) {
 }  // namespace
 
 double identity(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::mean:
-      return 0;
-    case Reduction::prod:
-      return 1;
-    case Reduction::max:
-      return -std::numeric_limits<double>::infinity();
-    case Reduction::min:
-      return std::numeric_limits<double>::infinity();
-  }
-  return 0;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double identities[] = {0, 0, -infinity, infinity, 1};  // sum, mean, max, min, prod
+  return identities[static_cast<std::size_t>(reduction)];
 }
 
 double combine(Reduction reduction, DType dtype, double a, double b) {

@@ -23,10 +23,6 @@ RankData evaluate(const ReferenceStep& step, ValueId id) {
   throw InternalError(fmt::format("reference: there is no meaning for the op {}", to_string(op)));
 }
 
-bool holds_tensor(const Node& node) {
-  return node.op == Op::input || node.op == Op::state;
-}
-
 // For each value the last one that reads it, after which its memory may go; size() for those that
 // are kept.
 Indexed<ValueId> last_readers(const Graph& graph) {
@@ -43,8 +39,7 @@ Indexed<ValueId> last_readers(const Graph& graph) {
 
 }  // namespace
 
-Reference::Reference(const Graph& graph, const std::map<std::string, std::int64_t>& sizes,
-                     const Lists& lists)
+Reference::Reference(const Graph& graph, const Sizes& sizes, const Lists& lists)
     : graph_(graph),
       sizes_(resolve_sizes(graph, sizes, lists)),
       lists_(resolve_lists(graph, sizes_, lists)) {
@@ -62,14 +57,13 @@ RankData Reference::zeros(ValueId id) const {
 }
 
 Part Reference::part(ValueId id, int rank) const {
-  const Node& node = graph_.at(id);
-  return part_of(graph_.mesh, node.layout, global_extents(node.shape, sizes_), rank);
+  return part_of(graph_, id, sizes_, rank);
 }
 
 void Reference::set(const std::string& name, RankData parts) {
   const ValueId id = graph_.require(name);
   const Node& node = graph_.at(id);
-  if (!holds_tensor(node)) {
+  if (!states_type(node.op)) {
     throw ProgramError("'" + name + "' of program '" + graph_.name +
                        "' is computed; only inputs and states are set");
   }
@@ -102,7 +96,7 @@ void Reference::run(const std::map<std::string, double>& scalars) {
                      Indexed<const RankData*>(graph_.nodes().size(), nullptr)};
   for (ValueId id = 0; id < graph_.size(); ++id) {
     const Node& node = graph_.at(id);
-    if (holds_tensor(node)) {
+    if (states_type(node.op)) {
       step.values[id] = &tensors_.at(node.name);
       continue;
     }
@@ -135,13 +129,12 @@ const RankData& Reference::get(const std::string& name) const {
     if (node.op == Op::state) known.push_back(node.name);
   }
   for (const Output& output : graph_.outputs()) known.push_back(output.name);
-  if (std::find(known.begin(), known.end(), name) != known.end()) {
+  if (std::ranges::find(known, name) != known.end()) {
     throw ProgramError("output '" + name + "' of program '" + graph_.name +
                        "' has no value before the first step");
   }
-  const std::string near = nearest(name, known);
   throw ProgramError("program '" + graph_.name + "' has no state or output '" + name + "'" +
-                     (near.empty() ? "" : "; did you mean '" + near + "'?"));
+                     suggestion(name, known));
 }
 
 }  // namespace coconet::ir

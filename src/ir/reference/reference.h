@@ -21,8 +21,7 @@ using RankData = Indexed<Data>;
 class Reference {
  public:
   /// `sizes` and `lists` as in `resolve_sizes`.
-  Reference(const Graph& graph, const std::map<std::string, std::int64_t>& sizes,
-            const Lists& lists = {});
+  Reference(const Graph& graph, const Sizes& sizes, const Lists& lists = {});
 
   /// Sets an input or a state: one part per rank, each `part_of` long. Values are rounded to the
   /// dtype.
@@ -39,7 +38,7 @@ class Reference {
   [[nodiscard]] RankData zeros(ValueId id) const;
 
   const Graph graph_;
-  std::map<std::string, std::int64_t> sizes_;
+  Sizes sizes_;
   Lists lists_;
   std::map<std::string, RankData>
       tensors_;  ///< inputs that were set, states, and outputs of the last run
@@ -48,6 +47,6 @@ class Reference {
 /// Value of a weak node (see Node::weak) from its operands' values, and from `scalars` and `sizes`.
 [[nodiscard]] double evaluate_weak(const Graph& graph, ValueId id,
                                    const std::map<std::string, double>& scalars,
-                                   const std::map<std::string, std::int64_t>& sizes);
+                                   const Sizes& sizes);
 
 }  // namespace coconet::ir

@@ -19,18 +19,12 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// What the application knows by name.
-bool is_given(Op op) {
-  return op == Op::input || op == Op::state || op == Op::scalar;
-}
-
 /// All that makes `node` what it is, its operands being `numbers`.
 std::string describe(const Graph& graph, const Node& node, std::vector<int> numbers) {
-  return fmt::format("{} {} {} {} {} ({}) {} [{}]", to_string(node.op),
-                     is_given(node.op) ? node.name : "", to_string(node.dtype),
-                     ir::to_string(node.shape), ir::to_string(node.layout, graph.mesh),
-                     fmt::join(numbers, ","), node.weak,
-                     fmt::join(ir::attribute_texts(graph, node), ","));
+  return fmt::format(
+      "{} {} {} {} {} ({}) {} [{}]", to_string(node.op), ir::is_given(node.op) ? node.name : "",
+      to_string(node.dtype), ir::to_string(node.shape), ir::to_string(node.layout, graph.mesh),
+      fmt::join(numbers, ","), node.weak, fmt::join(ir::attribute_texts(graph, node), ","));
 }
 
 std::string describe(const Knobs& knobs) {
@@ -65,7 +59,7 @@ std::string Canonical::key(const Graph& graph) {
     for (const ValueId id : ids) {
       if (numbers[id] >= 0) result.push_back(numbers[id]);
     }
-    std::sort(result.begin(), result.end());
+    std::ranges::sort(result);
     return result;
   };
   std::vector<ValueId> kept;  // what the program is for, beside its outputs
@@ -80,7 +74,7 @@ std::string Canonical::key(const Graph& graph) {
                                describe(fusion.knobs), fmt::join(sorted(fusion.members), ","),
                                fmt::join(sorted(fusion.arriving), ",")));
   }
-  std::sort(rest.begin(), rest.end());
+  std::ranges::sort(rest);
   return fmt::format("{}; {}", fmt::join(sorted(kept), ","), fmt::join(rest, "; "));
 }
 
@@ -89,7 +83,7 @@ std::string Canonical::key(Plan plan) {
   std::map<std::string, std::string> renamed;
   for (ValueId id = 0; id < plan.graph.size(); ++id) {
     const Node& node = plan.graph.at(id);
-    if (is_given(node.op)) continue;
+    if (ir::is_given(node.op)) continue;
     std::string& name = renamed[node.name];
     name = fmt::format("v{}", numbers[id]);
     plan.graph.rename(id, name);
