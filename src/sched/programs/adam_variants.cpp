@@ -1,12 +1,10 @@
 // Adamax, NAdam and RAdam as programs: optimizers that differ from Adam in how they use its
 // moments. Formulas and defaults are those of torch.optim (2.x).
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
@@ -65,8 +63,7 @@ Decayed decay(Training& training, double weight_decay, bool decoupled) {
 }  // namespace
 
 Program adamax(const Mesh& mesh, Precision precision, AdamaxOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("adamax", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const State m = training.moment("m");
   const State u = training.moment("u");
   const Value t = training.t();
@@ -81,8 +78,7 @@ Program adamax(const Mesh& mesh, Precision precision, AdamaxOptions options, Sto
 }
 
 Program nadam(const Mesh& mesh, Precision precision, NAdamOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("nadam", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const auto [parameters, gradient] =
       decay(training, options.weight_decay, options.decoupled_weight_decay);
   const Moments moments = update_moments(training, gradient, options.beta1, options.beta2);
@@ -110,8 +106,7 @@ double nadam_mu_product(std::int64_t t, const NAdamOptions& options) {
 }
 
 Program radam(const Mesh& mesh, Precision precision, RAdamOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("radam", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const auto [parameters, gradient] =
       decay(training, options.weight_decay, options.decoupled_weight_decay);
   const Moments moments = update_moments(training, gradient, options.beta1, options.beta2);

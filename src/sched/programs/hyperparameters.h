@@ -169,12 +169,14 @@ inline constexpr auto hyperparameters<NovoGradOptions> =
 void require_in_range(std::string_view optimizer, std::string_view name, double value,
                       const Range& range);
 
-/// Throws ProgramError for the first hyperparameter of `options` that is out of its range.
+/// The name of the optimizer with these options. Throws ProgramError for the first hyperparameter
+/// that is out of its range.
 template <class Options>
-void require_in_range(const Options& options) {
+std::string_view checked_name(const Options& options) {
   const auto& known = hyperparameters<Options>;
   for (const Hyperparameter<Options>& one : known.rows)
     require_in_range(known.name, one.name, one.of(options), one.range);
+  return known.name;
 }
 
 }  // namespace coconet::programs

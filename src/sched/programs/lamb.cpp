@@ -2,14 +2,12 @@
 // the whole tensor or, where parameters are scattered, of each buffer. Schedules know the values
 // `u`, `w_norm`, `u_norm` and `ratio`, and the sums of squares under the norms, `w_squares` and
 // `u_squares`.
-#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Program lamb(const Mesh& mesh, Precision precision, LambOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("lamb", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Moments moments = update_moments(training, training.gradient, options.beta1, options.beta2);
   const Value corrected = moments.m / training.number(1 - pow(options.beta1, moments.t));

@@ -1,14 +1,12 @@
 // LARS and NovoGrad as programs: like LAMB they work with norms, of the whole tensor or, where
 // parameters are scattered, of each buffer. Schedules know the values `w_norm` and `g_norm`, and
 // the sums of squares under them, `w_squares` and `g_squares`.
-#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("lars", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Value& g = training.gradient;
   const State m = training.moment("m");
@@ -27,8 +25,7 @@ Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage
 }
 
 Program novograd(const Mesh& mesh, Precision precision, NovoGradOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("novograd", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Value& g = training.gradient;
   const State m = training.moment("m");

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "coconet/error.h"
-#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
@@ -25,8 +24,7 @@ void adam_step(Training& training, const Value& gradient, const Value& parameter
 }  // namespace
 
 Program sgd(const Mesh& mesh, Precision precision, SgdOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("sgd", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const Value gradient = training.regularised(options.weight_decay);
   training.finish(training.parameters - training.rate(training.lr) * gradient);
   return training.program;
@@ -34,13 +32,12 @@ Program sgd(const Mesh& mesh, Precision precision, SgdOptions options, Storage s
 
 Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions options,
                      Storage storage) {
-  require_in_range(options);
+  Training training(mesh, precision, storage, options);
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     throw ProgramError(fmt::format(
         "momentum_sgd: nesterov is for a momentum above 0 with no dampening; they are {} and {}",
         options.momentum, options.dampening));
   }
-  Training training("momentum_sgd", mesh, precision, storage, options);
   const State m = training.moment("m");
   const Value gradient = training.regularised(options.weight_decay);
   const Value kept = options.momentum * m;
@@ -57,16 +54,14 @@ Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions o
 }
 
 Program adam(const Mesh& mesh, Precision precision, AdamOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("adam", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   adam_step(training, training.regularised(options.weight_decay), training.parameters,
             options.beta1, options.beta2, options.eps, options.amsgrad);
   return training.program;
 }
 
 Program adamw(const Mesh& mesh, Precision precision, AdamWOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("adamw", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   adam_step(training, training.gradient, training.decayed(options.weight_decay), options.beta1,
             options.beta2, options.eps, options.amsgrad);
   return training.program;

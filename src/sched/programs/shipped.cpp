@@ -5,24 +5,12 @@
 
 #include "coconet/error.h"
 #include "coconet/programs.h"
-#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 namespace {
 
-using Names = std::vector<std::string_view>;
-
-Names all() {
-  return {"unfused", "sliced", "fused"};
-}
-Names all_and_overlapped() {
-  return {"unfused", "sliced", "fused", "overlapped"};
-}
-Names of_nodes() {
-  return {"unfused", "hierarchical"};
-}
 std::vector<Precision> floats() {
   return {DType::f32, DType::f64, DType::f16, DType::bf16};
 }
@@ -51,9 +39,7 @@ Options with_hyperparameters(const Hyperparameters& asked) {
   Options options;
   const auto& known = hyperparameters<Options>;
   for (const auto& [name, value] : asked) {
-    const auto found =
-        std::find_if(known.rows.begin(), known.rows.end(),
-                     [&, &name = name](const auto& one) { return one.name == name; });
+    const auto found = std::ranges::find(known.rows, name, &Hyperparameter<Options>::name);
     if (found == known.rows.end()) {
       std::vector<std::string_view> names;
       for (const auto& one : known.rows) names.push_back(one.name);
@@ -79,13 +65,13 @@ template <auto make>
 Shipped optimizer(std::string_view name, std::string_view summary) {
   return {name,
           summary,
-          all(),
+          {"unfused", "sliced", "fused"},
           floats_and_mixed(),
           [](const Mesh& mesh, Precision of) { return make(mesh, of, {}, Storage::whole); },
           [](const Mesh& mesh, Precision of) { return make(mesh, of, {}, Storage::scattered); },
           make_with<make>,
           1,
-          of_nodes(),
+          {"unfused", "hierarchical"},
           infos<decltype(options_of(make))>()};
 }
 
@@ -97,7 +83,8 @@ Shipped block(std::string_view name, std::string_view summary, int stages = 1) {
     if (!precision.mixed()) return made;
     throw ProgramError(made.name() + " has no master weights; mixed precision is for optimizers");
   };
-  return {name, summary, all_and_overlapped(), floats(), build, nullptr, nullptr, stages};
+  return {name,    summary, {"unfused", "sliced", "fused", "overlapped"}, floats(), build, nullptr,
+          nullptr, stages};
 }
 
 }  // namespace
@@ -152,8 +139,7 @@ Mesh Shipped::mesh_of_nodes(int ranks, int nodes) const {
 }
 
 const Shipped* find(std::string_view name) {
-  const auto found = std::find_if(shipped().begin(), shipped().end(),
-                                  [&](const Shipped& program) { return program.name == name; });
+  const auto found = std::ranges::find(shipped(), name, &Shipped::name);
   return found == shipped().end() ? nullptr : &*found;
 }
 

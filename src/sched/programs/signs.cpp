@@ -3,19 +3,17 @@
 #include <fmt/format.h>
 
 #include "coconet/error.h"
-#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Storage storage) {
-  require_in_range(options);
+  Training training(mesh, precision, storage, options);
   if (options.step_size_min > options.step_size_max) {
     throw ProgramError(
         fmt::format("rprop: step_size_min is {}; it must be at most step_size_max, {}",
                     options.step_size_min, options.step_size_max));
   }
-  Training training("rprop", mesh, precision, storage, options);
   const State previous = training.moment("previous");
   const State step_size = training.moment("step_size");
   const Value t = training.t();
@@ -38,8 +36,7 @@ Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Stora
 }
 
 Program lion(const Mesh& mesh, Precision precision, LionOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("lion", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const State m = training.moment("m");
   const Value decayed = training.decayed(options.weight_decay);
   const Value leaned = options.beta1 * m;

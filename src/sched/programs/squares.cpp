@@ -1,13 +1,11 @@
 // Adagrad, Adadelta and RMSprop as programs: a step is divided by the root of past gradients'
 // squares. Formulas and defaults are those of torch.optim (2.x).
-#include "sched/programs/hyperparameters.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("adagrad", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const State v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
   Value rate = training.rate(training.lr);
@@ -31,8 +29,7 @@ Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, S
 }
 
 Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("adadelta", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const State v = training.moment("v");
   const State d = training.moment("d");
   const Value gradient = training.regularised(options.weight_decay);
@@ -47,8 +44,7 @@ Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options,
 }
 
 Program rmsprop(const Mesh& mesh, Precision precision, RmspropOptions options, Storage storage) {
-  require_in_range(options);
-  Training training("rmsprop", mesh, precision, storage, options);
+  Training training(mesh, precision, storage, options);
   const State v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
   const Value v_kept = options.alpha * v;

@@ -11,7 +11,6 @@
 #include "coconet/error.h"
 #include "ir/access.h"
 #include "ir/graph.h"
-#include "sched/programs/hyperparameters.h"
 
 namespace coconet::programs {
 
@@ -47,10 +46,14 @@ Value input_gradient(Program& program, const char* name, DType dtype, const Dim&
                                        : program.input(name, dtype, {n}, layout);
 }
 
+Value stored_state(Program& program, const char* name, DType dtype, const Dim& n, Storage storage,
+                   const Layout& layout) {
+  return storage == Storage::scattered ? program.scattered_state(name, dtype, n, layout)
+                                       : program.state(name, dtype, {n}, layout);
+}
+
 Value sum_of_gradients(Program& program, DType dtype, const Dim& n, Storage storage) {
-  const Layout layout = of_gradients(program.mesh());
-  return storage == Storage::scattered ? program.scattered_state("g", dtype, n, layout)
-                                       : program.state("g", dtype, {n}, layout);
+  return stored_state(program, "g", dtype, n, storage, of_gradients(program.mesh()));
 }
 
 /// What a step averages over the ranks.
@@ -64,11 +67,6 @@ Value average(const Value& gradient, const Mesh& mesh) {
   Value average = gradient;
   for (const std::string& axis : axes_of(mesh)) average = all_reduce(average, mean, axis);
   return average.named("avg");
-}
-
-Value weights(Program& program, DType dtype, const Dim& n, Storage storage) {
-  return storage == Storage::scattered ? program.scattered_state("w", dtype, n, replicated)
-                                       : program.state("w", dtype, {n}, replicated);
 }
 
 void require_constants(const std::string& optimizer, const TrainingOptions& options) {
@@ -107,7 +105,7 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
       storage(stored),
       n(program.dim("n", default_n)),
       g(gradients(program, precision, n, storage, asked.accumulation)),
-      w(weights(program, precision.model, n, storage)),
+      w(stored_state(program, "w", precision.model, n, storage, replicated)),
       lr(program.scalar("lr")),
       avg(average(g, mesh)),
       options(asked) {
@@ -170,16 +168,10 @@ void Training::clip() {
 }
 
 State Training::master_weights() {
-  switch (precision.kept) {
-    case MasterWeights::copy:
-      break;
-    case MasterWeights::remainders:
-      remainder_ = program.state("remainder", DType::i16, {n}, replicated);
-      return {w, join_halves(w, *remainder_).named("master")};
-    case MasterWeights::none:
-      return {w, widened(w).named("master")};
-  }
-  return moment("master");
+  if (precision.kept == MasterWeights::copy) return moment("master");
+  if (precision.kept == MasterWeights::none) return {w, widened(w).named("master")};
+  remainder_ = program.state("remainder", DType::i16, {n}, replicated);
+  return {w, join_halves(w, *remainder_).named("master")};
 }
 
 const Value& Training::given_t() {

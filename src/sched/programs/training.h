@@ -6,6 +6,7 @@
 #include <string>
 
 #include "coconet/programs.h"
+#include "sched/programs/hyperparameters.h"
 
 namespace coconet::programs {
 
@@ -52,11 +53,11 @@ struct Training {
 
   Training(const std::string& name, const Mesh& mesh, Precision precision, Storage storage,
            const TrainingOptions& options);
-  /// With the fields of an optimizer's options.
+  /// Of the optimizer with these options, which must be in their ranges.
   template <class Options>
-  Training(const std::string& name, const Mesh& mesh, Precision dtypes, Storage stored,
-           const Options& of_optimizer)
-      : Training(name, mesh, dtypes, stored, with_training(TrainingOptions{}, of_optimizer)) {}
+  Training(const Mesh& mesh, Precision dtypes, Storage stored, const Options& of_optimizer)
+      : Training(std::string(checked_name(of_optimizer)), mesh, dtypes, stored,
+                 with_training(TrainingOptions{}, of_optimizer)) {}
 
   /// A state like the parameters.
   State moment(const char* name) {
