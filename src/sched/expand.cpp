@@ -22,11 +22,7 @@ using ir::ValueId;
 namespace {
 
 Node cast_of(ValueId value, DType dtype) {
-  Node node;
-  node.op = Op::cast;
-  node.attributes.dtype = dtype;
-  node.operands = {value};
-  return node;
+  return {.op = Op::cast, .operands = {value}, .attributes = {.dtype = dtype}};
 }
 
 }  // namespace
@@ -62,15 +58,12 @@ Graph expand_cross_rank_reductions(const Graph& graph) {
     partial.attributes.partial = true;
     value = rewriter.add(std::move(partial));
     for (const int axis : axes) {
-      Node combine;
-      combine.op = Op::all_reduce;
-      combine.name = axis == axes.back() ? name : "";
-      combine.user_named = node.user_named;
-      combine.origin = node.origin;
-      combine.operands = {value};
-      combine.attributes.reduction = reduction;
-      combine.attributes.axis = axis;
-      value = rewriter.add(std::move(combine));
+      value = rewriter.add({.op = Op::all_reduce,
+                            .name = axis == axes.back() ? name : "",
+                            .user_named = node.user_named,
+                            .origin = node.origin,
+                            .operands = {value},
+                            .attributes = {.reduction = reduction, .axis = axis}});
     }
     if (widens) {
       Node rounded = cast_of(value, node.dtype);
@@ -91,8 +84,7 @@ namespace {
 int dimension_to_slice(const Graph& graph, ValueId id) {
   const Node& node = graph.at(id);
   for (int dim = 0; dim < static_cast<int>(node.shape.size()); ++dim) {
-    const bool taken =
-        std::find(node.layout.begin(), node.layout.end(), sliced(dim)) != node.layout.end();
+    const bool taken = std::ranges::find(node.layout, sliced(dim)) != node.layout.end();
     if (!taken && !(node.shape[dim] == Dim(1))) return dim;
   }
   return -1;
@@ -113,12 +105,7 @@ class SharedWidening {
         operand = computes(id, operand) ? computed_by(id, operand) : rewriter_.map(operand);
       if (is_needed(id)) rewriter_.set(id, rewriter_.add(std::move(node)));
     }
-    Graph result = rewriter_.finish();
-    std::vector<ir::Fusion> kernels = result.fusions();
-    for (const auto& [kernel, member] : joining_) kernels[kernel].members.push_back(member);
-    for (ir::Fusion& fusion : kernels) std::ranges::sort(fusion.members);
-    result.set_fusions(std::move(kernels));
-    return result;
+    return rewriter_.finish();
   }
 
  private:
@@ -170,7 +157,7 @@ class SharedWidening {
     node.operands = {rewriter_.map(node.operands.front())};
     const ValueId id = rewriter_.add(std::move(node));
     if (is_first) rewriter_.set(cast, id);
-    if (graph_.fusion_index(reader) >= 0) joining_.emplace_back(graph_.fusion_index(reader), id);
+    if (graph_.fusion_index(reader) >= 0) rewriter_.join(graph_.fusion_index(reader), id);
     found->second = id;
     return id;
   }
@@ -180,17 +167,14 @@ class SharedWidening {
   Rewriter rewriter_;
   Indexed<bool> is_shared_;
   std::map<std::pair<ValueId, std::int64_t>, ValueId> computed_;  ///< by cast and reader's place
-  std::vector<std::pair<int, ValueId>> joining_;                  ///< kernels, and what is theirs
 };
 
 }  // namespace
 
 Graph expand_fused_all_reduces(const Graph& graph) {
   Rewriter rewriter(graph);
-  std::map<std::string, ValueId> first_halves;  // by kernel
   for (ValueId id = 0; id < graph.size(); ++id) {
-    const ir::Fusion* const fusion = graph.fusion_of(id);
-    if (graph.at(id).op != Op::all_reduce || fusion == nullptr) {
+    if (graph.at(id).op != Op::all_reduce || graph.fusion_of(id) == nullptr) {
       rewriter.copy(id);
       continue;
     }
@@ -205,20 +189,11 @@ Graph expand_fused_all_reduces(const Graph& graph) {
     second.op = dim >= 0 ? Op::all_gather : Op::broadcast;
     second.attributes = {};
     second.attributes.axis = all_reduce.attributes.axis;
-    first_halves[fusion->name] = rewriter.add(std::move(first));
-    second.operands = {first_halves[fusion->name]};
+    second.operands = {rewriter.add(std::move(first))};
+    rewriter.join(graph.fusion_index(id), second.operands.front());
     rewriter.set(id, rewriter.add(std::move(second)));
   }
-  Graph result = rewriter.finish();
-  std::vector<ir::Fusion> kernels = result.fusions();
-  for (ir::Fusion& fusion : kernels) {
-    const auto found = first_halves.find(fusion.name);
-    if (found == first_halves.end()) continue;
-    fusion.members.push_back(found->second);
-    std::sort(fusion.members.begin(), fusion.members.end());
-  }
-  result.set_fusions(std::move(kernels));
-  return result;
+  return rewriter.finish();
 }
 
 Graph expand_overwritten_reads(const Graph& graph) {
@@ -235,11 +210,9 @@ Graph expand_overwritten_reads(const Graph& graph) {
     }
     rewriter.set(id, rewriter.add(std::move(node)));
     if (!late.contains(id)) continue;
-    Node copy;
-    copy.op = Op::copy;
-    copy.name = rewriter.fresh_name(graph.at(id).name + ".old");
-    copy.operands = {rewriter.map(id)};
-    copies[id] = rewriter.add(std::move(copy));
+    copies[id] = rewriter.add({.op = Op::copy,
+                               .name = rewriter.fresh_name(graph.at(id).name + ".old"),
+                               .operands = {rewriter.map(id)}});
   }
   return rewriter.finish();
 }

@@ -7,7 +7,6 @@
 #include "coconet/error.h"
 #include "sched/behind_cycles.h"
 #include "sched/overlaps.h"
-#include "sched/rewrite.h"
 
 namespace coconet::sched {
 
@@ -71,7 +70,7 @@ class Grouping {
     }
     for (ValueId id = graph_.size() - 1; id >= 0; --id) {
       const Node& node = graph_.at(id);
-      if (of(id) >= 0 || node.weak || node.op == Op::input || node.op == Op::state) continue;
+      if (of(id) >= 0 || node.weak || ir::states_type(node.op)) continue;
       if (ir::is_collective(node.op)) {
         join(id, open(Group::Kind::library));
       } else if (node.op == Op::matmul) {
@@ -87,7 +86,7 @@ class Grouping {
     }
     for (const ValueId id : pending_) join(id, of(graph_.at(id).operands[1]));
     join_biases();
-    for (Group& group : groups_) std::sort(group.values.begin(), group.values.end());
+    for (Group& group : groups_) std::ranges::sort(group.values);
   }
 
   /// The product of f32 to whose rows `id` alone adds a bias of one row; -1 when `id` is something
@@ -303,7 +302,7 @@ class Grouping {
 bool is_over_one_rank(const Graph& graph, ValueId value) {
   const Node& node = graph.at(value);
   return ir::is_collective(node.op) && node.op != Op::send &&
-         graph.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)].size == 1;
+         graph.mesh.axes()[node.attributes.axis].size == 1;
 }
 
 bool writes_through(const Graph& graph, ValueId id) {

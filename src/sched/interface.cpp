@@ -49,7 +49,7 @@ void require_same_interface(const ir::Graph& before, const ir::Graph& after,
   }
   ir::ValueId now = 0;
   for (const ir::Node& old : before.nodes()) {
-    if (old.op != ir::Op::input && old.op != ir::Op::state) continue;
+    if (!ir::states_type(old.op)) continue;
     while (now < after.size() && after.at(now).name != old.name) ++now;  // they keep their order
     require(to_string(old.op), old.name, old, now < after.size() ? &after.at(now) : nullptr,
             sliced.contains(old.name));

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "coconet/error.h"
 #include "ir/collective_halves.h"
@@ -27,12 +26,6 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-bool needed_outside(const Graph& graph, const std::set<ValueId>& members, ValueId id) {
-  const auto& users = graph.users()[id];
-  return graph.is_output(id) || std::any_of(users.begin(), users.end(),
-                                            [&](ValueId user) { return !members.contains(user); });
-}
-
 void require_same(const Graph& graph, ValueId domain, ValueId id) {
   if (graph.at(id).shape == graph.at(domain).shape &&
       graph.at(id).layout == graph.at(domain).layout) {
@@ -53,14 +46,13 @@ void check_computation(const Graph& graph, const std::set<ValueId>& members) {
                         "ops and updates",
                     {{.without = {id}}});
     }
-    if (op == Op::update || needed_outside(graph, members, id)) domain = id;
+    if (leaves(graph, members, id)) domain = id;
   }
   if (domain < 0)
     throw ScheduleError(
         "nothing outside the kernel reads any of its results; name an update or an output");
   for (const ValueId id : members) {
-    if (graph.at(id).op == Op::update || needed_outside(graph, members, id))
-      require_same(graph, domain, id);
+    if (leaves(graph, members, id)) require_same(graph, domain, id);
   }
 }
 
@@ -70,8 +62,7 @@ void require_domain(const Graph& graph, const std::set<ValueId>& members, ValueI
                     const std::set<ValueId>& spread) {
   for (const ValueId id : members) {
     if (spread.contains(id) || is_scalar(graph, domain, id)) continue;
-    if (graph.at(id).op == Op::update || needed_outside(graph, members, id))
-      require_same(graph, domain, id);
+    if (leaves(graph, members, id)) require_same(graph, domain, id);
   }
 }
 
@@ -113,16 +104,10 @@ struct Verbs {
   std::string does, done;
 };
 Verbs verbs_of(Op op) {
-  switch (op) {
-    case Op::all_gather:
-      return {"gathers", "gathered"};
-    case Op::broadcast:
-      return {"broadcasts", "broadcast"};
-    case Op::send:
-      return {"sends", "sent"};
-    default:
-      return {"reduces", "reduced"};
-  }
+  if (op == Op::all_gather) return {"gathers", "gathered"};
+  if (op == Op::broadcast) return {"broadcasts", "broadcast"};
+  if (op == Op::send) return {"sends", "sent"};
+  return {"reduces", "reduced"};
 }
 
 /// The collective and the updates that write what it makes. Nothing else in the kernel can read it:
@@ -293,7 +278,7 @@ void check_multicast(const Graph& graph, const Fusion& fusion) {
 
 /// Whether every dimension of `shape` is of the fixed extent 1.
 bool is_single(const Shape& shape) {
-  return std::all_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim == Dim(1); });
+  return std::ranges::all_of(shape, [](const Dim& dim) { return dim == Dim(1); });
 }
 
 }  // namespace
@@ -365,6 +350,12 @@ bool is_scalar(const Graph& graph, ValueId domain, ValueId id) {
     return true;
   const Shape& wide = graph.at(domain).shape;
   return is_single(node.shape) && (!is_single(wide) || (node.shape.empty() && !wide.empty()));
+}
+
+bool leaves(const Graph& graph, const std::set<ValueId>& members, ValueId id) {
+  return graph.at(id).op == Op::update || graph.is_output(id) ||
+         std::ranges::any_of(graph.users()[id],
+                             [&](ValueId user) { return !members.contains(user); });
 }
 
 namespace {

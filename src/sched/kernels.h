@@ -40,6 +40,11 @@ struct Collective {
 /// tensor was reduced to, or computed from such.
 [[nodiscard]] bool is_scalar(const ir::Graph& graph, ir::ValueId domain, ir::ValueId id);
 
+/// Whether what `id`, one of `members`, makes leaves a kernel of them: it writes a state, is an
+/// output, or is read elsewhere.
+[[nodiscard]] bool leaves(const ir::Graph& graph, const std::set<ir::ValueId>& members,
+                          ir::ValueId id);
+
 /// Throws ScheduleError with the rule that is broken when `members` cannot run as one kernel,
 /// beside the kernels that `graph` has.
 void check_kernel(const ir::Graph& graph, const std::set<ir::ValueId>& members);

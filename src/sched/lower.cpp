@@ -91,9 +91,8 @@ class Lowering {
   }
 
   [[nodiscard]] bool crosses(ValueId id) const {
-    const auto& users = graph().users()[id];
-    return std::any_of(users.begin(), users.end(),
-                       [&](ValueId user) { return group_of(user) != group_of(id); });
+    return std::ranges::any_of(graph().users()[id],
+                               [&](ValueId user) { return group_of(user) != group_of(id); });
   }
 
   void place_crossing_values() {
@@ -226,22 +225,20 @@ class Lowering {
 
   /// A chunk in a mailbox is a range of elements, which may lie in several buffers.
   void refuse_scattered(const KernelStep& step) const {
-    const auto refuse = [&](const auto& access) {
-      const PlanBuffer& buffer = plan_.buffers[access.buffer];
-      if (!buffer.scattered) return;
-      throw ScheduleError("kernel '" + step.name + "' exchanges chunks through mailboxes, but '" +
-                          buffer.name +
-                          "' is scattered over buffers; such kernels work in place, with the "
-                          "algorithm direct and the protocol simple");
+    const auto refuse = [&](const std::string& name, const char* how) {
+      throw ScheduleError(
+          fmt::format("kernel '{}' exchanges chunks through mailboxes, but '{}' {}; such kernels "
+                      "work in place, with the algorithm direct and the protocol simple",
+                      step.name, name, how));
     };
-    for (const auto& load : step.loads()) refuse(load);
-    for (const auto& store : step.stores()) refuse(store);
+    const auto check = [&](const auto& access) {
+      const PlanBuffer& buffer = plan_.buffers[access.buffer];
+      if (buffer.scattered) refuse(buffer.name, "is scattered over buffers");
+    };
+    for (const auto& load : step.loads()) check(load);
+    for (const auto& store : step.stores()) check(store);
     for (const ValueId id : step.computed()) {
-      if (!tells_buffers(graph().at(id))) continue;
-      throw ScheduleError("kernel '" + step.name + "' exchanges chunks through mailboxes, but '" +
-                          graph().at(id).name +
-                          "' tells buffers apart; such kernels work in place, with the algorithm "
-                          "direct and the protocol simple");
+      if (tells_buffers(graph().at(id))) refuse(graph().at(id).name, "tells buffers apart");
     }
   }
 
@@ -253,8 +250,8 @@ class Lowering {
     for (const ValueId id : group.values) {
       if (id != reduction) phase.members.push_back(id);
       for (const ValueId operand : graph().at(id).operands) {
-        const bool known = std::any_of(phase.loads.begin(), phase.loads.end(),
-                                       [&](const auto& load) { return load.value == operand; });
+        const bool known = std::ranges::any_of(
+            phase.loads, [&](const auto& load) { return load.value == operand; });
         if (known || graph().at(operand).weak || group_of(operand) == group_of(id)) continue;
         phase.loads.push_back({operand, buffer_of(operand), false});
       }
@@ -273,9 +270,9 @@ class Lowering {
     if (group.fusion->kind == ir::Fusion::Kind::send) step.knobs.algorithm = "direct";
     step.multicast = uses_multicast(step.knobs);
     // Steps in place begin when all ranks' operands are whole, and tell of nothing before they end.
-    const bool overlapped = !group.fusion->arriving.empty() ||
-                            std::any_of(group.values.begin(), group.values.end(),
-                                        [&](ValueId value) { return graph().arrives(value); });
+    const bool overlapped =
+        !group.fusion->arriving.empty() ||
+        std::ranges::any_of(group.values, [&](ValueId value) { return graph().arrives(value); });
     step.in_place = works_in_place(step.knobs) && !overlapped;
     step.combine = collective.combine;
     step.spread = collective.spread;
@@ -325,6 +322,15 @@ class Lowering {
   std::set<BufferId> departing_;  ///< of what kernels read tile by tile
 };
 
+/// `all`, and behind them `part` of each of `phases`.
+template <class T>
+std::vector<T> with_all(std::vector<T> all, const std::vector<KernelStep::Phase>& phases,
+                        std::vector<T> KernelStep::Phase::*part) {
+  for (const KernelStep::Phase& phase : phases)
+    all.insert(all.end(), (phase.*part).begin(), (phase.*part).end());
+  return all;
+}
+
 /// Kernel names become file and symbol names: distinct identifiers.
 void make_names_distinct(Plan& plan) {
   std::set<std::string> taken;
@@ -345,15 +351,11 @@ void make_names_distinct(Plan& plan) {
 }  // namespace
 
 std::vector<KernelStep::Load> KernelStep::loads() const {
-  std::vector<Load> all = scalar_loads;
-  for (const Phase& phase : phases) all.insert(all.end(), phase.loads.begin(), phase.loads.end());
-  return all;
+  return with_all(scalar_loads, phases, &Phase::loads);
 }
 
 std::vector<KernelStep::Store> KernelStep::stores() const {
-  std::vector<Store> all = scalar_stores;
-  for (const Phase& phase : phases) all.insert(all.end(), phase.stores.begin(), phase.stores.end());
-  return all;
+  return with_all(scalar_stores, phases, &Phase::stores);
 }
 
 std::vector<ValueId> KernelStep::computed() const {
@@ -366,10 +368,7 @@ std::vector<ValueId> KernelStep::computed() const {
 }
 
 std::vector<ValueId> KernelStep::reductions() const {
-  std::vector<ValueId> all;
-  for (const Phase& phase : phases)
-    all.insert(all.end(), phase.reductions.begin(), phase.reductions.end());
-  return all;
+  return with_all({}, phases, &Phase::reductions);
 }
 
 Plan lower(const ir::Graph& graph) {

@@ -8,7 +8,6 @@
 #include "coconet/error.h"
 #include "sched/kernels.h"
 #include "sched/knobs.h"
-#include "sched/rewrite.h"
 #include "sched/transform.h"
 
 namespace coconet::sched {
@@ -78,7 +77,7 @@ void check_reader(const Graph& graph, const Fusion& kernel, ValueId value) {
   bool read = false;
   for (const ValueId member : kernel.members) {
     const auto& operands = graph.at(member).operands;
-    read = read || std::find(operands.begin(), operands.end(), value) != operands.end();
+    read = read || std::ranges::find(operands, value) != operands.end();
   }
   if (!read) refuse(kernel, "it does not read " + quoted(graph, value));
   const bool combined =
@@ -90,13 +89,17 @@ void check_reader(const Graph& graph, const Fusion& kernel, ValueId value) {
                      "reduces");
 }
 
+/// Whether another kernel takes tiles of what `kernel` makes.
+bool hands_on(const Graph& graph, const Fusion& kernel) {
+  return std::ranges::any_of(kernel.members, [&](ValueId member) { return graph.arrives(member); });
+}
+
 /// What runs at once exchanges chunks: in place a kernel begins when the operands of all ranks are
 /// whole.
 void refuse_multicast(const Graph& graph, const Fusion& kernel) {
   const bool sends = kernel.kind == Fusion::Kind::send;  // which does without
-  const bool hands_on = std::any_of(kernel.members.begin(), kernel.members.end(),
-                                    [&](ValueId member) { return graph.arrives(member); });
-  if (sends || !uses_multicast(kernel.knobs) || (kernel.arriving.empty() && !hands_on)) return;
+  if (sends || !uses_multicast(kernel.knobs)) return;
+  if (kernel.arriving.empty() && !hands_on(graph, kernel)) return;
   refuse(kernel,
          "with the algorithm 'multimem' it begins when the operands of all ranks are whole; use "
          "'direct', 'ring' or 'tree', which exchange chunks");
@@ -127,8 +130,7 @@ void refuse_shortcuts(const Graph& graph, const Chain& chain) {
           refuse(*chain.back().kernel,
                  quoted(graph, member) + " reads " + quoted(graph, operand) + " of " +
                      other.str(graph) +
-                     ", which runs at the same time; only the step before hands "
-                     "on its tiles");
+                     ", which runs at the same time; only the step before hands on its tiles");
         }
       }
     }
@@ -142,7 +144,7 @@ std::set<ValueId> refuse_gaps(const Graph& graph, const Chain& chain,
   bool grew = true;
   const auto needs = [&](ValueId id) {
     const auto& operands = graph.at(id).operands;
-    return std::any_of(operands.begin(), operands.end(), [&](ValueId operand) {
+    return std::ranges::any_of(operands, [&](ValueId operand) {
       return inside.contains(operand) || after.contains(operand);
     });
   };
@@ -178,10 +180,10 @@ void refuse_overwriting(const Graph& graph, const Chain& chain, const std::set<V
       if (graph.at(update).op != Op::update) continue;
       const ValueId state = graph.at(update).operands.front();
       for (const ValueId reader : users[state]) {
-        const bool beside = !stage.values.contains(reader) &&
-                            std::any_of(chain.begin(), chain.end(), [&](const Stage& other) {
-                              return other.values.contains(reader);
-                            });
+        const bool beside =
+            !stage.values.contains(reader) && std::ranges::any_of(chain, [&](const Stage& other) {
+              return other.values.contains(reader);
+            });
         if (!beside && !after.contains(reader)) continue;
         refuse(*chain.back().kernel, stage.str(graph) + " writes state '" + graph.at(state).name +
                                          "', which " + quoted(graph, reader) +
@@ -270,9 +272,8 @@ void check_overlaps(const Graph& graph) {
     }
   }
   for (const Fusion& kernel : graph.fusions()) {
-    const bool last = std::none_of(kernel.members.begin(), kernel.members.end(),
-                                   [&](ValueId member) { return graph.arrives(member); });
-    if (!kernel.arriving.empty() && last) check_chain(graph, chain_to(graph, kernel));
+    if (!kernel.arriving.empty() && !hands_on(graph, kernel))
+      check_chain(graph, chain_to(graph, kernel));
   }
 }
 

@@ -6,9 +6,7 @@
 #include <map>
 #include <set>
 
-#include "coconet/error.h"
 #include "sched/kernels.h"
-#include "sched/rewrite.h"
 
 namespace coconet::sched {
 
@@ -86,7 +84,7 @@ class Division {
       ValueId value = node.op == Op::update ? node.operands[1] : id;
       const bool spread = value == step_.spread;
       // An update in the kernel writes what is spread, into the same memory.
-      if (id == step_.spread && std::any_of(values_.begin(), values_.end(), [&](ValueId user) {
+      if (id == step_.spread && std::ranges::any_of(values_, [&](ValueId user) {
             return graph_.at(user).op == Op::update && graph_.at(user).operands[1] == id &&
                    buffer_of(user) == buffer_of(id);
           })) {
@@ -96,7 +94,7 @@ class Division {
       const KernelStep::Store store{value, buffer_of(id), spread};
       if (!spread && is_scalar_here(value)) {
         step_.scalar_stores.push_back(store);
-        need_scalar(value);
+        pending_scalars_.push_back(value);
         continue;
       }
       const auto level = level_.find(resolve(value));
@@ -109,8 +107,6 @@ class Division {
     while (is_member(id) && graph_.at(id).op == Op::update) id = graph_.at(id).operands[1];
     return id;
   }
-
-  void need_scalar(ValueId unresolved) { pending_scalars_.push_back(unresolved); }
 
   /// Sees to it that `unresolved` can be read in this phase.
   void need(ValueId unresolved) {
@@ -183,7 +179,7 @@ class Division {
 
   /// Whether an earlier phase has written the memory of `id`.
   [[nodiscard]] bool is_overwritten(ValueId id) const {
-    return std::any_of(stores_.begin(), stores_.end(), [&](const Stored& stored) {
+    return std::ranges::any_of(stores_, [&](const Stored& stored) {
       return stored.level < phase_ && stored.store.buffer == buffer_of(id);
     });
   }
@@ -229,9 +225,8 @@ class Division {
     const auto add_load = [&](ValueId unresolved) {
       const ValueId id = resolve(unresolved);
       const auto found = sets.loads.find(id);
-      const bool known = std::any_of(phase.loads.begin(), phase.loads.end(), [&](const auto& load) {
-        return load.value == id && !load.combined;
-      });
+      const bool known = std::ranges::any_of(
+          phase.loads, [&](const auto& load) { return load.value == id && !load.combined; });
       if (found != sets.loads.end() && !known) phase.loads.push_back({id, found->second, false});
     };
     for (const ValueId id : values_) {
@@ -239,8 +234,7 @@ class Division {
         const ValueId operand = graph_.at(id).operands.front();
         phase.loads.push_back({operand, buffer_of(operand), true});
       } else if (sets.members.contains(id) ||
-                 std::find(phase.reductions.begin(), phase.reductions.end(), id) !=
-                     phase.reductions.end()) {
+                 std::ranges::find(phase.reductions, id) != phase.reductions.end()) {
         for (const ValueId operand : graph_.at(id).operands) add_load(operand);
       }
       for (const Stored& stored : stores_) {

@@ -10,17 +10,8 @@ namespace coconet::sched {
 namespace {
 
 std::string_view role_name(PlanBuffer::Role role) {
-  switch (role) {
-    case PlanBuffer::Role::input:
-      return "input";
-    case PlanBuffer::Role::state:
-      return "state";
-    case PlanBuffer::Role::output:
-      return "output";
-    case PlanBuffer::Role::temporary:
-      return "temporary";
-  }
-  return "";
+  constexpr std::string_view names[] = {"input", "state", "output", "temporary"};
+  return names[static_cast<std::size_t>(role)];
 }
 
 std::string pad(std::string text, std::size_t width) {
@@ -29,11 +20,9 @@ std::string pad(std::string text, std::size_t width) {
 }
 
 /// "    reads    a, b\n"; nothing when there are no items.
-std::string line(const std::string& what, const std::vector<std::string>& items) {
+std::string line(std::string_view what, const std::vector<std::string>& items) {
   if (items.empty()) return {};
-  std::string text;
-  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
-  return "    " + pad(what, 9) + text + "\n";
+  return fmt::format("    {:<9}{}\n", what, fmt::join(items, ", "));
 }
 
 std::string print(const Plan& plan, const KernelStep& step) {

@@ -53,11 +53,15 @@ Graph Rewriter::finish() {
     for (const ValueId id : ids) {
       if (map(id) >= 0) kept.push_back(map(id));
     }
-    std::sort(kept.begin(), kept.end());
+    std::ranges::sort(kept);
     return kept;
   };
+  int number = 0;
   for (ir::Fusion fusion : from_.fusions()) {
     fusion.members = mapped(fusion.members);
+    const auto [begin, end] = joining_.equal_range(number++);
+    for (auto joined = begin; joined != end; ++joined) fusion.members.push_back(joined->second);
+    std::ranges::sort(fusion.members);
     fusion.arriving = mapped(fusion.arriving);
     if (!fusion.members.empty()) to_.add_fusion(std::move(fusion));
   }
@@ -83,11 +87,8 @@ ValueSet ancestors(const Graph& graph, const std::set<ValueId>& ids) {
 ValueSet descendants(const Graph& graph, const std::set<ValueId>& ids) {
   ValueSet result(graph, ids);
   for (ValueId id = 0; id < graph.size(); ++id) {
-    const auto& operands = graph.at(id).operands;
-    if (std::any_of(operands.begin(), operands.end(),
-                    [&](ValueId operand) { return result.contains(operand); })) {
-      result.insert(id);
-    }
+    const auto depends = [&](ValueId operand) { return result.contains(operand); };
+    if (std::ranges::any_of(graph.at(id).operands, depends)) result.insert(id);
   }
   return result;
 }
@@ -96,10 +97,7 @@ ValueSet live_values(const Graph& graph) {
   ValueSet roots(graph);
   for (ValueId id = 0; id < graph.size(); ++id) {
     const ir::Op op = graph.at(id).op;
-    if (op == ir::Op::update || op == ir::Op::state || op == ir::Op::input ||
-        op == ir::Op::scalar) {
-      roots.insert(id);
-    }
+    if (op == ir::Op::update || ir::is_given(op)) roots.insert(id);
   }
   for (const ir::Output& output : graph.outputs()) roots.insert(output.value);
   return with_ancestors(graph, std::move(roots));

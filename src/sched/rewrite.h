@@ -26,6 +26,8 @@ class Rewriter {
   /// `stem`, or `stem`_2 and so on when the old or the new graph has it.
   [[nodiscard]] std::string fresh_name(const std::string& stem);
   [[nodiscard]] const ir::Graph& graph() const { return to_; }
+  /// Makes value `id` of the new graph a member of kernel `fusion`, an index of the old graph's.
+  void join(int fusion, ir::ValueId id) { joining_.emplace(fusion, id); }
   /// The new graph, with outputs and fusions mapped; members of fusions that have no counterpart
   /// are gone.
   [[nodiscard]] ir::Graph finish();
@@ -34,6 +36,7 @@ class Rewriter {
   const ir::Graph& from_;
   ir::Graph to_;
   Indexed<ir::ValueId> map_;
+  std::multimap<int, ir::ValueId> joining_;
   std::map<std::string, int, std::less<>> numbers_;  ///< by stem: the last that was given
 };
 

@@ -46,20 +46,11 @@ Schedule Schedule::load(const std::filesystem::path& file) {
   const ir::FileText read = ir::read_file(file);
   if (read.is_missing) {
     if (const auto text = sched::find_shipped_schedule(file.string())) return parse(*text);
-    const std::string near = ir::nearest(file.string(), sched::shipped_schedule_files());
     throw ScheduleError("there is no schedule file '" + file.string() +
                         "', and none of that name ships" +
-                        (near.empty() ? "" : "; did you mean '" + near + "'?"));
+                        ir::suggestion(file.string(), sched::shipped_schedule_files()));
   }
-  if (!read.bytes) {
-    throw ScheduleError(
-        fmt::format("cannot read the schedule file '{}': {}", file.string(), read.problem));
-  }
-  try {
-    return parse(*read.bytes);
-  } catch (const ScheduleError& error) {
-    throw ScheduleError(file.string() + ": " + error.what());
-  }
+  return ir::parse_file<ScheduleError>(file, read, "schedule", parse);
 }
 
 std::string Schedule::json() const {

@@ -23,8 +23,7 @@ using ir::JsonElement;
 std::string text_argument(const JsonElement& element, const Parameter& parameter) {
   const std::string text = element.string();
   const auto& choices = parameter.choices;
-  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end())
-    return text;
+  if (choices.empty() || std::ranges::find(choices, text) != choices.end()) return text;
   std::vector<std::string> known;
   for (const std::string_view choice : choices) {
     if (!choice.empty()) known.emplace_back(choice);
@@ -33,14 +32,8 @@ std::string text_argument(const JsonElement& element, const Parameter& parameter
 }
 
 Argument parse_argument(const JsonElement& element, const Parameter& parameter) {
-  switch (parameter.kind) {
-    case Parameter::Kind::text:
-      return text_argument(element, parameter);
-    case Parameter::Kind::integer:
-      return element.integer(0);
-    case Parameter::Kind::list:
-      break;
-  }
+  if (parameter.kind == Parameter::Kind::text) return text_argument(element, parameter);
+  if (parameter.kind == Parameter::Kind::integer) return element.integer(0);
   std::vector<std::string> list;
   for (const JsonElement& item : element.elements()) list.push_back(item.string());
   return list;
@@ -82,11 +75,7 @@ Step parse_step(const JsonElement& element) {
 Steps parse_root(const JsonElement& root) {
   if (!root.is_object())
     root.wrong_type("an object with the keys coconet_schedule, name and steps");
-  const JsonElement version = root.at("coconet_schedule");  // first: another version has other keys
-  if (version.integer(1) != format_version) {
-    version.fail(fmt::format("version {} is unknown; this library reads version {}",
-                             version.integer(1), format_version));
-  }
+  root.require_version("coconet_schedule", format_version);
   root.require_object({"$schema", "coconet_schedule", "name", "description", "automatic", "steps"});
   if (const auto description = root.find("description")) (void)description->string();
   Steps steps;
@@ -104,10 +93,6 @@ Steps parse_root(const JsonElement& root) {
   return steps;
 }
 
-}  // namespace
-
-namespace {
-
 json as_json(const Steps& steps) {
   json out;
   out["coconet_schedule"] = format_version;
@@ -121,18 +106,7 @@ json as_json(const Steps& steps) {
     json arguments = json::object();
     for (const Parameter& parameter : find_transformation(step.transformation)->parameters) {
       const Argument& argument = step.arguments.find(parameter.name)->second;
-      const bool is_fallback =
-          !parameter.required && std::visit(
-                                     [&](const auto& held) {
-                                       using Held = std::decay_t<decltype(held)>;
-                                       if constexpr (std::is_same_v<Held, std::string>)
-                                         return held == parameter.fallback;
-                                       if constexpr (std::is_same_v<Held, std::int64_t>)
-                                         return std::to_string(held) == parameter.fallback;
-                                       return false;
-                                     },
-                                     argument);
-      if (is_fallback) continue;
+      if (!parameter.required && argument == fallback_of(parameter)) continue;
       std::visit([&](const auto& held) { arguments[std::string(parameter.name)] = held; },
                  argument);
     }
@@ -171,19 +145,10 @@ namespace {
 json schema_of(const Parameter& parameter) {
   json property;
   property["description"] = parameter.summary;
-  switch (parameter.kind) {
-    case Parameter::Kind::text:
-      property["type"] = "string";
-      break;
-    case Parameter::Kind::integer:
-      property["type"] = "integer";
-      property["minimum"] = 0;
-      break;
-    case Parameter::Kind::list:
-      property["type"] = "array";
-      property["items"] = {{"type", "string"}};
-      break;
-  }
+  constexpr std::string_view types[] = {"string", "array", "integer"};
+  property["type"] = types[static_cast<std::size_t>(parameter.kind)];
+  if (parameter.kind == Parameter::Kind::integer) property["minimum"] = 0;
+  if (parameter.kind == Parameter::Kind::list) property["items"] = {{"type", "string"}};
   if (!parameter.choices.empty()) property["enum"] = parameter.choices;
   return property;
 }

@@ -26,45 +26,20 @@ constexpr const Transformation* table[] = {
 };
 
 std::string_view kind_name(Parameter::Kind kind) {
-  switch (kind) {
-    case Parameter::Kind::text:
-      return "a string";
-    case Parameter::Kind::list:
-      return "a list of strings";
-    case Parameter::Kind::integer:
-      return "a whole number";
-  }
-  return "";
-}
-
-Argument parse_fallback(const Parameter& parameter) {
-  switch (parameter.kind) {
-    case Parameter::Kind::text:
-      return std::string(parameter.fallback);
-    case Parameter::Kind::list:
-      return std::vector<std::string>{};
-    case Parameter::Kind::integer:
-      break;
-  }
-  std::int64_t number = 0;
-  std::from_chars(parameter.fallback.data(), parameter.fallback.data() + parameter.fallback.size(),
-                  number);
-  return number;
+  constexpr std::string_view names[] = {"a string", "a list of strings", "a whole number"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 void check_choice(const Step& step, const Parameter& parameter, const Argument& argument) {
   if (parameter.choices.empty()) return;
   const std::string& text = std::get<std::string>(argument);
-  if (std::find(parameter.choices.begin(), parameter.choices.end(), text) !=
-      parameter.choices.end())
-    return;
-  std::string accepted;
+  if (std::ranges::find(parameter.choices, text) != parameter.choices.end()) return;
+  std::vector<std::string> accepted;
   for (const std::string_view choice : parameter.choices) {
-    if (choice.empty()) continue;
-    accepted += (accepted.empty() ? "" : ", ") + (fmt::format("'{}'", choice));
+    if (!choice.empty()) accepted.push_back(fmt::format("'{}'", choice));
   }
   throw ScheduleError(fmt::format("{}: '{}' is '{}'; it takes {}", step.transformation,
-                                  parameter.name, text, accepted));
+                                  parameter.name, text, fmt::join(accepted, ", ")));
 }
 
 /// The program after all of `steps` by one rewrite; nothing where they do not go so.
@@ -104,9 +79,7 @@ ir::Graph transform_by(const ir::Graph& graph, const Step& step, const Call& cal
 }
 
 std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return "[" + text + "]";
+  return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
 /// The values called as what a split makes of the all_reduce `name`, in order.
@@ -165,9 +138,17 @@ std::span<const Transformation* const> transformations() {
 }
 
 const Transformation* find_transformation(std::string_view name) {
-  const auto found = std::find_if(std::begin(table), std::end(table),
-                                  [&](const Transformation* row) { return row->name == name; });
+  const auto found = std::ranges::find(table, name, &Transformation::name);
   return found == std::end(table) ? nullptr : *found;
+}
+
+Argument fallback_of(const Parameter& parameter) {
+  const std::string_view text = parameter.fallback;
+  if (parameter.kind == Parameter::Kind::text) return std::string(text);
+  if (parameter.kind == Parameter::Kind::list) return std::vector<std::string>{};
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 ir::Graph transform(const ir::Graph& graph, const Step& step) {
@@ -220,15 +201,13 @@ Step complete(Step step) {
   if (transformation == nullptr) {
     std::vector<std::string> known;
     for (const Transformation* row : table) known.emplace_back(row->name);
-    const std::string near = ir::nearest(step.transformation, known);
-    throw ScheduleError(
-        "there is no transformation '" + step.transformation + "'; " +
-        (near.empty() ? "known are " + join(known) : "did you mean '" + near + "'?"));
+    throw ScheduleError("there is no transformation '" + step.transformation + "'" +
+                        ir::suggestion(step.transformation, known, "; known are " + join(known)));
   }
   std::vector<std::string> known;
   for (const Parameter& parameter : transformation->parameters) known.emplace_back(parameter.name);
   for (const auto& [name, argument] : step.arguments) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::ranges::find(known, name) == known.end()) {
       throw ScheduleError(step.transformation + " has no parameter '" + name + "'; it takes " +
                           join(known));
     }
@@ -240,7 +219,7 @@ Step complete(Step step) {
         throw ScheduleError(fmt::format("{} needs '{}': {}", step.transformation, parameter.name,
                                         parameter.summary));
       }
-      step.arguments.emplace(parameter.name, parse_fallback(parameter));
+      step.arguments.emplace(parameter.name, fallback_of(parameter));
       continue;
     }
     if (found->second.index() != static_cast<std::size_t>(parameter.kind)) {
@@ -260,7 +239,7 @@ std::string to_string(const Step& step) {
   for (const Parameter& parameter : transformation->parameters) {
     const auto found = step.arguments.find(parameter.name);
     if (found == step.arguments.end()) continue;
-    if (!parameter.required && found->second == parse_fallback(parameter)) continue;
+    if (!parameter.required && found->second == fallback_of(parameter)) continue;
     text += fmt::format(" {}=", parameter.name);
     if (const auto* word = std::get_if<std::string>(&found->second)) text += *word;
     if (const auto* words = std::get_if<std::vector<std::string>>(&found->second))
@@ -282,6 +261,13 @@ ir::ValueId require_value(const ir::Graph& graph, std::string_view name) {
 
 std::string quoted(const ir::Graph& graph, ir::ValueId id) {
   return fmt::format("'{}' ({})", graph.at(id).name, to_string(graph.at(id).op));
+}
+
+void refuse_fused(const ir::Graph& graph, ir::ValueId id, std::string_view instead) {
+  const ir::Fusion* const fusion = graph.fusion_of(id);
+  if (fusion == nullptr) return;
+  throw ScheduleError(
+      fmt::format("{} is in kernel '{}' already; {}", quoted(graph, id), fusion->name, instead));
 }
 
 }  // namespace coconet::sched

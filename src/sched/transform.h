@@ -21,9 +21,9 @@ struct Parameter {
   std::string_view name;
   Kind kind = Kind::text;
   bool required = true;
-  std::string_view fallback;                  ///< used when it is absent and not required
-  std::span<const std::string_view> choices;  ///< accepted texts; empty: any
-  std::string_view summary;
+  std::string_view fallback = {};                  ///< used when it is absent and not required
+  std::span<const std::string_view> choices = {};  ///< accepted texts; empty: any
+  std::string_view summary = {};
   bool takes_patterns = false;  ///< names values, which patterns may stand for (patterns.h):
   std::optional<ir::Op> pattern_of = {};  ///< those of that op, or any
 };
@@ -77,6 +77,9 @@ struct Transformation {
 /// may try next.
 [[nodiscard]] std::vector<Step> candidate_steps(const ir::Graph& graph);
 
+/// What `parameter` is where it is not given.
+[[nodiscard]] Argument fallback_of(const Parameter& parameter);
+
 /// Checks `step` against its transformation's schema and fills in the fallbacks. Throws
 /// ScheduleError.
 [[nodiscard]] Step complete(Step step);
@@ -90,6 +93,9 @@ struct Transformation {
 
 /// "'avg' (all_reduce)"
 [[nodiscard]] std::string quoted(const ir::Graph& graph, ir::ValueId id);
+
+/// Throws ScheduleError where `id` is in a kernel already, with what to do about it.
+void refuse_fused(const ir::Graph& graph, ir::ValueId id, std::string_view instead);
 
 #define COCONET_TRANSFORMATION(name) extern const Transformation name##_transformation;
 #include "sched/transforms.def"

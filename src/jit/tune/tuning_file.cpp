@@ -51,11 +51,7 @@ std::size_t bytes_of(const JsonElement& element) {
 /// Who measured, on what.
 TuningFile parse_origin(const JsonElement& root) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_tuning and others");
-  const JsonElement version = root.at("coconet_tuning");
-  if (version.integer(1) != format_version) {
-    version.fail(fmt::format("version {} is unknown; this library reads version {}",
-                             version.integer(1), format_version));
-  }
+  root.require_version("coconet_tuning", format_version);
   TuningFile file;
   file.library = root.at("library").string();
   file.device = root.at("device").string();

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -36,14 +36,21 @@ double not_negative(const JsonElement& element) {
   return number;
 }
 
-std::vector<Cluster::Rate> parse_memory(const JsonElement& element) {
-  std::vector<Cluster::Rate> rates;
+/// Points of so many bytes and what `key` says of them, in the order of their bytes.
+template <class Point>
+std::vector<Point> parse_points(const JsonElement& element, std::string_view key) {
+  std::vector<Point> points;
   for (const JsonElement& point : element.elements()) {
-    point.require_object({"bytes", "gb_per_s"});
-    rates.push_back({positive(point.at("bytes")), positive(point.at("gb_per_s"))});
-    if (rates.size() > 1 && rates[rates.size() - 2].bytes >= rates.back().bytes)
+    point.require_object({"bytes", key});
+    points.push_back({positive(point.at("bytes")), positive(point.at(key))});
+    if (points.size() > 1 && points[points.size() - 2].bytes >= points.back().bytes)
       point.at("bytes").fail("the points must be in the order of their bytes");
   }
+  return points;
+}
+
+std::vector<Cluster::Rate> parse_memory(const JsonElement& element) {
+  auto rates = parse_points<Cluster::Rate>(element, "gb_per_s");
   if (rates.empty())
     element.fail("there must be a point at least: {\"bytes\": 1e9, \"gb_per_s\": 10}");
   return rates;
@@ -52,13 +59,8 @@ std::vector<Cluster::Rate> parse_memory(const JsonElement& element) {
 std::map<DType, double> parse_matmul(const JsonElement& element) {
   std::map<DType, double> rates;
   for (const auto& [name, rate] : element.members()) {
-    const auto dtype = parse_dtype(name);
-    if (!dtype) {
-      std::vector<std::string> known;
-      for (const DType one : all_dtypes) known.emplace_back(to_string(one));
-      rate.unknown("dtype", name, known);
-    }
-    rates[*dtype] = positive(rate);
+    const DType dtype = rate.one_of("dtype", name, all_dtypes);
+    rates[dtype] = positive(rate);
   }
   if (!rates.contains(DType::f32))
     element.fail("the key 'f32' is missing: other dtypes take its rate");
@@ -72,16 +74,12 @@ NcclTopology::Paths parse_paths(const JsonElement& element) {
 
 NcclTopology parse_nccl(const JsonElement& element, int nodes) {
   element.require_object({"generation", "node", "network", "node_switch"});
-  NcclTopology topology;
   using Generation = NcclTopology::Generation;
-  const std::string generation = element.at("generation").string();
-  std::vector<std::string> known;
-  bool found = false;
-  for (const Generation one : {Generation::volta, Generation::ampere, Generation::hopper}) {
-    known.emplace_back(to_string(one));
-    if (generation == known.back()) topology.generation = one, found = true;
-  }
-  if (!found) element.at("generation").unknown("generation", generation, known);
+  const JsonElement generation = element.at("generation");
+  NcclTopology topology;
+  topology.generation =
+      generation.one_of("generation", generation.string(),
+                        std::array{Generation::volta, Generation::ampere, Generation::hopper});
   topology.node = parse_paths(element.at("node"));
   if (const auto network = element.find("network")) topology.network = parse_paths(*network);
   if (nodes > 1 && topology.network.channels == 0)
@@ -92,13 +90,7 @@ NcclTopology parse_nccl(const JsonElement& element, int nodes) {
 }
 
 std::vector<Cluster::Time> parse_times(const JsonElement& element) {
-  std::vector<Cluster::Time> times;
-  for (const JsonElement& point : element.elements()) {
-    point.require_object({"bytes", "us"});
-    times.push_back({positive(point.at("bytes")), positive(point.at("us"))});
-    if (times.size() > 1 && times[times.size() - 2].bytes >= times.back().bytes)
-      point.at("bytes").fail("the points must be in the order of their bytes");
-  }
+  auto times = parse_points<Cluster::Time>(element, "us");
   if (times.size() < 2)
     element.fail("there must be two points at least: {\"bytes\": 1e6, \"us\": 50}");
   return times;
@@ -131,11 +123,7 @@ std::map<std::string, std::vector<Cluster::Time>> parse_mailboxes(const JsonElem
 
 Cluster parse_root(const JsonElement& root, std::optional<int> nodes, bool is_begun) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_cluster and others");
-  const JsonElement version = root.at("coconet_cluster");
-  if (version.integer(1) != format_version) {
-    version.fail(fmt::format("version {} is unknown; this library reads version {}",
-                             version.integer(1), format_version));
-  }
+  root.require_version("coconet_cluster", format_version);
   root.require_object({"coconet_cluster", "name", "description", "nodes", "ranks_per_node",
                        "memory", "launch_us", "jump_us", "barrier_us", "pointwise_gop_per_s",
                        "matmul_gop_per_s", "overlaps", "link_gb_per_s", "kernels_cross_nodes",
@@ -183,12 +171,20 @@ Cluster parse(std::string_view json, std::optional<int> nodes) {
 /// Between two points, and past the last one, on a line.
 double us_of(const std::vector<Cluster::Time>& times, double bytes) {
   if (bytes <= times.front().bytes) return times.front().us;
-  auto above = std::find_if(times.begin(), times.end(),
-                            [&](const Cluster::Time& time) { return time.bytes >= bytes; });
+  auto above =
+      std::ranges::find_if(times, [&](const Cluster::Time& time) { return time.bytes >= bytes; });
   if (above == times.end()) --above;
   const Cluster::Time& below = *std::prev(above);
   const double share = (bytes - below.bytes) / (above->bytes - below.bytes);
   return std::max(below.us + share * (above->us - below.us), below.us);
+}
+
+/// Nothing where `key` was not measured.
+template <class Key>
+std::optional<double> us_of(const std::map<Key, std::vector<Cluster::Time>>& measured,
+                            const Key& key, double bytes) {
+  const auto found = measured.find(key);
+  return found == measured.end() ? std::nullopt : std::optional(us_of(found->second, bytes));
 }
 
 /// "dgx2-x16": a shipped cluster and its nodes.
@@ -220,8 +216,8 @@ nlohmann::ordered_json as_json(const NcclTopology::Paths& paths) {
 }  // namespace
 
 double Cluster::memory_gb_per_s(double bytes) const {
-  const auto above = std::find_if(memory.begin(), memory.end(),
-                                  [&](const Rate& rate) { return rate.bytes >= bytes; });
+  const auto above =
+      std::ranges::find_if(memory, [&](const Rate& rate) { return rate.bytes >= bytes; });
   if (above == memory.begin()) return memory.front().gb_per_s;
   if (above == memory.end()) return memory.back().gb_per_s;
   const Rate& below = *std::prev(above);
@@ -235,9 +231,7 @@ double Cluster::matmul_gop(DType dtype) const {
 }
 
 std::optional<double> Cluster::library_us(ir::Op op, double bytes) const {
-  const auto found = library.find(op);
-  if (found == library.end()) return {};
-  return us_of(found->second, bytes);
+  return us_of(library, op, bytes);
 }
 
 double Cluster::lines_us(double bytes) const {
@@ -247,9 +241,7 @@ double Cluster::lines_us(double bytes) const {
 }
 
 std::optional<double> Cluster::mailboxes_us(const std::string& way, double bytes) const {
-  const auto found = mailboxes.find(way);
-  if (found == mailboxes.end()) return {};
-  return us_of(found->second, bytes);
+  return us_of(mailboxes, way, bytes);
 }
 
 Cluster parse_cluster(std::string_view json) {
@@ -294,15 +286,8 @@ std::string to_json(const Cluster& cluster) {
 Cluster load_cluster(const std::string& name_or_file) {
   const ir::FileText read = ir::read_file(name_or_file);
   if (!read.is_missing) {
-    if (!read.bytes) {
-      throw ConfigError(
-          fmt::format("cannot read the cluster file '{}': {}", name_or_file, read.problem));
-    }
-    try {
-      return parse_cluster(*read.bytes);
-    } catch (const ConfigError& error) {
-      throw ConfigError(name_or_file + ": " + error.what());
-    }
+    return ir::parse_file<ConfigError>(name_or_file, read, "cluster",
+                                       [](const std::string& text) { return parse(text, {}); });
   }
   const Asked asked = split_name(name_or_file);
   std::vector<std::string> known;
@@ -315,10 +300,9 @@ Cluster load_cluster(const std::string& name_or_file) {
     }
     known.push_back(name);
   }
-  const std::string near = ir::nearest(asked.name, known);
-  throw ConfigError("there is no cluster file '" + name_or_file + "', and none of that name ships" +
-                    (near.empty() ? fmt::format("; those are {}", fmt::join(known, ", "))
-                                  : "; did you mean '" + near + "'?"));
+  throw ConfigError(
+      "there is no cluster file '" + name_or_file + "', and none of that name ships" +
+      ir::suggestion(asked.name, known, fmt::format("; those are {}", fmt::join(known, ", "))));
 }
 
 }  // namespace coconet::sched

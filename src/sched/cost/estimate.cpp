@@ -29,18 +29,10 @@ class Estimator {
 
   Estimate run() {
     for (const Work& work : work_.steps) {
-      switch (work.kind) {
-        case Work::Kind::kernel:
-          result_.steps.push_back(kernel(work));
-          break;
-        case Work::Kind::library:
-          result_.steps.push_back(library(work));
-          break;
-        case Work::Kind::matmul:
-          result_.steps.push_back(matmul(work));
-          result_.matmuls_us += result_.steps.back().total();
-          break;
-      }
+      result_.steps.push_back(work.kind == Work::Kind::kernel    ? kernel(work)
+                              : work.kind == Work::Kind::library ? library(work)
+                                                                 : matmul(work));
+      if (work.kind == Work::Kind::matmul) result_.matmuls_us += result_.steps.back().total();
     }
     result_.us = whole();
     return std::move(result_);
@@ -146,8 +138,7 @@ class Estimator {
   [[nodiscard]] double whole() const {
     double us = 0;
     for (std::size_t index = 0; index < result_.steps.size();) {
-      const auto overlap = std::find_if(plan_.overlaps.begin(), plan_.overlaps.end(),
-                                        [&](const Overlap& one) { return one.first == index; });
+      const auto overlap = std::ranges::find(plan_.overlaps, index, &Overlap::first);
       if (overlap == plan_.overlaps.end() || !cluster_.overlaps) {
         us += result_.steps[index++].total();
       } else {
@@ -201,8 +192,7 @@ std::string_view StepEstimate::bound() const {
   return most == memory ? "memory" : most == links ? "links" : "arithmetic";
 }
 
-Estimate estimate(const Plan& plan, const std::map<std::string, std::int64_t>& sizes,
-                  const Cluster& cluster) {
+Estimate estimate(const Plan& plan, const ir::Sizes& sizes, const Cluster& cluster) {
   if (plan.graph.mesh.size() != cluster.ranks()) {
     throw ConfigError(fmt::format(
         "the cluster '{}' has {} ranks, {} in each node, but the program's mesh {} has {}",

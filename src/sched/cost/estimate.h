@@ -34,7 +34,6 @@ struct Estimate {
 
 /// `sizes` has the extents of all symbols. Throws ConfigError when the mesh does not have the
 /// cluster's ranks.
-[[nodiscard]] Estimate estimate(const Plan& plan, const std::map<std::string, std::int64_t>& sizes,
-                                const Cluster& cluster);
+[[nodiscard]] Estimate estimate(const Plan& plan, const ir::Sizes& sizes, const Cluster& cluster);
 
 }  // namespace coconet::sched

@@ -181,8 +181,7 @@ std::vector<NcclWay> nccl_ways(const NcclTopology& topology, Op op, double bytes
 
 NcclWay nccl_way(const NcclTopology& topology, Op op, double bytes, int ranks, int nodes) {
   const std::vector<NcclWay> ways = nccl_ways(topology, op, bytes, ranks, nodes);
-  return *std::min_element(ways.begin(), ways.end(),
-                           [](const NcclWay& a, const NcclWay& b) { return a.us < b.us; });
+  return *std::ranges::min_element(ways, {}, &NcclWay::us);
 }
 
 }  // namespace coconet::sched

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <span>
 
-#include "ir/extents.h"
 #include "ir/factors.h"
 #include "sched/cost/coherence.h"
 #include "sched/knobs.h"
@@ -22,18 +21,9 @@ using ir::ValueId;
 /// rounds of 2 multiplications for 4 elements.
 double cost_of(Op op) {
   if (const ir::PointwiseRow* const row = ir::find_pointwise(op)) return row->cost;
-  switch (op) {
-    case Op::update:
-    case Op::copy:
-    case Op::slice:
-    case Op::repeat:
-      return 0;
-    case Op::dropout:
-    case Op::stochastic_cast:
-      return 20;
-    default:
-      return 1;
-  }
+  if (ir::draws_random(op)) return 20;
+  const bool moves = op == Op::update || op == Op::copy || op == Op::slice || op == Op::repeat;
+  return moves ? 0 : 1;
 }
 
 std::string exchange_way(const Knobs& knobs) {
@@ -43,7 +33,7 @@ std::string exchange_way(const Knobs& knobs) {
 
 class Counter {
  public:
-  Counter(const Plan& plan, const std::map<std::string, std::int64_t>& sizes)
+  Counter(const Plan& plan, const ir::Sizes& sizes)
       : plan_(plan), graph_(plan.graph), sizes_(sizes) {}
 
   Work count(const KernelStep& step) const {
@@ -113,7 +103,7 @@ class Counter {
   /// all_reduce does to halves.
   [[nodiscard]] double moved_for(ValueId id) const {
     const Exchange exchange = exchange_of(id);
-    const int ranks = graph_.mesh.axes()[static_cast<std::size_t>(exchange.axis)].size;
+    const int ranks = graph_.mesh.axes()[exchange.axis].size;
     const double moved = ranks == 1 ? 0 : moved_by(exchange, ranks).remote;
     return exchange.op == Op::all_reduce ? moved / 2 : moved;
   }
@@ -126,17 +116,13 @@ class Counter {
     if (placement.kind != Placement::Kind::sliced) return 0;
     const Extents whole = part(tensor);
     const auto rows = std::span(whole).first(static_cast<std::size_t>(placement.dim));
-    if (std::all_of(rows.begin(), rows.end(), [](std::int64_t extent) { return extent == 1; }))
-      return 0;
+    if (std::ranges::all_of(rows, [](std::int64_t extent) { return extent == 1; })) return 0;
     return 2 * static_cast<double>(ir::product(whole)) *
            static_cast<double>(size_of(graph_.at(tensor).dtype));
   }
 
   /// What the first rank, which never has less than another, holds of a value.
-  [[nodiscard]] Extents part(ValueId id) const {
-    const Node& node = graph_.at(id);
-    return ir::part_of(graph_.mesh, node.layout, ir::global_extents(node.shape, sizes_), 0).extent;
-  }
+  [[nodiscard]] Extents part(ValueId id) const { return ir::part_of(graph_, id, sizes_, 0).extent; }
 
   /// Bytes of `id` that a pass over the part of `domain` touches: a dimension that repeats once, a
   /// replicated one where the part is.
@@ -154,7 +140,7 @@ class Counter {
   }
 
   [[nodiscard]] double ranks_of(const KernelStep& step) const {
-    return graph_.mesh.axes()[static_cast<std::size_t>(step.axis)].size;
+    return graph_.mesh.axes()[step.axis].size;
   }
 
   /// Parts of rows of `id` that a pass over `domain` touches, where it touches only parts.
@@ -183,7 +169,7 @@ class Counter {
 
   const Plan& plan_;
   const ir::Graph& graph_;
-  const std::map<std::string, std::int64_t>& sizes_;
+  const ir::Sizes& sizes_;
 };
 
 }  // namespace
@@ -211,7 +197,7 @@ std::vector<Moved> traffic_of(const Plan& plan, const PlanWork& work) {
   for (const Work& step : work.steps) {
     Moved& sum = traffic.emplace_back(Moved{step.bytes, 0});
     for (const Exchange& exchange : step.exchanges) {
-      const int ranks = plan.graph.mesh.axes()[static_cast<std::size_t>(exchange.axis)].size;
+      const int ranks = plan.graph.mesh.axes()[exchange.axis].size;
       const Moved moved = ranks == 1 ? Moved() : moved_by(exchange, ranks);
       sum.all += moved.all;
       sum.remote += moved.remote;
@@ -220,7 +206,7 @@ std::vector<Moved> traffic_of(const Plan& plan, const PlanWork& work) {
   return traffic;
 }
 
-PlanWork work_of(const Plan& plan, const std::map<std::string, std::int64_t>& sizes) {
+PlanWork work_of(const Plan& plan, const ir::Sizes& sizes) {
   const Counter counter(plan, sizes);
   PlanWork work;
   for (const PlanStep& step : plan.steps)

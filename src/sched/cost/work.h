@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/extents.h"
 #include "sched/plan.h"
 
 namespace coconet::sched {
@@ -49,6 +50,6 @@ struct PlanWork {
 [[nodiscard]] std::vector<Moved> traffic_of(const Plan& plan, const PlanWork& work);
 
 /// `sizes` has the extents of all symbols.
-[[nodiscard]] PlanWork work_of(const Plan& plan, const std::map<std::string, std::int64_t>& sizes);
+[[nodiscard]] PlanWork work_of(const Plan& plan, const ir::Sizes& sizes);
 
 }  // namespace coconet::sched

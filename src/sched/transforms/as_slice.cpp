@@ -13,14 +13,10 @@ namespace coconet::sched {
 namespace {
 
 constexpr Parameter parameters[] = {
-    {"state",
-     Parameter::Kind::text,
-     true,
-     "",
-     {},
-     "the replicated state to keep sliced",
-     true,
-     ir::Op::state},
+    {.name = "state",
+     .summary = "the replicated state to keep sliced",
+     .takes_patterns = true,
+     .pattern_of = ir::Op::state},
 };
 
 /// Reorders of `id` before each all_gather that it depends on, of which an all_reduce that is not
@@ -115,12 +111,8 @@ Kept kept_of(const ir::Graph& graph, const Step& step) {
                       ", which is computed whole",
                   reorders_of(graph, update), "leave the state replicated");
   }
-  for (const ir::ValueId id : {update, value}) {
-    if (const ir::Fusion* fusion = graph.fusion_of(id)) {
-      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
-                          "' already; keep the state sliced before fusing");
-    }
-  }
+  for (const ir::ValueId id : {update, value})
+    refuse_fused(graph, id, "keep the state sliced before fusing");
   if (graph.at(value).shape != graph.at(state).shape) {
     throw ScheduleError(quoted(graph, update) +
                         " broadcasts its value over the state; a slice of the value is no " +

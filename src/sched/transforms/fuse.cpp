@@ -58,13 +58,10 @@ constexpr Parameter parameters[] = {
     {"kernel", Parameter::Kind::text, true, "", {}, "the kernel's name, a C identifier"},
     {"kind", Parameter::Kind::text, false, "", kinds,
      "the kind of kernel that the ops make; checked where it is given"},
-    {"ops",
-     Parameter::Kind::list,
-     true,
-     "",
-     {},
-     "the ops to fuse; the pointwise ops that they read join them",
-     true},
+    {.name = "ops",
+     .kind = Parameter::Kind::list,
+     .summary = "the ops to fuse; the pointwise ops that they read join them",
+     .takes_patterns = true},
 #define COCONET_NAME_KNOB(name, variable, summary, effect) \
   {#name, Parameter::Kind::text, false, "", name##_names, "knob: " summary},
 #define COCONET_NUMBER_KNOB(name, variable, valid, accepted, summary, automatic, effect, unit) \
@@ -97,8 +94,8 @@ Knobs read_knobs(const Step& step) {
 
 std::string read_name(const Graph& graph, const Step& step) {
   const std::string& name = step.text("kernel");
-  const bool identifier = !name.empty() && !ir::is_digit(name.front()) &&
-                          std::all_of(name.begin(), name.end(), ir::is_word);
+  const bool identifier =
+      !name.empty() && !ir::is_digit(name.front()) && std::ranges::all_of(name, ir::is_word);
   if (!identifier) {
     throw ScheduleError("the kernel name '" + name +
                         "' is no identifier; use letters, digits and _");
@@ -116,14 +113,11 @@ std::set<ValueId> find_named(const Graph& graph, const std::vector<std::string>&
   for (const std::string& name : ops) {
     const ValueId id = require_value(graph, name);
     const Node& node = graph.at(id);
-    if (node.weak || node.op == Op::input || node.op == Op::state) {
+    if (node.weak || ir::states_type(node.op)) {
       throw ScheduleError(quoted(graph, id) +
                           " is an operand, no work that a kernel could do; leave it out");
     }
-    if (const Fusion* fusion = graph.fusion_of(id)) {
-      throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
-                          "' already; an op is in one kernel");
-    }
+    refuse_fused(graph, id, "an op is in one kernel");
     named.insert(id);
   }
   if (named.empty()) throw ScheduleError("'ops' is empty; name the ops to fuse");
@@ -142,14 +136,9 @@ std::set<const Fusion*> kernels_before(const Graph& graph, const std::set<ValueI
 
 /// The last of `members` that leaves the kernel: what nothing needs has no say in what the kernel
 /// runs over.
-ValueId last_result(const Graph& graph, const Indexed<std::vector<ValueId>>& users,
-                    const std::set<ValueId>& members) {
-  const auto leaves = [&](ValueId id) {
-    return graph.at(id).op == Op::update || graph.is_output(id) ||
-           std::any_of(users[id].begin(), users[id].end(),
-                       [&](ValueId user) { return !members.contains(user); });
-  };
-  const auto last = std::find_if(members.rbegin(), members.rend(), leaves);
+ValueId last_result(const Graph& graph, const std::set<ValueId>& members) {
+  const auto last = std::find_if(members.rbegin(), members.rend(),
+                                 [&](ValueId id) { return leaves(graph, members, id); });
   return last == members.rend() ? *members.rbegin() : *last;
 }
 
@@ -170,7 +159,7 @@ void add_operands(const Graph& graph, std::set<ValueId>& members) {
   const auto& users = graph.users();
   const Collective collective = find_collective(graph, members);
   const ValueId domain_id =
-      collective.domain >= 0 ? collective.domain : last_result(graph, users, members);
+      collective.domain >= 0 ? collective.domain : last_result(graph, members);
   const Node& domain = graph.at(domain_id);
   const auto reduced = [&](ValueId id) { return reduces_domain(graph, collective, id); };
   const ValueSet from_reductions = [&] {

@@ -9,7 +9,6 @@
 
 #include "ir/ascii.h"
 #include "sched/kernels.h"
-#include "sched/rewrite.h"
 #include "sched/transforms/fuse.h"
 
 namespace coconet::sched {
@@ -25,12 +24,12 @@ using ir::ValueId;
 /// A name of `kind` that no kernel has.
 std::string kernel_name(const Graph& graph, Fusion::Kind kind) {
   std::string stem = fmt::format("{}_{}", graph.name, to_string(kind));
-  std::replace_if(
-      stem.begin(), stem.end(), [](char c) { return !ir::is_word(c); }, '_');
+  std::ranges::replace_if(
+      stem, [](char c) { return !ir::is_word(c); }, '_');
   if (ir::is_digit(stem.front())) stem = '_' + stem;
   const auto taken = [&](const std::string& name) {
-    return std::any_of(graph.fusions().begin(), graph.fusions().end(),
-                       [&](const Fusion& fusion) { return fusion.name == name; });
+    return std::ranges::any_of(graph.fusions(),
+                               [&](const Fusion& fusion) { return fusion.name == name; });
   };
   std::string name = stem;
   for (int number = 2; taken(name); ++number) name = fmt::format("{}_{}", stem, number);
@@ -56,28 +55,14 @@ class Proposals {
     propose_computations();
     for (ValueId id = 0; id < graph_.size(); ++id) {
       if (graph_.fusion_of(id) != nullptr) continue;
-      switch (graph_.at(id).op) {
-        case Op::all_reduce:
-          propose(Fusion::Kind::all_reduce, with_updates(id));
-          break;
-        case Op::reduce_scatter:
-          propose_combine(id, Fusion::Kind::reduce_scatter, Op::all_gather);
-          break;
-        case Op::reduce:
-          propose_combine(id, Fusion::Kind::reduce, Op::broadcast);
-          break;
-        case Op::all_gather:
-          propose_spread(id, Fusion::Kind::all_gather);
-          break;
-        case Op::broadcast:
-          propose_spread(id, Fusion::Kind::broadcast);
-          break;
-        case Op::send:
-          propose_spread(id, Fusion::Kind::send);
-          break;
-        default:
-          break;
-      }
+      const Op op = graph_.at(id).op;
+      if (op == Op::all_reduce) propose(Fusion::Kind::all_reduce, with_updates(id));
+      if (op == Op::reduce_scatter)
+        propose_combine(id, Fusion::Kind::reduce_scatter, Op::all_gather);
+      if (op == Op::reduce) propose_combine(id, Fusion::Kind::reduce, Op::broadcast);
+      if (op == Op::all_gather) propose_spread(id, Fusion::Kind::all_gather);
+      if (op == Op::broadcast) propose_spread(id, Fusion::Kind::broadcast);
+      if (op == Op::send) propose_spread(id, Fusion::Kind::send);
     }
     return std::move(steps_);
   }
@@ -96,7 +81,7 @@ class Proposals {
     std::set<ValueId> found;
     for (ValueId id = from + 1; id < graph_.size(); ++id) {
       const auto& operands = graph_.at(id).operands;
-      if (is_computed(id) && std::any_of(operands.begin(), operands.end(), [&](ValueId operand) {
+      if (is_computed(id) && std::ranges::any_of(operands, [&](ValueId operand) {
             return operand == from || found.contains(operand);
           }))
         found.insert(id);
@@ -109,7 +94,7 @@ class Proposals {
   [[nodiscard]] std::set<ValueId> computed_for(ValueId to) const {
     std::set<ValueId> found;
     for (ValueId id = to - 1; id >= 0; --id) {
-      if (is_computed(id) && std::any_of(users_[id].begin(), users_[id].end(), [&](ValueId user) {
+      if (is_computed(id) && std::ranges::any_of(users_[id], [&](ValueId user) {
             return user == to || found.contains(user);
           }))
         found.insert(id);
@@ -121,8 +106,7 @@ class Proposals {
 
   /// Reductions compute what they alone read.
   [[nodiscard]] bool is_read_outside(ValueId id, const std::set<ValueId>& inside) const {
-    return graph_.is_output(id) ||
-           std::any_of(users_[id].begin(), users_[id].end(), [&](ValueId user) {
+    return graph_.is_output(id) || std::ranges::any_of(users_[id], [&](ValueId user) {
              return !inside.contains(user) && graph_.at(user).op != Op::reduction;
            });
   }
@@ -230,7 +214,7 @@ class Proposals {
   void propose(Fusion::Kind kind, const std::set<ValueId>& ops) {
     if (ops.empty()) return;
     Step step = fuse_step(graph_, kind, ops);
-    const bool known = std::find(steps_.begin(), steps_.end(), step) != steps_.end();
+    const bool known = std::ranges::find(steps_, step) != steps_.end();
     if (!known && is_legal(graph_, step)) steps_.push_back(std::move(step));
   }
 

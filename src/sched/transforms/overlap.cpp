@@ -7,7 +7,6 @@
 
 #include "coconet/error.h"
 #include "sched/overlaps.h"
-#include "sched/rewrite.h"
 #include "sched/transform.h"
 
 namespace coconet::sched {
@@ -20,13 +19,10 @@ using ir::Op;
 using ir::ValueId;
 
 constexpr Parameter parameters[] = {
-    {"steps",
-     Parameter::Kind::list,
-     true,
-     "",
-     {},
-     "the steps to run at once, in the order of what they hand on: kernels by name, the first may "
-     "be a matmul"},
+    {.name = "steps",
+     .kind = Parameter::Kind::list,
+     .summary = "the steps to run at once, in the order of what they hand on: kernels by name, the "
+                "first may be a matmul"},
 };
 
 const Fusion* find_kernel(const Graph& graph, const std::string& name) {
@@ -93,7 +89,7 @@ std::vector<Step> candidates(const Graph& graph) {
         const std::string name =
             maker.kernel != nullptr ? maker.kernel->name : graph.at(operand).name;
         Step step = complete({"overlap", {{"steps", std::vector<std::string>{name, kernel.name}}}});
-        const bool known = std::find(steps.begin(), steps.end(), step) != steps.end();
+        const bool known = std::ranges::find(steps, step) != steps.end();
         if (!known && is_legal(graph, step)) steps.push_back(std::move(step));
       }
     }

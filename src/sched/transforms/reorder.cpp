@@ -35,21 +35,14 @@ using ir::Node;
 using ir::ValueId;
 
 constexpr Parameter parameters[] = {
-    {"all_gather",
-     Parameter::Kind::text,
-     true,
-     "",
-     {},
-     "the all_gather to move computation across",
-     true,
-     ir::Op::all_gather},
-    {"before",
-     Parameter::Kind::list,
-     true,
-     "",
-     {},
-     "the last values of the computation that moves; what lies between moves with them",
-     true},
+    {.name = "all_gather",
+     .summary = "the all_gather to move computation across",
+     .takes_patterns = true,
+     .pattern_of = ir::Op::all_gather},
+    {.name = "before",
+     .kind = Parameter::Kind::list,
+     .summary = "the last values of the computation that moves; what lies between moves with them",
+     .takes_patterns = true},
 };
 
 /// What a step moves.
@@ -74,12 +67,7 @@ std::set<ValueId> reductions_of(const Graph& graph, ValueId id) {
   return found;
 }
 
-void refuse_fused(const Graph& graph, ValueId id) {
-  if (const ir::Fusion* fusion = graph.fusion_of(id)) {
-    throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
-                        "' already; reorder before fusing");
-  }
-}
+constexpr std::string_view before_fusing = "reorder before fusing";
 
 /// Throws when `id`, which lies between `gather` and the named values, cannot run on slices for
 /// what it is.
@@ -98,7 +86,7 @@ void require_movable(const Graph& graph, ValueId gather, ValueId id) {
                         "reductions, updates and collectives along other axes move across an " +
                         "all_gather");
   }
-  refuse_fused(graph, id);
+  refuse_fused(graph, id, before_fusing);
 }
 
 /// Throws unless reduction `id`, which does not depend on the gather, gives the same from slices of
@@ -113,7 +101,7 @@ void check_reduction(const Graph& graph, ValueId gather, ValueId id) {
                     "replicated tensors move",
                     quoted(graph, id), describe(graph, operand), quoted(graph, gather), dim));
   }
-  refuse_fused(graph, id);
+  refuse_fused(graph, id, before_fusing);
 }
 
 /// What the step moves, all of which can run on slices.
@@ -175,17 +163,14 @@ class Reorder {
 
  private:
   [[nodiscard]] bool needed_whole(ValueId id) const {
-    const auto& users = users_[id];
-    return graph_.is_output(id) || std::any_of(users.begin(), users.end(), [&](ValueId user) {
-             return !region_.contains(user);
-           });
+    return graph_.is_output(id) ||
+           std::ranges::any_of(users_[id], [&](ValueId user) { return !region_.contains(user); });
   }
 
   /// Whether region value `id` reads a slice; what reads results of reductions only is whole.
   [[nodiscard]] bool reads_slice(ValueId id) const {
-    const auto& operands = graph_.at(id).operands;
-    return std::any_of(operands.begin(), operands.end(),
-                       [&](ValueId operand) { return slice_[operand] >= 0; });
+    return std::ranges::any_of(graph_.at(id).operands,
+                               [&](ValueId operand) { return slice_[operand] >= 0; });
   }
 
   [[nodiscard]] ValueId sliced(ValueId old_id) const {
@@ -194,23 +179,18 @@ class Reorder {
   }
 
   ValueId gather(ValueId slice, const std::string& name) {
-    Node node;
-    node.op = ir::Op::all_gather;
-    node.name = rewriter_.fresh_name(name + ".all_gather");
-    node.user_named = true;
-    node.operands = {slice};
-    node.attributes.axis = axis_;
-    return rewriter_.add(std::move(node));
+    return rewriter_.add({.op = ir::Op::all_gather,
+                          .name = rewriter_.fresh_name(name + ".all_gather"),
+                          .user_named = true,
+                          .operands = {slice},
+                          .attributes = {.axis = axis_}});
   }
 
   /// A slice keeps the name of the whole. But an output's name stays with the whole, so its slice
   /// is called `name`.slice; and an unnamed value that an update writes `state`.slice, so that
   /// later steps can name it.
   void name_slice(ValueId id, Node& node) {
-    const bool names_output =
-        std::any_of(graph_.outputs().begin(), graph_.outputs().end(),
-                    [&](const ir::Output& output) { return output.name == node.name; });
-    if (names_output) {
+    if (graph_.find_output(node.name) >= 0) {
       node.name = rewriter_.fresh_name(node.name + ".slice");
       return;
     }
@@ -241,14 +221,12 @@ class Reorder {
 
   void slice_operand(ValueId id) {
     const ValueId operand = graph_.at(id).operands.front();
-    Node slice;
-    slice.op = ir::Op::slice;
-    slice.name = rewriter_.fresh_name(graph_.at(operand).name + ".slice");
-    slice.operands = {rewriter_.map(operand)};
-    slice.attributes.axis = axis_;
-    slice.attributes.dim = gathered_dim(graph_, gather_);
     Node node = graph_.at(id);
-    node.operands = {add_moved(id, std::move(slice))};
+    node.operands = {
+        add_moved(id, {.op = ir::Op::slice,
+                       .name = rewriter_.fresh_name(graph_.at(operand).name + ".slice"),
+                       .operands = {rewriter_.map(operand)},
+                       .attributes = {.axis = axis_, .dim = gathered_dim(graph_, gather_)}})};
     rewriter_.set(id, rewriter_.add(std::move(node)));
   }
 
@@ -308,10 +286,7 @@ Graph apply(const Graph& graph, const Step& step) {
                         " is no all_gather; computation moves across an all_gather, " +
                         "which splitting an all_reduce makes");
   }
-  if (const ir::Fusion* fusion = graph.fusion_of(gather)) {
-    throw ScheduleError(quoted(graph, gather) + " is in kernel '" + fusion->name +
-                        "' already; reorder before fusing");
-  }
+  refuse_fused(graph, gather, before_fusing);
   return Reorder(graph, gather, find_region(graph, gather, step.list("before"))).run();
 }
 

@@ -29,14 +29,10 @@ constexpr std::string_view ways[] = {"reduce_scatter+all_gather", "reduce+broadc
                                      "hierarchical"};
 
 constexpr Parameter parameters[] = {
-    {"op",
-     Parameter::Kind::text,
-     true,
-     "",
-     {},
-     "the all_reduce to split",
-     true,
-     ir::Op::all_reduce},
+    {.name = "op",
+     .summary = "the all_reduce to split",
+     .takes_patterns = true,
+     .pattern_of = ir::Op::all_reduce},
     {"into", Parameter::Kind::text, false, ways[0], ways, "what it becomes"},
     {"dim", Parameter::Kind::integer, false, "0", {}, "the dimension that reduce_scatter slices"},
 };
@@ -62,12 +58,7 @@ void check_dim(const ir::Graph& graph, ir::ValueId target, std::int64_t dim, boo
     throw ScheduleError("'dim' is for reduce_scatter+all_gather and hierarchical only; drop it");
 }
 
-void require_in_no_kernel(const ir::Graph& graph, ir::ValueId id) {
-  if (const ir::Fusion* fusion = graph.fusion_of(id)) {
-    throw ScheduleError(quoted(graph, id) + " is in kernel '" + fusion->name +
-                        "' already; split it before it is fused");
-  }
-}
+constexpr std::string_view before_fusing = "split it before it is fused";
 
 /// The all_reduce along the inner axis that `outer` completes. Throws unless it is one of the same
 /// reduction.
@@ -86,7 +77,7 @@ ir::ValueId find_inner(const ir::Graph& graph, ir::ValueId outer) {
         quoted(graph, outer), to_string(reductions[0]), quoted(graph, inner),
         to_string(reductions[1])));
   }
-  require_in_no_kernel(graph, inner);
+  refuse_fused(graph, inner, before_fusing);
   return inner;
 }
 
@@ -95,12 +86,12 @@ ir::ValueId find_inner(const ir::Graph& graph, ir::ValueId outer) {
 ir::ValueId append_pieces(Rewriter& rewriter, const ir::Node& all_reduce, ir::ValueId value,
                           int dim, const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
-    ir::Node node;
-    node.op = piece.op;
-    node.name = rewriter.fresh_name(fmt::format("{}.{}", all_reduce.name, to_string(piece.op)));
-    node.user_named = all_reduce.user_named;
-    node.operands = {value};
-    node.attributes.axis = piece.axis;
+    ir::Node node{
+        .op = piece.op,
+        .name = rewriter.fresh_name(fmt::format("{}.{}", all_reduce.name, to_string(piece.op))),
+        .user_named = all_reduce.user_named,
+        .operands = {value},
+        .attributes = {.axis = piece.axis}};
     if (ir::reduces_over_ranks(piece.op))
       node.attributes.reduction = all_reduce.attributes.reduction;
     if (piece.op == ir::Op::reduce_scatter) node.attributes.dim = dim;
@@ -125,7 +116,7 @@ std::pair<ir::ValueId, Split> split_of(const ir::Graph& graph, const Step& step)
     throw ScheduleError(quoted(graph, target) +
                         " is no all_reduce; only an all_reduce can be split");
   }
-  require_in_no_kernel(graph, target);
+  refuse_fused(graph, target, before_fusing);
   const std::string_view into = step.text("into");
   const std::int64_t dim = step.integer("dim");
   check_dim(graph, target, dim, into != ways[1]);
