@@ -1,16 +1,14 @@
 // `coconet cache`: what lies in the kernel cache, whether it is sound, and how to get rid of it.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "cli/cache_layers.h"
 #include "cli/commands.h"
-#include "cli/launch.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/cache/entry.h"
@@ -78,39 +76,30 @@ void print_table(const std::vector<jit::InspectedEntry>& entries) {
 }
 
 nlohmann::ordered_json to_json(const jit::InspectedEntry& entry) {
-  nlohmann::ordered_json json;
-  json["digest"] = entry.file.digits();
-  json["format"] = format_of(entry);
   const Label label = label_of(entry.key_text);
-  json["kind"] = label.kind;
-  json["name"] = label.name;
-  json["target"] = label.target;
-  json["arch"] = label.arch;
-  json["bytes"] = size_of(entry);
   const auto used = jit::last_use(entry.file.status);
-  json["used"] = used ? nlohmann::ordered_json(iso_time(*used)) : nlohmann::ordered_json();
-  json["problem"] = entry.problem;
-  return json;
-}
-
-/// Prints the problems of directories; the exit code.
-int complain_of(const std::vector<Layer>& layers) {
-  int code = exit_ok;
-  for (const Layer& layer : layers) {
-    if (layer.problem.empty()) continue;
-    complain(layer.problem);
-    code = exit_failure;
-  }
-  return code;
+  return {{"digest", entry.file.digits()},
+          {"format", format_of(entry)},
+          {"kind", label.kind},
+          {"name", label.name},
+          {"target", label.target},
+          {"arch", label.arch},
+          {"bytes", size_of(entry)},
+          {"used", used ? nlohmann::ordered_json(iso_time(*used)) : nlohmann::ordered_json()},
+          {"problem", entry.problem}};
 }
 
 void print_no_directory(const std::vector<Layer>& layers) {
   if (!config().cache_dir.empty()) return;
   std::printf(
       "There is no directory to keep kernels in: none of COCONET_CACHE_DIR, XDG_CACHE_HOME and "
-      "HOME "
-      "names one.%s\n",
+      "HOME names one.%s\n",
       layers.empty() ? " There are no kernels." : "");
+}
+
+int print_no_kernels(const std::filesystem::path& directory) {
+  std::printf("%s: no kernels\n", directory.c_str());
+  return exit_ok;
 }
 
 /// Checks all of `layer`; the number of entries that are bad.
@@ -218,10 +207,10 @@ jit::Eviction evict_now(const jit::CacheDirectory& directory, const jit::Limits&
 
 }  // namespace
 
-int cache_list(const CacheListOptions& options) {
+int cache_list(bool as_json) {
   const std::vector<Layer> layers = cache_layers();
   nlohmann::ordered_json directories = nlohmann::ordered_json::array();
-  if (!options.json) {
+  if (!as_json) {
     std::fputs(mode_note().c_str(), stdout);
     print_no_directory(layers);
   }
@@ -229,7 +218,7 @@ int cache_list(const CacheListOptions& options) {
     if (!layer.problem.empty()) continue;
     const auto entries =
         layer.directory ? newest_first(*layer.directory) : std::vector<jit::InspectedEntry>();
-    if (options.json) {
+    if (as_json) {
       nlohmann::ordered_json rows = nlohmann::ordered_json::array();
       for (const jit::InspectedEntry& entry : entries) rows.push_back(to_json(entry));
       directories.push_back({{"path", layer.path.string()},
@@ -242,7 +231,7 @@ int cache_list(const CacheListOptions& options) {
         entries.empty() ? "no kernels" : counted(entries.size(), "entry", "entries").c_str());
     if (!entries.empty()) print_table(entries);
   }
-  if (options.json) {
+  if (as_json) {
     const nlohmann::ordered_json all{{"cache", config().cache}, {"directories", directories}};
     std::printf("%s\n", all.dump(2).c_str());
   }
@@ -258,7 +247,7 @@ int cache_verify() {
     if (layer.directory) {
       bad += verify_layer(layer);
     } else {
-      std::printf("%s: no kernels\n", layer.path.c_str());
+      print_no_kernels(layer.path);
     }
   }
   if (bad > 0) {
@@ -279,10 +268,7 @@ int cache_stats() {
 
 int cache_prune(const CachePruneOptions& options) {
   const auto directory = directory_to_clean();
-  if (!directory) {
-    std::printf("%s: no kernels\n", config().cache_dir.c_str());
-    return exit_ok;
-  }
+  if (!directory) return print_no_kernels(config().cache_dir);
   jit::Limits limits = jit::limits_of(config());
   if (options.max_size) limits.bytes = *options.max_size;
   if (options.max_files) limits.files = *options.max_files;
@@ -300,10 +286,7 @@ int cache_prune(const CachePruneOptions& options) {
 
 int cache_clear() {
   const auto directory = directory_to_clean();
-  if (!directory) {
-    std::printf("%s: no kernels\n", config().cache_dir.c_str());
-    return exit_ok;
-  }
+  if (!directory) return print_no_kernels(config().cache_dir);
   const jit::Cleared done = jit::clear(*directory);
   std::printf("%s: removed %s and %s\n", directory->path().c_str(), described(done.removed).c_str(),
               counted(done.temporaries, "temporary file", "temporary files").c_str());

@@ -1,6 +1,7 @@
 // `coconet cache explain`: where a program's kernels are in the cache, or why they are not.
+#include <fmt/format.h>
+
 #include <cstdio>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/kernels.h"
 #include "cli/key_difference.h"
-#include "cli/launch.h"
 #include "jit/cache/inspect.h"
 #include "jit/kernels/binary_request.h"
 
@@ -44,12 +44,9 @@ void print_nearest(const jit::CacheKey& key, const std::optional<jit::Nearest>& 
               nearest->path.c_str(), label.name.c_str(), label.target.c_str(), label.arch.c_str(),
               difference.tag.c_str());
   for (const std::string& line : describe(difference)) std::printf("  %s\n", line.c_str());
-  std::string further;
-  for (const std::string& tag :
-       further_differences(key.text(), nearest->key_text, difference.tag)) {
-    further += (further.empty() ? "" : ", ") + tag;
-  }
-  if (!further.empty()) std::printf("  and in %s\n", further.c_str());
+  const auto further = further_differences(key.text(), nearest->key_text, difference.tag);
+  if (!further.empty())
+    std::printf("  and in %s\n", fmt::format("{}", fmt::join(further, ", ")).c_str());
 }
 
 void explain_for(const CompileOptions& options, const std::string& arch,
@@ -71,14 +68,12 @@ void explain_for(const CompileOptions& options, const std::string& arch,
 
 int cache_explain(const CompileOptions& options) {
   Directories directories;
-  int code = exit_ok;
   std::fputs(mode_note().c_str(), stdout);
-  for (const Layer& layer : cache_layers()) {
+  const std::vector<Layer> layers = cache_layers();
+  for (const Layer& layer : layers) {
     if (layer.directory) directories.push_back(layer.directory);
-    if (layer.problem.empty()) continue;
-    complain(layer.problem);
-    code = exit_failure;
   }
+  const int code = complain_of(layers);
   for (const std::string& arch : archs_of(options)) explain_for(options, arch, directories);
   return code;
 }

@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdio>
 #include <ctime>
 #include <system_error>
 
+#include "cli/commands.h"
+#include "cli/launch.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
 
@@ -60,6 +61,16 @@ std::vector<Layer> cache_layers() {
   return layers;
 }
 
+int complain_of(const std::vector<Layer>& layers) {
+  int code = exit_ok;
+  for (const Layer& layer : layers) {
+    if (layer.problem.empty()) continue;
+    complain(layer.problem);
+    code = exit_failure;
+  }
+  return code;
+}
+
 std::shared_ptr<const jit::CacheDirectory> directory_to_clean() {
   if (config().cache != "rw") {
     throw ConfigError("COCONET_CACHE is '" + config().cache +
@@ -89,9 +100,7 @@ std::string readable_bytes(std::uint64_t bytes) {
   std::size_t unit = 0;
   auto amount = static_cast<double>(bytes);
   for (; amount >= 1024 && unit + 1 < units.size(); ++unit) amount /= 1024;
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", amount, units[unit]);
-  return text.data();
+  return fmt::format("{:.{}f} {}", amount, unit == 0 ? 0 : 1, units[unit]);
 }
 
 std::string readable_time(jit::FileTime time) {

@@ -26,6 +26,9 @@ struct Layer {
 /// order in which a kernel is looked for.
 [[nodiscard]] std::vector<Layer> cache_layers();
 
+/// Prints the problems of directories; the exit code.
+[[nodiscard]] int complain_of(const std::vector<Layer>& layers);
+
 /// The directory that is written, to remove from it; null when there is none. Throws ConfigError
 /// when COCONET_CACHE forbids it, jit::Distrust, and std::system_error.
 [[nodiscard]] std::shared_ptr<const jit::CacheDirectory> directory_to_clean();

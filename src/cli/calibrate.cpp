@@ -1,6 +1,4 @@
 // `coconet calibrate`: measures the machine at hand, for predictions.
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -58,7 +56,7 @@ void print(const std::map<int, jit::CollectiveWays>& by_ranks, int ranks) {
       bytes(ways->second.streamed_bytes).c_str());
 }
 
-int calibrate_on(const World& world, const CalibrateOptions& options) {
+int calibrate_on(const World& world, const std::string& out) {
   jit::Comm& comm = jit::comm_of(world);
   jit::TuningFile file = jit::read_tuning(comm, jit::platform_of(comm), comm.config());
   jit::require_replaceable(file, comm.config());
@@ -81,7 +79,7 @@ int calibrate_on(const World& world, const CalibrateOptions& options) {
     if (world.rank() != 0) return;
     print(cluster);
     print(file.ways, world.size());
-    if (!options.out.empty()) jit::write_atomically(options.out, sched::to_json(cluster), "--out");
+    if (!out.empty()) jit::write_atomically(out, sched::to_json(cluster), "--out");
     if (!config().tune_file.empty())
       std::printf("kept in %s\n", config().tune_file.string().c_str());
   });
@@ -90,9 +88,9 @@ int calibrate_on(const World& world, const CalibrateOptions& options) {
 
 }  // namespace
 
-int calibrate(const CalibrateOptions& options) {
+int calibrate(const std::string& out) {
   const World world = launch().by_mpi ? World::mpi() : World::self();
-  return guarded(world, [&] { return calibrate_on(world, options); });
+  return guarded(world, [&] { return calibrate_on(world, out); });
 }
 
 }  // namespace coconet::cli

@@ -99,14 +99,6 @@ struct TuneOptions {
   bool exhaustive = false;             ///< nothing is predicted away
 };
 
-struct CalibrateOptions {
-  std::string out;  ///< file for the cluster, or empty
-};
-
-struct CacheListOptions {
-  bool json = false;
-};
-
 struct CachePruneOptions {
   std::optional<std::uint64_t> max_size;   ///< bytes; default COCONET_CACHE_MAX_SIZE
   std::optional<std::uint64_t> max_files;  ///< default COCONET_CACHE_MAX_FILES
@@ -124,8 +116,9 @@ struct ProgramsOptions {
 [[nodiscard]] int compile(const CompileOptions& options);
 [[nodiscard]] int sim(const SimOptions& options);
 [[nodiscard]] int tune(const TuneOptions& options);
-[[nodiscard]] int calibrate(const CalibrateOptions& options);
-[[nodiscard]] int cache_list(const CacheListOptions& options);
+/// `out`: file for the cluster, or empty.
+[[nodiscard]] int calibrate(const std::string& out);
+[[nodiscard]] int cache_list(bool as_json);
 [[nodiscard]] int cache_verify();
 [[nodiscard]] int cache_explain(const CompileOptions& options);
 [[nodiscard]] int cache_prune(const CachePruneOptions& options);

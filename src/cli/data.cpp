@@ -82,7 +82,7 @@ std::int64_t position_in(const ir::Part& part, const ir::Extents& index) {
   return position;
 }
 
-ir::Lists test_lists(const ir::Graph& graph, const std::map<std::string, std::int64_t>& sizes) {
+ir::Lists test_lists(const ir::Graph& graph, const ir::Sizes& sizes) {
   ir::Lists lists;
   for (const std::string& dim : ir::listed_dims(graph)) {
     std::vector<std::int64_t>& lengths = lists[dim];
@@ -92,14 +92,13 @@ ir::Lists test_lists(const ir::Graph& graph, const std::map<std::string, std::in
   return lists;
 }
 
-ir::Data test_data(const ir::Graph& graph, ir::ValueId id,
-                   const std::map<std::string, std::int64_t>& sizes, int rank, std::uint64_t seed,
-                   std::uint64_t iteration) {
+ir::Data test_data(const ir::Graph& graph, ir::ValueId id, const ir::Sizes& sizes, int rank,
+                   std::uint64_t seed, std::uint64_t iteration) {
   const ir::Node& node = graph.at(id);
   const std::uint64_t key = key_of(graph, node, rank, seed, iteration);
   const bool is_state = node.op == ir::Op::state;
   const ir::Extents global = ir::global_extents(node.shape, sizes);
-  const ir::Part part = ir::part_of(graph.mesh, node.layout, global, rank);
+  const ir::Part part = ir::part_of(graph, id, sizes, rank);
   ir::Data data(static_cast<std::size_t>(part.count()));
   for_each_stretch(part, global, [&](const Stretch& stretch) {
     for (std::int64_t i = 0; i < stretch.length; ++i) {

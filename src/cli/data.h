@@ -36,13 +36,11 @@ void for_each_stretch(const ir::Part& part, const ir::Extents& global,
 /// depend on the rank only along axes where the tensor is local. Floats: an input is +-[1/8, 1), so
 /// that gradients are neither large nor tiny; a state is [0.1, 1), so that a second moment has a
 /// root. Integers: small. `iteration` changes inputs only.
-[[nodiscard]] ir::Data test_data(const ir::Graph& graph, ir::ValueId id,
-                                 const std::map<std::string, std::int64_t>& sizes, int rank,
-                                 std::uint64_t seed, std::uint64_t iteration);
+[[nodiscard]] ir::Data test_data(const ir::Graph& graph, ir::ValueId id, const ir::Sizes& sizes,
+                                 int rank, std::uint64_t seed, std::uint64_t iteration);
 
 /// Lists of buffers for the dimensions whose buffers `graph` tells apart, as uneven as those
 /// of a model: each buffer a third of what is left of the extent, down to 1.
-[[nodiscard]] ir::Lists test_lists(const ir::Graph& graph,
-                                   const std::map<std::string, std::int64_t>& sizes);
+[[nodiscard]] ir::Lists test_lists(const ir::Graph& graph, const ir::Sizes& sizes);
 
 }  // namespace coconet::cli

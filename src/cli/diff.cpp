@@ -12,16 +12,6 @@
 namespace coconet::cli {
 namespace {
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.push_back(text.substr(0, end));
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-  }
-  return lines;
-}
-
 /// `line` with every run of blanks as one.
 std::string words_of(std::string_view line) {
   std::string words;
@@ -108,9 +98,19 @@ Pairs common(std::span<const std::string> a, std::span<const std::string> b) {
 
 }  // namespace
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(separator));
+    parts.push_back(part);
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+  }
+  return parts;
+}
+
 std::vector<DiffLine> diff_lines(std::string_view before, std::string_view after) {
-  const auto old_lines = lines_of(before);
-  const auto new_lines = lines_of(after);
+  const auto old_lines = split(before, '\n');
+  const auto new_lines = split(after, '\n');
   const auto a = words_of(old_lines);
   const auto b = words_of(new_lines);
   std::vector<DiffLine> diff;

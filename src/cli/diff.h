@@ -12,6 +12,9 @@ struct DiffLine {
   std::string text;
 };
 
+/// The parts of `text` between separators; none behind one at its end.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
 /// A short edit from `before` to `after`, line by line; removed lines come before added ones. It is
 /// found in the time that sorting takes where most lines are there once, as a program's are.
 /// Lines that differ in their blanks only, as columns do that were aligned anew, are the same,

@@ -8,16 +8,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cli/cache_layers.h"
 #include "cli/commands.h"
-#include "cli/doctor_matmuls.h"
+#include "cli/findings.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/comm/access.h"
@@ -36,10 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string gigabytes(std::uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f GiB",
-                static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
-  return text;
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
 }
 
 /// The first line that the compiler prints when asked for its version.
@@ -115,33 +110,32 @@ void examine_nvrtc(Findings& findings) {
 
 /// How kernels of one rank reach tensors of another.
 void examine_peer_memory(const std::vector<jit::GpuFacts>& gpus, Findings& findings) {
-  if (gpus.empty()) return;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    if (gpus[i].shares_memory) continue;
-    findings.missing(
-        "peer memory", fmt::format("GPU {} cannot share memory by file descriptors", i),
-        "no fused kernels of several ranks on it; the schedule unfused remains",
-        "use a bare Linux, or a container or virtual machine that passes the GPU through");
+  const auto lacking = std::ranges::find(gpus, false, &jit::GpuFacts::shares_memory);
+  if (lacking == gpus.end()) {
+    findings.here("peer memory",
+                  "between threads by plain pointers, between processes by file descriptors");
     return;
   }
-  findings.here("peer memory",
-                "between threads by plain pointers, between processes by file descriptors");
+  findings.missing(
+      "peer memory",
+      fmt::format("GPU {} cannot share memory by file descriptors", lacking - gpus.begin()),
+      "no fused kernels of several ranks on it; the schedule unfused remains",
+      "use a bare Linux, or a container or virtual machine that passes the GPU through");
 }
 
 /// Whether a switch adds and copies for the kernels of several ranks.
 void examine_multicast(const std::vector<jit::GpuFacts>& gpus, Findings& findings) {
-  if (gpus.empty()) return;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    if (gpus[i].multicasts) continue;
-    findings.missing("multicast", fmt::format("GPU {} has none", i),
-                     "no kernels with the algorithm multimem; direct, ring and tree remain",
-                     "use GPUs of sm_90 or later that NVSwitches connect, and a driver of CUDA "
-                     "12.1 or later");
+  const auto lacking = std::ranges::find(gpus, false, &jit::GpuFacts::multicasts);
+  if (lacking == gpus.end()) {
+    findings.here("multicast", gpus.size() > 1
+                                   ? "of all GPUs: the algorithm multimem runs with a rank a GPU"
+                                   : "of the GPU: the algorithm multimem takes two or more");
     return;
   }
-  findings.here("multicast", gpus.size() > 1
-                                 ? "of all GPUs: the algorithm multimem runs with a rank a GPU"
-                                 : "of the GPU: the algorithm multimem takes two or more");
+  findings.missing("multicast", fmt::format("GPU {} has none", lacking - gpus.begin()),
+                   "no kernels with the algorithm multimem; direct, ring and tree remain",
+                   "use GPUs of sm_90 or later that NVSwitches connect, and a driver of CUDA 12.1 "
+                   "or later");
 }
 
 /// Returns whether kernels can run on some GPU.
@@ -181,36 +175,34 @@ bool examine_gpus(Findings& findings) {
       usable = loads;
     }
   }
-  examine_peer_memory(driver.gpus, findings);
-  examine_multicast(driver.gpus, findings);
-  if (driver.gpus.empty() && driver.problem.empty())
+  if (!driver.gpus.empty()) {
+    examine_peer_memory(driver.gpus, findings);
+    examine_multicast(driver.gpus, findings);
+  } else if (driver.problem.empty()) {
     findings.missing("GPU", driver.no_gpu, off, "check CUDA_VISIBLE_DEVICES and nvidia-smi");
+  }
   return usable;
 }
 
-void examine_cublas(Findings& findings) {
-  const jit::LibraryFacts cublas = jit::cublas_facts();
-  if (cublas.problem.empty()) {
-    findings.here("cuBLASLt", cublas.version + ", " + cublas.file);
-    return;
+void examine_library(const char* name, const jit::LibraryFacts& facts, const std::string& off,
+                     const std::string& cure, Findings& findings) {
+  if (facts.problem.empty()) {
+    findings.here(name, facts.version + ", " + facts.file);
+  } else {
+    findings.missing(name, facts.problem, off, cure);
   }
-  findings.missing(
-      "cuBLASLt", cublas.problem, "programs with matmuls do not run on GPUs",
-      "install the CUDA toolkit, or pip install nvidia-cublas for the python3 on PATH, or name the "
-      "directory of libcublasLt.so with COCONET_CUDA_PATH");
 }
 
-void examine_nccl(Findings& findings) {
-  const jit::LibraryFacts nccl = jit::nccl_facts();
-  if (nccl.problem.empty()) {
-    findings.here("NCCL", nccl.version + ", " + nccl.file);
-    return;
-  }
-  findings.missing("NCCL", nccl.problem,
-                   "no library collectives on GPUs; on the host MPI's are used",
-                   "install libnccl2, or pip install nvidia-nccl-cu13 (-cu12 for CUDA 12) for the "
-                   "python3 on PATH, "
-                   "or name the directory of libnccl.so.2 with COCONET_CUDA_PATH");
+void examine_cuda_libraries(Findings& findings) {
+  examine_library("NCCL", jit::nccl_facts(),
+                  "no library collectives on GPUs; on the host MPI's are used",
+                  "install libnccl2, or pip install nvidia-nccl-cu13 (-cu12 for CUDA 12) for the "
+                  "python3 on PATH, or name the directory of libnccl.so.2 with COCONET_CUDA_PATH",
+                  findings);
+  examine_library("cuBLASLt", jit::cublas_facts(), "programs with matmuls do not run on GPUs",
+                  "install the CUDA toolkit, or pip install nvidia-cublas for the python3 on PATH, "
+                  "or name the directory of libcublasLt.so with COCONET_CUDA_PATH",
+                  findings);
 }
 
 /// The directories that are only read.
@@ -350,8 +342,7 @@ int doctor() {
   if (config != nullptr) {
     examine_nvrtc(findings);
     gpus = examine_gpus(findings);
-    examine_nccl(findings);
-    examine_cublas(findings);
+    examine_cuda_libraries(findings);
   }
   list_environment();
   std::printf("%s\n",

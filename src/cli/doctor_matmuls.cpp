@@ -1,11 +1,10 @@
 // The libraries of matmuls on the host, and whether they use what the processor has.
-#include "cli/doctor_matmuls.h"
-
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <initializer_list>
 
+#include "cli/findings.h"
 #include "jit/platform/host/onednn.h"
 #include "jit/platform/host/openblas.h"
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -32,32 +33,24 @@ std::string escaped(std::string_view text) {
 
 /// What a pointwise op looks like in a formula; its name where there is no symbol.
 std::string short_name(const Node& node) {
-  switch (node.op) {
-    case Op::add:
-      return "+";
-    case Op::subtract:
-      return "−";
-    case Op::multiply:
-      return "×";
-    case Op::divide:
-      return "÷";
-    default:
-      return std::string(to_string(node.op));
-  }
+  using Row = std::pair<Op, std::string_view>;
+  static constexpr Row rows[] = {
+      {Op::add, "+"}, {Op::subtract, "−"}, {Op::multiply, "×"}, {Op::divide, "÷"}};
+  const auto* const found = std::ranges::find(rows, node.op, &Row::first);
+  return std::string(found == std::end(rows) ? to_string(node.op) : found->second);
 }
 
 std::string label(const Graph& graph, ValueId id) {
   const Node& node = graph.at(id);
   if (ir::is_elementwise(node.op)) return short_name(node);
-  const bool tensor = node.op == Op::input || node.op == Op::state;
-  const std::string what = tensor                  ? node.name
+  const std::string what = ir::states_type(node.op) ? node.name
                            : node.op == Op::update ? "write " + graph.at(node.operands.front()).name
                                                    : std::string(to_string(node.op));
   return escaped(what) + "\\n" + escaped(ir::to_string(node.layout, graph.mesh));
 }
 
 std::string style(const Node& node) {
-  if (node.op == Op::input || node.op == Op::state) return "shape=ellipse, fillcolor=\"#dbe9f6\"";
+  if (ir::states_type(node.op)) return "shape=ellipse, fillcolor=\"#dbe9f6\"";
   if (node.op == Op::update) return "shape=ellipse, fillcolor=\"#d9f2d9\"";
   if (ir::is_collective(node.op)) return "shape=box, fillcolor=\"#fbd9b5\", penwidth=1.5";
   return "shape=circle, fillcolor=\"#f3f3f3\", margin=0.02, width=0.35";
@@ -106,7 +99,7 @@ class Picture {
   [[nodiscard]] std::string peers(ValueId id) const {
     const Node& node = graph_.at(id);
     if (node.weak || !ir::is_collective(node.op)) return {};
-    const Mesh::Axis& axis = graph_.mesh.axes()[static_cast<std::size_t>(node.attributes.axis)];
+    const Mesh::Axis& axis = graph_.mesh.axes()[node.attributes.axis];
     const std::string others = name(id) + "_peers";
     return fmt::format(
         "    {0} [label=\"{1} rank{2}\\nof {3}\", shape=box, style=\"rounded,dashed\", "

@@ -53,12 +53,9 @@ void print_diff(const std::string& before, const std::string& after) {
 }
 
 void show_ir(const Schedule& schedule, const std::vector<Program>& programs) {
-  for (std::size_t step = 0; step < programs.size(); ++step) {
-    if (step == 0) {
-      std::printf("the program as written\n");
-      print_diff(programs[0].str(), programs[0].str());
-      continue;
-    }
+  std::printf("the program as written\n");
+  print_diff(programs[0].str(), programs[0].str());
+  for (std::size_t step = 1; step < programs.size(); ++step) {
     std::printf("\nstep %zu of %zu: %s\n", step, schedule.size(), schedule.step(step - 1).c_str());
     const std::string before = programs[step - 1].str();
     const std::string after = programs[step].str();
@@ -115,9 +112,8 @@ void show_plan(const Program& program, const ExplainOptions& options) {
     operations += work.steps[i].operations;
     us_by_bound[step.bound()] += step.total();
   }
-  const auto most = std::max_element(
-      us_by_bound.begin(), us_by_bound.end(),
-      [](const auto& one, const auto& other) { return one.second < other.second; });
+  const auto most =
+      std::ranges::max_element(us_by_bound, {}, [](const auto& one) { return one.second; });
   if (work.steps.size() > 1) row("whole step", all, operations, estimate.us, most->first);
   std::string with;
   for (const auto& [name, extent] : extents)
@@ -144,7 +140,7 @@ void show_source(const Program& program) {
 /// Bytes of the mailboxes of `step` on a GPU that runs as many blocks at once as they have room
 /// for.
 std::int64_t most_mailbox_bytes(const sched::Plan& plan, const sched::KernelStep& step) {
-  const int ranks = plan.graph.mesh.axes()[static_cast<std::size_t>(step.axis)].size;
+  const int ranks = plan.graph.mesh.axes()[step.axis].size;
   const int blocks =
       step.knobs.channels > 0 ? step.knobs.channels : jit::blocks_in_budget(plan, step, ranks);
   return jit::mailbox_bytes(plan, step, ranks, blocks);

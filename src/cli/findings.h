@@ -15,22 +15,22 @@ class Findings {
   void missing(const char* what, const std::string& fact, const std::string& turns_off,
                const std::string& cure) {
     line("--", what, fact);
-    std::printf("     %-15s without it: %s\n     %-15s to get it: %s\n", "", turns_off.c_str(), "",
-                cure.c_str());
+    more("without it", turns_off);
+    more("to get it", cure);
   }
 
   /// Something works, and could be better.
   void below(const char* what, const std::string& fact, const std::string& costs,
              const std::string& cure) {
     line("--", what, fact);
-    std::printf("     %-15s that costs: %s\n     %-15s to mend it: %s\n", "", costs.c_str(), "",
-                cure.c_str());
+    more("that costs", costs);
+    more("to mend it", cure);
   }
 
   /// Nothing can run on this machine as it is.
   void broken(const char* what, const std::string& fact, const std::string& cure) {
     line("!!", what, fact);
-    std::printf("     %-15s to mend it: %s\n", "", cure.c_str());
+    more("to mend it", cure);
     works_ = false;
   }
 
@@ -40,8 +40,14 @@ class Findings {
   static void line(const char* mark, const char* what, const std::string& fact) {
     std::printf("[%s] %-15s %s\n", mark, what, fact.c_str());
   }
+  static void more(const char* what, const std::string& text) {
+    std::printf("     %-15s %s: %s\n", "", what, text.c_str());
+  }
 
   bool works_ = true;
 };
+
+/// Which libraries multiply what, by which instructions, and what keeps them below the processor's.
+void examine_matmuls(Findings& findings);
 
 }  // namespace coconet::cli

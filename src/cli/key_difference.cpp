@@ -7,27 +7,14 @@
 #include <set>
 #include <string_view>
 
+#include "cli/diff.h"
+
 namespace coconet::cli {
 namespace {
 
 constexpr std::size_t longest = 100;  // of a value that is printed
 constexpr std::size_t before = 30;    // of what two long values have in common
 constexpr std::size_t most_words = 12;
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(separator));
-    parts.push_back(part);
-    text.remove_prefix(std::min(part.size() + 1, text.size()));
-  }
-  return parts;
-}
-
-std::size_t common_start(std::string_view one, std::string_view other) {
-  const auto [end, ignored] = std::ranges::mismatch(one, other);
-  return static_cast<std::size_t>(end - one.begin());
-}
 
 /// `line` from some characters before `difference` on.
 std::string shortened(std::string_view line, std::size_t difference) {
@@ -44,7 +31,8 @@ std::string shortened(std::string_view line, std::size_t difference) {
 
 std::vector<std::string> compared(const std::string& where, std::string_view wanted,
                                   std::string_view found) {
-  const std::size_t start = common_start(wanted, found);
+  const auto common_end = std::ranges::mismatch(wanted, found).in1;
+  const auto start = static_cast<std::size_t>(common_end - wanted.begin());
   return {where + "wanted: " + shortened(wanted, start),
           where + "found:  " + shortened(found, start)};
 }

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,67 +14,9 @@
 #include "ir/graph.h"
 #include "jit/comm/comm.h"
 #include "jit/config/build_info.h"
-#include "jit/config/parse.h"
 
 namespace coconet::cli {
 namespace {
-
-/// `coconet cache`.
-struct Cache {
-  CLI::App& command;
-  CacheListOptions list_options;
-  CompileOptions explain_options;
-  CachePruneOptions prune_options;
-  CLI::App& list = add("list", "List the entries, used last first", cache_list_examples);
-  CLI::App& verify = add("verify", "Check every entry", cache_verify_examples);
-  CLI::App& explain =
-      add("explain", "Say where a program's kernels are, or why not", cache_explain_examples);
-  CLI::App& prune = add("prune", "Remove what was used the longest ago", cache_prune_examples);
-  CLI::App& stats = add("stats", "Say how much is there, and the limits", cache_stats_examples);
-  CLI::App& clear = add("clear", "Remove all entries", cache_clear_examples);
-
-  Cache(CLI::App& app, Raw& raw)
-      : command(add_command(app, "cache", "Look into the kernel cache, check it, clean it",
-                            cache_examples)) {
-    command.require_subcommand(1);
-    list.add_flag("--json", list_options.json, "As JSON");
-    add_spec(explain, explain_options.spec, raw);
-    add_ranks(explain, explain_options.ranks);
-    add_targets(explain, explain_options);
-    prune
-        .add_option("--max-size", raw.max_size,
-                    "Bytes to keep at most, such as 500M or 2G; 0: any number; default "
-                    "COCONET_CACHE_MAX_SIZE")
-        ->type_name("SIZE");
-    prune
-        .add_option("--max-files", prune_options.max_files,
-                    "Entries to keep at most; 0: any number; default COCONET_CACHE_MAX_FILES")
-        ->type_name("N")
-        ->check(CLI::NonNegativeNumber);
-  }
-
-  [[nodiscard]] int run(const Raw& raw) {
-    if (list) return cache_list(list_options);
-    if (verify) return cache_verify();
-    if (prune) {
-      if (!raw.max_size.empty()) prune_options.max_size = jit::parse_bytes(raw.max_size);
-      if (!raw.max_size.empty() && !prune_options.max_size) {
-        throw UsageError("--max-size takes bytes such as 100000, 500M or 2G, not '" + raw.max_size +
-                         "'.");
-      }
-      return cache_prune(prune_options);
-    }
-    if (stats) return cache_stats();
-    if (clear) return cache_clear();
-    read_spec(raw, explain_options.spec);
-    return cache_explain(explain_options);
-  }
-
- private:
-  CLI::App& add(const char* name, const char* what, const char* examples) {
-    return add_command(command, name, what, examples);
-  }
-};
 
 /// The exit code of a command line that CLI11 does not take.
 int complain_of(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
@@ -91,77 +33,87 @@ int complain_of(const CLI::App& app, const CLI::ParseError& error, int argc, cha
     known.push_back(one->get_name());
   if (known.empty() || argc <= depth || argv[depth][0] == '-')
     return fail_alike(fmt::format("{} (see {} --help)", error.what(), name), exit_usage);
-  const std::string near = ir::nearest(argv[depth], known);
   return fail_alike(
-      fmt::format("There is no subcommand '{}'{}; {}", argv[depth],
-                  (depth > 1 ? " of " + name : ""),
-                  (near.empty() ? "see " + name + " --help" : "did you mean '" + near + "'?")),
+      fmt::format("There is no subcommand '{}'{}{}", argv[depth], depth > 1 ? " of " + name : "",
+                  ir::suggestion(argv[depth], known, "; see " + name + " --help")),
       exit_usage);
 }
 
-/// The subcommands and what their options were given.
+/// The subcommands, what their options were given, and what is to be run.
 struct Commands {
   Raw raw;
   RunOptions run_options;
   ExplainOptions explain_options;
   LegalOptions legal_options;
-  CompileOptions compile_options;
+  CompileOptions compile_options, cache_explain_options;
   SimOptions sim_options;
   TuneOptions tune_options;
-  CalibrateOptions calibrate_options;
+  std::string calibrate_out;
+  bool cache_list_json = false;
+  CachePruneOptions prune_options;
   ProgramsOptions programs_options;
-  const CLI::App& run_command;
-  const CLI::App& explain_command;
-  const CLI::App& legal_command;
-  const CLI::App& compile_command;
-  const CLI::App& sim_command;
-  const CLI::App& tune_command;
-  const CLI::App& calibrate_command;
-  Cache cache;
-  CLI::App& programs_command;
-  const CLI::App& doctor_command;
+  std::function<int()> chosen;
 
-  explicit Commands(CLI::App& app)
-      : run_command(add_run(app, run_options, raw)),
-        explain_command(add_explain(app, explain_options, raw)),
-        legal_command(add_legal(app, legal_options, raw)),
-        compile_command(add_compile(app, compile_options, raw)),
-        sim_command(add_sim(app, sim_options, raw)),
-        tune_command(add_tune(app, tune_options, raw)),
-        calibrate_command(add_calibrate(app, calibrate_options)),
-        cache(app, raw),
-        programs_command(*app.add_subcommand("programs", "List the programs that ship")),
-        doctor_command(*app.add_subcommand(
-            "doctor", "Say what is here, what is missing, and what that turns off")) {
-    programs_command.add_flag("--schedules", programs_options.schedules,
-                              "List PROGRAM SCHEDULE pairs, one a line");
-    programs_command.add_flag("--hyper", programs_options.hyperparameters,
-                              "The hyperparameters of optimizers instead, with their defaults");
-  }
-
-  /// Runs the subcommand that the command line named; its exit code.
-  [[nodiscard]] int run_chosen() {
-    if (run_command) {
+  explicit Commands(CLI::App& app) {
+    when(add_run(app, run_options, raw), [this] {
       read_run(raw, run_options);
       return run(run_options);
-    }
-    if (explain_command) return run_on_spec(explain_options, explain);
-    if (legal_command) return run_on_spec(legal_options, legal);
-    if (compile_command) return run_on_spec(compile_options, compile);
-    if (sim_command) return run_on_spec(sim_options, sim);
-    if (tune_command) return run_on_spec(tune_options, tune);
-    if (calibrate_command) return calibrate(calibrate_options);
-    if (cache.command) return cache.run(raw);
-    if (programs_command) return programs(programs_options);
-    if (doctor_command) return doctor();
-    return exit_usage;
+    });
+    when_on_spec(add_explain(app, explain_options, raw), explain_options, explain);
+    when_on_spec(add_legal(app, legal_options, raw), legal_options, legal);
+    when_on_spec(add_compile(app, compile_options, raw), compile_options, compile);
+    when_on_spec(add_sim(app, sim_options, raw), sim_options, sim);
+    when_on_spec(add_tune(app, tune_options, raw), tune_options, tune);
+    when(add_calibrate(app, calibrate_out), [this] { return calibrate(calibrate_out); });
+    add_cache(add_command(app, "cache", "Look into the kernel cache, check it, clean it",
+                          cache_examples));
+    CLI::App& listing = *app.add_subcommand("programs", "List the programs that ship");
+    listing.add_flag("--schedules", programs_options.schedules,
+                     "List PROGRAM SCHEDULE pairs, one a line");
+    listing.add_flag("--hyper", programs_options.hyperparameters,
+                     "The hyperparameters of optimizers instead, with their defaults");
+    when(listing, [this] { return programs(programs_options); });
+    when(
+        *app.add_subcommand("doctor", "Say what is here, what is missing, and what that turns off"),
+        doctor);
   }
 
  private:
+  void when(CLI::App& command, std::function<int()> run) {
+    command.callback([this, run = std::move(run)] { chosen = run; });
+  }
+
   template <class Options>
-  [[nodiscard]] int run_on_spec(Options& options, int (*subcommand)(const Options&)) {
-    read_spec(raw, options.spec);
-    return subcommand(options);
+  void when_on_spec(CLI::App& command, Options& options, int (*subcommand)(const Options&)) {
+    when(command, [this, &options, subcommand] {
+      read_spec(raw, options.spec);
+      return subcommand(options);
+    });
+  }
+
+  void add_cache(CLI::App& cache) {
+    cache.require_subcommand(1);
+    CLI::App& list =
+        add_command(cache, "list", "List the entries, used last first", cache_list_examples);
+    list.add_flag("--json", cache_list_json, "As JSON");
+    when(list, [this] { return cache_list(cache_list_json); });
+    when(add_command(cache, "verify", "Check every entry", cache_verify_examples), cache_verify);
+    CLI::App& explain = add_command(
+        cache, "explain", "Say where a program's kernels are, or why not", cache_explain_examples);
+    add_spec(explain, cache_explain_options.spec, raw);
+    add_ranks(explain, cache_explain_options.ranks);
+    add_targets(explain, cache_explain_options);
+    when_on_spec(explain, cache_explain_options, cache_explain);
+    CLI::App& prune =
+        add_command(cache, "prune", "Remove what was used the longest ago", cache_prune_examples);
+    add_prune(prune, prune_options, raw);
+    when(prune, [this] {
+      read_prune(raw, prune_options);
+      return cache_prune(prune_options);
+    });
+    when(add_command(cache, "stats", "Say how much is there, and the limits", cache_stats_examples),
+         cache_stats);
+    when(add_command(cache, "clear", "Remove all entries", cache_clear_examples), cache_clear);
   }
 };
 
@@ -179,7 +131,7 @@ int command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return complain_of(app, error, argc, argv);
   }
-  return commands.run_chosen();
+  return commands.chosen();
 }
 
 }  // namespace

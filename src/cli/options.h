@@ -34,6 +34,8 @@ void read_spec(const Raw& raw, ProgramSpec& spec);
 
 void add_ranks(CLI::App& command, std::optional<int>& ranks);
 void add_targets(CLI::App& command, CompileOptions& options);
+void add_prune(CLI::App& command, CachePruneOptions& options, Raw& raw);
+void read_prune(const Raw& raw, CachePruneOptions& options);
 
 /// The subcommands with a program or many options. Their texts are read by `read_spec`, or
 /// `read_run`, once they are parsed.
@@ -44,6 +46,6 @@ CLI::App& add_legal(CLI::App& app, LegalOptions& options, Raw& raw);
 CLI::App& add_compile(CLI::App& app, CompileOptions& options, Raw& raw);
 CLI::App& add_sim(CLI::App& app, SimOptions& options, Raw& raw);
 CLI::App& add_tune(CLI::App& app, TuneOptions& options, Raw& raw);
-CLI::App& add_calibrate(CLI::App& app, CalibrateOptions& options);
+CLI::App& add_calibrate(CLI::App& app, std::string& out);
 
 }  // namespace coconet::cli

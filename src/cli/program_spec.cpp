@@ -21,9 +21,7 @@ namespace coconet::cli {
 namespace {
 
 std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// Whether `name` can only be a file: a path, or called like one.
@@ -69,21 +67,11 @@ Schedule shipped_schedule(const std::string& program, const std::string& name, b
   }
   const auto& schedules = on_nodes ? shipped->across_nodes : shipped->schedules;
   std::vector<std::string> known(schedules.begin(), schedules.end());
-  for (const std::string& one : known) {
-    if (one == name) return Schedule::load(program + "-" + name + ".json");
-  }
+  if (std::ranges::find(known, name) != known.end())
+    return Schedule::load(program + "-" + name + ".json");
   throw UsageError("There is no schedule '" + name + "' for " + program +
                    (on_nodes ? " on nodes" : "") + "; --schedule is one of " + joined(known) +
                    ", or a JSON file." + suggestion(name, known));
-}
-
-/// The two sides of NAME=VALUE.
-std::pair<std::string, std::string> assignment(const std::string& option, const std::string& text) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    throw UsageError(option + " takes NAME=VALUE, not '" + text + "'.");
-  }
-  return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
 template <class T>
@@ -107,6 +95,19 @@ std::optional<std::int64_t> read_size(std::string_view text) {
     value *= base;
   }
   return value;
+}
+
+/// Sizes between commas, at least one; nothing when one of them is none.
+std::optional<std::vector<std::int64_t>> read_sizes(std::string_view text) {
+  std::vector<std::int64_t> sizes;
+  for (;;) {
+    const auto comma = text.find(',');
+    const auto size = read_size(text.substr(0, comma));
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
+    if (comma == std::string_view::npos) return sizes;
+    text.remove_prefix(comma + 1);
+  }
 }
 
 /// Whether an optimizer has other options than its row of the table.
@@ -148,19 +149,14 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
   } else if (is_file_name(asked_) || is_file(asked_)) {
     open_ = find_open(asked_);
     if (!open_) file_ = Program::load(asked_);
-    if (spec.dtype) {
-      throw UsageError("--dtype is for the programs that ship; the file " + asked_ +
-                       " states the dtype of each of its tensors.");
-    }
-    if (nodes_) {
-      throw UsageError("--nodes is for the programs that ship; the file " + asked_ +
-                       " says what its mesh is.");
-    }
+    const auto refuse = [&](const char* option, const char* what_it_says) {
+      throw UsageError(fmt::format("{} is for the programs that ship; the file {} {}.", option,
+                                   asked_, what_it_says));
+    };
+    if (spec.dtype) refuse("--dtype", "states the dtype of each of its tensors");
+    if (nodes_) refuse("--nodes", "says what its mesh is");
     if (asks_more(spec)) throw no_optimizer("the file " + asked_);
-    if (scattered_) {
-      throw UsageError("--scattered is for the programs that ship; the file " + asked_ +
-                       " says which of its tensors are scattered.");
-    }
+    if (scattered_) refuse("--scattered", "says which of its tensors are scattered");
   } else {
     throw no_program(asked_);
   }
@@ -235,6 +231,14 @@ int ResolvedSpec::ranks_to_plan_for(std::optional<int> asked) const {
   return fixed ? *fixed : asked.value_or(2 * multiple_of);
 }
 
+std::pair<std::string, std::string> assignment(const std::string& option, const std::string& text,
+                                               const std::string& value) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw UsageError(option + " takes NAME=" + value + ", not '" + text + "'.");
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
 std::pair<std::string, std::vector<std::int64_t>> parse_sizes(const std::string& text) {
   const auto equals = text.find('=');
   const std::string name = equals == std::string::npos ? "" : text.substr(0, equals);
@@ -245,8 +249,8 @@ std::pair<std::string, std::vector<std::int64_t>> parse_sizes(const std::string&
         "--sizes takes [NAME=]FROM..TO or [NAME=]SIZE,SIZE, such as 2^10..2^26, not '" + text +
         "'.");
   };
-  std::vector<std::int64_t> sizes;
   if (const auto dots = rest.find(".."); dots != std::string_view::npos) {
+    std::vector<std::int64_t> sizes;
     const auto from = read_size(rest.substr(0, dots)), to = read_size(rest.substr(dots + 2));
     if (!from || !to || *from < 1 || *to < *from) refuse();
     for (std::int64_t size = *from; size <= *to; size *= 2) {
@@ -255,14 +259,9 @@ std::pair<std::string, std::vector<std::int64_t>> parse_sizes(const std::string&
     }
     return {name, sizes};
   }
-  for (;;) {
-    const auto comma = rest.find(',');
-    const auto size = read_size(rest.substr(0, comma));
-    if (!size || *size < 1) refuse();
-    sizes.push_back(*size);
-    if (comma == std::string_view::npos) return {name, sizes};
-    rest.remove_prefix(comma + 1);
-  }
+  const auto listed = read_sizes(rest);
+  if (!listed || std::ranges::min(*listed) < 1) refuse();
+  return {name, *listed};
 }
 
 SizesToTry sizes_to_try(const ir::Graph& graph, const std::vector<std::string>& asked) {
@@ -271,7 +270,7 @@ SizesToTry sizes_to_try(const ir::Graph& graph, const std::vector<std::string>& 
   auto [name, extents] = parse_sizes(asked.front());
   std::vector<std::string> known;
   for (const Dim& dim : graph.dims) known.push_back(dim.name);
-  const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
+  const bool is_known = std::ranges::find(known, name) != known.end();
   if (name.empty() && known.size() == 1) return {known.front(), extents};
   if (!is_known) {
     throw UsageError(fmt::format(
@@ -295,18 +294,10 @@ std::pair<std::string, std::int64_t> parse_size(const std::string& text) {
 
 std::pair<std::string, std::vector<std::int64_t>> parse_list(const std::string& text) {
   const auto [name, value] = assignment("--list", text);
-  std::vector<std::int64_t> lengths;
-  for (std::string_view rest = value;;) {
-    const auto comma = rest.find(',');
-    const auto length = read_size(rest.substr(0, comma));
-    if (!length) {
-      throw UsageError("--list " + name + " takes lengths such as 768,1,2^20, not '" + value +
-                       "'.");
-    }
-    lengths.push_back(*length);
-    if (comma == std::string_view::npos) return {name, lengths};
-    rest.remove_prefix(comma + 1);
-  }
+  const auto lengths = read_sizes(value);
+  if (!lengths)
+    throw UsageError("--list " + name + " takes lengths such as 768,1,2^20, not '" + value + "'.");
+  return {name, *lengths};
 }
 
 std::string_view to_string(programs::MasterWeights kept) {

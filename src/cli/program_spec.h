@@ -56,6 +56,10 @@ class ResolvedSpec {
   std::string schedule_name_ = "none";
 };
 
+/// The two sides of `option` NAME=VALUE. Throws UsageError, which calls the second one `value`.
+[[nodiscard]] std::pair<std::string, std::string> assignment(const std::string& option,
+                                                             const std::string& text,
+                                                             const std::string& value = "VALUE");
 /// `--sizes [NAME=]FROM..TO` or `[NAME=]SIZE,SIZE`: a dimension, which may be left out where there
 /// is one only, and its extents. FROM..TO doubles from FROM on. Throws UsageError.
 [[nodiscard]] std::pair<std::string, std::vector<std::int64_t>> parse_sizes(

@@ -26,6 +26,7 @@
 #include "coconet/executable.h"
 #include "coconet/world.h"
 #include "ir/access.h"
+#include "ir/ascii.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
 #include "jit/comm/access.h"
@@ -68,11 +69,11 @@ void require_scalars(const ir::Graph& graph, const std::map<std::string, double>
     if (node.op == ir::Op::scalar) known.push_back(node.name);
   }
   for (const auto& [name, value] : given) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    std::string text;
-    for (const std::string& one : known) text += (text.empty() ? "; its scalars are " : ", ") + one;
-    throw UsageError("--scalar: the program '" + graph.name + "' has no scalar '" + name + "'" +
-                     (text.empty() ? "; it has none at all." : text + "."));
+    if (std::ranges::find(known, name) != known.end()) continue;
+    throw UsageError(
+        fmt::format("--scalar: the program '{}' has no scalar '{}'; {}.", graph.name, name,
+                    known.empty() ? "it has none at all"
+                                  : fmt::format("its scalars are {}", fmt::join(known, ", "))));
   }
 }
 
@@ -159,6 +160,12 @@ std::int64_t last_t(const RunOptions& options, int iterations) {
 
 constexpr const char* step_key = "step";  // of a checkpoint's metadata
 
+void say(const World& world, const std::string& line) {
+  if (world.rank() != 0) return;
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
 /// Collective: states and inputs as `--resume` and `--input` say, and how `drive` goes on from
 /// there.
 void begin(Executable& step, const World& world, const RunOptions& options, DriveOptions& drive) {
@@ -171,10 +178,7 @@ void begin(Executable& step, const World& world, const RunOptions& options, Driv
   const std::optional<Checkpoint> found =
       step.load_latest(options.resume, {.may_be_first_start = options.may_be_first_start});
   if (!found) {
-    if (world.rank() == 0) {
-      std::printf("no checkpoint in '%s' yet: beginning anew\n", options.resume.c_str());
-      std::fflush(stdout);
-    }
+    say(world, fmt::format("no checkpoint in '{}' yet: beginning anew", options.resume));
     return;
   }
   const auto at = found->metadata.find(step_key);
@@ -187,10 +191,7 @@ void begin(Executable& step, const World& world, const RunOptions& options, Driv
                     found->path.string(), step_key));
   }
   drive.has_states = true;
-  if (world.rank() == 0) {
-    std::printf("resumed from '%s'\n", found->path.c_str());
-    std::fflush(stdout);
-  }
+  say(world, fmt::format("resumed from '{}'", found->path.string()));
 }
 
 /// Collective: saves where `--save` and `--save-every` say so, `taken` steps being done.
@@ -265,8 +266,7 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
 int local_ranks(const std::string& world) {
   const std::string digits = world.substr(world.find(':') + 1);
   const bool number =
-      !digits.empty() && digits.size() <= 4 &&
-      std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+      !digits.empty() && digits.size() <= 4 && std::ranges::all_of(digits, ir::is_digit);
   const int ranks = number ? std::stoi(digits) : 0;
   if (ranks < 1)
     throw UsageError("--world local:N takes a number of ranks from 1, not '" + world + "'.");

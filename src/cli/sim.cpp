@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -57,7 +56,7 @@ class Table {
     std::printf(" %12s\n", "best");
   }
 
-  void print_row(const std::string& extent, const std::map<std::string, std::int64_t>& sizes) {
+  void print_row(const std::string& extent, const ir::Sizes& sizes) {
     std::printf("%12s", extent.c_str());
     for (const Plan& plan : plans_) {
       const Estimate found = estimate(plan.plan, sizes, cluster_);
@@ -96,13 +95,13 @@ class Table {
     return index < 26 ? std::string(1, static_cast<char>('A' + index)) : std::to_string(index);
   }
   std::string letter_of(std::size_t candidate) {
-    const auto found = std::find(letters_.begin(), letters_.end(), candidate);
+    const auto found = std::ranges::find(letters_, candidate);
     if (found != letters_.end()) return letter(static_cast<std::size_t>(found - letters_.begin()));
     letters_.push_back(candidate);
     return letter(letters_.size() - 1);
   }
   void note(const std::string& text) {
-    if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
+    if (std::ranges::find(notes_, text) == notes_.end()) notes_.push_back(text);
   }
 
   std::vector<Plan> plans_;
@@ -112,9 +111,9 @@ class Table {
   std::vector<std::string> notes_;
 };
 
-std::map<std::string, std::int64_t> sizes_with(const ir::Graph& graph, const SimOptions& options,
-                                               const std::string& dim, std::int64_t extent) {
-  std::map<std::string, std::int64_t> given = options.spec.sizes;
+ir::Sizes sizes_with(const ir::Graph& graph, const SimOptions& options, const std::string& dim,
+                     std::int64_t extent) {
+  ir::Sizes given = options.spec.sizes;
   if (!dim.empty()) given[dim] = extent;
   return ir::resolve_sizes(graph, given);
 }

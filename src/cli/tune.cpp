@@ -17,7 +17,6 @@
 #include "cli/program_spec.h"
 #include "cli/tune_report.h"
 #include "coconet/config.h"
-#include "coconet/error.h"
 #include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
@@ -55,7 +54,7 @@ void print_row(const jit::Tuned& tuned) {
   for (const jit::Trial& trial : size.trials) {
     if (trial.variant == size.best) predicted = trial.predicted_us / 1000;
   }
-  const auto place = std::find(winners.begin(), winners.end(), size.best) - winners.begin();
+  const auto place = std::ranges::find(winners, size.best) - winners.begin();
   clear_progress();
   std::printf("%-28s %10.4g %14.4g %14.2f %10zu %12.2f  %s\n", extents_text(size.sizes).c_str(),
               size.best_ms, predicted, size.unfused_ratio, size.trials.size(),

@@ -52,17 +52,11 @@ details { margin-left: 1rem } summary { cursor: pointer; overflow-wrap: anywhere
 std::string escaped(std::string_view text) {
   std::string safe;
   for (const char c : text) {
-    if (c == '&') {
-      safe += "&amp;";
-    } else if (c == '<') {
-      safe += "&lt;";
-    } else if (c == '>') {
-      safe += "&gt;";
-    } else if (c == '"') {
-      safe += "&quot;";
-    } else {
-      safe += c;
-    }
+    safe += c == '&'   ? "&amp;"
+            : c == '<' ? "&lt;"
+            : c == '>' ? "&gt;"
+            : c == '"' ? "&quot;"
+                       : std::string(1, c);
   }
   return safe;
 }
@@ -75,10 +69,6 @@ std::string time_text(double ms) {
 /// A logarithmic axis over pixels.
 struct Axis {
   double least = 1, most = 10, from = 0, to = 1;
-  void widen(double value) {
-    least = std::min(least, value);
-    most = std::max(most, value);
-  }
   [[nodiscard]] double at(double value) const {
     const double share = std::log(value / least) / std::log(most / least);
     return from + share * (to - from);
@@ -91,16 +81,15 @@ struct Axis {
       all.push_back(std::pow(10, power));
     return all;
   }
-  void round_to_decades() {
-    least = std::pow(10, std::floor(std::log10(least)));
-    most = std::pow(10, std::ceil(std::log10(most)));
-    if (least == most) most *= 10;
-  }
 };
 
+/// From the power of ten at or below all `values` to the one at or above them.
 Axis axis_of(const std::vector<double>& values, double from, double to) {
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return {*least, *most, from, to};
+  const auto [least, most] = std::ranges::minmax(values);
+  Axis axis{std::pow(10, std::floor(std::log10(least))), std::pow(10, std::ceil(std::log10(most))),
+            from, to};
+  if (axis.least == axis.most) axis.most *= 10;
+  return axis;
 }
 
 constexpr double width = 720, height = 360, left = 64, right = 690, top = 16, bottom = 320;
@@ -126,7 +115,7 @@ class Report {
  public:
   Report(const Program& program, const jit::Tuned& tuned) : program_(program), tuned_(tuned) {
     shown_ = winners_of(tuned);
-    if (std::find(shown_.begin(), shown_.end(), jit::Variant{}) == shown_.end())
+    if (std::ranges::find(shown_, jit::Variant{}) == shown_.end())
       shown_.insert(shown_.begin(), jit::Variant{});
     if (shown_.size() > most_shown) shown_.resize(most_shown);
   }
@@ -157,8 +146,7 @@ class Report {
   }
 
   [[nodiscard]] std::size_t place_of(const jit::Variant& variant) const {
-    return static_cast<std::size_t>(std::find(shown_.begin(), shown_.end(), variant) -
-                                    shown_.begin());
+    return static_cast<std::size_t>(std::ranges::find(shown_, variant) - shown_.begin());
   }
 
   [[nodiscard]] std::string name_of(const jit::Variant& variant) const {
@@ -202,8 +190,7 @@ class Report {
       }
     }
     if (all.empty()) return "<p>Nothing was measured.</p>\n";
-    Axis y = axis_of(all, bottom, top);
-    y.round_to_decades();
+    const Axis y = axis_of(all, bottom, top);
     std::string text = open_chart("time of the schedules by size") + grid_of(y);
     for (std::size_t i = 0; i < tuned_.sizes.size(); ++i) {
       text += fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{}</text>\n", x_of(i),
@@ -248,7 +235,7 @@ class Report {
         const auto found = other.sizes.find(name);
         return found == other.sizes.end() || found->second != extent;
       };
-      if (!std::any_of(tuned_.sizes.begin(), tuned_.sizes.end(), differs)) continue;
+      if (!std::ranges::any_of(tuned_.sizes, differs)) continue;
       const double power = std::log2(static_cast<double>(extent));
       text +=
           (text.empty() ? "" : ", ") + name + "=" +
@@ -268,8 +255,7 @@ class Report {
       }
     }
     if (all.empty()) return {};
-    Axis y = axis_of(all, bottom, top);
-    y.round_to_decades();
+    const Axis y = axis_of(all, bottom, top);
     Axis x = y;
     x.from = left;
     x.to = right;
@@ -295,8 +281,7 @@ class Report {
     }
     return text +
            "</svg></div>\n<p>Across: predicted; upwards: measured. A point is a schedule at a "
-           "size, a "
-           "colour a size; on the dashed line both are the same.</p>\n";
+           "size, a colour a size; on the dashed line both are the same.</p>\n";
   }
 
   [[nodiscard]] std::string counts() const {
@@ -387,8 +372,7 @@ std::string extents_text(const Sizes& sizes) {
 std::vector<jit::Variant> winners_of(const jit::Tuned& tuned) {
   std::vector<jit::Variant> winners;
   for (const jit::TunedSize& size : tuned.sizes) {
-    if (std::find(winners.begin(), winners.end(), size.best) == winners.end())
-      winners.push_back(size.best);
+    if (std::ranges::find(winners, size.best) == winners.end()) winners.push_back(size.best);
   }
   return winners;
 }

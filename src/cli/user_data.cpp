@@ -29,10 +29,8 @@ std::string of_rank(std::string file, int rank) {
 
 /// The input, state or output `name` of the scheduled program.
 const ir::Node& node_of(const ir::Graph& graph, const std::string& name) {
-  for (const ir::Output& output : graph.outputs()) {
-    if (output.name == name) return graph.at(output.value);
-  }
-  return graph.at(graph.find(name));
+  const ir::ValueId output = graph.find_output(name);
+  return graph.at(output >= 0 ? output : graph.find(name));
 }
 
 std::string to_text(const std::vector<std::int64_t>& shape) {
@@ -44,6 +42,15 @@ DType dtype_in_file(DType dtype) {
   return dtype == DType::bf16 ? DType::f32 : dtype;
 }
 
+std::vector<std::byte> converted(DType from, DType to, std::vector<std::byte> elements) {
+  if (from == to) return elements;
+  const std::size_t count = elements.size() / size_of(from);
+  std::vector<std::byte> made(count * size_of(to));
+  for (std::size_t i = 0; i < count; ++i)
+    store_element(to, made.data(), i, load_element(from, elements.data(), i));
+  return made;
+}
+
 /// The elements of `file` as the tensor's.
 std::vector<std::byte> elements_of(const std::string& file, const std::string& name, DType dtype,
                                    const std::vector<std::int64_t>& shape) {
@@ -53,23 +60,13 @@ std::vector<std::byte> elements_of(const std::string& file, const std::string& n
                                   to_string(array.dtype), to_text(array.shape), name,
                                   to_string(dtype_in_file(dtype)), to_text(shape)));
   }
-  if (dtype != DType::bf16) return std::move(array.elements);
-  const std::size_t count = array.elements.size() / sizeof(float);
-  std::vector<std::byte> narrow(count * size_of(dtype));
-  for (std::size_t i = 0; i < count; ++i)
-    store_element(dtype, narrow.data(), i, load_element(DType::f32, array.elements.data(), i));
-  return narrow;
+  return converted(array.dtype, dtype, std::move(array.elements));
 }
 
 std::string file_text(DType dtype, const std::vector<std::int64_t>& shape,
                       std::vector<std::byte> elements) {
-  if (dtype == DType::bf16) {
-    std::vector<std::byte> wide(elements.size() * 2);
-    for (std::size_t i = 0; i < elements.size() / size_of(dtype); ++i)
-      store_element(DType::f32, wide.data(), i, load_element(dtype, elements.data(), i));
-    elements = std::move(wide);
-  }
-  return npy_text({dtype_in_file(dtype), shape, std::move(elements)});
+  const DType in_file = dtype_in_file(dtype);
+  return npy_text({in_file, shape, converted(dtype, in_file, std::move(elements))});
 }
 
 std::size_t count_of(const std::vector<std::int64_t>& shape) {
@@ -137,8 +134,7 @@ void require_tensors(const Program& program, const DataFiles& inputs, const Data
     return id < 0 ? ir::Op::constant : graph.at(id).op;
   };
   for (const auto& [name, file] : inputs) {
-    if (op_of(name) != ir::Op::input && op_of(name) != ir::Op::state)
-      refuse("--input", name, "input or state");
+    if (!ir::states_type(op_of(name))) refuse("--input", name, "input or state");
   }
   for (const ir::Node& node : graph.nodes()) {
     if (node.op == ir::Op::input && !inputs.empty() && !inputs.contains(node.name)) {
@@ -147,8 +143,7 @@ void require_tensors(const Program& program, const DataFiles& inputs, const Data
     }
   }
   for (const auto& [name, file] : outputs) {
-    const bool is_output =
-        std::ranges::any_of(graph.outputs(), [&](const auto& one) { return one.name == name; });
+    const bool is_output = graph.find_output(name) >= 0;
     if (!is_output && op_of(name) != ir::Op::state) refuse("--output", name, "state or output");
     if (is_local(node_of(graph, name)) && !is_by_rank(file)) {
       throw UsageError(fmt::format(
