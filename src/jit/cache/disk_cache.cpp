@@ -33,14 +33,6 @@ bool is_about_locks(const std::error_code& error) {
          error == std::errc::function_not_supported;
 }
 
-std::int64_t seconds_of(FileTime time) {
-  return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
-}
-
-Ownership ownership_of(CacheMode mode) {
-  return mode == CacheMode::read_write ? Ownership::mine : Ownership::vetted;
-}
-
 }  // namespace
 
 DiskCache::DiskCache(std::filesystem::path directory, CacheMode mode, Limits limits, CacheRole role)
@@ -54,7 +46,8 @@ std::shared_ptr<const CacheDirectory> DiskCache::opened() {
   const CacheMode mode = mode_;
   if (mode == CacheMode::off) return nullptr;
   const std::lock_guard lock(mutex_);
-  if (!directory_) directory_ = CacheDirectory::open(path_, ownership_of(mode));
+  const Ownership owned = mode == CacheMode::read_write ? Ownership::mine : Ownership::vetted;
+  if (!directory_) directory_ = CacheDirectory::open(path_, owned);
   return directory_;
 }
 

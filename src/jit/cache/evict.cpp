@@ -74,7 +74,7 @@ std::optional<Eviction> evict_alone(const CacheDirectory& directory, const Limit
     };
     stats.totals = {done.left.bytes + since(stats.totals.bytes, before.bytes),
                     done.left.files + since(stats.totals.files, before.files)};
-    stats.evicted = std::chrono::floor<std::chrono::seconds>(time_now()).time_since_epoch().count();
+    stats.evicted = seconds_of(time_now());
   });
   return done;
 }

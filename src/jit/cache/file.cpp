@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <random>
-#include <system_error>
 
 namespace coconet::jit {
 namespace {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,10 @@ using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 }
 [[nodiscard]] inline FileTime time_now() {
   return std::chrono::system_clock::now();
+}
+/// Since 1970.
+[[nodiscard]] inline std::int64_t seconds_of(FileTime time) {
+  return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
 }
 /// Sets the time of an open file, or of `name` in a folder. False when refused, or the file gone.
 [[nodiscard]] bool set_time(int descriptor, FileTime time);

@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "coconet/config.h"
 #include "jit/config/log.h"
 
 namespace coconet::jit {

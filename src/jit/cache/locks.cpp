@@ -27,12 +27,9 @@ struct flock range_of(LockPlace place, short type) {
 // Whether the lock was free.
 bool take(const OpenFile& file, LockPlace place) {
   struct flock lock = range_of(place, F_WRLCK);
-  while (fcntl(file.number(), F_OFD_SETLK, &lock) == -1) {
-    if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EACCES) return false;
-    throw_errno("cannot lock", stats_file);
-  }
-  return true;
+  if (uninterrupted([&] { return fcntl(file.number(), F_OFD_SETLK, &lock); }) != -1) return true;
+  if (errno == EAGAIN || errno == EACCES) return false;
+  throw_errno("cannot lock", stats_file);
 }
 
 std::uint64_t fnv1a(std::string_view text) {

@@ -1,7 +1,7 @@
 // What is wrong with a checkpoint, and where.
 #pragma once
 
-#include <cstddef>
+#include <cerrno>
 #include <filesystem>
 #include <string_view>
 
@@ -17,7 +17,8 @@ class Damage : public CheckpointError {
   Damage(const std::filesystem::path& file, std::uint64_t byte, std::string_view what);
 };
 
-/// Throws CheckpointError with errno: "Cannot WHAT 'FILE': No space left on device."
-[[noreturn]] void throw_file_error(std::string_view what, const std::filesystem::path& file);
+/// Throws CheckpointError with an errno: "Cannot WHAT 'FILE': No space left on device."
+[[noreturn]] void throw_file_error(std::string_view what, const std::filesystem::path& file,
+                                   int error = errno);
 
 }  // namespace coconet::jit

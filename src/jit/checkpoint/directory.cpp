@@ -53,8 +53,7 @@ void for_each_name_in(const fs::path& directory,
   try {
     for_each_name(opened.number(), visit);
   } catch (const std::system_error& error) {
-    errno = error.code().value();
-    throw_file_error("read the directory", directory);
+    throw_file_error("read the directory", directory, error.code().value());
   }
 }
 
@@ -95,11 +94,9 @@ fs::path without_links(fs::path path) {
     std::error_code error;
     path = path.parent_path() / fs::read_symlink(path, error);
     if (!path.has_filename()) path = path.parent_path();  // "a/" is "a"
-    errno = error.value();
-    if (error) throw_file_error("follow the symbolic link", path);
+    if (error) throw_file_error("follow the symbolic link", path, error.value());
   }
-  errno = ELOOP;
-  throw_file_error("follow the symbolic link", path);
+  throw_file_error("follow the symbolic link", path, ELOOP);
 }
 
 constexpr std::string_view aside_mark = ".damaged-";  // and a number
@@ -139,8 +136,7 @@ void remove_killed_saves(const fs::path& directory) {
   try {
     remove_leftovers(directory, checkpoint_temporary_prefix, tell);
   } catch (const std::system_error& error) {
-    errno = error.code().value();
-    throw_file_error("read the directory", directory);
+    throw_file_error("read the directory", directory, error.code().value());
   }
 }
 
@@ -240,8 +236,7 @@ PendingCheckpoint::PendingCheckpoint(const fs::path& target) : target_(without_l
   try {
     path_ = make_locked(make, lock_);
   } catch (const std::system_error& error) {
-    errno = error.code().value();
-    throw_file_error("make a directory beside", target_);
+    throw_file_error("make a directory beside", target_, error.code().value());
   }
   if (!path_.empty()) return;
   throw CheckpointError(fmt::format(

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "jit/checkpoint/damage.h"
 
@@ -17,15 +18,11 @@ namespace {
 /// writes while more is copied.
 constexpr std::uint64_t write_behind = 32 * block_bytes;
 
-void write_all(int file, const std::byte* data, std::size_t bytes,
-               const std::filesystem::path& path) {
-  while (bytes > 0) {
-    const ssize_t written = ::write(file, data, bytes);
-    if (written == -1 && errno == EINTR) continue;
-    if (written == 0) errno = EIO;  // no progress and no reason: not worth trying for ever
-    if (written <= 0) throw_file_error("write", path);
-    data += written;
-    bytes -= static_cast<std::size_t>(written);
+void write_all(const OpenFile& file, std::string_view text, const std::filesystem::path& path) {
+  try {
+    write_bytes(file.number(), text);
+  } catch (const std::system_error& error) {
+    throw_file_error("write", path, error.code().value());
   }
 }
 
@@ -36,9 +33,7 @@ OpenFile create(const std::filesystem::path& path) {
 }
 
 void sync_and_close(OpenFile& file, const std::filesystem::path& path) {
-  while (fsync(file.number()) == -1) {
-    if (errno != EINTR) throw_file_error("write", path);
-  }
+  if (uninterrupted([&] { return fsync(file.number()); }) == -1) throw_file_error("write", path);
   // Network file systems report late write errors here. EINTR: Linux has closed it all the same.
   if (close(file.release()) == -1 && errno != EINTR) throw_file_error("write", path);
 }
@@ -68,7 +63,7 @@ void FileWriter::append(std::span<const std::byte> bytes) {
 void FileWriter::write_block(std::span<const std::byte> block) {
   // First, so that the copy into the page cache finds the block in the processor's.
   saved_.checksums.push_back(XXH3_64bits(block.data(), block.size()));
-  write_all(file_.number(), block.data(), block.size(), path_);
+  write_all(file_, {reinterpret_cast<const char*>(block.data()), block.size()}, path_);
   saved_.bytes += block.size();
   if (saved_.bytes % write_behind == 0) {
     (void)sync_file_range(file_.number(), static_cast<off64_t>(saved_.bytes - write_behind),
@@ -84,8 +79,7 @@ SavedFile FileWriter::finish() {
 
 void write_saved_text(const std::filesystem::path& path, std::string_view text) {
   OpenFile file = create(path);
-  const auto bytes = std::as_bytes(std::span(text));
-  write_all(file.number(), bytes.data(), bytes.size(), path);
+  write_all(file, text, path);
   sync_and_close(file, path);
 }
 
@@ -93,9 +87,8 @@ void sync_directory(const std::filesystem::path& directory) {
   const OpenFile opened = open_at(AT_FDCWD, directory.string(), O_RDONLY | O_DIRECTORY);
   if (!opened.is_open()) throw_file_error("open", directory);
   // EINVAL: some file systems have nothing to do there.
-  while (fsync(opened.number()) == -1 && errno != EINVAL) {
-    if (errno != EINTR) throw_file_error("write", directory);
-  }
+  if (uninterrupted([&] { return fsync(opened.number()); }) == -1 && errno != EINVAL)
+    throw_file_error("write", directory);
 }
 
 }  // namespace coconet::jit

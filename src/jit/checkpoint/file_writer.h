@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "jit/cache/file.h"

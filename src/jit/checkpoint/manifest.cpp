@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <limits>
 #include <set>
 
 #include "jit/checkpoint/boxes.h"
-#include "jit/checkpoint/damage.h"
 #include "jit/checkpoint/json_scanner.h"
 #include "jit/checkpoint/safetensors.h"
 
@@ -149,7 +147,7 @@ class Reader {
     tensor.dtype = *safetensors_dtype(dtype);
     next("shape");
     const std::size_t shape_at = json_.at();
-    tensor.shape = read_extents(most_bytes);
+    tensor.shape = read_extents();
     // Neither may overflow anywhere below.
     std::uint64_t count = 1;
     for (const std::int64_t extent : tensor.shape) {
@@ -185,9 +183,9 @@ class Reader {
     part.copy =
         static_cast<std::int64_t>(json_.number(static_cast<std::uint64_t>(tensor.copies - 1)));
     next("begin");
-    part.box.begin = read_extents(most_bytes);
+    part.box.begin = read_extents();
     next("extent");
-    part.box.extent = read_extents(most_bytes);
+    part.box.extent = read_extents();
     next("offset");
     const std::size_t offset_at = json_.at();
     const SavedFile& file = manifest_.files[part.file];
@@ -208,12 +206,12 @@ class Reader {
     tensor.parts.push_back(std::move(part));
   }
 
-  ir::Extents read_extents(std::uint64_t most) {
+  ir::Extents read_extents() {
     constexpr std::size_t most_dimensions = 64;
     const std::size_t at = json_.at();
     ir::Extents extents;
     json_.array([&] {
-      extents.push_back(static_cast<std::int64_t>(json_.number(most)));
+      extents.push_back(static_cast<std::int64_t>(json_.number(most_bytes)));
       if (extents.size() > most_dimensions)
         json_.fail(at, fmt::format("there are more than {} dimensions", most_dimensions));
     });

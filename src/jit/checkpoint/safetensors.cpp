@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "jit/cache/little_endian.h"
 #include "jit/checkpoint/json_scanner.h"

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "coconet/error.h"
+#include "coconet/version.h"
 #include "ir/graph.h"
 #include "ir/knobs.h"
 #include "jit/config/build_info.h"
@@ -23,14 +23,6 @@
 namespace coconet {
 namespace jit {
 namespace {
-
-/// The whole of `text` as a number.
-template <class T>
-bool parse_number(std::string_view text, T& into) {
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, into);
-  return error == std::errc() && end == last;
-}
 
 bool parse(std::string_view text, std::string& into) {
   into = text;
@@ -260,6 +252,21 @@ std::string unknown_name(const std::string& name, const std::vector<std::string>
                                   : fmt::format("did you mean {}?", near));
 }
 
+/// The process's environment, as it was at the first call.
+const ParsedConfig& parsed_environment() {
+  // A throwing initialiser runs again at the next call, so every caller hears of a malformed
+  // variable.
+  static const ParsedConfig read = [] {
+    const std::string cache_dir = build_tree_cache_dir();
+    const BuildDefaults defaults{build_info::default_cxx, cache_dir};
+    ParsedConfig parsed = parse_config(process_environment(), defaults);
+    set_log_level(parsed.config.log_level);
+    for (const std::string& warning : parsed.warnings) log_warn(warning);
+    return parsed;
+  }();
+  return read;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {
@@ -390,25 +397,6 @@ std::string config_table() {
   return table;
 }
 
-namespace {
-
-/// The process's environment, as it was at the first call.
-const ParsedConfig& parsed_environment() {
-  // A throwing initialiser runs again at the next call, so every caller hears of a malformed
-  // variable.
-  static const ParsedConfig read = [] {
-    const std::string cache_dir = build_tree_cache_dir();
-    const BuildDefaults defaults{build_info::default_cxx, cache_dir};
-    ParsedConfig parsed = parse_config(process_environment(), defaults);
-    set_log_level(parsed.config.log_level);
-    for (const std::string& warning : parsed.warnings) log_warn(warning);
-    return parsed;
-  }();
-  return read;
-}
-
-}  // namespace
-
 std::shared_ptr<const Config> configure(const Options& options, const Config& base) {
   std::vector<std::string> notes;
   auto result =
@@ -419,6 +407,10 @@ std::shared_ptr<const Config> configure(const Options& options, const Config& ba
 }
 
 }  // namespace jit
+
+std::string_view version() {
+  return jit::build_info::version;
+}
 
 const Config& config() {
   return jit::parsed_environment().config;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <climits>
 #include <csignal>
@@ -23,6 +22,7 @@
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/config/leftovers.h"
+#include "jit/config/parse.h"
 
 namespace coconet::jit {
 namespace {
@@ -132,10 +132,8 @@ int descriptor_named(const fs::path& file) {
   std::error_code error, no_proc;
   const fs::path directory = fs::canonical(directory_of(file), error);
   if (directory != fs::canonical("/proc/self/fd", no_proc) || error || no_proc) return -1;
-  const std::string name = file.filename().string();
   int number = -1;
-  const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return wrong == std::errc() && *end == '\0' ? number : -1;
+  return parse_number(file.filename().string(), number) ? number : -1;
 }
 
 /// In a directory that everybody may write in, a link or a pipe leads where its owner wants: only

@@ -2,11 +2,9 @@
 #include "jit/config/launcher.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
-#include <optional>
-#include <string_view>
-#include <system_error>
+
+#include "jit/config/parse.h"
 
 namespace coconet::jit {
 namespace {
@@ -25,10 +23,8 @@ constexpr std::array<Launcher, 4> launchers{
 /// A number of at least 0.
 std::optional<int> number_in(const char* variable) {
   const char* const value = std::getenv(variable);
-  const std::string_view text = value == nullptr ? "" : value;
   int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return {};
+  if (value == nullptr || !parse_number(value, number) || number < 0) return {};
   return number;
 }
 

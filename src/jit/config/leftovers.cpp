@@ -15,20 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// O_NONBLOCK: what somebody has put there under such a name may be a pipe.
-OpenFile open_path(const fs::path& path) {
-  return open_at(AT_FDCWD, path.string(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-}
-
-/// What somebody else has, or has removed.
-bool is_taken(int error) {
-  return error == EWOULDBLOCK || error == ENOENT || error == ELOOP;
-}
-
 /// Locks `path`, which gets open in `lock`. An errno where that is not so; ENOLCK where the file
 /// system has no locks.
 int try_lock(const fs::path& path, OpenFile& lock) {
-  OpenFile opened = open_path(path);
+  // O_NONBLOCK: what somebody has put there under such a name may be a pipe.
+  OpenFile opened = open_at(AT_FDCWD, path.string(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!opened.is_open()) return errno;
   if (flock(opened.number(), LOCK_EX | LOCK_NB) == -1)
     return errno == EWOULDBLOCK ? EWOULDBLOCK : ENOLCK;
@@ -52,7 +43,7 @@ fs::path make_locked(const std::function<fs::path()>& make, OpenFile& lock) {
     fs::path made = make();
     const int error = try_lock(made, lock);
     if (error == 0 || error == ENOLCK) return made;
-    if (is_taken(error)) continue;
+    if (error == EWOULDBLOCK || error == ENOENT || error == ELOOP) continue;  // somebody's, or gone
     std::error_code ignored;
     fs::remove(made, ignored);  // new, hence empty
     throw std::system_error(error, std::generic_category(),

@@ -6,16 +6,12 @@
 #include <atomic>
 
 namespace coconet::jit {
-namespace {
-
-std::atomic<unsigned> forks_so_far = 0;
-
-}  // namespace
 
 unsigned OwnProcess::forks() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks_so_far; });
+  static std::atomic<unsigned> so_far = 0;
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++so_far; });
   (void)registered;
-  return forks_so_far;
+  return so_far;
 }
 
 }  // namespace coconet::jit

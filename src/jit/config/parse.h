@@ -2,10 +2,12 @@
 // changing one.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,14 @@ struct ParsedConfig {
 [[nodiscard]] Config with_options(const Config& base, const Options& options,
                                   const std::vector<std::string>& set,
                                   std::vector<std::string>& notes);
+
+/// Whether the whole of `text` is a number, which `into` then is.
+template <class Number>
+[[nodiscard]] bool parse_number(std::string_view text, Number& into) {
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, into);
+  return error == std::errc() && end == last;
+}
 
 /// A number of bytes, with K, M, G or T behind it for powers of 1024, as COCONET_CACHE_MAX_SIZE
 /// takes it; nothing when `text` is none, or more than 64 bits hold.
