@@ -4,13 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
-#include <exception>
 #include <stdexcept>
 
 #include "coconet/error.h"
-#include "jit/comm/collectives/collectives.h"
 
 namespace coconet::jit {
 

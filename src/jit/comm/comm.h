@@ -4,9 +4,11 @@
 // libcoconet-jit-mpi of the same version, and no part of the API.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -196,6 +198,18 @@ COCONET_API void together(Comm& comm, const std::function<void()>& body);
 /// Throws the same CommError on every rank when ranks ask for blocks of different sizes.
 /// Collective.
 void agree_on_bytes(Comm& comm, std::size_t bytes);
+/// The greatest of all ranks' numbers, on every rank. Collective.
+template <class Number>
+[[nodiscard]] Number greatest_of_all(Comm& comm, Number mine) {
+  const std::string_view bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
+  Number greatest = mine;
+  for (const std::string& other : comm.all_gather(bytes)) {
+    Number number{};
+    std::memcpy(&number, other.data(), sizeof number);
+    greatest = std::max(greatest, number);
+  }
+  return greatest;
+}
 /// Collective over a world of several nodes: memory of `bytes` on every rank, which `allocate`
 /// makes in each node. What goes wrong in one node goes wrong on all ranks.
 [[nodiscard]] COCONET_API std::shared_ptr<PeerMemory> allocate_in_nodes(

@@ -80,17 +80,11 @@ void Assembly::send(int rank, int tag) {
            [&] { return MPI_Isend(nullptr, 0, MPI_BYTE, rank, tag, communicator_, &request); });
 }
 
-bool Assembly::is_done(MPI_Request& request) {
-  int done = 0;
-  call_mpi(*membership_, "MPI_Test", [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
-  return done != 0;
-}
-
 void Assembly::wait(MPI_Request& request) {
   const Clock::time_point start = Clock::now();
   Clock::duration waited{};
   int first = -1;
-  const bool came = wait_until([&] { return is_done(request); },
+  const bool came = wait_until([&] { return is_done(*membership_, request); },
                                [&] {
                                  waited = Clock::now() - start;
                                  first = find_message(who_is_there);
@@ -125,8 +119,8 @@ std::vector<int> Assembly::find_missing() {
   for (int other = 0; other < ranks_; ++other) {
     if (other == rank_) continue;
     const bool answered =
-        wait_until([&] { return is_done(got[other]); }, [&] { return is_over(other); },
-                   [] { std::this_thread::sleep_for(pause); });
+        wait_until([&] { return is_done(*membership_, got[other]); },
+                   [&] { return is_over(other); }, [] { std::this_thread::sleep_for(pause); });
     // Who has gone on to where ranks share memory does not answer, but says there whom it missed.
     if (!answered && !membership_->has_said_why(other)) missing.push_back(other);
   }

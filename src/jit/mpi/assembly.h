@@ -47,7 +47,6 @@ class Assembly {
   void send(int rank, int tag);
   /// Those that do not answer: all that wait call this at the same time.
   [[nodiscard]] std::vector<int> find_missing();
-  [[nodiscard]] bool is_done(MPI_Request& request);
   /// `first` is the rank that gave up before this one, or -1.
   [[noreturn]] void give_up(int first);
   /// "which did not come within 4 s, the limit that COCONET_TIMEOUT_S sets".

@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "coconet/error.h"
 #include "jit/comm/collectives/combine.h"
 #include "jit/mpi/door.h"
 

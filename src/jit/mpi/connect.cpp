@@ -13,9 +13,9 @@
 
 #include "coconet/error.h"
 #include "jit/comm/memory/peer_memory.h"
+#include "jit/comm/worlds/board_comm.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/introduction.h"
-#include "jit/comm/worlds/process_comm.h"
 #include "jit/config/log.h"
 #include "jit/mpi/assembly.h"
 #include "jit/mpi/collectives.h"
@@ -28,14 +28,14 @@ namespace coconet::jit {
 namespace {
 
 /// The processes of one node, whose long library collectives are MPI's.
-class MpiProcessComm final : public ProcessComm {
+class MpiProcessComm final : public BoardComm {
  public:
-  /// `comm`, one of `comms`, holds the ranks of `board` in its order; the rest is ProcessComm's.
+  /// `comm`, one of `comms`, holds the ranks of `board` in its order; the rest is BoardComm's.
   MpiProcessComm(MPI_Comm comm, std::shared_ptr<OwnComms> comms, std::shared_ptr<PeerMemory> board,
                  std::vector<int> numbers, std::shared_ptr<Membership> membership,
                  int ranks_per_core, std::shared_ptr<const Config> config)
-      : ProcessComm("mpi", std::move(board), std::move(numbers), std::move(membership),
-                    ranks_per_core, std::move(config)),
+      : BoardComm("mpi", std::move(board), std::move(numbers), std::move(membership),
+                  ranks_per_core, std::move(config)),
         comm_(comm),
         comms_(std::move(comms)) {}
 

@@ -20,6 +20,12 @@ void check_mpi(int code, std::string_view call) {
       fmt::format("{} failed on rank {}: {}", call, rank, std::string_view(text.data(), length)));
 }
 
+bool is_done(Membership& membership, MPI_Request& request) {
+  int done = 0;
+  call_mpi(membership, "MPI_Test", [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
+  return done != 0;
+}
+
 namespace {
 
 struct PrivateMembership {

@@ -25,6 +25,9 @@ void call_mpi(Membership& membership, const char* call, const Body& body) {
   check_mpi(body(), call);
 }
 
+/// Whether what `request` began has ended.
+[[nodiscard]] bool is_done(Membership& membership, MPI_Request& request);
+
 /// Of `ranks` that share nothing yet: what this one finds out about them stays with it.
 [[nodiscard]] std::shared_ptr<Membership> make_private_membership(
     int rank, int ranks, std::chrono::milliseconds timeout);

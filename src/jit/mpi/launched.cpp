@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,26 +17,22 @@
 
 #include "jit/comm/barrier/watch.h"
 #include "jit/config/launcher.h"
+#include "jit/config/parse.h"
 #include "jit/mpi/door.h"
 
 namespace coconet::jit {
 
 namespace {
 
-std::optional<int> number_of(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return number;
-}
-
 /// What `variable` is in the environment of `process`.
 std::optional<int> number_of(pid_t process, std::string_view variable) {
   std::ifstream file(fmt::format("/proc/{}/environ", process));
   for (std::string entry; std::getline(file, entry, '\0');) {
+    int number = 0;
     if (entry.size() > variable.size() && entry.starts_with(variable) &&
         entry[variable.size()] == '=')
-      return number_of(std::string_view(entry).substr(variable.size() + 1));
+      return parse_number(entry.substr(variable.size() + 1), number) ? std::optional(number)
+                                                                     : std::nullopt;
   }
   return {};
 }

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <thread>
 
-#include "coconet/error.h"
 #include "jit/mpi/door.h"
 
 namespace coconet::jit {
@@ -43,10 +42,8 @@ void MpiLink::send(const std::vector<int>& ranks, int tag, const void* data, std
 
 bool MpiLink::told() {
   for (auto sending = sendings_.begin(); open_ && sending != sendings_.end();) {
-    int done = 0;
-    call_mpi(*membership_, "MPI_Test",
-             [&] { return MPI_Test(&sending->request, &done, MPI_STATUS_IGNORE); });
-    sending = done != 0 ? sendings_.erase(sending) : std::next(sending);
+    const bool done = is_done(*membership_, sending->request);
+    sending = done ? sendings_.erase(sending) : std::next(sending);
   }
   return sendings_.empty();
 }

@@ -11,7 +11,6 @@
 #include <map>
 #include <numeric>
 
-#include "coconet/error.h"
 #include "jit/comm/barrier/wait_until.h"
 #include "jit/mpi/collectives.h"
 
@@ -164,22 +163,17 @@ class NodesComm final : public Comm {
   void complete(Transfer& transfer, std::string_view call) {
     const auto start = std::chrono::steady_clock::now();
     bool is_late = false;
-    const bool is_done = wait_until(
-        [&] {
-          int done = 0;
-          call_mpi(*membership_, "MPI_Test",
-                   [&] { return MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE); });
-          return done != 0;
-        },
-        [&] {
-          is_late = std::chrono::steady_clock::now() - start > config().timeout;
-          return is_late || membership_->is_over();
-        },
-        [&] {
-          link_->poll();
-          sched_yield();
-        });
-    if (is_done) return;
+    const bool has_come =
+        wait_until([&] { return is_done(*membership_, transfer.request); },
+                   [&] {
+                     is_late = std::chrono::steady_clock::now() - start > config().timeout;
+                     return is_late || membership_->is_over();
+                   },
+                   [&] {
+                     link_->poll();
+                     sched_yield();
+                   });
+    if (has_come) return;
     require_nobody_failed();
     std::vector<int> others;
     for (int other = 0; other < size(); ++other) {

@@ -76,12 +76,17 @@ void leave_when_finalized(const Kept& world) {
   open_worlds.push_back(world);
 }
 
+/// What MPI_Initialized or MPI_Finalized answers.
+bool says(int (*question)(int*)) {
+  int answer = 0;
+  question(&answer);
+  return answer != 0;
+}
+
 /// Ends MPI as the process exits with `status`. MPI waits for all ranks there: where one may never
 /// come, this process does not wait for long, and its launcher then ends the others.
 void finalize(int status) {
-  int done = 0;
-  MPI_Finalized(&done);
-  if (done != 0) return;
+  if (says(MPI_Finalized)) return;
   const auto worlds = living_memberships();
   if (std::ranges::any_of(worlds, [](const auto& one) { return one->is_over(); })) {
     std::thread([status] {
@@ -98,13 +103,9 @@ void finalize(int status) {
 }
 
 void start_mpi(std::chrono::milliseconds timeout) {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (finalized != 0)
+  if (says(MPI_Finalized))
     throw CommError("World::mpi was called after MPI_Finalize; MPI cannot be started again");
-  int initialized = 0;
-  MPI_Initialized(&initialized);
-  if (initialized == 0) {
+  if (!says(MPI_Initialized)) {
     int provided = 0;  // less is served from this thread only
     const auto launched = watch_launched(timeout);
     // Launchers may take long to start a job.
@@ -125,10 +126,7 @@ void start_mpi(std::chrono::milliseconds timeout) {
 
 /// For communicators of the application's, which has started MPI.
 void require_started() {
-  int initialized = 0, finalized = 0;
-  MPI_Initialized(&initialized);
-  MPI_Finalized(&finalized);
-  if (initialized == 0 || finalized != 0)
+  if (!says(MPI_Initialized) || says(MPI_Finalized))
     throw CommError("World::mpi was given a communicator outside of MPI_Init and MPI_Finalize");
   require_mpi_thread();
 }

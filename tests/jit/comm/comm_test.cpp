@@ -19,9 +19,9 @@
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/memory/peer_memory.h"
+#include "jit/comm/worlds/board_comm.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/nodes.h"
-#include "jit/comm/worlds/process_comm.h"
 #include "jit/mpi/world.h"
 #include "sample.h"
 
@@ -492,7 +492,7 @@ TEST_CASE("a rank that stops as it is to choose who is left is named", "[comm]")
       std::make_shared<jit::Membership>(1, statuses, notices, jit::Waiting{50ms, false, {}});
   Options options;
   options.timeout = 50ms;
-  jit::ProcessComm comm("processes", board, {0, 1, 2}, membership, 1, jit::configure(options));
+  jit::BoardComm comm("processes", board, {0, 1, 2}, membership, 1, jit::configure(options));
   membership->lose(2);
   // Rank 0 has joined, and does nothing from there on.
   *reinterpret_cast<std::uint64_t*>(jit::BoardComm::rest_at(board->base(0))) = 1;

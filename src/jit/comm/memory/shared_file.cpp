@@ -19,7 +19,6 @@
 #include <random>
 
 #include "coconet/error.h"
-#include "jit/comm/memory/descriptors.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/config/leftovers.h"
 

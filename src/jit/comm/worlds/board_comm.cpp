@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 namespace coconet::jit {
 
@@ -73,6 +74,23 @@ BoardComm::BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board,
   everybody_ = std::make_shared<Barrier>(membership_, numbers_, arrivals_of(*board_), board_);
 }
 
+BoardComm::~BoardComm() {
+  if (!leaves_at_end_) return;
+  if (std::uncaught_exceptions() > 0) membership_->fail("an exception ended its part");
+  membership_->leave();
+}
+
+std::shared_ptr<Membership> BoardComm::membership_on(const PeerMemory& board, Waiting waiting) {
+  std::vector<RankStatus*> statuses;
+  std::vector<std::uint64_t*> tables;
+  for (int rank = 0; rank < board.ranks(); ++rank) {
+    statuses.push_back(status_at(board.base(rank)));
+    tables.push_back(notices_at(board.base(rank)));
+  }
+  return std::make_shared<Membership>(board.rank(), std::move(statuses), std::move(tables),
+                                      std::move(waiting));
+}
+
 std::vector<std::string> BoardComm::gather(std::string_view mine, std::string_view call) {
   std::vector<std::string> all(size());
   std::size_t longest = 0;
@@ -97,6 +115,16 @@ std::shared_ptr<PeerMemory> BoardComm::allocate(std::size_t bytes) {
   auto memory = map(bytes);
   allocations_->add(memory);
   return memory;
+}
+
+std::shared_ptr<PeerMemory> BoardComm::map(std::size_t bytes) {
+  return map_across_processes(rank(), numbers_, bytes,
+                              [this](std::string_view mine) { return all_gather(mine); });
+}
+
+std::shared_ptr<Collectives> BoardComm::make_large(const std::vector<int>&,
+                                                   const std::shared_ptr<Barrier>&) {
+  return nullptr;
 }
 
 std::shared_ptr<Collectives> BoardComm::make_collectives(const std::vector<int>& ranks,

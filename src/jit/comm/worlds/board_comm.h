@@ -1,5 +1,6 @@
 // A world whose ranks share memory: control messages go through a board that every rank writes a
-// part of, and library collectives through memory that all reach.
+// part of, and library collectives through memory that all reach. The ranks are processes, unless
+// a derived class maps what they allocate otherwise.
 #pragma once
 
 #include <map>
@@ -26,7 +27,15 @@ class COCONET_API BoardComm : public Comm {
   BoardComm(std::string_view kind, std::shared_ptr<PeerMemory> board, std::vector<int> numbers,
             std::shared_ptr<Membership> membership, int ranks_per_core,
             std::shared_ptr<const Config> config);
+  BoardComm(const BoardComm&) = delete;
+  BoardComm& operator=(const BoardComm&) = delete;
+  ~BoardComm() override;
+  /// Nobody else tells those that still wait for this rank when the last handle of it has gone.
+  void leave_at_end() { leaves_at_end_ = true; }
 
+  /// The membership of the ranks of `board`, by their places there, for the one that holds it.
+  [[nodiscard]] static std::shared_ptr<Membership> membership_on(const PeerMemory& board,
+                                                                 Waiting waiting);
   /// The status of the rank whose block begins at `block`.
   [[nodiscard]] static RankStatus* status_at(std::byte* block) {
     return reinterpret_cast<RankStatus*>(block);
@@ -55,19 +64,18 @@ class COCONET_API BoardComm : public Comm {
  protected:
   [[nodiscard]] std::vector<std::string> gather(std::string_view mine,
                                                 std::string_view call) override;
-  [[nodiscard]] const std::vector<int>& numbers() const { return numbers_; }
 
  private:
   [[nodiscard]] std::shared_ptr<Collectives> make_collectives(const std::vector<int>& ranks,
                                                               const Division& division) override;
-  /// Collective: memory of `bytes` on every rank.
-  [[nodiscard]] virtual std::shared_ptr<PeerMemory> map(std::size_t bytes) = 0;
+  /// Collective: memory of `bytes` on every rank, in files that all of them map.
+  [[nodiscard]] virtual std::shared_ptr<PeerMemory> map(std::size_t bytes);
   /// Collective over the `size` ranks of the next world: that world, where this one is `rank`.
   [[nodiscard]] virtual std::shared_ptr<Comm> make_next(int rank, int size,
                                                         const Exchange& exchange);
   /// Collective: what carries out calls of `ranks` that memory does not; null where there are none.
   [[nodiscard]] virtual std::shared_ptr<Collectives> make_large(
-      const std::vector<int>& ranks, const std::shared_ptr<Barrier>& barrier) = 0;
+      const std::vector<int>& ranks, const std::shared_ptr<Barrier>& barrier);
 
   /// The places of those that make the next world, the same on all of them.
   [[nodiscard]] std::vector<int> agree_on_survivors();
@@ -77,6 +85,7 @@ class COCONET_API BoardComm : public Comm {
   std::shared_ptr<PeerAllocations> allocations_ = std::make_shared<PeerAllocations>();
   std::map<Division, std::shared_ptr<Collectives>> collectives_;
   std::uint64_t round_ = 0;
+  bool leaves_at_end_ = false;
 };
 
 }  // namespace coconet::jit

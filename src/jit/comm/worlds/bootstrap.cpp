@@ -2,33 +2,18 @@
 // until they share memory, and not after that.
 #include <fmt/format.h>
 
-#include <exception>
 #include <numeric>
 
 #include "coconet/error.h"
 #include "coconet/world.h"
-#include "jit/comm/memory/peer_memory.h"
+#include "jit/comm/worlds/board_comm.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/comm/worlds/introduction.h"
-#include "jit/comm/worlds/process_comm.h"
 #include "jit/config/log.h"
 
 namespace coconet::jit {
 
 namespace {
-
-/// The ranks of a Bootstrap.
-class BootstrapComm final : public ProcessComm {
- public:
-  using ProcessComm::ProcessComm;
-  BootstrapComm(const BootstrapComm&) = delete;
-  BootstrapComm& operator=(const BootstrapComm&) = delete;
-  /// Those that still wait for this rank learn that it will not come.
-  ~BootstrapComm() override {
-    if (std::uncaught_exceptions() > 0) membership()->fail("an exception ended its part");
-    membership()->leave();
-  }
-};
 
 /// `bootstrap.all_gather`, whose answer is checked.
 std::vector<std::string> gather(const Bootstrap& bootstrap, std::string_view mine) {
@@ -89,18 +74,11 @@ std::shared_ptr<Comm> make_bootstrap_comm(const Bootstrap& bootstrap,
   std::iota(all.begin(), all.end(), 0);
   const auto board =
       map_across_processes(bootstrap.rank, all, BoardComm::board_bytes(bootstrap.size), exchange);
-  std::vector<RankStatus*> statuses;
-  std::vector<std::uint64_t*> tables;
-  for (const int rank : all) {
-    statuses.push_back(BoardComm::status_at(board->base(rank)));
-    tables.push_back(BoardComm::notices_at(board->base(rank)));
-  }
-  const auto membership =
-      std::make_shared<Membership>(bootstrap.rank, std::move(statuses), std::move(tables),
-                                   Waiting{config->timeout, crowd > 1, {}});
+  const auto membership = BoardComm::membership_on(*board, Waiting{config->timeout, crowd > 1, {}});
   membership->watch(all, exchange(name_of_process()), board);
-  auto comm = std::make_shared<BootstrapComm>("bootstrap", board, all, membership, crowd,
-                                              std::move(config));
+  auto comm =
+      std::make_shared<BoardComm>("bootstrap", board, all, membership, crowd, std::move(config));
+  comm->leave_at_end();
   comm->barrier();
   return comm;
 }

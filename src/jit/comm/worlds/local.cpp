@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "coconet/error.h"
-#include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/board_comm.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/config/log.h"
@@ -26,16 +25,6 @@ class LocalComm final : public BoardComm {
       : BoardComm(kind, std::move(board), std::move(ranks), std::move(membership), ranks_per_core,
                   std::move(config)),
         shared_(std::move(shared)) {}
-
-  LocalComm(const LocalComm&) = delete;
-  LocalComm& operator=(const LocalComm&) = delete;
-  ~LocalComm() override {
-    if (!leaves_at_end_) return;
-    if (std::uncaught_exceptions() > 0) membership()->fail("an exception ended its part");
-    membership()->leave();
-  }
-  /// Nobody else tells the others when the last handle of this rank has gone.
-  void leave_at_end() { leaves_at_end_ = true; }
 
   [[nodiscard]] bool in_one_process() const override { return true; }
   [[nodiscard]] std::shared_ptr<void> share(std::shared_ptr<void> object) override {
@@ -59,16 +48,10 @@ class LocalComm final : public BoardComm {
     });
     return std::static_pointer_cast<PeerMemory>(share(memory))->held_by(rank());
   }
-  [[nodiscard]] std::shared_ptr<Collectives> make_large(const std::vector<int>&,
-                                                        const std::shared_ptr<Barrier>&) override {
-    return nullptr;
-  }
-
   [[nodiscard]] std::shared_ptr<Comm> make_next(int rank, int size,
                                                 const Exchange& exchange) override;
 
   std::shared_ptr<std::shared_ptr<void>> shared_;  ///< the newest shared object, by rank 0
-  bool leaves_at_end_ = false;
 };
 
 using LocalComms = std::vector<std::shared_ptr<LocalComm>>;
@@ -88,16 +71,8 @@ LocalComms make_comms(std::string_view kind, int ranks,
   LocalComms comms;
   for (const int rank : all) {
     const auto board = memory->held_by(rank);
-    std::vector<RankStatus*> statuses;
-    std::vector<std::uint64_t*> tables;
-    for (const int other : all) {
-      statuses.push_back(BoardComm::status_at(board->base(other)));
-      tables.push_back(BoardComm::notices_at(board->base(other)));
-    }
-    const auto membership =
-        std::make_shared<Membership>(rank, std::move(statuses), std::move(tables), waiting);
-    comms.push_back(
-        std::make_shared<LocalComm>(kind, board, all, membership, crowd, config, shared));
+    comms.push_back(std::make_shared<LocalComm>(
+        kind, board, all, BoardComm::membership_on(*board, waiting), crowd, config, shared));
   }
   return comms;
 }

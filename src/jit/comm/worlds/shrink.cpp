@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "coconet/error.h"
 #include "coconet/world.h"
+#include "jit/comm/barrier/rank_state.h"
 #include "jit/comm/barrier/wait_until.h"
 #include "jit/comm/worlds/board_comm.h"
 
@@ -27,10 +27,6 @@ struct Words {
   std::uint64_t chooser, has_chosen;
 };
 static_assert(sizeof(Words) <= BoardComm::rest_bytes);
-
-std::atomic_ref<std::uint64_t> shared(std::uint64_t& word) {
-  return std::atomic_ref<std::uint64_t>(word);
-}
 
 Words& words_of(const PeerMemory& board, int place) {
   return *reinterpret_cast<Words*>(BoardComm::rest_at(board.base(place)));
@@ -150,7 +146,7 @@ std::shared_ptr<Comm> BoardComm::shrink() {
   const auto place = std::ranges::find(survivors, rank()) - survivors.begin();
   return make_next(
       static_cast<int>(place), static_cast<int>(survivors.size()),
-      [exchanger = std::make_shared<Exchanger>(board_, membership_, survivors, numbers())](
+      [exchanger = std::make_shared<Exchanger>(board_, membership_, survivors, numbers_)](
           std::string_view mine) { return (*exchanger)(mine); });
 }
 
