@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "jit/bind/grid.h"
 #include "jit/config/build_info.h"
 
 namespace coconet::jit {

@@ -5,9 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <utility>
 
-#include "coconet/error.h"
 #include "jit/codegen/tile_sync.h"
 #include "jit/comm/barrier/wait_until.h"
 

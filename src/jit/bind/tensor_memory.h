@@ -2,6 +2,7 @@
 // state have one such thing in common, so that what one of them binds is the memory of all.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "coconet/executable.h"
@@ -34,7 +35,11 @@ struct TensorMemory {
   std::uint64_t version = 0;  ///< changes whenever a place does
 
   /// Whether other ranks reach all that is in use, if need be through a multicast pointer.
-  [[nodiscard]] bool is_reachable(bool through_multicast) const;
+  [[nodiscard]] bool is_reachable(bool through_multicast) const {
+    return std::ranges::all_of(places, [&](const Place& place) {
+      return place.peers && (!through_multicast || place.peers->multicast() != nullptr);
+    });
+  }
 };
 
 }  // namespace coconet::jit

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <utility>
 
-#include "coconet/error.h"
 #include "jit/codegen/codegen.h"
 
 namespace coconet::jit {

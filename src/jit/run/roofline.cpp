@@ -32,9 +32,7 @@ double best_ms(const Platform& platform, Queue& queue, std::size_t times,
 
 double Roofline::copy_ms(std::uint64_t bytes) {
   // Slices differ by rank; all ranks must measure the same size together.
-  std::uint64_t largest = bytes;
-  for (const std::string& other : comm_.all_gather(std::to_string(bytes)))
-    largest = std::max<std::uint64_t>(largest, std::stoull(other));
+  const std::uint64_t largest = greatest_of_all(comm_, bytes);
   const int exponent = std::clamp(static_cast<int>(std::bit_width(largest)) - 1, 10, 28);
   if (!ms_per_byte_.contains(exponent))
     ms_per_byte_[exponent] = measure_copy(std::size_t{1} << (exponent - 1));
@@ -72,11 +70,9 @@ double Roofline::measure_product(DType dtype) {
   constexpr std::int64_t largest = 8192;
   for (std::int64_t n = 256;; n *= 2) {
     const double ms = product_ms(dtype, n);
-    bool is_long = ms >= long_enough_ms || n == largest;
-    for (const std::string& other : comm_.all_gather(is_long ? "long" : "short"))
-      is_long = is_long || other == "long";
     const auto rows = static_cast<double>(n);
-    if (is_long) return ms / (2 * rows * rows * rows);
+    if (comm_.any_failed(ms >= long_enough_ms || n == largest, 0))
+      return ms / (2 * rows * rows * rows);
   }
 }
 

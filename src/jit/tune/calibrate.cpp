@@ -83,7 +83,8 @@ class Calibration {
     } catch (const Interruption&) {
       return false;
     }
-    cluster_.overlaps = has_room_for_two();
+    const Room room = platform_.room_for(comm_, {.steps = 2, .blocks = 2});
+    cluster_.overlaps = room.enough && !room.shared;
     return true;
   }
 
@@ -171,7 +172,7 @@ class Calibration {
       if (cluster_.matmul_gop_per_s.contains(dtype)) continue;
       go_on();
       try {
-        const double ms = largest(comm_, roofline.multiply_ms(dtype, 1));
+        const double ms = greatest_of_all(comm_, roofline.multiply_ms(dtype, 1));
         cluster_.matmul_gop_per_s[dtype] = rounded(1e-6 / ms);
       } catch (const CommError&) {
         throw;
@@ -306,11 +307,6 @@ class Calibration {
         keep();
       }
     }
-  }
-
-  bool has_room_for_two() {
-    const Room room = platform_.room_for(comm_, {.steps = 2, .blocks = 2});
-    return room.enough && !room.shared;
   }
 
   const World& world_;

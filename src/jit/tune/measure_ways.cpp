@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -55,7 +54,7 @@ class Subject {
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < calls; ++i) collectives_->run(*queue_, call);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-    return largest(comm_, took.count() / calls);
+    return greatest_of_all(comm_, took.count() / calls);
   }
 
   Comm& comm_;
@@ -68,12 +67,18 @@ class Subject {
   int calls_ = 1;
 };
 
-/// The median of `one`'s time over `other`'s, sample by sample.
-double ratio(Subject& subject, const CollectiveWays& one, const CollectiveWays& other) {
+/// The median of the time with `one` as the bound `field` over that with `other`, sample by sample.
+double ratio(Subject& subject, std::size_t CollectiveWays::*field, std::size_t one,
+             std::size_t other) {
+  CollectiveWays ways;
+  const auto sample = [&](std::size_t bytes) {
+    ways.*field = bytes;
+    return subject.sample(ways);
+  };
   std::vector<double> ratios;
   for (int pair = 0; pair < 7; ++pair) {
-    const double first = subject.sample(one);
-    ratios.push_back(first / subject.sample(other));
+    const double first = sample(one);
+    ratios.push_back(first / sample(other));
   }
   return median(std::move(ratios));
 }
@@ -83,25 +88,17 @@ double ratio(Subject& subject, const CollectiveWays& one, const CollectiveWays& 
 std::optional<CollectiveWays> measure_ways(Comm& comm, const Platform& platform,
                                            const std::function<bool()>& interrupted) {
   CollectiveWays best;
-  const CollectiveWays usual;
   const auto ends = [&] {
     if (!interrupted || !comm.any_failed(interrupted(), 0)) return false;
-    comm.set_ways(usual);
+    comm.set_ways({});
     return true;
-  };
-  const auto with = [&](std::size_t CollectiveWays::*field, std::size_t bytes) {
-    CollectiveWays ways = usual;
-    ways.*field = bytes;
-    return ways;
   };
   // An all_reduce is copied up to half of the bound.
   best.copied_bytes = 0;
   for (std::size_t bytes = 512; bytes <= 1 << 15; bytes *= 2) {
     if (ends()) return std::nullopt;
     Subject subject(comm, platform, bytes, true);
-    if (ratio(subject, with(&CollectiveWays::copied_bytes, never),
-              with(&CollectiveWays::copied_bytes, 0)) > 1)
-      break;
+    if (ratio(subject, &CollectiveWays::copied_bytes, never, 0) > 1) break;
     best.copied_bytes = 2 * bytes;
   }
   // Where there is no MPI, all that others do not reach goes through shared memory.
@@ -110,9 +107,7 @@ std::optional<CollectiveWays> measure_ways(Comm& comm, const Platform& platform,
   for (std::size_t bytes = 1 << 12; has_mpi && bytes <= DirectCollectives::capacity; bytes *= 2) {
     if (ends()) return std::nullopt;
     Subject subject(comm, platform, bytes, false);
-    if (ratio(subject, with(&CollectiveWays::shared_bytes, never),
-              with(&CollectiveWays::shared_bytes, 0)) > 1)
-      break;
+    if (ratio(subject, &CollectiveWays::shared_bytes, never, 0) > 1) break;
     best.shared_bytes = bytes;
   }
   // From the largest down, as long as it gains.
@@ -121,9 +116,7 @@ std::optional<CollectiveWays> measure_ways(Comm& comm, const Platform& platform,
   for (std::size_t share = 1 << 23; share >= 1 << 17; share /= 2) {
     if (ends()) return std::nullopt;
     Subject subject(comm, platform, share * ranks, true);
-    if (ratio(subject, with(&CollectiveWays::streamed_bytes, 0),
-              with(&CollectiveWays::streamed_bytes, never)) > gain)
-      break;
+    if (ratio(subject, &CollectiveWays::streamed_bytes, 0, never) > gain) break;
     best.streamed_bytes = share;
   }
   comm.set_ways(best);

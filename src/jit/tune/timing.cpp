@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "ir/access.h"
 #include "ir/graph.h"
@@ -38,17 +37,6 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-double largest(Comm& comm, double mine) {
-  char bytes[sizeof mine];
-  std::memcpy(bytes, &mine, sizeof mine);
-  for (const std::string& other : comm.all_gather({bytes, sizeof bytes})) {
-    double value = 0;
-    std::memcpy(&value, other.data(), sizeof value);
-    mine = std::max(mine, value);
-  }
-  return mine;
 }
 
 Contestant::Contestant(const World& world, const Program& program, const Schedule& schedule,
@@ -110,7 +98,7 @@ double Contestant::run(int steps) {
   for (int i = 0; i < steps; ++i) step_.run(scalars_);
   step_.synchronize();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  return largest(comm, took.count() / steps);
+  return greatest_of_all(comm, took.count() / steps);
 }
 
 double Contestant::sample() {
@@ -130,9 +118,8 @@ Comparison compare(Contestant& champion, Contestant& challenger, int pairs, doub
     if (pair % 2 == 1) champion_ms = champion.sample();
     ratios.push_back(challenger_ms / champion_ms);
     own.push_back(challenger_ms);
-    result.stopped =
-        hopeless > 0 && pair + 1 < pairs &&
-        *std::min_element(ratios.begin(), ratios.end()) > least_hopeless(pair, hopeless);
+    result.stopped = hopeless > 0 && pair + 1 < pairs &&
+                     *std::ranges::min_element(ratios) > least_hopeless(pair, hopeless);
   }
   result.ratio = median(ratios);
   result.ms = median(own);

@@ -12,8 +12,6 @@
 
 namespace coconet::jit {
 
-class Comm;
-
 /// Filled tensors that the contestants of a search share, one after the other: to back memory with
 /// pages and to fill it takes longer than to measure.
 class SharedTensors {
@@ -63,7 +61,5 @@ struct Comparison {
 
 /// Of at least one value.
 [[nodiscard]] double median(std::vector<double> values);
-/// Collective: the largest of all ranks' `mine`.
-[[nodiscard]] double largest(Comm& comm, double mine);
 
 }  // namespace coconet::jit

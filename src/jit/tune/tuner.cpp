@@ -101,10 +101,8 @@ class Tuner {
     }
     waiting.candidates.resize(waiting.predicted_us.size());
     std::iota(waiting.candidates.begin(), waiting.candidates.end(), std::size_t{0});
-    std::stable_sort(waiting.candidates.begin() + 1, waiting.candidates.end(),
-                     [&](std::size_t a, std::size_t b) {
-                       return waiting.predicted_us[a] < waiting.predicted_us[b];
-                     });
+    std::ranges::stable_sort(waiting.candidates.begin() + 1, waiting.candidates.end(), {},
+                             [&](std::size_t index) { return waiting.predicted_us[index]; });
     LeftOut& left_out = tuned_.left_out;
     left_out.hopeless += std::erase_if(waiting.candidates, [&](std::size_t index) {
       return index != 0 && is_hopeless(waiting, waiting.predicted_us[index]);
@@ -161,7 +159,7 @@ class Tuner {
         fmt::format("{}: {}", describe(tuned_.space, variant), error.what()));
   }
   [[nodiscard]] bool is_given_up(const Variant& variant) const {
-    return std::find(given_up_.begin(), given_up_.end(), variant) != given_up_.end();
+    return std::ranges::find(given_up_, variant) != given_up_.end();
   }
 
   /// Collective: all kernels that will be measured at once, so that all ranks' compilers are busy.
@@ -305,9 +303,7 @@ class Tuner {
     }
     all.repeatability = rank_correlation(first, second);
     std::vector<Trial> quickest = all.trials;
-    std::stable_sort(quickest.begin(), quickest.end(), [](const Trial& one, const Trial& other) {
-      return one.relative < other.relative;
-    });
+    std::ranges::stable_sort(quickest, {}, &Trial::relative);
     quickest.resize(std::min(quickest.size(), finalists));
     const auto over = [&](const Variant& variant) {
       const std::unique_ptr<Contestant> other = make(variant, contest.sizes);

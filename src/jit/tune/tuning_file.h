@@ -2,7 +2,6 @@
 // and the quickest schedules of programs.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>

@@ -13,7 +13,7 @@ namespace {
 
 /// Whether the candidate has a kernel that exchanges data.
 bool exchanges(const sched::Candidate& candidate) {
-  return std::any_of(candidate.steps.begin(), candidate.steps.end(), [](const sched::Step& step) {
+  return std::ranges::any_of(candidate.steps, [](const sched::Step& step) {
     return step.transformation == "fuse" && step.text("kind") != "computation";
   });
 }
@@ -43,24 +43,17 @@ std::vector<Variant> knob_variants(const sched::Space& space, const Variant& bes
     }
     return variants;
   }
-  if (!sched::works_in_place(best.knobs)) {
-    for (const int bytes : {8192, 131072}) {
+  const auto add_each = [&](int Knobs::*knob, std::initializer_list<int> values) {
+    for (const int value : values) {
       knobs = best.knobs;
-      knobs.chunk_bytes = bytes;
+      knobs.*knob = value;
       add(knobs);
     }
-  }
+  };
+  if (!sched::works_in_place(best.knobs)) add_each(&Knobs::chunk_bytes, {8192, 131072});
   if (traits.fixed_threads == 0) {  // a GPU; the width of a processor's vectors is its own
-    for (const int bytes : {8, 32}) {
-      knobs = best.knobs;
-      knobs.vector_bytes = bytes;
-      add(knobs);
-    }
-    for (const int threads : {128, 512}) {
-      knobs = best.knobs;
-      knobs.threads = threads;
-      add(knobs);
-    }
+    add_each(&Knobs::vector_bytes, {8, 32});
+    add_each(&Knobs::threads, {128, 512});
   }
   return variants;
 }

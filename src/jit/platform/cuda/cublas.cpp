@@ -38,15 +38,6 @@ Cublas load() {
   return cublas;
 }
 
-}  // namespace
-
-const Cublas& loaded_cublas() {
-  static const Cublas loaded = load();
-  return loaded;
-}
-
-namespace {
-
 /// cuBLASLt's names for how a dtype is stored, and what it is summed in.
 struct Types {
   cudaDataType_t stored;
@@ -271,6 +262,11 @@ class CublasMatmul final : public LibraryMatmul {
 };
 
 }  // namespace
+
+const Cublas& loaded_cublas() {
+  static const Cublas loaded = load();
+  return loaded;
+}
 
 LibraryFacts cublas_facts() {
   return loaded_cublas();

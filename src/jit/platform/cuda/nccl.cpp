@@ -434,7 +434,7 @@ std::unique_ptr<Collectives> make_nccl_group(Comm& comm, std::vector<int> ranks,
         step, nccl().problem));
   });
   require_own_gpus(comm, ranks, step);
-  const auto own = std::find(ranks.begin(), ranks.end(), comm.rank());
+  const auto own = std::ranges::find(ranks, comm.rank());
   const int position = static_cast<int>(own - ranks.begin());
   const std::chrono::milliseconds timeout = comm.config().timeout;
   if (comm.nccl() != nullptr && std::cmp_equal(ranks.size(), comm.size()) &&

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "coconet/error.h"
-#include "jit/comm/memory/peer_memory.h"
 #include "jit/comm/worlds/nodes.h"
 
 namespace coconet::jit {
@@ -217,12 +216,6 @@ std::unique_ptr<const MemoryHandle> import_memory(const OpenFile& descriptor) {
   check(driver().physical_import(&handle, exported, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
         "importing memory of another rank's GPU");
   return std::make_unique<const MemoryHandle>(handle);
-}
-
-std::size_t greatest_of_all(Comm& comm, std::size_t mine) {
-  for (const std::string& other : comm.all_gather(std::to_string(mine)))
-    mine = std::max<std::size_t>(mine, std::stoull(other));
-  return mine;
 }
 
 std::shared_ptr<PeerMemory> allocate_on_devices(Comm& comm, std::size_t bytes, bool multicast) {

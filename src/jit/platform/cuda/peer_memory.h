@@ -51,9 +51,6 @@ class MemoryHandle {
 /// What another process handed over as `descriptor`. Throws BackendError.
 [[nodiscard]] std::unique_ptr<const MemoryHandle> import_memory(const OpenFile& descriptor);
 
-/// Collective: the greatest of all ranks' numbers.
-[[nodiscard]] std::size_t greatest_of_all(Comm& comm, std::size_t mine);
-
 /// Collective: whether the ranks can have a multicast pointer, and the bytes that the memory behind
 /// it then comes in.
 struct MulticastSupport {

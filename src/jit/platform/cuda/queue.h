@@ -2,7 +2,6 @@
 // `device`. For .cpp files of builds with CUDA only.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>

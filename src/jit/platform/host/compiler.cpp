@@ -232,7 +232,7 @@ std::string HostCompiler::resolved_isa() {
     const std::string field = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
     std::vector<std::string> words = split_at_blanks(line.substr(colon + 1));
     if (field == "flags" || field == "Features") {
-      std::sort(words.begin(), words.end());
+      std::ranges::sort(words);
       for (const std::string& word : words) flags += (flags.empty() ? "" : " ") + word;
     } else if (!words.empty() &&
                (field == "vendor_id" || field == "cpu family" || field == "model" ||

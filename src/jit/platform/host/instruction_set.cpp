@@ -17,17 +17,8 @@ InstructionSet processor_instructions() {
 }
 
 std::string_view to_string(InstructionSet set) {
-  switch (set) {
-    case InstructionSet::avx512:
-      return "AVX-512";
-    case InstructionSet::avx2:
-      return "AVX2";
-    case InstructionSet::avx:
-      return "AVX";
-    case InstructionSet::baseline:
-      break;
-  }
-  return "the baseline instructions";
+  constexpr std::string_view names[] = {"the baseline instructions", "AVX", "AVX2", "AVX-512"};
+  return names[static_cast<std::size_t>(set)];
 }
 
 }  // namespace coconet::jit

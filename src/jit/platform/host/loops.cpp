@@ -6,8 +6,6 @@
 #include <immintrin.h>
 #endif
 
-#include <algorithm>
-#include <bit>
 #include <type_traits>
 #include <utility>
 

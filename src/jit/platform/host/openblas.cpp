@@ -92,17 +92,8 @@ InstructionSet instructions_of(std::string_view core) {
 }
 
 std::string core_type_for(InstructionSet set) {
-  switch (set) {
-    case InstructionSet::avx512:
-      return "SkylakeX";
-    case InstructionSet::avx2:
-      return "Haswell";
-    case InstructionSet::avx:
-      return "Sandybridge";
-    case InstructionSet::baseline:
-      break;
-  }
-  return "";
+  constexpr const char* names[] = {"", "Sandybridge", "Haswell", "SkylakeX"};
+  return names[static_cast<std::size_t>(set)];
 }
 
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<float>& a,

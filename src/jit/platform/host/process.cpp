@@ -19,7 +19,6 @@
 #include <random>
 #include <sstream>
 #include <system_error>
-#include <thread>
 
 #include "coconet/error.h"
 #include "jit/config/build_info.h"
