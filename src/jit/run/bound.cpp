@@ -10,7 +10,6 @@
 #include "jit/config/log.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/kernels/plan_kernels.h"
-#include "jit/run/overlaps.h"
 
 namespace coconet::jit {
 

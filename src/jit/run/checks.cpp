@@ -29,10 +29,6 @@ std::vector<sched::BufferId> given_tensors(const sched::Plan& plan) {
   return given;
 }
 
-std::string_view role_of(const sched::PlanBuffer& buffer) {
-  return buffer.role == sched::PlanBuffer::Role::input ? "input" : "state";
-}
-
 /// The first of the ranks that hold what `rank` does of a tensor with this layout.
 int first_with_same(const Mesh& mesh, const ir::Placements& layout, int rank) {
   for (int other = 0; other < rank; ++other) {
@@ -168,8 +164,8 @@ class Comparison {
     throw CommError(fmt::format(
         "{} '{}' must be the same on ranks that hold the same part of it, but {} {} other elements "
         "than rank {}: element {} of the part is {} on rank {} and {} on rank {} (COCONET_CHECK)",
-        role_of(buffer), buffer.name, name_ranks(found.others),
-        found.others.size() == 1 ? "has" : "have", found.first,
+        buffer.role == sched::PlanBuffer::Role::input ? "input" : "state", buffer.name,
+        name_ranks(found.others), found.others.size() == 1 ? "has" : "have", found.first,
         found.block * block_bytes / size + index, load_element(buffer.dtype, mine.data(), index),
         found.first, load_element(buffer.dtype, theirs.data(), index), other));
   }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/access.h"
 #include "ir/custom_op.h"

@@ -1,27 +1,10 @@
 // The public face of executables.
 #include "coconet/executable.h"
 
-#include <fmt/format.h>
-
-#include <cstring>
-
 #include "coconet/error.h"
 #include "jit/run/executable_state.h"
-#include "jit/run/whole.h"
 
 namespace coconet {
-
-namespace {
-
-/// Throws BackendError unless `count` is the whole tensor's.
-void require_whole_count(std::string_view name, const Executable::Slice& slice, std::size_t count) {
-  const auto all = static_cast<std::size_t>(ir::product(slice.whole));
-  if (count == all) return;
-  throw BackendError(
-      fmt::format("'{}' has {} elements as a whole, and {} are given", name, all, count));
-}
-
-}  // namespace
 
 Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executable::~Executable() = default;
@@ -77,27 +60,6 @@ Executable::Slice Executable::slice_of(std::string_view name) const {
   const ir::Part& part = plan.buffer_part(id);
   return {part.begin, part.extent, plan.buffer_extents(id)};
 }
-void Executable::write_whole(std::string_view name, DType dtype, const void* from,
-                             std::size_t count) {
-  const Slice slice = slice_of(name);
-  require_whole_count(name, slice, count);
-  std::vector<std::byte> mine(this->count(name) * size_of(dtype));
-  jit::copy_from_whole(static_cast<const std::byte*>(from), slice.whole,
-                       {slice.begin, slice.extent}, size_of(dtype), mine.data());
-  write(name, dtype, mine.data(), this->count(name));
-}
-void Executable::read_whole(std::string_view name, DType dtype, void* to, std::size_t count) {
-  jit::Comm& comm = state().comm();
-  std::vector<std::byte> mine;
-  jit::together(comm, [&] {
-    require_whole_count(name, slice_of(name), count);
-    mine.resize(this->count(name) * size_of(dtype));
-    read(name, dtype, mine.data(), this->count(name));
-  });
-  const std::vector<std::byte> whole =
-      jit::gather_whole(comm, state_->bound().plan, state_->tensors().find(name), std::move(mine));
-  if (!whole.empty()) std::memcpy(to, whole.data(), whole.size());
-}
 void Executable::use_stream(void* stream) {
   state().runner().use_stream(stream);
 }
@@ -112,31 +74,6 @@ void Executable::synchronize() {
 }
 void Executable::run(std::span<const ScalarValue> scalars) {
   state().runner().run(scalars);
-}
-void Executable::share_states(Executable& owner) {
-  state().share_states(owner.state_.get());
-}
-void Executable::resize(const Sizes& sizes, const ParameterLists& lists) {
-  state().resize(sizes, lists);
-}
-void Executable::reset() {
-  state().reset();
-}
-void Executable::save(const std::filesystem::path& path, const SaveOptions& options) {
-  state().save(path, options);
-}
-Checkpoint Executable::load(const std::filesystem::path& path) {
-  return state().load(path);
-}
-std::optional<Checkpoint> Executable::load_latest(const std::filesystem::path& directory,
-                                                  const LoadOptions& options) {
-  return state().load_latest(directory, options);
-}
-LocalStats Executable::local_stats() {
-  return state().local_stats();
-}
-Report Executable::report() {
-  return state().report();
 }
 void Executable::start_trace(std::size_t runs) {
   state().runner().start_trace(runs);

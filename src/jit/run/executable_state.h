@@ -24,25 +24,14 @@ class Executable::State {
   [[nodiscard]] jit::Tensors& tensors() const { return bound_->tensors; }
   [[nodiscard]] jit::Comm& comm() const { return bound_->comm(); }
 
-  // What `Executable` says of them.
-  Report report();
-  LocalStats local_stats();
-  void share_states(State* owner);  ///< null for one that was moved from
-  void resize(const Sizes& sizes, const ParameterLists& lists);
-  void reset();
-  void save(const std::filesystem::path& path, const SaveOptions& options);
-  Checkpoint load(const std::filesystem::path& path);
-  std::optional<Checkpoint> load_latest(const std::filesystem::path& directory,
-                                        const LoadOptions& options);
+  /// Collective: goes on with `bound`, of the same plan.
+  void rebind(std::unique_ptr<jit::Bound> bound);
 
   Program program;       ///< after its schedule
   std::uint64_t number;  ///< among those of the world
   jit::Roofline roofline;
 
  private:
-  /// Collective: goes on with `bound`, of the same plan.
-  void rebind(std::unique_ptr<jit::Bound> bound);
-
   std::unique_ptr<jit::Bound> bound_;
   std::unique_ptr<jit::Runner> runner_;
 };

@@ -2,6 +2,8 @@
 // keep that on the host only: on a GPU it would cost them registers, and so blocks.
 #pragma once
 
+#include <utility>
+
 #include "jit/run/sampler.h"
 
 namespace coconet::jit {
@@ -16,8 +18,14 @@ class KernelWaits {
   void begin_run(bool timed) { timed_ = timed; }
   /// Where the kernel of step `step` adds the nanoseconds that its blocks wait; null: nowhere.
   [[nodiscard]] std::uint64_t* sum(std::size_t step) { return timed_ ? &sums_[step] : nullptr; }
-  /// The run that began is over. `blocks_at_once` of a step share its sum.
-  void end_run(const std::function<int(std::size_t step)>& blocks_at_once);
+  /// The run that began is over. `blocks_at_once(step)` blocks share its sum.
+  template <class BlocksAtOnce>
+  void end_run(const BlocksAtOnce& blocks_at_once) {
+    for (std::size_t step = 0; timed_ && step < sums_.size(); ++step) {
+      const auto sum = static_cast<std::int64_t>(std::exchange(sums_[step], 0));
+      times_[step].add(std::chrono::nanoseconds(sum / blocks_at_once(step)));
+    }
+  }
 
   /// Of step `step`, the mean of its blocks, by run.
   [[nodiscard]] const Times& times(std::size_t step) const { return times_[step]; }

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "coconet/error.h"
 #include "jit/comm/comm.h"
-#include "jit/comm/memory/peer_memory.h"
 
 namespace coconet::jit {
 
@@ -14,8 +12,7 @@ using ir::Op;
 
 LibraryCollective::LibraryCollective(Comm& comm, const Platform& platform, const RankPlan& plan,
                                      const sched::LibraryStep& step, bool by_mpi)
-    : name_(step.name),
-      op_(plan.graph().at(step.value).op),
+    : op_(plan.graph().at(step.value).op),
       attributes_(plan.graph().at(step.value).attributes),
       dtype_(plan.graph().at(step.value).dtype),
       axis_(attributes_.axis),
@@ -47,19 +44,14 @@ LibraryCollective::Side LibraryCollective::divide(Comm& comm, const Platform& pl
   const Placement placement = plan.graph().at(sliced).layout[axis];
   if (placement.kind != Placement::Kind::sliced) return side;
   const ir::Part& all = plan.part(tensor);
-  const Indexed<std::int64_t> extents(all.extent);
-  Block shape{0, 1, 1, 1};
-  for (int dim = 0; dim < extents.count(); ++dim) {
-    if (dim < placement.dim) shape.rows *= extents[dim];
-    if (dim > placement.dim) shape.run *= extents[dim];
-  }
-  shape.stride = extents[placement.dim] * shape.run;
+  const abi::Slices whole = slices_along(all.extent, placement.dim, 1);
   for (const int member : plan.group(axis)) {
     const ir::Part part = plan.part_on(member, sliced);
-    Block block = shape;
-    block.first = (part.begin[placement.dim] - all.begin[placement.dim]) * shape.run;
-    block.run = part.extent[placement.dim] * shape.run;
-    side.blocks.push_back(block);
+    Block& block = side.blocks.emplace_back();
+    block.first = (part.begin[placement.dim] - all.begin[placement.dim]) * whole.inner;
+    block.rows = whole.outer;
+    block.run = part.extent[placement.dim] * whole.inner;
+    block.stride = whole.extent * whole.inner;
   }
   // The first rank has the largest part; all ranks decide alike.
   const ir::Part first = plan.part_on(0, tensor);

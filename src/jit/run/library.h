@@ -73,7 +73,6 @@ class LibraryCollective {
   /// Takes the blocks of what was written apart, and clears what no rank wrote.
   void unpack(Queue& queue, const Tensors& tensors);
 
-  std::string name_;
   ir::Op op_;
   ir::Attributes attributes_;
   DType dtype_;

@@ -262,51 +262,52 @@ Candidates unpack(const std::string& packed) {
   return candidates;
 }
 
-/// Collective: rank 0's path on all ranks.
-std::filesystem::path path_of_rank_0(Comm& comm, const std::filesystem::path& path) {
+/// Collective: rank 0's path on all ranks, on which nothing runs any more.
+std::filesystem::path begin_loading(Comm& comm, Runner& runner, const std::filesystem::path& path) {
   std::string mine;
-  together(comm, [&] { mine = checkpoint_path(path).string(); });
+  together(comm, [&] {
+    runner.require_at_rest();
+    runner.finish();
+    mine = checkpoint_path(path).string();
+  });
   return comm.broadcast(mine, 0);
 }
 
 }  // namespace
 }  // namespace jit
 
-Checkpoint Executable::State::load(const std::filesystem::path& path) {
-  jit::together(comm(), [&] {
-    runner().require_at_rest();
-    runner().finish();
-  });
-  const std::filesystem::path whole = jit::path_of_rank_0(comm(), path);
-  jit::together_on_disk(comm(), 0, [&] {
-    if (comm().rank() != 0 || jit::is_checkpoint(whole)) return;
+Checkpoint Executable::load(const std::filesystem::path& path) {
+  jit::Bound& bound = state().bound();
+  jit::Comm& comm = bound.comm();
+  const std::filesystem::path whole = jit::begin_loading(comm, state().runner(), path);
+  jit::together_on_disk(comm, 0, [&] {
+    if (comm.rank() != 0 || jit::is_checkpoint(whole)) return;
     throw CheckpointError(
         fmt::format("There is no checkpoint at '{}'; load takes the directory of one, and "
                     "load_latest that of several.",
                     whole.string()));
   });
-  return *jit::Loader(bound(), runner()).load(whole, false).loaded;
+  return *jit::Loader(bound, state().runner()).load(whole, false).loaded;
 }
 
-std::optional<Checkpoint> Executable::State::load_latest(const std::filesystem::path& directory,
-                                                         const LoadOptions& options) {
-  jit::together(comm(), [&] {
-    runner().require_at_rest();
-    runner().finish();
-  });
-  const std::filesystem::path whole = jit::path_of_rank_0(comm(), directory);
+std::optional<Checkpoint> Executable::load_latest(const std::filesystem::path& directory,
+                                                  const LoadOptions& options) {
+  jit::Bound& bound = state().bound();
+  jit::Runner& runner = state().runner();
+  jit::Comm& comm = bound.comm();
+  const std::filesystem::path whole = jit::begin_loading(comm, runner, directory);
   jit::Candidates candidates;
-  jit::together_on_disk(comm(), 0, [&] {
-    if (comm().rank() == 0) candidates = jit::find_candidates(whole, options);
+  jit::together_on_disk(comm, 0, [&] {
+    if (comm.rank() == 0) candidates = jit::find_candidates(whole, options);
   });
-  candidates = jit::unpack(comm().broadcast(jit::pack(candidates), 0));
-  if (candidates.is_one) return *jit::Loader(bound(), runner()).load(whole, false).loaded;
+  candidates = jit::unpack(comm.broadcast(jit::pack(candidates), 0));
+  if (candidates.is_one) return *jit::Loader(bound, runner).load(whole, false).loaded;
   std::string damage = candidates.damage;
   for (const std::string& path : candidates.paths) {
-    jit::Loader::Outcome outcome = jit::Loader(bound(), runner()).load(path, true);
+    jit::Loader::Outcome outcome = jit::Loader(bound, runner).load(path, true);
     if (outcome.loaded) return outcome.loaded;
     damage = outcome.damage;
-    if (comm().rank() == 0) {
+    if (comm.rank() == 0) {
       jit::log_warn(fmt::format("the checkpoint '{}' is left out, and the one before it taken: {}",
                                 path, damage));
     }
@@ -317,7 +318,7 @@ std::optional<Checkpoint> Executable::State::load_latest(const std::filesystem::
                     "{}.",
                     whole.string(), damage));
   }
-  if (comm().rank() == 0) {
+  if (comm.rank() == 0) {
     jit::log_warn(fmt::format("there is no checkpoint in '{}': nothing is loaded", whole.string()));
   }
   return std::nullopt;

@@ -36,9 +36,7 @@ MatmulShape::Operand operand_of(const RankPlan& plan, const sched::MatmulStep& s
     std::int64_t first = 0;
     std::int64_t stride = 0;
     if (d >= shift && factors[d - shift].kind == ir::Factor::Kind::passes) {
-      stride = 1;
-      for (std::size_t inner = d - shift + 1; inner < own.extent.size(); ++inner)
-        stride *= own.extent[inner];
+      stride = row_of(own, static_cast<int>(d - shift) + 1);
       first = result.begin[d] - own.begin[d - shift];
     }
     std::vector<std::int64_t> next;

@@ -11,33 +11,26 @@ namespace coconet {
 
 using namespace jit;
 
-namespace {
-
-std::string limit_of(const KernelReport& kernel) {
-  return kernel.bound == "arithmetic" ? "what a product of large matrices reaches here"
-                                      : "what a copy reaches here";
-}
-
-}  // namespace
-
-Report Executable::State::report() {
+Report Executable::report() {
+  const Bound& bound = state().bound();
+  Runner& runner = state().runner();
+  Roofline& roofline = state().roofline;
   Report report;
-  runner().collect_times();
-  report.runs = runner().runs();
-  report.ms = runner().run_ms();
-  report.table_bytes = bound().tables.bytes();
+  runner.collect_times();
+  report.runs = runner.runs();
+  report.ms = runner.run_ms();
+  report.table_bytes = bound.tables.bytes();
   report.cache = cache_counters();
-  report.notes = bound().notes;
-  const std::vector<sched::Moved> traffic = sched::traffic_of(
-      bound().plan.plan(), sched::work_of(bound().plan.plan(), bound().plan.sizes()));
-  for (std::size_t index = 0; index < bound().steps.size(); ++index) {
-    const Step& step = bound().steps[index];
+  report.notes = bound.notes;
+  const std::vector<sched::Moved> traffic =
+      sched::traffic_of(bound.plan.plan(), sched::work_of(bound.plan.plan(), bound.plan.sizes()));
+  for (std::size_t index = 0; index < bound.steps.size(); ++index) {
+    const Step& step = bound.steps[index];
     KernelReport row;
     row.name = step.name;
     row.kind = step.kind;
-    row.ms = runner().step_ms(index);
-    row.bytes =
-        std::visit([&](const auto& work) { return work.bytes(bound().tensors); }, step.work);
+    row.ms = runner.step_ms(index);
+    row.bytes = std::visit([&](const auto& work) { return work.bytes(bound.tensors); }, step.work);
     row.peer_bytes = static_cast<std::uint64_t>(traffic[index].remote);
     if (const auto* kernel = std::get_if<KernelLaunch>(&step.work))
       row.exchange_bytes = kernel->exchange_bytes();
@@ -53,7 +46,7 @@ Report Executable::State::report() {
     if (report.ms > 0) report.roofline_share += bound_ms / report.ms;
     report.kernels.push_back(std::move(row));
   }
-  runner().let_times_go();
+  runner.let_times_go();
   return report;
 }
 
@@ -66,11 +59,14 @@ std::string Report::str() const {
   std::string text = fmt::format("{:<24} {:<12} {:>10} {:>14} {:>14} {:>20} {:>14}\n", "kernel",
                                  "kind", "ms", "bytes", "of peers", "roofline", "exchange bytes");
   for (const KernelReport& kernel : kernels) {
+    const char* const limit = kernel.bound == "arithmetic"
+                                  ? "what a product of large matrices reaches here"
+                                  : "what a copy reaches here";
     text += fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>14} {:>20} {:>14}{}\n", kernel.name,
                         kernel.kind, kernel.ms, kernel.bytes, kernel.peer_bytes,
                         fmt::format("{:.0f}% of {}", 100 * kernel.roofline_share, kernel.bound),
                         kernel.exchange_bytes,
-                        kernel.is_slow() ? "   slow: below 30 % of " + limit_of(kernel) : "");
+                        kernel.is_slow() ? fmt::format("   slow: below 30 % of {}", limit) : "");
   }
   text += fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>14} {:>20}   median of {} runs\n", "step",
                       "", ms, bytes, peer_bytes,

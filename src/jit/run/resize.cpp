@@ -43,35 +43,36 @@ Extents changed(const ir::Graph& graph, const jit::RankPlan& before, const Sizes
 
 }  // namespace
 
-void Executable::State::resize(const Sizes& sizes, const ParameterLists& lists) {
-  const ir::Graph& graph = *ir::graph_of(program);
-  const jit::RankPlan& before = bound_->plan;
+void Executable::resize(const Sizes& sizes, const ParameterLists& lists) {
+  const jit::Bound& bound = state().bound();
+  const jit::RankPlan& before = bound.plan;
   Extents now;
-  jit::together(comm(), [&] {
-    runner_->require_at_rest();
-    now = changed(graph, before, sizes, lists);
-    const jit::RankPlan plan(jit::plan_of(bound_->chosen), now.sizes, now.lists, before.rank());
-    tensors().require_shared_unchanged(plan);
-    runner_->finish();
+  jit::together(bound.comm(), [&] {
+    state().runner().require_at_rest();
+    now = changed(*ir::graph_of(state().program), before, sizes, lists);
+    const jit::RankPlan plan(jit::plan_of(bound.chosen), now.sizes, now.lists, before.rank());
+    bound.tensors.require_shared_unchanged(plan);
+    state().runner().finish();
   });
   const jit::Given given[] = {
       {"other sizes", jit::text_of(now.sizes), "sizes " + jit::text_of(now.sizes)},
       {"other lists of buffers", jit::text_of(now.lists), "lists of " + jit::text_of(now.lists)}};
-  jit::require_agreement(comm(), "all ranks must resize to the same", given);
+  jit::require_agreement(bound.comm(), "all ranks must resize to the same", given);
   if (now.sizes == before.sizes() && now.lists == before.lists()) return;
-  rebind(std::make_unique<jit::Bound>(*bound_, std::move(now.sizes), std::move(now.lists)));
+  state().rebind(std::make_unique<jit::Bound>(bound, std::move(now.sizes), std::move(now.lists)));
 }
 
-void Executable::State::reset() {
-  jit::together(comm(), [&] {
-    runner_->require_not_captured();
-    runner_->finish();
+void Executable::reset() {
+  State& own = state();
+  jit::together(own.comm(), [&] {
+    own.runner().require_not_captured();
+    own.runner().finish();
   });
-  rebind(std::make_unique<jit::Bound>(*bound_, jit::Bound::Anew()));
-  jit::together(comm(), [&] {
-    jit::Queue& queue = runner_->queue();
-    runner_->in_order([&] { tensors().zero_written(queue); });
-    runner_->finish();
+  own.rebind(std::make_unique<jit::Bound>(own.bound(), jit::Bound::Anew()));
+  jit::together(own.comm(), [&] {
+    jit::Runner& runner = own.runner();
+    runner.in_order([&] { own.tensors().zero_written(runner.queue()); });
+    runner.finish();
   });
 }
 

@@ -53,6 +53,14 @@ void finish_watching(Comm& comm, std::chrono::milliseconds timeout, const Queue&
   }
 }
 
+/// Whether a kernel's blocks wait for each other, or for other ranks'.
+bool any_resident(const std::vector<Step>& steps) {
+  return std::ranges::any_of(steps, [](const Step& step) {
+    const auto* kernel = std::get_if<KernelLaunch>(&step.work);
+    return kernel != nullptr && kernel->grid().resident;
+  });
+}
+
 }  // namespace
 
 Runner::Runner(Bound& bound, const Runner* before)
@@ -134,11 +142,7 @@ bool Runner::needs_order() const {
   if (!group_.drives()) return false;
   // A launch that starts as a whole may keep what is behind it from starting while it has no room:
   // also what another executable's blocks wait for.
-  return !bound_.at_once.empty() || !watched_.empty() ||
-         std::ranges::any_of(bound_.steps, [](const Step& step) {
-           const auto* kernel = std::get_if<KernelLaunch>(&step.work);
-           return kernel != nullptr && kernel->grid().resident;
-         });
+  return !bound_.at_once.empty() || !watched_.empty() || any_resident(bound_.steps);
 }
 
 std::size_t Runner::widest() const {
@@ -171,11 +175,7 @@ void Runner::require_ready() const {
         "the application's stream is being captured, but with COCONET_CHECK=1 tensors are read "
         "before every step; unset it, or run the step outside the capture");
   }
-  const bool waits = std::ranges::any_of(bound_.steps, [](const Step& step) {
-    const auto* kernel = std::get_if<KernelLaunch>(&step.work);
-    return kernel != nullptr && kernel->grid().resident;
-  });
-  if (waits || !group_.alone()) {
+  if (any_resident(bound_.steps) || !group_.alone()) {
     throw BackendError(
         "the application's stream is being captured, but a step whose ranks or kernels wait for "
         "each other cannot be replayed as it is; run it outside the capture, coconet-jit makes "

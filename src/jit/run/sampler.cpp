@@ -4,11 +4,6 @@
 #include <algorithm>
 
 namespace coconet::jit {
-namespace {
-
-constexpr std::size_t most_pending = 16;
-
-}  // namespace
 
 bool is_sampled(std::uint64_t run) {
   return (run >= 1 && run <= 8) || run % 64 == 63;
@@ -36,6 +31,7 @@ Sampler::Sampler(const Platform& platform, std::size_t steps)
     : platform_(platform), steps_(steps), times_(steps + 1) {}
 
 bool Sampler::starts(std::uint64_t run) {
+  constexpr std::size_t most_pending = 16;
   const bool wanted = untraced_ > pending_.size() || is_sampled(run);
   if (!platform_.traits().immediate && (!wanted || pending_.size() >= most_pending)) return false;
   if (current_.spans.empty() && !spare_.empty()) {

@@ -149,36 +149,40 @@ std::uint64_t most_bytes(const RankPlan& plan, const std::vector<SavedState>& st
 }  // namespace
 }  // namespace jit
 
-void Executable::State::save(const std::filesystem::path& path, const SaveOptions& options) {
-  const jit::RankPlan& plan = bound().plan;
+void Executable::save(const std::filesystem::path& path, const SaveOptions& options) {
+  const Program& program = state().program;
+  jit::Bound& bound = state().bound();
+  jit::Runner& runner = state().runner();
+  jit::Comm& comm = bound.comm();
+  const jit::RankPlan& plan = bound.plan;
   const std::vector<jit::SavedState> states = jit::saved_states(plan);
   std::filesystem::path target;
-  jit::together(comm(), [&] {
+  jit::together(comm, [&] {
     jit::require_savable(states, program, options);
     target = jit::checkpoint_path(path);
-    runner().require_at_rest();
+    runner.require_at_rest();
     for (const jit::SavedState& state : states) {
-      tensors().require_whole(state.name);
-      tensors().with_memory(state.name);
+      bound.tensors.require_whole(state.name);
+      bound.tensors.with_memory(state.name);
     }
-    runner().finish();
+    runner.finish();
   });
   const jit::Given given[] = {{"another place or other options", jit::agreed_text(path, options),
                                fmt::format("'{}'", path.string())}};
-  jit::require_agreement(comm(), "all ranks must save the same checkpoint", given);
+  jit::require_agreement(comm, "all ranks must save the same checkpoint", given);
 
   const std::uint64_t bytes = jit::most_bytes(plan, states);
   std::optional<jit::PendingCheckpoint> pending;  // rank 0's, which goes when anything fails
-  jit::together_on_disk(comm(), bytes, [&] {
-    if (comm().rank() == 0) pending.emplace(target);
+  jit::together_on_disk(comm, bytes, [&] {
+    if (comm.rank() == 0) pending.emplace(target);
   });
   const std::filesystem::path directory =
-      comm().broadcast(pending ? pending->path().string() : "", 0);
+      comm.broadcast(pending ? pending->path().string() : "", 0);
   jit::SavedFile mine;
-  jit::together_on_disk(comm(), bytes,
-                        [&] { mine = jit::write_shares(directory, bound(), runner(), states); });
-  const std::vector<std::string> files = comm().all_gather(jit::pack(mine));
-  jit::together_on_disk(comm(), bytes, [&] {
+  jit::together_on_disk(comm, bytes,
+                        [&] { mine = jit::write_shares(directory, bound, runner, states); });
+  const std::vector<std::string> files = comm.all_gather(jit::pack(mine));
+  jit::together_on_disk(comm, bytes, [&] {
     if (!pending) return;
     jit::Manifest manifest = jit::manifest_of(plan, states, files);
     manifest.sequence = pending->sequence();

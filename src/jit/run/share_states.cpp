@@ -7,22 +7,24 @@
 
 namespace coconet {
 
-void Executable::State::share_states(State* owner) {
+void Executable::share_states(Executable& from) {
+  State& mine = state();
+  State* const owner = from.state_.get();
   std::vector<jit::Tensors::Shared> states;
   std::string text;
-  jit::together(comm(), [&] {
+  jit::together(mine.comm(), [&] {
     if (owner == nullptr) {
       throw BackendError(fmt::format(
           "'{}' cannot share the states of an executable that was moved from; name the one that it "
           "was moved to",
-          program.name()));
+          mine.program.name()));
     }
-    if (owner == this) {
+    if (owner == &mine) {
       throw BackendError(fmt::format(
-          "'{}' cannot share states with itself; name another executable", program.name()));
+          "'{}' cannot share states with itself; name another executable", mine.program.name()));
     }
-    states = tensors().common_states(owner->tensors());
-    for (const State* one : {this, owner}) {
+    states = mine.tensors().common_states(owner->tensors());
+    for (const State* one : {&mine, owner}) {
       one->runner().require_at_rest();
       one->runner().finish();
     }
@@ -33,9 +35,11 @@ void Executable::State::share_states(State* owner) {
   const jit::Given given[] = {
       {"another owner, or other memory of it,", text,
        fmt::format("'{}', executable {} of the world", owner->program.name(), owner->number)}};
-  jit::require_agreement(comm(), "all ranks must share the states of the same executable", given);
-  runner().order_with(owner->runner());
-  jit::together(comm(), [&] { tensors().share(owner->tensors(), states, runner().queue()); });
+  jit::require_agreement(mine.comm(), "all ranks must share the states of the same executable",
+                         given);
+  mine.runner().order_with(owner->runner());
+  jit::together(mine.comm(),
+                [&] { mine.tensors().share(owner->tensors(), states, mine.runner().queue()); });
 }
 
 }  // namespace coconet

@@ -13,9 +13,12 @@ namespace coconet::jit {
 class StateBytes {
  public:
   /// That of `tensor`, which the processor reaches; must not be bound elsewhere meanwhile.
-  StateBytes(const Tensors::Tensor& tensor, std::size_t element);
+  StateBytes(const Tensors::Tensor& tensor, std::size_t element) {
+    for (const Tensors::Piece& piece : tensor.pieces)
+      pieces_.push_back({piece.begin * element, {piece.data, piece.count * element}});
+  }
   /// Other memory that stands for it.
-  explicit StateBytes(std::span<std::byte> all);
+  explicit StateBytes(std::span<std::byte> all) : pieces_{{0, all}} {}
 
   /// Calls visit(memory) for bytes `begin` to `begin + bytes`, in order, piece by piece.
   template <class Visit>
@@ -35,7 +38,10 @@ class StateBytes {
     std::span<std::byte> memory;
   };
   /// The last piece that begins at `byte` or before.
-  [[nodiscard]] std::size_t piece_at(std::size_t byte) const;
+  [[nodiscard]] std::size_t piece_at(std::size_t byte) const {
+    const auto after = std::ranges::upper_bound(pieces_, byte, {}, &Piece::begin);
+    return static_cast<std::size_t>(after - pieces_.begin()) - 1;
+  }
 
   std::vector<Piece> pieces_;
 };
