@@ -35,6 +35,12 @@ std::vector<std::string> prelude_files(std::string_view target,
   return names;
 }
 
+bool stores_per_buffer(const ir::Graph& graph, const sched::KernelStep& step) {
+  return std::ranges::any_of(step.scalar_stores, [&](const auto& store) {
+    return sched::is_per_buffer(graph, step.domain, store.value);
+  });
+}
+
 }  // namespace
 
 std::size_t bytes_of(KernelArgument::Kind kind, std::size_t ranks) {
@@ -114,16 +120,6 @@ std::string op_at_line(std::string_view source, int line) {
   }
   return op;
 }
-
-namespace {
-
-bool stores_per_buffer(const ir::Graph& graph, const sched::KernelStep& step) {
-  return std::ranges::any_of(step.scalar_stores, [&](const auto& store) {
-    return sched::is_per_buffer(graph, step.domain, store.value);
-  });
-}
-
-}  // namespace
 
 TotalsOf totals_of(const ir::Graph& graph, const sched::KernelStep& step) {
   TotalsOf totals;

@@ -57,12 +57,8 @@ std::string_view storage_type(DType dtype) {
   return dtype == DType::boolean ? std::string_view("b8") : to_string(dtype);
 }
 
-bool is_widened(DType dtype) {
-  return is_16_bit(dtype);
-}
-
 std::string_view compute_type(DType dtype) {
-  return is_widened(dtype) ? "f32" : storage_type(dtype);
+  return is_16_bit(dtype) ? "f32" : storage_type(dtype);
 }
 
 bool exceeds_f32(DType dtype) {
@@ -157,22 +153,15 @@ bool reads_once(std::string_view device) {
   std::array<int, 3> reads{};
   for_each_placeholder(
       device, [&](std::size_t at) { ++reads[static_cast<std::size_t>(device[at] - 'a')]; });
-  return std::all_of(reads.begin(), reads.end(), [](int count) { return count <= 1; });
+  return std::ranges::all_of(reads, [](int count) { return count <= 1; });
 }
 
 bool chooses(std::string_view text) {
-  static constexpr std::string_view signs[] = {"?",
-                                               "&&",
-                                               "||",
-                                               "rounded<",
-                                               "to_float<",
-                                               "to_integer<",
-                                               "dropout_(",
-                                               "stochastic_cast_(",
-                                               "upper_half_(",
-                                               "join_halves_(",
-                                               "abs_(",
-                                               "sign_("};
+  // clang-format off
+  static constexpr std::string_view signs[] = {
+      "?", "&&", "||", "rounded<", "to_float<", "to_integer<", "dropout_(", "stochastic_cast_(",
+      "upper_half_(", "join_halves_(", "abs_(", "sign_("};
+  // clang-format on
   return std::ranges::any_of(
       signs, [&](std::string_view sign) { return text.find(sign) != std::string_view::npos; });
 }

@@ -12,8 +12,6 @@ namespace coconet::jit {
 [[nodiscard]] std::string_view storage_type(DType dtype);
 /// The dialect's type that values of `dtype` are computed in: f32 for f16 and bf16.
 [[nodiscard]] std::string_view compute_type(DType dtype);
-/// Whether they are computed in another type than they are stored in.
-[[nodiscard]] bool is_widened(DType dtype);
 /// Whether f32 does not hold all values of `dtype`: on the way through it, they would be rounded to
 /// 16 bits twice.
 [[nodiscard]] bool exceeds_f32(DType dtype);

@@ -22,29 +22,15 @@ namespace {
 /// The device text of an op on integers of `dtype`, which wrap around: C++ defines no overflow of
 /// i32 and i64, but of their unsigned types. Narrower ones are computed in wider lanes, or in int.
 std::string device_text(const ir::PointwiseRow& row, DType dtype) {
-  std::string_view unsigned_text;
-  switch (row.op) {
-    case ir::Op::add:
-      unsigned_text = "{0}({1}(a) + {1}(b))";
-      break;
-    case ir::Op::subtract:
-      unsigned_text = "{0}({1}(a) - {1}(b))";
-      break;
-    case ir::Op::multiply:
-      unsigned_text = "{0}({1}(a) * {1}(b))";
-      break;
-    case ir::Op::square:
-      unsigned_text = "{0}({1}(a) * {1}(a))";
-      break;
-    case ir::Op::negative:
-      unsigned_text = "{0}(-{1}(a))";
-      break;
-    default:
-      break;
-  }
-  if (unsigned_text.empty() || (dtype != DType::i32 && dtype != DType::i64))
+  static const std::map<Op, std::string_view> unsigned_texts{
+      {Op::add, "{0}({1}(a) + {1}(b))"},      {Op::subtract, "{0}({1}(a) - {1}(b))"},
+      {Op::multiply, "{0}({1}(a) * {1}(b))"}, {Op::square, "{0}({1}(a) * {1}(a))"},
+      {Op::negative, "{0}(-{1}(a))"},
+  };
+  const auto found = unsigned_texts.find(row.op);
+  if (found == unsigned_texts.end() || (dtype != DType::i32 && dtype != DType::i64))
     return std::string(row.device);
-  return fmt::format(fmt::runtime(unsigned_text), storage_type(dtype),
+  return fmt::format(fmt::runtime(found->second), storage_type(dtype),
                      dtype == DType::i32 ? "u32" : "u64");
 }
 
@@ -52,8 +38,8 @@ std::string device_text(const ir::PointwiseRow& row, DType dtype) {
 
 ValueId KernelWriter::resolve(ValueId value) const {
   const auto is_loaded = [&] {
-    return std::any_of(loads_.begin(), loads_.end(),
-                       [&](const auto& load) { return load.value == value && !load.combined; });
+    return std::ranges::any_of(
+        loads_, [&](const auto& load) { return load.value == value && !load.combined; });
   };
   while (graph().at(value).op == Op::update && !is_loaded()) value = graph().at(value).operands[1];
   return value;
@@ -257,11 +243,10 @@ bool KernelWriter::can_inline(ValueId value) const {
     const Node& node = graph().at(user);
     const ir::PointwiseRow* row = ir::find_pointwise(node.op);
     if (row == nullptr || !reads_once(row->device)) return false;
-    reads += static_cast<int>(std::count(node.operands.begin(), node.operands.end(), value));
+    reads += static_cast<int>(std::ranges::count(node.operands, value));
   }
-  const bool is_stored = std::any_of(stores_.begin(), stores_.end(), [&](const auto& store) {
-    return resolve(store.value) == value;
-  });
+  const bool is_stored = std::ranges::any_of(
+      stores_, [&](const auto& store) { return resolve(store.value) == value; });
   return reads == 1 && !is_stored;
 }
 

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "coconet/error.h"
 #include "ir/factors.h"
 #include "ir/lists.h"
 #include "ir/random.h"
-#include "jit/codegen/expression.h"
 #include "sched/kernels.h"
 
 namespace coconet::jit {
@@ -43,11 +40,10 @@ KernelWriter::KernelWriter(const sched::Plan& plan, const sched::KernelStep& ste
                                 : 1),
       names_{step.name + "_kernel", step.name + "_kernel_block"} {
   const auto is_scattered = [&](const auto& access) { return buffer(access.buffer).scattered; };
-  by_bucket_ = std::any_of(loads_.begin(), loads_.end(), is_scattered) ||
-               std::any_of(stores_.begin(), stores_.end(), is_scattered) ||
-               std::ranges::any_of(step.computed(), [&](ValueId id) {
-                 return sched::tells_buffers(graph().at(id));
-               });
+  by_bucket_ =
+      std::ranges::any_of(loads_, is_scattered) || std::ranges::any_of(stores_, is_scattered) ||
+      std::ranges::any_of(step.computed(),
+                          [&](ValueId id) { return sched::tells_buffers(graph().at(id)); });
   const auto widen = [&](ValueId id) {
     const DType dtype = graph().at(id).dtype;
     if (graph().at(id).weak) return;
@@ -136,13 +132,10 @@ bool KernelWriter::all_linear() const {
     return is_of_buffers(buffer(access.buffer).shape) ||
            is_linear(buffer(access.buffer).shape, buffer(access.buffer).layout);
   };
-  const auto all_of = [&](const auto& accesses) {
-    return std::all_of(accesses.begin(), accesses.end(), linear);
-  };
-  return std::all_of(
-             step_.phases.begin(), step_.phases.end(),
-             [&](const auto& phase) { return all_of(phase.loads) && all_of(phase.stores); }) &&
-         members_linear();
+  return members_linear() && std::ranges::all_of(step_.phases, [&](const auto& phase) {
+           return std::ranges::all_of(phase.loads, linear) &&
+                  std::ranges::all_of(phase.stores, linear);
+         });
 }
 
 bool KernelWriter::is_of_buffers(const Shape& shape) const {
@@ -151,7 +144,7 @@ bool KernelWriter::is_of_buffers(const Shape& shape) const {
 
 bool KernelWriter::members_linear() const {
   const std::vector<ValueId> members = indexed_members();
-  return std::all_of(members.begin(), members.end(), [&](ValueId member) {
+  return std::ranges::all_of(members, [&](ValueId member) {
     return is_linear(graph().at(member).shape, replicated_layout());
   });
 }
@@ -172,13 +165,16 @@ bool KernelWriter::is_indexed(ValueId member) const {
          (node.op != Op::dropout || ir::dropout_threshold(node.attributes.probability) > 0);
 }
 
-std::string KernelWriter::random_words(ValueId member, const std::string& lanes,
-                                       const std::string& index) {
+std::string KernelWriter::draw_words(ValueId member, bool one, const std::string& index,
+                                     const std::string& indent) {
   const Node& node = graph().at(member);
+  const std::string words = unique(node.name + "_words");
   const std::string random = unique(node.name + "_random");
   random_variables_ += fmt::format("  RandomWords {}{{u64({}), {}ull}};\n", random,
                                    read(node.operands[1], DType::i64), node.attributes.seed);
-  return fmt::format("{}.of<{}>({})", random, lanes, index);
+  words_[member] = words + (one ? "[0]" : "[l]");
+  return fmt::format("{}const auto {} = {}.of<{}>({});\n", indent, words, random, one ? "1" : "N",
+                     index);
 }
 
 std::string KernelWriter::linear_index(BufferId id) {

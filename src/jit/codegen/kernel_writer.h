@@ -64,14 +64,13 @@ class KernelWriter {
   /// words.
   [[nodiscard]] std::vector<ir::ValueId> indexed_members() const;
   [[nodiscard]] bool is_indexed(ir::ValueId member) const;
-  /// The random words of elements [`index`, `index` + `lanes`) of the whole of `member`; a
-  /// statement that `take_random_variables` returns must come before.
-  std::string random_words(ir::ValueId member, const std::string& lanes, const std::string& index);
+  /// A statement that draws the random words of N elements, or of `one`, from `index` on of the
+  /// whole of `member`; what `take_random_variables` returns must come before.
+  std::string draw_words(ir::ValueId member, bool one, const std::string& index,
+                         const std::string& indent);
   /// Definitions of the variables that the calls before drew from. They are those of a lane, which
   /// keeps what it has drawn from one vector to the next.
   std::string take_random_variables() { return std::exchange(random_variables_, {}); }
-  /// Says what the word of the element is that is computed.
-  void draw(ir::ValueId member, std::string word) { words_[member] = std::move(word); }
   /// The element index into the whole of `member` at linear domain index `i`.
   std::string linear_index_in_whole(ir::ValueId member);
   /// Whether a tensor of `shape` has one element for all of a row of the domain.
@@ -156,7 +155,7 @@ class KernelWriter {
   std::set<std::string> names_;
   std::map<ir::ValueId, std::string> variables_;
   std::map<ir::ValueId, std::string> inlined_;
-  std::map<ir::ValueId, std::string> words_;
+  std::map<ir::ValueId, std::string> words_;  ///< of the element that is computed
   std::string random_variables_;
   std::set<ir::ValueId> defined_;
   std::vector<KernelArgument> arguments_;

@@ -37,7 +37,7 @@ std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
   for (const ValueId member : phase.members) {
     if (!writer_.is_indexed(member)) continue;
     const Node& node = at(member);
-    std::string lanes = "N";
+    const bool repeats = !linear_ && writer_.repeats_along_row(node.shape);
     std::string index;
     if (linear_) {
       index = writer_.linear_index_in_whole(member);
@@ -46,16 +46,9 @@ std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
       row_starts_ +=
           fmt::format("    const index_t {} = {};\n", index,
                       writer_.strided_index(node.shape, node.name, rank() - 1, -1, member));
-      if (writer_.repeats_along_row(node.shape)) {
-        lanes = "1";
-      } else {
-        index += " + i";
-      }
+      if (!repeats) index += " + i";
     }
-    const std::string words = writer_.unique(node.name + "_words");
-    text += fmt::format("{}const auto {} = {};\n", indent, words,
-                        writer_.random_words(member, lanes, index));
-    writer_.draw(member, words + (lanes == "N" ? "[l]" : "[0]"));
+    text += writer_.draw_words(member, repeats, index, indent);
   }
   return text;
 }

@@ -81,9 +81,8 @@ std::string PointwiseKernel::write_exchange(const sched::KernelStep::Phase& phas
       algorithm_.topology, protocol_.name,
       combined != nullptr ? operator_of(step_.combine) : "sum_of", combined != nullptr, spreads,
       types.combined, types.made, mode, functions);
-  const bool others_store = std::any_of(phase.stores.begin(), phase.stores.end(),
-                                        [](const auto& store) { return !store.spread; });
-  if (root() < 0 || !others_store) return text;
+  if (root() < 0 || std::ranges::all_of(phase.stores, &sched::KernelStep::Store::spread))
+    return text;
   const std::string count = writer_.argument({Kind::count, "count"});
   return text +
          fmt::format(

@@ -14,7 +14,7 @@ using sched::BufferId;
 using Kind = KernelArgument::Kind;
 
 KernelText PointwiseKernel::write() {
-  if (step_.is_collective) sync_ = writer_.argument({Kind::sync, "sync"});
+  if (step_.is_collective) (void)writer_.argument({Kind::sync, "sync"});
   if (!writer_.by_bucket())
     count_ = linear_ ? writer_.argument({Kind::count, "count"}) : last_extent();
   mode_ = writer_.argument({Kind::mode, "mode"});
@@ -145,19 +145,16 @@ std::string PointwiseKernel::total_type(ValueId reduction) const {
                      compute_type(at(reduction).dtype));
 }
 
-std::string PointwiseKernel::declare_totals(const sched::KernelStep::Phase& phase) {
+std::string PointwiseKernel::declare_totals(const sched::KernelStep::Phase& phase, bool of_buffers,
+                                            const std::string& indent) {
   std::string text;
   for (const ValueId id : phase.reductions) {
-    if (at(id).attributes.per_buffer) continue;
-    text += declare_lane_totals(id, "  ");
+    if (at(id).attributes.per_buffer != of_buffers) continue;
+    lane_totals_[id] = writer_.unique(at(id).name + "_totals");
+    text += fmt::format("{}lane_totals<{}, W, {}> {};\n", indent, operator_of(id), total_type(id),
+                        lane_totals_[id]);
   }
   return text;
-}
-
-std::string PointwiseKernel::declare_lane_totals(ValueId reduction, const std::string& indent) {
-  lane_totals_[reduction] = writer_.unique(at(reduction).name + "_totals");
-  return fmt::format("{}lane_totals<{}, W, {}> {};\n", indent, operator_of(reduction),
-                     total_type(reduction), lane_totals_[reduction]);
 }
 
 PointwiseKernel::Collected PointwiseKernel::collect_for_totals(
@@ -229,11 +226,9 @@ std::string PointwiseKernel::write_phase(std::size_t p) {
   rows_.clear();
   row_starts_.clear();
   from_vectors_.clear();
-  text += declare_totals(phase);
-  const auto combined = std::find_if(phase.loads.begin(), phase.loads.end(),
-                                     [](const auto& load) { return load.combined; });
-  const bool spreads = std::any_of(phase.stores.begin(), phase.stores.end(),
-                                   [](const auto& store) { return store.spread; });
+  text += declare_totals(phase, false, "  ");
+  const auto combined = std::ranges::find_if(phase.loads, &sched::KernelStep::Load::combined);
+  const bool spreads = std::ranges::any_of(phase.stores, &sched::KernelStep::Store::spread);
   if (!step_.is_collective || step_.in_place || (combined == phase.loads.end() && !spreads)) {
     const std::string loop = write_loop(phase);
     text += writer_.take_random_variables() + loop;
@@ -283,7 +278,7 @@ std::string PointwiseKernel::write_tiled_loop(const sched::KernelStep::Phase& ph
 }
 
 std::string PointwiseKernel::write_bucket_loop(const sched::KernelStep::Phase& phase) {
-  std::string header = declare_buffer_totals(phase, "    ");
+  std::string header = declare_totals(phase, true, "    ");
   std::set<ValueId> repeated;
   for (const ValueId id : phase.members) {
     if (at(id).op == ir::Op::repeat) repeated.insert(writer_.resolve(at(id).operands.front()));
@@ -328,16 +323,6 @@ std::string PointwiseKernel::compute_buffer_values(std::set<ValueId> needed,
       text += writer_.compute_members({id}, indent, false);
     }
     writer_.define(id);
-  }
-  return text;
-}
-
-std::string PointwiseKernel::declare_buffer_totals(const sched::KernelStep::Phase& phase,
-                                                   const std::string& indent) {
-  std::string text;
-  for (const ValueId id : phase.reductions) {
-    if (!at(id).attributes.per_buffer) continue;
-    text += declare_lane_totals(id, indent);
   }
   return text;
 }

@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "jit/codegen/expression.h"
 #include "jit/codegen/kernel_writer.h"
 #include "jit/exchange/algorithm.h"
 
@@ -81,8 +80,6 @@ class PointwiseKernel {
   std::string buffer_totals() {
     return writer_.argument({KernelArgument::Kind::buffer_totals, "buffer_totals"});
   }
-  std::string declare_buffer_totals(const sched::KernelStep::Phase& phase,
-                                    const std::string& indent);
   /// Behind the loop over a bucket: leaves its totals.
   std::string put_buffer_totals(const sched::KernelStep::Phase& phase, const std::string& indent);
   /// Behind the loop over buckets: the totals of buffers of which this rank has none.
@@ -93,8 +90,9 @@ class PointwiseKernel {
     return operator_name(at(reduction).attributes.reduction);
   }
   [[nodiscard]] std::string total_type(ir::ValueId reduction) const;
-  std::string declare_totals(const sched::KernelStep::Phase& phase);
-  std::string declare_lane_totals(ir::ValueId reduction, const std::string& indent);
+  /// What lanes add up: of each buffer, or of all elements.
+  std::string declare_totals(const sched::KernelStep::Phase& phase, bool of_buffers,
+                             const std::string& indent);
   /// What brings a phase's elements to its totals: vectors, what a loop over lanes leaves in them,
   /// and what follows it.
   struct Collected {
@@ -168,7 +166,7 @@ class PointwiseKernel {
   const Algorithm& algorithm_;
   const Protocol& protocol_;
   bool linear_;
-  std::string sync_, count_, mode_, totals_;
+  std::string count_, mode_, totals_;
   std::set<ir::ValueId> scalars_;  ///< variables of the whole kernel
   std::map<ir::ValueId, std::string> lane_totals_;
   int reductions_ = 0;

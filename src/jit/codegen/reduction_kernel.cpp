@@ -62,7 +62,7 @@ class ReductionKernel {
   [[nodiscard]] int rank() const { return static_cast<int>(writer_.domain().shape.size()); }
   [[nodiscard]] bool reduced(int dim) const { return ir::reduces(reduction_, dim); }
   [[nodiscard]] bool repeats_everywhere(const Shape& shape) const {
-    return std::all_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim == Dim(1); });
+    return std::ranges::all_of(shape, [](const Dim& dim) { return dim == Dim(1); });
   }
   /// Whether a tensor repeats one element along a row.
   [[nodiscard]] bool repeats(const sched::PlanBuffer& buffer) const {
@@ -71,8 +71,7 @@ class ReductionKernel {
                    : writer_.repeats_along_row(buffer.shape);
   }
   [[nodiscard]] bool loads_linear() const {
-    return writer_.members_linear() &&
-           std::all_of(phase_.loads.begin(), phase_.loads.end(), [&](const auto& load) {
+    return writer_.members_linear() && std::ranges::all_of(phase_.loads, [&](const auto& load) {
              const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
              return writer_.is_linear(buffer.shape, buffer.layout) ||
                     repeats_everywhere(buffer.shape) || writer_.is_of_buffers(buffer.shape);
@@ -313,10 +312,7 @@ class ReductionKernel {
             writer_.strided_index(node.shape, node.name, rank() - row_dims_, -1, member));
         if (!repeated) place += " + " + at;
       }
-      const std::string words = writer_.unique(node.name + "_words");
-      text.vector += fmt::format("{}const auto {} = {};\n", indent, words,
-                                 writer_.random_words(member, repeated ? "1" : "N", place));
-      writer_.draw(member, words + (repeated ? "[0]" : "[l]"));
+      text.vector += writer_.draw_words(member, repeated, place, indent);
     }
     lanes += writer_.compute_members(phase_.members, indent + "  ");
     const std::string values = writer_.unique(reduction_.name + "_values");

@@ -21,15 +21,13 @@ std::string function(const std::string& parameters, const std::string& body) {
 }  // namespace
 
 bool synchronizes_tiles(const sched::KernelStep::Phase& phase) {
-  return std::any_of(phase.loads.begin(), phase.loads.end(),
-                     [](const auto& load) { return load.arriving; }) ||
-         std::any_of(phase.stores.begin(), phase.stores.end(),
-                     [](const auto& store) { return store.departing; });
+  return std::ranges::any_of(phase.loads, &sched::KernelStep::Load::arriving) ||
+         std::ranges::any_of(phase.stores, &sched::KernelStep::Store::departing);
 }
 
 bool synchronizes_tiles(const sched::KernelStep& step) {
-  return std::any_of(step.phases.begin(), step.phases.end(),
-                     [](const auto& phase) { return synchronizes_tiles(phase); });
+  return std::ranges::any_of(step.phases,
+                             [](const auto& phase) { return synchronizes_tiles(phase); });
 }
 
 std::string await_arriving(KernelWriter& writer, const sched::KernelStep::Phase& phase,

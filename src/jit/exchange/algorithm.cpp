@@ -77,18 +77,8 @@ const Protocol& find_protocol(std::string_view name) {
 }
 
 std::string_view operator_name(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::mean:
-      return "sum_of";
-    case Reduction::max:
-      return "max_of";
-    case Reduction::min:
-      return "min_of";
-    case Reduction::prod:
-      return "prod_of";
-  }
-  return "";
+  constexpr std::string_view names[] = {"sum_of", "sum_of", "max_of", "min_of", "prod_of"};
+  return names[static_cast<std::size_t>(reduction)];
 }
 
 }  // namespace coconet::jit

@@ -32,9 +32,7 @@ struct Algorithm {
 struct Protocol {
   std::string_view name;
   std::string_view header;  ///< the prelude header that has it; empty where protocols.h does
-  bool
-      /// 128 bytes that a warp stores arrive at once, which between GPUs takes NVLink
-      whole_lines;
+  bool whole_lines;         ///< what a warp stores, 128 bytes, arrives at once: takes NVLink
   /// Bytes of a slot for a chunk of `elements` of `size` bytes.
   std::int64_t (*slot_bytes)(std::int64_t elements, std::int64_t size);
 };
