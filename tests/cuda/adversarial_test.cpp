@@ -15,6 +15,7 @@
 #include "cuda/programs.h"
 #include "cuda/stub.h"
 #include "cuda/subjects.h"
+#include "elements.h"
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/platform/cuda/device.h"
@@ -97,9 +98,6 @@ std::string run_two(const Subject& first, const Subject& second, int ranks, int 
 /// Steps of an executable and collectives of the application at once, in one stream or two. What
 /// went wrong.
 std::string run_beside_nccl(bool in_one_stream) {
-  const auto create = stub_cuda::library().find<int(void**, unsigned)>("cuStreamCreate");
-  const auto destroy = stub_cuda::library().find<int(void*)>("cuStreamDestroy_v2");
-  const auto synchronize = stub_cuda::library().find<int(void*)>("cuStreamSynchronize");
   const OwnNccl::Id id = OwnNccl::make_id();
   std::string wrong;
   World::local(2, [&](World& world) {
@@ -109,23 +107,20 @@ std::string run_beside_nccl(bool in_one_stream) {
     memory.synchronize();
     const jit::OnDevice current(jit::Device::at(world.rank()));
     OwnNccl nccl(world, id);
-    void* stream = nullptr;
-    if (create(&stream, 1) != 0) throw InternalError("no stream");
+    const stub_cuda::OwnStream stream;
     Driven step(adam.build(Mesh::over(world), f32), Schedule::load("adam-fused.json"), world);
-    if (in_one_stream) step.use_stream(stream);
+    if (in_one_stream) step.use_stream(stream.get());
     for (int run = 0; run < 12; ++run) {
       step.run();
-      nccl.all_reduce(memory.data<float>("x"), stream);
+      nccl.all_reduce(memory.data<float>("x"), stream.get());
     }
-    if (world.rank() == 0) (void)synchronize(stream);
+    if (world.rank() == 0) (void)stream.synchronize();
     const std::string told = step.compare(world);
-    if (synchronize(stream) != 0) throw InternalError("NCCL failed");
+    if (stream.synchronize() != 0) throw InternalError("NCCL failed");
     step.use_stream(nullptr);
     step.synchronize();
-    (void)destroy(stream);
-    std::vector<float> x(1000);
-    memory.read("x", x);
-    if (x != std::vector<float>(1000, 4096.0f)) throw InternalError("NCCL added wrongly");
+    if (elements_of(memory, "x") != std::vector<float>(1000, 4096.0f))
+      throw InternalError("NCCL added wrongly");
     if (world.rank() == 0) wrong = told;
   });
   return wrong;

@@ -11,6 +11,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "elements.h"
 #include "refusal.h"
 #include "sample.h"
 
@@ -36,9 +37,7 @@ void adam_steps(World& world) {
   step.write("w", std::vector<float>(100, 0.5f));
   for (const char* name : {"m", "v"}) step.data<float>(name);
   for (int t = 1; t <= 11; ++t) step.run({{"lr", 0.1}, {"t", static_cast<double>(t)}});
-  std::vector<float> w(100);
-  step.read("w", w);
-  if (!(w[99] < 0.0f)) throw InternalError("Adam went nowhere");
+  if (!(elements_of(step, "w")[99] < 0.0f)) throw InternalError("Adam went nowhere");
 }
 
 Executable fused_sgd(const World& world, const Knobs& knobs) {
@@ -55,9 +54,8 @@ void fused_steps(World& world) {
   step.write("g", std::vector<float>(100, 1.0f));
   step.write("w", std::vector<float>(100, 0.5f));
   for (int t = 1; t <= 3; ++t) step.run({{"lr", 0.1}});
-  std::vector<float> w(100);
-  step.read("w", w);
-  if (w[99] != 0.5f - 0.1f - 0.1f - 0.1f) throw InternalError("SGD went elsewhere");
+  if (elements_of(step, "w")[99] != 0.5f - 0.1f - 0.1f - 0.1f)
+    throw InternalError("SGD went elsewhere");
 }
 
 /// How often `body` calls each function of the driver.

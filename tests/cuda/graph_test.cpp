@@ -7,6 +7,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "elements.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -74,11 +75,9 @@ TEST_CASE("binding other memory records the step anew") {
   step.bind("x", other.data<float>("x"));
   step.write("x", std::vector<float>(64, 2.0f));
   step.run({{"factor", 1.0}});
-  std::vector<float> x(64);
   CHECK(count("cuStreamBeginCapture") == 1);
   step.synchronize();
-  other.read("x", x);
-  CHECK(x[0] == 3.0f - 64 * 3.0f);
+  CHECK(elements_of(other, "x")[0] == 3.0f - 64 * 3.0f);
 }
 
 TEST_CASE("a step that cannot be recorded is launched as it is, and nobody tries again") {
@@ -91,8 +90,7 @@ TEST_CASE("a step that cannot be recorded is launched as it is, and nobody tries
   stub_cuda::fail("cuGraphInstantiateWithFlags", 0, 801);
   stub_cuda::fail("cuGraphInstantiate", 0, 801);
   for (int run = 0; run < 3; ++run) step.run({{"factor", 1.0}});
-  std::vector<float> x(64);
-  step.read("x", x);
+  const std::vector<float> x = elements_of(step, "x");
   stub_cuda::heal();
   CHECK(count("cuGraphLaunch") == 0);
   CHECK(count("cuStreamBeginCapture") == 1);
@@ -115,11 +113,8 @@ TEST_CASE("a graph replays the steps of all ranks on a GPU, collectives included
       for (const char* name : {"m", "v"}) one->data<float>(name);
       for (int t = 1; t <= 14; ++t) one->run({{"lr", 0.1}, {"t", static_cast<double>(t)}});
     }
-    std::vector<float> w(100);
-    std::vector<float> fused(100);
-    step.read("w", w);
-    again.read("w", fused);
-    if (w != fused) throw InternalError("the replayed steps gave other weights");
+    if (elements_of(step, "w") != elements_of(again, "w"))
+      throw InternalError("the replayed steps gave other weights");
   });
   CHECK(count("cuGraphLaunch") == 14 - 9);
 }

@@ -7,6 +7,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "elements.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/platform/cuda/device.h"
@@ -50,24 +51,15 @@ Counts count(World& world, const Body& body) {
 /// capture must end as it began.
 template <class Body>
 void while_captured(World& world, Executable& one, const Body& body) {
-  const auto create = stub_cuda::library().find<int(void**, unsigned)>("cuStreamCreate");
-  const auto destroy = stub_cuda::library().find<int(void*)>("cuStreamDestroy_v2");
-  const auto begin = stub_cuda::library().find<int(void*, int)>("cuStreamBeginCapture_v2");
-  const auto end = stub_cuda::library().find<int(void*, void**)>("cuStreamEndCapture");
-  const auto drop = stub_cuda::library().find<int(void*)>("cuGraphDestroy");
   const jit::OnDevice current(jit::Device::at(world.rank()));
-  void* stream = nullptr;
-  if (create(&stream, 1) != 0) throw InternalError("no stream");
-  one.use_stream(stream);
+  const stub_cuda::OwnStream stream;
+  one.use_stream(stream.get());
   one.run();
-  if (begin(stream, 2) != 0) throw InternalError("no capture");
+  if (stream.begin_capture() != 0) throw InternalError("no capture");
   body();
-  void* graph = nullptr;
-  if (end(stream, &graph) != 0) throw InternalError("the capture was disturbed");
-  (void)drop(graph);
+  if (stream.end_capture() != 0) throw InternalError("the capture was disturbed");
   one.use_stream(nullptr);
   one.synchronize();
-  (void)destroy(stream);
 }
 
 }  // namespace
@@ -121,10 +113,10 @@ TEST_CASE("an executable goes on behind the application's stream that is capture
   World::local(2, [&](World& world) {
     Executable one = fused_total(world);
     Executable other = fused_total(world);
-    std::vector<float> y(1000);
+    std::vector<float> y;
     while_captured(world, one, [&] {
       other.run();
-      other.read("y", y);
+      y = elements_of(other, "y");
     });
     if (y != std::vector<float>(1000, 2.0f)) throw InternalError("wrong sums");
   });

@@ -10,6 +10,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "elements.h"
 #include "jit/platform/cuda/device.h"
 #include "refusal.h"
 
@@ -44,9 +45,7 @@ TEST_CASE("a kernel of one rank is an ordinary launch that its work and the GPU'
   // 1000 elements, 4 for a thread and 256 threads a block.
   CHECK_THAT(launches[0],
              Contains("grid=1x1 ") && Contains("threads=256") && Contains("cooperative=0"));
-  std::vector<float> x(1000);
-  step.read("x", x);
-  CHECK(std::all_of(x.begin(), x.end(), [](float value) { return value == 6.0f; }));
+  CHECK(elements_of(step, "x") == std::vector<float>(1000, 6.0f));
 
   // The stub's 4 multiprocessors run 2048 / 256 blocks each.
   Executable large = scale(world, 1 << 20);
@@ -71,9 +70,7 @@ TEST_CASE("a reduction to one value takes the whole GPU, and every grid gives th
     std::vector<double> totals;
     for (int run = 0; run < 3; ++run) {  // each of which counts its blocks from zero
       step.run();
-      std::vector<double> y(1);
-      step.read("y", y);
-      totals.push_back(y[0]);
+      totals.push_back(elements_of<double>(step, "y")[0]);
     }
     const std::string launch = stub_cuda::calls("cuLaunchKernelEx").at(0);
     CHECK_THAT(launch, Contains(grid) && Contains("cooperative=0"));
@@ -100,10 +97,7 @@ TEST_CASE("reductions to many results give the same bits on every grid") {
     Executable step = compile(program, Schedule(), world);
     step.write("x", x);
     step.run();
-    std::vector<double> of_columns(columns), of_rows(rows);
-    step.read("of_columns", of_columns);
-    step.read("of_rows", of_rows);
-    return std::make_pair(of_columns, of_rows);
+    return std::pair(elements_of<double>(step, "of_columns"), elements_of<double>(step, "of_rows"));
   };
   const auto whole = summed("8");
   double first = 0;
@@ -146,9 +140,8 @@ TEST_CASE("a collective along an axis of one rank runs for every rank on the GPU
     const std::vector<float> own(100, static_cast<float>(world.rank() + 1));
     step.write("x", own);
     step.run();
-    std::vector<float> y(100);
-    step.read("y", y);
-    if (y != own) throw InternalError("rank " + std::to_string(world.rank()) + " was left out");
+    if (elements_of(step, "y") != own)
+      throw InternalError("rank " + std::to_string(world.rank()) + " was left out");
   });
 }
 
@@ -189,69 +182,52 @@ TEST_CASE("ranks with a GPU each launch for themselves") {
 }
 
 TEST_CASE("the application's stream takes steps, reads and writes") {
-  const jit::Device& device = jit::Device::at(0);
-  const jit::OnDevice current(device);
-  const auto create = stub_cuda::library().find<int(void**, unsigned)>("cuStreamCreate");
-  const auto destroy = stub_cuda::library().find<int(void*)>("cuStreamDestroy_v2");
-  void* stream = nullptr;
-  REQUIRE(create(&stream, 1) == 0);
+  const jit::OnDevice current(jit::Device::at(0));
+  stub_cuda::OwnStream stream;
   {
     const World world = World::self();
     Executable step = scale(world, 100);
-    step.use_stream(stream);
+    step.use_stream(stream.get());
     stub_cuda::clear();
     step.write("x", std::vector<float>(100, 2.0f));
     step.run({{"factor", 2.0}});
-    std::vector<float> x(100);
-    step.read("x", x);
-    CHECK(x[99] == 4.0f);
+    CHECK(elements_of(step, "x")[99] == 4.0f);
     const std::string launch = stub_cuda::calls("cuLaunchKernelEx").at(0);
     const std::string on = launch.substr(launch.find("stream="));
     for (const std::string& copy : stub_cuda::calls("cuMemcpyAsync"))
       CHECK_THAT(copy, Contains(on));
     CHECK(stub_cuda::calls("cuMemcpyAsync").size() == 2);
   }
-  CHECK(destroy(stream) == 0);  // the executable left it to the application
+  CHECK(stream.destroy() == 0);  // the executable left it to the application
 }
 
 TEST_CASE("a step is refused inside the application's own capture when its ranks wait in kernels") {
-  const auto begin = stub_cuda::library().find<int(void*, int)>("cuStreamBeginCapture_v2");
-  const auto end = stub_cuda::library().find<int(void*, void**)>("cuStreamEndCapture");
-  const auto drop = stub_cuda::library().find<int(void*)>("cuGraphDestroy");
-  const auto create = stub_cuda::library().find<int(void**, unsigned)>("cuStreamCreate");
-  const auto destroy = stub_cuda::library().find<int(void*)>("cuStreamDestroy_v2");
   const World world = World::self();
   const jit::OnDevice current(jit::Device::at(0));
-  void* stream = nullptr;
-  REQUIRE(create(&stream, 1) == 0);
+  stub_cuda::OwnStream stream;
   {
     Executable step = scale(world, 100);
     step.data<float>("x");
-    step.use_stream(stream);
-    REQUIRE(begin(stream, 2) == 0);
+    step.use_stream(stream.get());
+    REQUIRE(stream.begin_capture() == 0);
     stub_cuda::clear();
     step.run({{"factor", 2.0}});  // one rank waits for nobody: it becomes part of the graph
-    void* graph = nullptr;
-    REQUIRE(end(stream, &graph) == 0);
+    REQUIRE(stream.end_capture() == 0);
     CHECK(stub_cuda::calls("cuLaunchKernelEx").size() == 1);
     CHECK(stub_cuda::calls("cuEventRecord").empty());
-    CHECK(drop(graph) == 0);
   }
-  CHECK(destroy(stream) == 0);
+  CHECK(stream.destroy() == 0);
   const auto ranks = [&](World& own) {
     Executable step = compile(programs::sgd(Mesh::over(own)), Schedule::load("sgd-fused.json"), own,
                               {{"n", 100}});
     for (const char* name : {"g", "w"}) step.data<float>(name);
     const jit::OnDevice here(jit::Device::at(0));
-    void* captured = nullptr;
-    if (create(&captured, 1) != 0 || begin(captured, 2) != 0) throw InternalError("no stream");
-    step.use_stream(captured);
+    const stub_cuda::OwnStream captured;
+    if (captured.begin_capture() != 0) throw InternalError("no capture");
+    step.use_stream(captured.get());
     const std::string said = refusal([&] { step.run({{"lr", 0.1}}); });
-    void* graph = nullptr;
-    (void)end(captured, &graph);
-    (void)drop(graph);
+    (void)captured.end_capture();
     step.use_stream(nullptr);
-    (void)destroy(captured);
     throw BackendError(said);
   };
   CHECK_THAT(refusal<BackendError>([&] { World::local(2, ranks); }),
@@ -273,8 +249,7 @@ TEST_CASE("a misaligned tensor is worked on element by element, with the same re
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
     step.write("x", x);
     step.run({{"factor", 2.0}});
-    std::vector<float> got(1001);
-    step.read("x", got);
+    const std::vector<float> got = elements_of(step, "x");
     for (std::size_t i = 0; i < x.size(); ++i) REQUIRE(got[i] == 2 * x[i]);
   }
 }

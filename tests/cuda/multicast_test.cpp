@@ -8,6 +8,7 @@
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
+#include "elements.h"
 #include "jit/conformance/conformance.h"
 #include "jit/exchange/kernel_subjects.h"
 #include "refusal.h"
@@ -51,9 +52,8 @@ void run_totals(World& world, const Knobs& knobs, const Bind& bind) {
   bind(step);
   step.write("x", std::vector<float>(n, 1.0f + static_cast<float>(world.rank())));
   for (int run = 0; run < 3; ++run) step.run();
-  std::vector<float> y(n);
-  step.read("y", y);
-  if (y != std::vector<float>(n, 3.0f)) throw InternalError("another sum than 1 + 2");
+  if (elements_of(step, "y") != std::vector<float>(n, 3.0f))
+    throw InternalError("another sum than 1 + 2");
 }
 
 void run_totals(World& world, const Knobs& knobs) {
@@ -190,7 +190,5 @@ TEST_CASE("a kernel of one rank needs no multicast pointer") {
   Executable step = totals(world, 10, multimem());
   step.write("x", std::vector<float>(10, 4.0f));
   step.run();
-  std::vector<float> y(10);
-  step.read("y", y);
-  CHECK(y == std::vector<float>(10, 4.0f));
+  CHECK(elements_of(step, "y") == std::vector<float>(10, 4.0f));
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "elements.h"
 #include "jit/platform/cuda/device.h"
 #include "jit/run/state_checks.h"
 #include "programs.h"
@@ -56,26 +57,20 @@ TEST_CASE("resizing back and forth on a GPU leaves no memory, streams or events 
 }
 
 TEST_CASE("a captured stream takes nothing of executables that share states, and no resize") {
-  const auto begin = stub_cuda::library().find<int(void*, int)>("cuStreamBeginCapture_v2");
-  const auto end = stub_cuda::library().find<int(void*, void**)>("cuStreamEndCapture");
-  const auto drop = stub_cuda::library().find<int(void*)>("cuGraphDestroy");
-  const auto create = stub_cuda::library().find<int(void**, unsigned)>("cuStreamCreate");
-  const auto destroy = stub_cuda::library().find<int(void*)>("cuStreamDestroy_v2");
   const World world = World::self();
   const jit::OnDevice current(jit::Device::at(0));
-  void *stream = nullptr, *graph = nullptr;
-  REQUIRE(create(&stream, 1) == 0);
+  stub_cuda::OwnStream stream;
   {
     Executable one = compile_look(world, 4), other = compile_look(world, 4);
     other.share_states(one);
     one.run();
-    other.use_stream(stream);
+    other.use_stream(stream.get());
     other.run();
     const std::string sentence =
         "the application's stream is being captured, but what an executable does that shares "
         "states "
         "with another one waits for that one's work, which is outside; do it outside the capture";
-    REQUIRE(begin(stream, 2) == 0);
+    REQUIRE(stream.begin_capture() == 0);
     CHECK(refusal<BackendError>([&] { other.run(); }) == sentence);
     CHECK(refusal<BackendError>([&] { other.write("w", std::vector<float>(4)); }) == sentence);
     CHECK(refusal<BackendError>([&] {
@@ -85,16 +80,13 @@ TEST_CASE("a captured stream takes nothing of executables that share states, and
           "states outside the capture");
     CHECK_THAT(refusal<BackendError>([&] { other.reset(); }),
                Catch::Matchers::StartsWith("the application's"));
-    REQUIRE(end(stream, &graph) == 0);
-    CHECK(drop(graph) == 0);
-    std::vector<float> w(4);
-    one.read("w", w);
-    CHECK(w == std::vector<float>(4, 2));
+    REQUIRE(stream.end_capture() == 0);
+    CHECK(elements_of(one, "w") == std::vector<float>(4, 2));
     other.resize({{"n", 4}});
     CHECK_THAT(refusal<BackendError>([&] {
                  other.resize({{"n", 5}});
                }),
                Catch::Contains("state 'seen' is shared with another executable"));
   }
-  CHECK(destroy(stream) == 0);
+  CHECK(stream.destroy() == 0);
 }

@@ -5,7 +5,9 @@
 
 #include <catch2/catch.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace coconet::test {
@@ -35,6 +37,13 @@ class Stub {
     for (std::string line; std::getline(text, line);) lines.push_back(line);
     return lines;
   }
+  /// Those of `function`.
+  [[nodiscard]] std::vector<std::string> calls(const std::string& function) const {
+    std::vector<std::string> found = calls();
+    std::erase_if(found,
+                  [&](const std::string& line) { return !line.starts_with(function + " "); });
+    return found;
+  }
   /// The call of `function` after `skip` more of them gives `result`.
   void fail(const char* function, int skip, int result) const {
     find<void(const char*, int, int)>(name_ + "_fail")(function, skip, result);
@@ -57,13 +66,8 @@ inline void clear() {
 inline std::vector<std::string> calls() {
   return library().calls();
 }
-/// Those of `function`.
 inline std::vector<std::string> calls(const std::string& function) {
-  std::vector<std::string> found;
-  for (const std::string& line : calls()) {
-    if (line.substr(0, line.find(' ')) == function) found.push_back(line);
-  }
-  return found;
+  return library().calls(function);
 }
 inline void fail(const char* function, int skip, int result) {
   library().fail(function, skip, result);
@@ -87,6 +91,41 @@ inline std::string live() {
   return counts;
 }
 
+/// A stream of the application on the current GPU. Its calls return 0 where the driver has no
+/// objection.
+class OwnStream {
+ public:
+  OwnStream() {
+    if (library().find<int(void**, unsigned)>("cuStreamCreate")(&stream_, 1) != 0)
+      throw std::runtime_error("no stream");
+  }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  ~OwnStream() {
+    if (stream_ != nullptr) (void)destroy();
+  }
+
+  [[nodiscard]] void* get() const { return stream_; }
+  [[nodiscard]] int synchronize() const {
+    return library().find<int(void*)>("cuStreamSynchronize")(stream_);
+  }
+  [[nodiscard]] int begin_capture() const {
+    return library().find<int(void*, int)>("cuStreamBeginCapture_v2")(stream_, 2);
+  }
+  /// Drops what was captured.
+  [[nodiscard]] int end_capture() const {
+    void* graph = nullptr;
+    const int ended = library().find<int(void*, void**)>("cuStreamEndCapture")(stream_, &graph);
+    return ended != 0 ? ended : library().find<int(void*)>("cuGraphDestroy")(graph);
+  }
+  [[nodiscard]] int destroy() {
+    return library().find<int(void*)>("cuStreamDestroy_v2")(std::exchange(stream_, nullptr));
+  }
+
+ private:
+  void* stream_ = nullptr;
+};
+
 }  // namespace stub_cuda
 
 namespace stub_nccl {
@@ -100,6 +139,9 @@ inline void clear() {
 }
 inline std::vector<std::string> calls() {
   return library().calls();
+}
+inline std::vector<std::string> calls(const std::string& function) {
+  return library().calls(function);
 }
 inline void fail(const char* function, int skip, int result) {
   library().fail(function, skip, result);

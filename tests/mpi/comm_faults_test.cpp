@@ -16,6 +16,7 @@
 
 #include "coconet/coconet.h"
 #include "coconet/mpi.h"
+#include "elements.h"
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
@@ -137,9 +138,7 @@ TEST_CASE("a step after MPI_Finalize is refused, and its executable ends as any"
   Executable step = compile(program, Schedule().fuse("k", "all_reduce", {"total"}), world);
   step.write("x", std::vector<float>(100, 1.0f));
   step.run();
-  std::vector<float> y(100);
-  step.read("y", y);
-  CHECK(y.back() == 2.0f);
+  CHECK(test::elements_of(step, "y").back() == 2.0f);
   world.barrier();
   MPI_Finalize();
   CHECK_THROWS_WITH(step.run(), Contains("has left this world already, which ends with "

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "jit/comm/meeting.h"
 #include "jit/comm/worlds/introduction.h"
 #include "on_threads.h"
@@ -38,9 +39,8 @@ TEST_CASE("ranks that a Bootstrap brings together run a fused kernel") {
       const std::vector<float> x(1000, static_cast<float>(rank + 1));
       step.write("x", x);
       step.run();
-      std::vector<float> y(1000);
-      step.read("y", y);
-      if (std::ranges::count(y, 6.0f) != 1000) throw std::runtime_error("the sum is wrong");
+      if (std::ranges::count(test::elements_of(step, "y"), 6.0f) != 1000)
+        throw std::runtime_error("the sum is wrong");
     }
     world.barrier();
   });

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "elements.h"
 #include "ir/access.h"
 #include "jit/comm/require_on_rank.h"
 #include "jit/conformance/conformance_batch.h"
@@ -72,12 +73,6 @@ void run_step(Executable& step, int t) {
   step.run(scalars);
 }
 
-Floats whole(Executable& step, const char* name) {
-  Floats elements(n);
-  step.read_whole(name, elements);
-  return elements;
-}
-
 /// Parameters in f32 after steps with the means of the micro-batches' gradients.
 Floats after_means(World& world, std::string_view optimizer, std::string_view schedule,
                    Storage storage) {
@@ -91,7 +86,7 @@ Floats after_means(World& world, std::string_view optimizer, std::string_view sc
     step.write("g", mean);
     run_step(step, t);
   }
-  return whole(step, "w");
+  return whole_of(step, "w");
 }
 
 /// The parameters, in mixed precision their master copy, after steps of which each adds up
@@ -113,7 +108,7 @@ Floats after_sums(World& world, const programs::Shipped& shipped, Precision prec
     }
     run_step(step, t);
   }
-  return whole(step, precision.mixed() ? "master" : "w");
+  return whole_of(step, precision.mixed() ? "master" : "w");
 }
 
 }  // namespace
@@ -184,9 +179,7 @@ TEST_CASE("a sum that overflows skips the step of all ranks") {
         adding.run({{"first", one == first ? 1 : 0}});
       }
       step.run({{"lr", 1}, {"microbatches", 2}});
-      Floats master(8);
-      step.read_whole("master", master);
-      return master;
+      return whole_of(step, "master");
     };
     // 65536 times 0.25 and 0.75, of which the mean is 0.5.
     REQUIRE_ON_RANK(run(16384, 49152) == Floats(8, -0.5F));

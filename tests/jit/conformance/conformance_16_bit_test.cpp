@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "elements.h"
 #include "ir/reference/reference.h"
 #include "jit/conformance/conformance.h"
 #include "jit/exchange/algorithm.h"
@@ -98,7 +99,7 @@ const Meaning meanings[] = {
 };
 
 template <class T>
-std::vector<T> elements_of(const Meaning& meaning, std::size_t n) {
+std::vector<T> elements_like(const Meaning& meaning, std::size_t n) {
   std::vector<double> values;
   for (std::size_t i = 0; i < n; ++i) values.push_back(meaning.element(i, n));
   return narrowed<T>(values);
@@ -106,8 +107,7 @@ std::vector<T> elements_of(const Meaning& meaning, std::size_t n) {
 
 template <class T>
 void require_near(Executable& step, const std::string& name, const std::vector<double>& expected) {
-  std::vector<T> got(expected.size());
-  step.read(name, got);
+  const std::vector<T> got = elements_of<T>(step, name);
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (distance(got[i], T(expected[i])) <= 1) continue;
     throw std::runtime_error(name + " of " + std::string(to_string(dtype_of<T>)) + " is " +
@@ -152,10 +152,10 @@ void require_reductions(int ranks, int sliced_dim) {
       step.resize({{"A", rows}, {"B", columns}});
       const auto n = static_cast<std::size_t>(rows * columns);
       for (const Meaning& meaning : meanings)
-        step.write("x_" + meaning.name, elements_of<T>(meaning, n));
+        step.write("x_" + meaning.name, elements_like<T>(meaning, n));
       step.run();
       for (const Meaning& meaning : meanings) {
-        const std::vector<double> x = widened(elements_of<T>(meaning, n));
+        const std::vector<double> x = widened(elements_like<T>(meaning, n));
         require_near<T>(step, meaning.name, {meaning.of(x)});
         for (const int dim : {0, 1}) {
           require_near<T>(step, meaning.name + std::to_string(dim),
@@ -201,7 +201,7 @@ void require_reductions_of_average(const Meaning& meaning, int ranks, bool scatt
   fused.fuse("all", "all_reduce", names);
 
   const std::vector<std::int64_t> lengths = {7, 1, 1500, 93};
-  const std::vector<T> x = elements_of<T>(meaning, 1601);
+  const std::vector<T> x = elements_like<T>(meaning, 1601);
   const std::vector<double> wide = widened(x);
   std::vector<double> each;
   auto begin = wide.begin();
@@ -231,9 +231,7 @@ T made_of(const std::vector<T>& x, Value (*op)(const Value&)) {
                             {{"n", static_cast<std::int64_t>(x.size())}});
   step.write("x", x);
   step.run();
-  std::vector<T> y(1);
-  step.read("y", y);
-  return y.front();
+  return elements_of<T>(step, "y").front();
 }
 
 /// What a value of each wider type, a scalar and a constant become as T in several places, which is
@@ -291,9 +289,7 @@ void require_converts_once() {
     step.run({{"c", number}});
     for (const auto& [name, value] : expected) {
       INFO(name << " of " << to_string(dtype) << " under " << schedule.name());
-      std::vector<T> got(length);
-      step.read(name, got);
-      for (const T one : got) REQUIRE(one.bits == T(value).bits);
+      for (const T one : elements_of<T>(step, name)) REQUIRE(one.bits == T(value).bits);
     }
   }
   CHECK(T(number).bits == above.bits);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "coconet/programs.h"
+#include "elements.h"
 #include "ir/access.h"
 #include "jit/conformance/conformance_batch.h"
 #include "jit/exchange/algorithm.h"
@@ -322,9 +323,7 @@ TEST_CASE("reductions inside a kernel of many blocks have the same bits on all r
         step.write(name, values);
       }
       step.run();
-      std::vector<double>& result = results[run * ranks + world.rank()];
-      result.resize(step.count("x"));
-      step.read("x", result);
+      results[run * ranks + world.rank()] = elements_of<double>(step, "x");
     });
   }
   for (const std::vector<double>& result : results) CHECK(result == results.front());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "elements.h"
 #include "ir/reference/reference.h"
 #include "jit/conformance/conformance.h"
 
@@ -64,11 +65,10 @@ void with_type(DType dtype, const Body& body) {
   }
 }
 
-std::vector<Wide> elements(Executable& step, const std::string& name, DType dtype, std::size_t n) {
+std::vector<Wide> elements(Executable& step, const std::string& name, DType dtype) {
   std::vector<Wide> read;
   with_type(dtype, [&]<class T>() {
-    std::vector<T> got(n);
-    step.read(name, got);
+    const std::vector<T> got = elements_of<T>(step, name);
     read.assign(got.begin(), got.end());
   });
   return read;
@@ -160,7 +160,7 @@ void require_converts(Executable& step, const std::vector<T>& x) {
   step.write("x", x);
   step.run();
   for (const DType to : targets()) {
-    const std::vector<Wide> got = elements(step, to_name(to), to, x.size());
+    const std::vector<Wide> got = elements(step, to_name(to), to);
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (got[i] == converted(as_double(x[i]), to)) continue;
       FAIL("element " << i << " of " << x.size() << ", " << as_double(x[i]) << ", became "
@@ -288,7 +288,7 @@ TEMPLATE_TEST_CASE("arithmetic of integers wraps around", "", std::int64_t, std:
   constexpr bool is_exact = sizeof(TestType) < 8;
   for (const IntegerOp& op : integer_ops) {
     INFO(op.name);
-    const std::vector<Wide> got = elements(step, op.name, dtype, a.size());
+    const std::vector<Wide> got = elements(step, op.name, dtype);
     for (std::size_t i = 0; i < a.size(); ++i) {
       INFO(static_cast<std::int64_t>(a[i]) << " and " << static_cast<std::int64_t>(b[i]));
       const Wide made = op.meaning != nullptr                      ? op.meaning(a[i], b[i])
@@ -304,8 +304,8 @@ TEMPLATE_TEST_CASE("arithmetic of integers wraps around", "", std::int64_t, std:
     total = wrapped(total + one, dtype);
     all = wrapped(all * wrapped(Wide{one} * 2 + 1, dtype), dtype);
   }
-  CHECK(elements(step, "total", dtype, 1) == std::vector<Wide>{total});
-  CHECK(elements(step, "all", dtype, 1) == std::vector<Wide>{all});
+  CHECK(elements(step, "total", dtype) == std::vector<Wide>{total});
+  CHECK(elements(step, "all", dtype) == std::vector<Wide>{all});
   if (is_exact) {
     CHECK(reference.get("total")[0] == ir::Data{static_cast<double>(total)});
     CHECK(reference.get("all")[0] == ir::Data{static_cast<double>(all)});
@@ -324,11 +324,9 @@ TEST_CASE("whole constants of 64 bits are what they are in kernels and in JSON")
   Executable step = compile(program, one_kernel("large", {"up", "down"}), world);
   step.write("x", std::vector<std::int64_t>{0, 1, 2});
   step.run();
-  std::vector<std::int64_t> up(3), down(3);
-  step.read("up", up);
-  step.read("down", down);
-  CHECK(up == std::vector<std::int64_t>{large, large + 1, large + 2});
-  CHECK(down == std::vector<std::int64_t>{least, least + 1, least + 2});
+  using Integers = std::vector<std::int64_t>;
+  CHECK(elements_of<std::int64_t>(step, "up") == Integers{large, large + 1, large + 2});
+  CHECK(elements_of<std::int64_t>(step, "down") == Integers{least, least + 1, least + 2});
 }
 
 TEMPLATE_TEST_CASE("integers converted to narrower ones keep their low bits", "", std::int64_t,
@@ -343,7 +341,7 @@ TEMPLATE_TEST_CASE("integers converted to narrower ones keep their low bits", ""
   step.run();
   for (const DType to : targets()) {
     INFO(to_string(to));
-    const std::vector<Wide> got = elements(step, to_name(to), to, x.size());
+    const std::vector<Wide> got = elements(step, to_name(to), to);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const Wide expected = to == boolean ? Wide{x[i] != 0} : wrapped(x[i], to);
       REQUIRE(static_cast<std::int64_t>(got[i]) == static_cast<std::int64_t>(expected));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "child_process.h"
+#include "elements.h"
 #include "ir/access.h"
 #include "ir/custom_op.h"
 #include "jit/codegen/codegen.h"
@@ -295,15 +296,11 @@ TEST_CASE("conversions in an op's text, and of its result, saturate as casts do"
     step.write("i", std::vector<std::int32_t>(n, given > 0 ? 3 : -3));
     step.write("j", std::vector<std::int8_t>(n, given > 0 ? 1 : -1));
     step.run();
-    std::vector<float> y(n);
-    std::vector<std::int32_t> of_i32(n);
-    std::vector<std::int8_t> of_i8(n);
-    step.read("y", y);
-    step.read("of_i32", of_i32);
-    step.read("of_i8", of_i8);
-    CHECK(y == std::vector<float>(n, expected));
+    CHECK(elements_of(step, "y") == std::vector<float>(n, expected));
     using Limits = std::numeric_limits<std::int32_t>;
-    CHECK(of_i32 == std::vector<std::int32_t>(n, given > 0 ? Limits::max() : Limits::min()));
-    CHECK(of_i8 == std::vector<std::int8_t>(n, given > 0 ? 127 : -128));
+    CHECK(elements_of<std::int32_t>(step, "of_i32") ==
+          std::vector<std::int32_t>(n, given > 0 ? Limits::max() : Limits::min()));
+    CHECK(elements_of<std::int8_t>(step, "of_i8") ==
+          std::vector<std::int8_t>(n, given > 0 ? 127 : -128));
   }
 }

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "ir/access.h"
 #include "ir/halves.h"
 #include "jit/bind/lists.h"
 #include "jit/comm/require_on_rank.h"
 #include "jit/conformance/conformance_batch.h"
 #include "jit/conformance/shipped_conformance.h"
+#include "refusal.h"
 #include "sample.h"
 #include "sched/plan.h"
 
@@ -31,11 +33,9 @@ const List buffers = {1, 4097, 2, 1000, 64, 3};
 using States = std::map<std::string, std::vector<std::uint32_t>>;
 
 template <class T>
-std::vector<std::uint32_t> bits_of(Executable& step, const std::string& name, std::size_t count) {
-  std::vector<T> elements(count);
-  step.read_whole(name, elements);
+std::vector<std::uint32_t> bits_of(Executable& step, const std::string& name) {
   std::vector<std::uint32_t> bits;
-  for (const T element : elements) {
+  for (const T element : whole_of<T>(step, name)) {
     if constexpr (sizeof(T) == 4) {
       bits.push_back(std::bit_cast<std::uint32_t>(element));
     } else {
@@ -104,10 +104,9 @@ States states_after(int steps, const Run& run) {
     States own;
     for (const ir::Node& node : ir::graph_of(program)->nodes()) {
       if (node.op != ir::Op::state) continue;
-      const std::size_t length = node.shape.empty() ? 1 : count;
-      own[node.name] = node.dtype == f32   ? bits_of<float>(step, node.name, length)
-                       : node.dtype == i16 ? bits_of<std::int16_t>(step, node.name, length)
-                                           : bits_of<BFloat16>(step, node.name, length);
+      own[node.name] = node.dtype == f32   ? bits_of<float>(step, node.name)
+                       : node.dtype == i16 ? bits_of<std::int16_t>(step, node.name)
+                                           : bits_of<BFloat16>(step, node.name);
     }
     if (world.rank() == 0) states = std::move(own);
   });
@@ -240,8 +239,7 @@ TEST_CASE("updates that bf16 rounds away move stochastically rounded weights on 
           step.run({{"lr", lr}});
         }
       }
-      std::vector<BFloat16> w(n);
-      step.read_whole("w", w);
+      const std::vector<BFloat16> w = whole_of<BFloat16>(step, "w");
       double mean = 0;
       for (const BFloat16 one : w) mean += static_cast<double>(static_cast<float>(one)) / n;
       const double exact = 1.5 - steps * lr;
@@ -269,8 +267,8 @@ TEST_CASE("a skipped step leaves weights and remainders alone, bit for bit") {
       world.barrier();
       step.run({{"lr", 1e-3}, {"t", 1}});
       const bool has_remainders = kept == MasterWeights::remainders;
-      const auto w = bits_of<BFloat16>(step, "w", 1001);
-      const auto rest = has_remainders ? bits_of<std::int16_t>(step, "remainder", 1001) : w;
+      const auto w = bits_of<BFloat16>(step, "w");
+      const auto rest = has_remainders ? bits_of<std::int16_t>(step, "remainder") : w;
       REQUIRE_ON_RANK(!has_remainders || std::ranges::count(rest, 0U) == 0);
       std::vector<BFloat16> bad(1001, BFloat16(1));
       bad[77] = BFloat16(INFINITY);
@@ -278,25 +276,17 @@ TEST_CASE("a skipped step leaves weights and remainders alone, bit for bit") {
       world.barrier();
       step.run({{"lr", 1e-3}, {"t", 2}});
       REQUIRE_ON_RANK(step.scalar_of<float>("skipped") == 1);
-      REQUIRE_ON_RANK(bits_of<BFloat16>(step, "w", 1001) == w);
-      REQUIRE_ON_RANK(!has_remainders || bits_of<std::int16_t>(step, "remainder", 1001) == rest);
+      REQUIRE_ON_RANK(bits_of<BFloat16>(step, "w") == w);
+      REQUIRE_ON_RANK(!has_remainders || bits_of<std::int16_t>(step, "remainder") == rest);
     });
   }
 }
 
 TEST_CASE("master weights are kept as something else beside bf16 in mixed precision only") {
-  const auto refused = [](const auto& make) {
-    try {
-      (void)make();
-    } catch (const ProgramError& error) {
-      return std::string(error.what());
-    }
-    return std::string("nothing");
-  };
-  CHECK(refused([] { return programs::mixed(f16, MasterWeights::remainders); }) ==
+  CHECK(refusal<ProgramError>([] { (void)programs::mixed(f16, MasterWeights::remainders); }) ==
         "master weights are kept as remainders beside a model in bf16, not in f16; keep copies of "
         "them");
-  CHECK(refused([] {
-          return programs::find("mlp_block")->build(Mesh({{"world", 2}}), programs::mixed(f16));
+  CHECK(refusal<ProgramError>([] {
+          (void)programs::find("mlp_block")->build(Mesh({{"world", 2}}), programs::mixed(f16));
         }) == "mlp_block has no master weights; mixed precision is for optimizers");
 }

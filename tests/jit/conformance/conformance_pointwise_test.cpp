@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "elements.h"
 #include "ir/access.h"
 #include "ir/reference/reference.h"
 #include "jit/conformance/conformance_rows.h"
@@ -40,9 +41,8 @@ TEMPLATE_TEST_CASE("a negative zero has an absolute value without a sign", "", f
   Executable step = compile(program, one_kernel("zeros", {"y"}), world);
   step.write("x", std::vector<TestType>{-0.0, 0.0});
   step.run();
-  std::vector<TestType> y(2);
-  step.read("y", y);
-  CHECK(y == std::vector<TestType>(2, std::numeric_limits<TestType>::infinity()));
+  CHECK(elements_of<TestType>(step, "y") ==
+        std::vector<TestType>(2, std::numeric_limits<TestType>::infinity()));
 }
 
 TEMPLATE_TEST_CASE("the sign of a zero is 0, whatever sign it has", "", Half, BFloat16, float,
@@ -66,8 +66,7 @@ TEMPLATE_TEST_CASE("the sign of a zero is 0, whatever sign it has", "", Half, BF
                               {{"n", static_cast<std::int64_t>(count)}});
     step.write("x", zeros);
     step.run();
-    std::vector<TestType> y(count);
-    step.read("y", y);
+    const std::vector<TestType> y = elements_of<TestType>(step, "y");
     for (const TestType one : y) CHECK(static_cast<float>(one) == infinity);
   }
 }

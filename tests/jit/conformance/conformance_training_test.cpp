@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bert.h"
+#include "elements.h"
 #include "ir/access.h"
 #include "ir/lists.h"
 #include "jit/bind/lists.h"
@@ -36,13 +37,6 @@ std::vector<Checked> cases_of(const Program& program, const std::vector<List>& a
     cases.push_back(checked);
   }
   return cases;
-}
-
-template <class T>
-std::vector<T> copy_of(Executable& step, std::string_view name) {
-  std::vector<T> elements(step.count(name));
-  step.read(name, elements);
-  return elements;
 }
 
 /// Every optimizer that is asked for `training`, against the reference; under `fused` it is one
@@ -97,7 +91,7 @@ TEST_CASE("the norm of the gradient is an output, of what is clipped and what is
         step.run({{"lr", 1}});
         REQUIRE_ON_RANK(step.scalar_of<float>("gradient_norm") == 85);
         const double of_unclipped = max_norm == 0 ? 1 : 1 / (85 + 1e-6);
-        REQUIRE_ON_RANK(std::abs(copy_of<float>(step, "w").back() + 84 * of_unclipped) <
+        REQUIRE_ON_RANK(std::abs(elements_of(step, "w").back() + 84 * of_unclipped) <
                         1e-5 * of_unclipped);
       });
     }
@@ -120,15 +114,14 @@ TEST_CASE("a gradient that is not finite on one rank skips the step on all") {
       step.run({{"lr", 1e-3}, {"t", 1}});
       REQUIRE_ON_RANK(step.scalar_of<float>("scale") == 65536);
       REQUIRE_ON_RANK(step.scalar_of<float>("growth") == 1);
-      const auto w = copy_of<float>(step, "w"), m = copy_of<float>(step, "m"),
-                 v = copy_of<float>(step, "v");
+      const auto w = elements_of(step, "w"), m = elements_of(step, "m"), v = elements_of(step, "v");
       REQUIRE_ON_RANK(w.front() < 1 && m.front() == 0.05F);
       world.barrier();
 
       if (world.rank() == 2) gradient[777] = bad;
       step.run({{"lr", 1e-3}, {"t", 2}});
       const auto is_same = [&](const std::vector<float>& before, std::string_view name) {
-        const auto after = copy_of<float>(step, name);
+        const auto after = elements_of(step, name);
         return std::memcmp(before.data(), after.data(), before.size() * sizeof(float)) == 0;
       };
       REQUIRE_ON_RANK((is_same(w, "w") && is_same(m, "m") && is_same(v, "v")));
@@ -141,7 +134,7 @@ TEST_CASE("a gradient that is not finite on one rank skips the step on all") {
       give(32768 * 0.5F);
       step.run({{"lr", 1e-3}, {"t", 3}});
       const float w2 = w.front() * (1 - 1e-5F) - 1e-3F;  // equal gradients: Adam's step is lr
-      REQUIRE_ON_RANK(std::abs(copy_of<float>(step, "w").front() - w2) < 1e-6F);
+      REQUIRE_ON_RANK(std::abs(elements_of(step, "w").front() - w2) < 1e-6F);
       REQUIRE_ON_RANK(step.scalar_of<float>("growth") == 1);
       world.barrier();
     }));
@@ -214,7 +207,7 @@ TEST_CASE("gradients are clipped as torch.nn.utils clips them") {
     step.run({{"lr", 1}});
     const std::vector<float> limited = {1, -3, 2, 3};
     const float factor = 2 / (std::sqrt(23.0F) + 1e-6F);
-    const auto w = copy_of<float>(step, "w");
+    const auto w = elements_of(step, "w");
     for (std::size_t i = 0; i < w.size(); ++i)
       REQUIRE_ON_RANK(std::abs(w[i] + limited[i] * factor) < 1e-6F);
   });
@@ -224,7 +217,7 @@ TEST_CASE("gradients are clipped as torch.nn.utils clips them") {
                               Schedule::load("sgd-fused.json"), world, {{"n", 2}});
     step.write("g", std::vector<float>{3, 4});
     step.run({{"lr", 1}});
-    REQUIRE_ON_RANK(copy_of<float>(step, "w") == std::vector<float>{-3, -4});
+    REQUIRE_ON_RANK(elements_of(step, "w") == std::vector<float>{-3, -4});
   });
 }
 
@@ -238,7 +231,7 @@ TEST_CASE("groups have a learning rate and a weight decay for each buffer") {
     step.write("w", std::vector<float>(6, 1));
     step.write("g", std::vector<float>(6, 1));
     step.run({{"lr", 0.25}});
-    REQUIRE_ON_RANK(copy_of<float>(step, "w") ==
+    REQUIRE_ON_RANK(elements_of(step, "w") ==
                     std::vector<float>{0.75, 0.75, 0.75, 0.25, 0.25, 0.25});
   });
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "golden.h"
 #include "ir/access.h"
 #include "ir/graph.h"
@@ -95,8 +96,7 @@ std::vector<double> run_pair(const PairCase& one) {
       step.run(scalars);
       if (one.scales()) scale = static_cast<double>(step.scalar_of<float>("scale"));
     }
-    std::vector<float> w(result.size());
-    step.read("w", w);
+    const std::vector<float> w = elements_of(step, "w");
     world.barrier();
     if (world.rank() == 0) std::ranges::copy(w, result.begin());
   });

@@ -8,6 +8,7 @@
 
 #include "child_process.h"
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "jit/comm/rank_outcomes.h"
 
 using namespace coconet;
@@ -25,15 +26,8 @@ Executable compile_adam(const World& world, const std::string& schedule) {
                  world, {{"n", n}});
 }
 
-void fill(std::span<float> data, float value) {
-  for (float& element : data) element = value;
-}
-
 bool all_equal(std::span<const float> data, float value) {
-  for (const float element : data) {
-    if (element != value) return false;
-  }
-  return true;
+  return std::ranges::count(data, value) == std::ssize(data);
 }
 
 /// What one rank does wrong, and how that is mended.
@@ -54,10 +48,10 @@ void require_step_fails_everywhere(const Mistake& mistake) {
       const auto rank = static_cast<std::size_t>(world.rank());
       Executable step = compile_adam(world, schedule);
       const bool wrong = world.rank() == 1;
-      if (!wrong || mistake.binds_g) fill(step.data<float>("g"), 1);
-      fill(step.data<float>("w"), start);
-      fill(step.data<float>("m"), start);
-      fill(step.data<float>("v"), start);
+      if (!wrong || mistake.binds_g) std::ranges::fill(step.data<float>("g"), 1);
+      std::ranges::fill(step.data<float>("w"), start);
+      std::ranges::fill(step.data<float>("m"), start);
+      std::ranges::fill(step.data<float>("v"), start);
       const auto untouched = [&] {
         for (const char* name : {"w", "m", "v"}) {
           if (!all_equal(step.data<float>(name), start))
@@ -68,7 +62,7 @@ void require_step_fails_everywhere(const Mistake& mistake) {
       world.barrier();
       untouched();
       world.barrier();
-      fill(step.data<float>("g"), 1);
+      std::ranges::fill(step.data<float>("g"), 1);
       step.run({{"lr", 0.0}, {"t", 1.0}});
       world.barrier();
       if (!all_equal(step.data<float>("w"), start))
@@ -147,10 +141,8 @@ TEST_CASE("states that nothing is bound to are in the library's memory, zeroed")
       Executable step = compile_adam(world, schedule);
       std::ranges::fill(step.data<float>("g"), 1.0f);
       step.run({{"lr", 1.0}, {"t", 1.0}});
-      std::vector<float> m(step.count("m")), w(step.count("w"));
-      step.read("m", m);
-      step.read("w", w);
-      if (std::abs(m.front() - 0.1f) > 1e-6f || std::abs(w.front() + 1) > 1e-3f)
+      if (std::abs(elements_of(step, "m").front() - 0.1f) > 1e-6f ||
+          std::abs(elements_of(step, "w").front() + 1) > 1e-3f)
         throw InternalError("a state did not begin with zeros");
     }
   });

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "jit/comm/require_on_rank.h"
 
 namespace coconet::test {
@@ -47,13 +48,6 @@ struct StateOf {
     byte = static_cast<std::byte>(dtype == DType::boolean ? bits >> 63 : bits >> 56);
   }
   return bytes;
-}
-
-[[nodiscard]] inline std::size_t count_of_whole(const Executable& step, const std::string& name) {
-  std::size_t count = 1;
-  for (const std::int64_t extent : step.slice_of(name).whole)
-    count *= static_cast<std::size_t>(extent);
-  return count;
 }
 
 /// Of a local state each rank has other elements.

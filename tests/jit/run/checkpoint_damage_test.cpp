@@ -15,6 +15,7 @@
 
 #include "captured_stderr.h"
 #include "child_process.h"
+#include "elements.h"
 #include "jit/comm/rank_outcomes.h"
 #include "jit/run/checkpoint_checks.h"
 #include "refusal.h"
@@ -242,9 +243,7 @@ TEST_CASE("the newest checkpoint that is whole is loaded, and the log says what 
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
     Executable step = compile_number(world);
     REQUIRE_ON_RANK(step.load_latest(scratch.path())->metadata.at("n") == "1");
-    std::vector<std::int32_t> found(5);
-    step.read_whole("n", found);
-    REQUIRE_ON_RANK(found == std::vector<std::int32_t>(5, 1));
+    REQUIRE_ON_RANK(whole_of<std::int32_t>(step, "n") == std::vector<std::int32_t>(5, 1));
     save_number(step, scratch.path(), 4);  // which is newer than the damaged ones
     REQUIRE_ON_RANK(step.load_latest(scratch.path())->metadata.at("n") == "4");
   }));
@@ -356,9 +355,7 @@ TEST_CASE("a job that is killed while it saves leaves a checkpoint that is whole
     const int number = std::stoi(found->metadata.at("n"));
     CHECK(number > last);
     last = number;
-    std::vector<std::int32_t> elements(1'000'000);
-    step.read("n", elements);
-    CHECK(elements == std::vector<std::int32_t>(1'000'000, number));
+    CHECK(elements_of<std::int32_t>(step, "n") == std::vector<std::int32_t>(1'000'000, number));
   }
   CHECK(leftovers > 0);
   World world = World::self();

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "child_process.h"
+#include "elements.h"
 #include "jit/run/checkpoint_checks.h"
 #include "refusal.h"
 
@@ -128,9 +129,7 @@ TEST_CASE("a state that is local along one axis comes back to each group of rank
     step.save(scratch.path() / "local");
     step.write_whole("y", std::vector<float>(9, 5));
     (void)step.load(scratch.path() / "local");
-    std::vector<float> found(9);
-    step.read_whole("y", found);
-    REQUIRE_ON_RANK(found == mine);
+    REQUIRE_ON_RANK(whole_of(step, "y") == mine);
   }));
 }
 
@@ -157,9 +156,8 @@ TEST_CASE("scattered states and plain ones load each other's checkpoints") {
       for (const bool second : {false, true}) {
         Executable loader = compile_one(world, second, {6, 5, 1, 1});
         (void)loader.load(path);
-        std::vector<BFloat16> found(13);
-        loader.read_whole("w", found);
-        REQUIRE_ON_RANK(std::memcmp(found.data(), elements.data(), 26) == 0);
+        REQUIRE_ON_RANK(std::memcmp(whole_of<BFloat16>(loader, "w").data(), elements.data(), 26) ==
+                        0);
       }
     }
   }));
@@ -181,8 +179,7 @@ TEST_CASE("training goes on bit by bit from a checkpoint of other ranks and anot
       step.run({{"lr", 0.01}, {"t", t}});
       if (t == 3) step.save(scratch.path() / "three", {.metadata = {{"t", "3"}}});
     }
-    std::vector<float> w(n);
-    step.read_whole("w", w);
+    const std::vector<float> w = whole_of(step, "w");
     if (world.rank() == 0) expected = w;
   }));
   for (const int ranks : {1, 2, 4}) {
@@ -194,9 +191,7 @@ TEST_CASE("training goes on bit by bit from a checkpoint of other ranks and anot
         REQUIRE_ON_RANK(checkpoint.ranks == 2);
         for (int t = std::stoi(checkpoint.metadata.at("t")) + 1; t <= 5; ++t)
           step.run({{"lr", 0.01}, {"t", t}});
-        std::vector<float> w(n);
-        step.read_whole("w", w);
-        REQUIRE_ON_RANK(w == expected);
+        REQUIRE_ON_RANK(whole_of(step, "w") == expected);
       }));
     }
   }

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "golden.h"
 #include "jit/platform/planted_compiler.h"
 #include "sample.h"
@@ -180,9 +181,7 @@ void run_step(Executable& step, int size = ranks) {
   step.write("w", ones);
   step.run();
   for (const char* output : {"y", "z"}) {
-    std::vector<float> found(64);
-    step.read(output, found);
-    if (found != sums) throw std::logic_error("a wrong result");
+    if (coconet::test::elements_of(step, output) != sums) throw std::logic_error("a wrong result");
   }
 }
 
@@ -254,8 +253,7 @@ void train(int rank, Shared& shared, const std::filesystem::path& directory) {
     try {
       Executable step = compile(programs::momentum_sgd(Mesh::over(world)),
                                 Schedule::load("momentum_sgd-fused.json"), world, {{"n", 1000}});
-      std::vector<float> w(1000, 1);
-      step.write("w", w);
+      step.write("w", std::vector<float>(1000, 1));
       step.write("m", std::vector<float>(step.count("m")));
       int done = 0;
       if (const auto found = step.load_latest(directory, {.may_be_first_start = true}))
@@ -268,8 +266,7 @@ void train(int rank, Shared& shared, const std::filesystem::path& directory) {
         step.save(directory / ("t" + std::to_string(done)),
                   {.metadata = {{"t", std::to_string(done)}}, .keep = 2});
       }
-      step.read("w", w);
-      std::ranges::copy(w, shared.rank[rank].weights.begin());
+      std::ranges::copy(coconet::test::elements_of(step, "w"), shared.rank[rank].weights.begin());
       return;
     } catch (const CommError&) {
       if (world.size() < ranks) throw;

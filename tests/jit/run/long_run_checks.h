@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "holdings.h"
 #include "jit/comm/require_on_rank.h"
 #include "sched/knobs.h"
@@ -57,9 +58,8 @@ inline constexpr LongRun long_runs[] = {{"fused, direct", "direct", "simple"},
     if (done == steps / 2) before = holdings_at_rest(world);
   }
   const Holdings after = holdings_at_rest(world);
-  std::vector<float> w(n);
-  step.read("w", w);
-  REQUIRE_ON_RANK(w == std::vector<float>(n, static_cast<float>(steps * world.size())));
+  REQUIRE_ON_RANK(elements_of(step, "w") ==
+                  std::vector<float>(n, static_cast<float>(steps * world.size())));
   return growth(before, after);
 }
 
@@ -70,9 +70,8 @@ inline constexpr LongRun long_runs[] = {{"fused, direct", "direct", "simple"},
     Executable step = compile_sum(world, long_runs[made % std::size(long_runs)], 5000);
     step.write("g", std::vector<float>(5000, 2));
     step.run();
-    std::vector<float> w(5000);
-    step.read("w", w);
-    REQUIRE_ON_RANK(w == std::vector<float>(5000, static_cast<float>(2 * world.size())));
+    REQUIRE_ON_RANK(elements_of(step, "w") ==
+                    std::vector<float>(5000, static_cast<float>(2 * world.size())));
     if (made == count / 2) before = holdings_at_rest(world);
   }
   const Holdings after = holdings_at_rest(world);

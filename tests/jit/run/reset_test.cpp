@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "elements.h"
 #include "jit/comm/rank_outcomes.h"
 #include "jit/run/state_checks.h"
 
@@ -23,10 +24,7 @@ std::vector<std::vector<float>> train(Executable& step, int rank) {
     step.run({{"lr", 0.25}, {"t", t}});
   }
   std::vector<std::vector<float>> states;
-  for (const char* const name : {"w", "m", "v"}) {
-    states.emplace_back(step.count(name));
-    step.read(name, states.back());
-  }
+  for (const char* const name : {"w", "m", "v"}) states.push_back(elements_of(step, name));
   return states;
 }
 
@@ -52,9 +50,8 @@ TEST_CASE("a training that is reset gives the same bits again, and counts from 0
         if (train(step, world.rank()) == first) throw InternalError("steps change no state");
         step.reset();
         if (step.local_stats().runs != 0) throw InternalError("runs were not counted anew");
-        std::vector<float> m(step.count("m"), 1);
-        step.read("m", m);
-        if (m != std::vector<float>(m.size(), 0)) throw InternalError("m is not zero");
+        if (elements_of(step, "m") != std::vector<float>(step.count("m"), 0))
+          throw InternalError("m is not zero");
         if (train(step, world.rank()) != first) throw InternalError("the second training differs");
       }));
     }
@@ -83,10 +80,8 @@ TEST_CASE("states that are shared are zero for all who share them, and stay shar
     look.reset();
     train.run({{"lr", 1.0}});
     look.run();
-    std::vector<float> w(8), seen(8);
-    train.read("w", w);
-    look.read("seen", seen);
-    if (w != std::vector<float>(8, 0) || seen != std::vector<float>(8, -1))
+    if (elements_of(train, "w") != std::vector<float>(8, 0) ||
+        elements_of(look, "seen") != std::vector<float>(8, -1))
       throw InternalError("the states are others");
   }));
 }

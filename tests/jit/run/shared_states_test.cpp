@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "elements.h"
 #include "jit/comm/rank_outcomes.h"
 #include "jit/run/state_checks.h"
 #include "refusal.h"
@@ -18,12 +19,6 @@ Executable compile_sum(const World& world, const std::string& state, DType dtype
   const Value s = program.state(state, dtype, {n}, local);
   update(s, s + x);
   return compile(program, Schedule(), world);
-}
-
-std::vector<float> elements_of(Executable& step, const char* name) {
-  std::vector<float> elements(step.count(name));
-  step.read(name, elements);
-  return elements;
 }
 
 }  // namespace

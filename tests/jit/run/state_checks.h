@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "holdings.h"
 #include "jit/comm/require_on_rank.h"
 
@@ -33,7 +34,7 @@ inline Executable compile_look(const World& world, std::int64_t n) {
 inline void check_alternation(const World& world, int steps, bool train_owns) {
   constexpr std::int64_t n = 1037;
   Executable train = compile_train(world, n), look = compile_look(world, n);
-  std::vector<float> start(n), w(n), seen(n);
+  std::vector<float> start(n);
   for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(i);
   (train_owns ? train : look).write("w", start);
   if (train_owns) {
@@ -53,12 +54,9 @@ inline void check_alternation(const World& world, int steps, bool train_owns) {
       expected[i] += 1;
     }
     if (step % 100 != 0 && step != steps - 1) continue;
-    train.read("w", w);
-    REQUIRE_ON_RANK(w == expected);
-    look.read("w", w);
-    REQUIRE_ON_RANK(w == expected);
-    look.read("seen", seen);
-    REQUIRE_ON_RANK(seen == expected_seen);
+    REQUIRE_ON_RANK(elements_of(train, "w") == expected);
+    REQUIRE_ON_RANK(elements_of(look, "w") == expected);
+    REQUIRE_ON_RANK(elements_of(look, "seen") == expected_seen);
   }
   world.barrier();
 }
@@ -100,12 +98,9 @@ inline Executable compile_rows(const World& world, std::int64_t rows, bool fused
     step.run();
     const float last = expected;
     expected -= static_cast<float>(rows * (world.size() + 1)) / 2;
-    std::vector<float> w(k), y(step.count("y"));
-    step.read("w", w);
-    step.read("y", y);
-    REQUIRE_ON_RANK(y.size() == static_cast<std::size_t>(rows * k));
-    REQUIRE_ON_RANK(w == std::vector<float>(k, expected));
-    REQUIRE_ON_RANK(y == std::vector<float>(y.size(), own * last));
+    REQUIRE_ON_RANK(elements_of(step, "w") == std::vector<float>(k, expected));
+    REQUIRE_ON_RANK(elements_of(step, "y") ==
+                    std::vector<float>(static_cast<std::size_t>(rows * k), own * last));
     if (time == times / 2 - 1) before = holdings_at_rest(world);  // of as many rows as at the end
   }
   const Holdings after = holdings_at_rest(world);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/rank_outcomes.h"
 
@@ -36,12 +37,6 @@ Executable compile_descent(const World& world, bool keeps_product) {
   return compile(program, scheduler.schedule(), world, {{"n", n}});
 }
 
-std::vector<float> state_of(Executable& step, const char* name) {
-  std::vector<float> data(step.count(name));
-  step.read(name, data);
-  return data;
-}
-
 }  // namespace
 
 TEST_CASE("a kernel whose first pass only adds up begins with the totals, not with a barrier") {
@@ -69,7 +64,7 @@ TEST_CASE("a rank that cannot run is heard of behind kernels that each rank runs
         step.write_whole("x", std::vector<float>(n, start));
         step.write("p", std::vector<float>(n, 2));
         std::vector<float> product;
-        if (keeps_product) product = state_of(step, "product");
+        if (keeps_product) product = elements_of(step, "product");
         // Rank 1 forgets the scalar in every other step.
         wrong[world.rank()] = outcome_of([&] {
           if (world.rank() == 1) {
@@ -79,16 +74,16 @@ TEST_CASE("a rank that cannot run is heard of behind kernels that each rank runs
           }
         });
         world.barrier();
-        if (state_of(step, "x") != std::vector<float>(step.count("x"), start) ||
-            state_of(step, "p") != std::vector<float>(n, 2))
+        if (elements_of(step, "x") != std::vector<float>(step.count("x"), start) ||
+            elements_of(step, "p") != std::vector<float>(n, 2))
           throw InternalError("a state was touched");
-        if (keeps_product && state_of(step, "product") != product)
+        if (keeps_product && elements_of(step, "product") != product)
           throw InternalError("an output was touched");
         world.barrier();
         // p.Ap = 20 * 2 * 40, so that x becomes 4 + 1600 * 2 / 1600, and p that less 2.
         step.run({{"s", 1600.0}});
-        if (state_of(step, "x") != std::vector<float>(step.count("x"), 6) ||
-            state_of(step, "p") != std::vector<float>(n, 4))
+        if (elements_of(step, "x") != std::vector<float>(step.count("x"), 6) ||
+            elements_of(step, "p") != std::vector<float>(n, 4))
           throw InternalError("the step after a refused one is wrong");
         world.barrier();
       }
@@ -133,7 +128,7 @@ TEST_CASE("ranks that run a step with different scalars are told so before anyth
       Executable step =
           compile(programs::sgd(Mesh::over(world)), Schedule::load(schedule), world, {{"n", n}});
       const auto is = [&](float value) {
-        return state_of(step, "w") == std::vector<float>(step.count("w"), value);
+        return elements_of(step, "w") == std::vector<float>(step.count("w"), value);
       };
       step.write("w", std::vector<float>(step.count("w"), start));
       step.write("g", std::vector<float>(step.count("g"), 1));
@@ -151,7 +146,7 @@ TEST_CASE("so are those that meet on the host before a step") {
     step.write("p", std::vector<float>(n, 2));
     step.write_whole("x", std::vector<float>(n, start));
     check_different_scalars(world, step, "s", [&] {
-      return state_of(step, "x") == std::vector<float>(step.count("x"), start);
+      return elements_of(step, "x") == std::vector<float>(step.count("x"), start);
     });
     step.run({{"s", 1}});
   }));

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "elements.h"
 #include "jit/comm/rank_outcomes.h"
 #include "jit/run/long_run_checks.h"
 #include "on_threads.h"
@@ -24,9 +25,8 @@ void use_a_world(const World& world, const LongRun& run, int steps) {
   step.write("g", std::vector<float>(n, 1));
   for (int done = 0; done < steps; ++done) step.run();
   (void)step.local_stats();
-  std::vector<float> w(n);
-  step.read("w", w);
-  REQUIRE_ON_RANK(w == std::vector<float>(n, static_cast<float>(steps * world.size())));
+  REQUIRE_ON_RANK(elements_of(step, "w") ==
+                  std::vector<float>(n, static_cast<float>(steps * world.size())));
 }
 
 }  // namespace
@@ -42,9 +42,8 @@ TEST_CASE("every thread has an executable of its own, of one world each or all o
     Executable& step = steps[static_cast<std::size_t>(thread)];
     step.write("g", std::vector<float>(64, static_cast<float>(thread)));
     for (int done = 0; done < 20; ++done) step.run();
-    std::vector<float> w(64);
-    step.read("w", w);
-    REQUIRE_ON_RANK(w == std::vector<float>(64, static_cast<float>(20 * thread)));
+    REQUIRE_ON_RANK(elements_of(step, "w") ==
+                    std::vector<float>(64, static_cast<float>(20 * thread)));
   }));
 }
 
@@ -68,9 +67,7 @@ TEST_CASE("one executable serves several threads, one after the other") {
       step.run();
     }
   }));
-  std::vector<float> w(64);
-  step.read("w", w);
-  CHECK(w == std::vector<float>(64, 150));
+  CHECK(elements_of(step, "w") == std::vector<float>(64, 150));
 }
 
 TEST_CASE("threads that run one executable at the same time are told so") {
@@ -96,9 +93,7 @@ TEST_CASE("threads that run one executable at the same time are told so") {
   CHECK(ran + refused == 400);
   CHECK(refused > 0);
   CHECK_THAT(said, Contains("another thread runs 'add' at this moment"));
-  std::vector<float> w(n);
-  step.read("w", w);
-  CHECK(w == std::vector<float>(n, static_cast<float>(ran)));
+  CHECK(elements_of(step, "w") == std::vector<float>(n, static_cast<float>(ran)));
 }
 
 TEST_CASE("another thread ends a world whose ranks run") {

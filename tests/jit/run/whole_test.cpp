@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "jit/comm/rank_outcomes.h"
 #include "jit/comm/require_on_rank.h"
 
@@ -18,12 +19,12 @@ void check_whole(const World& world, const Layout& layout) {
   const Value x = program.state("x", f32, {4, 5, 6}, layout);
   update(x, x + 1);
   Executable step = compile(program, Schedule(), world);
-  std::vector<float> whole(120), found(120);
+  std::vector<float> whole(120);
   std::iota(whole.begin(), whole.end(), 0.0f);
   step.write_whole("x", whole);
   step.run();
-  step.read_whole("x", found);
-  for (std::size_t i = 0; i < whole.size(); ++i) REQUIRE_ON_RANK(found[i] == whole[i] + 1);
+  for (float& one : whole) one += 1;
+  REQUIRE_ON_RANK(whole_of(step, "x") == whole);
 }
 
 }  // namespace
@@ -45,16 +46,15 @@ TEST_CASE("on a mesh of two axes a tensor is whole across both that slice it") {
     update(x, x * 2);
     update(y, y * 2);
     Executable step = compile(program, Schedule(), world);
-    std::vector<float> x_whole(15), found(15), y_found(3);
+    std::vector<float> x_whole(15);
     std::iota(x_whole.begin(), x_whole.end(), 1.0f);
     const auto group = static_cast<float>(world.rank() / 2);  // along a
     step.write_whole("x", x_whole);
     step.write_whole("y", std::vector<float>(3, group));
     step.run();
-    step.read_whole("x", found);
-    step.read_whole("y", y_found);
-    for (std::size_t i = 0; i < 15; ++i) REQUIRE_ON_RANK(found[i] == 2 * x_whole[i]);
-    REQUIRE_ON_RANK(y_found == std::vector<float>(3, 2 * group));
+    for (float& one : x_whole) one *= 2;
+    REQUIRE_ON_RANK(whole_of(step, "x") == x_whole);
+    REQUIRE_ON_RANK(whole_of(step, "y") == std::vector<float>(3, 2 * group));
   }));
 }
 
@@ -67,8 +67,7 @@ TEST_CASE("states that a schedule slices are whole all the same, and a slice say
     std::iota(m.begin(), m.end(), 0.0f);
     step.write_whole("m", m);
     step.run({{"lr", 0.0}, {"t", 1}});
-    std::vector<float> found(9);
-    step.read_whole("m", found);
+    const std::vector<float> found = whole_of(step, "m");
     for (std::size_t i = 0; i < 9; ++i)
       REQUIRE_ON_RANK(std::abs(found[i] - (0.9f * m[i] + 0.1f)) < 1e-6f);
     const Executable::Slice slice = step.slice_of("m");

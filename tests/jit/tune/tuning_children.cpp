@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "elements.h"
 #include "jit/comm/meeting.h"
 #include "on_threads.h"
 
@@ -23,8 +24,7 @@ TEST_CASE("ranks that a Bootstrap brings together tune a step", "[.][tunes-in-a-
       step.write("w", std::vector<float>(1000, 1));
       step.write("g", std::vector<float>(1000, static_cast<float>(rank + 1)));
       step.run({{"lr", 0.25}, {"t", 1}});
-      weights[is_tuned].resize(1000);
-      step.read_whole("w", weights[is_tuned]);
+      weights[is_tuned] = test::whole_of(step, "w");
     }
     const auto is_right = [](float w) { return std::abs(w - 0.75F) < 1e-5F; };
     if (!std::ranges::all_of(weights[0], is_right) || !std::ranges::all_of(weights[1], is_right))
