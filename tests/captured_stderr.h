@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "texts.h"
+
 namespace coconet::jit {
 
 class CapturedStderr {
@@ -37,13 +39,7 @@ class CapturedStderr {
     }
   }
 
-  [[nodiscard]] int count(std::string_view part) const {
-    const std::string all = text();
-    int found = 0;
-    for (std::size_t at = all.find(part); at != std::string::npos; at = all.find(part, at + 1))
-      ++found;
-    return found;
-  }
+  [[nodiscard]] int count(std::string_view part) const { return test::count_of(text(), part); }
 
  private:
   std::FILE* file_;

@@ -6,14 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
+
+#include "texts.h"
 
 /// The content of `file`, a path in the source tree; empty when there is none.
 inline std::string source_text(const std::string& file) {
-  std::ostringstream text;
-  text << std::ifstream(std::filesystem::path(COCONET_SOURCE_DIR) / file, std::ios::binary).rdbuf();
-  return text.str();
+  return coconet::test::text_of(std::filesystem::path(COCONET_SOURCE_DIR) / file);
 }
 
 /// Checks that `file`, a path in the source tree, holds `text`.

@@ -36,6 +36,7 @@
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm_checks.h"
 #include "mpi/own_calls.h"
+#include "texts.h"
 
 using namespace coconet;
 
@@ -105,8 +106,7 @@ std::vector<std::string> gather_by_files(int rank, int ranks, std::string_view m
                                  ", which did not come");
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    std::ifstream file(place(of), std::ios::binary);
-    all.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    all.push_back(test::text_of(place(of)));
   }
   ++round;
   return all;

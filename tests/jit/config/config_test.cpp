@@ -13,8 +13,10 @@
 #include "coconet/error.h"
 #include "coconet/version.h"
 #include "coconet/world.h"
+#include "golden.h"
 #include "jit/config/log.h"
 #include "jit/config/parse.h"
+#include "require_exit.h"
 
 using namespace coconet;
 using namespace coconet::jit;
@@ -293,10 +295,8 @@ TEST_CASE("config() reads the environment once") {
 }
 
 TEST_CASE("docs/configuration.md holds the table of variables") {
-  std::ifstream file(std::filesystem::path(COCONET_SOURCE_DIR) / "docs" / "configuration.md");
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   INFO("The table should read:\n" << config_table());
-  CHECK(text.find(config_table()) != std::string::npos);
+  CHECK(source_text("docs/configuration.md").find(config_table()) != std::string::npos);
 }
 
 TEST_CASE("the log prints what its level allows, braces included") {
@@ -330,16 +330,14 @@ TEST_CASE("a line names the rank whose thread prints it") {
 }
 
 TEST_CASE("a process's lines name its rank in the largest world, and before that the launcher's") {
-  const ChildOutput child =
-      run_test_case("speaks", GENERATE("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 ",
-                                       "PMI_RANK=2 PMI_SIZE=3 ", "SLURM_PROCID=2 SLURM_NTASKS=3 ",
-                                       "PMIX_RANK=2 SLURM_PROCID=0 SLURM_NTASKS=3 "));
-  INFO(child.text);
-  CHECK(child.code == 0);
+  const std::string said = require_exit(run_test_case(
+      "speaks",
+      GENERATE("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 ", "PMI_RANK=2 PMI_SIZE=3 ",
+               "SLURM_PROCID=2 SLURM_NTASKS=3 ", "PMIX_RANK=2 SLURM_PROCID=0 SLURM_NTASKS=3 ")));
   for (const char* const line : {"[coconet rank 2 of 3, pid N] warning: before any world\n",
                                  "[coconet rank 1 of 4, pid N] warning: in a world\n",
                                  "[coconet rank 1 of 4, pid N] warning: in a part of it\n"}) {
-    CHECK_THAT(std::regex_replace(child.text, std::regex("pid [0-9]+"), "pid N"), Contains(line));
+    CHECK_THAT(std::regex_replace(said, std::regex("pid [0-9]+"), "pid N"), Contains(line));
   }
 }
 

@@ -15,17 +15,15 @@
 #include "child_process.h"
 #include "coconet/error.h"
 #include "refusal.h"
+#include "require_exit.h"
 #include "second_user.h"
+#include "texts.h"
 
 using namespace coconet;
+using test::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 ino_t inode_of(const fs::path& file) {
   struct stat status {};
@@ -94,9 +92,7 @@ TEST_CASE("a pipe is written through, also where its reader comes late or leaves
 }
 
 TEST_CASE("a pipe that is open and not read is given up, and named") {
-  const test::ChildOutput child = test::run_test_case("unread", "COCONET_TIMEOUT_S=0.1");
-  INFO(child.text);
-  CHECK(child.code == 0);
+  (void)test::require_exit(test::run_test_case("unread", "COCONET_TIMEOUT_S=0.1"));
 }
 
 TEST_CASE("a descriptor of the process is written through") {

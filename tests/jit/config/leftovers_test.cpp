@@ -13,25 +13,13 @@
 #include "coconet/error.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/config/files.h"
+#include "refusal.h"
+#include "texts.h"
 
 using namespace coconet;
+using test::names_in;
+using test::text_of;
 namespace fs = std::filesystem;
-
-namespace {
-
-std::set<std::string> names_in(const fs::path& directory) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory))
-    names.insert(entry.path().filename().string());
-  return names;
-}
-
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-}  // namespace
 
 TEST_CASE("what has the prefix and nobody has locked is removed") {
   const test::ScratchDirectory scratch;
@@ -54,7 +42,7 @@ TEST_CASE("what has the prefix and nobody has locked is removed") {
   });
   std::set<std::string> left{"other", "tmp-alive", "tmp-link"}, gone{"tmp-dead", "tmp-file"};
   (is_root ? left : gone).insert("tmp-somebody's");
-  CHECK(names_in(at) == left);
+  CHECK(names_in(at) == std::vector<std::string>(left.begin(), left.end()));
   CHECK(told == gone);
   CHECK(text_of(at / "other") == "3");
   CHECK_NOTHROW(jit::remove_leftovers(at / "nowhere", "tmp-"));
@@ -88,12 +76,7 @@ TEST_CASE("without a descriptor to lock what is made there is an error, and noth
     setrlimit(RLIMIT_NOFILE, &none);
     return one;
   };
-  std::string said;
-  try {
-    (void)jit::make_locked(make, lock);
-  } catch (const std::system_error& error) {
-    said = error.what();
-  }
+  const std::string said = refusal<std::system_error>([&] { (void)jit::make_locked(make, lock); });
   setrlimit(RLIMIT_NOFILE, &before);
   CHECK(said == "cannot open '" + (scratch.path() / "made").string() + "': Too many open files");
   CHECK(names_in(scratch.path()).empty());
@@ -104,11 +87,11 @@ TEST_CASE("the directory of a compilation that was killed is removed by the next
   const std::string environment = "TMPDIR=" + scratch.path().string();
   (void)test::run_test_case("leftovers-of-a-compiler", environment);
   REQUIRE(names_in(scratch.path()).size() == 1);
-  const std::string first = *names_in(scratch.path()).begin();
+  const std::string first = names_in(scratch.path()).front();
   CHECK(first.starts_with("coconet-jit-scratch-"));
   (void)test::run_test_case("leftovers-of-a-compiler", environment);
-  CHECK(names_in(scratch.path()).size() == 1);
-  CHECK(!names_in(scratch.path()).contains(first));
+  REQUIRE(names_in(scratch.path()).size() == 1);
+  CHECK(names_in(scratch.path()).front() != first);
 }
 
 TEST_CASE("shared memory that a killed job has left is removed by the next one that needs it") {
@@ -134,7 +117,7 @@ TEST_CASE("a file that a killed process had begun to write is removed with the n
   jit::write_atomically(file, "again", "--json");
   CHECK(text_of(file) == "again");
   CHECK(names_in(scratch.path()) ==
-        std::set<std::string>{"result.json", ".other.json.tmp-0badcafe"});
+        std::vector<std::string>{".other.json.tmp-0badcafe", "result.json"});
   CHECK_THROWS_WITH(jit::write_atomically("/nowhere/x", "", "--json"),
                     "Cannot write the file '/nowhere/x' of --json (No such file or directory): is "
                     "its directory there, and writable?");

@@ -4,9 +4,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "child_process.h"
 #include "coconet/coconet.h"
 #include "jit/config/parse.h"
+#include "require_exit.h"
 
 using namespace coconet;
 using namespace std::chrono_literals;
@@ -77,22 +77,18 @@ TEST_CASE("a wrong option is refused by its name, its value and what it takes") 
 }
 
 TEST_CASE("the directories of worlds and executables are their own") {
-  const test::ChildOutput output =
-      test::run_test_case("options-directories", "env -u COCONET_CACHE_DIR -u COCONET_CACHE");
-  CAPTURE(output.text);
-  CHECK(output.code == 0);
+  (void)test::require_exit(
+      test::run_test_case("options-directories", "env -u COCONET_CACHE_DIR -u COCONET_CACHE"));
 }
 
 TEST_CASE("one application: by the environment, by options, by both") {
   const test::ScratchDirectory scratch;
   const auto path = [&](const char* name) { return scratch.path() / name; };
   const auto run = [&](const std::string& environment) {
-    const test::ChildOutput output = test::run_test_case(
-        "options-application", "env " + environment + " HOME=" + path("home").string());
-    CAPTURE(output.text);
-    REQUIRE(output.code == 0);
-    CHECK_THAT(output.text, Contains("sum 64") && Contains("kernel cache: "));
-    return output.text;
+    const std::string said = test::require_exit(test::run_test_case(
+        "options-application", "env " + environment + " HOME=" + path("home").string()));
+    CHECK_THAT(said, Contains("sum 64") && Contains("kernel cache: "));
+    return said;
   };
   (void)run("COCONET_CACHE_DIR=" + path("variable").string() + " COCONET_LOG=info");
   CHECK(test::files_in(path("variable")) > 0);

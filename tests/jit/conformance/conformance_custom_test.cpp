@@ -13,6 +13,7 @@
 #include "jit/conformance/conformance_rows.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "refusal.h"
+#include "require_exit.h"
 #include "sched/cost/work.h"
 #include "sched/plan.h"
 
@@ -202,12 +203,11 @@ TEST_CASE("the kernel has the device text, with numbers of the dtype, after its 
 
 TEST_CASE("two definitions in two processes give two keys, and one definition gives one") {
   const auto key = [](const std::string& device) {
-    const ChildOutput output = run_test_case("custom-op-key", "TEST_DEVICE_TEXT='" + device + "'");
-    INFO(output.text);
-    REQUIRE(output.code == 0);
-    const std::size_t at = output.text.find("key ");
+    const std::string said =
+        require_exit(run_test_case("custom-op-key", "TEST_DEVICE_TEXT='" + device + "'"));
+    const std::size_t at = said.find("key ");
     REQUIRE(at != std::string::npos);
-    return output.text.substr(at + 4, 64);
+    return said.substr(at + 4, 64);
   };
   const std::string first = key("a + a");
   CHECK(first == key("a + a"));

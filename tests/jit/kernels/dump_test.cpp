@@ -9,32 +9,31 @@
 #include <map>
 #include <string>
 
-#include "child_process.h"
 #include "coconet/coconet.h"
+#include "elements.h"
+#include "require_exit.h"
 #include "second_user.h"
+#include "texts.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;
+using test::text_of;
 namespace fs = std::filesystem;
 
 namespace {
 
-/// Runs a step whose one kernel is dumped to `directory`.
-test::ChildOutput dump_to(const fs::path& directory) {
-  return test::run_command("run adam --schedule fused --set n=100 --world local:2 --iters 1",
-                           "COCONET_DUMP_DIR='" + directory.string() + "'");
-}
-
-std::string bytes_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+/// Runs a step whose one kernel is dumped to `directory`; what is said.
+std::string dump_to(const fs::path& directory) {
+  return test::require_exit(
+      test::run_command("run adam --schedule fused --set n=100 --world local:2 --iters 1",
+                        "COCONET_DUMP_DIR='" + directory.string() + "'"));
 }
 
 /// The bytes of each regular file in `directory`, by name.
 std::map<std::string, std::string> files_of(const fs::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(directory))
-    files[entry.path().filename()] = bytes_of(entry.path());
+    files[entry.path().filename()] = text_of(entry.path());
   return files;
 }
 
@@ -50,19 +49,9 @@ struct Dumped {
   fs::path directory = scratch.path() / "dumps";
   std::map<std::string, std::string> whole;
   Dumped() {
-    const test::ChildOutput output = dump_to(directory);
-    INFO(output.text);
-    REQUIRE(output.code == 0);
-    REQUIRE(output.text.find("warn") == std::string::npos);
+    REQUIRE_THAT(dump_to(directory), !Contains("warn"));
     whole = files_of(directory);
     REQUIRE(whole.size() == 3);
-  }
-  /// Runs again; the text that is said.
-  std::string again() {
-    const test::ChildOutput output = dump_to(directory);
-    INFO(output.text);
-    CHECK(output.code == 0);
-    return output.text;
   }
 };
 
@@ -79,7 +68,7 @@ TEST_CASE_METHOD(Dumped, "nothing is dumped where other users may write") {
   for (const auto& [name, bytes] : whole) fs::remove(directory / name);
   const auto refusal = [&](mode_t mode) {
     REQUIRE(chmod(directory.c_str(), mode) == 0);
-    std::string said = again();
+    std::string said = dump_to(directory);
     CHECK(files_of(directory).empty());
     return said;
   };
@@ -92,7 +81,7 @@ TEST_CASE_METHOD(Dumped, "nothing is dumped where other users may write") {
              Contains(start + " (its mode is 01777), and so put code there; name one of your own "
                               "below it"));
   REQUIRE(chmod(directory.c_str(), 0755) == 0);
-  CHECK_THAT(again(), !Contains("warn"));
+  CHECK_THAT(dump_to(directory), !Contains("warn"));
   CHECK((files_of(directory) == whole));
 }
 
@@ -103,14 +92,14 @@ TEST_CASE_METHOD(
   for (const auto& [name, bytes] : whole) {
     const fs::path file = directory / name;
     fs::resize_file(file, bytes.size() / 2);
-    CHECK_THAT(again(), !Contains("warn"));
+    CHECK_THAT(dump_to(directory), !Contains("warn"));
     CHECK((files_of(directory) == whole));
     fs::remove(file);
     fs::create_symlink(precious, file);
-    CHECK_THAT(again(), !Contains("warn"));
+    CHECK_THAT(dump_to(directory), !Contains("warn"));
     CHECK((files_of(directory) == whole));
     CHECK(S_ISREG(status_of(file).st_mode));
-    CHECK(bytes_of(precious) == "precious");
+    CHECK(text_of(precious) == "precious");
   }
 }
 
@@ -124,9 +113,9 @@ TEST_CASE_METHOD(Dumped, "a copy in use is never written, only replaced") {
   const fs::path held = scratch.path() / "held";
   fs::create_hard_link(object, held);
   std::ofstream(held, std::ios::app) << "more";
-  const std::string longer = bytes_of(held);
-  (void)again();
-  CHECK((bytes_of(held) == longer));
+  const std::string longer = text_of(held);
+  (void)dump_to(directory);
+  CHECK((text_of(held) == longer));
   CHECK((files_of(directory) == whole));
 }
 
@@ -141,7 +130,7 @@ TEST_CASE_METHOD(Dumped,
     REQUIRE(chown((directory / name).c_str(), test::nobody, test::nobody) == 0);
     REQUIRE(chmod((directory / name).c_str(), 0666) == 0);
   }
-  CHECK_THAT(again(), !Contains("warn"));
+  CHECK_THAT(dump_to(directory), !Contains("warn"));
   CHECK((files_of(directory) == whole));
   for (const auto& [name, bytes] : whole) {
     CHECK(status_of(directory / name).st_uid == geteuid());
@@ -161,7 +150,7 @@ TEST_CASE_METHOD(Dumped,
   fs::create_directory_symlink(own, link);
   REQUIRE(lchown(link.c_str(), test::nobody, test::nobody) == 0);
   CHECK_THAT(
-      dump_to(link).text,
+      dump_to(link),
       Contains("kernels are not written to COCONET_DUMP_DIR: '" + link.string() +
                "' is a symbolic link of user nobody, who may have it lead anywhere; name the "
                "directory itself"));
@@ -172,11 +161,11 @@ TEST_CASE_METHOD(Dumped,
   for (const mode_t mode : {0755U, 01777U}) {
     REQUIRE(chmod(directory.c_str(), mode) == 0);
     for (const auto& [name, bytes] : whole) std::ofstream(directory / name) << "planted";
-    CHECK_THAT(again(),
+    CHECK_THAT(dump_to(directory),
                Contains("kernels are not written to COCONET_DUMP_DIR: '" + directory.string() +
                         "' belongs to user nobody, and kernels found "
                         "there would run as user root"));
-    for (const auto& [name, bytes] : whole) CHECK(bytes_of(directory / name) == "planted");
+    for (const auto& [name, bytes] : whole) CHECK(text_of(directory / name) == "planted");
     CHECK(files_of(directory).size() == whole.size());
   }
 }
@@ -189,13 +178,11 @@ TEST_CASE("kernels run whose dump directory is mounted noexec, and the directory
     WARN("no file system can be mounted here: what a noexec one does is left out");
     return;
   }
-  const test::ChildOutput output = test::run_shell(
+  const std::string said = test::require_exit(test::run_shell(
       mount + " && COCONET_DUMP_DIR='" + scratch.path().string() +
       "/dumps' '" COCONET_BIN_DIR
-      "/coconet' run adam --schedule fused --set n=100 --world local:2 --iters 1\"");
-  INFO(output.text);
-  CHECK(output.code == 0);
-  CHECK_THAT(output.text,
+      "/coconet' run adam --schedule fused --set n=100 --world local:2 --iters 1\""));
+  CHECK_THAT(said,
              Contains("kernels cannot be loaded from the directory '" + scratch.path().string() +
                       "/dumps', where profilers would find their symbols: ") &&
                  Contains("They are loaded from memory. Is the directory mounted "
@@ -214,21 +201,17 @@ TEST_CASE("a kernel of a long name", "[.dump-long-name]") {
     Executable step = compile(program, Schedule(), world);
     step.write("x", std::vector<float>(10, 1.0f));
     step.run();
-    std::vector<float> after(10);
     step.save(scratch.path() / std::to_string(letters));
     step.run();
     (void)step.load(scratch.path() / std::to_string(letters));
-    step.read(std::string(letters, 's'), after);
-    CHECK((after == std::vector<float>(10, 1.0f)));
+    CHECK((test::elements_of(step, std::string(letters, 's')) == std::vector<float>(10, 1.0f)));
   }
 }
 
 TEST_CASE("names of people's choice may be longer than those of files") {
   const test::ScratchDirectory scratch;
-  const test::ChildOutput output = test::run_test_case(
-      "dump-long-name", "COCONET_DUMP_DIR='" + (scratch.path() / "dumps").string() + "'");
-  INFO(output.text);
-  CHECK(output.code == 0);
-  CHECK_THAT(output.text, !Contains("warn"));
+  const std::string said = test::require_exit(test::run_test_case(
+      "dump-long-name", "COCONET_DUMP_DIR='" + (scratch.path() / "dumps").string() + "'"));
+  CHECK_THAT(said, !Contains("warn"));
   CHECK(files_of(scratch.path() / "dumps").size() == 6);
 }

@@ -10,18 +10,13 @@
 #include "jit/platform/gpus.h"
 #include "jit/platform/platform.h"
 #include "jit/platform/sass.h"
+#include "texts.h"
 
 namespace coconet::test {
 
 namespace {
 
 constexpr int least_blocks = 2, fences_of_barrier = 1;
-
-int count_of(const std::string& text, const std::string& word) {
-  int count = 0;
-  for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++count;
-  return count;
-}
 
 int number_behind(const std::string& text, const std::string& word, int otherwise) {
   const std::size_t at = text.find(word);

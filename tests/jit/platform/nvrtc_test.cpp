@@ -7,6 +7,7 @@
 #include "jit/platform/bare_nvrtc.h"
 #include "jit/platform/cuda/nvrtc.h"
 #include "sched/plan.h"
+#include "texts.h"
 
 using namespace coconet::jit;
 
@@ -46,13 +47,6 @@ std::string ptx_of(const std::string& source) {
   return nvrtc.ptx(source,
                    {"--gpu-architecture=compute_80", "--std=c++20",
                     "--device-as-default-execution-space", "--define-macro=RANKS_PER_LAUNCH=1"});
-}
-
-int count_of(const std::string& text, const std::string& what) {
-  int count = 0;
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
-    ++count;
-  return count;
 }
 
 /// The PTX of the one kernel of `program`; empty without NVRTC.

@@ -7,6 +7,7 @@
 #include "jit/platform/bare_nvrtc.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
+#include "texts.h"
 
 using namespace coconet;
 
@@ -30,10 +31,7 @@ std::string ptx_of_fused(const std::string& program, const char* algorithm = "",
 }
 
 int count_of(const std::string& text, const std::string& instruction) {
-  int count = 0;
-  for (std::size_t at = 0; (at = text.find("\t" + instruction, at)) != std::string::npos; ++at)
-    ++count;
-  return count;
+  return test::count_of(text, "\t" + instruction);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "jit/prelude/embedded.h"
+#include "texts.h"
 
 namespace fs = std::filesystem;
 
@@ -20,9 +21,7 @@ void check_headers(const fs::path& folder, const std::string& prefix,
     const std::string name = prefix + entry.path().lexically_relative(folder).string();
     if (entry.path().extension() != ".h" || name == library_header) continue;
     INFO(name);
-    std::ostringstream text;
-    text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
-    CHECK(coconet::jit::prelude_file(name) == text.str());
+    CHECK(coconet::jit::prelude_file(name) == coconet::test::text_of(entry.path()));
     ++headers;
   }
   CHECK(headers > 0);

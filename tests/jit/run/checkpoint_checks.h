@@ -15,6 +15,7 @@
 #include "coconet/coconet.h"
 #include "elements.h"
 #include "jit/comm/require_on_rank.h"
+#include "texts.h"
 
 namespace coconet::test {
 
@@ -83,11 +84,6 @@ inline void require_known(Executable& step, const World& world,
   return states;
 }
 
-[[nodiscard]] inline std::string bytes_of_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 inline void write_bytes_to(const std::filesystem::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
 }
@@ -102,15 +98,6 @@ inline void save_number(Executable& step, const std::filesystem::path& directory
 
 [[nodiscard]] inline Executable compile_number(const World& world, std::int64_t elements = 5) {
   return compile_states(world, {{"n", i32, {elements}, sliced(0)}});
-}
-
-/// Sorted.
-[[nodiscard]] inline std::vector<std::string> names_in(const std::filesystem::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(directory))
-    names.push_back(entry.path().filename());
-  std::ranges::sort(names);
-  return names;
 }
 
 /// `text` with the checksum of what is before it.

@@ -39,7 +39,7 @@ TEST_CASE("a checkpoint with any byte changed is refused, naming the file and th
   step.save(scratch.path() / "c", {.metadata = {{"step", "7"}}});
   for (const char* name : {"checkpoint.json", "rank-00000.safetensors"}) {
     const fs::path file = scratch.path() / "c" / name;
-    const std::string bytes = bytes_of_file(file);
+    const std::string bytes = text_of(file);
     std::fstream in_place(file, std::ios::binary | std::ios::in | std::ios::out);
     const auto put = [&](std::size_t at, char byte) {
       in_place.seekp(static_cast<std::streamoff>(at)).put(byte).flush();
@@ -64,7 +64,7 @@ TEST_CASE("a checkpoint that is cut short anywhere, or longer, is refused") {
   step.save(scratch.path() / "c");
   for (const char* name : {"checkpoint.json", "rank-00000.safetensors"}) {
     const fs::path file = scratch.path() / "c" / name;
-    const std::string bytes = bytes_of_file(file);
+    const std::string bytes = text_of(file);
     for (std::size_t length = bytes.size() + 1; length-- > 0;) {
       fs::resize_file(file, length == bytes.size() ? length + 1 : length);
       const std::string said =
@@ -87,7 +87,7 @@ TEST_CASE("damage in one rank's part is an error on every rank") {
     save_number(step, scratch.path(), 1);
     if (world.rank() == 0) {
       const fs::path file = scratch.path() / "1/rank-00001.safetensors";
-      std::string bytes = bytes_of_file(file);
+      std::string bytes = text_of(file);
       bytes.back() = static_cast<char>(bytes.back() ^ 1);
       write_bytes_to(file, bytes);
     }
@@ -107,7 +107,7 @@ TEST_CASE("a manifest that lies is refused before anything is read or allocated"
   Executable step = compile_states(world, some_states);
   step.save(scratch.path() / "c");
   const fs::path file = scratch.path() / "c/checkpoint.json";
-  const std::string text = bytes_of_file(file);
+  const std::string text = text_of(file);
   const auto said = [&](const std::string& manifest) {
     write_bytes_to(file, signed_again(manifest));
     return refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); });
@@ -183,7 +183,7 @@ TEST_CASE(
   Executable step = compile_states(world, some_states);
   step.save(scratch.path() / "c", {.metadata = {{"a", "b"}}});
   const fs::path file = scratch.path() / "c/checkpoint.json";
-  const std::string text = bytes_of_file(file);
+  const std::string text = text_of(file);
   std::mt19937 random(7);
   int refused = 0;
   for (int round = 0; round < 3000; ++round) {
@@ -216,13 +216,13 @@ TEST_CASE("a bool that is neither 0 nor 1 is refused where its checksum is right
   Executable step = compile_states(world, some_states);
   step.save(scratch.path() / "c");
   const fs::path file = scratch.path() / "c/rank-00000.safetensors";
-  std::string bytes = bytes_of_file(file);
+  std::string bytes = text_of(file);
   const auto sum = [&] { return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size())); };
   const std::string before = sum();
   bytes.back() = 2;
   write_bytes_to(file, bytes);
   const fs::path manifest = scratch.path() / "c/checkpoint.json";
-  write_bytes_to(manifest, signed_again(replaced(bytes_of_file(manifest), before, sum())));
+  write_bytes_to(manifest, signed_again(replaced(text_of(manifest), before, sum())));
   CHECK(refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); }) ==
         "'" + file.string() + "' is damaged at byte 4126: a bool is 2; it is 0 or 1");
 }

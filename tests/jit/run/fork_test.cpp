@@ -10,8 +10,9 @@
 #include <functional>
 #include <memory>
 
-#include "child_process.h"
 #include "coconet/coconet.h"
+#include "require_exit.h"
+#include "texts.h"
 
 using namespace coconet;
 
@@ -116,10 +117,7 @@ TEST_CASE("a process whose child exits", "[.][a-child-exits]") {
 }
 
 TEST_CASE("a child of a fork that exits does not report for its parent") {
-  const test::ChildOutput output = test::run_test_case("a-child-exits", "COCONET_LOG=info");
-  CHECK(output.code == 0);
-  std::size_t reports = 0;
-  for (std::size_t at = 0; (at = output.text.find("kernel cache: ", at)) != std::string::npos; ++at)
-    ++reports;
-  CHECK(reports == 1);
+  const std::string said =
+      test::require_exit(test::run_test_case("a-child-exits", "COCONET_LOG=info"));
+  CHECK(test::count_of(said, "kernel cache: ") == 1);
 }

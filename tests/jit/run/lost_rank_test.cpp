@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "jit/platform/planted_compiler.h"
+#include "require_exit.h"
 #include "sample.h"
 
 using namespace coconet::test;
@@ -36,10 +37,8 @@ constexpr std::string_view others_begin_late =
 void require_told(const char* child, const std::string& environment = "",
                   std::string_view plant = late_rank) {
   const PlantedCompiler compiler(plant);
-  const ChildOutput output =
-      run_test_case(child, "COCONET_TIMEOUT_S=1 " + environment + compiler.environment());
-  INFO(output.text);
-  CHECK(output.code == 0);
+  (void)require_exit(
+      run_test_case(child, "COCONET_TIMEOUT_S=1 " + environment + compiler.environment()));
 }
 
 /// Every second quick suite runs one of the cases with blocks of threads, which take many seconds

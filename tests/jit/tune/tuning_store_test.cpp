@@ -12,19 +12,29 @@
 #include "jit/tune/tuner.h"
 #include "jit/tune/tuning_file.h"
 #include "refusal.h"
+#include "require_exit.h"
 #include "sample.h"
 #include "second_user.h"
+#include "texts.h"
 
 using namespace coconet;
 using jit::TuningFile;
+using test::text_of;
 using OnDisk = TuningFile::OnDisk;
 namespace fs = std::filesystem;
 
 namespace {
 
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
+/// Requires that the test case `tag`, in a process of its own, leaves one choice in its tuning
+/// file.
+void require_one_choice(const char* tag, const std::string& environment = "") {
+  const test::ScratchDirectory scratch;
+  const fs::path file = scratch.path() / "tuning.json";
+  (void)test::require_exit(
+      test::run_test_case(tag, environment + "COCONET_TUNE_FILE=" + file.string()));
+  const TuningFile kept = jit::parse_tuning(text_of(file));
+  REQUIRE(kept.programs.size() == 1);
+  CHECK(kept.programs[0].choices.size() == 1);
 }
 
 struct Store {
@@ -138,15 +148,7 @@ TEST_CASE("tunes one size and dies", "[.][tunes_one_size_and_dies]") {
 }
 
 TEST_CASE("what is found at a size is kept before the next one is measured") {
-  const test::ScratchDirectory scratch;
-  const fs::path file = scratch.path() / "tuning.json";
-  const auto child =
-      test::run_test_case("tunes_one_size_and_dies", "COCONET_TUNE_FILE=" + file.string());
-  INFO(child.text);
-  REQUIRE(child.code == 0);
-  const TuningFile kept = jit::parse_tuning(text_of(file));
-  REQUIRE(kept.programs.size() == 1);
-  CHECK(kept.programs[0].choices.size() == 1);
+  require_one_choice("tunes_one_size_and_dies");
 }
 
 TEST_CASE("a machine that is measured again stays as it was until that is done") {
@@ -164,13 +166,5 @@ TEST_CASE("a machine that is measured again stays as it was until that is done")
 
 TEST_CASE("with COCONET_TUNE=on a step is tuned in a world of a Bootstrap, too") {
   if (!test::runs_all()) return;  // it measures the machine, which takes a minute
-  const test::ScratchDirectory scratch;
-  const fs::path file = scratch.path() / "tuning.json";
-  const auto child = test::run_test_case("tunes-in-a-bootstrap",
-                                         "COCONET_TUNE=on COCONET_TUNE_FILE=" + file.string());
-  INFO(child.text);
-  REQUIRE(child.code == 0);
-  const TuningFile kept = jit::parse_tuning(text_of(file));
-  REQUIRE(kept.programs.size() == 1);
-  CHECK(kept.programs[0].choices.size() == 1);
+  require_one_choice("tunes-in-a-bootstrap", "COCONET_TUNE=on ");
 }
