@@ -200,27 +200,23 @@ TEST_CASE("the application's communicator serves collectives along all ranks, an
 
 TEST_CASE("a communicator of other ranks or another GPU is refused") {
   const Setting devices("STUB_CUDA_DEVICES", "3");
-  const auto refusal = [](int gpu_of_rank_1, bool swapped) {
+  const auto said = [](int gpu_of_rank_1, bool swapped) {
     const OwnNccl::Id id = OwnNccl::make_id();
-    std::string message;
+    std::string of_rank_1;
     World::local(2, [&](World& world) {
       (void)world.allocate(f32, 1);  // on GPU 0 and 1
       const int place = swapped ? 1 - world.rank() : world.rank();
       const jit::OnDevice current(jit::Device::at(world.rank() == 1 ? gpu_of_rank_1 : 0));
       OwnNccl nccl(2, place, id);
-      try {
-        world.use_nccl(nccl.communicator());
-      } catch (const CommError& error) {
-        if (world.rank() == 1) message = error.what();
-      }
+      const std::string mine = refusal<CommError>([&] { world.use_nccl(nccl.communicator()); });
+      if (world.rank() == 1) of_rank_1 = mine;
     });
-    return message;
+    return of_rank_1;
   };
-  CHECK(refusal(1, false).empty());
-  CHECK_THAT(refusal(1, true),
-             Contains("in which this is rank 0 of 2, on rank 1 of 2 of the world; "
-                      "it must hold the same ranks in the same order"));
-  CHECK_THAT(refusal(2, false), Contains("on GPU 2, but rank 1 of the world has GPU 1"));
+  CHECK(said(1, false) == "(accepted)");
+  CHECK_THAT(said(1, true), Contains("in which this is rank 0 of 2, on rank 1 of 2 of the world; "
+                                     "it must hold the same ranks in the same order"));
+  CHECK_THAT(said(2, false), Contains("on GPU 2, but rank 1 of the world has GPU 1"));
   World::local(2, [](World& world) {
     CHECK_THROWS_WITH(world.use_nccl(nullptr), Contains("was given a null communicator"));
   });

@@ -24,9 +24,8 @@ TEST_CASE("the mpi world does what every world does") {
 
 TEST_CASE("messages that are too long for shared memory arrive by MPI") {
   const auto comm = jit::make_mpi_comm();
-  std::vector<int> all(comm->size());
-  std::iota(all.begin(), all.end(), 0);
-  test::Group group(*comm, all);
+  const std::vector<int> all = test::all_ranks(*comm);
+  test::Group group(*comm);
   for (const DType dtype : all_dtypes) {
     std::vector<std::size_t> counts(all.begin(), all.end());
     counts[0] = jit::DirectCollectives::capacity / size_of(dtype) + 1;
@@ -43,16 +42,14 @@ TEST_CASE("16-bit floats of processes are added in f32 and rounded once, whichev
 
 TEST_CASE("collectives give the same by whatever way they are told to go") {
   const auto comm = jit::make_mpi_comm();
-  std::vector<int> all(comm->size());
-  std::iota(all.begin(), all.end(), 0);
-  test::Group group(*comm, all);
+  test::Group group(*comm);
   const std::size_t never = std::numeric_limits<std::size_t>::max();
   const auto memory = comm->allocate(std::size_t{1} << 20);
   std::byte* const own = memory->base(comm->rank());
   for (const jit::CollectiveWays& ways :
        {jit::CollectiveWays{0, 0, 0}, jit::CollectiveWays{never, never, never}}) {
     comm->set_ways(ways);
-    const std::vector<std::size_t> counts(all.size(), 700);
+    const std::vector<std::size_t> counts(group.size(), 700);
     REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum));
     REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum, own,
                                             own + (std::size_t{1} << 19)));
@@ -64,8 +61,8 @@ TEST_CASE(
     "tensors in peer memory are reduced where they are, and others by MPI, by one decision of all "
     "ranks") {
   const auto comm = jit::make_mpi_comm();
-  std::vector<int> down(comm->size());
-  std::iota(down.rbegin(), down.rend(), 0);
+  std::vector<int> down = test::all_ranks(*comm);
+  std::ranges::reverse(down);
   test::Group group(*comm, down);
   const int rank = group.rank();
   const auto memory = comm->allocate(std::size_t{32} << 20);

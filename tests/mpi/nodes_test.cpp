@@ -73,7 +73,7 @@ TEST_CASE("a failure in a node is told to all by the number that the rank has in
       if (comm->rank() == last) throw BackendError("no room");
     });
   };
-  const std::string heard = test::message_of<Error>([&] { together(*comm, body); });
+  const std::string heard = refusal<Error>([&] { together(*comm, body); });
   const std::string who = "rank " + std::to_string(last) + ": no room";
   CHECK(heard.ends_with(comm->rank() == last ? "no room" : who));
 }

@@ -8,6 +8,7 @@
 #include "jit/comm/meeting.h"
 #include "jit/comm/worlds/introduction.h"
 #include "on_threads.h"
+#include "refusal.h"
 
 using namespace coconet;
 using namespace std::chrono_literals;
@@ -51,12 +52,7 @@ TEST_CASE("a rank that lets go of its world is missed by its name") {
   std::string message;
   test::on_threads(2, [&](int rank) {
     const World world = World::from(meeting.of(rank), {.timeout = 10s});
-    if (rank == 1) return;
-    try {
-      world.barrier();
-    } catch (const CommError& error) {
-      message = error.what();
-    }
+    if (rank == 0) message = refusal<CommError>([&] { world.barrier(); });
   });
   CHECK_THAT(message, Contains("rank 1") && Contains("left"));
 }
@@ -66,15 +62,8 @@ TEST_CASE("a rank that does not come is missed at the deadline of the world's op
   std::string message;
   test::on_threads(2, [&](int rank) {
     const World world = World::from(meeting.of(rank), {.timeout = 200ms});
-    if (rank == 1) {
-      std::this_thread::sleep_for(1s);
-      return;
-    }
-    try {
-      world.barrier();
-    } catch (const CommError& error) {
-      message = error.what();
-    }
+    if (rank == 1) std::this_thread::sleep_for(1s);
+    if (rank == 0) message = refusal<CommError>([&] { world.barrier(); });
   });
   CHECK_THAT(message, Contains("rank 1") && Contains("0.2"));
 }
@@ -109,11 +98,7 @@ TEST_CASE("ranks with other settings are told before they share anything") {
   test::on_threads(3, [&](int rank) {
     Options options;
     if (rank > 0) options.overlap = "off";
-    try {
-      (void)World::from(meeting.of(rank), options);
-    } catch (const CommError& error) {
-      said[rank] = error.what();
-    }
+    said[rank] = refusal<CommError>([&] { (void)World::from(meeting.of(rank), options); });
   });
   for (const std::string& one : said) {
     CHECK(one ==

@@ -89,12 +89,6 @@ constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
 const jit::CollectiveWays all_ways[] = {
     {}, {8192, 32 << 10, 1 << 17}, {0, 0, 0}, {never, never, never}};
 
-std::vector<int> all_ranks(const jit::Comm& comm) {
-  std::vector<int> all;
-  for (int rank = 0; rank < comm.size(); ++rank) all.push_back(rank);
-  return all;
-}
-
 /// `elements` shared out among `ranks`, evenly or nearly all to one of them.
 std::vector<std::size_t> shares(std::size_t elements, std::size_t ranks, bool evenly) {
   std::vector<std::size_t> counts(ranks, evenly ? elements / ranks : 1);
@@ -104,7 +98,7 @@ std::vector<std::size_t> shares(std::size_t elements, std::size_t ranks, bool ev
 
 void check_sizes(World& world) {
   jit::Comm& comm = jit::comm_of(world);
-  Group group(comm, all_ranks(comm));
+  Group group(comm);
   constexpr std::size_t capacity = jit::DirectCollectives::capacity;
   bool is_first = true;
   // Whatever their dtype, the bytes of all blocks are around the bounds of the ways.

@@ -96,9 +96,7 @@ inline void check_mean_of_f16(Group& group, std::size_t count) {
 /// In messages of all the ways: through shared memory, where the tensors are, and by MPI in one
 /// piece and in several.
 inline void check_16_bit(jit::Comm& comm) {
-  std::vector<int> all(static_cast<std::size_t>(comm.size()));
-  std::iota(all.begin(), all.end(), 0);
-  Group group(comm, all);
+  Group group(comm);
   for (const auto& [count, by_mpi] :
        {std::pair{1000UL, false}, std::pair{100'000UL, false}, std::pair{300'000UL, false},
         std::pair{1000UL, true}, std::pair{600'001UL, true}}) {

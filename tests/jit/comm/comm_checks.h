@@ -21,6 +21,7 @@
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/platform/platform.h"
+#include "refusal.h"
 
 namespace coconet::test {
 
@@ -88,9 +89,17 @@ inline Bytes reduced(int ranks, std::size_t first, std::size_t count, DType dtyp
   return result;
 }
 
-/// The collectives of some ranks as calls of this one.
+/// The ranks of a world in order.
+inline std::vector<int> all_ranks(const jit::Comm& comm) {
+  std::vector<int> all(static_cast<std::size_t>(comm.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// The collectives of some ranks, or of all, as calls of this one.
 class Group {
  public:
+  explicit Group(jit::Comm& comm) : Group(comm, all_ranks(comm)) {}
   Group(jit::Comm& comm, const std::vector<int>& ranks)
       : rank_(static_cast<int>(std::ranges::find(ranks, comm.rank()) - ranks.begin())),
         size_(static_cast<int>(ranks.size())),
@@ -268,9 +277,7 @@ inline void check_all_collectives(Group& group) {
 /// Runs the collectives in the group of all ranks, in each of two interleaved ones, and in one that
 /// counts down.
 inline void check_groups(jit::Comm& comm) {
-  std::vector<int> all(comm.size());
-  std::iota(all.begin(), all.end(), 0);
-  Group whole(comm, all);
+  Group whole(comm);
   check_all_collectives(whole);
 
   std::vector<int> alternate;
@@ -279,13 +286,14 @@ inline void check_groups(jit::Comm& comm) {
   expect(half.rank() == comm.rank() / 2, "a group counts its ranks in its own order");
   check_all_collectives(half);
 
-  const std::vector<int> down(all.rbegin(), all.rend());
+  std::vector<int> down = all_ranks(comm);
+  std::ranges::reverse(down);
   Group backwards(comm, down);
   expect(backwards.rank() == comm.size() - 1 - comm.rank(), "a group may count down");
   check_collectives(backwards, std::vector<std::size_t>(comm.size(), 5), f32, Reduction::sum);
 
   // A group of these ranks made a second time, and both kinds in turn.
-  Group again(comm, all);
+  Group again(comm);
   for (int round = 0; round < 3; ++round) {
     check_collectives(again, std::vector<std::size_t>(comm.size(), 3), f64, Reduction::max);
     check_collectives(half, std::vector<std::size_t>(half.size(), 4), i32, Reduction::sum);
@@ -294,9 +302,7 @@ inline void check_groups(jit::Comm& comm) {
 
 /// A rank that cannot take part in a call tells the others so, and all go on after a barrier.
 inline void check_refusals(jit::Comm& comm) {
-  std::vector<int> all(comm.size());
-  std::iota(all.begin(), all.end(), 0);
-  Group group(comm, all);
+  Group group(comm);
   if (comm.size() == 1) return;
   const float in = 1;
   for (int who = 0; who < comm.size(); ++who) {
@@ -321,9 +327,7 @@ inline void check_refusals(jit::Comm& comm) {
 /// Sums of integers wrap; the largest and smallest of floats are NaN when an operand is, and come
 /// with the same bits on all ranks. In messages of `count` elements, 2 or more.
 inline void check_edges(jit::Comm& comm, std::size_t count) {
-  std::vector<int> all(comm.size());
-  std::iota(all.begin(), all.end(), 0);
-  Group group(comm, all);
+  Group group(comm);
   const int last = comm.size() - 1;
 
   const std::vector<std::int8_t> hundreds(count, 100);
@@ -409,17 +413,6 @@ inline void check_messages(jit::Comm& comm) {
   }
 }
 
-/// The message of the exception of type `E` that `body` throws.
-template <class E, class Body>
-std::string message_of(const Body& body) {
-  try {
-    body();
-  } catch (const E& e) {
-    return e.what();
-  }
-  throw std::runtime_error("nothing was thrown");
-}
-
 inline void expect_contains(const std::string& text, const std::string& part) {
   if (text.find(part) == std::string::npos) {
     throw std::runtime_error("not found: \"" + part + "\"\nin:        \"" + text + "\"");
@@ -430,7 +423,7 @@ inline void expect_contains(const std::string& text, const std::string& part) {
 inline void check_agreement(jit::Comm& comm) {
   const int last = comm.size() - 1;
   const std::string who = "rank " + std::to_string(last);
-  const std::string thrown = message_of<Error>([&] {
+  const std::string thrown = refusal<Error>([&] {
     together(comm, [&] {
       if (comm.rank() == last) throw CompileError("no compiler");
     });
@@ -441,7 +434,7 @@ inline void check_agreement(jit::Comm& comm) {
   if (comm.size() == 1) return;
 
   // Of several failures, the others hear of the lowest rank's.
-  const std::string heard = message_of<Error>([&] {
+  const std::string heard = refusal<Error>([&] {
     together(comm, [&] {
       if (comm.rank() > 0) throw ProgramError("mine " + std::to_string(comm.rank()));
     });
@@ -449,16 +442,16 @@ inline void check_agreement(jit::Comm& comm) {
   expect(heard == (comm.rank() == 0 ? "rank 1: mine 1" : "mine " + std::to_string(comm.rank())),
          "together tells the lowest rank's failure, and each rank its own");
 
-  expect_contains(message_of<CommError>([&] { (void)comm.allocate(comm.rank() == last ? 8 : 16); }),
+  expect_contains(refusal<CommError>([&] { (void)comm.allocate(comm.rank() == last ? 8 : 16); }),
                   who +
                       " allocates 8 bytes, but rank 0 16; allocate is collective, all ranks must "
                       "ask for the same size");
-  expect_contains(message_of<CommError>([&] { (void)comm.allocate(std::size_t{1} << 60); }),
+  expect_contains(refusal<CommError>([&] { (void)comm.allocate(std::size_t{1} << 60); }),
                   "cannot allocate 1152921504606846976 bytes on each of " +
                       std::to_string(comm.nodes().beside(comm.rank()).size()) + " ranks");
-  expect_contains(message_of<CommError>([&] { (void)comm.collectives({0}); }),
+  expect_contains(refusal<CommError>([&] { (void)comm.collectives({0}); }),
                   "rank 1 passes the group {0}, which must hold that rank once");
-  expect_contains(message_of<CommError>([&] {
+  expect_contains(refusal<CommError>([&] {
                     std::vector<int> mine{comm.rank()};
                     if (comm.rank() == 0) mine = {0, 1};
                     (void)comm.collectives(mine);
@@ -466,7 +459,7 @@ inline void check_agreement(jit::Comm& comm) {
                   "rank 0 passes the group {0, 1}, but rank 1 passes {1}; all ranks of a group "
                   "must pass the same one");
   expect_contains(
-      message_of<CommError>([&] {
+      refusal<CommError>([&] {
         (void)comm.collectives({comm.rank(), 9});
       }),
       "rank 0 passes the group {0, 9}, but the world has the ranks 0 to " + std::to_string(last));

@@ -13,6 +13,7 @@
 #include "jit/codegen/codegen.h"
 #include "jit/config/build_info.h"
 #include "jit/platform/host/compiler.h"
+#include "refusal.h"
 #include "sample.h"
 
 using namespace coconet::jit;
@@ -27,13 +28,8 @@ std::string default_compiler() {
   return std::string(build_info::default_cxx);
 }
 
-std::string refusal(const std::string& compiler) {
-  try {
-    const HostCompiler made(compiler, "", 10s);
-    return "accepted as " + made.path();
-  } catch (const coconet::CompileError& error) {
-    return error.what();
-  }
+std::string refusal_of(const std::string& compiler) {
+  return refusal<coconet::CompileError>([&] { (void)HostCompiler(compiler, "", 10s); });
 }
 
 /// A program of the test's own in the compiler's place.
@@ -125,23 +121,23 @@ TEST_CASE("COCONET_CXXFLAGS is split at blanks and comes last") {
 
 TEST_CASE("a compiler that is not there is named, with what to set") {
   CHECK(
-      refusal("/no/such/c++") ==
+      refusal_of("/no/such/c++") ==
       "COCONET_CXX is '/no/such/c++'; there is no such program, set it to a C++20 compiler such as "
       "g++ or clang++.");
   CHECK(
-      refusal("no-such-c++") ==
+      refusal_of("no-such-c++") ==
       "COCONET_CXX is 'no-such-c++'; there is no such program on PATH, set it to a C++20 compiler "
       "such as g++ or clang++.");
   CHECK(
-      refusal("g++ -O2") ==
+      refusal_of("g++ -O2") ==
       "COCONET_CXX is 'g++ -O2'; there is no such program on PATH, set it to a C++20 compiler such "
       "as g++ or clang++; options belong in COCONET_CXXFLAGS.");
   CHECK(
-      refusal("/tmp") ==
+      refusal_of("/tmp") ==
       "COCONET_CXX is '/tmp'; there is no such program, set it to a C++20 compiler such as g++ or "
       "clang++.");
   CHECK(
-      refusal("") ==
+      refusal_of("") ==
       "COCONET_CXX is ''; there is no such program on PATH, set it to a C++20 compiler such as g++ "
       "or clang++.");
 }
@@ -150,14 +146,14 @@ TEST_CASE("a file that is no program is not a compiler") {
   const coconet::test::ScratchDirectory scratch;
   const fs::path path = scratch.path() / "c++";
   std::ofstream(path) << "text";
-  CHECK(refusal(path.string()).find("there is no such program") != std::string::npos);
+  CHECK(refusal_of(path.string()).find("there is no such program") != std::string::npos);
 }
 
 TEST_CASE_METHOD(Script, "a program that fails --version is not a compiler") {
   const fs::path path = scratch.path() / "c++";
   std::ofstream(path) << "#!/bin/sh\nexit 3\n";
   fs::permissions(path, fs::perms::owner_all);
-  CHECK(refusal(path.string()) ==
+  CHECK(refusal_of(path.string()) ==
         "COCONET_CXX is '" + path.string() +
             "'; it does not answer to --version, as a C++ compiler such as g++ or "
             "clang++ does. It exited with status 3.");
@@ -167,7 +163,7 @@ TEST_CASE_METHOD(Script, "a script whose interpreter is missing cannot be starte
   const fs::path path = scratch.path() / "c++";
   std::ofstream(path) << "#!/no/such/shell\n";
   fs::permissions(path, fs::perms::owner_all);
-  CHECK(refusal(path.string()).ends_with("It cannot be started: No such file or directory."));
+  CHECK(refusal_of(path.string()).ends_with("It cannot be started: No such file or directory."));
 }
 
 TEST_CASE_METHOD(Script, "a compiler that takes too long is stopped with all that it started") {

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "coconet/coconet.h"
+#include "refusal.h"
 #include "require_exit.h"
 #include "texts.h"
 
@@ -59,20 +60,13 @@ int be_rank(int rank, int to, int from) {
   step->run();
   const pid_t child = fork();
   if (child == 0) {
-    int told = 0;
-    for (const auto& call : std::initializer_list<std::function<void()>>{[&] { world->barrier(); },
-                                                                         [&] { step->run(); }}) {
-      try {
-        call();
-      } catch (const CommError& error) {
-        const std::string expected = "this process is a fork of rank " + std::to_string(rank) +
-                                     ", which alone takes part in its world";
-        if (std::string(error.what()).find(expected) != std::string::npos) ++told;
-      }
-    }
+    const std::string told =
+        refusal<CommError>([&] { world->barrier(); }) + refusal<CommError>([&] { step->run(); });
+    const std::string expected = "this process is a fork of rank " + std::to_string(rank) +
+                                 ", which alone takes part in its world";
     step.reset();
     world.reset();
-    _exit(told == 2 ? 0 : 1);
+    _exit(test::count_of(told, expected) == 2 ? 0 : 1);
   }
   if (wait_for(child) != 0) return 2;
   step->run();  // nobody has left

@@ -10,6 +10,7 @@
 #include "elements.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/rank_outcomes.h"
+#include "refusal.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -111,7 +112,7 @@ void check_different_scalars(World& world, Executable& step, const std::string& 
       "rank " +
       std::to_string(world.rank()) + " has " + name + "=" + (world.rank() == 1 ? "2" : "1");
   for (int turn = 0; turn < 2; ++turn) {
-    const std::string told = message_of<CommError>([&] {
+    const std::string told = refusal<CommError>([&] {
       step.run({{name, world.rank() == 1 ? 2 : 1}});
     });
     if (told != rule) throw InternalError("a rank was told: " + told);
