@@ -14,6 +14,7 @@
 #include "elements.h"
 #include "refusal.h"
 #include "sample.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -31,8 +32,7 @@ const std::set<std::string> forgiven = {
     "cuMemFreeHost",      "cuLibraryUnload", "cuCtxPopCurrent", "cuMulticastUnbind"};
 
 void adam_steps(World& world) {
-  Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-sliced.json"),
-                            world, {{"n", 100}});
+  Executable step = compile_shipped(world, "adam", "sliced", 100);
   step.write("g", std::vector<float>(100, 1.0f));
   step.write("w", std::vector<float>(100, 0.5f));
   for (const char* name : {"m", "v"}) step.data<float>(name);

@@ -8,6 +8,7 @@
 #include "cuda/programs.h"
 #include "cuda/stub.h"
 #include "elements.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -102,10 +103,8 @@ TEST_CASE("a step that cannot be recorded is launched as it is, and nobody tries
 TEST_CASE("a graph replays the steps of all ranks on a GPU, collectives included") {
   stub_cuda::clear();
   World::local(3, [](World& world) {
-    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-sliced.json"),
-                              world, {{"n", 100}});
-    Executable again = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
-                               world, {{"n", 100}});
+    Executable step = compile_shipped(world, "adam", "sliced", 100);
+    Executable again = compile_shipped(world, "adam", "fused", 100);
     std::vector<float> g(100, static_cast<float>(world.rank() + 1));
     for (Executable* one : {&step, &again}) {
       one->write("g", g);

@@ -13,6 +13,7 @@
 #include "elements.h"
 #include "jit/platform/cuda/device.h"
 #include "refusal.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -24,8 +25,7 @@ namespace {
 /// One fused step of Adam on `ranks` threads.
 void run_fused_adam(int ranks, std::int64_t n) {
   World::local(ranks, [n](World& world) {
-    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
-                              world, {{"n", n}});
+    Executable step = compile_shipped(world, "adam", "fused", n);
     for (const char* name : {"g", "w", "m", "v"}) step.data<float>(name);
     step.run({{"lr", 0.1}, {"t", 1.0}});
     step.synchronize();
@@ -218,8 +218,7 @@ TEST_CASE("a step is refused inside the application's own capture when its ranks
   }
   CHECK(stream.destroy() == 0);
   const auto ranks = [&](World& own) {
-    Executable step = compile(programs::sgd(Mesh::over(own)), Schedule::load("sgd-fused.json"), own,
-                              {{"n", 100}});
+    Executable step = compile_shipped(own, "sgd", "fused", 100);
     for (const char* name : {"g", "w"}) step.data<float>(name);
     const jit::OnDevice here(jit::Device::at(0));
     const stub_cuda::OwnStream captured;

@@ -9,6 +9,7 @@
 #include "elements.h"
 #include "refusal.h"
 #include "require_exit.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -18,16 +19,15 @@ using Catch::Matchers::StartsWith;
 TEST_CASE("an executable gives everything back, in an order that the driver accepts") {
   const auto run = [](int ranks, const char* schedule) {
     World::local(ranks, [&](World& world) {
-      Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load(schedule), world,
-                                {{"n", 1000}});
+      Executable step = compile_shipped(world, "adam", schedule, 1000);
       for (const char* name : {"g", "w", "m", "v"}) step.data<float>(name);
       for (int t = 1; t <= 12; ++t) step.run({{"lr", 0.1}, {"t", static_cast<double>(t)}});
     });  // steps may still be running
   };
-  run(1, "adam-fused.json");  // contexts, the backends' own streams and kernels stay
-  run(3, "adam-fused.json");
+  run(1, "fused");  // contexts, the backends' own streams and kernels stay
+  run(3, "fused");
   const auto before = stub_cuda::live();
-  for (const char* schedule : {"adam-fused.json", "adam-sliced.json", "adam-unfused.json"}) {
+  for (const char* schedule : {"fused", "sliced", "unfused"}) {
     for (const int ranks : {1, 3}) {
       INFO(schedule << " on " << ranks << " ranks");
       run(ranks, schedule);

@@ -14,6 +14,7 @@
 #include "elements.h"
 #include "jit/platform/cuda/device.h"
 #include "refusal.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -126,8 +127,7 @@ TEST_CASE("equal slices are one call, others a group of calls") {
   const auto asked = [](std::int64_t n) {
     stub_nccl::clear();
     World::local(3, [&](World& world) {
-      Executable step = compile(programs::adam(Mesh::over(world)),
-                                Schedule::load("adam-sliced.json"), world, {{"n", n}});
+      Executable step = compile_shipped(world, "adam", "sliced", n);
       for (const char* name : {"g", "w", "m", "v"}) step.data<float>(name);
       step.run({{"lr", 0.1}, {"t", 1.0}});
       step.synchronize();
@@ -252,8 +252,7 @@ TEST_CASE("failures of NCCL are errors on every rank, and the next executable wo
   const Setting devices("STUB_CUDA_DEVICES", "2");
   const auto sliced = [](std::int64_t n) {
     return [n](World& world) {
-      Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-sliced.json"),
-                                world, {{"n", n}});
+      Executable step = compile_shipped(world, "sgd", "sliced", n);
       for (const char* name : {"g", "w"}) step.data<float>(name);
       step.run({{"lr", 0.1}});
       step.synchronize();

@@ -11,6 +11,7 @@
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "precisions.h"
+#include "shipped.h"
 
 namespace coconet::test {
 
@@ -23,9 +24,7 @@ struct Subject {
   [[nodiscard]] Program build(int ranks) const {
     return program->build(program->mesh(ranks), precision);
   }
-  [[nodiscard]] Schedule load() const {
-    return Schedule::load(std::string(program->name) + "-" + schedule + ".json");
-  }
+  [[nodiscard]] Schedule load() const { return shipped_schedule(*program, schedule); }
 };
 
 [[nodiscard]] inline std::vector<Subject> all_subjects() {

@@ -12,6 +12,7 @@
 
 #include "coconet/coconet.h"
 #include "jit/kernels/kernel_store.h"
+#include "shipped.h"
 
 namespace {
 
@@ -20,8 +21,7 @@ using namespace coconet;
 std::string outcome() {
   try {
     const World world = World::mpi();
-    Executable lamb = compile(programs::lamb(Mesh::over(world)),
-                              Schedule::load("lamb-unfused.json"), world, {{"n", 1001}});
+    Executable lamb = test::compile_shipped(world, "lamb", "unfused", 1001);
     for (const char* name : {"g", "w", "m", "v"}) (void)lamb.data<float>(name);
     lamb.run({{"lr", 1e-3}, {"t", 1}});
     const CacheCounters cache = jit::cache_counters();

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "coconet/coconet.h"
+#include "shipped.h"
 
 namespace {
 
@@ -30,8 +31,7 @@ void start_mpi() {
 void run_step() {
   using namespace coconet;
   const World world = World::mpi();
-  Executable adam = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
-                            world, {{"n", 4096}});
+  Executable adam = test::compile_shipped(world, "adam", "fused", 4096);
   for (const char* name : {"g", "w", "m", "v"}) (void)adam.data<float>(name);
   adam.run({{"lr", 1e-3}, {"t", 1}});
   report(world.rank());

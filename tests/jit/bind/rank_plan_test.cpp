@@ -5,6 +5,7 @@
 
 #include "coconet/coconet.h"
 #include "ir/access.h"
+#include "shipped.h"
 
 using namespace coconet;
 
@@ -42,12 +43,11 @@ TEST_CASE("every rank's slice of a large tensor begins where vectors do, whateve
       const Program program = shipped.build(mesh, shipped.precisions.back());
       if (ir::graph_of(program)->dims.front().name != "n") continue;
       for (const std::string_view schedule : shipped.schedules) {
-        const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
-        const sched::Plan plan =
-            sched::lower(*ir::graph_of(Schedule::load(file).apply(program).back()));
+        const Schedule steps = test::shipped_schedule(shipped, schedule);
+        const sched::Plan plan = sched::lower(*ir::graph_of(steps.apply(program).back()));
         ++plans;
         for (std::int64_t n = 1024 * ranks; n < 1024 * ranks + 32; ++n) {
-          INFO(file << ", " << ranks << " ranks, n = " << n);
+          INFO(steps.name() << ", " << ranks << " ranks, n = " << n);
           CHECK(unaligned(plan, n, ranks - 1) == std::vector<std::string>{});
         }
       }

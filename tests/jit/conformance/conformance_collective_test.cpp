@@ -9,6 +9,7 @@
 #include "jit/exchange/algorithm.h"
 #include "jit/exchange/kernel_subjects.h"
 #include "precisions.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -385,8 +386,7 @@ TEST_CASE("hierarchical collectives equal the reference, whole and with computat
 TEST_CASE("optimizers that are fused inside nodes equal the reference") {
   for (const auto& [shipped, precision] : usual_programs()) {
     for (const std::string_view name : shipped.across_nodes) {
-      const Schedule schedule =
-          Schedule::load(std::string(shipped.name) + "-" + std::string(name) + ".json");
+      const Schedule schedule = shipped_schedule(shipped, name);
       for (const Mesh& mesh : {shipped.mesh_of_nodes(4, 2), shipped.mesh_of_nodes(6, 2)}) {
         for (const programs::TrainingOptions& asked :
              {programs::TrainingOptions(),

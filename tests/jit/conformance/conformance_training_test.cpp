@@ -39,6 +39,12 @@ std::vector<Checked> cases_of(const Program& program, const std::vector<List>& a
   return cases;
 }
 
+/// Stochastic gradient descent of `n` elements of f32, fused.
+Executable compile_sgd(const World& world, const programs::SgdOptions& options, std::int64_t n) {
+  return compile(programs::sgd(Mesh::over(world), f32, options), Schedule::load("sgd-fused.json"),
+                 world, {{"n", n}});
+}
+
 /// Every optimizer that is asked for `training`, against the reference; under `fused` it is one
 /// kernel.
 void require_one_kernel_that_conforms(const programs::TrainingOptions& training) {
@@ -143,9 +149,7 @@ TEST_CASE("a gradient that is not finite on one rank skips the step on all") {
 
 TEST_CASE("the scale doubles after 2000 steps, as GradScaler's") {
   World::local(2, [](World& world) {
-    const programs::SgdOptions options = {.loss_scaling = true};
-    Executable step = compile(programs::sgd(Mesh::over(world), f32, options),
-                              Schedule::load("sgd-fused.json"), world, {{"n", 8}});
+    Executable step = compile_sgd(world, {.loss_scaling = true}, 8);
     std::ranges::fill(step.data<float>("g"), 1.0F);
     for (int t = 1; t < 2000; ++t) step.run({{"lr", 0}});
     REQUIRE_ON_RANK(step.scalar_of<float>("scale") == 65536);
@@ -158,12 +162,13 @@ TEST_CASE("the scale doubles after 2000 steps, as GradScaler's") {
 
 TEST_CASE("the scale grows and backs off by the constants that are asked for") {
   World::local(2, [](World& world) {
-    const programs::SgdOptions options = {
-        .loss_scaling = true,
-        .loss_scale = {
-            .init_scale = 48, .growth_factor = 4, .backoff_factor = 0.25, .growth_interval = 3}};
-    Executable step = compile(programs::sgd(Mesh::over(world), f32, options),
-                              Schedule::load("sgd-fused.json"), world, {{"n", 8}});
+    Executable step = compile_sgd(world,
+                                  {.loss_scaling = true,
+                                   .loss_scale = {.init_scale = 48,
+                                                  .growth_factor = 4,
+                                                  .backoff_factor = 0.25,
+                                                  .growth_interval = 3}},
+                                  8);
     const auto is_after = [&](float gradient, float scale, float growth) {
       step.write("g", std::vector<float>(8, gradient));
       step.run({{"lr", 0}});
@@ -178,10 +183,8 @@ TEST_CASE("the scale grows and backs off by the constants that are asked for") {
 
 TEST_CASE("by default the scale doubles and halves, and never becomes infinite") {
   World::local(2, [](World& world) {
-    const programs::SgdOptions options = {.loss_scaling = true,
-                                          .loss_scale = {.growth_interval = 3}};
-    Executable step = compile(programs::sgd(Mesh::over(world), f32, options),
-                              Schedule::load("sgd-fused.json"), world, {{"n", 8}});
+    Executable step =
+        compile_sgd(world, {.loss_scaling = true, .loss_scale = {.growth_interval = 3}}, 8);
     const auto run = [&](float gradient) {
       step.write("g", std::vector<float>(8, gradient));
       step.run({{"lr", 0}});
@@ -199,9 +202,7 @@ TEST_CASE("by default the scale doubles and halves, and never becomes infinite")
 
 TEST_CASE("gradients are clipped as torch.nn.utils clips them") {
   World::local(2, [](World& world) {
-    const programs::SgdOptions options = {.max_norm = 2, .max_value = 3};
-    Executable step = compile(programs::sgd(Mesh::over(world), f32, options),
-                              Schedule::load("sgd-fused.json"), world, {{"n", 4}});
+    Executable step = compile_sgd(world, {.max_norm = 2, .max_value = 3}, 4);
     const std::vector<float> gradient = {1, -5, 2, 4};
     step.write("g", gradient);
     step.run({{"lr", 1}});
@@ -212,9 +213,7 @@ TEST_CASE("gradients are clipped as torch.nn.utils clips them") {
       REQUIRE_ON_RANK(std::abs(w[i] + limited[i] * factor) < 1e-6F);
   });
   World::local(1, [](World& world) {  // below the norm nothing changes
-    const programs::SgdOptions options = {.max_norm = 100};
-    Executable step = compile(programs::sgd(Mesh::over(world), f32, options),
-                              Schedule::load("sgd-fused.json"), world, {{"n", 2}});
+    Executable step = compile_sgd(world, {.max_norm = 100}, 2);
     step.write("g", std::vector<float>{3, 4});
     step.run({{"lr", 1}});
     REQUIRE_ON_RANK(elements_of(step, "w") == std::vector<float>{-3, -4});

@@ -8,6 +8,7 @@
 #include "ir/access.h"
 #include "jit/conformance/conformance.h"
 #include "precisions.h"
+#include "shipped.h"
 
 namespace coconet::test {
 
@@ -31,11 +32,6 @@ inline const Extents shipped_extents = {{"n", {1, 2, 3, 17, 1000, 4099}},
     for (std::size_t i = 0; i < cases.size(); ++i) cases[i][dim.name] = extents.at(dim.name).at(i);
   }
   return cases;
-}
-
-[[nodiscard]] inline Schedule shipped_schedule(const programs::Shipped& program,
-                                               std::string_view schedule) {
-  return Schedule::load(std::string(program.name) + "-" + std::string(schedule) + ".json");
 }
 
 /// Stages of a pipeline have as many, up to 8 ranks in all, on GPUs 4: how chunks go among many is

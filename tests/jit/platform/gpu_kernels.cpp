@@ -18,6 +18,7 @@
 #include "jit/platform/forked_jobs.h"
 #include "sample.h"
 #include "sched/plan.h"
+#include "shipped.h"
 
 namespace coconet::test {
 
@@ -173,15 +174,13 @@ std::string without_numbers(const std::string& text) {
 
 GpuKernels shipped_kernels() {
   GpuKernels kernels;
-  const auto load = [](const programs::Shipped& shipped, std::string_view schedule) {
-    return Schedule::load(std::string(shipped.name) + "-" + std::string(schedule) + ".json");
-  };
   for (const programs::Shipped& shipped : programs::shipped()) {
     for (const std::string_view schedule : shipped.schedules) {
       for (const programs::Precision& precision : shipped.precisions) {
         for (const auto build : {shipped.build, shipped.scattered}) {
           if (build == nullptr) continue;
-          add_kernels(build(shipped.mesh(8), precision), load(shipped, schedule), kernels);
+          add_kernels(build(shipped.mesh(8), precision), shipped_schedule(shipped, schedule),
+                      kernels);
         }
       }
     }
@@ -196,7 +195,7 @@ GpuKernels shipped_kernels() {
         for (const Storage storage : {Storage::whole, Storage::scattered}) {
           add_kernels(
               shipped.with(shipped.mesh(8), programs::mixed(DType::bf16, kept), {}, storage, {}),
-              load(shipped, schedule), kernels);
+              shipped_schedule(shipped, schedule), kernels);
         }
       }
     }

@@ -7,6 +7,7 @@
 #include "coconet/coconet.h"
 #include "elements.h"
 #include "jit/comm/rank_outcomes.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -26,9 +27,7 @@ Program stumbling(int ranks) {
 }
 
 Executable compile_and_fill(const World& world, const char* schedule) {
-  Executable step =
-      compile(programs::sgd(Mesh::over(world)),
-              Schedule::load("sgd-" + std::string(schedule) + ".json"), world, {{"n", 8}});
+  Executable step = compile_shipped(world, "sgd", schedule, 8);
   for (const char* name : {"g", "w"}) (void)step.data<float>(name);
   return step;
 }

@@ -10,6 +10,7 @@
 #include "elements.h"
 #include "jit/comm/rank_outcomes.h"
 #include "require_exit.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -22,8 +23,7 @@ constexpr std::int64_t n = 17;
 constexpr float start = 4;
 
 Executable compile_adam(const World& world, const std::string& schedule) {
-  return compile(programs::adam(Mesh::over(world)), Schedule::load("adam-" + schedule + ".json"),
-                 world, {{"n", n}});
+  return compile_shipped(world, "adam", schedule, n);
 }
 
 bool all_equal(std::span<const float> data, float value) {

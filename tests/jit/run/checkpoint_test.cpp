@@ -8,6 +8,7 @@
 #include "elements.h"
 #include "jit/run/checkpoint_checks.h"
 #include "refusal.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -168,13 +169,12 @@ TEST_CASE("training goes on bit by bit from a checkpoint of other ranks and anot
   constexpr std::int64_t n = 1037;
   std::vector<float> expected(n);
   const auto adam = [&](const World& world, const char* schedule) {
-    Executable step =
-        compile(programs::adam(Mesh::over(world)), Schedule::load(schedule), world, {{"n", n}});
+    Executable step = compile_shipped(world, "adam", schedule, n);
     step.write("g", std::vector<float>(n, 0.5F));
     return step;
   };
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
-    Executable step = adam(world, "adam-fused.json");
+    Executable step = adam(world, "fused");
     for (int t = 1; t <= 5; ++t) {
       step.run({{"lr", 0.01}, {"t", t}});
       if (t == 3) step.save(scratch.path() / "three", {.metadata = {{"t", "3"}}});
@@ -183,7 +183,7 @@ TEST_CASE("training goes on bit by bit from a checkpoint of other ranks and anot
     if (world.rank() == 0) expected = w;
   }));
   for (const int ranks : {1, 2, 4}) {
-    for (const char* schedule : {"adam-unfused.json", "adam-sliced.json", "adam-fused.json"}) {
+    for (const char* schedule : {"unfused", "sliced", "fused"}) {
       REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
         Executable step = adam(world, schedule);
         const Checkpoint checkpoint = step.load(scratch.path() / "three");

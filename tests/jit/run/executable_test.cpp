@@ -21,6 +21,7 @@
 #include "precisions.h"
 #include "require_exit.h"
 #include "sample.h"
+#include "shipped.h"
 #include "texts.h"
 
 using namespace coconet;
@@ -75,9 +76,8 @@ TEST_CASE("fused Adam and LAMB hold 1/n of the moments, padded to 64 bytes") {
       for (const std::size_t n : {1, 2, 17, 1000, 4099}) {
         INFO(optimizer << " on " << ranks << " ranks, " << n << " elements");
         REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
-          const Executable step = compile(programs::find(optimizer)->build(Mesh::over(world), f32),
-                                          Schedule::load(optimizer + "-fused.json"), world,
-                                          {{"n", static_cast<std::int64_t>(n)}});
+          const Executable step =
+              compile_shipped(world, optimizer, "fused", static_cast<std::int64_t>(n));
           const std::size_t rank = static_cast<std::size_t>(world.rank());
           const std::size_t block =
               static_cast<std::size_t>(block_length(static_cast<std::int64_t>(n), world.size()));
@@ -106,10 +106,10 @@ TEST_CASE("all that an optimizer keeps beside the weights takes 1/n of the memor
     for (const std::string_view schedule : shipped.schedules) {
       if (!draw()) continue;
       INFO(shipped.name << " " << schedule << ", " << to_text(usual.precision));
-      const std::string file = std::string(shipped.name) + "-" + std::string(schedule) + ".json";
       const std::size_t block = schedule == "unfused" ? n : (n + ranks - 1) / ranks;
       REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
-        const Executable step = compile(program, Schedule::load(file), world, {{"n", n}});
+        const Executable step =
+            compile(program, shipped_schedule(shipped, schedule), world, {{"n", n}});
         for (const ir::Node& node : ir::graph_of(program)->nodes()) {
           if (node.op != ir::Op::state) continue;
           const std::size_t held = node.shape.empty() ? 1 : node.name == "w" ? n : block;
@@ -156,8 +156,7 @@ TEST_CASE("a step works in the caller's memory, and in other memory after it is 
 TEST_CASE("buffers of the world serve kernels that reach them from other ranks") {
   for (const int ranks : {1, 2, 3}) {
     REQUIRE_NOTHROW(World::local(ranks, [&](World& world) {
-      Executable step = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"),
-                                world, {{"n", 17}});
+      Executable step = compile_shipped(world, "sgd", "fused", 17);
       const Buffer g = world.allocate(f32, 17);
       Buffer w = world.allocate(f32, 17);
       step.bind("g", g);
@@ -184,8 +183,7 @@ TEST_CASE("buffers of the world serve kernels that reach them from other ranks")
 
 TEST_CASE("user memory serves what no other rank reaches, beside the library's") {
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
-    Executable step = compile(programs::momentum_sgd(Mesh::over(world)),
-                              Schedule::load("momentum_sgd-fused.json"), world, {{"n", 5}});
+    Executable step = compile_shipped(world, "momentum_sgd", "fused", 5);
     std::vector<float> m(step.count("m"), 0.0F);
     step.bind("m", m);
     for (float& g : step.data<float>("g")) g = 2;
@@ -211,8 +209,7 @@ TEST_CASE("an executable can be moved") {
 
 TEST_CASE("an executable shows its program, its plan and its sources") {
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
-    const Executable step = compile(programs::adam(Mesh::over(world)),
-                                    Schedule::load("adam-fused.json"), world, {{"n", 8}});
+    const Executable step = compile_shipped(world, "adam", "fused", 8);
     REQUIRE_ON_RANK(step.program().str().find("adam_fused") != std::string::npos);
     REQUIRE_ON_RANK(step.plan().find("adam_fused") != std::string::npos);
     const auto sources = step.sources();
@@ -229,9 +226,7 @@ TEST_CASE("a report names every step in order with time, bytes and its share of 
     std::string shown;
     REQUIRE_NOTHROW(World::local(2, [&](World& world) {
       constexpr std::int64_t n = 1 << 16;
-      Executable step =
-          compile(programs::adam(Mesh::over(world)),
-                  Schedule::load("adam-" + std::string(schedule) + ".json"), world, {{"n", n}});
+      Executable step = compile_shipped(world, "adam", schedule, n);
       for (const char* name : {"g", "w", "m", "v"}) (void)step.data<float>(name);
       for (int i = 1; i <= 5; ++i) step.run({{"lr", 1e-3}, {"t", i}});
       const Report report = step.report();

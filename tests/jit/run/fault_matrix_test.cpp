@@ -32,6 +32,7 @@
 #include "jit/platform/planted_compiler.h"
 #include "sample.h"
 #include "sched/knobs.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace std::chrono_literals;
@@ -251,8 +252,7 @@ void train(int rank, Shared& shared, const std::filesystem::path& directory) {
   World world = World::from(bootstrap_of(rank, shared));
   for (;;) {
     try {
-      Executable step = compile(programs::momentum_sgd(Mesh::over(world)),
-                                Schedule::load("momentum_sgd-fused.json"), world, {{"n", 1000}});
+      Executable step = test::compile_shipped(world, "momentum_sgd", "fused", 1000);
       step.write("w", std::vector<float>(1000, 1));
       step.write("m", std::vector<float>(step.count("m")));
       int done = 0;

@@ -6,14 +6,14 @@
 #include "coconet/coconet.h"
 #include "jit/comm/require_on_rank.h"
 #include "jit/run/sampler.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
 
 TEST_CASE("local statistics count and time every kernel, on one rank alone if need be") {
   REQUIRE_NOTHROW(World::local(2, [](World& world) {
-    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-sliced.json"),
-                              world, {{"n", 10000}});
+    Executable step = compile_shipped(world, "adam", "sliced", 10000);
     const LocalStats none = step.local_stats();
     REQUIRE_ON_RANK(none.runs == 0 && none.count == 0 && none.p50_ms == 0 && none.p99_ms == 0);
     (void)step.data<float>("g");
@@ -50,8 +50,7 @@ TEST_CASE("the wait for a rank that comes late is apart, or in the kernel that w
     const Value x = alone.state("x", f32, {100}, local);
     update(x, x + 1);
     Executable meets = compile(alone, Schedule(), world);
-    Executable fused = compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"),
-                               world, {{"n", 100}});
+    Executable fused = compile_shipped(world, "sgd", "fused", 100);
     (void)fused.data<float>("g");
     for (int step = 0; step < 5; ++step) {
       if (world.rank() == 1) std::this_thread::sleep_for(late);

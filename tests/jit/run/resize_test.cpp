@@ -7,6 +7,7 @@
 #include "jit/kernels/kernel_store.h"
 #include "jit/run/state_checks.h"
 #include "refusal.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -73,10 +74,8 @@ TEST_CASE("what does not depend on a resized dimension keeps its binding and its
 
 TEST_CASE("a sliced state and all that is in one kernel follow their dimension") {
   REQUIRE_NOTHROW(World::local(3, [](World& world) {
-    Executable adam = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
-                              world, {{"n", 10}});
-    Executable fresh = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
-                               world, {{"n", 5003}});
+    Executable adam = compile_shipped(world, "adam", "fused", 10);
+    Executable fresh = compile_shipped(world, "adam", "fused", 5003);
     adam.resize({{"n", 5003}});
     std::vector<float> g(5003);
     for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(i % 17) - 8;

@@ -9,13 +9,13 @@
 #include "elements.h"
 #include "holdings.h"
 #include "jit/comm/require_on_rank.h"
+#include "shipped.h"
 
 namespace coconet::test {
 
 /// w -= the mean over all ranks of g, fused: kernels reach w from other ranks.
 inline Executable compile_train(const World& world, std::int64_t n) {
-  return compile(programs::sgd(Mesh::over(world)), Schedule::load("sgd-fused.json"), world,
-                 {{"n", n}});
+  return compile_shipped(world, "sgd", "fused", n);
 }
 
 /// seen += w, then w += 1: on every rank for itself.

@@ -11,6 +11,7 @@
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/rank_outcomes.h"
 #include "refusal.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -123,11 +124,10 @@ void check_different_scalars(World& world, Executable& step, const std::string& 
 }  // namespace
 
 TEST_CASE("ranks that run a step with different scalars are told so before anything is written") {
-  for (const char* schedule : {"sgd-fused.json", "sgd-sliced.json", "sgd-unfused.json"}) {
+  for (const char* schedule : {"fused", "sliced", "unfused"}) {
     INFO(schedule);
     REQUIRE_NOTHROW(World::local(3, [&](World& world) {
-      Executable step =
-          compile(programs::sgd(Mesh::over(world)), Schedule::load(schedule), world, {{"n", n}});
+      Executable step = compile_shipped(world, "sgd", schedule, n);
       const auto is = [&](float value) {
         return elements_of(step, "w") == std::vector<float>(step.count("w"), value);
       };

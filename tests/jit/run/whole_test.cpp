@@ -7,6 +7,7 @@
 #include "elements.h"
 #include "jit/comm/rank_outcomes.h"
 #include "jit/comm/require_on_rank.h"
+#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -60,8 +61,7 @@ TEST_CASE("on a mesh of two axes a tensor is whole across both that slice it") {
 
 TEST_CASE("states that a schedule slices are whole all the same, and a slice says where it is") {
   REQUIRE_NOTHROW(World::local(2, [](World& world) {
-    Executable step = compile(programs::adam(Mesh::over(world)), Schedule::load("adam-fused.json"),
-                              world, {{"n", 9}});
+    Executable step = compile_shipped(world, "adam", "fused", 9);
     step.write_whole("g", std::vector<float>(9, 1));
     std::vector<float> m(9);
     std::iota(m.begin(), m.end(), 0.0f);
