@@ -10,19 +10,18 @@ using namespace coconet;
 
 namespace {
 
-/// Whether `program`'s first kernel, whose tensor x of `count` elements begins at element `shift`
-/// of aligned memory, accesses vectors.
-bool accesses_vectors(const Program& program, const Sizes& sizes, std::size_t count,
-                      std::size_t shift) {
-  const jit::RankPlan plan(sched::lower(*ir::graph_of(program)), sizes, {}, 0);
+/// How `program`'s first kernel accesses tensors of [b, c], of which x begins at element `shift` of
+/// aligned memory.
+std::uint64_t mode_of(const Program& program, std::int64_t b, std::int64_t c, std::size_t shift) {
+  const jit::RankPlan plan(sched::lower(*ir::graph_of(program)), {{"b", b}, {"c", c}}, {}, 0);
   const auto& step = std::get<sched::KernelStep>(plan.plan().steps.front());
   const std::shared_ptr<jit::Comm> comm = jit::make_self_comm();
   jit::Tensors tensors(*comm, jit::host_platform(), plan);
+  const auto count = static_cast<std::size_t>(b * c);
   const std::shared_ptr<jit::Memory> memory = jit::host_platform().allocate(4 * (count + shift));
   const Executable::Piece x{memory->data() + 4 * shift, count};
   tensors.bind("x", f32, std::span(&x, 1));
-  const jit::KernelAccesses accesses(plan, step, jit::generate(plan.plan(), step), {});
-  return (accesses.mode(tensors) & jit::abi::VECTORIZE) != 0;
+  return jit::KernelAccesses(plan, step, jit::generate(plan.plan(), step), {}).mode(tensors);
 }
 
 /// Whether summing the rows of a tensor [b, c], or adding a row [c] to each, accesses vectors.
@@ -32,7 +31,7 @@ bool accesses_rows(bool reduces, std::int64_t b, std::int64_t c, std::size_t shi
   const Value x = p.input("x", f32, {p.dim("b"), columns}, replicated);
   const Value y = reduces ? sum(x, {1}) : x + p.input("bias", f32, {columns}, replicated);
   p.output("y", y.named("y"));
-  return accesses_vectors(p, {{"b", b}, {"c", c}}, static_cast<std::size_t>(b * c), shift);
+  return (mode_of(p, b, c, shift) & jit::abi::VECTORIZE) != 0;
 }
 
 /// Whether a kernel that sums up tensors of [b, c] of all ranks and adds a row of [c] may store
@@ -50,12 +49,7 @@ bool streams_rows(std::int64_t b, std::int64_t c, const Knobs& knobs = {}) {
           .fuse("k", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"}, knobs)
           .apply(p)
           .back();
-  const jit::RankPlan plan(sched::lower(*ir::graph_of(fused)), {{"b", b}, {"c", c}}, {}, 0);
-  const auto& step = std::get<sched::KernelStep>(plan.plan().steps.front());
-  const std::shared_ptr<jit::Comm> comm = jit::make_self_comm();
-  const jit::Tensors tensors(*comm, jit::host_platform(), plan);
-  const jit::KernelAccesses accesses(plan, step, jit::generate(plan.plan(), step), {});
-  return (accesses.mode(tensors) & jit::abi::STREAMING) != 0;
+  return (mode_of(fused, b, c, 0) & jit::abi::STREAMING) != 0;
 }
 
 }  // namespace

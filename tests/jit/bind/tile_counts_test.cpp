@@ -9,6 +9,7 @@
 #include "jit/bind/tile_counts.h"
 #include "jit/codegen/codegen.h"
 #include "jit/exchange/algorithm.h"
+#include "jit/exchange/kernel_subjects.h"
 #include "jit/platform/platform.h"
 #include "sched/knobs.h"
 
@@ -35,21 +36,15 @@ jit::TileCounts counts_of(const sched::Plan& plan, const Sizes& sizes, int rank)
   return all.begin()->second;
 }
 
-Knobs knobs_of(std::string_view algorithm) {
-  Knobs knobs;
-  knobs.algorithm = algorithm;
-  knobs.chunk_bytes = 1024;
-  return knobs;
-}
-
 }  // namespace
 
 TEST_CASE("every tile is made once, for every algorithm, slicing and number of ranks") {
   for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
-    if (sched::uses_multicast(knobs_of(algorithm.name))) continue;  // which overlaps nothing
+    const Knobs knobs = test::knobs_of(algorithm.name, "");
+    if (sched::uses_multicast(knobs)) continue;  // which overlaps nothing
     for (const int ranks : {1, 2, 3, 4, 8}) {
       for (const int dim : {0, 1}) {
-        const sched::Plan plan = overlapped(ranks, dim, knobs_of(algorithm.name));
+        const sched::Plan plan = overlapped(ranks, dim, knobs);
         for (const Sizes& sizes : {Sizes{{"n", 1}, {"m", 1}}, Sizes{{"n", 1000}, {"m", 3}},
                                    Sizes{{"n", 67}, {"m", 131}}}) {
           INFO(algorithm.name << ", " << ranks << " ranks, dim " << dim << ", n " << sizes.at("n"));
@@ -68,7 +63,7 @@ TEST_CASE("every tile is made once, for every algorithm, slicing and number of r
 TEST_CASE("tiles are made in the order in which a ring sends them on") {
   // 1024 rows in tiles of 128; each of 4 ranks owns two.
   const jit::TileCounts counts =
-      counts_of(overlapped(4, 0, knobs_of("ring")), {{"n", 1024}, {"m", 2}}, 2);
+      counts_of(overlapped(4, 0, test::knobs_of("ring", "")), {{"n", 1024}, {"m", 2}}, 2);
   CHECK(counts.order() == std::vector<std::int64_t>{2, 0, 6, 4, 3, 1, 7, 5});
 }
 

@@ -2,6 +2,7 @@
 // chains of kernels, and kernels of several passes, with every algorithm and protocol, on sizes
 // that neither tiles nor chunks divide.
 #include "jit/conformance/conformance_batch.h"
+#include "jit/exchange/kernel_subjects.h"
 #include "sched/knobs.h"
 
 using namespace coconet;
@@ -148,14 +149,6 @@ const Subject subjects[] = {
            .overlap({"gathers", "spreads"});
      }},
 };
-
-Knobs knobs_of(std::string_view algorithm, std::string_view protocol) {
-  Knobs knobs;
-  knobs.algorithm = algorithm;
-  knobs.protocol = protocol;
-  knobs.chunk_bytes = 1024;  // so that there are many chunks of little data
-  return knobs;
-}
 
 }  // namespace
 

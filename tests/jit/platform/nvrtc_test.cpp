@@ -9,7 +9,9 @@
 #include "sched/plan.h"
 #include "texts.h"
 
+using namespace coconet;
 using namespace coconet::jit;
+using test::count_of;
 
 namespace {
 
@@ -26,23 +28,34 @@ const KernelResources* find(const CompileResult& result, const std::string& entr
   return nullptr;
 }
 
+std::vector<KernelText> kernels_of(const Program& program, const Schedule& schedule = Schedule()) {
+  return generate(sched::lower(*ir::graph_of(schedule.apply(program).back())));
+}
+
+/// What NVRTC makes of `source`, which must compile.
+CompileResult compiled(const std::string& source, const char* arch = "sm_90") {
+  CompileResult result = NvrtcCompiler(arch).compile(source);
+  INFO(result.log);
+  REQUIRE(result.ok);
+  return result;
+}
+
 /// The kernel of an AllReduce on a ring with ll128.
 std::string exchange_in_lines() {
-  using namespace coconet;
   Program program("sum", Mesh({{"world", 4}}));
   program.output("y",
                  all_reduce(program.input("x", f32, {program.dim("n")}, local), sum).named("sum"));
   Knobs knobs;
   knobs.algorithm = "ring";
   knobs.protocol = "ll128";
-  const auto scheduled = Schedule("sum").fuse("sum", "all_reduce", {"sum"}, knobs).apply(program);
-  return complete_source(generate(sched::lower(*ir::graph_of(scheduled.back()))).front(), "cuda");
+  const Schedule schedule = Schedule("sum").fuse("sum", "all_reduce", {"sum"}, knobs);
+  return complete_source(kernels_of(program, schedule).front(), "cuda");
 }
 
 /// What NVRTC makes of `source` before it is a binary, which the library has no use for; empty
 /// without NVRTC.
 std::string ptx_of(const std::string& source) {
-  const coconet::test::BareNvrtc nvrtc;
+  const test::BareNvrtc nvrtc;
   if (!nvrtc.is_here()) return {};
   return nvrtc.ptx(source,
                    {"--gpu-architecture=compute_80", "--std=c++20",
@@ -50,10 +63,8 @@ std::string ptx_of(const std::string& source) {
 }
 
 /// The PTX of the one kernel of `program`; empty without NVRTC.
-std::string ptx_of(const coconet::Program& program) {
-  using namespace coconet;
-  const auto scheduled = Schedule("none").apply(program);
-  const auto kernels = generate(sched::lower(*ir::graph_of(scheduled.back())));
+std::string ptx_of(const Program& program) {
+  const std::vector<KernelText> kernels = kernels_of(program);
   REQUIRE(kernels.size() == 1);
   return ptx_of(complete_source(kernels.front(), "cuda"));
 }
@@ -64,7 +75,7 @@ TEST_CASE("without NVRTC a compilation says why") {
   if (nvrtc::is_available()) return;
   CHECK_FALSE(nvrtc::version().empty());
   CHECK(nvrtc::architectures().empty());
-  CHECK_THROWS_AS(NvrtcCompiler("sm_90"), coconet::CompileError);
+  CHECK_THROWS_AS(NvrtcCompiler("sm_90"), CompileError);
   CHECK_THROWS_WITH(NvrtcCompiler("sm_90"), "NVRTC is not available: " + nvrtc::version() + ".");
 }
 
@@ -72,9 +83,7 @@ TEST_CASE("NVRTC compiles to a cubin and reports each kernel's resources") {
   if (!nvrtc::is_available()) return;
   for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"}) {
     INFO(arch);
-    const CompileResult result = NvrtcCompiler(arch).compile(two_kernels);
-    INFO(result.log);
-    REQUIRE(result.ok);
+    const CompileResult result = compiled(two_kernels, arch);
     CHECK(result.binary.substr(1, 3) == "ELF");
     REQUIRE(result.kernels.size() == 2);
     const auto* plain = find(result, "plain");
@@ -92,7 +101,7 @@ TEST_CASE("NVRTC compiles to a cubin and reports each kernel's resources") {
 
 TEST_CASE("spills are reported") {
   if (!nvrtc::is_available()) return;
-  const CompileResult result = NvrtcCompiler("sm_90").compile(R"(
+  const CompileResult result = compiled(R"(
 extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float* x) {
   float v[96];
   for (int i = 0; i < 96; ++i) v[i] = x[i * 1024 + threadIdx.x];
@@ -104,7 +113,6 @@ extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float* x) {
   for (int i = 0; i < 96; ++i) x[i * 1024 + threadIdx.x] = v[i];
 }
 )");
-  REQUIRE(result.ok);
   REQUIRE(result.kernels.size() == 1);
   CHECK(result.kernels[0].spill_store_bytes > 0);
   CHECK(result.kernels[0].spill_load_bytes > 0);
@@ -115,12 +123,10 @@ TEST_CASE("products and sums are not contracted") {
   const char* text = R"(extern "C" __global__ void k(float* x) { x[0] = x[1] * x[2] + x[3]; })";
   const char* fused =
       R"(extern "C" __global__ void k(float* x) { x[0] = fmaf(x[1], x[2], x[3]); })";
-  const NvrtcCompiler compiler("sm_90");
-  CHECK(compiler.compile(text).binary != compiler.compile(fused).binary);
+  CHECK(compiled(text).binary != compiled(fused).binary);
 }
 
 TEST_CASE("conversions of what f32 does not hold to 16 bits compile, in registers alone") {
-  using namespace coconet;
   if (!nvrtc::is_available()) return;
   Program program("casts", Mesh({{"world", 1}}));
   const Dim n = program.dim("n");
@@ -132,12 +138,9 @@ TEST_CASE("conversions of what f32 does not hold to 16 bits compile, in register
       program.output(result, cast(x, to).named(result));
     }
   }
-  const auto scheduled = Schedule("none").apply(program);
-  for (const KernelText& kernel : generate(sched::lower(*ir::graph_of(scheduled.back())))) {
-    const CompileResult result = NvrtcCompiler("sm_90").compile(complete_source(kernel, "cuda"));
-    INFO(kernel.name << ": " << result.log);
-    REQUIRE(result.ok);
-    CHECK(result.kernels.front().stack_bytes == 0);
+  for (const KernelText& kernel : kernels_of(program)) {
+    INFO(kernel.name);
+    CHECK(compiled(complete_source(kernel, "cuda")).kernels.front().stack_bytes == 0);
   }
 }
 
@@ -189,9 +192,7 @@ TEST_CASE("a GPU newer than NVRTC gets a binary of its major number, else PTX") 
 TEST_CASE("PTX is text for the driver, under a key of its own") {
   if (!nvrtc::is_available()) return;
   const NvrtcCompiler compiler("compute_90");
-  const CompileResult result = compiler.compile(two_kernels);
-  INFO(result.log);
-  REQUIRE(result.ok);
+  const CompileResult result = compiled(two_kernels, "compute_90");
   CHECK(result.binary.find(".target sm_90\n") != std::string::npos);
   CHECK(result.binary.back() == '\0');  // the driver takes no length
   const KernelSource source{"types.h 1\n", "a", "k"};
@@ -201,8 +202,7 @@ TEST_CASE("PTX is text for the driver, under a key of its own") {
 
 TEST_CASE("a key tells architectures, options and sources apart, and line numbers are on request") {
   if (!nvrtc::is_available()) return;
-  const NvrtcCompiler plain("sm_90");
-  const NvrtcCompiler lines("sm_90", true);
+  const NvrtcCompiler plain("sm_90"), lines("sm_90", true);
   const auto digest = [](const NvrtcCompiler& compiler, const char* text, const char* entry) {
     return compiler.key({"types.h 1\n", text, entry}).digest();
   };
@@ -268,10 +268,8 @@ extern "C" __global__ void crowded(float* x, long stride) {
 
 TEST_CASE("a kernel a few registers over a step of occupancy is compiled below it") {
   if (!nvrtc::is_available()) return;
-  using namespace coconet;
   const auto resources_of = [](const std::string& source) {
-    const CompileResult result = NvrtcCompiler("sm_90").compile(source);
-    INFO(result.log);
+    const CompileResult result = compiled(source);
     REQUIRE(result.kernels.size() == 1);
     CHECK(result.kernels[0].spill_store_bytes == 0);
     return std::pair(result.kernels[0].registers,
@@ -286,7 +284,7 @@ TEST_CASE("a kernel a few registers over a step of occupancy is compiled below i
 
 TEST_CASE("shared memory is reported") {
   if (!nvrtc::is_available()) return;
-  const CompileResult result = NvrtcCompiler("sm_90").compile(R"(
+  const CompileResult result = compiled(R"(
 extern "C" __global__ void turned(float* x) {
   __shared__ float row[256];
   row[threadIdx.x] = x[threadIdx.x];
@@ -308,9 +306,7 @@ DEVICE void words_block(const Args& a, const Block& block) {
 }
 KERNEL_ENTRY(words)
 )";
-  const CompileResult result = NvrtcCompiler("sm_80").compile(complete_source(words, "cuda"));
-  INFO(result.log);
-  CHECK(result.ok);
+  (void)compiled(complete_source(words, "cuda"), "sm_80");
 }
 
 TEST_CASE("a team loads and stores 16 bytes of a line a lane, all lanes together") {
@@ -333,7 +329,6 @@ TEST_CASE("a team loads and stores 16 bytes of a line a lane, all lanes together
 }
 
 TEST_CASE("a vector is stored by one instruction wherever a row begins, halves packed in pairs") {
-  using namespace coconet;
   for (const DType dtype : {f64, f32, f16, bf16}) {
     INFO(to_string(dtype));
     Program program("rows", Mesh({{"world", 1}}));
@@ -352,7 +347,6 @@ TEST_CASE("a vector is stored by one instruction wherever a row begins, halves p
 }
 
 TEST_CASE("random words are drawn four at a time") {
-  using namespace coconet;
   for (const DType dtype : {f64, f32, f16, bf16}) {
     for (const bool in_rows : {false, true}) {
       INFO(to_string(dtype) << (in_rows ? " in rows" : ""));
@@ -375,7 +369,6 @@ TEST_CASE("random words are drawn four at a time") {
 }
 
 TEST_CASE("a reduction loads four vectors before it waits for one, and meets once a segment") {
-  using namespace coconet;
   for (const DType dtype : {f64, f32, f16}) {
     INFO(to_string(dtype));
     Program program("norms", Mesh({{"world", 1}}));
@@ -401,12 +394,9 @@ TEST_CASE("a reduction loads four vectors before it waits for one, and meets onc
 
 TEST_CASE("launches of several ranks need no memory for their arguments") {
   if (!nvrtc::is_available()) return;
-  using namespace coconet;
-  const Program program = programs::adam(Mesh({{"world", 8}}));
-  const auto scheduled = Schedule::load("adam-fused.json").apply(program);
-  const KernelText kernel = generate(sched::lower(*ir::graph_of(scheduled.back()))).front();
-  const NvrtcCompiler alone("sm_90");
-  const NvrtcCompiler together("sm_90", false, 8);
+  const KernelText kernel =
+      kernels_of(programs::adam(Mesh({{"world", 8}})), Schedule::load("adam-fused.json")).front();
+  const NvrtcCompiler alone("sm_90"), together("sm_90", false, 8);
   CHECK(alone.key({"", "a", "k"}).digest() != together.key({"", "a", "k"}).digest());
   for (const NvrtcCompiler* compiler : {&alone, &together}) {
     const CompileResult result = compiler->compile(complete_source(kernel, "cuda"));
@@ -421,15 +411,13 @@ namespace {
 
 /// Kernels that sum, or take the largest, of `dtype` over 8 ranks with a multicast pointer, and
 /// write it to all.
-KernelText with_multicast(coconet::DType dtype, coconet::Reduction reduction) {
-  using namespace coconet;
+KernelText with_multicast(DType dtype, Reduction reduction) {
   Program program("total", Mesh({{"world", 8}}));
   const Value g = program.input("g", dtype, {program.dim("n")}, local);
   program.output("y", all_reduce(g, reduction).named("y"));
   Knobs knobs;
   knobs.algorithm = "multimem";
-  const auto scheduled = Schedule().fuse("k", "all_reduce", {"y"}, knobs).apply(program);
-  return generate(sched::lower(*ir::graph_of(scheduled.back()))).front();
+  return kernels_of(program, Schedule().fuse("k", "all_reduce", {"y"}, knobs)).front();
 }
 
 /// Whether the assembler gets to see `instruction` of the kernel on `arch`: it does not know one of
@@ -445,13 +433,11 @@ bool uses(const KernelText& kernel, const std::string& instruction, const char* 
 
 TEST_CASE("kernels with a multicast pointer compile for all architectures and spill nothing") {
   if (!nvrtc::is_available()) return;
-  for (const coconet::DType dtype : {coconet::f64, coconet::f32, coconet::f16, coconet::bf16,
-                                     coconet::i64, coconet::i32, coconet::i8, coconet::u8}) {
+  for (const DType dtype : {f64, f32, f16, bf16, i64, i32, i8, u8}) {
     for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"}) {
-      INFO(coconet::to_string(dtype) << " on " << arch);
-      const KernelText kernel = with_multicast(dtype, coconet::Reduction::sum);
-      const CompileResult result = NvrtcCompiler(arch).compile(complete_source(kernel, "cuda"));
-      INFO(result.log);
+      INFO(to_string(dtype) << " on " << arch);
+      const KernelText kernel = with_multicast(dtype, Reduction::sum);
+      const CompileResult result = compiled(complete_source(kernel, "cuda"), arch);
       REQUIRE(result.kernels.size() == 1);
       CHECK(result.kernels[0].spill_store_bytes == 0);
       CHECK(result.kernels[0].stack_bytes == 0);
@@ -460,28 +446,26 @@ TEST_CASE("kernels with a multicast pointer compile for all architectures and sp
 }
 
 TEST_CASE("the switch adds and copies from sm_90 on what it can, and ranks do the rest") {
-  using coconet::Reduction;
   if (!nvrtc::is_available()) return;
   const std::string load = "multimem.ld_reduce";
   const std::string store = "multimem.st";
-  for (const coconet::DType dtype :
-       {coconet::f64, coconet::f32, coconet::f16, coconet::bf16, coconet::i64, coconet::i32}) {
-    INFO(coconet::to_string(dtype));
+  for (const DType dtype : {f64, f32, f16, bf16, i64, i32}) {
+    INFO(to_string(dtype));
     const KernelText sum = with_multicast(dtype, Reduction::sum);
     const KernelText max = with_multicast(dtype, Reduction::max);
-    const bool integer = !coconet::is_float(dtype);
+    const bool integer = !is_float(dtype);
     CHECK(uses(sum, load, "sm_90"));
     CHECK(uses(max, load, "sm_90") == integer);  // a float's may be NaN
     CHECK_FALSE(uses(with_multicast(dtype, Reduction::prod), load, "sm_90"));
     // Of which a switch makes a sum that f16 may not hold.
     if (!integer)
-      CHECK(uses(with_multicast(dtype, Reduction::mean), load, "sm_90") == (dtype != coconet::f16));
+      CHECK(uses(with_multicast(dtype, Reduction::mean), load, "sm_90") == (dtype != f16));
     CHECK(uses(max, store, "sm_90"));
     CHECK_FALSE(uses(sum, load, "sm_80"));
     CHECK_FALSE(uses(sum, store, "sm_80"));
   }
   // Whole vectors are one access; of 8 bits they are copied, not added.
-  CHECK(uses(with_multicast(coconet::f32, Reduction::sum), "add \".v4.\" type", "sm_90"));
-  CHECK_FALSE(uses(with_multicast(coconet::u8, Reduction::sum), load, "sm_90"));
-  CHECK(uses(with_multicast(coconet::u8, Reduction::sum), store, "sm_90"));
+  CHECK(uses(with_multicast(f32, Reduction::sum), "add \".v4.\" type", "sm_90"));
+  CHECK_FALSE(uses(with_multicast(u8, Reduction::sum), load, "sm_90"));
+  CHECK(uses(with_multicast(u8, Reduction::sum), store, "sm_90"));
 }

@@ -7,6 +7,7 @@
 
 #include "coconet/coconet.h"
 #include "jit/comm/rank_outcomes.h"
+#include "jit/exchange/kernel_subjects.h"
 #include "sched/knobs.h"
 
 using namespace coconet;
@@ -17,14 +18,6 @@ using Catch::Matchers::Matches;
 namespace {
 
 constexpr std::int64_t n = 5000;  // several chunks of every slice
-
-Knobs knobs_of(std::string_view algorithm, std::string_view protocol) {
-  Knobs knobs;
-  knobs.algorithm = algorithm;
-  knobs.protocol = protocol;
-  knobs.chunk_bytes = 1024;
-  return knobs;
-}
 
 /// Those of every combination that sends chunks through mailboxes.
 std::vector<Knobs> all_of_mailboxes() {
