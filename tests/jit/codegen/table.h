@@ -39,7 +39,5 @@ using PossibleRun = std::function<std::optional<TableRun>()>;
 
 /// The meshes over `ranks`: one axis, and two where `ranks` is a product.
 [[nodiscard]] std::vector<Mesh> meshes_of(int ranks);
-/// A check with `sizes`, of `iterations` steps.
-[[nodiscard]] Checked check_of(Sizes sizes, int iterations);
 
 }  // namespace coconet::test

@@ -72,13 +72,6 @@ std::vector<Mesh> meshes_of(int ranks) {
   return meshes;
 }
 
-Checked check_of(Sizes sizes, int iterations) {
-  Checked checked;
-  checked.sizes = std::move(sizes);
-  checked.options.drive.iterations = iterations;
-  return checked;
-}
-
 }  // namespace coconet::test
 
 namespace {

@@ -142,9 +142,7 @@ TEST_CASE("what adds a micro-batch equals the reference, in one kernel with no s
         const Program program = programs::accumulate(Mesh({{"world", size}}), precision, storage);
         CHECK(sched::lower(*ir::graph_of(program)).steps.size() == 1);
         for (const double first : {0, 1}) {
-          Checked checked;
-          checked.sizes = {{"n", static_cast<std::int64_t>(n)}};
-          checked.options.drive.iterations = 2;
+          Checked checked = check_of({{"n", static_cast<std::int64_t>(n)}}, 2);
           checked.options.drive.scalars = {{"first", first}};
           if (storage == Storage::scattered) checked.options.lists = {{"n", list}};
           batch.add(program, Schedule(), {checked});

@@ -136,16 +136,20 @@ inline void require_conforms(const Program& program, const Schedule& schedule, i
   if (draw()) require_all_conform(program, schedule, ranks, std::move(cases));
 }
 
-/// A case of `iterations` steps for each of `sizes`.
+/// A check of `iterations` steps with `sizes`, and over `lists` of buffers.
+[[nodiscard]] inline Checked check_of(Sizes sizes, int iterations, ParameterLists lists = {}) {
+  Checked checked;
+  checked.sizes = std::move(sizes);
+  checked.options.drive.iterations = iterations;
+  checked.options.lists = std::move(lists);
+  return checked;
+}
+
+/// One for each of `sizes`.
 [[nodiscard]] inline std::vector<Checked> cases_with(const std::vector<Sizes>& sizes,
                                                      int iterations) {
   std::vector<Checked> cases;
-  for (const Sizes& one : sizes) {
-    Checked checked;
-    checked.sizes = one;
-    checked.options.drive.iterations = iterations;
-    cases.push_back(checked);
-  }
+  for (const Sizes& one : sizes) cases.push_back(check_of(one, iterations));
   return cases;
 }
 
@@ -153,6 +157,18 @@ inline void require_conforms(const Program& program, const Schedule& schedule, i
 inline void require_conforms(const Program& program, const Schedule& schedule, int ranks,
                              const std::vector<Sizes>& sizes, int iterations = 1) {
   require_conforms(program, schedule, ranks, cases_with(sizes, iterations));
+}
+
+/// The all_reduce called "total" and the update of `state` behind it in one kernel, on slices along
+/// `dim`.
+[[nodiscard]] inline Schedule fused_update(const std::string& state, int dim = 0,
+                                           const Knobs& knobs = {}) {
+  const std::string updated = state + ".new";
+  return Schedule("fused along " + std::to_string(dim))
+      .split("total", "reduce_scatter+all_gather", dim)
+      .reorder("total.all_gather", {updated})
+      .dead()
+      .fuse("fused", "all_reduce", {"total.reduce_scatter", state + ".all_gather", updated}, knobs);
 }
 
 /// Makes one kernel of all outputs of `program` called `names`.

@@ -47,18 +47,6 @@ Schedule fused_by_buffer() {
              "w.new"});
 }
 
-std::vector<Checked> cases_of(const std::vector<List>& all) {
-  std::vector<Checked> cases;
-  for (const List& list : all) {
-    Checked checked;
-    checked.sizes = {{"n", sum_of(list)}};
-    checked.options.drive.iterations = 3;
-    checked.options.lists = {{"n", list}};
-    cases.push_back(checked);
-  }
-  return cases;
-}
-
 }  // namespace
 
 TEST_CASE("one kernel reduces, keeps and applies a number for each buffer") {
@@ -69,8 +57,8 @@ TEST_CASE("one kernel reduces, keeps and applies a number for each buffer") {
         const Program program = by_buffer(ranks, dtype, lies);
         CHECK(sched::lower(*ir::graph_of(fused_by_buffer().apply(program).back())).steps.size() ==
               1);
-        batch.add(program, fused_by_buffer(), cases_of(lists));
-        batch.add(program, Schedule("none"), cases_of(lists));
+        batch.add(program, fused_by_buffer(), cases_of(lists, 3));
+        batch.add(program, Schedule("none"), cases_of(lists, 3));
       }
     }
   }

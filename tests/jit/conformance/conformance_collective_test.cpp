@@ -33,19 +33,11 @@ Program reduce_and_write(int ranks, Reduction reduction, DType dtype) {
   return program;
 }
 
-Knobs knobs_of(const jit::Algorithm& algorithm) {
+Knobs knobs_of(const jit::Algorithm& algorithm, int channels = 0) {
   Knobs knobs;
   knobs.algorithm = algorithm.name;
-  return knobs;
-}
-
-Schedule fused(const std::string& name, const jit::Algorithm& algorithm, int channels) {
-  Knobs knobs = knobs_of(algorithm);
   knobs.channels = channels;
-  Schedule schedule("fused " + std::string(algorithm.name));
-  schedule.split("total").reorder("total.all_gather", {"x.new"}).dead();
-  schedule.fuse(name, "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"}, knobs);
-  return schedule;
+  return knobs;
 }
 
 /// An update of a matrix, with operands that are broadcast along either dimension.
@@ -60,20 +52,11 @@ Program biased(int ranks) {
   return program;
 }
 
-Schedule biased_along(int dim) {
-  Schedule schedule("fused along " + std::to_string(dim));
-  schedule.split("total", "reduce_scatter+all_gather", dim);
-  schedule.reorder("total.all_gather", {"x.new"}).dead();
-  schedule.fuse("bias_step", "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"});
-  return schedule;
-}
-
 void add_fused(int ranks, Reduction reduction, DType dtype, ConformanceBatch& batch) {
   for (const jit::Algorithm* algorithm : jit::algorithms()) {
-    if (!runs_here(knobs_of(*algorithm), ranks)) continue;
-    const std::string name =
-        std::string(to_string(reduction)) + "_" + std::string(to_string(dtype));
-    batch.add(reduce_and_write(ranks, reduction, dtype), fused(name, *algorithm, 0), lengths, 2);
+    const Knobs knobs = knobs_of(*algorithm);
+    if (!runs_here(knobs, ranks)) continue;
+    batch.add(reduce_and_write(ranks, reduction, dtype), fused_update("x", 0, knobs), lengths, 2);
   }
 }
 
@@ -101,27 +84,12 @@ TEST_CASE(
         program.output("reduce" + suffix, reduce(g, Reduction::sum, root).named("reduce" + suffix));
       }
       for (const Reduction reduction : all_reductions) {
-        if (!reduces(reduction, dtype) || reduction == Reduction::mean) continue;
+        if (!reduces(reduction, dtype)) continue;
         const std::string name(to_string(reduction));
         program.output("all_" + name, all_reduce(g, reduction).named("all_" + name));
         program.output("scatter_" + name, reduce_scatter(g, reduction).named("scatter_" + name));
         program.output("reduce_" + name, reduce(g, reduction, ranks / 2).named("reduce_" + name));
       }
-      require_conforms(program, Schedule("none"), ranks, lengths);
-    }
-  }
-}
-
-TEST_CASE("library collectives that take the mean divide once") {
-  for (const int ranks : {1, 2, 3, 5}) {
-    for (const DType dtype : all_dtypes) {
-      if (!reduces(Reduction::mean, dtype)) continue;
-      Program program("means", Mesh({{"world", ranks}}));
-      const Dim n = program.dim("n");
-      const Value g = program.state("g", dtype, {n}, local);
-      program.output("all_mean", all_reduce(g, mean).named("all_mean"));
-      program.output("scatter_mean", reduce_scatter(g, mean).named("scatter_mean"));
-      program.output("reduce_mean", reduce(g, mean, ranks - 1).named("reduce_mean"));
       require_conforms(program, Schedule("none"), ranks, lengths);
     }
   }
@@ -267,17 +235,12 @@ TEST_CASE("fused collectives equal the reference with many channels and every ve
     if (!runs_here(knobs_of(*algorithm), 2)) continue;
     const Program program = reduce_and_write(2, Reduction::mean, f32);
     for (const int channels : {2, 7, 64}) {
-      batch.add(program, fused("channels", *algorithm, channels), lengths, 2);
+      batch.add(program, fused_update("x", 0, knobs_of(*algorithm, channels)), lengths, 2);
     }
     for (const int vector_bytes : {4, 8, 16, 32, 64}) {
-      Knobs knobs = knobs_of(*algorithm);
-      knobs.channels = 3;
+      Knobs knobs = knobs_of(*algorithm, 3);
       knobs.vector_bytes = vector_bytes;
-      Schedule schedule("vector_bytes " + std::to_string(vector_bytes));
-      schedule.split("total").reorder("total.all_gather", {"x.new"}).dead();
-      schedule.fuse("vectors", "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"},
-                    knobs);
-      batch.add(program, schedule, lengths, 2);
+      batch.add(program, fused_update("x", 0, knobs), lengths, 2);
     }
   }
   batch.require();
@@ -286,7 +249,7 @@ TEST_CASE("fused collectives equal the reference with many channels and every ve
 TEST_CASE("fused collectives slice any dimension and read broadcast operands at the global index") {
   for (const int ranks : {2, 3}) {
     for (const int dim : {0, 1})
-      require_conforms(biased(ranks), biased_along(dim), ranks, areas, 2);
+      require_conforms(biased(ranks), fused_update("x", dim), ranks, areas, 2);
   }
 }
 
@@ -295,13 +258,13 @@ TEST_CASE("fused collectives of tensors that do not fit the caches equal the ref
   for (const DType dtype : {f32, f16}) {
     for (const int channels : {1, 3}) {
       require_conforms(reduce_and_write(2, Reduction::sum, dtype),
-                       fused("large", algorithm, channels), 2,
+                       fused_update("x", 0, knobs_of(algorithm, channels)), 2,
                        {Sizes{{"n", 1 << 20}}, Sizes{{"n", 1048583}}});
     }
   }
   // Rows that begin anywhere.
   for (const int dim : {0, 1}) {
-    require_conforms(biased(2), biased_along(dim), 2,
+    require_conforms(biased(2), fused_update("x", dim), 2,
                      {Sizes{{"n", 4099}, {"m", 67}}, Sizes{{"n", 67}, {"m", 8192}}});
   }
 }
@@ -339,10 +302,7 @@ TEST_CASE("fused collectives work along each axis of a mesh") {
       const Value g = program.input("g", f32, {n}, local);
       const Value x = program.state("x", f32, {n}, Layout::on({{other, local}}));
       update(x, x + 0.5 * all_reduce(g, sum, axis).named("total")).named("x.new");
-      Schedule schedule("fused along " + std::string(axis));
-      schedule.split("total").reorder("total.all_gather", {"x.new"}).dead();
-      schedule.fuse("step", "all_reduce", {"total.reduce_scatter", "x.all_gather", "x.new"});
-      require_conforms(program, schedule, mesh.size(), lengths, 3);
+      require_conforms(program, fused_update("x"), mesh.size(), lengths, 3);
     }
   }
 }

@@ -183,9 +183,7 @@ TEST_CASE("stochastically rounded weights are the same under every schedule and 
 TEST_CASE("with remainders or nothing beside the weights optimizers equal the reference") {
   ConformanceBatch batch;
   const auto add = [&](const Run& run) {
-    Checked checked;
-    checked.sizes = {{"n", sum_of(buffers)}};
-    checked.options.drive.iterations = 2;
+    Checked checked = check_of({{"n", sum_of(buffers)}}, 2);
     if (run.storage == Storage::scattered) checked.options.lists = {{"n", buffers}};
     batch.add(run.program(run.shipped.mesh(run.ranks)), shipped_schedule(run.shipped, run.schedule),
               {checked});

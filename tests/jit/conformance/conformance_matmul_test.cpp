@@ -48,13 +48,9 @@ Program products(int ranks, const Layouts& layout, DType dtype) {
 
 /// Of 16-bit floats: OpenBLAS sums in f32 and another order, which may round to the other side.
 std::vector<Checked> cases_of(DType dtype) {
-  std::vector<Checked> cases;
-  for (const Sizes& one : sizes) {
-    Checked checked;
-    checked.sizes = one;
-    checked.options.drive.iterations = 1;
+  std::vector<Checked> cases = cases_with(sizes, 1);
+  for (Checked& checked : cases) {
     if (dtype == f64) checked.options.tolerance = 1e-13;
-    cases.push_back(checked);
   }
   return cases;
 }
@@ -176,12 +172,7 @@ TEST_CASE("a block of a model-parallel layer equals the reference, scheduled or 
     const Value r = program.state("r", f32, {B, 2, O}, replicated);
     const Value total = all_reduce(matmul(x, w).named("products"), sum).named("total");
     update(r, dropout(total + b, 0.1, 5, program.scalar("t")) + r).named("r.new");
-    Schedule fused("fused");
-    fused.split("total", "reduce_scatter+all_gather", 2)
-        .reorder("total.all_gather", {"r.new"})
-        .dead();
-    fused.fuse("step", "all_reduce", {"total.reduce_scatter", "r.all_gather", "r.new"});
-    for (const Schedule& schedule : {Schedule("none"), fused}) {
+    for (const Schedule& schedule : {Schedule("none"), fused_update("r", 2)}) {
       require_conforms(program, schedule, ranks,
                        {Sizes{{"B", 1}, {"H", 1}, {"O", 1}}, Sizes{{"B", 3}, {"H", 7}, {"O", 5}},
                         Sizes{{"B", 9}, {"H", 64}, {"O", 67}}},

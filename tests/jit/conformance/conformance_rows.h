@@ -54,11 +54,8 @@ inline void check_rows(std::span<const ir::PointwiseRow* const> all, DType dtype
     std::vector<Checked> cases;
     for (int domain = 0; domain < (dtype == DType::boolean ? 1 : 3); ++domain) {
       for (const std::int64_t n : {1, 1003}) {
-        Checked checked;
-        checked.sizes = {{"n", n}};
-        checked.options.drive.iterations = 1;
-        checked.options.drive.scalars["domain"] = domain;
-        cases.push_back(checked);
+        cases.push_back(check_of({{"n", n}}, 1));
+        cases.back().options.drive.scalars["domain"] = domain;
       }
     }
     const std::string kernel =

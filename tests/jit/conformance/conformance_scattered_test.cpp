@@ -16,18 +16,6 @@ using namespace coconet::test;
 
 namespace {
 
-std::vector<Checked> cases_of(const std::vector<List>& all, int iterations) {
-  std::vector<Checked> cases;
-  for (const List& list : all) {
-    Checked checked;
-    checked.sizes = {{"n", sum_of(list)}};
-    checked.options.drive.iterations = iterations;
-    checked.options.lists = {{"n", list}};
-    cases.push_back(checked);
-  }
-  return cases;
-}
-
 /// `program` with all its tensors [n] scattered; nothing where one of them cannot be.
 std::optional<Program> over_lists(const Program& program) {
   auto graph = std::make_shared<ir::Graph>(*ir::graph_of(program));
@@ -115,12 +103,6 @@ TEST_CASE("operands beside the buffers are broadcast, and masks are those of the
     p.output("largest", max(abs(w * one)).named("largest"));
     p.output("norm", norm(w).named("norm"));
     require_conforms(p, Schedule("none"), ranks, cases_of(lists, 2));
-    const Schedule fused =
-        Schedule("fused")
-            .split("total")
-            .reorder("total.all_gather", {"w.new"})
-            .dead()
-            .fuse("k", "all_reduce", {"total.reduce_scatter", "w.all_gather", "w.new"});
-    require_conforms(p, fused, ranks, cases_of(lists, 2));
+    require_conforms(p, fused_update("w"), ranks, cases_of(lists, 2));
   }
 }

@@ -28,13 +28,9 @@ constexpr programs::TrainingOptions everything = {
 
 /// Of `program`, where it tells buffers apart those of each list.
 std::vector<Checked> cases_of(const Program& program, const std::vector<List>& all) {
-  std::vector<Checked> cases;
-  for (const List& list : all) {
-    Checked checked;
-    checked.sizes = {{"n", sum_of(list)}};
-    checked.options.drive.iterations = 2;
-    if (!ir::listed_dims(*ir::graph_of(program)).empty()) checked.options.lists = {{"n", list}};
-    cases.push_back(checked);
+  std::vector<Checked> cases = test::cases_of(all, 2);
+  if (ir::listed_dims(*ir::graph_of(program)).empty()) {
+    for (Checked& checked : cases) checked.options.lists.clear();
   }
   return cases;
 }

@@ -61,11 +61,8 @@ Case case_of(const GenePair& genes) {
 std::string fault_of(const Case& made) {
   // Of doubles, most of which later ops may cancel.
   constexpr double tolerance = 1e-6;
-  Checked checked;
-  checked.sizes = made.random.sizes;
-  checked.options.drive.iterations = 2;
-  checked.options.tolerance = made.random.exact ? 0 : tolerance;
-  std::vector<Checked> checks = {checked};
+  std::vector<Checked> checks = {check_of(made.random.sizes, 2)};
+  checks[0].options.tolerance = made.random.exact ? 0 : tolerance;
   try {
     run_checks(made.random.program, made.schedule, made.random.program.mesh().size(), checks);
     return checks[0].result.failure;
