@@ -15,6 +15,16 @@ inline std::string source_text(const std::string& file) {
   return coconet::test::text_of(std::filesystem::path(COCONET_SOURCE_DIR) / file);
 }
 
+/// `text` with `table` in the place of what is between the lines `begin` and `end`.
+inline std::string with_table(const std::string& text, const std::string& begin,
+                              const std::string& end, const std::string& table) {
+  const std::size_t from = text.find(begin), to = text.find(end);
+  REQUIRE(from != std::string::npos);
+  REQUIRE(to != std::string::npos);
+  REQUIRE(from < to);
+  return text.substr(0, from + begin.size()) + table + text.substr(to);
+}
+
 /// Checks that `file`, a path in the source tree, holds `text`.
 inline void check_golden(const std::string& file, const std::string& text) {
   if (std::getenv("COCONET_UPDATE_GOLDEN") != nullptr) {

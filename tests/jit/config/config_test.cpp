@@ -16,6 +16,7 @@
 #include "golden.h"
 #include "jit/config/log.h"
 #include "jit/config/parse.h"
+#include "refusal.h"
 #include "require_exit.h"
 
 using namespace coconet;
@@ -32,13 +33,8 @@ Config parse(const Environment& environment) {
   return parse_config(environment, installed).config;
 }
 
-std::string refusal(const std::string& name, const std::string& value) {
-  try {
-    (void)parse({{name, value}});
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "accepted";
+std::string refusal_of(const std::string& name, const std::string& value) {
+  return refusal<ConfigError>([&] { (void)parse({{name, value}}); });
 }
 
 }  // namespace
@@ -122,61 +118,41 @@ TEST_CASE("every variable reaches its field") {
 }
 
 TEST_CASE("a malformed value is an error with the variable, the value and what it takes") {
-  CHECK(refusal("COCONET_TIMEOUT_S", "abc") ==
-        "COCONET_TIMEOUT_S is 'abc'; it takes a number of seconds above 0");
-  CHECK(refusal("COCONET_COMPILE_TIMEOUT_S", "-1") ==
-        "COCONET_COMPILE_TIMEOUT_S is '-1'; it takes a number of seconds above 0");
-  CHECK(refusal("COCONET_LOG", "loud") ==
-        "COCONET_LOG is 'loud'; it takes trace, debug, info, warn, error or off");
-  CHECK(refusal("COCONET_CACHE", "RW") == "COCONET_CACHE is 'RW'; it takes rw, ro or off");
-  for (const char* wrong :
-       {"-1", "1.5G", "2GB", "G", "2 G", "2g", "20000000T", "1e9", "18446744073709551616"}) {
-    INFO(wrong);
-    CHECK(refusal("COCONET_CACHE_MAX_SIZE", wrong) ==
-          "COCONET_CACHE_MAX_SIZE is '" + std::string(wrong) +
-              "'; it takes bytes, such as 500M or 2G; 0: no limit");
-  }
-  for (const char* wrong : {"-1", "2K", "1000000001", "many"}) {
-    INFO(wrong);
-    CHECK(refusal("COCONET_CACHE_MAX_FILES", wrong) == "COCONET_CACHE_MAX_FILES is '" +
-                                                           std::string(wrong) +
-                                                           "'; it takes a number; 0: no limit");
-  }
-  for (const char* wrong : {"0", "-1", "1025", "all"}) {
-    INFO(wrong);
-    CHECK(refusal("COCONET_JIT_JOBS", wrong) ==
-          "COCONET_JIT_JOBS is '" + std::string(wrong) + "'; it takes 1 to 1024");
-  }
-  for (const char* wrong : {"sm_", "90", "sm_9x", "sm_90ab", "compute_90", "native"}) {
-    INFO(wrong);
-    CHECK(refusal("COCONET_ARCH", wrong) == "COCONET_ARCH is '" + std::string(wrong) +
-                                                "'; it takes a GPU architecture such as sm_90");
-  }
-  for (const char* wrong : {"0", "2", "33", "-32", "1056", "32.0", " 32"}) {
-    INFO(wrong);
-    CHECK(refusal("COCONET_HOST_THREADS", wrong) ==
-          "COCONET_HOST_THREADS is '" + std::string(wrong) +
-              "'; it takes 1, or a multiple of 32 up to 1024");
-  }
-  CHECK(refusal("COCONET_ALGORITHM", "mesh") ==
-        "COCONET_ALGORITHM is 'mesh'; it takes direct, ring, tree or multimem");
-  CHECK(refusal("COCONET_PROTOCOL", "LL") ==
-        "COCONET_PROTOCOL is 'LL'; it takes simple, ll or ll128");
-  CHECK(refusal("COCONET_CHANNELS", "0") == "COCONET_CHANNELS is '0'; it takes 1 to 1024");
-  CHECK(refusal("COCONET_THREADS", "100") ==
-        "COCONET_THREADS is '100'; it takes a multiple of 32 up to 1024");
-  CHECK(refusal("COCONET_VECTOR_BYTES", "12") ==
-        "COCONET_VECTOR_BYTES is '12'; it takes 4, 8, 16, 32 or 64");
-  for (const char* wrong : {"512", "3000", "2097152", "1024k"}) {
-    CHECK(refusal("COCONET_CHUNK_BYTES", wrong) ==
-          "COCONET_CHUNK_BYTES is '" + std::string(wrong) +
-              "'; it takes a power of two from 1024 to 1048576");
-  }
-  CHECK(refusal("COCONET_LINE_INFO", "yes") == "COCONET_LINE_INFO is 'yes'; it takes 0 or 1");
-  for (const char* wrong : {"0", "-0.0", "nan", "inf", "1s", "5 ", " 5", "0x10", "1e999"}) {
-    INFO(wrong);
-    CHECK(refusal("COCONET_TIMEOUT_S", wrong) == "COCONET_TIMEOUT_S is '" + std::string(wrong) +
-                                                     "'; it takes a number of seconds above 0");
+  const struct {
+    const char* name;
+    const char* takes;
+    std::vector<const char*> wrong;
+  } variables[] = {
+      {"COCONET_TIMEOUT_S",
+       "a number of seconds above 0",
+       {"abc", "0", "-0.0", "nan", "inf", "1s", "5 ", " 5", "0x10", "1e999"}},
+      {"COCONET_COMPILE_TIMEOUT_S", "a number of seconds above 0", {"-1"}},
+      {"COCONET_LOG", "trace, debug, info, warn, error or off", {"loud"}},
+      {"COCONET_CACHE", "rw, ro or off", {"RW"}},
+      {"COCONET_CACHE_MAX_SIZE",
+       "bytes, such as 500M or 2G; 0: no limit",
+       {"-1", "1.5G", "2GB", "G", "2 G", "2g", "20000000T", "1e9", "18446744073709551616"}},
+      {"COCONET_CACHE_MAX_FILES", "a number; 0: no limit", {"-1", "2K", "1000000001", "many"}},
+      {"COCONET_JIT_JOBS", "1 to 1024", {"0", "-1", "1025", "all"}},
+      {"COCONET_ARCH",
+       "a GPU architecture such as sm_90",
+       {"sm_", "90", "sm_9x", "sm_90ab", "compute_90", "native"}},
+      {"COCONET_HOST_THREADS",
+       "1, or a multiple of 32 up to 1024",
+       {"0", "2", "33", "-32", "1056", "32.0", " 32"}},
+      {"COCONET_ALGORITHM", "direct, ring, tree or multimem", {"mesh"}},
+      {"COCONET_PROTOCOL", "simple, ll or ll128", {"LL"}},
+      {"COCONET_CHANNELS", "1 to 1024", {"0"}},
+      {"COCONET_THREADS", "a multiple of 32 up to 1024", {"100"}},
+      {"COCONET_VECTOR_BYTES", "4, 8, 16, 32 or 64", {"12"}},
+      {"COCONET_CHUNK_BYTES",
+       "a power of two from 1024 to 1048576",
+       {"512", "3000", "2097152", "1024k"}},
+      {"COCONET_LINE_INFO", "0 or 1", {"yes"}},
+  };
+  for (const auto& [name, takes, wrong] : variables) {
+    for (const char* value : wrong)
+      CHECK(refusal_of(name, value) == fmt::format("{} is '{}'; it takes {}", name, value, takes));
   }
 }
 
@@ -187,8 +163,8 @@ TEST_CASE("a relative directory is refused where the working directory is gone")
     const test::ScratchDirectory gone;
     std::filesystem::current_path(gone.path());
     std::filesystem::remove(gone.path());
-    directory = refusal("COCONET_CACHE_DIR", "here");
-    directories = refusal("COCONET_CACHE_PATH", "/there:here:/elsewhere");
+    directory = refusal_of("COCONET_CACHE_DIR", "here");
+    directories = refusal_of("COCONET_CACHE_PATH", "/there:here:/elsewhere");
   }
   std::filesystem::current_path(before);
   CHECK(directory == "COCONET_CACHE_DIR is 'here'; it takes a directory");

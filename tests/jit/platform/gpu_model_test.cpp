@@ -143,12 +143,7 @@ std::string table() {
 
 TEST_CASE("the table of docs/gpu-model.md is what the model says") {
   const std::string file = "docs/gpu-model.md";
-  const std::string begin = "<!-- by tests/jit/platform/gpu_model_test.cpp -->\n";
-  const std::string end = "<!-- end -->\n";
-  const std::string text = source_text(file);
-  const std::size_t from = text.find(begin);
-  const std::size_t to = text.find(end);
-  REQUIRE(from < to);
-  REQUIRE(to != std::string::npos);
-  check_golden(file, text.substr(0, from + begin.size()) + table() + text.substr(to));
+  check_golden(file,
+               with_table(source_text(file), "<!-- by tests/jit/platform/gpu_model_test.cpp -->\n",
+                          "<!-- end -->\n", table()));
 }

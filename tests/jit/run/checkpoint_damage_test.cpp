@@ -29,16 +29,29 @@ namespace {
 const std::vector<StateOf> some_states{{"x", f32, {7}, replicated},
                                        {"y", boolean, {3}, replicated}};
 
+/// A checkpoint of those states.
+struct Saved {
+  ScratchDirectory scratch;
+  World world = World::self();
+  Executable step = compile_states(world, some_states);
+  const fs::path path = scratch.path() / "c";
+
+  explicit Saved(const Metadata& metadata = {}) {
+    write_known(step, world, some_states);
+    step.save(path, {.metadata = metadata});
+  }
+  /// What is said of it where it is loaded.
+  [[nodiscard]] std::string said() {
+    return refusal<CheckpointError>([&] { (void)step.load(path); });
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a checkpoint with any byte changed is refused, naming the file and the byte") {
-  const ScratchDirectory scratch;
-  const World world = World::self();
-  Executable step = compile_states(world, some_states);
-  write_known(step, world, some_states);
-  step.save(scratch.path() / "c", {.metadata = {{"step", "7"}}});
+  Saved saved(Metadata{{"step", "7"}});
   for (const char* name : {"checkpoint.json", "rank-00000.safetensors"}) {
-    const fs::path file = scratch.path() / "c" / name;
+    const fs::path file = saved.path / name;
     const std::string bytes = text_of(file);
     std::fstream in_place(file, std::ios::binary | std::ios::in | std::ios::out);
     const auto put = [&](std::size_t at, char byte) {
@@ -46,38 +59,32 @@ TEST_CASE("a checkpoint with any byte changed is refused, naming the file and th
     };
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       put(i, static_cast<char>(bytes[i] ^ (1 << i % 8)));
-      const std::string said =
-          refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); });
+      const std::string said = saved.said();
       put(i, bytes[i]);
       if (said.starts_with("'" + file.string() + "' is damaged at byte ")) continue;
       FAIL("byte " << i << " of " << name << ": " << said);
     }
   }
-  (void)step.load(scratch.path() / "c");
-  CHECK_NOTHROW(require_known(step, world, some_states));
+  (void)saved.step.load(saved.path);
+  CHECK_NOTHROW(require_known(saved.step, saved.world, some_states));
 }
 
 TEST_CASE("a checkpoint that is cut short anywhere, or longer, is refused") {
-  const ScratchDirectory scratch;
-  const World world = World::self();
-  Executable step = compile_states(world, some_states);
-  step.save(scratch.path() / "c");
+  Saved saved;
   for (const char* name : {"checkpoint.json", "rank-00000.safetensors"}) {
-    const fs::path file = scratch.path() / "c" / name;
+    const fs::path file = saved.path / name;
     const std::string bytes = text_of(file);
     for (std::size_t length = bytes.size() + 1; length-- > 0;) {
       fs::resize_file(file, length == bytes.size() ? length + 1 : length);
-      const std::string said =
-          refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); });
+      const std::string said = saved.said();
       if (said.starts_with("'" + file.string() + "' is damaged at byte ")) continue;
       FAIL(length << " bytes of " << name << ": " << said);
     }
     fs::remove(file);
-    CHECK(refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); }) ==
-          "'" + file.string() + "' is damaged at byte 0: it is missing");
+    CHECK(saved.said() == "'" + file.string() + "' is damaged at byte 0: it is missing");
     write_bytes_to(file, bytes);
   }
-  CHECK_NOTHROW(step.load(scratch.path() / "c"));
+  CHECK(saved.said() == "(accepted)");
 }
 
 TEST_CASE("damage in one rank's part is an error on every rank") {
@@ -102,15 +109,12 @@ TEST_CASE("damage in one rank's part is an error on every rank") {
 }
 
 TEST_CASE("a manifest that lies is refused before anything is read or allocated") {
-  const ScratchDirectory scratch;
-  const World world = World::self();
-  Executable step = compile_states(world, some_states);
-  step.save(scratch.path() / "c");
-  const fs::path file = scratch.path() / "c/checkpoint.json";
+  Saved saved;
+  const fs::path file = saved.path / "checkpoint.json";
   const std::string text = text_of(file);
   const auto said = [&](const std::string& manifest) {
     write_bytes_to(file, signed_again(manifest));
-    return refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); });
+    return saved.said();
   };
   REQUIRE(said(text) == "(accepted)");
   const std::string x_part = R"({"file":0,"copy":0,"begin":[0],"extent":[7],"offset":4096})";
@@ -161,7 +165,7 @@ TEST_CASE("a manifest that lies is refused before anything is read or allocated"
       CHECK_THAT(found, Catch::Contains("' is damaged at byte ") && Catch::Contains(lie.sentence));
     }
   }
-  step = compile_states(world, {some_states[0]});  // which has no y
+  saved.step = compile_states(saved.world, {some_states[0]});  // which has no y
   CHECK_THAT(said(replaced(text, R"("name":"y")", R"("name":"z")")),
              Catch::Contains("its header is not that of the parts that 'checkpoint.json' lists"));
   const std::string half = R"({"file":0,"copy":0,"begin":[0],"extent":[4],"offset":4096},)"
@@ -178,11 +182,8 @@ TEST_CASE("a manifest that lies is refused before anything is read or allocated"
 
 TEST_CASE(
     "a manifest with any changes under a right checksum is refused, or taken for what it is") {
-  const ScratchDirectory scratch;
-  const World world = World::self();
-  Executable step = compile_states(world, some_states);
-  step.save(scratch.path() / "c", {.metadata = {{"a", "b"}}});
-  const fs::path file = scratch.path() / "c/checkpoint.json";
+  Saved saved(Metadata{{"a", "b"}});
+  const fs::path file = saved.path / "checkpoint.json";
   const std::string text = text_of(file);
   std::mt19937 random(7);
   int refused = 0;
@@ -203,27 +204,22 @@ TEST_CASE(
       in_place << signed_again(changed);
     }
     fs::resize_file(file, changed.size());
-    const std::string said =
-        refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); });
-    refused += said == "(accepted)" ? 0 : 1;
+    refused += saved.said() == "(accepted)" ? 0 : 1;
   }
   CHECK(refused > 2000);
 }
 
 TEST_CASE("a bool that is neither 0 nor 1 is refused where its checksum is right") {
-  const ScratchDirectory scratch;
-  const World world = World::self();
-  Executable step = compile_states(world, some_states);
-  step.save(scratch.path() / "c");
-  const fs::path file = scratch.path() / "c/rank-00000.safetensors";
+  Saved saved;
+  const fs::path file = saved.path / "rank-00000.safetensors";
   std::string bytes = text_of(file);
   const auto sum = [&] { return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size())); };
   const std::string before = sum();
   bytes.back() = 2;
   write_bytes_to(file, bytes);
-  const fs::path manifest = scratch.path() / "c/checkpoint.json";
+  const fs::path manifest = saved.path / "checkpoint.json";
   write_bytes_to(manifest, signed_again(replaced(text_of(manifest), before, sum())));
-  CHECK(refusal<CheckpointError>([&] { (void)step.load(scratch.path() / "c"); }) ==
+  CHECK(saved.said() ==
         "'" + file.string() + "' is damaged at byte 4126: a bool is 2; it is 0 or 1");
 }
 

@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <regex>
 #include <set>
 #include <string>
 #include <thread>
@@ -35,6 +36,7 @@
 #include "shipped.h"
 
 using namespace coconet;
+using namespace coconet::test;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
@@ -48,43 +50,26 @@ constexpr auto pause_of_short_stop = 300ms;
 enum class Fault { kill, stop, pause, exit, exception, abort };
 enum class Phase { compile, before, inside, between, library, checkpoint };
 
-constexpr std::array faults{Fault::kill, Fault::stop,      Fault::pause,
-                            Fault::exit, Fault::exception, Fault::abort};
-constexpr std::array phases{Phase::compile, Phase::before,  Phase::inside,
-                            Phase::between, Phase::library, Phase::checkpoint};
+/// In the order of the enumerations.
+constexpr std::array names_of_faults{"killed (SIGKILL)",
+                                     "stopped (SIGSTOP), longer than COCONET_TIMEOUT_S",
+                                     "stopped, shorter than that",
+                                     "exits without an end of its world",
+                                     "an exception of its application",
+                                     "`World::abort`"};
+constexpr std::array names_of_phases{"in `compile`",
+                                     "before a step",
+                                     "inside a kernel",
+                                     "between two kernels of a step",
+                                     "in a library collective",
+                                     "in `save` of a checkpoint"};
 
 const char* name_of(Fault fault) {
-  switch (fault) {
-    case Fault::kill:
-      return "killed (SIGKILL)";
-    case Fault::stop:
-      return "stopped (SIGSTOP), longer than COCONET_TIMEOUT_S";
-    case Fault::pause:
-      return "stopped, shorter than that";
-    case Fault::exit:
-      return "exits without an end of its world";
-    case Fault::exception:
-      return "an exception of its application";
-    default:
-      return "`World::abort`";
-  }
+  return names_of_faults.at(static_cast<std::size_t>(fault));
 }
 
 const char* name_of(Phase phase) {
-  switch (phase) {
-    case Phase::compile:
-      return "in `compile`";
-    case Phase::before:
-      return "before a step";
-    case Phase::inside:
-      return "inside a kernel";
-    case Phase::between:
-      return "between two kernels of a step";
-    case Phase::library:
-      return "in a library collective";
-    default:
-      return "in `save` of a checkpoint";
-  }
+  return names_of_phases.at(static_cast<std::size_t>(phase));
 }
 
 struct FaultCase {
@@ -182,7 +167,7 @@ void run_step(Executable& step, int size = ranks) {
   step.write("w", ones);
   step.run();
   for (const char* output : {"y", "z"}) {
-    if (coconet::test::elements_of(step, output) != sums) throw std::logic_error("a wrong result");
+    if (elements_of(step, output) != sums) throw std::logic_error("a wrong result");
   }
 }
 
@@ -266,7 +251,7 @@ void train(int rank, Shared& shared, const std::filesystem::path& directory) {
         step.save(directory / ("t" + std::to_string(done)),
                   {.metadata = {{"t", std::to_string(done)}}, .keep = 2});
       }
-      std::ranges::copy(coconet::test::elements_of(step, "w"), shared.rank[rank].weights.begin());
+      std::ranges::copy(elements_of(step, "w"), shared.rank[rank].weights.begin());
       return;
     } catch (const CommError&) {
       if (world.size() < ranks) throw;
@@ -411,7 +396,7 @@ void check(const FaultCase& c, const Outcome& outcome) {
   const double limit =
       c.fault == Fault::stop ? std::chrono::duration<double>(timeout + 2s).count() : 1;
   constexpr double busy = 3;  // other tests run beside this one
-  CHECK((!coconet::test::runs_all() || outcome.seconds < busy * limit));
+  CHECK((!runs_all() || outcome.seconds < busy * limit));
 }
 
 /// What jobs have left behind, whose temporary files are in `directory`.
@@ -425,31 +410,25 @@ std::set<std::string> leftovers(const std::filesystem::path& directory) {
   return files;
 }
 
-/// "0.07 s".
-std::string shown(double seconds) {
-  return fmt::format("{:.2f} s", seconds);
-}
-
 /// Without what differs from run to run.
 std::string sentence_of(const Outcome& outcome) {
-  std::string text = outcome.what[0];
-  for (const char* number : {"flag ", "found "}) {
-    for (std::size_t at = 0; (at = text.find(number, at)) != std::string::npos;) {
-      at += std::strlen(number);
-      std::size_t end = at;
-      while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
-      text.replace(at, end - at, "N");
-    }
+  return std::regex_replace(outcome.what[0], std::regex("(flag|found) [0-9]+"), "$1 N");
+}
+
+void require_survivors(const Outcome& outcome) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == lost) continue;
+    INFO("rank " << rank << ": " << outcome.what[rank]);
+    CHECK(outcome.codes[rank] == 0);
   }
-  return text;
 }
 
 }  // namespace
 
 TEST_CASE("four ranks when one of them is lost") {
-  const coconet::test::PlantedCompiler planted(raises_signals);
-  const coconet::test::PlantedCompiler plain("");
-  const coconet::test::ScratchDirectory cache, temporary, checkpoints;
+  const PlantedCompiler planted(raises_signals);
+  const PlantedCompiler plain("");
+  const ScratchDirectory cache, temporary, checkpoints;
   const auto before = leftovers(temporary.path());
   std::vector<Knobs> all;
   for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {
@@ -470,15 +449,15 @@ TEST_CASE("four ranks when one of them is lost") {
     std::string sentence;
   };
   std::map<std::pair<std::size_t, std::size_t>, Row> rows;
-  for (std::size_t p = 0; p < phases.size(); ++p) {
-    for (std::size_t f = 0; f < faults.size(); ++f) {
+  for (std::size_t p = 0; p < names_of_phases.size(); ++p) {
+    for (std::size_t f = 0; f < names_of_faults.size(); ++f) {
       for (const Knobs& knobs : all) {
-        const FaultCase c{knobs, phases[p], faults[f]};
+        const FaultCase c{knobs, static_cast<Phase>(p), static_cast<Fault>(f)};
         if (!fits(c.phase, c.fault)) continue;
         // No kernel of the job matters there.
         const bool is_one = c.phase == Phase::library || c.phase == Phase::checkpoint;
         if (is_one && &knobs != &all.front()) continue;
-        if (!coconet::test::draw()) continue;
+        if (!draw()) continue;
         const Outcome outcome =
             outcome_of({[&](int rank, Shared& shared) { run_case(rank, c, shared); }, c.fault},
                        {{"COCONET_CXX", c.phase == Phase::library ? plain.path() : planted.path()},
@@ -496,28 +475,23 @@ TEST_CASE("four ranks when one of them is lost") {
     }
   }
 
-  if (std::getenv("COCONET_UPDATE_GOLDEN") == nullptr || coconet::test::one_in() != 1) return;
+  if (std::getenv("COCONET_UPDATE_GOLDEN") == nullptr || one_in() != 1) return;
   const std::string document = "docs/reliability.md";
-  const std::string begin = "<!-- the fault matrix -->\n", end = "<!-- its end -->\n";
-  std::string text = source_text(document);
   std::string table =
       "| what happens to rank 2 | when | jobs | longest | what rank 0 says |\n"
       "|---|---|---|---|---|\n";
   for (const auto& [key, row] : rows) {
-    table += fmt::format("| {} | {} | {} | {} | {} |\n", name_of(faults[key.first]),
-                         name_of(phases[key.second]), row.cases, shown(row.most),
+    table += fmt::format("| {} | {} | {} | {:.2f} s | {} |\n", names_of_faults[key.first],
+                         names_of_phases[key.second], row.cases, row.most,
                          row.sentence.empty() ? "nothing: all results are right" : row.sentence);
   }
-  const std::size_t first = text.find(begin), last = text.find(end);
-  REQUIRE(first != std::string::npos);
-  REQUIRE(last != std::string::npos);
-  text.replace(first + begin.size(), last - first - begin.size(), table);
-  check_golden(document, text);
+  check_golden(document, with_table(source_text(document), "<!-- the fault matrix -->\n",
+                                    "<!-- its end -->\n", table));
 }
 
 TEST_CASE("the ranks that are left make a world, and go on in it") {
-  const coconet::test::PlantedCompiler planted(raises_signals);
-  const coconet::test::ScratchDirectory cache;
+  const PlantedCompiler planted(raises_signals);
+  const ScratchDirectory cache;
   for (const Fault fault : {Fault::kill, Fault::stop, Fault::exit}) {
     for (const Phase phase : {Phase::before, Phase::inside}) {
       const FaultCase c{{}, phase, fault, true};
@@ -528,17 +502,13 @@ TEST_CASE("the ranks that are left make a world, and go on in it") {
                       {"COCONET_TIMEOUT_S", "1"}});
       INFO(name_of(phase) << ", " << name_of(fault) << ", " << outcome.seconds << " s");
       CHECK_FALSE(outcome.hangs);
-      for (int rank = 0; rank < ranks; ++rank) {
-        if (rank == lost) continue;
-        INFO("rank " << rank << ": " << outcome.what[rank]);
-        CHECK(outcome.codes[rank] == 0);
-      }
+      require_survivors(outcome);
     }
   }
 }
 
 TEST_CASE("a training goes on in the living processes from its last checkpoint") {
-  const coconet::test::ScratchDirectory directory;
+  const ScratchDirectory directory;
   const auto run = [&](const std::string& name, int kill_after) {
     const std::filesystem::path checkpoints = directory.path() / name;
     return outcome_of({[&](int rank, Shared& shared) { train(rank, shared, checkpoints); },
@@ -549,19 +519,15 @@ TEST_CASE("a training goes on in the living processes from its last checkpoint")
   const Outcome whole = run("whole", -1);
   REQUIRE(whole.codes == std::vector<int>(ranks, 0));
   REQUIRE(whole.weights[0] != 1);
-  const auto kills = static_cast<unsigned>(coconet::test::runs_all() ? 20 : 4);
-  std::mt19937 random(static_cast<unsigned>(coconet::test::seed()));
+  const auto kills = static_cast<unsigned>(runs_all() ? 20 : 4);
+  std::mt19937 random(static_cast<unsigned>(seed()));
   unsigned lost_in_training = 0;
   for (unsigned trial = 0; trial < kills; ++trial) {
     const int moment = static_cast<int>(random() % (steps_of_training * 9 / 10));
     const Outcome outcome = run("trial" + std::to_string(trial), moment);
     if (outcome.codes[lost] == -1) ++lost_in_training;
     INFO("killed after step " << moment);
-    for (int rank = 0; rank < ranks; ++rank) {
-      if (rank == lost) continue;
-      INFO("rank " << rank << ": " << outcome.what[rank]);
-      CHECK(outcome.codes[rank] == 0);
-    }
+    require_survivors(outcome);
     CHECK(outcome.weights == whole.weights);
   }
   CHECK(lost_in_training > 0);
