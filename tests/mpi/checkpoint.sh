@@ -3,17 +3,8 @@
 # the same weights, past a checkpoint that is damaged; and Python reads it, where there is one.
 # Usage: checkpoint.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
-bin=$1
-tests=$(dirname "$bin")/tests/tests_mpi
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"  # see comm.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-  echo "checkpoint.sh: $*" >&2
-  exit 1
-}
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
 
 export CHECKPOINT=$work/four
 mpirun -n 4 "$tests" "[saves]" --use-colour no
@@ -32,7 +23,7 @@ steps() {
     --output w="$work/w.npy" "$@" >"$work/log"
 }
 # says TEXT: the last run did.
-says() { grep -qF "$1" "$work/log" || fail "it does not say '$1' but: $(cat "$work/log")"; }
+says() { grep -qF "$1" "$work/log" || fail "it does not say '$1' but:"; }
 steps 2 8
 mv "$work/w.npy" "$work/whole.npy"
 steps 2 5 --save "$work/run" --save-every 2 --keep 2 --resume "$work/run" --may-be-first-start

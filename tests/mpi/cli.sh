@@ -2,14 +2,8 @@
 # `coconet run` under mpirun: results are checked and reported once, and errors are said once. $1:
 # bin directory.
 set -u
-bin=$1
-# shellcheck source=tests/mpi/launch/run_job.sh
-source "$(dirname "${BASH_SOURCE[0]}")/launch/run_job.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-if ((EUID == 0)); then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
 failures=0
 
 # coconet RANKS ARGUMENTS...: runs it; its exit code, output and errors are in $code, $work/out and

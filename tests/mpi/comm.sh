@@ -3,17 +3,8 @@
 # goes wrong.
 # Usage: comm.sh DIRECTORY_OF_THE_TEST_PROGRAMS
 set -euo pipefail
-bin=$1
-tests=$(dirname "$bin")/tests/tests_mpi
-
-# shellcheck source=tests/mpi/launch/run_job.sh
-source "$(dirname "${BASH_SOURCE[0]}")/launch/run_job.sh"
-# More ranks than cores, and the root user of a container, are fine for a test.
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-
-# MPI leaks, in plugins that are unloaded by the time the leaks are reported: their stacks name no
-# library that a suppression could match.
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
 
 rank_counts=($((2 + ${TESTS_SEED:-1} % 2)))
 [[ -z ${TESTS_ALL-} ]] || rank_counts+=(1 5)
@@ -28,12 +19,11 @@ for fault in broken leaves forks finalized application funneled funneled-late; d
 done
 echo "== stopped-in-mpi"
 code=0
-log=$(COCONET_TIMEOUT_S=5 run_job 60 -n 2 "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no 2>&1) || code=$?
+COCONET_TIMEOUT_S=5 run_job 60 -n 2 "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no >"$work/log" 2>&1 || code=$?
 for part in "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 5 s; stopped by a signal or a debugger: rank 1" \
   "rank 0 has printed this before"; do
-  if ((code == 0 || code == 124)) || ! grep -qF "$part" <<<"$log"; then
-    printf 'comm.sh: the job ended with %s, and does not say "%s":\n%s\n' "$code" "$part" "$log" >&2
-    exit 1
+  if ((code == 0 || code == 124)) || ! grep -qF "$part" "$work/log"; then
+    fail "the job ended with $code, and does not say \"$part\":"
   fi
 done
 echo "== shrinks"

@@ -4,15 +4,9 @@
 # compiling rank is lost.
 # Usage: compile.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
-bin=$1
-# shellcheck source=tests/mpi/launch/run_job.sh
-source "$(dirname "${BASH_SOURCE[0]}")/launch/run_job.sh"
-tests=$(dirname "$bin")/tests/tests_mpi
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"  # see comm.sh
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
 export COCONET_DUMP_DIR=
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 ranks=8
 kernels=5
 

@@ -1,24 +1,10 @@
 #!/usr/bin/env bash
 # Processes that map each other's memory of an emulated GPU: bash cuda.sh DIRECTORY-OF-PROGRAMS
 set -euo pipefail
-bin=$1
-stubs=$(dirname "$bin")/tests/stubs
-if ((EUID == 0)); then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-export OMPI_MCA_rmaps_base_oversubscribe=1
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
+stubs=$(dirname "$bin")/tests/stubs log=$work/log
 export COCONET_BACKEND=cuda COCONET_CUDA_PATH=$stubs:$stubs/nvrtc COCONET_TIMEOUT_S=10
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-log=$work/log
-# shellcheck source=tests/mpi/launch/on_nodes.sh
-source "$(dirname "${BASH_SOURCE[0]}")/launch/on_nodes.sh"
-
-fail() {
-  echo "cuda.sh: $*" >&2
-  cat "$log" >&2
-  exit 1
-}
 
 # A fused kernel in each of several processes, which all use one GPU.
 for ranks in 2 3; do

@@ -3,21 +3,8 @@
 # do, what goes wrong, and steps that are fused inside the nodes.
 # Usage: nodes.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
-bin=$1
-tests=$(dirname "$bin")/tests/tests_mpi
-# shellcheck source=tests/mpi/launch/on_nodes.sh
-source "$(dirname "${BASH_SOURCE[0]}")/launch/on_nodes.sh"
-# More ranks than cores, and the root user of a container, are fine for a test.
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"  # see comm.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-  echo "nodes.sh: $*" >&2
-  cat "$work/log" >&2
-  exit 1
-}
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
 
 of_comm=(aab) of_nodes=(aabb)
 [[ -z ${TESTS_ALL-} ]] || of_comm=(ab aab) of_nodes=(abb aabb abab)

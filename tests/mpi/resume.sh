@@ -4,26 +4,14 @@
 # ranks after the same epoch, bit by bit.
 # Usage: [RESUME_KILLS=50] resume.sh DIRECTORY_OF_THE_PROGRAMS
 set -euo pipefail
-sample=$1/03_train_digits
-# shellcheck source=tests/mpi/launch/run_job.sh
-source "$(dirname "${BASH_SOURCE[0]}")/launch/run_job.sh"
-if ((EUID == 0)); then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-export OMPI_MCA_rmaps_base_oversubscribe=1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
+sample=$bin/03_train_digits
 epochs=40
 kills=2
 [[ -z ${TESTS_ALL-} ]] || kills=10
 kills=${RESUME_KILLS:-$kills}
 RANDOM=${TESTS_SEED:-1}
-
-fail() {
-  echo "resume.sh: $*" >&2
-  cat "$work/log" >&2
-  exit 1
-}
 
 # train RANKS DIRECTORY EPOCHS OPTION...: trains with checkpoints in DIRECTORY.
 train() {

@@ -4,15 +4,12 @@
 # beyond what a noisy machine explains.
 # Usage: startup.sh DIRECTORY_OF_THE_TEST_PROGRAMS [RUNS]
 set -euo pipefail
-bin=$1
-tests=$(dirname "$bin")/tests/tests_mpi
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
 runs=${2:-11}
 most=20  # ms; a quiet machine needs 1 to 4
 
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export COCONET_DUMP_DIR=
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
 # A compiler that writes down every start. A program, not a script: whom a script stands for has to
 # be asked every time.
@@ -43,18 +40,17 @@ warm() {
   rm -f "$work/starts"
   LD_DEBUG=files "${run[@]}" --json "$work/warm.json" 2>"$work/warm.files" >/dev/null
   if [[ -e $work/starts || $(loads "$work/warm.files") != 0 ]] || ! grep -q '"miss": 0' "$work/warm.json"; then
-    echo "FAILED: a warm start ($1) starts a compiler or loads NVRTC"
-    exit 1
+    fail "a warm start ($1) starts a compiler or loads NVRTC"
   fi
   unset COCONET_CXX
 }
 warm host
-[[ ${cold% *} -gt 3 ]] || { echo "FAILED: a cold start does not show (compilers started, NVRTC loaded: $cold)"; exit 1; }
+[[ ${cold% *} -gt 3 ]] || fail "a cold start does not show (compilers started, NVRTC loaded: $cold)"
 echo "a warm start does without a compiler, a cold one starts it ${cold% *} times"
 stubs=$bin/../tests/stubs
 if [[ -d $stubs/nvrtc ]]; then
   COCONET_BACKEND=cuda COCONET_CUDA_PATH=$stubs:$stubs/nvrtc warm cuda
-  [[ ${cold#* } == 1 ]] || { echo "FAILED: a cold start does not show (compilers started, NVRTC loaded: $cold)"; exit 1; }
+  [[ ${cold#* } == 1 ]] || fail "a cold start does not show (compilers started, NVRTC loaded: $cold)"
   echo "a warm start on the emulated GPU does without NVRTC, a cold one loads it"
 fi
 [[ -n ${TESTS_ALL-} ]] || exit 0  # figures are for a run that takes its time
@@ -77,7 +73,4 @@ best=$(minus "$(nth step 1)" "$(nth bare 1)")
 echo "medians of $runs: MPI is up $(nth bare $middle) ms after the launch, and the first step done $median ms later;" \
   "of the best runs $best ms later"
 # Noise comes on top: where the best run is good, the rest is the machine's.
-awk "BEGIN { exit !($median <= $most || $best <= $most) }" || {
-  echo "FAILED: that is more than $most ms"
-  exit 1
-}
+awk "BEGIN { exit !($median <= $most || $best <= $most) }" || fail "that is more than $most ms"

@@ -1,15 +1,10 @@
 # source lose_rank.sh DIRECTORY_OF_THE_PROGRAMS: jobs of tests/mpi/faulty_job_test.cpp, of which a rank is lost.
 # They are run and looked at in $work, which is gone in the end.
-programs_of_jobs=$1 tests=$(dirname "$1")/tests/tests_mpi
+# shellcheck source=tests/mpi/launch/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh" "$1"
 # shellcheck source=tests/mpi/launch/look_at_jobs.sh
 source "$(dirname "${BASH_SOURCE[0]}")/look_at_jobs.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 export COCONET_CACHE_DIR=${COCONET_CACHE_DIR:-$work/cache}
-if ((EUID == 0)); then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-export OMPI_MCA_rmaps_base_oversubscribe=1 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 # The seconds in which the others have to end, on a busy machine.
 lost_limit=150
 
@@ -22,7 +17,7 @@ timeout_of_job() {
 # A compiler of kernels in which rank $lost stops before it looks at its mailboxes.
 compiler_that_plants_stop() {
   local compiler
-  compiler=$("$programs_of_jobs/coconet" doctor | sed -n 's/^\[ok\] host compiler  *\([^ ,]*\).*/\1/p')
+  compiler=$("$bin/coconet" doctor | sed -n 's/^\[ok\] host compiler  *\([^ ,]*\).*/\1/p')
   cat >"$1" <<SCRIPT
 #!/bin/sh
 for source; do :; done

@@ -4,11 +4,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/run_job.sh"
 # on NODES COMMAND...: runs COMMAND on a rank for each letter of NODES, which is the name of the rank's node: aab is two ranks
 # on node a and one on node b. A @ in COMMAND stands for that letter.
 on() {
-  local nodes=$1 ranks=() node
+  local nodes=$1 apps=() node
   shift
   for ((rank = 0; rank < ${#nodes}; ++rank)); do
     node=${nodes:rank:1}
-    ranks+=(${ranks[0]:+:} -n 1 env "COCONET_HOST_ID=$node" "${@//@/$node}")
+    apps+=(${apps[0]:+:} -n 1 env "COCONET_HOST_ID=$node" "${@//@/$node}")
   done
-  run_job 300 "${ranks[@]}"
+  run_job 300 "${apps[@]}"
 }
