@@ -1,16 +1,13 @@
 // A GPU at its worst: blocks need room, cooperative launches run one by one, streams begin only
 // when somebody waits, and what is ready starts in an order drawn from a seed, another one on each
 // GPU. No step may hang, and results stay right.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/check.h"
 #include "coconet/coconet.h"
-#include "coconet/programs.h"
 #include "cuda/own_nccl.h"
 #include "cuda/programs.h"
 #include "cuda/stub.h"
@@ -19,7 +16,6 @@
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/platform/cuda/device.h"
-#include "refusal.h"
 #include "sample.h"
 
 using namespace coconet;

@@ -1,6 +1,5 @@
 // COCONET_CHECK=1 and Executable::reset where tensors are in a GPU's memory.
 #include <catch2/catch.hpp>
-#include <string>
 #include <vector>
 
 #include "elements.h"

@@ -1,7 +1,5 @@
 // A rank that others wait for inside a kernel, and that never comes. COCONET_TIMEOUT_S is 1 here.
 #include <catch2/catch.hpp>
-#include <string>
-#include <vector>
 
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
@@ -11,7 +9,6 @@
 using namespace coconet;
 using namespace coconet::test;
 using Catch::Matchers::Contains;
-using Catch::Matchers::StartsWith;
 
 namespace {
 

@@ -1,7 +1,5 @@
 // Steps of several launches are recorded once and replayed as a graph.
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <string>
 #include <vector>
 
 #include "coconet/coconet.h"
@@ -12,7 +10,6 @@
 
 using namespace coconet;
 using namespace coconet::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -1,7 +1,5 @@
 // What the CUDA backend asks of the driver: launches, their grids, streams and their order.
-#include <dlfcn.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <string>

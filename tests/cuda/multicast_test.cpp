@@ -1,6 +1,5 @@
 // Multicast pointers on emulated GPUs: what is made of the driver's objects and given back, where
 // there are none, and that kernels that use them conform.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

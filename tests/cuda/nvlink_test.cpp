@@ -6,7 +6,6 @@
 
 #include "coconet/coconet.h"
 #include "cuda/programs.h"
-#include "cuda/stub.h"
 #include "elements.h"
 #include "jit/exchange/kernel_subjects.h"
 #include "refusal.h"

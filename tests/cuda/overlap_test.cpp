@@ -1,6 +1,5 @@
 // Steps of an overlap on GPUs: streams of their own, ordered by events where they begin and end, in
 // graphs too.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "coconet/programs.h"
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "precisions.h"

@@ -1,7 +1,6 @@
 // Library collectives by MPI alone, on all ranks of an mpirun.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <vector>
 
 #include "coconet/coconet.h"
 #include "jit/run/compile.h"

@@ -3,7 +3,6 @@
 //
 // Some faults are played: a function of MPI that is defined here takes the place of the library's.
 #include <mpi.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +17,6 @@
 #include "coconet/mpi.h"
 #include "elements.h"
 #include "jit/comm/collectives/direct_collectives.h"
-#include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/mpi/threads.h"
 #include "jit/mpi/world.h"

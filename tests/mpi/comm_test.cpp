@@ -1,14 +1,12 @@
 // The MPI world, on all ranks of an mpirun: every rank runs the same checks.
 #include <catch2/catch.hpp>
 #include <limits>
-#include <numeric>
 
 #include "coconet/mesh.h"
 #include "coconet/world.h"
 #include "jit/comm/access.h"
 #include "jit/comm/checks_16_bit.h"
 #include "jit/comm/collectives/direct_collectives.h"
-#include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/mpi/world.h"

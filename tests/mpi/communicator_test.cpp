@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <numeric>
-#include <string>
 #include <vector>
 
 #include "coconet/coconet.h"

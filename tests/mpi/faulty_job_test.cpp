@@ -12,7 +12,6 @@
 //   LOST_AFTER_US                how long after the phase has begun
 //   JOB_ALGORITHM, JOB_PROTOCOL  of the kernels
 // clang-format on
-#include <fcntl.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -24,8 +23,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>

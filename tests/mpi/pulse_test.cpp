@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdint>
 #include <sstream>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // What the attributes of an op can be, found by trying: which fields an op reads is its own affair.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "coconet/coconet.h"

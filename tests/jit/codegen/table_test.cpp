@@ -2,7 +2,6 @@
 // algorithms, protocols and transformations, on every number of ranks.
 #include <algorithm>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <set>
 

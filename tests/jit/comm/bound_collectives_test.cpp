@@ -5,7 +5,6 @@
 #include <chrono>
 #include <functional>
 #include <limits>
-#include <string>
 
 #include "coconet/coconet.h"
 #include "jit/comm/access.h"
@@ -18,7 +17,6 @@
 
 using namespace coconet;
 using namespace coconet::test;
-using namespace std::chrono_literals;
 
 namespace {
 

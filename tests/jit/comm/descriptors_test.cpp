@@ -29,7 +29,6 @@
 #include "second_user.h"
 
 using namespace coconet;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <iterator>
 #include <regex>
 
 #include "captured_stderr.h"

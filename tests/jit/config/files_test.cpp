@@ -8,7 +8,6 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 

@@ -12,7 +12,6 @@
 #include "second_user.h"
 
 using namespace coconet;
-using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
 namespace {

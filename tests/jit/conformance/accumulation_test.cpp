@@ -1,5 +1,4 @@
 // Gradients of several micro-batches: their sums, and the steps that take them.
-#include <algorithm>
 #include <limits>
 #include <vector>
 

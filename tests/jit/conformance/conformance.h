@@ -5,7 +5,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <span>
 #include <string>
 #include <vector>
 

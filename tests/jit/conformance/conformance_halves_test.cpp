@@ -2,7 +2,6 @@
 // wider and narrower types, for every kind of number, and the same under every schedule.
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "coconet/coconet.h"
 #include "jit/conformance/conformance.h"

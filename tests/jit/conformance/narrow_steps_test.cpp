@@ -3,7 +3,6 @@
 #include "narrow_steps.h"
 
 #include "coconet/coconet.h"
-#include "jit/comm/require_on_rank.h"
 #include "jit/kernels/compile_ahead.h"
 #include "sample.h"
 

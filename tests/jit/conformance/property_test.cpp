@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -6,7 +6,6 @@
 // kernels after 20 steps.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 

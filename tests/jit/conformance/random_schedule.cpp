@@ -1,7 +1,6 @@
 // Choosing steps: the candidates of the transformations, and what no candidate names.
 #include "jit/conformance/random_schedule.h"
 
-#include <algorithm>
 #include <array>
 #include <set>
 #include <string>

@@ -4,8 +4,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "coconet/coconet.h"

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <tuple>

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
-#include <set>
 #include <thread>
 
 #include "child_process.h"

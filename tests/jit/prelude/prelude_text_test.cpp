@@ -2,8 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "jit/prelude/embedded.h"
 #include "texts.h"

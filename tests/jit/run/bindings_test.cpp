@@ -1,16 +1,14 @@
 // Whose memory tensors are, in every form in which it is given.
 #include <array>
+#include <catch2/catch.hpp>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "jit/comm/require_on_rank.h"
 #include "refusal.h"
 
 using namespace coconet;
-using namespace coconet::test;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>

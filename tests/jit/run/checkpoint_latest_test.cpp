@@ -1,6 +1,5 @@
 // Which checkpoint of a directory is the newest: one that is damaged, or that nobody can read, is
 // not the same as none.
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "child_process.h"
 #include "elements.h"

@@ -9,7 +9,6 @@
 
 #include "coconet/coconet.h"
 #include "elements.h"
-#include "jit/comm/comm_checks.h"
 #include "jit/comm/rank_outcomes.h"
 
 using namespace coconet;

@@ -7,7 +7,6 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 
 #include "coconet/coconet.h"

@@ -1,5 +1,4 @@
 // Times of a rank's own steps.
-#include <algorithm>
 #include <chrono>
 #include <thread>
 

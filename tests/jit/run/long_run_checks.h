@@ -8,7 +8,6 @@
 #include "elements.h"
 #include "holdings.h"
 #include "jit/comm/require_on_rank.h"
-#include "sched/knobs.h"
 
 namespace coconet::test {
 

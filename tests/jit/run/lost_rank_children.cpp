@@ -12,7 +12,6 @@
 
 using namespace coconet;
 using namespace coconet::test;
-using Catch::Matchers::Contains;
 using Catch::Matchers::Matches;
 
 namespace {

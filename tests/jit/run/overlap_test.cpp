@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "coconet/coconet.h"
-#include "coconet/programs.h"
 #include "require_exit.h"
 
 using namespace coconet;

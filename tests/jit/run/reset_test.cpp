@@ -1,7 +1,6 @@
 // Executables that begin anew.
 #include <catch2/catch.hpp>
 
-#include <string>
 #include <vector>
 
 #include "elements.h"

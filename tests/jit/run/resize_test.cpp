@@ -1,9 +1,6 @@
 // Executables that change their extents.
-#include <algorithm>
-#include <optional>
 
 #include "elements.h"
-#include "jit/comm/rank_outcomes.h"
 #include "jit/kernels/kernel_store.h"
 #include "jit/run/state_checks.h"
 #include "refusal.h"

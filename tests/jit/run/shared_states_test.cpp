@@ -1,5 +1,4 @@
 // Executables that share states.
-#include <algorithm>
 #include <optional>
 
 #include "elements.h"

@@ -1,7 +1,6 @@
 // Executables that share states, and that change their extents, on a rank of any world.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

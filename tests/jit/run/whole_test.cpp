@@ -1,11 +1,9 @@
 // Whole tensors: every rank writes and reads them alike, whatever the schedule has made of them.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 
 #include "coconet/coconet.h"
 #include "elements.h"
-#include "jit/comm/rank_outcomes.h"
 #include "jit/comm/require_on_rank.h"
 #include "shipped.h"
 

@@ -5,11 +5,9 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <mutex>
 
 #include "cli/check.h"
 #include "coconet/programs.h"
-#include "jit/comm/comm.h"
 #include "jit/tune/timing.h"
 
 using namespace coconet;

@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
-#include <iterator>
 
 #include "child_process.h"
 #include "coconet/coconet.h"
