@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
@@ -20,6 +21,12 @@ inline bool can_be_nobody() {
 }
 inline constexpr const char* needs_root =
     "not run as root: the part of another user, which only root can play, is left out";
+
+/// Whether the part of another user cannot be played, which is said then.
+[[nodiscard]] inline bool lacks_root() {
+  if (!can_be_nobody()) WARN(needs_root);
+  return !can_be_nobody();
+}
 
 /// A process, of user nobody where this one is root's, that calls `act` each time it is asked to.
 class SecondUser {

@@ -2,8 +2,10 @@
 // of it.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "coconet/error.h"
@@ -41,12 +43,30 @@ template <class Body>
 
 /// The outcomes of `body` on the ranks of a local world.
 [[nodiscard]] inline std::vector<RankOutcome> outcomes_of(int ranks,
-                                                          const std::function<void(World&)>& body) {
+                                                          const std::function<void(World&)>& body,
+                                                          const Options& options = {}) {
   std::vector<RankOutcome> outcomes(static_cast<std::size_t>(ranks));
-  World::local(ranks, [&](World& world) {
-    outcomes[static_cast<std::size_t>(world.rank())] = outcome_of([&] { body(world); });
-  });
+  World::local(
+      ranks,
+      [&](World& world) {
+        outcomes[static_cast<std::size_t>(world.rank())] = outcome_of([&] { body(world); });
+      },
+      options);
   return outcomes;
+}
+
+/// Checks that all ranks threw an error of `kind` with the sentence `what`, or one that matches it.
+template <class What>
+void check_outcomes(const std::vector<RankOutcome>& outcomes, const std::string& kind,
+                    const What& what) {
+  for (const RankOutcome& one : outcomes) {
+    CHECK(one.kind == kind);
+    if constexpr (std::is_convertible_v<What, std::string>) {
+      CHECK(one.what == what);
+    } else {
+      CHECK_THAT(one.what, what);
+    }
+  }
 }
 
 }  // namespace coconet::test

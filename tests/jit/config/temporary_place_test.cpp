@@ -48,10 +48,7 @@ TEST_CASE_METHOD(Place, "temporary files lie where no other user can rename them
 }
 
 TEST_CASE_METHOD(Place, "temporary files do not lie in another user's directory") {
-  if (!test::can_be_nobody()) {
-    WARN(test::needs_root);
-    return;
-  }
+  if (test::lacks_root()) return;
   REQUIRE(chown(directory.c_str(), test::nobody, test::nobody) == 0);
   CHECK(with_mode(01777) == "/tmp");
 }

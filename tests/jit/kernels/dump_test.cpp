@@ -120,10 +120,7 @@ TEST_CASE_METHOD(Dumped, "a copy in use is never written, only replaced") {
 
 TEST_CASE_METHOD(Dumped,
                  "what another user has put under a kernel's name is not loaded, but replaced") {
-  if (!test::can_be_nobody()) {
-    WARN(test::needs_root);
-    return;
-  }
+  if (test::lacks_root()) return;
   // From when the directory was open to all: the bytes are right, and may be others at any time.
   for (const auto& [name, bytes] : whole) {
     REQUIRE(chown((directory / name).c_str(), test::nobody, test::nobody) == 0);
@@ -139,10 +136,7 @@ TEST_CASE_METHOD(Dumped,
 
 TEST_CASE_METHOD(Dumped,
                  "nothing is written into another user's directory, nor where his link leads") {
-  if (!test::can_be_nobody()) {
-    WARN(test::needs_root);
-    return;
-  }
+  if (test::lacks_root()) return;
   const fs::path own = scratch.path() / "own";
   fs::create_directory(own);
   const fs::path link = scratch.path() / "link";

@@ -36,13 +36,18 @@ std::string refusal_of(const std::string& compiler) {
 struct Script {
   coconet::test::ScratchDirectory scratch;
 
-  std::string write(const std::string& body, const std::string& name = "fake c++") const {
-    const fs::path path = scratch.path() / name;
-    std::ofstream(path) << "#!/bin/sh\ncase \"$*\" in --version) echo fake 1.0; exit 0;; "
-                           "-dumpmachine) echo here; exit 0;; esac\n"
-                        << body << "\n";
+  std::string write_as_it_is(const std::string& text) const {
+    const fs::path path = scratch.path() / "fake c++";
+    std::ofstream(path) << text;
     fs::permissions(path, fs::perms::owner_all);
     return path.string();
+  }
+  /// It answers what every compiler is asked, and does `body` else.
+  std::string write(const std::string& body) const {
+    return write_as_it_is(
+        "#!/bin/sh\ncase \"$*\" in --version) echo fake 1.0; exit 0;; "
+        "-dumpmachine) echo here; exit 0;; esac\n" +
+        body + "\n");
   }
 };
 
@@ -150,20 +155,16 @@ TEST_CASE("a file that is no program is not a compiler") {
 }
 
 TEST_CASE_METHOD(Script, "a program that fails --version is not a compiler") {
-  const fs::path path = scratch.path() / "c++";
-  std::ofstream(path) << "#!/bin/sh\nexit 3\n";
-  fs::permissions(path, fs::perms::owner_all);
-  CHECK(refusal_of(path.string()) ==
-        "COCONET_CXX is '" + path.string() +
+  const std::string path = write_as_it_is("#!/bin/sh\nexit 3\n");
+  CHECK(refusal_of(path) ==
+        "COCONET_CXX is '" + path +
             "'; it does not answer to --version, as a C++ compiler such as g++ or "
             "clang++ does. It exited with status 3.");
 }
 
 TEST_CASE_METHOD(Script, "a script whose interpreter is missing cannot be started") {
-  const fs::path path = scratch.path() / "c++";
-  std::ofstream(path) << "#!/no/such/shell\n";
-  fs::permissions(path, fs::perms::owner_all);
-  CHECK(refusal_of(path.string()).ends_with("It cannot be started: No such file or directory."));
+  CHECK(refusal_of(write_as_it_is("#!/no/such/shell\n"))
+            .ends_with("It cannot be started: No such file or directory."));
 }
 
 TEST_CASE_METHOD(Script, "a compiler that takes too long is stopped with all that it started") {

@@ -53,10 +53,12 @@ Pages pages_of(const std::string& name) {
   return pages;
 }
 
-jit::CompileResult compile_kernel(const std::string& name) {
+/// A kernel that does nothing, called `name`, behind `declarations`.
+jit::CompileResult compile_kernel(const std::string& name, const std::string& declarations = "") {
   const jit::HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout);
   jit::CompileResult compiled =
-      compiler.compile("extern \"C\" void " + name + "(const void*, long long, long long) {}\n");
+      compiler.compile("extern \"C\" {\n" + declarations + "void " + name +
+                       "(const void*, long long, long long) {}\n}\n");
   INFO(compiled.log);
   REQUIRE(compiled.ok);
   return compiled;
@@ -65,15 +67,9 @@ jit::CompileResult compile_kernel(const std::string& name) {
 }  // namespace
 
 TEST_CASE("no page of a loaded kernel is missing, so that no masked load waits for one") {
-  const jit::HostCompiler compiler(config().cxx, config().cxx_flags, config().compile_timeout);
-  const jit::CompileResult compiled = compiler.compile(
-      "extern \"C\" {\n"
-      "extern const int constants[16384];\n"
-      "const int constants[16384] = {7};\n"
-      "void pages_kernel(const void*, long long, long long) {}\n"
-      "}\n");
-  INFO(compiled.log);
-  REQUIRE(compiled.ok);
+  const jit::CompileResult compiled = compile_kernel("pages_kernel",
+                                                     "extern const int constants[16384];\n"
+                                                     "const int constants[16384] = {7};\n");
   const auto kernel = jit::host_platform().load(compiled.binary, "pages_kernel");
   const Pages pages = pages_of("memfd:pages_kernel");
   CHECK(pages.present >= 16);

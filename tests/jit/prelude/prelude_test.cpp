@@ -267,19 +267,13 @@ T reduced(const std::string& type, const std::string& op, const std::vector<T>& 
 
 }  // namespace
 
-TEST_CASE("every f16 widens to the same float") {
+TEST_CASE("every f16 and bf16 widens to the same float") {
   require_widens<Half>("f16");
-}
-
-TEST_CASE("every bf16 widens to the same float") {
   require_widens<BFloat16>("bf16");
 }
 
-TEST_CASE("floats round to the nearest f16, ties to even") {
+TEST_CASE("floats round to the nearest f16 and bf16, ties to even") {
   require_narrows<Half>("f16", 13);
-}
-
-TEST_CASE("floats round to the nearest bf16, ties to even") {
   require_narrows<BFloat16>("bf16", 16);
 }
 

@@ -20,27 +20,13 @@ namespace {
 
 constexpr std::int64_t n = 70'001;  // f32 of more than four blocks that have one checksum each
 
-/// What `body` throws on the ranks of a local world whose steps are checked, or are not.
-std::vector<RankOutcome> outcomes(int ranks, bool check, const std::function<void(World&)>& body) {
-  std::vector<RankOutcome> all(static_cast<std::size_t>(ranks));
-  World::local(ranks,
-               [&](World& world) {
-                 all[static_cast<std::size_t>(world.rank())] = outcome_of([&] { body(world); });
-               },
-               {.check = check});
-  return all;
-}
-
-void require_all(const std::vector<RankOutcome>& all, const std::string& kind,
-                 const std::string& what) {
-  for (const RankOutcome& one : all) {
-    CHECK(one.kind == kind);
-    CHECK(one.what == what);
-  }
+/// What `body` throws on the ranks of a local world whose steps are checked.
+std::vector<RankOutcome> outcomes(int ranks, const std::function<void(World&)>& body) {
+  return outcomes_of(ranks, body, {.check = true});
 }
 
 void require_none(const std::vector<RankOutcome>& all) {
-  require_all(all, "", "");
+  check_outcomes(all, "", "");
 }
 
 /// w += lr * (the sum of g) * mask, where all ranks must have the same w and mask.
@@ -78,7 +64,7 @@ TEST_CASE("ranks whose replicated tensors differ are told which, where, and go o
   for (const bool fused : {false, true}) {
     INFO("fused: " << fused);
     std::vector<RankOutcome> first(3), second(3);
-    require_none(outcomes(3, true, [&](World& world) {
+    require_none(outcomes(3, [&](World& world) {
       Executable step = compile_step(world, fused);
       fill(step);
       if (world.rank() == 1) change(step, "mask", 40'000, 0.5F);
@@ -91,11 +77,12 @@ TEST_CASE("ranks whose replicated tensors differ are told which, where, and go o
       if (elements_of(step, "w") != std::vector<float>(n, 8))
         throw InternalError("the step's result is wrong");
     }));
-    require_all(first, "CommError",
-                "input 'mask' must be the same on ranks that hold the same part of it, but rank 1 "
-                "has other elements than rank 0: element 40000 of the part is 1 on rank 0 and 0.5 "
-                "on rank 1 (COCONET_CHECK)");
-    require_all(
+    check_outcomes(
+        first, "CommError",
+        "input 'mask' must be the same on ranks that hold the same part of it, but rank 1 "
+        "has other elements than rank 0: element 40000 of the part is 1 on rank 0 and 0.5 "
+        "on rank 1 (COCONET_CHECK)");
+    check_outcomes(
         second, "CommError",
         "state 'w' must be the same on ranks that hold the same part of it, but ranks 1 and "
         "2 have other elements than rank 0: element 70000 of the part is 5 on rank 0 and 7 "
@@ -104,7 +91,7 @@ TEST_CASE("ranks whose replicated tensors differ are told which, where, and go o
 }
 
 TEST_CASE("without the check such ranks are not told") {
-  require_none(outcomes(2, false, [](World& world) {
+  require_none(outcomes_of(2, [](World& world) {
     Executable step = compile_step(world);
     fill(step);
     if (world.rank() == 1) change(step, "mask", 40'000, 0.5F);
@@ -113,7 +100,7 @@ TEST_CASE("without the check such ranks are not told") {
 }
 
 TEST_CASE("a NaN is the same as itself") {
-  require_none(outcomes(2, true, [](World& world) {
+  require_none(outcomes(2, [](World& world) {
     Executable step = compile_step(world);
     fill(step);
     change(step, "mask", 3, std::numeric_limits<float>::quiet_NaN());
@@ -135,51 +122,52 @@ TEST_CASE("ranks are compared with those that hold the same part only") {
     step.write("x", mine);
     step.run();
   };
-  require_none(outcomes(4, true, [&](World& world) { body(world, -1); }));
-  require_all(outcomes(4, true, [&](World& world) { body(world, 3); }), "CommError",
-              "input 'x' must be the same on ranks that hold the same part of it, but rank 3 has "
-              "other elements than rank 2: element 4 of the part is 1 on rank 2 and 9 on rank 3 "
-              "(COCONET_CHECK)");
+  require_none(outcomes(4, [&](World& world) { body(world, -1); }));
+  check_outcomes(
+      outcomes(4, [&](World& world) { body(world, 3); }), "CommError",
+      "input 'x' must be the same on ranks that hold the same part of it, but rank 3 has "
+      "other elements than rank 2: element 4 of the part is 1 on rank 2 and 9 on rank 3 "
+      "(COCONET_CHECK)");
 }
 
 TEST_CASE("scattered tensors are compared, too") {
-  require_all(outcomes(2, true,
-                       [](World& world) {
-                         const programs::Shipped& adam = *programs::find("adam");
-                         const Program program =
-                             adam.scattered(adam.mesh(world.size()), DType::f32);
-                         Executable step = compile(program, Schedule::load("adam-fused.json"),
-                                                   world, {}, {{"n", {3, 1, 4}}});
-                         step.write("g", std::vector<float>(8, 1));
-                         std::vector<float> w(8, 1);
-                         if (world.rank() == 1) w[5] = 2;
-                         step.write("w", w);
-                         step.run({{"lr", 0.1}, {"t", 1.0}});
-                       }),
-              "CommError",
-              "state 'w' must be the same on ranks that hold the same part of it, but rank 1 has "
-              "other elements than rank 0: element 5 of the part is 1 on rank 0 and 2 on rank 1 "
-              "(COCONET_CHECK)");
+  check_outcomes(
+      outcomes(2,
+               [](World& world) {
+                 const programs::Shipped& adam = *programs::find("adam");
+                 const Program program = adam.scattered(adam.mesh(world.size()), DType::f32);
+                 Executable step = compile(program, Schedule::load("adam-fused.json"), world, {},
+                                           {{"n", {3, 1, 4}}});
+                 step.write("g", std::vector<float>(8, 1));
+                 std::vector<float> w(8, 1);
+                 if (world.rank() == 1) w[5] = 2;
+                 step.write("w", w);
+                 step.run({{"lr", 0.1}, {"t", 1.0}});
+               }),
+      "CommError",
+      "state 'w' must be the same on ranks that hold the same part of it, but rank 1 has "
+      "other elements than rank 0: element 5 of the part is 1 on rank 0 and 2 on rank 1 "
+      "(COCONET_CHECK)");
 }
 
 TEST_CASE("ranks that are threads may not share memory that one of them writes") {
   std::vector<float> common(n, 1);
-  require_all(outcomes(2, true,
-                       [&](World& world) {
-                         Executable step = compile_step(world, false);
-                         fill(step);
-                         if (world.rank() == 0) {
-                           step.bind("w", common);
-                         } else {
-                           step.bind("g", std::span<const float>(common));
-                         }
-                         step.run({{"lr", 0.5}});
-                       }),
-              "BackendError",
-              "'w' of rank 0 shares memory with 'g' of rank 1, and the step writes there; bind "
-              "memory of its own to each (COCONET_CHECK)");
+  check_outcomes(outcomes(2,
+                          [&](World& world) {
+                            Executable step = compile_step(world, false);
+                            fill(step);
+                            if (world.rank() == 0) {
+                              step.bind("w", common);
+                            } else {
+                              step.bind("g", std::span<const float>(common));
+                            }
+                            step.run({{"lr", 0.5}});
+                          }),
+                 "BackendError",
+                 "'w' of rank 0 shares memory with 'g' of rank 1, and the step writes there; bind "
+                 "memory of its own to each (COCONET_CHECK)");
   // What nothing writes may be common.
-  require_none(outcomes(2, true, [&](World& world) {
+  require_none(outcomes(2, [&](World& world) {
     Executable step = compile_step(world, false);
     fill(step);
     step.bind("mask", std::span<const float>(common));
@@ -189,7 +177,7 @@ TEST_CASE("ranks that are threads may not share memory that one of them writes")
 
 TEST_CASE("with the check a rank that cannot run, or has other scalars, is heard of as ever") {
   std::vector<RankOutcome> wrong(2), other(2);
-  require_none(outcomes(2, true, [&](World& world) {
+  require_none(outcomes(2, [&](World& world) {
     Executable step = compile_step(world);
     fill(step);
     wrong[world.rank()] = outcome_of([&] {

@@ -131,11 +131,9 @@ TEST_CASE("a state that is sliced in one and whole in the other is refused on ev
     Executable slices = compile(adam, Schedule::load("adam-fused.json"), world, {{"n", 10}});
     slices.share_states(whole);
   });
-  for (const RankOutcome& end : ends) {
-    CHECK(end.kind == "BackendError");
-    CHECK_THAT(end.what, Catch::Contains("state 'm' cannot be shared: it is f32 [10], sliced(0) in "
-                                         "'adam' and f32 [10], replicated in 'adam'"));
-  }
+  check_outcomes(ends, "BackendError",
+                 Catch::Contains("state 'm' cannot be shared: it is f32 [10], sliced(0) in 'adam' "
+                                 "and f32 [10], replicated in 'adam'"));
 }
 
 TEST_CASE("memory that other ranks must reach, and do not, is refused") {

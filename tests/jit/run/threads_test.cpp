@@ -120,8 +120,5 @@ TEST_CASE("another thread ends a world whose ranks run") {
   });
   ender.join();
   worlds.clear();
-  for (const RankOutcome& one : ends) {
-    CHECK(one.kind == "CommError");
-    CHECK_THAT(one.what, Contains("enough"));
-  }
+  check_outcomes(ends, "CommError", Contains("enough"));
 }
