@@ -2,7 +2,6 @@
 // library's own, of every size, in each kind of world that a process makes without MPI. MPI's are
 // in tests/mpi.
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <functional>
 #include <limits>
 

@@ -69,6 +69,20 @@ std::size_t threads_of(const jit::Grid& grid) {
   return static_cast<std::size_t>(grid.blocks) * static_cast<std::size_t>(grid.threads);
 }
 
+/// CHECKs that `kernel` leaves `expected` of each thread, its number in the grid and how many there
+/// are in a block.
+template <class Expected>
+void check_threads(const Kernel& kernel, const Expected& expected) {
+  for (const jit::Grid& grid : grids) {
+    INFO(grid.blocks << " blocks of " << grid.threads << " threads");
+    std::vector<std::int64_t> out(threads_of(grid)), of_all;
+    for (std::int64_t at = 0; at < std::ssize(out); ++at)
+      of_all.push_back(expected(at, grid.threads));
+    kernel(grid, out, {});
+    CHECK(out == of_all);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("what a thread of a block wrote before a barrier is there after it") {
@@ -82,18 +96,9 @@ TEST_CASE("what a thread of a block wrote before a barrier is there after it") {
       "    block_barrier(block);\n"
       "  }\n"
       "  a.out[at] = value;\n");
-  for (const jit::Grid& grid : grids) {
-    std::vector<std::int64_t> out(threads_of(grid));
-    kernel(grid, out, {});
-    int wrong = 0;
-    for (int at = 0; at < static_cast<int>(out.size()); ++at) {
-      const int block = at / grid.threads;
-      const int thread = (at % grid.threads + 50) % grid.threads;
-      if (out[static_cast<std::size_t>(at)] != block * grid.threads + thread) ++wrong;
-    }
-    INFO(grid.blocks << " blocks of " << grid.threads << " threads");
-    CHECK(wrong == 0);
-  }
+  check_threads(kernel, [](std::int64_t at, int threads) {
+    return at / threads * threads + (at + 50) % threads;
+  });
 }
 
 TEST_CASE("every thread of a block learns whether all of them are ok, vote after vote") {
@@ -105,28 +110,17 @@ TEST_CASE("every thread of a block learns whether all of them are ok, vote after
       "    if (all != expected) ++a.out[at];\n"
       "    if (vote % 5 == 0) block_barrier(block);\n"
       "  }\n");
-  for (const jit::Grid& grid : grids) {
-    std::vector<std::int64_t> wrong(threads_of(grid));
-    kernel(grid, wrong, {});
-    INFO(grid.blocks << " blocks of " << grid.threads << " threads");
-    CHECK(wrong == std::vector<std::int64_t>(wrong.size(), 0));
-  }
+  check_threads(kernel, [](std::int64_t, int) { return 0; });
 }
 
 TEST_CASE("a shuffle takes the value of a thread further on in the warp") {
   const Kernel kernel(
       "  a.out[at] = shuffle_down(block, i64(at), 4) + 10000 * shuffle_down(block, i8(block.thread "
       "% 32), 31);\n");
-  for (const jit::Grid& grid : grids) {
-    std::vector<std::int64_t> out(threads_of(grid));
-    kernel(grid, out, {});
-    std::vector<std::int64_t> expected;
-    for (std::int64_t at = 0; at < static_cast<std::int64_t>(out.size()); ++at) {
-      const std::int64_t lane = at % 32;
-      expected.push_back((lane < 28 ? at + 4 : at) + 10000 * (lane == 0 ? 31 : lane));
-    }
-    CHECK(out == expected);
-  }
+  check_threads(kernel, [](std::int64_t at, int) {
+    const std::int64_t lane = at % 32;
+    return (lane < 28 ? at + 4 : at) + 10000 * (lane == 0 ? 31 : lane);
+  });
 }
 
 TEST_CASE("all threads of a block get the reduction of any number of elements") {
@@ -279,8 +273,8 @@ TEST_CASE("a vector's random words are the reference's, wherever it begins") {
   for (const std::int64_t begin : first) {
     for (const std::int64_t lanes : {1, 2, 4, 8}) {
       for (std::int64_t l = 0; l < lanes; ++l) {
-        expected.push_back(ir::random_word(static_cast<std::uint64_t>(begin + l),
-                                            0x123456789abcdef, 0xfedcba9876543210));
+        expected.push_back(ir::random_word(static_cast<std::uint64_t>(begin + l), 0x123456789abcdef,
+                                           0xfedcba9876543210));
       }
     }
   }
@@ -314,17 +308,9 @@ TEST_CASE("a word that threads hand on without a barrier comes whole") {
       "    relax(looks, 0);\n"
       "  }\n"
       "  store_relaxed(words + at, u64(1) << 32 | u32(u32(word) + 3));\n");
-  for (const jit::Grid& grid : grids) {
-    std::vector<std::int64_t> out(threads_of(grid));
-    kernel(grid, out, {});
-    int wrong = 0;
-    for (std::size_t at = 0; at < out.size(); ++at) {
-      const std::int64_t thread = static_cast<std::int64_t>(at) % grid.threads;
-      if (out[at] != (std::int64_t{1} << 32 | 3 * (thread + 1))) ++wrong;
-    }
-    INFO(grid.blocks << " blocks of " << grid.threads << " threads");
-    CHECK(wrong == 0);
-  }
+  check_threads(kernel, [](std::int64_t at, int threads) {
+    return std::int64_t{1} << 32 | 3 * (at % threads + 1);
+  });
 }
 
 TEST_CASE("a launch of more threads", "[.threads_to_spare]") {
