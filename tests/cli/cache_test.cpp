@@ -134,10 +134,9 @@ TEST_CASE("list shows what is there, used last first, as a table and as JSON") {
   CHECK(position(said.out, "unused_one") < position(said.out, "old_one"));
   CHECK_THAT(said.out,
              Contains(digits_of(unused).substr(0, 12) + "  unused_one              cuda"));
-  CHECK_THAT(said.out, Contains("sm_100") && Contains("  not yet\n") &&
-                           Contains("identity: C++ compiler") &&
-                           Contains("ab0000000000  of the format v1, for another version of the "
-                                    "library\n"));
+  CHECK_THAT(said.out,
+             Contains("sm_100") && Contains("  not yet\n") && Contains("identity: C++ compiler") &&
+                 Contains("ab0000000000  of the format v1, for another version of the library\n"));
 
   const auto json =
       nlohmann::json::parse(coconet_command("cache list --json", kernels.variable()).out);
@@ -174,9 +173,9 @@ TEST_CASE("prune removes what was used the longest ago, and temporary files that
 
   const Said within = coconet_command("cache prune --max-files 10", kernels.variable());
   CHECK(within.code == 0);
-  CHECK_THAT(within.out, Contains(": removed 0 entries, 0 bytes and 1 stale temporary file; 10 "
-                                  "entries, ") &&
-                             Contains(" left (limits: 1.0 GiB, 10 entries)\n"));
+  CHECK_THAT(within.out,
+             Contains(": removed 0 entries, 0 bytes and 1 stale temporary file; 10 entries, ") &&
+                 Contains(" left (limits: 1.0 GiB, 10 entries)\n"));
   CHECK(!fs::exists(stale));
   CHECK(fs::exists(fresh));
 
@@ -267,17 +266,16 @@ TEST_CASE("a directory that cannot be trusted or opened is a failure, and doctor
       CHECK(said.code == 1);
       CHECK_THAT(said.err, StartsWith("coconet: ") && Contains(sentence));
     }
-    CHECK_THAT(coconet_command("doctor", kernels.variable()).out,
-               Contains("[--] cache           " + sentence) &&
-                   Contains("to get it: mend that, or name another directory with "
-                            "COCONET_CACHE_DIR\n"));
+    CHECK_THAT(
+        coconet_command("doctor", kernels.variable()).out,
+        Contains("[--] cache           " + sentence) &&
+            Contains("to get it: mend that, or name another directory with COCONET_CACHE_DIR\n"));
   };
   fs::permissions(kernels.path(), fs::perms(0755));
-  require_failure(
-      "'" + kernels.str() +
-      "' is open to other users (its mode is 0755), and what runs as code must be in a directory "
-      "of one's own; chmod 700 '" +
-      kernels.str() + "'\n");
+  require_failure("'" + kernels.str() +
+                  "' is open to other users (its mode is 0755), and what runs as code must be in a "
+                  "directory of one's own; chmod 700 '" +
+                  kernels.str() + "'\n");
   // To read from, it is good enough.
   CHECK(coconet_command("cache list", kernels.variable() + " COCONET_CACHE=ro").code == 0);
   fs::remove_all(kernels.path());
@@ -317,10 +315,11 @@ TEST_CASE("what COCONET_CACHE turns off is said") {
   (void)kernels.store(kernel_key("one"), "1");
   const Said off = coconet_command("cache list", kernels.variable() + " COCONET_CACHE=off");
   CHECK(off.code == 0);
-  CHECK_THAT(off.out,
-             StartsWith("COCONET_CACHE is 'off': no kernel is read from a directory, and none is "
-                        "written.\n" +
-                        kernels.str() + ": 1 entry\n"));
+  CHECK_THAT(
+      off.out,
+      StartsWith(
+          "COCONET_CACHE is 'off': no kernel is read from a directory, and none is written.\n" +
+          kernels.str() + ": 1 entry\n"));
   const Said read = coconet_command("cache stats", kernels.variable() + " COCONET_CACHE=ro");
   CHECK(read.code == 0);
   CHECK_THAT(read.out, StartsWith("COCONET_CACHE is 'ro': kernels are read, and not written.\n"));

@@ -81,10 +81,9 @@ TEST_CASE("a wrong command line is exit code 2 and one sentence") {
   require_usage_error("run adam --frobnicate", "--frobnicate");
   require_usage_error("run adm", "There is no program 'adm'; PROGRAM is one of");
   require_usage_error("run adm", "Did you mean 'adam'?");
-  require_usage_error(
-      "run adam --schedule fusd",
-      "There is no schedule 'fusd' for adam; --schedule is one of unfused, sliced, fused, or a "
-      "JSON file. Did you mean 'fused'?");
+  require_usage_error("run adam --schedule fusd",
+                      "There is no schedule 'fusd' for adam; --schedule is one of unfused, sliced, "
+                      "fused, or a JSON file. Did you mean 'fused'?");
   require_usage_error("run adam --set n", "--set takes NAME=VALUE, not 'n'.");
   require_usage_error("run adam --set n=many",
                       "--set n takes an integer such as 4099 or 2^20, not 'many'.");
@@ -115,10 +114,9 @@ TEST_CASE("a failure is exit code 1 and one sentence") {
 TEST_CASE("a program file runs on as many ranks as its mesh has, and keeps its dtypes") {
   const coconet::Mesh mesh({{"world", 3}});
   const TemporaryFile file("adam3.json", coconet::programs::adam(mesh).json());
-  require_usage_error(
-      "run " + file.path() + " --world local:2",
-      "is written for the mesh {world: 3}, which is 3 ranks, and this world has 2. Start it with "
-      "mpirun -n 3, or with --world local:3.");
+  require_usage_error("run " + file.path() + " --world local:2",
+                      "is written for the mesh {world: 3}, which is 3 ranks, and this world has 2. "
+                      "Start it with mpirun -n 3, or with --world local:3.");
   require_usage_error("run " + file.path() + " --dtype f16",
                       "--dtype is for the programs that ship");
   require_usage_error("explain " + file.path() + " --ranks 2",
@@ -392,22 +390,23 @@ TEST_CASE("an optimizer of the command line clips, scales, has groups and other 
                         "--world local:2 --set n=1000 --check")
             .code == 0);
   const Said none = coconet_command(
-      "run lion --dtype bf16 --master-weights none --schedule fused --world local:2 "
-      "--set n=1000 --check");
+      "run lion --dtype bf16 --master-weights none --schedule fused --world local:2 --set n=1000 "
+      "--check");
   CHECK(none.code == 0);
   CHECK_THAT(none.out,
              Contains("check passed") && Contains("bf16 with master weights (none), n ="));
 }
 
 TEST_CASE("the command line sets hyperparameters, and refuses wrong ones") {
-  CHECK(coconet_command("run adamw --schedule fused --world local:2 --set n=1000 --check "
-                        "--hyper beta2=0.95 --hyper weight_decay=0 --hyper amsgrad=1")
+  CHECK(coconet_command("run adamw --schedule fused --world local:2 --set n=1000 --check --hyper "
+                        "beta2=0.95 --hyper weight_decay=0 --hyper amsgrad=1")
             .code == 0);
   const Said plan = coconet_command("explain adam --hyper amsgrad=1 --hyper beta2=0.96875");
   CHECK_THAT(plan.out, Contains("v_max") && Contains("0.96875"));
-  CHECK_THAT(coconet_command("run adam --hyper beta3=0.9").err,
-             Contains("adam has no hyperparameter 'beta3'; it has beta1, beta2, eps, weight_decay, "
-                      "amsgrad"));
+  CHECK_THAT(
+      coconet_command("run adam --hyper beta3=0.9").err,
+      Contains(
+          "adam has no hyperparameter 'beta3'; it has beta1, beta2, eps, weight_decay, amsgrad"));
   CHECK_THAT(coconet_command("run adam --hyper beta2=1").err,
              Contains("adam: beta2 is 1; it must be in [0, 1)"));
   require_usage_error("run adam --hyper beta2=high", "--hyper beta2 takes a number, not 'high'.");
@@ -420,10 +419,10 @@ TEST_CASE("the command line sets hyperparameters, and refuses wrong ones") {
 }
 
 TEST_CASE("options of optimizers are refused for what has none") {
-  require_usage_error("run mlp_block --max-norm 1",
-                      "--hyper, --max-norm, --max-value, --gradient-norm, --loss-scaling, "
-                      "--master-weights, --groups and --accumulation are for the optimizers that "
-                      "ship, not for mlp_block.");
+  require_usage_error(
+      "run mlp_block --max-norm 1",
+      "--hyper, --max-norm, --max-value, --gradient-norm, --loss-scaling, --master-weights, "
+      "--groups and --accumulation are for the optimizers that ship, not for mlp_block.");
   require_usage_error("run adam --dtype bf16 --master-weights half",
                       "--master-weights takes copy, remainders or none, not 'half'.");
   CHECK_THAT(coconet_command("run adam --master-weights none").err,

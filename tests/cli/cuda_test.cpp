@@ -96,8 +96,8 @@ TEST_CASE("a GPU that is newer than NVRTC gets what NVRTC knows, and the log say
   };
   CHECK_THAT(
       run_on("103"),
-      Contains("NVRTC does not know sm_103; kernels are those for sm_100 (Stub 0, GPU 0); "
-               "name the directory of a newer libnvrtc with COCONET_CUDA_PATH for its own") &&
+      Contains("NVRTC does not know sm_103; kernels are those for sm_100 (Stub 0, GPU 0); name the "
+               "directory of a newer libnvrtc with COCONET_CUDA_PATH for its own") &&
           Contains(" 1 compiled"));
   CHECK_THAT(run_on("110"),
              Contains("NVRTC does not know sm_110; kernels are PTX for compute_100, which the "
@@ -115,9 +115,9 @@ TEST_CASE("a GPU that is newer than NVRTC gets what NVRTC knows, and the log say
 
 TEST_CASE("what is missing or too old is told, with the cure") {
   const std::string adam = "adam --schedule fused --set n=10";
-  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_VERSION=11080"),
-             Contains("there is no CUDA driver to use: it is for CUDA 11.8, and 12.0 or later is "
-                      "needed"));
+  CHECK_THAT(
+      complaint(adam, emulated + "STUB_CUDA_VERSION=11080"),
+      Contains("there is no CUDA driver to use: it is for CUDA 11.8, and 12.0 or later is needed"));
   CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_INIT=100"),
              Contains("no GPU can be used: the driver reports CUDA_ERROR_NO_DEVICE; check "
                       "nvidia-smi and CUDA_VISIBLE_DEVICES"));
@@ -126,19 +126,18 @@ TEST_CASE("what is missing or too old is told, with the cure") {
   CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_ARCH=35"),
              Contains("no kernel can be compiled for Stub 0, GPU 0, sm_35: NVRTC 13.0 compiles for "
                       "sm_75 and newer; kernels need sm_70 or newer; or set COCONET_BACKEND=host"));
-  CHECK_THAT(
-      complaint(adam, emulated + "STUB_CUDA_ARCH=72"),
-      Contains("NVRTC 13.0 compiles for sm_75 and newer; that of CUDA 12 compiles for it: pip "
-               "install nvidia-cuda-nvrtc-cu12 and name the directory of its "
-               "libnvrtc.so.12 with COCONET_CUDA_PATH"));
+  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_ARCH=72"),
+             Contains("NVRTC 13.0 compiles for sm_75 and newer; that of CUDA 12 compiles for it: "
+                      "pip install nvidia-cuda-nvrtc-cu12 and name the directory of its "
+                      "libnvrtc.so.12 with COCONET_CUDA_PATH"));
   CHECK_THAT(complaint(adam, emulated + "COCONET_CACHE=off STUB_CUDA_FAIL=cuLibraryLoadData:0:222"),
              Contains("kernel 'adam_fused_kernel' cannot be loaded on Stub 0, GPU 0, sm_90: the "
                       "driver reports CUDA_ERROR_UNSUPPORTED_PTX_VERSION") &&
                  Contains("an NVRTC that is newer than this driver, of CUDA 13.0"));
   CHECK_THAT(
       complaint("adam --schedule fused --world local:2 --set n=10", emulated + "STUB_CUDA_VMM=0"),
-      Contains("Stub 0, GPU 0 cannot share memory by file descriptors, which fused kernels "
-               "of several ranks need; use the schedule 'unfused'"));
+      Contains("Stub 0, GPU 0 cannot share memory by file descriptors, which fused kernels of "
+               "several ranks need; use the schedule 'unfused'"));
   CHECK_THAT(
       complaint("adam --schedule fused --set n=2^26", emulated + "STUB_CUDA_MEMORY=33554432"),
       Contains("Stub 0, GPU 0 has no room for 256 MiB of tensors: ") &&

@@ -18,10 +18,9 @@ TEST_CASE("a run for whose numbers there is no memory says of which tensor they 
   const test::ChildOutput output = test::run_command(
       "run adam --schedule fused --set n=200000000 --world self --iters 1", "ulimit -v 4600000 &&");
   CHECK(output.code == 1);
-  CHECK_THAT(
-      output.text,
-      Contains("coconet: There is no memory to make up the 200000000 elements of 'g' on this "
-               "rank; make the sizes smaller, or run fewer ranks on a machine."));
+  CHECK_THAT(output.text,
+             Contains("coconet: There is no memory to make up the 200000000 elements of 'g' on "
+                      "this rank; make the sizes smaller, or run fewer ranks on a machine."));
 }
 
 TEST_CASE("a process without memory is told so in a sentence, wherever that happens") {

@@ -72,8 +72,7 @@ TEST_CASE("Graphviz draws the picture, where there is one") {
              Contains("There is no 'dot' on PATH") && Contains("install graphviz"));
   // dot -Tsvg -o PICTURE TEXT
   plant_dot(scratch.path(),
-            "echo '<svg>drawn</svg>' > \"$3\"; read first < \"$4\"; "
-            "echo \"$first\" >> \"$3\"");
+            "echo '<svg>drawn</svg>' > \"$3\"; read first < \"$4\"; echo \"$first\" >> \"$3\"");
   const Said drawn = coconet_command("explain adam --schedule fused --show svg", path);
   INFO(drawn.err);
   CHECK(drawn.code == 0);

@@ -111,8 +111,7 @@ TEST_CASE("a tuning file of another device or version is ignored with one line")
     std::ofstream(tuning) << kept.dump();
     const ChildOutput run = command_with(tuning, "run sgd --set n=100 --schedule auto");
     CHECK_THAT(run.text, Contains("the tuning file '" + tuning.string() +
-                                  "' is ignored: it is of "
-                                  "version ") &&
+                                  "' is ignored: it is of version ") &&
                              Contains("another") && Contains("the automatic schedule is 'none'"));
   }
 }

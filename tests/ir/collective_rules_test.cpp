@@ -41,13 +41,14 @@ TEST_CASE("only what every rank has is sliced, along a dimension that there is")
   CHECK(refusal([&] { (void)slice(f.g).named("x"); }) ==
         "in program 'p', 'slice_4' (slice): along axis 'world' 'g' is f32[n] local: every rank has "
         "values of its own; reduce_scatter makes slices of their reduction");
-  CHECK_THAT(refusal([&] { (void)slice(f.s); }),
-             EndsWith("along axis 'world' 's' is f32[n] sliced(0): it is sliced already; drop the "
-                      "slice"));
+  CHECK_THAT(
+      refusal([&] { (void)slice(f.s); }),
+      EndsWith("along axis 'world' 's' is f32[n] sliced(0): it is sliced already; drop the slice"));
   CHECK_THAT(refusal([&] { (void)slice(f.lr); }), EndsWith("'lr' is a number; it takes a tensor"));
-  CHECK_THAT(refusal([&] { (void)slice(f.w, 1); }),
-             EndsWith("slices dimension 1, but 'w' is f32[n] replicated: it has 1 dimension, "
-                      "counted from 0"));
+  CHECK_THAT(
+      refusal([&] { (void)slice(f.w, 1); }),
+      EndsWith(
+          "slices dimension 1, but 'w' is f32[n] replicated: it has 1 dimension, counted from 0"));
 }
 
 TEST_CASE("axes that slice one dimension nest, and each layout has a way there and back") {
@@ -90,8 +91,7 @@ TEST_CASE("what every rank has already is not reduced again") {
   Flat f;
   CHECK(refusal([&] { (void)all_reduce(f.w, sum).named("x"); }) ==
         "in program 'p', 'all_reduce_4' (all_reduce): along axis 'world' 'w' is f32[n] replicated: "
-        "every rank has the "
-        "same values already; drop this op, or make the operand local");
+        "every rank has the same values already; drop this op, or make the operand local");
   CHECK_THAT(refusal([&] { (void)broadcast(f.w); }),
              Contains("(broadcast): along axis 'world' 'w' is f32[n] replicated"));
 }
@@ -100,9 +100,8 @@ TEST_CASE("slices of one tensor are not reduced over ranks") {
   Flat f;
   CHECK(refusal([&] { (void)reduce_scatter(f.s, sum).named("x"); }) ==
         "in program 'p', 'reduce_scatter_4' (reduce_scatter): along axis 'world' 's' is f32[n] "
-        "sliced(0): every rank "
-        "has another slice, so there is nothing to combine; all_gather it, or reduce over the "
-        "sliced dimension");
+        "sliced(0): every rank has another slice, so there is nothing to combine; all_gather it, "
+        "or reduce over the sliced dimension");
   CHECK_THAT(refusal([&] { (void)all_reduce(f.s, sum); }), Contains("there is nothing to combine"));
   CHECK_THAT(refusal([&] { (void)reduce(f.s, sum); }), Contains("there is nothing to combine"));
 }
@@ -111,13 +110,10 @@ TEST_CASE("all_gather takes a sliced value") {
   Flat f;
   CHECK_THAT(refusal([&] { (void)all_gather(f.g); }),
              EndsWith("along axis 'world' 'g' is f32[n] local: it takes a sliced value; "
-                      "reduce_scatter makes one of a "
-                      "local one"));
-  CHECK_THAT(
-      refusal([&] { (void)all_gather(f.w); }),
-      EndsWith(
-          "along axis 'world' 'w' is f32[n] replicated: every rank has the whole already; drop the "
-          "all_gather"));
+                      "reduce_scatter makes one of a local one"));
+  CHECK_THAT(refusal([&] { (void)all_gather(f.w); }),
+             EndsWith("along axis 'world' 'w' is f32[n] replicated: every rank has the whole "
+                      "already; drop the all_gather"));
 }
 
 TEST_CASE("all_to_all slices another dimension") {
@@ -125,10 +121,10 @@ TEST_CASE("all_to_all slices another dimension") {
   const Value x = grid.input("x", {grid.n, 6, 4}, {{"pp", sliced(0)}, {"tp", sliced(1)}});
   CHECK(type_of(all_to_all(x, 2, "tp").named("y")) ==
         "y: f32[n, 6, 4] {pp: sliced(0), tp: sliced(2)}");
-  CHECK_THAT(refusal([&] { (void)all_to_all(x, 1, "tp"); }),
-             EndsWith("along axis 'tp' 'x' is f32[n, 6, 4] {pp: sliced(0), tp: sliced(1)}: it is "
-                      "sliced along dimension 1 already; drop the all_to_all, or name another "
-                      "dimension"));
+  CHECK_THAT(
+      refusal([&] { (void)all_to_all(x, 1, "tp"); }),
+      EndsWith("along axis 'tp' 'x' is f32[n, 6, 4] {pp: sliced(0), tp: sliced(1)}: it is sliced "
+               "along dimension 1 already; drop the all_to_all, or name another dimension"));
   CHECK_THAT(refusal([&] { (void)all_to_all(x, 3, "tp"); }),
              EndsWith("it has 3 dimensions, counted from 0"));
   Flat f;

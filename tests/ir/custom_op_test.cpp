@@ -150,9 +150,9 @@ TEST_CASE("the rule of an op of the application's decides what it takes and give
              EndsWith("(of_numbers): 'b' is bool[4] local; it takes floats or integers"));
   CHECK_THAT(refusal([&] { (void)floating(i, i); }),
              EndsWith("(of_floats): 'i' is i32[4] local; it takes floats"));
-  CHECK_THAT(refusal([&] { (void)choose(f, f); }),
-             EndsWith("(choosing): 'f' is f32[4] local; the condition must be bool: compare it, "
-                      "!= 0"));
+  CHECK_THAT(
+      refusal([&] { (void)choose(f, f); }),
+      EndsWith("(choosing): 'f' is f32[4] local; the condition must be bool: compare it, != 0"));
   CHECK_THAT(refusal([&] { (void)choose(b, 1); }),
              EndsWith("(choosing): what it chooses are numbers, which leave the dtype of the "
                       "result open; make one of them a tensor"));
@@ -165,9 +165,9 @@ TEST_CASE("the rule of an op of the application's decides what it takes and give
 TEST_CASE("a definition is refused for a name that is none or that another op has") {
   const auto refused_name = [](const std::string& name) { return refused(right(name)); };
   for (const std::string name : {"", "soft plus", "2nd", "_x", "a-b", "größe"}) {
-    CHECK(refused_name(name) == "pointwise op '" + name +
-                                    "' needs another name: one of letters, digits and '_' that "
-                                    "begins with a letter");
+    CHECK(refused_name(name) ==
+          "pointwise op '" + name +
+              "' needs another name: one of letters, digits and '_' that begins with a letter");
   }
   for (const std::string name : {"exp", "all_reduce", "cast", "reduction", "sum", "mean"}) {
     CHECK(refused_name(name) ==
@@ -247,13 +247,13 @@ TEST_CASE("a derivative gives a gradient for each operand, or is refused") {
   CHECK(refused_derivative([](const Values& x, const Value&, const Value& g) {
           return Values{g * x[1], sum(g * x[0])};
         }) ==
-        "gives sum_6: f32[] replicated as gradient of b, which is f32[n]; both must have one "
-        "dtype and shape");
+        "gives sum_6: f32[] replicated as gradient of b, which is f32[n]; both must have one dtype "
+        "and shape");
   CHECK(refused_derivative([](const Values& x, const Value&, const Value& g) {
           return Values{g < x[0], g};
         }) ==
-        "gives less_4: bool[n] replicated as gradient of a, which is f32[n]; both must have "
-        "one dtype and shape");
+        "gives less_4: bool[n] replicated as gradient of a, which is f32[n]; both must have one "
+        "dtype and shape");
   CHECK(refused_derivative([](const Values& x, const Value&, const Value& g) {
           return Values{g * cast(x[0], f64), g};
         }).starts_with("cannot be written for operands f32[n]: in program 'derivative of wrong'"));
@@ -262,8 +262,7 @@ TEST_CASE("a derivative gives a gradient for each operand, or is refused") {
   CHECK(refused_derivative([&](const Values&, const Value&, const Value& g) {
           return Values{g, kept};
         }) ==
-        "gives 'kept' of program 'other' as gradient of b; it must compute it from its "
-        "arguments");
+        "gives 'kept' of program 'other' as gradient of b; it must compute it from its arguments");
   const PointwiseDerivative both = [](const Values&, const Value&, const Value& g) {
     return Values{g, g};
   };

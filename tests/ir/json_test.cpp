@@ -147,9 +147,9 @@ TEST_CASE("a value reads as one line, with constants inside") {
                                      "  \"values\": [\n"
                                      "    {\"name\": \"g\", \"op\": \"input\", \"dtype\": \"f32\", "
                                      "\"shape\": [\"n\"], \"layout\": \"local\"},\n"));
-  CHECK_THAT(json, Catch::Contains(
-                       "\n    {\"name\": \"avg\", \"op\": \"all_reduce\", \"operands\": [\"g\"], "
-                       "\"reduction\": \"mean\", \"axis\": \"world\"},\n"));
+  CHECK_THAT(json,
+             Catch::Contains("\n    {\"name\": \"avg\", \"op\": \"all_reduce\", \"operands\": "
+                             "[\"g\"], \"reduction\": \"mean\", \"axis\": \"world\"},\n"));
   CHECK_THAT(json, Catch::Contains("\"op\": \"pow\", \"operands\": [0.999, \"t\"]}"));
   CHECK_THAT(json, !Catch::Contains("constant"));
 }
@@ -292,8 +292,7 @@ TEST_CASE("errors at the top level") {
       "2^31");
   CHECK(error_of(R"({"coconet_program": 18446744073709551615})") ==
         "program JSON at /coconet_program: is the number 18446744073709551615; it must be a whole "
-        "number of at "
-        "least 1 and below 2^63");
+        "number of at least 1 and below 2^63");
   CHECK(error_of(R"({"coconet_program": 1, "name": "p", "mesh": [{"name": "a", "size": 1.5}]})") ==
         "program JSON at /mesh/0/size: is the number 1.5; it must be a whole number of at least 1");
   CHECK(error_of(R"({"coconet_program": 1, "name": "p", "mesh": [{"name": "a", "size": 1}],
@@ -308,8 +307,8 @@ TEST_CASE("errors in values point at them") {
   CHECK(error(R"("x")") == "program JSON at /values/2: is a string; it must be an object");
   CHECK(error(R"({"name": "x"})") == "program JSON at /values/2: the key 'op' is missing");
   CHECK(error(R"({"op": "al_reduce"})") ==
-        "program JSON at /values/2/op: unknown op 'al_reduce'; did you mean 'all_reduce'? If it "
-        "is an op of an application's own, the program that reads this must define it first, with "
+        "program JSON at /values/2/op: unknown op 'al_reduce'; did you mean 'all_reduce'? If it is "
+        "an op of an application's own, the program that reads this must define it first, with "
         "define_pointwise of coconet/custom_op.h, as device text never comes from a file");
   CHECK(error(R"({"op": "swish_of_mine", "operands": ["w"], "device": "a * 2"})") ==
         "program JSON at /values/2/op: unknown op 'swish_of_mine'; if it is an op of an "
@@ -343,8 +342,7 @@ TEST_CASE("errors in values point at them") {
         "program JSON at /values/2/axis: unknown mesh axis 'wolrd'; did you mean 'world'?");
   CHECK(error(R"({"op": "reduction", "operands": ["w"], "reduction": "mean"})") ==
         "program JSON at /values/2/reduction: a mean over dimensions is written as a sum and a "
-        "division by their "
-        "extents");
+        "division by their extents");
   CHECK(error(R"({"op": "constant", "number": "one"})") ==
         "program JSON at /values/2/number: is a string; it must be a number, \"inf\", \"-inf\" or "
         "\"nan\"");
@@ -377,18 +375,15 @@ TEST_CASE("errors in layouts point at them") {
   };
   CHECK(error("\"slice(0)\"") ==
         "program JSON at /values/2/layout: 'slice(0)' is no placement; it must be \"replicated\", "
-        "\"local\" or "
-        "\"sliced(DIM)\"");
+        "\"local\" or \"sliced(DIM)\"");
   CHECK_THAT(error("\"sliced(-1)\""), Catch::Contains("'sliced(-1)' is no placement"));
   CHECK_THAT(error("\"sliced()\""), Catch::Contains("'sliced()' is no placement"));
   CHECK(error("3") ==
         "program JSON at /values/2/layout: is the number 3; it must be a placement, or an object "
-        "with one per mesh "
-        "axis");
+        "with one per mesh axis");
   CHECK(error(R"({"word": "local"})") ==
         "program JSON at /values/2/layout: the layout names the axis 'word', which the mesh "
-        "{world: 2} does not "
-        "have; did you mean 'world'?");
+        "{world: 2} does not have; did you mean 'world'?");
 }
 
 TEST_CASE("a broken rule is reported at the value that breaks it") {

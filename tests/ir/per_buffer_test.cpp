@@ -94,9 +94,8 @@ TEST_CASE("what makes no sense of buffers is refused") {
   const Value mine = s.p.input("mine", f32, {s.p.buffers(s.n)}, local);
   CHECK(s.reason([&] { return sum(matrix, per_buffer); }) ==
         "in program 'parameters', 'sum_4' (reduction): 'matrix' is f32[k, n] replicated; a "
-        "reduction of "
-        "each buffer takes a tensor of one dimension, made with Program::dim, by whose name the "
-        "lengths of the buffers are given");
+        "reduction of each buffer takes a tensor of one dimension, made with Program::dim, by "
+        "whose name the lengths of the buffers are given");
   CHECK(s.reason([&] {
            return sum(s.decay, per_buffer);
          }).find("'decay' is f32[n.buffers] replicated; a reduction of each buffer takes") !=

@@ -77,8 +77,7 @@ TEST_CASE("values of two programs do not combine") {
   Small other;
   CHECK(refusal([&] { (void)(s.w + other.g); }) ==
         "add combines 'w' of program 'p' with 'g' of program 'p', which is another Program; both "
-        "must "
-        "belong to one");
+        "must belong to one");
   CHECK_THAT(refusal([&] { update(s.w, other.w); }),
              StartsWith("update combines 'w' of program 'p'"));
   CHECK(refusal([&] { s.p.output("y", other.w * 2); }) ==

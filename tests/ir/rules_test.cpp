@@ -30,8 +30,7 @@ TEST_CASE("dtypes do not mix without a cast") {
   const Value h = f.p.input("h", f16, {f.n}, replicated);
   CHECK(refusal([&] { (void)(f.w + h).named("x"); }) ==
         "in program 'p', 'add_5' (add): the dtypes differ: 'w' is f32[n] replicated and 'h' is "
-        "f16[n] replicated; "
-        "cast one of them");
+        "f16[n] replicated; cast one of them");
   CHECK(type_of((f.w + cast(h, f32)).named("x")) == "x: f32[n] replicated");
 }
 
@@ -131,8 +130,7 @@ TEST_CASE("only whole constants combine with integers") {
   (void)equal(b, 1);
   CHECK_THAT(refusal([&] { (void)(i * 0.5); }),
              EndsWith("is a number and 'i' is i32[n] replicated; only whole constants combine with "
-                      "integers and bool: "
-                      "cast the tensor to a float dtype"));
+                      "integers and bool: cast the tensor to a float dtype"));
   CHECK_THAT(refusal([&] { (void)(i * f.lr); }),
              Contains("'lr' is a number and 'i' is i32[n] replicated; only whole"));
 }
@@ -175,10 +173,10 @@ TEST_CASE("shapes that do not broadcast are refused, naming two that differ") {
   Flat f;
   const Value five = f.p.input("five", f32, {5}, replicated);
   const Value matrix = f.p.input("matrix", f32, {f.n, 4}, replicated);
-  CHECK_THAT(refusal([&] { (void)(f.w + five); }),
-             EndsWith("(add): the shapes do not broadcast: 'w' is f32[n] replicated and 'five' is "
-                      "f32[5] replicated; "
-                      "dimensions counted from the right must be the same or 1"));
+  CHECK_THAT(
+      refusal([&] { (void)(f.w + five); }),
+      EndsWith("(add): the shapes do not broadcast: 'w' is f32[n] replicated and 'five' is f32[5] "
+               "replicated; dimensions counted from the right must be the same or 1"));
   CHECK_THAT(refusal([&] { (void)(matrix * f.w); }),
              Contains("'matrix' is f32[n, 4] replicated and 'w' is f32[n]"));
 }
@@ -201,10 +199,8 @@ TEST_CASE("local and sliced do not combine") {
   Flat f;
   CHECK(refusal([&] { (void)(f.g + f.s).named("x"); }) ==
         "in program 'p', 'add_4' (add): along axis 'world' 'g' is f32[n] local and 's' is f32[n] "
-        "sliced(0); values "
-        "of each rank's own and slices of one tensor do not combine: reduce_scatter the local "
-        "operand or all_gather "
-        "the sliced one");
+        "sliced(0); values of each rank's own and slices of one tensor do not combine: "
+        "reduce_scatter the local operand or all_gather the sliced one");
   CHECK(type_of((reduce_scatter(f.g, sum) + f.s).named("x")) == "x: f32[n] sliced(0)");
 }
 
@@ -212,10 +208,11 @@ TEST_CASE("slices of different dimensions do not combine") {
   Flat f;
   const Value rows = f.p.input("rows", f32, {f.n, f.n}, sliced(0));
   const Value columns = f.p.input("columns", f32, {f.n, f.n}, sliced(1));
-  CHECK_THAT(refusal([&] { (void)(rows + columns); }),
-             EndsWith("along axis 'world' 'rows' is f32[n, n] sliced(0) and 'columns' is f32[n, n] "
-                      "sliced(1); the "
-                      "operands are sliced along different dimensions: all_gather one of them"));
+  CHECK_THAT(
+      refusal([&] { (void)(rows + columns); }),
+      EndsWith(
+          "along axis 'world' 'rows' is f32[n, n] sliced(0) and 'columns' is f32[n, n] sliced(1); "
+          "the operands are sliced along different dimensions: all_gather one of them"));
   CHECK(type_of((rows + all_gather(columns)).named("x")) == "x: f32[n, n] sliced(0)");
 }
 
@@ -224,8 +221,7 @@ TEST_CASE("a sliced dimension of extent 1 does not broadcast") {
   const Value one = f.p.input("one", f32, {1}, sliced(0));
   CHECK_THAT(refusal([&] { (void)(one + f.w); }),
              EndsWith("'one' is f32[1] sliced(0), but its sliced dimension has extent 1 and is "
-                      "broadcast; all_gather it "
-                      "first"));
+                      "broadcast; all_gather it first"));
   CHECK(type_of((all_gather(one) + f.w).named("x")) == "x: f32[n] replicated");
   CHECK(type_of((one + one).named("y")) == "y: f32[1] sliced(0)");
 }
@@ -248,11 +244,10 @@ TEST_CASE(
   const Value inner = grid.input("inner", {grid.n}, {{"tp", sliced(0)}});
   const Value both = grid.input("both", {grid.n}, {{"pp", sliced(0)}, {"tp", sliced(0)}});
   CHECK(type_of((outer + both).named("x")) == "x: f32[n] {pp: sliced(0), tp: sliced(0)}");
-  CHECK_THAT(
-      refusal([&] { (void)(outer + inner); }),
-      EndsWith("'inner' is f32[n] {pp: replicated, tp: sliced(0)}, but the result's dimension 0 is "
-               "sliced along "
-               "axis 'pp' first; slice the operand along 'pp' too, or all_gather it along 'tp'"));
+  CHECK_THAT(refusal([&] { (void)(outer + inner); }),
+             EndsWith("'inner' is f32[n] {pp: replicated, tp: sliced(0)}, but the result's "
+                      "dimension 0 is sliced along axis 'pp' first; slice the operand along 'pp' "
+                      "too, or all_gather it along 'tp'"));
 }
 
 TEST_CASE("shapes name dimensions of the program, with extents of at least 1") {
@@ -268,8 +263,7 @@ TEST_CASE("a tensor is sliced along a dimension that it has") {
   Flat f;
   CHECK(refusal([&] { (void)f.p.input("x", f32, {f.n}, sliced(1)); }) ==
         "in program 'p', 'x' (input): is sliced(1) along axis 'world', but its shape [n] has 1 "
-        "dimension, counted "
-        "from 0");
+        "dimension, counted from 0");
   CHECK_THAT(refusal([&] { (void)f.p.input("x", f32, {}, sliced(0)); }),
              Contains("its shape [] has 0 dimensions"));
   CHECK_THAT(refusal([&] { (void)f.p.input("x", f32, {f.n}, sliced(-1)); }),
@@ -378,9 +372,9 @@ TEST_CASE("a scattered tensor has one named dimension and is on every rank") {
   CHECK(type_of((w + f.s).named("c")) == "c: f32[n] sliced(0)");
   CHECK_THROWS_WITH(
       f.p.scattered_input("x", f32, 8, local),
-      EndsWith("'x' (input): is scattered over buffers and has the shape [8]; it must "
-               "have one dimension, made with Program::dim, by whose name the lengths "
-               "of the buffers are given"));
+      EndsWith(
+          "'x' (input): is scattered over buffers and has the shape [8]; it must have one "
+          "dimension, made with Program::dim, by whose name the lengths of the buffers are given"));
   CHECK_THROWS_WITH(f.p.scattered_state("x", f32, f.n, sliced(0)),
                     EndsWith("'x' (state): is scattered over buffers and sliced(0); a rank's slice "
                              "is one buffer of its own, so make it an ordinary state"));
@@ -411,9 +405,8 @@ TEST_CASE("a constant that an integer dtype does not hold is refused") {
   const Value words = p.input("words", i32, {4}, replicated);
   CHECK_NOTHROW(bytes + 255);
   CHECK_NOTHROW(words + -2147483648.0);
-  CHECK_THROWS_WITH(bytes + 256,
-                    Contains("'bytes' is u8[4] replicated; the constant does not fit u8: "
-                             "cast the tensor to a wider dtype"));
+  CHECK_THROWS_WITH(bytes + 256, Contains("'bytes' is u8[4] replicated; the constant does not fit "
+                                          "u8: cast the tensor to a wider dtype"));
   CHECK_THROWS_WITH(bytes > -1, Contains("does not fit u8"));
   CHECK_THROWS_WITH(words * 1e10, Contains("does not fit i32"));
 }

@@ -53,12 +53,10 @@ TEST_CASE("update writes a value that lies like the state, or is the same on eve
   const Value own = f.p.state("own", f32, {f.n}, local);
   CHECK_THAT(refusal([&] { update(f.w, f.s); }),
              EndsWith("along axis 'world' 'w' is f32[n] replicated and 's' is f32[n] sliced(0); "
-                      "all_gather the value, "
-                      "or keep the state sliced alike"));
+                      "all_gather the value, or keep the state sliced alike"));
   CHECK_THAT(refusal([&] { update(f.w, f.g); }),
              EndsWith("along axis 'world' 'w' is f32[n] replicated and 'g' is f32[n] local; every "
-                      "rank would write "
-                      "values of its own: all_reduce the value first"));
+                      "rank would write values of its own: all_reduce the value first"));
   CHECK_THAT(refusal([&] { update(slice, f.g); }),
              Contains("'slice' is f32[n] sliced(0) and 'g' is f32[n] local"));
   CHECK(type_of(update(slice, f.w)) == "slice.new: f32[n] sliced(0)");
@@ -69,10 +67,10 @@ TEST_CASE("update does not broadcast a sliced dimension of extent 1") {
   Flat f;
   const Value matrix = f.p.state("matrix", f32, {4, f.n}, sliced(0));
   const Value row = f.p.input("row", f32, {1, f.n}, sliced(0));
-  CHECK_THAT(refusal([&] { update(matrix, row); }),
-             EndsWith("'matrix' is f32[4, n] sliced(0) and 'row' is f32[1, n] sliced(0); the "
-                      "value's sliced dimension "
-                      "has extent 1 and is broadcast: all_gather it first"));
+  CHECK_THAT(
+      refusal([&] { update(matrix, row); }),
+      EndsWith("'matrix' is f32[4, n] sliced(0) and 'row' is f32[1, n] sliced(0); the value's "
+               "sliced dimension has extent 1 and is broadcast: all_gather it first"));
   CHECK(type_of(update(matrix, all_gather(row))) == "matrix.new: f32[4, n] sliced(0)");
 }
 

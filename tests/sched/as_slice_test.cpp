@@ -138,8 +138,7 @@ TEST_CASE("a state that something reads whole stays whole") {
   CHECK_THAT(
       reason(other.p, Schedule().split("avg").reorder("avg.all_gather", {"m.new"}).as_slice("m")),
       Contains("'m' (state) is read whole by 'w.new' (update): in program 'step', 'w.new' "
-               "(update): along axis "
-               "'world' 'w' is f32[n] replicated and ") &&
+               "(update): along axis 'world' 'w' is f32[n] replicated and ") &&
           Contains("; do 'reorder all_gather=m.all_gather before=[w.new]' first"));
 }
 
@@ -150,8 +149,7 @@ TEST_CASE("a state is not sliced where that would break a kernel made before") {
   step.p.output("b", sum((q * 3).named("q3")));
   CHECK(reason(step.p, Schedule(on_slices).fuse("k", "computation", {"mq", "q3"}).as_slice("m")) ==
         "kernel 'k' cannot be: one kernel runs over one domain, but its results differ: q3: f32[n] "
-        "replicated and "
-        "mq: f32[n] sliced(0); make two kernels");
+        "replicated and mq: f32[n] sliced(0); make two kernels");
 }
 
 TEST_CASE("states whose update gathers are the candidates") {

@@ -137,9 +137,9 @@ TEST_CASE(
   Program part("part", Mesh({{"a", 2}, {"b", 2}}));
   sums(part, part.input("g", f32, {part.dim("n", 8)}, local), "b");
   CHECK(with(part, multimem) ==
-        "kernel 'k' cannot be: the algorithm 'multimem' reaches all 4 ranks of the mesh "
-        "{a: 2, b: 2}, but its collective is among the 2 along axis 'b'; use the algorithm "
-        "'direct', or a mesh of one axis");
+        "kernel 'k' cannot be: the algorithm 'multimem' reaches all 4 ranks of the mesh {a: 2, b: "
+        "2}, but its collective is among the 2 along axis 'b'; use the algorithm 'direct', or a "
+        "mesh of one axis");
   Program whole("whole", Mesh({{"a", 1}, {"b", 2}}));
   sums(whole, whole.input("g", f32, {whole.dim("n", 8)}, local), "b");
   CHECK(with(whole, multimem) == "(accepted)");
@@ -185,11 +185,11 @@ TEST_CASE("a computation kernel takes pointwise ops and updates") {
   CHECK(reason(step.p, kernel({"y"})) ==
         "'y' (reduction) is no pointwise op, and a kernel of kind 'computation' takes pointwise "
         "ops and updates");
-  CHECK(reason(step.p,
-               Schedule(on_slices).fuse("k", "computation", {"avg.reduce_scatter", "m.new"})) ==
-        "'kind' is 'computation', but a kernel of these ops is of kind 'reduce_scatter', because "
-        "of 'avg.reduce_scatter' (reduce_scatter); leave out 'avg.reduce_scatter' "
-        "(reduce_scatter)");
+  CHECK(
+      reason(step.p,
+             Schedule(on_slices).fuse("k", "computation", {"avg.reduce_scatter", "m.new"})) ==
+      "'kind' is 'computation', but a kernel of these ops is of kind 'reduce_scatter', because of "
+      "'avg.reduce_scatter' (reduce_scatter); leave out 'avg.reduce_scatter' (reduce_scatter)");
 }
 
 TEST_CASE("a kernel whose results nobody reads is refused") {
@@ -238,8 +238,7 @@ TEST_CASE("a kernel of ops that share nothing is refused") {
   update(b, b * lr);
   CHECK(reason(p, kernel({"a.new", "b.new"})) ==
         "there is a gap: 'multiply_5' (multiply) shares no value with 'multiply_3' (multiply) and "
-        "the ops around it; "
-        "fuse the ops that connect them, or make two kernels");
+        "the ops around it; fuse the ops that connect them, or make two kernels");
 }
 
 TEST_CASE("results of one kernel are of one shape and layout") {
@@ -248,8 +247,7 @@ TEST_CASE("results of one kernel are of one shape and layout") {
   update(matrix, matrix * step.w);
   CHECK(reason(step.p, kernel({"w.new", "matrix.new"})) ==
         "one kernel runs over one domain, but its results differ: matrix.new: f32[4, n] replicated "
-        "and w.new: f32[n] "
-        "replicated; make two kernels");
+        "and w.new: f32[n] replicated; make two kernels");
 }
 
 TEST_CASE("the kind of a kernel follows from its collectives") {
@@ -280,10 +278,9 @@ TEST_CASE("a kind that is said is that of the ops") {
         "'kind' is 'reduce_scatter', but a kernel of these ops is of kind 'all_reduce', because of "
         "'avg.reduce_scatter' (reduce_scatter) and 'w.all_gather' (all_gather); leave out "
         "'w.all_gather' (all_gather)");
-  CHECK(
-      reason(step.p, kernel({"m.new"}, "send")) ==
-      "'kind' is 'send', but a kernel of these ops is of kind 'computation', as none of them is a "
-      "collective; give that kind, or none");
+  CHECK(reason(step.p, kernel({"m.new"}, "send")) ==
+        "'kind' is 'send', but a kernel of these ops is of kind 'computation', as none of them is "
+        "a collective; give that kind, or none");
 }
 
 TEST_CASE("an all_reduce kernel needs both collectives") {
@@ -344,8 +341,7 @@ TEST_CASE("an all_reduce kernel slices alike on both sides") {
   p.output("whole", all_gather((y * 2).named("y2")).named("whole"));
   CHECK(reason(p, kernel({"x.slice", "whole"}, "all_reduce")) ==
         "'x.slice' (reduce_scatter) makes x.slice: f32[4, 6] sliced(0) but 'whole' (all_gather) "
-        "gathers y2: f32[4, 6] "
-        "sliced(1); they must slice alike");
+        "gathers y2: f32[4, 6] sliced(1); they must slice alike");
 }
 
 TEST_CASE("an all_reduce kernel computes what it gathers") {
@@ -367,8 +363,7 @@ TEST_CASE("computation before the reduce_scatter stays outside") {
         Names{"x.slice", "y", "whole"});
   CHECK(reason(p, kernel({"scaled", "x.slice", "whole"}, "all_reduce")) ==
         "'scaled' (multiply) comes before 'x.slice' (reduce_scatter); the kernel takes computation "
-        "between the "
-        "collectives: leave it out");
+        "between the collectives: leave it out");
 }
 
 TEST_CASE("what reads the gathered value is not in the kernel that gathers it") {
@@ -387,8 +382,7 @@ TEST_CASE("what reads the gathered value is not in the kernel that gathers it") 
         "(multiply) out");
   CHECK(with("other.new") ==
         "'other.new' (update) reads 'w.new' (update), which is gathered in the same kernel; leave "
-        "'other.new' (update) "
-        "out");
+        "'other.new' (update) out");
   Program p("read", two_ranks());
   const Value x = reduce_scatter(p.input("x", f32, {4}, local), sum).named("x.slice");
   p.output("z", (all_gather((x + 1).named("y")).named("whole") * 2).named("z"));

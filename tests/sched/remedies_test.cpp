@@ -53,10 +53,10 @@ TEST_CASE("a cycle through a reduction behind a gather says what to reorder") {
 
 TEST_CASE("a cycle through what the kernel can hold says to fuse it") {
   const Momentum step;
-  CHECK(reason(step.p, Schedule().fuse("k", "computation", {"add_7", "w.new"})) ==
-        "the kernel would wait for itself (a cycle): 'm.new' (update) is computed from its ops and "
-        "read by 'multiply_9' (multiply); fuse 'm.new' (update) too, or leave out 'w.new' "
-        "(update)");
+  CHECK(
+      reason(step.p, Schedule().fuse("k", "computation", {"add_7", "w.new"})) ==
+      "the kernel would wait for itself (a cycle): 'm.new' (update) is computed from its ops and "
+      "read by 'multiply_9' (multiply); fuse 'm.new' (update) too, or leave out 'w.new' (update)");
   CHECK(reason(step.p, Schedule().fuse("k", "computation", {"add_7", "w.new", "m.new"})) ==
         "(accepted)");
   CHECK(reason(step.p, Schedule().fuse("k", "computation", {"add_7"})) == "(accepted)");
@@ -97,10 +97,9 @@ TEST_CASE("a kernel without its reduce_scatter says which one to name") {
         "'w.all_gather' (all_gather); give that kind, or none");
   Program p("none", two_ranks());
   p.output("y", (p.input("x", f32, {4}, replicated) * 2).named("y"));
-  CHECK(
-      reason(p, Schedule().fuse("k", "send", {"y"})) ==
-      "'kind' is 'send', but a kernel of these ops is of kind 'computation', as none of them is a "
-      "collective; give that kind, or none");
+  CHECK(reason(p, Schedule().fuse("k", "send", {"y"})) ==
+        "'kind' is 'send', but a kernel of these ops is of kind 'computation', as none of them is "
+        "a collective; give that kind, or none");
 }
 
 TEST_CASE("a value that a split replaced is told by what it became") {

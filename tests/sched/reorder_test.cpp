@@ -132,12 +132,10 @@ TEST_CASE("what is named must depend on the gather") {
   const Schedule split = Schedule().split("avg");
   CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"multiply_6"})) ==
         "'multiply_6' (multiply) does not depend on 'avg.all_gather' (all_gather), so there is "
-        "nothing to move; name "
-        "values computed from it");
+        "nothing to move; name values computed from it");
   CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"avg.all_gather"})) ==
         "'avg.all_gather' (all_gather) does not depend on 'avg.all_gather' (all_gather), so there "
-        "is nothing to move; "
-        "name values computed from it");
+        "is nothing to move; name values computed from it");
   CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {"w.neu"})) ==
         "program 'step' has no value 'w.neu'; did you mean 'w.new'?");
   CHECK(reason(step.p, Schedule(split).reorder("avg.all_gather", {})) ==
@@ -148,8 +146,7 @@ TEST_CASE("computation moves across an all_gather, and across nothing else") {
   const Momentum step;
   CHECK(reason(step.p, Schedule().reorder("avg", {"m.new"})) ==
         "'avg' (all_reduce) is no all_gather; computation moves across an all_gather, which "
-        "splitting an all_reduce "
-        "makes");
+        "splitting an all_reduce makes");
 }
 
 TEST_CASE("a reduction over the gathered dimension combines slices, and what reads it is whole") {
@@ -284,8 +281,8 @@ TEST_CASE("what combines with values of each rank's own does not move") {
   CHECK(reason(step.p, Schedule().split("avg").reorder("avg.all_gather", {"y"})) ==
         "'y' (add) cannot run on slices: in program 'step', 'y.slice' (add): along axis 'world' "
         "'avg.reduce_scatter' is f32[n] sliced(0) and 'g' is f32[n] local; values of each rank's "
-        "own and slices of one tensor do not combine: "
-        "reduce_scatter the local operand or all_gather the sliced one");
+        "own and slices of one tensor do not combine: reduce_scatter the local operand or "
+        "all_gather the sliced one");
 }
 
 TEST_CASE("an update that broadcasts its value does not move") {

@@ -231,12 +231,10 @@ TEST_CASE("errors in arguments point at them") {
         "least 0");
   CHECK(error_of(with_step(R"({"split": {"op": "avg", "dim": 9223372036854775808}})")) ==
         "schedule JSON at /steps/0/split/dim: is the number 9223372036854775808; it must be a "
-        "whole number of at least 0 "
-        "and below 2^63");
+        "whole number of at least 0 and below 2^63");
   CHECK(error_of(with_step(R"({"split": {"op": "avg", "into": "halves"}})")) ==
         "schedule JSON at /steps/0/split/into: unknown into 'halves'; known are "
-        "reduce_scatter+all_gather, "
-        "reduce+broadcast, hierarchical");
+        "reduce_scatter+all_gather, reduce+broadcast, hierarchical");
   CHECK(error_of(with_step(R"({"fuse": {"kernel": "k", "kind": "compute", "ops": []}})")) ==
         "schedule JSON at /steps/0/fuse/kind: unknown kind 'compute'; known are computation, "
         "all_reduce, reduce_scatter, all_gather, reduce, broadcast, send");
@@ -255,12 +253,11 @@ TEST_CASE("a step built in code is checked like one that is read") {
   CHECK(refusal([] {
           (void)sched::complete({"splitt", {}});
         }) == "there is no transformation 'splitt'; did you mean 'split'?");
-  CHECK(
-      refusal([] {
-        (void)sched::complete({"parallelise", {}});
-      }) ==
-      "there is no transformation 'parallelise'; known are [split, reorder, as_slice, dead, fuse, "
-      "overlap]");
+  CHECK(refusal([] {
+          (void)sched::complete({"parallelise", {}});
+        }) ==
+        "there is no transformation 'parallelise'; known are [split, reorder, as_slice, dead, "
+        "fuse, overlap]");
   CHECK(refusal([] {
           (void)sched::complete({"split", {}});
         }) == "split needs 'op': the all_reduce to split");
@@ -277,8 +274,7 @@ TEST_CASE("a step built in code is checked like one that is read") {
           (void)sched::complete({"reorder", {{"all_gather", "g"}, {"before", "w"}}});
         }) ==
         "reorder: 'before' must be a list of strings: the last values of the computation that "
-        "moves; what lies between "
-        "moves with them");
+        "moves; what lies between moves with them");
   const Momentum step;
   CHECK(sched::legal(*ir::graph_of(step.p), {"splitt", {}}) ==
         "there is no transformation 'splitt'; did you mean 'split'?");

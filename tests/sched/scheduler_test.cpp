@@ -125,10 +125,9 @@ TEST_CASE("legal steps are listed with the names that they take") {
   const auto [sum, gathered] = s.split(adam.avg);
   (void)s.reorder(gathered, {adam.m1, adam.v1, adam.w1});
   const std::vector<std::string> after = s.legal();
-  for (const std::string step :
-       {"as_slice state=m",
-        "fuse kernel=adam_all_reduce kind=all_reduce ops=[avg.reduce_scatter, w.all_gather, "
-        "w.new]"})
+  for (const std::string step : {"as_slice state=m",
+                                 "fuse kernel=adam_all_reduce kind=all_reduce "
+                                 "ops=[avg.reduce_scatter, w.all_gather, w.new]"})
     CHECK(std::ranges::count(after, step) == 1);
   CHECK(std::ranges::none_of(after, [](const auto& step) { return step.starts_with("split"); }));
 }

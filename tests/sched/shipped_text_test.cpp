@@ -46,8 +46,7 @@ TEST_CASE("an optimizer without a file of its own has the one that serves any, w
   CHECK(schedule.name() == "radam-fused");
   CHECK(schedule.step(2) == "as_slice state=[!w]*");
   CHECK(schedule.step(4) ==
-        "fuse kernel=radam_fused kind=all_reduce ops=[avg.reduce_scatter, w.all_gather, "
-        "*.new]");
+        "fuse kernel=radam_fused kind=all_reduce ops=[avg.reduce_scatter, w.all_gather, *.new]");
   const auto files = coconet::sched::shipped_schedule_files();
   for (const std::string& file : files) CHECK(coconet::sched::find_shipped_schedule(file));
   CHECK(std::find(files.begin(), files.end(), "radam-hierarchical.json") != files.end());

@@ -133,9 +133,8 @@ TEST_CASE("what overlaps takes less than one after the other, and no less than t
 }
 
 TEST_CASE("a mesh of other ranks than the cluster's is refused") {
-  CHECK(refusal<ConfigError>([] {
-          (void)estimate(plan_of(adam(2), "fused"), sizes, sched::load_cluster("dgx2"));
-        }) ==
-        "the cluster 'dgx2' has 16 ranks, 16 in each node, but the program's mesh {world: 2} "
-        "has 2");
+  CHECK(
+      refusal<ConfigError>(
+          [] { (void)estimate(plan_of(adam(2), "fused"), sizes, sched::load_cluster("dgx2")); }) ==
+      "the cluster 'dgx2' has 16 ranks, 16 in each node, but the program's mesh {world: 2} has 2");
 }
