@@ -20,7 +20,6 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
   if (comm_of(world).config().tune == "off") return {Schedule("none"), "COCONET_TUNE is off"};
   Comm& comm = comm_of(world);
   const std::set<std::string>& sliceable = *sched::steps_of(schedule).automatic;
-  TuningFile file;
   const Platform* platform = nullptr;
   Sizes resolved;
   std::string digest;
@@ -29,7 +28,7 @@ ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
     resolved = ir::resolve_sizes(*ir::graph_of(program), sizes, lists);
     digest = digest_of(program, sliceable);
   });
-  file = read_tuning(comm, *platform, comm.config());
+  TuningFile file = read_tuning(comm, *platform, comm.config());
   const auto look = [&]() -> const TuningFile::Choice* {
     const TuningFile::TunedProgram* const known = file.find(digest);
     return known == nullptr ? nullptr : nearest_choice(*known, resolved);
