@@ -3,7 +3,6 @@
 // them must compute the same weights.
 #include <mpi.h>
 
-#include <cstdio>
 #include <memory>
 #include <stdexcept>
 #include <string>

@@ -3,9 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -61,9 +59,7 @@ void measure_size(const coconet::World& world, std::size_t n, bench::Rows& rows)
   enter("library", coconet::Schedule());
   for (const char* const algorithm : algorithms) {
     for (const char* const protocol : protocols) {
-      coconet::Knobs knobs;
-      knobs.algorithm = algorithm;
-      knobs.protocol = protocol;
+      const coconet::Knobs knobs{.algorithm = algorithm, .protocol = protocol};
       enter(std::string(algorithm) + " " + protocol,
             coconet::Schedule("sum").fuse("sum", "all_reduce", {"total"}, knobs));
     }

@@ -1,7 +1,7 @@
 // Times the ends of a transformer's layers, divided over ranks, and the hand-off between the stages
 // of a pipeline, under every schedule, against what an application writes with the same matmul
 // library, MPI and one vectorized loop. All must compute the same.
-#include <cstdio>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -118,7 +118,7 @@ void measure_block(const World& world, const std::string& name, Sizes sizes, ben
   Executable rest =
       bound<Element>(rest_of_block(mesh, dtype), Schedule::load("mlp_block-fused.json"), world,
                      sizes.named(), {{"layer", &layer}, {"b", &b}, {"r", &r}, {"out", &out}});
-  std::vector<Executable> steps;
+  std::list<Executable> steps;
   std::vector<bench::Contestant> contestants;
   contestants.push_back(contestant("matmul", world, [&](int) { matmul.run(); }));
   for (const bool in_place : {false, true}) {
@@ -142,14 +142,11 @@ void measure_block(const World& world, const std::string& name, Sizes sizes, ben
     rest.run({{"t", t}});
   }));
   for (const std::string schedule : schedules) {
-    steps.push_back(bound<Element>(coconet::programs::find(name)->build(mesh, dtype),
-                                   Schedule::load(name + "-" + schedule + ".json"), world, of_block,
-                                   {{"x", &x}, {"w", &w}, {"b", &b}, {"r", &r}, {"out", &out}}));
-  }
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    contestants.push_back(contestant(schedules[i], world, [&step = steps[i]](int t) {
-      step.run({{"t", t}});
-    }));
+    Executable& step = steps.emplace_back(
+        bound<Element>(coconet::programs::find(name)->build(mesh, dtype),
+                       Schedule::load(name + "-" + schedule + ".json"), world, of_block,
+                       {{"x", &x}, {"w", &w}, {"b", &b}, {"r", &r}, {"out", &out}}));
+    contestants.push_back(contestant(schedule, world, [&step](int t) { step.run({{"t", t}}); }));
   }
   std::vector<float> expected;
   for (std::size_t i = 1; i < contestants.size(); ++i) {
@@ -188,7 +185,7 @@ void measure_pipeline(const World& world, Sizes sizes, bench::Rows& rows) {
   }
   std::ranges::fill(out.span(), Element{});
   bench::BlockPeer<Element> peer(sizes.rows(), hidden, stage);
-  std::vector<Executable> steps;
+  std::list<Executable> steps;
   std::vector<bench::Contestant> contestants;
   const std::vector<Element> whole(x.span().begin(), x.span().end());
   for (const bool in_place : {false, true}) {
@@ -204,15 +201,11 @@ void measure_pipeline(const World& world, Sizes sizes, bench::Rows& rows) {
     contestants.back().most_steps = 40;
   }
   for (const std::string schedule : schedules) {
-    steps.push_back(bound<Element>(coconet::programs::pipeline_block(mesh, dtype),
-                                   Schedule::load("pipeline_block-" + schedule + ".json"), world,
-                                   sizes.named(),
-                                   {{"x", &x}, {"b", &b}, {"r", &r}, {"out", &out}}));
-  }
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    contestants.push_back(contestant(schedules[i], world, [&step = steps[i]](int t) {
-      step.run({{"t", t}});
-    }));
+    Executable& step = steps.emplace_back(
+        bound<Element>(coconet::programs::pipeline_block(mesh, dtype),
+                       Schedule::load("pipeline_block-" + schedule + ".json"), world, sizes.named(),
+                       {{"x", &x}, {"b", &b}, {"r", &r}, {"out", &out}}));
+    contestants.push_back(contestant(schedule, world, [&step](int t) { step.run({{"t", t}}); }));
   }
   std::vector<float> expected;
   for (bench::Contestant& one : contestants) {

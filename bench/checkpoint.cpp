@@ -16,6 +16,7 @@
 #include "coconet/coconet.h"
 #include "coconet/mpi.h"
 #include "rows.h"
+#include "timing.h"
 
 namespace {
 
@@ -75,12 +76,6 @@ double milliseconds_of(const std::function<void()>& body) {
   return ms;
 }
 
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
 /// The states of an optimizer: weights that all ranks have, and two moments in slices.
 coconet::Executable compile_states(const coconet::World& world, std::int64_t n) {
   coconet::Program program("states", coconet::Mesh::over(world));
@@ -123,8 +118,8 @@ void measure(const coconet::World& world, std::int64_t n, int samples, bench::Ro
     MPI_Barrier(MPI_COMM_WORLD);
   }
   const std::string size = std::to_string(bytes >> 20) + " MiB";
-  rows.add({"save " + size, bytes / sizeof(float), median(save), median(write)});
-  rows.add({"load " + size, bytes / sizeof(float), median(load), median(read)});
+  rows.add({"save " + size, bytes / sizeof(float), bench::median(save), bench::median(write)});
+  rows.add({"load " + size, bytes / sizeof(float), bench::median(load), bench::median(read)});
 }
 
 void run(const bench::Options& options) {

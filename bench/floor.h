@@ -5,7 +5,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

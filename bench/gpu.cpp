@@ -4,13 +4,8 @@
 // One part a process; bench/gpu.sh starts them and makes a table of what they print.
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <map>
-#include <optional>
-#include <set>
-#include <string_view>
-#include <thread>
 
 #include "coconet/coconet.h"
 #include "coconet/config.h"
@@ -26,8 +21,6 @@
 #include "jit/platform/cuda/nvrtc.h"
 
 namespace {
-
-using bench::Row;
 using bench::Table;
 using clock = std::chrono::steady_clock;
 
@@ -133,9 +126,8 @@ void measure_bias(const Options& options, Table& table) {
   executable.write("x", bench::made_up(executable.count("x"), 1));
   executable.write("b", bench::made_up(executable.count("b"), 2));
   executable.data<float>("y");
-  bench::Contestant added;
-  added.step = [&] { executable.run(); };
-  added.wait = [&] { executable.synchronize(); };
+  bench::Contestant added{.step = [&] { executable.run(); },
+                          .wait = [&] { executable.synchronize(); }};
   const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(float);
   bench::Copy copy(bench::backend_of(world), watch, bytes);
   watch.measure({&added, &copy}, options.small ? 1 : 10);
@@ -237,13 +229,17 @@ void measure_launch(const Options& options, Table& table) {
       coconet::compile(several_kernels(world), coconet::Schedule(), world, sizes);
   for (const char* name : {"g", "w", "m", "v"}) (void)one.data(name, coconet::f32);
   for (const char* name : {"a", "b", "c", "d"}) (void)several.data(name, coconet::f32);
-  bench::Contestant step_of_one;
   int t = 0;
-  step_of_one.step = [&] { one.run({{"lr", 1e-3}, {"t", ++t}}); };
-  step_of_one.wait = [&] { one.synchronize(); };
-  bench::Contestant step_of_several;
-  step_of_several.step = [&] { several.run({{"lr", 1e-3}}); };
-  step_of_several.wait = [&] { several.synchronize(); };
+  bench::Contestant step_of_one{.step =
+                                    [&] {
+                                      one.run({{"lr", 1e-3}, {"t", ++t}});
+                                    },
+                                .wait = [&] { one.synchronize(); }};
+  bench::Contestant step_of_several{.step =
+                                        [&] {
+                                          several.run({{"lr", 1e-3}});
+                                        },
+                                    .wait = [&] { several.synchronize(); }};
   BareLaunch bare(world);
 
   // A queue holds about 1000 launches before the host waits for the GPU.

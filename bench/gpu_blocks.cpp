@@ -95,20 +95,14 @@ void measure_block(const Block& block, const BlockSizes& sizes, coconet::DType d
     if (world.rank() != 0) return;
     const double unfused = steps.front()->ms;
     for (std::size_t i = 1; i < steps.size(); ++i) {
-      const double ms = steps[i]->ms;
-      table.add({.what = std::string(block.name) + ", " + schedules[i] + ", " +
-                         std::string(coconet::to_string(dtype)) + ", " + std::to_string(ranks) +
-                         " ranks " + where,
-                 .size = sizes.str(),
-                 .result = decimals(ms * 1e3, 1) + " us",
-                 .peer = "unfused: " + decimals(unfused * 1e3, 1) + " us",
-                 .ratio = unfused / ms,
-                 .numbers = {{"block", block.name},
-                             {"schedule", schedules[i]},
-                             {"dtype", coconet::to_string(dtype)},
-                             {"ranks", ranks},
-                             {"ms", ms},
-                             {"peer_ms", unfused}}});
+      const std::string dtype_name(coconet::to_string(dtype));
+      table.add(beside(std::string(block.name) + ", " + schedules[i] + ", " + dtype_name + ", " +
+                           std::to_string(ranks) + " ranks " + where,
+                       sizes.str(), steps[i]->ms, "unfused", unfused,
+                       {{"block", block.name},
+                        {"schedule", schedules[i]},
+                        {"dtype", dtype_name},
+                        {"ranks", ranks}}));
     }
   });
 }

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cstring>
 #include <memory>
 #include <stdexcept>

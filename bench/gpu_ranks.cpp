@@ -53,6 +53,33 @@ class SumStep : public Contestant {
   coconet::Executable executable_;
 };
 
+/// AllReduces of 2^`exponent` elements in kernels of all `knobs`, named by them, beside that of the
+/// library, `peer`.
+template <class What>
+void measure_sums(int ranks, int exponent, const std::vector<coconet::Knobs>& knobs,
+                  const char* peer, bool small, Table& table, const What& what) {
+  coconet::World::local(ranks, [&](coconet::World& world) {
+    const std::size_t n = std::size_t{1} << exponent;
+    Stopwatch watch(coconet::jit::comm_of(world), backend_of(world));
+    SumStep library(world, watch, n, coconet::Schedule());
+    std::vector<std::unique_ptr<SumStep>> steps;
+    std::vector<Contestant*> contestants = {&library};
+    for (const coconet::Knobs& of : knobs) {
+      steps.push_back(std::make_unique<SumStep>(
+          world, watch, n, coconet::Schedule("sum").fuse("sum", "all_reduce", {"total"}, of)));
+      contestants.push_back(steps.back().get());
+    }
+    watch.measure(contestants, small ? 1 : 10);
+    if (world.rank() != 0) return;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const std::string name =
+          knobs[i].algorithm + (knobs[i].protocol.empty() ? "" : " " + knobs[i].protocol);
+      table.add(beside(what(name), power_of_two(exponent), steps[i]->ms, peer, library.ms,
+                       {{"ranks", ranks}, {"name", name}}));
+    }
+  });
+}
+
 }  // namespace
 
 void measure_ranks(const std::string& program, bool small, Table& table) {
@@ -77,16 +104,10 @@ void measure_ranks(const std::string& program, bool small, Table& table) {
         watch.measure({&fused, &unfused, &sliced, &scattered}, small ? 1 : 10);
         if (world.rank() != 0) return;
         const auto add = [&](const char* name, const Contestant& other, bool aims) {
-          const double ratio = other.ms / fused.ms;
-          table.add(
-              {.what = what,
-               .size = power_of_two(exponent),
-               .result = decimals(fused.ms * 1e3, 1) + " us",
-               .peer = std::string(name) + ": " + decimals(other.ms * 1e3, 1) + " us",
-               .ratio = ratio,
-               .target = aims ? at_least(ratio, 1.5) : Target{},
-               .numbers = {
-                   {"ranks", ranks}, {"ms", fused.ms}, {"peer", name}, {"peer_ms", other.ms}}});
+          Row row = beside(what, power_of_two(exponent), fused.ms, name, other.ms,
+                           {{"ranks", ranks}, {"peer", name}});
+          if (aims) row.target = at_least(row.ratio, 1.5);
+          table.add(row);
         };
         add("its unfused kernels", unfused, small || exponent >= 24);
         add("sliced", sliced, false);
@@ -97,43 +118,16 @@ void measure_ranks(const std::string& program, bool small, Table& table) {
 }
 
 void measure_algorithms(bool small, Table& table) {
+  std::vector<coconet::Knobs> knobs;
+  for (const char* const algorithm : {"direct", "ring", "tree"}) {
+    for (const char* const protocol : {"simple", "ll", "ll128"})
+      knobs.push_back({.algorithm = algorithm, .protocol = protocol});
+  }
   for (const int ranks : small ? std::vector{2} : std::vector{2, 4, 8}) {
+    const std::string where = ", " + std::to_string(ranks) + " ranks on one GPU";
     for (const int exponent : small ? std::vector{10} : std::vector{10, 14, 18, 22}) {
-      coconet::World::local(ranks, [&](coconet::World& world) {
-        const std::size_t n = std::size_t{1} << exponent;
-        Stopwatch watch(coconet::jit::comm_of(world), backend_of(world));
-        SumStep library(world, watch, n, coconet::Schedule());
-        std::vector<std::string> names;
-        std::vector<std::unique_ptr<SumStep>> steps;
-        for (const char* const algorithm : {"direct", "ring", "tree"}) {
-          for (const char* const protocol : {"simple", "ll", "ll128"}) {
-            coconet::Knobs knobs;
-            knobs.algorithm = algorithm;
-            knobs.protocol = protocol;
-            names.push_back(std::string(algorithm) + " " + protocol);
-            steps.push_back(std::make_unique<SumStep>(
-                world, watch, n,
-                coconet::Schedule("sum").fuse("sum", "all_reduce", {"total"}, knobs)));
-          }
-        }
-        std::vector<Contestant*> contestants = {&library};
-        for (const auto& step : steps) contestants.push_back(step.get());
-        watch.measure(contestants, small ? 1 : 10);
-        if (world.rank() != 0) return;
-        for (std::size_t i = 0; i < steps.size(); ++i) {
-          const double ratio = library.ms / steps[i]->ms;
-          table.add({.what = "AllReduce, " + names[i] + ", " + std::to_string(ranks) +
-                             " ranks on one GPU",
-                     .size = power_of_two(exponent),
-                     .result = decimals(steps[i]->ms * 1e3, 1) + " us",
-                     .peer = "the library's: " + decimals(library.ms * 1e3, 1) + " us",
-                     .ratio = ratio,
-                     .numbers = {{"ranks", ranks},
-                                 {"name", names[i]},
-                                 {"ms", steps[i]->ms},
-                                 {"peer_ms", library.ms}}});
-        }
-      });
+      measure_sums(ranks, exponent, knobs, "the library's", small, table,
+                   [&](const std::string& name) { return "AllReduce, " + name + where; });
     }
   }
 }
@@ -141,41 +135,15 @@ void measure_algorithms(bool small, Table& table) {
 void measure_multicast(bool small, Table& table) {
   using coconet::jit::Device;
   const int gpus = Device::count();
-  const std::string what = "AllReduce, a rank a GPU, " + std::to_string(gpus) + " GPUs, ";
   if (gpus < 2 || !Device::at(0).multicasts()) {
     table.add_not_measured("AllReduce, a rank a GPU, multimem", "all",
                            gpus < 2 ? "there is one GPU" : "the GPUs have no multicast");
     return;
   }
+  const std::string what = "AllReduce, a rank a GPU, " + std::to_string(gpus) + " GPUs, ";
   for (const int exponent : small ? std::vector{10} : std::vector{10, 14, 18, 22, 26}) {
-    coconet::World::local(gpus, [&](coconet::World& world) {
-      const std::size_t n = std::size_t{1} << exponent;
-      Stopwatch watch(coconet::jit::comm_of(world), backend_of(world));
-      SumStep library(world, watch, n, coconet::Schedule());
-      const std::vector<std::string> names = {"direct", "multimem"};
-      std::vector<std::unique_ptr<SumStep>> steps;
-      std::vector<Contestant*> contestants = {&library};
-      for (const std::string& name : names) {
-        coconet::Knobs knobs;
-        knobs.algorithm = name;
-        steps.push_back(std::make_unique<SumStep>(
-            world, watch, n, coconet::Schedule("sum").fuse("sum", "all_reduce", {"total"}, knobs)));
-        contestants.push_back(steps.back().get());
-      }
-      watch.measure(contestants, small ? 1 : 10);
-      if (world.rank() != 0) return;
-      for (std::size_t i = 0; i < steps.size(); ++i) {
-        table.add({.what = what + names[i],
-                   .size = power_of_two(exponent),
-                   .result = decimals(steps[i]->ms * 1e3, 1) + " us",
-                   .peer = "NCCL: " + decimals(library.ms * 1e3, 1) + " us",
-                   .ratio = library.ms / steps[i]->ms,
-                   .numbers = {{"ranks", gpus},
-                               {"name", names[i]},
-                               {"ms", steps[i]->ms},
-                               {"peer_ms", library.ms}}});
-      }
-    });
+    measure_sums(gpus, exponent, {{"direct", ""}, {"multimem", ""}}, "NCCL", small, table,
+                 [&](const std::string& name) { return what + name; });
   }
 }
 

@@ -1,10 +1,8 @@
 // Rows of the table of measurements on a GPU, as Markdown and as JSON.
 #pragma once
 
-#include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -40,6 +38,18 @@ struct Row {
   Target target = {};
   nlohmann::json numbers = {};  ///< the same without units in text
 };
+
+/// A row of what took `ms`, beside a peer.
+inline Row beside(const std::string& what, const std::string& size, double ms,
+                  const std::string& peer, double peer_ms, nlohmann::json numbers) {
+  numbers.update({{"ms", ms}, {"peer_ms", peer_ms}});
+  return {.what = what,
+          .size = size,
+          .result = decimals(ms * 1e3, 1) + " us",
+          .peer = peer + ": " + decimals(peer_ms * 1e3, 1) + " us",
+          .ratio = peer_ms / ms,
+          .numbers = std::move(numbers)};
+}
 
 /// Prints rows as it gets them, and keeps them as lines of JSON in a file.
 class Table {

@@ -18,8 +18,8 @@ inline constexpr int samples = 15;
 
 struct Contestant {
   std::function<void()> step;  ///< puts one step into `queue`
-  std::function<void()>
-      wait;       ///< untimed, after each batch: until all that this rank has queued is done
+  /// Untimed, after each batch: until all that this rank has queued is done.
+  std::function<void()> wait = [] {};
   double ms = 0;  ///< result, on rank 0: median time of a step
 };
 

@@ -67,7 +67,7 @@ class Comparison {
         step.run();
       }
     };
-    contestants_.push_back({.name = std::move(name), .begin = [] {}, .step = run});
+    contestants_.push_back({.name = std::move(name), .step = run});
   }
 
   /// Rows of all but the first one, which is what they are measured by.

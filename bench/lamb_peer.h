@@ -1,53 +1,38 @@
 // The peer of LAMB: MPI_Allreduce, then two vectorized loops with the norms between them.
 #pragma once
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
 
 #include "adam_update.h"
-#include "memory.h"
+#include "peer.h"
 
 namespace bench {
 
-class LambPeer {
+class LambPeer : public Summed {
  public:
   static constexpr double lr = learning_rate;
   static constexpr int most_steps = 4096;  ///< the sum becomes a direction, which does not grow
 
-  /// `in_place` has the gradient overwritten by the sum, which is the faster call for large arrays.
   /// `n` must be a multiple of 16.
   LambPeer(std::size_t n, int ranks, bool in_place)
-      : n_(n),
-        scale_(1.0f / static_cast<float>(ranks)),
-        in_place_(in_place),
-        g_(make_array(n)),
-        sum_(make_array(in_place ? 0 : n)),
-        w_(make_array(n)),
-        m_(make_array(n)),
-        v_(make_array(n)) {}
+      : Summed(n, ranks, in_place), m_(make_array(n)), v_(make_array(n)) {}
 
   void begin(std::span<const float> g, std::span<const float> w) {
-    std::copy(g.begin(), g.end(), g_.get());
-    std::copy(w.begin(), w.end(), w_.get());
+    set(g, w);
     std::fill_n(m_.get(), n_, 0.0f);
     std::fill_n(v_.get(), n_, 0.0f);
   }
 
   void step(int t) {
-    float* const sum = in_place_ ? g_.get() : sum_.get();
-    MPI_Allreduce(in_place_ ? MPI_IN_PLACE : g_.get(), sum, static_cast<int>(n_), MPI_FLOAT,
-                  MPI_SUM, MPI_COMM_WORLD);
+    float* const sum = add_up();
     const Squares squares = find_direction(sum, w_.get(), m_.get(), v_.get(), t);
     const double ratio =
         squares.w > 0 && squares.u > 0 ? std::sqrt(squares.w) / std::sqrt(squares.u) : 1;
     move(w_.get(), sum, static_cast<float>(learning_rate * ratio));
   }
-
-  [[nodiscard]] std::span<const float> weights() const { return {w_.get(), n_}; }
 
  private:
   /// Sums of squares, of the weights and of the direction.
@@ -96,10 +81,7 @@ class LambPeer {
   static constexpr float epsilon = 1e-6f;
   static constexpr float weight_decay = 0.01f;
 
-  std::size_t n_;
-  float scale_;
-  bool in_place_;
-  Array g_, sum_, w_, m_, v_;
+  Array m_, v_;
 };
 
 }  // namespace bench

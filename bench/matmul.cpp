@@ -149,7 +149,7 @@ void measure(const World& world, const Blas& blas, const Shape& shape, bench::Ro
   Dnnl rearranged(shape, dtype, a.get(), b.get(), out.get(), true);
   std::vector<bench::Contestant> contestants;
   const auto add = [&](std::string name, std::function<void(int)> multiply) {
-    contestants.push_back({.name = std::move(name), .begin = [] {}, .step = std::move(multiply)});
+    contestants.push_back({.name = std::move(name), .step = std::move(multiply)});
   };
   add("coconet-jit", [&](int) { step.run(); });
   add("oneDNN", [&](int) { plain.multiply(); });

@@ -5,7 +5,6 @@
 #include <initializer_list>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "coconet/coconet.h"
@@ -57,14 +56,10 @@ class Contest {
     const bench::Copy copy(fused.bytes());
     // The faster one is the floor: memcpy of some machines reads what it overwrites.
     const int most_steps = contestants_.front().most_steps;
-    contestants_.push_back({.name = "copy",
-                            .begin = [] {},
-                            .step = [&](int) { copy.step(); },
-                            .most_steps = most_steps});
-    contestants_.push_back({.name = "copy, streaming",
-                            .begin = [] {},
-                            .step = [&](int) { copy.stream(); },
-                            .most_steps = most_steps});
+    contestants_.push_back(
+        {.name = "copy", .step = [&](int) { copy.step(); }, .most_steps = most_steps});
+    contestants_.push_back(
+        {.name = "copy, streaming", .step = [&](int) { copy.stream(); }, .most_steps = most_steps});
     bench::measure(contestants_);
     rows.add({.name = name,
               .n = w_.size(),

@@ -21,6 +21,39 @@ struct Squares {
 /// Which of them a rule takes.
 enum class Norms { none, of_gradient, of_both };
 
+/// The gradient, its sum over all ranks and the weights.
+class Summed {
+ public:
+  /// `in_place` overwrites the gradient with the sum, which is the faster call for large arrays.
+  Summed(std::size_t n, int ranks, bool in_place)
+      : n_(n),
+        scale_(1.0f / static_cast<float>(ranks)),
+        in_place_(in_place),
+        g_(make_array(n)),
+        sum_(make_array(in_place ? 0 : n)),
+        w_(make_array(n)) {}
+
+  [[nodiscard]] std::span<const float> weights() const { return {w_.get(), n_}; }
+
+ protected:
+  void set(std::span<const float> g, std::span<const float> w) {
+    std::copy(g.begin(), g.end(), g_.get());
+    std::copy(w.begin(), w.end(), w_.get());
+  }
+  /// Collective.
+  float* add_up() {
+    float* const sum = in_place_ ? g_.get() : sum_.get();
+    MPI_Allreduce(in_place_ ? MPI_IN_PLACE : g_.get(), sum, static_cast<int>(n_), MPI_FLOAT,
+                  MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+  }
+
+  std::size_t n_;
+  float scale_;
+  bool in_place_;
+  Array g_, sum_, w_;
+};
+
 /// Steps of `Rule`, one of optimizer_peers.h, which says
 ///   lr         the learning rate
 ///   states     how many arrays the optimizer keeps, 3 at most
@@ -28,35 +61,25 @@ enum class Norms { none, of_gradient, of_both };
 ///   prepare    (t), or (t, squares) with norms: what is the same for all elements of step t
 ///   operator() (gradient, w, states...): updates one element
 template <class Rule>
-class Peer {
+class Peer : public Summed {
  public:
   static constexpr double lr = Rule::lr;
   /// In place the gradient grows from step to step, so that `begin` must be called again before as
   /// many have run.
   static constexpr int most_steps = 40;
 
-  /// `in_place` overwrites the gradient with the sum, which is the faster call for large arrays.
-  Peer(std::size_t n, int ranks, bool in_place)
-      : n_(n),
-        scale_(1.0f / static_cast<float>(ranks)),
-        in_place_(in_place),
-        g_(make_array(n)),
-        sum_(make_array(in_place ? 0 : n)),
-        w_(make_array(n)) {
+  Peer(std::size_t n, int ranks, bool in_place) : Summed(n, ranks, in_place) {
     for (std::size_t i = 0; i < Rule::states; ++i) states_[i] = make_array(n);
   }
 
   void begin(std::span<const float> g, std::span<const float> w) {
-    std::copy(g.begin(), g.end(), g_.get());
-    std::copy(w.begin(), w.end(), w_.get());
+    set(g, w);
     for (std::size_t i = 0; i < Rule::states; ++i) std::fill_n(states_[i].get(), n_, 0.0f);
     rule_ = Rule();
   }
 
   void step(int t) {
-    float* const sum = in_place_ ? g_.get() : sum_.get();
-    MPI_Allreduce(in_place_ ? MPI_IN_PLACE : g_.get(), sum, static_cast<int>(n_), MPI_FLOAT,
-                  MPI_SUM, MPI_COMM_WORLD);
+    float* const sum = add_up();
     if constexpr (Rule::norms == Norms::none) {
       rule_.prepare(t);
     } else {
@@ -64,8 +87,6 @@ class Peer {
     }
     update(sum, w_.get(), states_[0].get(), states_[1].get(), states_[2].get(), rule_);
   }
-
-  [[nodiscard]] std::span<const float> weights() const { return {w_.get(), n_}; }
 
  private:
   static constexpr std::size_t block = 4096;  ///< elements that are added up in f32
@@ -102,11 +123,7 @@ class Peer {
     }
   }
 
-  std::size_t n_;
-  float scale_;
-  bool in_place_;
   Rule rule_;
-  Array g_, sum_, w_;
   std::array<Array, 3> states_;
 };
 

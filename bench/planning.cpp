@@ -1,9 +1,7 @@
 // How long a program of thousands of values takes from its text to its kernels: built, rewritten by
 // 25 steps of a schedule, lowered to a plan, and written as kernels. The floor is a program of
 // fewer values, as many times as it takes: a ratio of 1 is linear.
-#include <algorithm>
 #include <chrono>
-#include <string>
 #include <variant>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "rows.h"
 #include "sched/large_program.h"
 #include "sched/plan.h"
+#include "timing.h"
 
 namespace {
 
@@ -62,8 +61,7 @@ std::vector<Times> measure(const std::vector<int>& layers, int samples) {
     for (int part = 0; part < 5; ++part) {
       std::vector<double> ms;
       for (const Times& times : of_one) ms.push_back(times.ms[part]);
-      std::ranges::nth_element(ms, ms.begin() + samples / 2);
-      median.ms[part] = ms[static_cast<std::size_t>(samples / 2)];
+      median.ms[part] = bench::median(ms);
     }
   }
   return medians;

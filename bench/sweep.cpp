@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -185,9 +184,7 @@ void add_exchanges(const coconet::World& world, bool quick, std::vector<Case>& c
     for (const char* const algorithm : {"direct", "ring", "tree"}) {
       for (const char* const protocol : {"simple", "ll", "ll128"}) {
         if (quick && std::string_view(protocol) != "simple") continue;
-        coconet::Knobs knobs;
-        knobs.algorithm = algorithm;
-        knobs.protocol = protocol;
+        const coconet::Knobs knobs{.algorithm = algorithm, .protocol = protocol};
         const auto build = [dtype](Draft& draft) {
           const std::int64_t n =
               bytes_wanted / 2 / static_cast<std::int64_t>(coconet::size_of(dtype));
@@ -251,8 +248,8 @@ Measured time_case(const coconet::World& world, const Case& of) {
   }
   const bench::Copy copy(bytes);
   std::vector<bench::Contestant> contestants;
-  contestants.push_back({.name = "kernel", .begin = [] {}, .step = [&](int) { step.run(); }});
-  contestants.push_back({.name = "copy", .begin = [] {}, .step = [&](int) { copy.step(); }});
+  contestants.push_back({.name = "kernel", .step = [&](int) { step.run(); }});
+  contestants.push_back({.name = "copy", .step = [&](int) { copy.step(); }});
   bench::measure(contestants);
   return {.of = of,
           .ms = contestants[0].ms,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <initializer_list>
 #include <limits>
@@ -17,11 +18,17 @@ namespace bench {
 
 struct Contestant {
   std::string name;
-  std::function<void()> begin;    ///< untimed, before each sample
-  std::function<void(int)> step;  ///< one whole step, number t from 1
-  int most_steps = 4096;          ///< steps that may follow one `begin`
-  double ms = 0;                  ///< result: median time of a step on the slowest rank
+  std::function<void()> begin = [] {};  ///< untimed, before each sample
+  std::function<void(int)> step;        ///< one whole step, number t from 1
+  int most_steps = 4096;                ///< steps that may follow one `begin`
+  double ms = 0;                        ///< result: median time of a step on the slowest rank
 };
+
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 /// Milliseconds of one step: `steps` in a row, after one that brings the caches to where a step
 /// leaves them.
@@ -56,9 +63,7 @@ inline void measure(std::vector<Contestant>& contestants) {
     }
   }
   for (std::size_t c = 0; c < contestants.size(); ++c) {
-    auto middle = times[c].begin() + samples / 2;
-    std::nth_element(times[c].begin(), middle, times[c].end());
-    contestants[c].ms = *middle;
+    contestants[c].ms = median(times[c]);
   }
 }
 

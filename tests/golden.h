@@ -8,11 +8,11 @@
 #include <fstream>
 #include <string>
 
-#include "texts.h"
+#include "files.h"
 
 /// The content of `file`, a path in the source tree; empty when there is none.
 inline std::string source_text(const std::string& file) {
-  return coconet::test::text_of(std::filesystem::path(COCONET_SOURCE_DIR) / file);
+  return coconet::test::read_file(std::filesystem::path(COCONET_SOURCE_DIR) / file);
 }
 
 /// `text` with `table` in the place of what is between the lines `begin` and `end`.

@@ -28,6 +28,11 @@ inline constexpr const char* needs_root =
   return !can_be_nobody();
 }
 
+/// For good; whether that was possible.
+inline bool become_nobody() {
+  return setgroups(0, nullptr) == 0 && setgid(nobody) == 0 && setuid(nobody) == 0;
+}
+
 /// A process, of user nobody where this one is root's, that calls `act` each time it is asked to.
 class SecondUser {
  public:
@@ -43,9 +48,7 @@ class SecondUser {
     }
     close(asked_[1]);
     close(done_[0]);
-    if (can_be_nobody() &&
-        (setgroups(0, nullptr) != 0 || setgid(nobody) != 0 || setuid(nobody) != 0))
-      _exit(1);
+    if (can_be_nobody() && !become_nobody()) _exit(1);
     for (char word = 0; read(asked_[0], &word, 1) == 1;) {
       int result = -1;
       try {

@@ -1,9 +1,7 @@
 // File systems that refuse: the result is right, from memory, after one warning.
-#include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
@@ -14,8 +12,10 @@
 #include "cache/processes.h"
 #include "cache/samples.h"
 #include "captured_stderr.h"
+#include "second_user.h"
 
 using namespace coconet::jit;
+using namespace coconet::test;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
@@ -42,10 +42,24 @@ struct Refused : Place {
     return std::string(right ? "right" : "wrong") + ", made " + std::to_string(made) + "\n" +
            printed.text();
   }
+  /// That where `call` fails as FailingCalls says.
+  [[nodiscard]] std::string outcome_with(SystemCall call, int error, const fs::path& where,
+                                         std::size_t room = 0) const {
+    const FailingCalls failing(call, error, room);
+    return outcome(where);
+  }
 };
 
 std::string lines_of(const std::string& text) {
   return std::to_string(std::count(text.begin(), text.end(), '\n') - 1) + " warnings";
+}
+
+/// Checks that the results were right, made so often, with one warning, which says `sentence`.
+void check_warned_once(const std::string& outcome, int made, const std::string& sentence) {
+  INFO(outcome);
+  CHECK_THAT(outcome, Catch::StartsWith("right, made " + std::to_string(made) + "\n") &&
+                          Catch::Contains(sentence));
+  CHECK(lines_of(outcome) == "1 warnings");
 }
 
 // A mount that nobody else sees, in a forked process. Empty, or what could not be done.
@@ -81,16 +95,12 @@ std::string mount_read_only(const fs::path& where) {
 /// `body` in a process that is not root's, with `owned` given to its user.
 std::string as_nobody(const std::vector<fs::path>& owned,
                       const std::function<std::string()>& body) {
-  constexpr uid_t nobody = 65534;
-  const bool root = geteuid() == 0;
+  const bool root = can_be_nobody();
   for (const fs::path& path : owned) {
     if (root && lchown(path.c_str(), nobody, nobody) != 0) return "cannot give it away";
   }
-  return in_child([&] {
-    if (root && (setgroups(0, nullptr) != 0 || setgid(nobody) != 0 || setuid(nobody) != 0))
-      return std::string("cannot become nobody");
-    return body();
-  });
+  return in_child(
+      [&] { return root && !become_nobody() ? std::string("cannot become nobody") : body(); });
 }
 
 }  // namespace
@@ -100,17 +110,10 @@ TEST_CASE_METHOD(Refused, "a disk that becomes full at any byte is survived with
   for (const int error : {ENOSPC, EDQUOT}) {
     for (std::size_t room = 0; room < entry_bytes; ++room) {
       const fs::path where = scratch.path() / (std::to_string(error) + "-" + std::to_string(room));
-      std::string outcome;
-      {
-        const FailingCalls full(SystemCall::write, error, room);
-        outcome = this->outcome(where);
-      }
-      INFO(room << " bytes: " << outcome);
-      REQUIRE_THAT(outcome, Catch::StartsWith("right, made 6\n"));
-      REQUIRE(lines_of(outcome) == "1 warnings");
-      REQUIRE_THAT(outcome, Catch::Contains("The kernel cache in '" + where.string() +
-                                            "' does not work: cannot write: " +
-                                            std::strerror(error) + instead));
+      const std::string outcome = outcome_with(SystemCall::write, error, where, room);
+      check_warned_once(outcome, 6,
+                        "The kernel cache in '" + where.string() +
+                            "' does not work: cannot write: " + std::strerror(error) + instead);
       REQUIRE(entries_under(where) == 0);
       REQUIRE(temporaries_under(where) == 0);
     }
@@ -118,11 +121,7 @@ TEST_CASE_METHOD(Refused, "a disk that becomes full at any byte is survived with
   // Room for the first entry, not for the stats.
   for (std::size_t room = entry_bytes; room < entry_bytes + 48; ++room) {
     const fs::path where = scratch.path() / std::to_string(room);
-    std::string outcome;
-    {
-      const FailingCalls full(SystemCall::write, ENOSPC, room);
-      outcome = this->outcome(where);
-    }
+    const std::string outcome = outcome_with(SystemCall::write, ENOSPC, where, room);
     INFO(room << " bytes: " << outcome);
     REQUIRE_THAT(outcome, Catch::StartsWith("right, made 5\n"));
     REQUIRE(lines_of(outcome) == "1 warnings");
@@ -205,12 +204,10 @@ TEST_CASE_METHOD(Refused, "a directory that its owner may not write is read, wit
       folder,         directory / "ledger",    path_of(key_of("kernel 0"))};
   const std::string outcome = as_nobody(owned, [&] { return this->outcome(directory); });
   for (const fs::path& closed : {folder, directory}) (void)chmod(closed.c_str(), 0700);
-  INFO(outcome);
-  CHECK_THAT(outcome, Catch::StartsWith("right, made 4\n"));
-  CHECK(lines_of(outcome) == "1 warnings");
-  CHECK_THAT(outcome, Catch::Contains("The kernel cache in '" + directory.string() +
-                                      "' does not work: cannot create the directory '") &&
-                          Catch::Contains("Permission denied" + std::string(instead)));
+  check_warned_once(outcome, 4,
+                    "The kernel cache in '" + directory.string() +
+                        "' does not work: cannot create the directory '");
+  CHECK_THAT(outcome, Catch::Contains("Permission denied" + std::string(instead)));
   CHECK(entries_under(directory) == 1);
 }
 
@@ -221,35 +218,27 @@ TEST_CASE_METHOD(Refused, "an entry that may not be read is left alone") {
   const std::vector<fs::path> owned{scratch.path(),     directory.parent_path(), directory,
                                     path.parent_path(), directory / "ledger",    path};
   const std::string outcome = as_nobody(owned, [&] { return this->outcome(directory, 1); });
-  INFO(outcome);
-  CHECK_THAT(outcome, Catch::StartsWith("right, made 2\n"));
-  CHECK(lines_of(outcome) == "1 warnings");
-  CHECK_THAT(outcome, Catch::Contains("cannot read '" + path.string() + "': Permission denied"));
+  check_warned_once(outcome, 2, "cannot read '" + path.string() + "': Permission denied");
   CHECK(fs::file_size(path) == encode_entry(key_of("kernel 0"), binary).size());
 }
 
 TEST_CASE_METHOD(Refused, "a home that cannot be made, or is none, is survived with one warning") {
   SECTION("none") {
     const std::string outcome = this->outcome({});
-    CHECK_THAT(outcome, Catch::StartsWith("right, made 6\n"));
-    CHECK(lines_of(outcome) == "1 warnings");
-    CHECK_THAT(outcome,
-               Catch::Contains("There is no directory for the kernel cache: none of "
-                               "COCONET_CACHE_DIR, XDG_CACHE_HOME and HOME names one. Kernels are "
-                               "compiled again in every process."));
+    check_warned_once(outcome, 6,
+                      "There is no directory for the kernel cache: none of "
+                      "COCONET_CACHE_DIR, XDG_CACHE_HOME and HOME names one. Kernels are "
+                      "compiled again in every process.");
   }
   SECTION("one that is not there, in a directory that cannot be written") {
     REQUIRE(chmod(scratch.path().c_str(), 0500) == 0);
     const fs::path home = scratch.path() / "home" / ".cache" / "coconet-jit";
     const std::string outcome = as_nobody({scratch.path()}, [&] { return this->outcome(home); });
     (void)chmod(scratch.path().c_str(), 0700);
-    INFO(outcome);
-    CHECK_THAT(outcome, Catch::StartsWith("right, made 6\n"));
-    CHECK(lines_of(outcome) == "1 warnings");
-    CHECK_THAT(outcome, Catch::Contains("The kernel cache in '" + home.string() +
-                                        "' does not work: cannot create the directory '" +
-                                        (scratch.path() / "home").string() +
-                                        "': Permission denied" + instead));
+    check_warned_once(outcome, 6,
+                      "The kernel cache in '" + home.string() +
+                          "' does not work: cannot create the directory '" +
+                          (scratch.path() / "home").string() + "': Permission denied" + instead);
   }
 }
 
@@ -258,12 +247,10 @@ TEST_CASE_METHOD(Refused, "a file where the directory should be is survived with
   write_file(file, "somebody's");
   for (const fs::path& where : {file, file / "cache"}) {
     const std::string outcome = this->outcome(where);
-    INFO(outcome);
-    CHECK_THAT(outcome, Catch::StartsWith("right, made 6\n"));
-    CHECK(lines_of(outcome) == "1 warnings");
-    CHECK_THAT(outcome, Catch::Contains("The kernel cache in '" + where.string() +
-                                        "' does not work: cannot open the directory '" +
-                                        where.string() + "': Not a directory" + instead));
+    check_warned_once(outcome, 6,
+                      "The kernel cache in '" + where.string() +
+                          "' does not work: cannot open the directory '" + where.string() +
+                          "': Not a directory" + instead);
   }
   CHECK(read_file(file) == "somebody's");
 }
@@ -276,12 +263,10 @@ TEST_CASE_METHOD(Refused, "a folder of entries that is a link is not followed") 
   fs::rename(folder, elsewhere);
   fs::create_directory_symlink(elsewhere, folder);
   const std::string outcome = this->outcome(directory, 1);
-  INFO(outcome);
-  CHECK_THAT(outcome, Catch::StartsWith("right, made 2\n"));
-  CHECK(lines_of(outcome) == "1 warnings");
-  CHECK_THAT(outcome, Catch::Contains("The kernel cache in '" + directory.string() +
-                                      "' does not work: cannot read '" + folder.string() +
-                                      "': Not a directory" + instead));
+  check_warned_once(outcome, 2,
+                    "The kernel cache in '" + directory.string() +
+                        "' does not work: cannot read '" + folder.string() + "': Not a directory" +
+                        instead);
   CHECK(fs::is_symlink(folder));
   CHECK(entries_under(elsewhere) == 1);
   CHECK(files_under(elsewhere) == 1);
@@ -291,19 +276,12 @@ TEST_CASE_METHOD(Refused,
                  "a file system without locks costs no more than double work, and says so") {
   for (const int error : {ENOLCK, EOPNOTSUPP, EINVAL, ENOSYS}) {
     const fs::path where = scratch.path() / std::to_string(error);
-    std::string outcome;
-    {
-      const FailingCalls without(SystemCall::lock, error);
-      outcome = this->outcome(where);
-    }
-    INFO(outcome);
-    CHECK_THAT(outcome, Catch::StartsWith("right, made 3\n"));
-    CHECK(lines_of(outcome) == "1 warnings");
-    CHECK_THAT(outcome,
-               Catch::Contains("The kernel cache in '" + where.string() +
-                               "' has no locks (cannot lock 'ledger': " + std::strerror(error) +
-                               "), so that several processes may compile the same "
-                               "kernel."));
+    const std::string outcome = outcome_with(SystemCall::lock, error, where);
+    check_warned_once(outcome, 3,
+                      "The kernel cache in '" + where.string() +
+                          "' has no locks (cannot lock 'ledger': " + std::strerror(error) +
+                          "), so that several processes may compile the same "
+                          "kernel.");
     CHECK(entries_under(where) == 3);
   }
 }
@@ -335,14 +313,9 @@ TEST_CASE_METHOD(Refused, "where renaming always replaces, the entry that is the
 }
 
 TEST_CASE_METHOD(Refused, "what cannot be synced is not stored") {
-  std::string outcome;
-  {
-    const FailingCalls broken(SystemCall::sync, EIO);
-    outcome = this->outcome(directory);
-  }
-  CHECK_THAT(outcome, Catch::StartsWith("right, made 6\n"));
-  CHECK(lines_of(outcome) == "1 warnings");
-  CHECK_THAT(outcome, Catch::Contains("cannot sync") && Catch::Contains("Input/output error"));
+  const std::string outcome = outcome_with(SystemCall::sync, EIO, directory);
+  check_warned_once(outcome, 6, "cannot sync");
+  CHECK_THAT(outcome, Catch::Contains("Input/output error"));
   CHECK(entries_under(directory) == 0);
   CHECK(temporaries_under(directory) == 0);
 }

@@ -5,10 +5,10 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
-#include <thread>
 
 #include "cache/samples.h"
 #include "captured_stderr.h"
+#include "on_threads.h"
 
 using namespace coconet::jit;
 namespace fs = std::filesystem;
@@ -189,18 +189,13 @@ TEST_CASE_METHOD(Place, "threads that publish and find one key see all of the en
   const CachedBinary large{bytes_for("large", 30'000), "log"};
   std::atomic<int> wrong = 0;
   std::atomic<int> lost = 0;
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([&] {
-        CacheKey own = key_of("shared");
-        for (int i = 0; i < 25; ++i) {
-          if (!cache.publish(own, large)) ++lost;
-          if (cache.find(own) != large) ++wrong;
-        }
-      });
+  coconet::test::on_threads(4, [&](int) {
+    CacheKey own = key_of("shared");
+    for (int i = 0; i < 25; ++i) {
+      if (!cache.publish(own, large)) ++lost;
+      if (cache.find(own) != large) ++wrong;
     }
-  }
+  });
   CHECK(wrong == 0);
   CHECK(lost == 99);
   CHECK(entries_under(directory) == 1);

@@ -11,6 +11,7 @@
 #include "cache/processes.h"
 #include "cache/samples.h"
 #include "captured_stderr.h"
+#include "on_threads.h"
 #include "sample.h"
 
 using namespace coconet::jit;
@@ -109,10 +110,7 @@ TEST_CASE_METHOD(Race, "16 processes that ask one question ask once") {
 TEST_CASE_METHOD(Race, "64 threads that want one kernel start one compiler") {
   KernelCache cache(in_directory(directory));
   (void)key.digest();
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 64; ++i) threads.emplace_back([&] { obtain(cache, key, binary, 100ms); });
-  }
+  coconet::test::on_threads(64, [&](int) { obtain(cache, key, binary, 100ms); });
   CHECK(starts() == 1);
   CHECK(counts->made == 1);
   CHECK(counts->hits == 63);
@@ -123,12 +121,8 @@ TEST_CASE_METHOD(Race, "64 kernels in 64 threads start as many compilers at once
   KernelCache cache(in_directory(directory, 5));
   std::vector<CacheKey> keys;
   for (int i = 0; i < 64; ++i) keys.push_back(kernel(i));
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 64; ++i)
-      threads.emplace_back(
-          [&, i] { obtain(cache, keys[static_cast<std::size_t>(i)], binary, 30ms); });
-  }
+  coconet::test::on_threads(
+      64, [&](int i) { obtain(cache, keys[static_cast<std::size_t>(i)], binary, 30ms); });
   CHECK(counts->made == 64);
   CHECK(starts() == 64);
   CHECK(counts->most == 5);
@@ -151,11 +145,8 @@ TEST_CASE_METHOD(Race, "a process has its own share of the compilers of a machin
     cache.slots().set(2, 6);
     std::vector<CacheKey> keys;
     for (int i = 0; i < 16; ++i) keys.push_back(kernel(i));
-    {
-      std::vector<std::jthread> threads;
-      for (const CacheKey& own : keys)
-        threads.emplace_back([&] { obtain(cache, own, binary, 20ms); });
-    }
+    coconet::test::on_threads(
+        16, [&](int i) { obtain(cache, keys[static_cast<std::size_t>(i)], binary, 20ms); });
     CHECK(counts->most == 2);
   }
   SECTION("with others") {
@@ -164,9 +155,8 @@ TEST_CASE_METHOD(Race, "a process has its own share of the compilers of a machin
       cache.slots().set(2, 6);
       std::vector<CacheKey> keys;
       for (int i = 0; i < 8; ++i) keys.push_back(kernel(8 * process + i));
-      std::vector<std::jthread> threads;
-      for (const CacheKey& own : keys)
-        threads.emplace_back([&] { obtain(cache, own, binary, 50ms); });
+      coconet::test::on_threads(
+          8, [&](int i) { obtain(cache, keys[static_cast<std::size_t>(i)], binary, 50ms); });
     });
     CHECK(failures == 0);
     CHECK(counts->most == 6);
@@ -179,10 +169,7 @@ TEST_CASE_METHOD(Race, "without a directory threads are held back all the same")
   const CapturedStderr printed;
   KernelCache cache(settings);
   (void)key.digest();
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 16; ++i) threads.emplace_back([&] { obtain(cache, key, binary, 20ms); });
-  }
+  coconet::test::on_threads(16, [&](int) { obtain(cache, key, binary, 20ms); });
   CHECK(counts->most == 3);
   CHECK(counts->made == 16);
 }

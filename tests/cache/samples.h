@@ -4,16 +4,18 @@
 #include <fcntl.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "child_process.h"
+#include "files.h"
 #include "jit/cache/file.h"
 #include "jit/cache/kernel_cache.h"
 
 namespace coconet::jit {
+
+using test::read_file;
+using test::write_file;
 
 inline CacheKey key_of(std::string_view source) {
   CacheKey key;
@@ -29,16 +31,6 @@ inline std::string bytes_for(std::string_view name, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i)
     bytes[i] = static_cast<char>(digest[i % digest.size()] ^ (i / digest.size()));
   return bytes;
-}
-
-inline std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 /// The regular files in `directory` and below whose names have `part`.
@@ -113,10 +105,7 @@ struct Place {
   test::ScratchDirectory scratch;
   std::filesystem::path directory = scratch.path() / "deep" / "cache";
   CacheKey key = key_of("void kernel() {}");
-  CachedBinary binary{std::string("\x7f"
-                                  "ELF\0 a kernel",
-                                  14),
-                      "a warning"};
+  CachedBinary binary{std::string("\177ELF\0 a kernel", 14), "a warning"};
   [[nodiscard]] std::filesystem::path path_of(const CacheKey& of) const {
     return directory / folder_of(of.digest()) / name_of(of.digest());
   }

@@ -5,7 +5,6 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -18,10 +17,7 @@
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using coconet::cli::describe;
-using coconet::test::coconet_command;
-using coconet::test::kernel_key;
-using coconet::test::KernelDirectory;
-using coconet::test::Said;
+using namespace coconet::test;
 
 namespace {
 
@@ -65,7 +61,7 @@ TEST_CASE("an entry that cannot be looked at is not one that is missing") {
   CHECK(look()->problem.empty());
   fs::remove_all(folder);
   CHECK_FALSE(look());
-  std::ofstream(folder) << "no directory";
+  write_file(folder, "no directory");
   CHECK(look()->problem == "it cannot be read: Not a directory");
 }
 
@@ -121,23 +117,19 @@ TEST_CASE(
 TEST_CASE("explain says where a kernel is, or which field of the nearest entry differs and how") {
   const KernelDirectory kernels;
   const std::string explain = "cache explain adam --schedule fused";
-  const Said empty = coconet_command(explain, kernels.variable());
-  INFO(empty.err);
-  CHECK(empty.code == 0);
-  CHECK_THAT(empty.out, StartsWith("adam_fused               host     in no directory, and no "
-                                   "other kernel is\n"));
+  CHECK_THAT(
+      printed(explain, kernels.variable()),
+      StartsWith("adam_fused               host     in no directory, and no other kernel is\n"));
 
   REQUIRE(coconet_command("compile adam --schedule fused", kernels.variable()).code == 0);
   const fs::path file = only_kernel(kernels);
   CHECK_THAT(coconet_command(explain, kernels.variable()).out,
              StartsWith("adam_fused               host     in '" + file.string() + "', "));
 
-  const Said option = coconet_command(explain, kernels.variable() + " COCONET_CXXFLAGS=-DMUTATED");
-  CHECK(option.code == 0);
-  CHECK_THAT(option.out, Contains("in no directory; the nearest, '" + file.string() + "' (") &&
-                             Contains("), differs in options:\n") &&
-                             Contains(", wanted: -DMUTATED\n") &&
-                             Contains(", found:  no such line\n") && !Contains("  and in "));
+  CHECK_THAT(printed(explain, kernels.variable() + " COCONET_CXXFLAGS=-DMUTATED"),
+             Contains("in no directory; the nearest, '" + file.string() + "' (") &&
+                 Contains("), differs in options:\n") && Contains(", wanted: -DMUTATED\n") &&
+                 Contains(", found:  no such line\n") && !Contains("  and in "));
   const Said ranks = coconet_command(explain + " --ranks 3", kernels.variable());
   CHECK_THAT(ranks.out, Contains("differs in source:\n  line ") && Contains(", wanted: ") &&
                             Contains(", found:  "));
@@ -173,11 +165,9 @@ TEST_CASE("kernels for a cluster that were built elsewhere are found in COCONET_
 
   const KernelDirectory own("own");
   const std::string environment = own.variable() + " " + site.read_only_variable();
-  const Said compiled = coconet_command("compile " + subject, environment);
-  INFO(compiled.out << compiled.err);
-  CHECK(compiled.code == 0);
-  CHECK_THAT(compiled.out, Contains("adam_fused               sm_90    in the cache") &&
-                               Contains(": 0 compiled, 1 in the cache already"));
+  CHECK_THAT(printed("compile " + subject, environment),
+             Contains("adam_fused               sm_90    in the cache") &&
+                 Contains(": 0 compiled, 1 in the cache already"));
   CHECK_THAT(coconet_command("cache explain " + subject, environment).out,
              StartsWith("adam_fused               sm_90    in '" + file.string() + "', "));
   CHECK_THAT(coconet_command("cache list", environment).out,
@@ -186,9 +176,8 @@ TEST_CASE("kernels for a cluster that were built elsewhere are found in COCONET_
       coconet_command("cache explain adam --schedule fused --arch sm_100 --ranks 8", environment)
           .out,
       Contains("the nearest, '" + file.string() + "' (") &&
-          Contains(
-              " for cuda sm_90), differs in arch:\n  wanted: sm_100\n  found:  sm_90\n  and in "
-              "options"));
+          Contains(" for cuda sm_90), differs in arch:\n  wanted: sm_100\n  found:  sm_90\n  and "
+                   "in options"));
   CHECK(fs::exists(file));
 
   // Kernels of root are good enough for others.

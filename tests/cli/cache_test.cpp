@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,10 +15,7 @@
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
-using coconet::test::coconet_command;
-using coconet::test::kernel_key;
-using coconet::test::KernelDirectory;
-using coconet::test::Said;
+using namespace coconet::test;
 
 namespace {
 
@@ -30,10 +26,6 @@ const std::vector<std::string> subcommands{"list", "verify", "explain", "prune",
 
 std::string arguments_of(const std::string& subcommand) {
   return "cache " + subcommand + (subcommand == "explain" ? " adam --schedule fused" : "");
-}
-
-void write_bytes(const fs::path& file, const std::string& bytes) {
-  std::ofstream(file, std::ios::binary) << bytes;
 }
 
 /// As if the entry had been asked for then.
@@ -55,14 +47,12 @@ std::size_t position(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("cache and its subcommands have help with examples, and wrong ones are told") {
-  const Said all = coconet_command("cache --help");
-  CHECK(all.code == 0);
-  CHECK_THAT(all.out, Contains("Examples:"));
+  const std::string all = printed("cache --help");
+  CHECK_THAT(all, Contains("Examples:"));
   for (const std::string& one : subcommands) {
-    CHECK_THAT(all.out, Contains("  " + one + " "));
-    const Said help = coconet_command("cache " + one + " --help");
-    CHECK(help.code == 0);
-    CHECK_THAT(help.out, Contains("Example") && Contains("coconet cache " + one));
+    CHECK_THAT(all, Contains("  " + one + " "));
+    CHECK_THAT(printed("cache " + one + " --help"),
+               Contains("Example") && Contains("coconet cache " + one));
   }
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"cache", "A subcommand is required (see coconet cache --help)"},
@@ -78,13 +68,7 @@ TEST_CASE("cache and its subcommands have help with examples, and wrong ones are
       {"cache prune --max-size 99999999999T", "--max-size takes bytes"},
       {"cache prune --max-files -1", "--max-files"},
       {"cache verify --all", "--all"}};
-  for (const auto& [arguments, sentence] : wrong) {
-    const Said said = coconet_command(arguments);
-    INFO("coconet " << arguments);
-    CHECK(said.code == 2);
-    CHECK(said.out.empty());
-    CHECK_THAT(said.err, StartsWith("coconet: ") && Contains(sentence));
-  }
+  for (const auto& [arguments, sentence] : wrong) require_usage_error(arguments, sentence);
 }
 
 TEST_CASE("a directory that is missing or empty has no kernels, and that is no failure") {
@@ -95,17 +79,13 @@ TEST_CASE("a directory that is missing or empty has no kernels, and that is no f
       fs::permissions(kernels.path(), fs::perms::owner_all);
     }
     for (const std::string one : {"list", "stats"}) {
-      const Said said = coconet_command("cache " + one, kernels.variable());
-      INFO(said.err);
-      CHECK(said.code == 0);
-      CHECK_THAT(said.out, Contains(kernels.str()) && Contains("no kernels"));
+      CHECK_THAT(printed("cache " + one, kernels.variable()),
+                 Contains(kernels.str()) && Contains("no kernels"));
     }
     for (const std::string one : {"verify", "prune", "clear"}) {
-      const Said said = coconet_command("cache " + one, kernels.variable());
-      INFO(said.err);
-      CHECK(said.code == 0);
-      CHECK_THAT(said.out, StartsWith(kernels.str() + ": "));
-      if (!is_there) CHECK(said.out == kernels.str() + ": no kernels\n");
+      const std::string said = printed("cache " + one, kernels.variable());
+      CHECK_THAT(said, StartsWith(kernels.str() + ": "));
+      if (!is_there) CHECK(said == kernels.str() + ": no kernels\n");
     }
     CHECK(fs::exists(kernels.path()) == is_there);
   }
@@ -123,18 +103,15 @@ TEST_CASE("list shows what is there, used last first, as a table and as JSON") {
   identity.add("what", "C++ compiler");
   use(kernels.store(identity, "g++"), std::chrono::hours(200));
   fs::create_directories(kernels.path() / "ab");
-  write_bytes(kernels.path() / "ab" / (std::string(62, '0') + ".v1"), "of another time");
+  write_file(kernels.path() / "ab" / (std::string(62, '0') + ".v1"), "of another time");
   use(kernels.path() / "ab" / (std::string(62, '0') + ".v1"), std::chrono::hours(300));
 
-  const Said said = coconet_command("cache list", kernels.variable());
-  INFO(said.out << said.err);
-  CHECK(said.code == 0);
-  CHECK_THAT(said.out, StartsWith(kernels.str() + ": 5 entries\n"));
-  CHECK(position(said.out, "recent_one") < position(said.out, "unused_one"));
-  CHECK(position(said.out, "unused_one") < position(said.out, "old_one"));
-  CHECK_THAT(said.out,
-             Contains(digits_of(unused).substr(0, 12) + "  unused_one              cuda"));
-  CHECK_THAT(said.out,
+  const std::string said = printed("cache list", kernels.variable());
+  CHECK_THAT(said, StartsWith(kernels.str() + ": 5 entries\n"));
+  CHECK(position(said, "recent_one") < position(said, "unused_one"));
+  CHECK(position(said, "unused_one") < position(said, "old_one"));
+  CHECK_THAT(said, Contains(digits_of(unused).substr(0, 12) + "  unused_one              cuda"));
+  CHECK_THAT(said,
              Contains("sm_100") && Contains("  not yet\n") && Contains("identity: C++ compiler") &&
                  Contains("ab0000000000  of the format v1, for another version of the library\n"));
 
@@ -167,22 +144,18 @@ TEST_CASE("prune removes what was used the longest ago, and temporary files that
   }
   const fs::path stale = files[0].parent_path() / ".tmp-host-1-1";
   const fs::path fresh = files[0].parent_path() / ".tmp-host-1-2";
-  write_bytes(stale, "x");
-  write_bytes(fresh, "x");
+  write_file(stale, "x");
+  write_file(fresh, "x");
   use(stale, std::chrono::hours(2));
 
-  const Said within = coconet_command("cache prune --max-files 10", kernels.variable());
-  CHECK(within.code == 0);
-  CHECK_THAT(within.out,
+  CHECK_THAT(printed("cache prune --max-files 10", kernels.variable()),
              Contains(": removed 0 entries, 0 bytes and 1 stale temporary file; 10 entries, ") &&
                  Contains(" left (limits: 1.0 GiB, 10 entries)\n"));
   CHECK(!fs::exists(stale));
   CHECK(fs::exists(fresh));
 
-  const Said said = coconet_command("cache prune --max-files 5", kernels.variable());
-  INFO(said.out << said.err);
-  CHECK(said.code == 0);
-  CHECK_THAT(said.out, Contains(": removed 6 entries, ") && Contains("; 4 entries, "));
+  CHECK_THAT(printed("cache prune --max-files 5", kernels.variable()),
+             Contains(": removed 6 entries, ") && Contains("; 4 entries, "));
   for (std::size_t i = 0; i < files.size(); ++i) CHECK(fs::exists(files[i]) == (i < 4));
 
   const auto size = fs::file_size(files[0]);
@@ -200,19 +173,16 @@ TEST_CASE("stats counts by target and architecture, and says what the limits are
   (void)kernels.store(kernel_key("one"), "1");
   (void)kernels.store(kernel_key("two"), "2");
   const fs::path file = kernels.store(kernel_key("one", "sm_100"), "3");
-  write_bytes(file.parent_path() / ".tmp-host-1-1", "x");
+  write_file(file.parent_path() / ".tmp-host-1-1", "x");
   (void)site.store(kernel_key("three"), "3");
-  const Said said =
-      coconet_command("cache stats", kernels.variable() + " " + site.read_only_variable() +
-                                         " COCONET_CACHE_MAX_SIZE=3M COCONET_CACHE_MAX_FILES=7");
-  INFO(said.out << said.err);
-  CHECK(said.code == 0);
-  CHECK_THAT(said.out, StartsWith(kernels.str() + "\n  entries      3 entries, ") &&
-                           Contains("               cuda sm_90: 2 entries, ") &&
-                           Contains("               cuda sm_100: 1 entry, ") &&
-                           Contains("  limits       3.0 MiB, 7 entries\n") &&
-                           Contains("  temporaries  1\n") && Contains("  last sweep   ") &&
-                           Contains(site.str() + " (only read)\n  entries      1 entry, "));
+  CHECK_THAT(printed("cache stats", kernels.variable() + " " + site.read_only_variable() +
+                                        " COCONET_CACHE_MAX_SIZE=3M COCONET_CACHE_MAX_FILES=7"),
+             StartsWith(kernels.str() + "\n  entries      3 entries, ") &&
+                 Contains("               cuda sm_90: 2 entries, ") &&
+                 Contains("               cuda sm_100: 1 entry, ") &&
+                 Contains("  limits       3.0 MiB, 7 entries\n") &&
+                 Contains("  temporaries  1\n") && Contains("  last sweep   ") &&
+                 Contains(site.str() + " (only read)\n  entries      1 entry, "));
 }
 
 TEST_CASE("clear removes entries and temporary files, and nothing else") {
@@ -222,9 +192,9 @@ TEST_CASE("clear removes entries and temporary files, and nothing else") {
   (void)kernels.store(kernel_key("two"), "2");
   const fs::path theirs = site.store(kernel_key("one"), "1");
   const fs::path folder = one.parent_path();
-  write_bytes(folder / ".tmp-host-1-1", "x");
-  write_bytes(folder / "notes", "x");
-  write_bytes(kernels.path() / "README.md", "x");
+  write_file(folder / ".tmp-host-1-1", "x");
+  write_file(folder / "notes", "x");
+  write_file(kernels.path() / "README.md", "x");
   const fs::path outside = kernels.path() / "outside";
   fs::create_directory(outside);
   fs::rename(one, outside / one.filename());
@@ -236,18 +206,14 @@ TEST_CASE("clear removes entries and temporary files, and nothing else") {
 
   for (const std::string mode : {"ro", "off"}) {
     for (const std::string command : {"clear", "prune --max-files 1"}) {
-      const Said refused =
-          coconet_command("cache " + command, environment + " COCONET_CACHE=" + mode);
-      CHECK(refused.code == 1);
-      CHECK_THAT(refused.err, Contains("COCONET_CACHE is '" + mode +
-                                       "', so nothing is removed from the cache; unset it"));
+      CHECK_THAT(complaint("cache " + command, environment + " COCONET_CACHE=" + mode),
+                 Contains("COCONET_CACHE is '" + mode +
+                          "', so nothing is removed from the cache; unset it"));
     }
   }
-  const Said said = coconet_command("cache clear", environment);
-  INFO(said.out << said.err);
-  CHECK(said.code == 0);
-  CHECK_THAT(said.out, StartsWith(kernels.str() + ": removed 2 entries, ") &&
-                           EndsWith(" and 1 temporary file\n"));
+  CHECK_THAT(
+      printed("cache clear", environment),
+      StartsWith(kernels.str() + ": removed 2 entries, ") && EndsWith(" and 1 temporary file\n"));
   CHECK(!fs::exists(fs::symlink_status(one)));
   CHECK(fs::exists(outside / one.filename()));
   CHECK(fs::exists(folder / "notes"));
@@ -261,10 +227,8 @@ TEST_CASE("a directory that cannot be trusted or opened is a failure, and doctor
   (void)kernels.store(kernel_key("one"), "1");
   const auto require_failure = [&](const std::string& sentence) {
     for (const std::string& one : subcommands) {
-      const Said said = coconet_command(arguments_of(one), kernels.variable());
-      INFO(one << ": " << said.out << said.err);
-      CHECK(said.code == 1);
-      CHECK_THAT(said.err, StartsWith("coconet: ") && Contains(sentence));
+      CHECK_THAT(complaint(arguments_of(one), kernels.variable()),
+                 StartsWith("coconet: ") && Contains(sentence));
     }
     CHECK_THAT(
         coconet_command("doctor", kernels.variable()).out,
@@ -279,7 +243,7 @@ TEST_CASE("a directory that cannot be trusted or opened is a failure, and doctor
   // To read from, it is good enough.
   CHECK(coconet_command("cache list", kernels.variable() + " COCONET_CACHE=ro").code == 0);
   fs::remove_all(kernels.path());
-  write_bytes(kernels.path(), "a file");
+  write_file(kernels.path(), "a file");
   require_failure("cannot open the directory '" + kernels.str() + "': Not a directory");
 }
 
@@ -313,14 +277,11 @@ TEST_CASE("directories of COCONET_CACHE_PATH are judged one by one, by doctor as
 TEST_CASE("what COCONET_CACHE turns off is said") {
   const KernelDirectory kernels;
   (void)kernels.store(kernel_key("one"), "1");
-  const Said off = coconet_command("cache list", kernels.variable() + " COCONET_CACHE=off");
-  CHECK(off.code == 0);
   CHECK_THAT(
-      off.out,
+      printed("cache list", kernels.variable() + " COCONET_CACHE=off"),
       StartsWith(
           "COCONET_CACHE is 'off': no kernel is read from a directory, and none is written.\n" +
           kernels.str() + ": 1 entry\n"));
-  const Said read = coconet_command("cache stats", kernels.variable() + " COCONET_CACHE=ro");
-  CHECK(read.code == 0);
-  CHECK_THAT(read.out, StartsWith("COCONET_CACHE is 'ro': kernels are read, and not written.\n"));
+  CHECK_THAT(printed("cache stats", kernels.variable() + " COCONET_CACHE=ro"),
+             StartsWith("COCONET_CACHE is 'ro': kernels are read, and not written.\n"));
 }

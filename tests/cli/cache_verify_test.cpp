@@ -3,8 +3,6 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "cli/command.h"
@@ -13,26 +11,10 @@
 #include "jit/cache/entry.h"
 
 using Catch::Matchers::Contains;
-using coconet::test::coconet_command;
-using coconet::test::kernel_key;
-using coconet::test::KernelDirectory;
-using coconet::test::Said;
-
-namespace {
+using namespace coconet::test;
 
 namespace fs = std::filesystem;
 namespace jit = coconet::jit;
-
-std::string bytes_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-void write_bytes(const fs::path& file, const std::string& bytes) {
-  std::ofstream(file, std::ios::binary) << bytes;
-}
-
-}  // namespace
 
 TEST_CASE("verify names each bad entry and what is wrong with it, and removes nothing") {
   const KernelDirectory kernels;
@@ -53,9 +35,9 @@ TEST_CASE("verify names each bad entry and what is wrong with it, and removes no
   const auto store = [&] { return kernels.store(kernel_key("bad"), std::string(100, 'x')); };
 
   fs::path file = store();
-  std::string bytes = bytes_of(file);
+  std::string bytes = read_file(file);
   bytes[bytes.size() - 20] ^= 1;
-  write_bytes(file, bytes);
+  write_file(file, bytes);
   require_bad(file, "its checksum is wrong.");
 
   file = store();
@@ -97,9 +79,9 @@ TEST_CASE("verify names each bad entry and what is wrong with it, and removes no
   entry += std::string(16, '\0');
   file = kernels.path() / digits.substr(0, 2) / (digits.substr(2) + ".v2");
   fs::create_directories(file.parent_path());
-  write_bytes(file, entry);
+  write_file(file, entry);
   require_bad(file, "its checksum is wrong.");
-  write_bytes(file, entry);
+  write_file(file, entry);
   CHECK_THAT(coconet_command("cache list", kernels.variable()).out,
              Contains(digits.substr(0, 12) + "  not usable: its key is not made of fields\n"));
   fs::remove(file);

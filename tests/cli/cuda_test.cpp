@@ -1,9 +1,6 @@
 // What the command says when GPUs are asked for and something is missing, on the emulated driver.
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <string>
 
 #include "cli/command.h"
@@ -11,6 +8,8 @@
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using coconet::test::coconet_command;
+using coconet::test::printed;
+using coconet::test::ScratchDirectory;
 
 namespace {
 
@@ -20,10 +19,7 @@ const std::string emulated =
 
 /// What a run that must fail says.
 std::string complaint(const std::string& arguments, const std::string& environment) {
-  const auto said = coconet_command("run " + arguments, environment);
-  INFO(said.out << said.err);
-  CHECK(said.code == 1);
-  return said.err;
+  return coconet::test::complaint("run " + arguments, environment);
 }
 
 }  // namespace
@@ -47,47 +43,35 @@ TEST_CASE("shipped programs run and pass their check") {
   for (const char* run :
        {"adam --schedule fused --world local:4", "sgd --schedule sliced --world local:3",
         "adamw --schedule unfused", "momentum_sgd --schedule fused --dtype bf16"}) {
-    const auto said =
-        coconet_command("run " + std::string(run) + " --set n=1000 --check", emulated);
-    INFO(run << "\n" << said.out << said.err);
-    CHECK(said.code == 0);
-    CHECK_THAT(said.out, Contains("check passed"));
+    CHECK_THAT(printed("run " + std::string(run) + " --set n=1000 --check", emulated),
+               Contains("check passed"));
   }
 }
 
 TEST_CASE("an unfused schedule needs neither NCCL's windows nor memory that GPUs share") {
   for (const char* const lacks : {"STUB_NCCL_VERSION=22602", "STUB_CUDA_VMM=0"}) {
-    const auto said = coconet_command(
-        "run attention_block --schedule unfused --world local:2 --set B=1 --set S=8 --set H=8 "
-        "--check",
-        emulated + "STUB_CUDA_DEVICES=2 " + lacks);
-    INFO(lacks << "\n" << said.out << said.err);
-    CHECK(said.code == 0);
-    CHECK_THAT(said.out, Contains("check passed"));
+    CHECK_THAT(printed("run attention_block --schedule unfused --world local:2 --set B=1 --set S=8 "
+                       "--set H=8 --check",
+                       emulated + "STUB_CUDA_DEVICES=2 " + lacks),
+               Contains("check passed"));
   }
 }
 
 TEST_CASE("a run finds what was compiled for its GPU before") {
-  const auto cache =
-      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".cubins");
-  const std::string with_cache = emulated + "COCONET_CACHE_DIR='" + cache.string() + "'";
-  const auto compiled =
-      coconet_command("compile adam --schedule sliced --arch sm_90 --ranks 1", with_cache);
-  INFO(compiled.err);
-  CHECK_THAT(compiled.out, Contains("1 compiled, 0 in the cache already"));
-  const auto run = coconet_command("run adam --schedule sliced --set n=100", with_cache);
-  std::filesystem::remove_all(cache);
-  INFO(run.err);
-  CHECK_THAT(run.out, Contains("kernel cache: 0 in memory, 1 on disk, 0 from a peer, 0 compiled"));
+  const ScratchDirectory cache;
+  const std::string with_cache = emulated + "COCONET_CACHE_DIR='" + cache.path().string() + "'";
+  CHECK_THAT(printed("compile adam --schedule sliced --arch sm_90 --ranks 1", with_cache),
+             Contains("1 compiled, 0 in the cache already"));
+  CHECK_THAT(printed("run adam --schedule sliced --set n=100", with_cache),
+             Contains("kernel cache: 0 in memory, 1 on disk, 0 from a peer, 0 compiled"));
 }
 
 TEST_CASE("a GPU that is newer than NVRTC gets what NVRTC knows, and the log says so once") {
-  const auto cache =
-      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".fallbacks");
+  const ScratchDirectory cache;
   const auto run_on = [&](const std::string& arch) {
     const auto said = coconet_command(
         "run adam --schedule fused --world local:2 --set n=100 --check",
-        emulated + "STUB_CUDA_ARCH=" + arch + " COCONET_CACHE_DIR='" + cache.string() + "'");
+        emulated + "STUB_CUDA_ARCH=" + arch + " COCONET_CACHE_DIR='" + cache.path().string() + "'");
     INFO(said.out << said.err);
     CHECK(said.code == 0);
     CHECK_THAT(said.out, Contains("check passed"));
@@ -104,7 +88,6 @@ TEST_CASE("a GPU that is newer than NVRTC gets what NVRTC knows, and the log say
                       "driver compiles when it loads them (Stub 0, GPU 0)") &&
                  Contains(" 1 compiled"));
   CHECK_THAT(run_on("100"), Contains(" 1 on disk, 0 from a peer, 0 compiled"));
-  std::filesystem::remove_all(cache);
   CHECK_THAT(coconet_command("doctor", emulated + "STUB_CUDA_ARCH=110").out,
              Contains("[ok] GPU             Stub 0, sm_110, 80.0 GiB; NVRTC does not know sm_110; "
                       "kernels are PTX for compute_100"));

@@ -1,10 +1,7 @@
 // What `coconet doctor` says of the libraries of matmuls on the host, and what a run says without
 // them.
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
+#include <initializer_list>
 #include <string>
 
 #include "cli/command.h"
@@ -23,18 +20,15 @@ const std::string has = "; the processor has " + std::string(to_string(processor
 /// A directory for LD_LIBRARY_PATH whose libraries, `names`, are files that do not load.
 class Broken {
  public:
-  Broken(std::initializer_list<const char*> names, const std::string& called)
-      : path_(std::filesystem::temp_directory_path() / (std::to_string(getpid()) + called)) {
-    std::filesystem::create_directories(path_);
-    for (const char* const name : names) std::ofstream(path_ / name) << "no library";
+  explicit Broken(std::initializer_list<const char*> names) {
+    for (const char* const name : names) test::write_file(scratch_.path() / name, "no library");
   }
-  Broken(const Broken&) = delete;
-  Broken& operator=(const Broken&) = delete;
-  ~Broken() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] std::string variable() const { return "LD_LIBRARY_PATH='" + path_.string() + "'"; }
+  [[nodiscard]] std::string variable() const {
+    return "LD_LIBRARY_PATH='" + scratch_.path().string() + "'";
+  }
 
  private:
-  std::filesystem::path path_;
+  test::ScratchDirectory scratch_;
 };
 
 std::string doctor(const std::string& environment) {
@@ -93,7 +87,7 @@ TEST_CASE("an OpenBLAS that does not know the processor gets a core type that fi
 TEST_CASE("without a library of matmuls doctor and a run say what is missing") {
   const std::string matmul =
       "run attention_block --world local:2 --iters 1 --set B=1 --set S=3 --set H=4 --dtype ";
-  const Broken both({"libdnnl.so.2", "libopenblas.so.0"}, "both");
+  const Broken both({"libdnnl.so.2", "libopenblas.so.0"});
   CHECK_THAT(doctor(both.variable()),
              Contains("[--] oneDNN          ") &&
                  Contains("without it: matrices of f32 and 16-bit floats are not multiplied on the "
@@ -106,7 +100,7 @@ TEST_CASE("without a library of matmuls doctor and a run say what is missing") {
   CHECK_THAT(said.err, Contains("needs oneDNN or OpenBLAS, and neither loads: ") &&
                            Contains("; install one (Debian: libdnnl2 or libopenblas0)"));
   if (!jit::onednn::facts().problem.empty()) return;
-  const Broken openblas({"libopenblas.so.0"}, "openblas");
+  const Broken openblas({"libopenblas.so.0"});
   CHECK_THAT(doctor(openblas.variable()),
              Contains("without it: matrices of f64 are not multiplied on the host\n"));
   CHECK(coconet_command(matmul + "f32 --check", openblas.variable()).code == 0);

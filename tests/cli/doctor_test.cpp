@@ -1,10 +1,7 @@
 // What `coconet doctor` says of GPUs, with stand-ins for the driver and NCCL.
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 
@@ -13,7 +10,7 @@
 #include "jit/platform/shared_library.h"
 
 using Catch::Matchers::Contains;
-using coconet::test::coconet_command;
+using namespace coconet::test;
 
 #if COCONET_HAS_STUBS
 
@@ -42,10 +39,7 @@ class Changed {
 
 /// What the doctor says where the stubs are the driver and NCCL.
 std::string doctor(const std::string& environment = "") {
-  const auto said =
-      coconet_command("doctor", "COCONET_CUDA_PATH='" COCONET_STUBS_DIR "' " + environment);
-  CHECK(said.code == 0);
-  return said.out;
+  return printed("doctor", "COCONET_CUDA_PATH='" COCONET_STUBS_DIR "' " + environment);
 }
 
 }  // namespace
@@ -68,8 +62,8 @@ TEST_CASE("a driver, its GPUs and NCCL are found in COCONET_CUDA_PATH") {
 }
 
 TEST_CASE("a Python environment's packages are found after everything else") {
-  const std::filesystem::path environment =
-      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".environment");
+  const ScratchDirectory scratch;
+  const std::filesystem::path& environment = scratch.path();
   const std::filesystem::path packages = "lib/python3.12/site-packages/nvidia";
   const std::filesystem::path nccl = environment / packages / "nccl/lib";
   const std::filesystem::path own = environment / packages / "cu13/lib";
@@ -93,7 +87,6 @@ TEST_CASE("a Python environment's packages are found after everything else") {
   std::filesystem::create_symlink(COCONET_STUBS_DIR "/libcuda.so.1", own / "libcuda.so.1");
   const std::string said =
       coconet_command("doctor", "PATH='" + (environment / "bin").string() + ":'\"$PATH\"").out;
-  std::filesystem::remove_all(environment);
   // Where the machine has a driver, that one comes first.
   if (said.find("/libcuda.so.1") == std::string::npos ||
       said.find(environment.string()) != std::string::npos) {
@@ -137,14 +130,12 @@ TEST_CASE(
 }
 
 TEST_CASE("a file that is no library is told by its path") {
-  const std::filesystem::path directory =
-      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".libraries");
-  std::filesystem::create_directories(directory);
-  std::ofstream(directory / "libnccl.so.2") << "no library";
-  std::ofstream(directory / "libcuda.so.1") << "no library";
+  const ScratchDirectory scratch;
+  const std::filesystem::path& directory = scratch.path();
+  write_file(directory / "libnccl.so.2", "no library");
+  write_file(directory / "libcuda.so.1", "no library");
   const std::string said =
       coconet_command("doctor", "COCONET_CUDA_PATH='/nowhere:" + directory.string() + "'").out;
-  std::filesystem::remove_all(directory);
   // Where the machine has the real ones, those are found next.
   if (said.find("[ok] NCCL") == std::string::npos) {
     CHECK_THAT(said, Contains("[--] NCCL            " + directory.string() + "/libnccl.so.2: "));
@@ -158,10 +149,9 @@ TEST_CASE("a file that is no library is told by its path") {
 #else
 
 TEST_CASE("a build without CUDA says so, and that the host remains") {
-  const auto said = coconet_command("doctor");
-  CHECK(said.code == 0);
-  CHECK_THAT(said.out, Contains("[--] CUDA driver     this library was built without CUDA") &&
-                           Contains("without it: no GPU is used; the host backend remains"));
+  CHECK_THAT(printed("doctor"),
+             Contains("[--] CUDA driver     this library was built without CUDA") &&
+                 Contains("without it: no GPU is used; the host backend remains"));
 }
 
 #endif

@@ -3,19 +3,13 @@
 
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "cli/npy.h"
+#include "files.h"
 
 namespace coconet::test {
-
-inline void write(const std::filesystem::path& file, const std::string& text) {
-  std::ofstream(file, std::ios::binary) << text;
-}
 
 [[nodiscard]] inline cli::NpyArray floats(std::vector<std::int64_t> shape,
                                           const std::vector<float>& values) {

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <iterator>
 
 #include "child_process.h"
 #include "cli/command.h"
@@ -35,7 +33,7 @@ TEST_CASE("arrays survive their files, which are laid out as NumPy's") {
        std::vector<std::vector<std::int64_t>>{{6}, {2, 3}, {1, 6, 1}}) {
     const std::string text = cli::npy_text(floats(shape, {1, 2, 3, 4, 5, 6}));
     CHECK((text.size() - 24) % 64 == 0);
-    write(file, text);
+    write_file(file, text);
     const cli::NpyArray read = cli::read_npy(file);
     CHECK(read.dtype == f32);
     CHECK(read.shape == shape);
@@ -44,11 +42,11 @@ TEST_CASE("arrays survive their files, which are laid out as NumPy's") {
   // As numpy.save wrote numpy.arange(3, dtype='<i4').
   std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }";
   header.resize(117, ' ');
-  write(file, with_header(header + "\n", std::string("\0\0\0\0\1\0\0\0\2\0\0\0", 12)));
+  write_file(file, with_header(header + "\n", std::string("\0\0\0\0\1\0\0\0\2\0\0\0", 12)));
   CHECK(cli::read_npy(file).dtype == i32);
   CHECK(cli::read_npy(file).shape == std::vector<std::int64_t>{3});
   CHECK(cli::npy_text(cli::read_npy(file)).size() == 128 + 12);
-  write(file, cli::npy_text({DType::f64, {}, std::vector<std::byte>(8)}));
+  write_file(file, cli::npy_text({DType::f64, {}, std::vector<std::byte>(8)}));
   CHECK(cli::read_npy(file).shape.empty());
 }
 
@@ -87,7 +85,7 @@ TEST_CASE("what is no array that can be read is refused with the file and the re
   const ScratchDirectory scratch;
   const std::string file = (scratch.path() / "a.npy").string();
   const auto refused = [&](const std::string& text) {
-    write(file, text);
+    write_file(file, text);
     return refusal<ConfigError>([&] { (void)cli::read_npy(file); });
   };
   const std::string start = "'" + file + "' is no .npy file that can be read: ";
@@ -136,17 +134,14 @@ TEST_CASE("what is no array that can be read is refused with the file and the re
 TEST_CASE("a program runs on the user's data, whole or by rank, and writes what it made of them") {
   const ScratchDirectory scratch;
   const std::string at = scratch.path().string() + "/";
-  write(at + "g0.npy", cli::npy_text(floats({5}, {1, 2, 3, 4, 5})));
-  write(at + "g1.npy", cli::npy_text(floats({5}, {3, 2, 1, 0, -1})));
-  write(at + "w.npy", cli::npy_text(floats({5}, {10, 20, 30, 40, 50})));
+  write_file(at + "g0.npy", cli::npy_text(floats({5}, {1, 2, 3, 4, 5})));
+  write_file(at + "g1.npy", cli::npy_text(floats({5}, {3, 2, 1, 0, -1})));
+  write_file(at + "w.npy", cli::npy_text(floats({5}, {10, 20, 30, 40, 50})));
   for (const std::string schedule : {"unfused", "fused"}) {
-    const auto said =
-        coconet_command("run sgd --schedule " + schedule +
-                        " --world local:2 --set n=5 --scalar lr=1 --input g=" + at +
-                        "g%r.npy --input w=" + at + "w.npy --output w=" + at + "new.npy");
-    INFO(said.err);
-    REQUIRE(said.code == 0);
-    CHECK_THAT(said.out, Contains("the 1 step timed"));
+    CHECK_THAT(printed("run sgd --schedule " + schedule +
+                       " --world local:2 --set n=5 --scalar lr=1 --input g=" + at +
+                       "g%r.npy --input w=" + at + "w.npy --output w=" + at + "new.npy"),
+               Contains("the 1 step timed"));
     CHECK(values_of(cli::read_npy(at + "new.npy")) == std::vector<float>{8, 18, 28, 38, 48});
   }
   const std::string run = "run sgd --world local:2 --set n=5 ";
@@ -166,15 +161,10 @@ TEST_CASE("--growth-interval is how many steps the scale of the loss stays") {
   const std::string file = scratch.path().string() + "/scale.npy";
   const std::string run = "run sgd --set n=5 --warmup 0 --growth-interval 2 ";
   const auto scale_after = [&](const std::string& steps) {
-    const auto said =
-        coconet_command(run + "--loss-scaling --iters " + steps + " --output scale=" + file);
-    INFO(said.err);
-    REQUIRE(said.code == 0);
+    (void)printed(run + "--loss-scaling --iters " + steps + " --output scale=" + file);
     return values_of(cli::read_npy(file)).at(0);
   };
   const float made_up = scale_after("1");
   CHECK(scale_after("2") == 2 * made_up);
-  const auto alone = coconet_command(run);
-  CHECK(alone.code == 2);
-  CHECK_THAT(alone.err, Contains("--growth-interval requires --loss-scaling"));
+  CHECK_THAT(complaint(run, "", 2), Contains("--growth-interval requires --loss-scaling"));
 }

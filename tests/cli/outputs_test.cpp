@@ -3,25 +3,15 @@
 #include <sys/sysmacros.h>
 
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <iterator>
 
 #include "child_process.h"
+#include "files.h"
 
 using namespace coconet::test;
 using Catch::Contains;
 namespace fs = std::filesystem;
 
-namespace {
-
 constexpr const char* run_sgd = "run sgd --set n=100 --warmup 0 --iters 1 ";
-
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-}  // namespace
 
 TEST_CASE("a link that an option names as an output stays, and what it leads to is written") {
   const ScratchDirectory scratch;
@@ -37,7 +27,7 @@ TEST_CASE("a link that an option names as an output stays, and what it leads to 
   REQUIRE(said.code == 0);
   for (const char* name : {"json", "trace", "w.npy", "folder/states/momentum_buffer.npy"}) {
     CHECK(fs::is_symlink(at + name));
-    CHECK_FALSE(text_of(at + name).empty());
+    CHECK_FALSE(read_file(at + name).empty());
   }
 }
 
@@ -48,7 +38,7 @@ TEST_CASE("outputs go through descriptors, pipes and devices") {
   CHECK_THAT(piped.text, Contains("the 1 step timed") && Contains("\"ms_median\""));
   const ChildOutput to_file =
       run_command(std::string(run_sgd) + "--json /dev/stdout >" + at + "all; ls -l " + at);
-  CHECK_THAT(text_of(at + "all"), Contains("the 1 step timed") && Contains("\"ms_median\""));
+  CHECK_THAT(read_file(at + "all"), Contains("the 1 step timed") && Contains("\"ms_median\""));
   REQUIRE(mkfifo((at + "pipe").c_str(), 0600) == 0);
   const ChildOutput through =
       run_command(std::string(run_sgd) + "--json " + at + "pipe & cat " + at + "pipe; wait");

@@ -1,7 +1,6 @@
 // What the command draws: programs as SVG, and runs as traces.
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,26 +14,23 @@
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
-using coconet::test::coconet_command;
-using coconet::test::Said;
-using coconet::test::ScratchDirectory;
+using namespace coconet::test;
 
 namespace {
 
 /// A folder with a program `dot` that runs `script`.
 void plant_dot(const std::filesystem::path& folder, const std::string& script) {
   const auto file = folder / "dot";
-  std::ofstream(file) << "#!/bin/sh\n" << script << "\n";
+  write_file(file, "#!/bin/sh\n" + script + "\n");
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
 }
 
 }  // namespace
 
 TEST_CASE("a picture of a program has its kernels, and edges to the other ranks") {
-  const Said said = coconet_command("explain adam --schedule fused --ranks 8 --show dot");
-  CHECK(said.code == 0);
-  CHECK_THAT(said.out, StartsWith("digraph \"adam\"") && Contains("label=\"kernel adam_fused\"") &&
-                           Contains("[label=\"8 ranks\\nof world\"") && Contains("dir=both"));
+  CHECK_THAT(printed("explain adam --schedule fused --ranks 8 --show dot"),
+             StartsWith("digraph \"adam\"") && Contains("label=\"kernel adam_fused\"") &&
+                 Contains("[label=\"8 ranks\\nof world\"") && Contains("dir=both"));
 }
 
 TEST_CASE("a picture's names may hold quotes, backslashes and line breaks") {
@@ -73,26 +69,20 @@ TEST_CASE("Graphviz draws the picture, where there is one") {
   // dot -Tsvg -o PICTURE TEXT
   plant_dot(scratch.path(),
             "echo '<svg>drawn</svg>' > \"$3\"; read first < \"$4\"; echo \"$first\" >> \"$3\"");
-  const Said drawn = coconet_command("explain adam --schedule fused --show svg", path);
-  INFO(drawn.err);
-  CHECK(drawn.code == 0);
-  CHECK(drawn.out == "<svg>drawn</svg>\ndigraph \"adam\" {\n");
+  CHECK(printed("explain adam --schedule fused --show svg", path) ==
+        "<svg>drawn</svg>\ndigraph \"adam\" {\n");
   plant_dot(scratch.path(), "echo 'syntax error in line 1'; exit 1");
-  const Said failed = coconet_command("explain adam --schedule fused --show svg", path);
-  CHECK(failed.code == 1);
-  CHECK_THAT(failed.err,
+  CHECK_THAT(complaint("explain adam --schedule fused --show svg", path),
              Contains("Graphviz cannot draw the picture") && Contains("syntax error in line 1"));
 }
 
 TEST_CASE("a trace has every kernel of every step, on every rank, in order") {
   const ScratchDirectory scratch;
   const auto file = scratch.path() / "trace.json";
-  const Said said = coconet_command(
+  (void)printed(
       "run adam --schedule sliced --set n=5000 --world local:2 --warmup 1 --iters 4 --trace " +
       file.string());
-  INFO(said.err);
-  REQUIRE(said.code == 0);
-  const auto trace = nlohmann::json::parse(std::ifstream(file));
+  const auto trace = nlohmann::json::parse(read_file(file));
   std::map<int, std::map<int, int>> kernels;  // by rank and step
   std::map<int, double> last;                 // end of the rank's last kernel
   std::map<int, std::string> names;
@@ -117,15 +107,13 @@ TEST_CASE("a trace has every kernel of every step, on every rank, in order") {
 TEST_CASE("what runs at once is on tracks of its own") {
   const ScratchDirectory scratch;
   const auto file = scratch.path() / "trace.json";
-  const Said said = coconet_command(
+  (void)printed(
       "run mlp_block --schedule overlapped --set B=2 --set S=8 --set H=16 --set F=64 --iters 2 "
       "--trace " +
           file.string(),
       "COCONET_OVERLAP=on");
-  INFO(said.err);
-  REQUIRE(said.code == 0);
   std::map<int, int> spans;
-  const auto trace = nlohmann::json::parse(std::ifstream(file));
+  const auto trace = nlohmann::json::parse(read_file(file));
   for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] == "X") ++spans[event["tid"]];
   }

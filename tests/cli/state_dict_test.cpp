@@ -1,5 +1,4 @@
 // `coconet run --state-dict`: states whole, under PyTorch's names, with the values of its formulas.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
@@ -76,17 +75,12 @@ std::vector<float> read_state(const std::filesystem::path& directory, const std:
 
 /// The arguments that give two ranks the gradients and the weights above.
 std::string data_in(const std::filesystem::path& directory) {
-  write(directory / "g0.npy", cli::npy_text(floats({5}, first)));
-  write(directory / "g1.npy", cli::npy_text(floats({5}, second)));
-  write(directory / "w.npy", cli::npy_text(floats({5}, weights)));
+  write_file(directory / "g0.npy", cli::npy_text(floats({5}, first)));
+  write_file(directory / "g1.npy", cli::npy_text(floats({5}, second)));
+  write_file(directory / "w.npy", cli::npy_text(floats({5}, weights)));
   const std::string at = directory.string();
   return " --world local:2 --set n=5 --scalar lr=0.5 --input g=" + at + "/g%r.npy --input w=" + at +
          "/w.npy ";
-}
-
-std::string bytes_of(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 Said run_into(const std::filesystem::path& directory, const std::string& arguments) {
@@ -142,9 +136,9 @@ TEST_CASE("states are whole under any schedule, and those that --output writes")
       run_into(directory, arguments + scattered);
       CHECK(names_in(directory) ==
             std::set<std::string>{"param", "master_param", "step", "exp_avg", "exp_avg_sq"});
-      CHECK(bytes_of(directory / "exp_avg.npy") == bytes_of(at + "m.npy"));
-      CHECK(bytes_of(directory / "param.npy") == bytes_of(at + "w.npy"));
-      CHECK(bytes_of(directory / "master_param.npy") == bytes_of(at + "master.npy"));
+      CHECK(read_file(directory / "exp_avg.npy") == read_file(at + "m.npy"));
+      CHECK(read_file(directory / "param.npy") == read_file(at + "w.npy"));
+      CHECK(read_file(directory / "master_param.npy") == read_file(at + "master.npy"));
       CHECK(read_state(directory, "exp_avg").size() == 1030);
       CHECK(read_state(directory, "step") == std::vector<float>{5});
     }
@@ -163,7 +157,7 @@ TEST_CASE("steps that loss scaling skips are not counted") {
   CHECK(read_state(scratch.path() / "taken", "step") == std::vector<float>{7});
   std::vector<float> bad = second;
   bad[3] = std::numeric_limits<float>::infinity();
-  write(scratch.path() / "g1.npy", cli::npy_text(floats({5}, bad)));
+  write_file(scratch.path() / "g1.npy", cli::npy_text(floats({5}, bad)));
   run_into(scratch.path() / "skipped", with_t);
   CHECK(read_state(scratch.path() / "skipped", "step") == std::vector<float>{6});
   CHECK(read_state(scratch.path() / "skipped", "skipped") == std::vector<float>{1});
@@ -181,20 +175,15 @@ TEST_CASE("sums of gradients are no part of a state dict") {
 TEST_CASE("state dicts are refused in a sentence where there can be none") {
   const ScratchDirectory scratch;
   const std::string file = scratch.path().string() + "/file";
-  write(file, "");
-  const Said block = coconet_command("run mlp_block --state-dict " + file + "s");
-  CHECK(block.code == 2);
-  CHECK_THAT(block.err, Contains("--state-dict is for the optimizers that ship, whose states have "
-                                 "names in PyTorch, not for mlp_block."));
-  const Said by_rank = coconet_command("run sgd --set n=5 --state-dict " + file + "%r");
-  CHECK(by_rank.code == 2);
-  CHECK_THAT(by_rank.err, Contains("--state-dict writes whole tensors, and takes a directory "
-                                   "without %r, not '" +
-                                   file + "%r'."));
+  write_file(file, "");
+  CHECK_THAT(complaint("run mlp_block --state-dict " + file + "s", "", 2),
+             Contains("--state-dict is for the optimizers that ship, whose states have names in "
+                      "PyTorch, not for mlp_block."));
+  CHECK_THAT(complaint("run sgd --set n=5 --state-dict " + file + "%r", "", 2),
+             Contains("--state-dict writes whole tensors, and takes a directory without %r, not '" +
+                      file + "%r'."));
   for (const std::string& directory : {file, file + "/below"}) {
-    const Said said = coconet_command("run sgd --set n=5 --state-dict " + directory);
-    CHECK(said.code == 1);
-    CHECK_THAT(said.err,
+    CHECK_THAT(complaint("run sgd --set n=5 --state-dict " + directory),
                Contains("Cannot make the directory '" + directory + "' of --state-dict: "));
   }
 }

@@ -3,8 +3,6 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -14,17 +12,9 @@
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
-using coconet::test::ChildOutput;
-using coconet::test::coconet_command;
-using coconet::test::run_command;
-using coconet::test::ScratchDirectory;
+using namespace coconet::test;
 
 namespace {
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// The command, with a tuning file of its own.
 ChildOutput command_with(const std::filesystem::path& tuning, const std::string& arguments) {
@@ -48,15 +38,15 @@ TEST_CASE("every size has a row, and the schedule of the last one is written, wi
                             !Contains("interrupted") && !Contains("measured the machine"));
   const coconet::Schedule best = coconet::Schedule::load(file);
   CHECK(best.name() == "sgd-tuned");
-  if (best.size() > 0) CHECK_THAT(text_of(file), Contains("\"why\": \"predicted: "));
+  if (best.size() > 0) CHECK_THAT(read_file(file), Contains("\"why\": \"predicted: "));
   (void)command_with(tuning, "run sgd --set n=128 --check --schedule " + file.string());
 
-  const auto all = nlohmann::json::parse(text_of(scratch.path() / "all.json"));
+  const auto all = nlohmann::json::parse(read_file(scratch.path() / "all.json"));
   REQUIRE(all["sizes"].size() == 2);
   CHECK(all["sizes"][0]["trials"].size() > 1);
   CHECK(all["sizes"][0]["trials"][0]["schedule"] == "no steps");
 
-  const std::string page = text_of(scratch.path() / "page.html");
+  const std::string page = read_file(scratch.path() / "page.html");
   CHECK_THAT(page, StartsWith("<!doctype html>") && Contains("<h2>Time against size</h2>") &&
                        Contains("split op=avg") && Contains("<svg class='chart'") &&
                        !Contains("<script") && !Contains("src=") && !Contains("<link"));
@@ -71,7 +61,7 @@ TEST_CASE("what was tuned is kept, and runs without a schedule find it") {
              Contains("of these measured the machine"));
   CHECK_THAT(command_with(tuning, "tune sgd --sizes 4096").text,
              !Contains("of these measured the machine"));
-  const auto kept = nlohmann::json::parse(text_of(tuning));
+  const auto kept = nlohmann::json::parse(read_file(tuning));
   CHECK(kept["coconet_tuning"] == 1);
   CHECK(kept["machines"].size() == 1);
   REQUIRE(kept["programs"].size() == 1);
@@ -96,7 +86,7 @@ TEST_CASE("with COCONET_TUNE=on what is not known is measured, once") {
     INFO(run.text);
     CHECK(run.code == 0);
     CHECK_THAT(run.text, Contains("the automatic schedule is 'sgd-tuned'"));
-    CHECK(nlohmann::json::parse(text_of(tuning))["programs"][0]["choices"].size() == 1);
+    CHECK(nlohmann::json::parse(read_file(tuning))["programs"][0]["choices"].size() == 1);
   }
 }
 
@@ -105,10 +95,10 @@ TEST_CASE("a tuning file of another device or version is ignored with one line")
   const auto tuning = scratch.path() / "tuning.json";
   for (const std::string other : {"library", "device"}) {
     (void)command_with(tuning, "tune sgd --sizes 100 --cluster host-2rank");
-    auto kept = nlohmann::json::parse(text_of(tuning));
+    auto kept = nlohmann::json::parse(read_file(tuning));
     kept[other] = "another";
     kept["of_that_version"] = 1;
-    std::ofstream(tuning) << kept.dump();
+    write_file(tuning, kept.dump());
     const ChildOutput run = command_with(tuning, "run sgd --set n=100 --schedule auto");
     CHECK_THAT(run.text, Contains("the tuning file '" + tuning.string() +
                                   "' is ignored: it is of version ") &&
@@ -120,9 +110,9 @@ TEST_CASE("a malformed tuning file is ignored with its place, and not lost when 
   const ScratchDirectory scratch;
   const auto tuning = scratch.path() / "tuning.json";
   (void)command_with(tuning, "tune sgd --sizes 100 --cluster host-2rank");
-  auto kept = nlohmann::json::parse(text_of(tuning));
+  auto kept = nlohmann::json::parse(read_file(tuning));
   kept["programs"][0]["choices"][0]["sizes"]["n"] = 0;
-  std::ofstream(tuning) << kept.dump();
+  write_file(tuning, kept.dump());
   for (const std::string schedule : {"auto", "fused"}) {
     CHECK_THAT(
         command_with(tuning, "run sgd --set n=100 --world local:2 --schedule " + schedule).text,
@@ -133,8 +123,8 @@ TEST_CASE("a malformed tuning file is ignored with its place, and not lost when 
              Contains("tuning.json is ignored: tuning JSON at /programs/0/choices/0/sizes/n"));
   CHECK_THAT(command_with(tuning, "tune sgd --sizes 100 --cluster host-2rank").text,
              Contains("what was in it, and is damaged, is in '" + tuning.string() + ".damaged-1'"));
-  CHECK(text_of(tuning.string() + ".damaged-1") == kept.dump());
-  CHECK(nlohmann::json::parse(text_of(tuning))["programs"].size() == 1);
+  CHECK(read_file(tuning.string() + ".damaged-1") == kept.dump());
+  CHECK(nlohmann::json::parse(read_file(tuning))["programs"].size() == 1);
 }
 
 TEST_CASE("Ctrl-C while the machine is measured keeps what is") {
@@ -143,15 +133,15 @@ TEST_CASE("Ctrl-C while the machine is measured keeps what is") {
   for (const std::string arguments : {"calibrate", "tune sgd --sizes 100"}) {
     std::filesystem::remove(tuning);
     // It is written when the first measurement is done, of which there are many.
-    const ChildOutput said = coconet::test::run_shell(
-        "COCONET_TUNE_FILE='" + tuning + "' '" COCONET_BIN_DIR "/coconet' " + arguments +
-        " & for i in $(seq 6000); do [ -s '" + tuning + "' ] && break; sleep 0.01; done; " +
-        "kill -INT $!; wait $!; echo code $?");
+    const ChildOutput said =
+        run_shell("COCONET_TUNE_FILE='" + tuning + "' '" COCONET_BIN_DIR "/coconet' " + arguments +
+                  " & for i in $(seq 6000); do [ -s '" + tuning +
+                  "' ] && break; sleep 0.01; done; " + "kill -INT $!; wait $!; echo code $?");
     INFO(said.text);
     const bool is_tune = arguments.starts_with("tune");
     CHECK_THAT(said.text, Contains("interrupted") && Contains("the next time goes on from there") &&
                               Contains(is_tune ? "code 0" : "code 1"));
-    const auto kept = nlohmann::json::parse(text_of(tuning));
+    const auto kept = nlohmann::json::parse(read_file(tuning));
     CHECK(kept["machines"].empty());
     REQUIRE(kept["begun"].size() == 1);
     CHECK(kept["begun"][0]["launch_us"] > 0);

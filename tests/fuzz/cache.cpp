@@ -11,12 +11,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <system_error>
 #include <vector>
 
 #include "child_process.h"
+#include "files.h"
 #include "fuzz/targets.h"
 #include "jit/cache/disk_cache.h"
 #include "jit/cache/inspect.h"
@@ -41,13 +41,8 @@ std::vector<std::string> divided(std::string_view text, std::string_view at) {
 }
 
 void write_file(const fs::path& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  test::write_file(path, bytes);
   fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// A cache directory with one good entry, beside a folder of somebody else's.
@@ -98,7 +93,7 @@ class Directory {
     }
     (void)jit::evict(*directory, {1, 1}, jit::time_now());
     (void)jit::clear(*directory);
-    require(read_file(outside() / "file") == "somebody else's", "nothing outside is written");
+    require(test::read_file(outside() / "file") == "somebody else's", "nothing outside is written");
     require(std::distance(fs::directory_iterator(outside()), {}) == 1,
             "nothing outside is made or removed");
   }
@@ -133,7 +128,7 @@ void put_names(const Directory& directory, std::string_view text) {
         (void)mkfifo(path.c_str(), 0600);
         break;
       default:
-        std::ofstream(path) << names[i];
+        test::write_file(path, names[i]);
     }
   }
 }

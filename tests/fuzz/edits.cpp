@@ -1,6 +1,5 @@
 // A shipped program and schedule with a few edits of their JSON, which the bytes choose: most stay
 // legal far enough to be lowered and generated, which bytes that are JSON themselves seldom do.
-#include <array>
 #include <nlohmann/json.hpp>
 #include <vector>
 

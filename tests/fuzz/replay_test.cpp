@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
-#include "coconet/error.h"
+#include "files.h"
 #include "fuzz/targets.h"
 #include "jit/config/log.h"
 
@@ -18,11 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path corpus = COCONET_SOURCE_DIR "/tests/fuzz/corpus";
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// What `target` says to `text`; the finding, where there is one.
 std::string answer(const Target& target, std::string_view text) {
@@ -38,7 +32,7 @@ void replay(const Target& target, const fs::path& folder) {
   REQUIRE(fs::is_directory(folder));
   for (const auto& entry : fs::directory_iterator(folder)) {
     INFO(target.name << " with " << entry.path());
-    CHECK_THAT(answer(target, read(entry.path())), !Catch::StartsWith("a finding: "));
+    CHECK_THAT(answer(target, test::read_file(entry.path())), !Catch::StartsWith("a finding: "));
   }
 }
 
@@ -65,7 +59,8 @@ TEST_CASE("what was found is refused with its place") {
   for (const auto& [file, sentence] : said) {
     const Target& target =
         *std::ranges::find(targets, file.substr(0, file.find('/')), &Target::name);
-    CHECK_THAT(answer(target, read(corpus / file)), Catch::StartsWith(std::string(sentence)));
+    CHECK_THAT(answer(target, test::read_file(corpus / file)),
+               Catch::StartsWith(std::string(sentence)));
   }
 }
 

@@ -2,7 +2,6 @@
 // replays what was found (replay_test.cpp).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stdexcept>

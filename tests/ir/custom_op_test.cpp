@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "coconet/error.h"
@@ -14,6 +13,7 @@
 #include "ir/custom_op.h"
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
+#include "on_threads.h"
 #include "refusal.h"
 
 using namespace coconet;
@@ -25,7 +25,7 @@ using Values = std::vector<Value>;
 
 /// The example of docs/programs.md.
 PointwiseOp define_softplus() {
-  const PointwiseOp softplus = define_pointwise(
+  return define_pointwise(
       {.name = "softplus",
        .arity = 1,
        .rule = DTypeRule::floating,
@@ -36,7 +36,6 @@ PointwiseOp define_softplus() {
            [](const Values& operands, const Value&, const Value& gradient) {
              return Values{gradient * sigmoid(operands[0])};
            }});
-  return softplus;
 }
 
 /// A right definition, to be made wrong in one place.
@@ -336,20 +335,15 @@ TEST_CASE("an op may be defined again, and only alike") {
 TEST_CASE("threads define and use ops at once") {
   constexpr int threads = 8, ops = 40;
   std::vector<std::vector<std::string>> printed(threads);
-  {
-    std::vector<std::jthread> running;
-    for (int t = 0; t < threads; ++t) {
-      running.emplace_back([&, t] {
-        for (int i = 0; i < ops; ++i) {
-          const PointwiseOp op = define_pointwise(right("shared_" + std::to_string(i)));
-          Program p("p", Mesh({{"world", 1}}));
-          const Value x = p.input("x", f32, {4}, replicated);
-          p.output("y", op(x, x).named("y"));
-          printed[static_cast<std::size_t>(t)].push_back(Program::parse(p.json()).str());
-        }
-      });
+  test::on_threads(threads, [&](int t) {
+    for (int i = 0; i < ops; ++i) {
+      const PointwiseOp op = define_pointwise(right("shared_" + std::to_string(i)));
+      Program p("p", Mesh({{"world", 1}}));
+      const Value x = p.input("x", f32, {4}, replicated);
+      p.output("y", op(x, x).named("y"));
+      printed[static_cast<std::size_t>(t)].push_back(Program::parse(p.json()).str());
     }
-  }
+  });
   for (int t = 1; t < threads; ++t) CHECK(printed[static_cast<std::size_t>(t)] == printed[0]);
   const std::vector<std::string> names = ir::custom_names();
   for (int i = 0; i < ops; ++i)

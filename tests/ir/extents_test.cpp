@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "coconet/error.h"
+#include "refusal.h"
 
 using namespace coconet;
 using namespace coconet::ir;
@@ -20,12 +20,7 @@ Graph graph_with(std::vector<Dim> dims) {
 }
 
 std::string sizes_error(const Graph& graph, const std::map<std::string, std::int64_t>& given) {
-  try {
-    (void)resolve_sizes(graph, given);
-  } catch (const ProgramError& error) {
-    return error.what();
-  }
-  return "(no error)";
+  return refusal<ProgramError>([&] { (void)resolve_sizes(graph, given); });
 }
 
 }  // namespace

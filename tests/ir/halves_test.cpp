@@ -11,6 +11,7 @@
 #include "coconet/program.h"
 #include "ir/access.h"
 #include "ir/random.h"
+#include "ir/rule_programs.h"
 #include "refusal.h"
 
 using namespace coconet;
@@ -30,9 +31,6 @@ struct Flat {
   Dim n = p.dim("n", 8);
   Value x = p.input("x", f32, {n}, sliced(0));
   Value t = p.scalar("t");
-  std::string described(const Value& value) {
-    return ir::describe(*ir::graph_of(p), ir::id_of(value));
-  }
 };
 
 }  // namespace
@@ -88,11 +86,11 @@ TEST_CASE("stochastic rounding goes to either neighbour, and to the value on ave
 
 TEST_CASE("halves and stochastic rounding have the dtypes that they are for") {
   Flat f;
-  CHECK(f.described(upper_half(f.x).named("u")) == "u: bf16[n] sliced(0)");
-  CHECK(f.described(lower_half(f.x).named("l")) == "l: i16[n] sliced(0)");
+  CHECK(test::type_of(upper_half(f.x).named("u")) == "u: bf16[n] sliced(0)");
+  CHECK(test::type_of(lower_half(f.x).named("l")) == "l: i16[n] sliced(0)");
   const Value joined = join_halves(upper_half(f.x), lower_half(f.x)).named("j");
-  CHECK(f.described(joined) == "j: f32[n] sliced(0)");
-  CHECK(f.described(stochastic_cast(f.x, bf16, 3, f.t).named("s")) == "s: bf16[n] sliced(0)");
+  CHECK(test::type_of(joined) == "j: f32[n] sliced(0)");
+  CHECK(test::type_of(stochastic_cast(f.x, bf16, 3, f.t).named("s")) == "s: bf16[n] sliced(0)");
 }
 
 TEST_CASE("halves and stochastic rounding say what they take") {

@@ -7,6 +7,7 @@
 #include "coconet/program.h"
 #include "ir/access.h"
 #include "ir/graph.h"
+#include "refusal.h"
 
 using namespace coconet;
 
@@ -30,12 +31,7 @@ void check_round_trip(const Program& program) {
 }
 
 std::string error_of(const std::string& json) {
-  try {
-    (void)Program::parse(json);
-  } catch (const ProgramError& error) {
-    return error.what();
-  }
-  return "(no error)";
+  return refusal<ProgramError>([&] { (void)Program::parse(json); });
 }
 
 // A right program whose `values` are given, and with `tail` after them.

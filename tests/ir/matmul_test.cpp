@@ -5,11 +5,13 @@
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/reference/reference.h"
+#include "ir/rule_programs.h"
 #include "refusal.h"
 
 using namespace coconet;
 using Catch::Contains;
 using Catch::EndsWith;
+using test::type_of;
 
 namespace {
 
@@ -20,10 +22,6 @@ struct Pair {
   Value a(Placement placement) { return p.input("a", f32, {m, k}, placement); }
   Value b(Placement placement) { return p.input("b", f32, {k, n}, placement); }
 };
-
-std::string type_of(const Value& value) {
-  return ir::describe(*ir::graph_of(value), ir::id_of(value));
-}
 
 std::string layout_of(Placement a, Placement b) {
   Pair pair;

@@ -3,24 +3,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "coconet/error.h"
+#include "refusal.h"
 
 using namespace coconet;
 
 namespace {
 
-template <class Body>
-std::string message_of(const Body& body) {
-  try {
-    body();
-  } catch (const ProgramError& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
-
 std::string mesh_error(std::vector<Mesh::Axis> axes) {
-  return message_of([&] { Mesh mesh(axes); });
+  return refusal<ProgramError>([&] { Mesh mesh(axes); });
 }
 
 }  // namespace
@@ -75,15 +65,15 @@ TEST_CASE("one placement holds for all axes, and axes that are not named are rep
 
 TEST_CASE("a layout that does not fit the mesh is refused with the reason") {
   const Mesh mesh({{"pp", 2}, {"tp", 2}});
-  CHECK(message_of([&] { (void)Layout(sliced(0)).resolve(mesh); }) ==
+  CHECK(refusal<ProgramError>([&] { (void)Layout(sliced(0)).resolve(mesh); }) ==
         "the layout sliced(0) does not say along which axis of the mesh {pp: 2, tp: 2}; write "
         "Layout::on({{\"pp\", sliced(0)}})");
-  CHECK(message_of([&] {
+  CHECK(refusal<ProgramError>([&] {
           (void)Layout::on({{"tpp", local}}).resolve(mesh);
         }) ==
         "the layout names the axis 'tpp', which the mesh {pp: 2, tp: 2} does not have; did you "
         "mean 'tp'?");
-  CHECK(message_of([&] {
+  CHECK(refusal<ProgramError>([&] {
           (void)Layout::on({{"tp", local}, {"tp", replicated}}).resolve(mesh);
         }) == "the layout names the axis 'tp' twice; one placement is enough");
 }

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "coconet/error.h"
 #include "coconet/program.h"
 #include "ir/access.h"
+#include "refusal.h"
 
 using namespace coconet;
 using ir::Data;
@@ -48,15 +48,6 @@ RankData parts_of(const Program& program, const Reference& reference, const std:
     }
   }
   return parts;
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const ProgramError& error) {
-    return error.what();
-  }
-  return "(no error)";
 }
 
 const Mesh three({{"world", 3}});
@@ -458,25 +449,25 @@ TEST_CASE("wrong use of the reference is refused with the reason") {
   const Value y = (x * p.scalar("lr")).named("y");
   p.output("y", y);
   Reference reference(*ir::graph_of(p), {});
-  CHECK(message_of([&] { reference.set("xx", {}); }) ==
+  CHECK(refusal<ProgramError>([&] { reference.set("xx", {}); }) ==
         "program 'step' has no value 'xx'; did you mean 'x'?");
-  CHECK(message_of([&] { reference.set("y", {}); }) ==
+  CHECK(refusal<ProgramError>([&] { reference.set("y", {}); }) ==
         "'y' of program 'step' is computed; only inputs and states are set");
-  CHECK(message_of([&] {
+  CHECK(refusal<ProgramError>([&] {
           reference.set("x", {{1, 2, 3}});
         }) == "'x' was given 1 parts; the mesh {world: 2} has 2 ranks");
-  CHECK(message_of([&] {
+  CHECK(refusal<ProgramError>([&] {
           reference.set("x", {{1, 2}, {3, 4}});
         }) == "'x' was given 2 elements on rank 1; that rank holds 1");
-  CHECK(message_of([&] {
+  CHECK(refusal<ProgramError>([&] {
           reference.run({{"lr", 1}});
         }) == "program 'step' needs the input 'x', which was not set");
   reference.set("x", {{1, 2}, {3}});
-  CHECK(message_of([&] { reference.run({}); }) ==
+  CHECK(refusal<ProgramError>([&] { reference.run({}); }) ==
         "program 'step' needs the scalar 'lr', which was not given");
-  CHECK(message_of([&] { (void)reference.get("y"); }) ==
+  CHECK(refusal<ProgramError>([&] { (void)reference.get("y"); }) ==
         "output 'y' of program 'step' has no value before the first step");
-  CHECK(message_of([&] { (void)reference.get("z"); }) ==
+  CHECK(refusal<ProgramError>([&] { (void)reference.get("z"); }) ==
         "program 'step' has no state or output 'z'");
   reference.run({{"lr", 2}});
   CHECK(reference.get("y") == RankData{{2, 4}, {6}});

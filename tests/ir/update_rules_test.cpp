@@ -1,7 +1,6 @@
 // The typing rules of update: for each one a program that keeps it and one that breaks it, with the
 // sentence that says so.
 #include <catch2/catch.hpp>
-#include <string>
 
 #include "coconet/program.h"
 #include "ir/access.h"

@@ -29,11 +29,11 @@
 
 #include "coconet/coconet.h"
 #include "coconet/mpi.h"
+#include "files.h"
 #include "jit/comm/access.h"
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm_checks.h"
 #include "mpi/own_calls.h"
-#include "texts.h"
 
 using namespace coconet;
 
@@ -103,7 +103,7 @@ std::vector<std::string> gather_by_files(int rank, int ranks, std::string_view m
                                  ", which did not come");
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    all.push_back(test::text_of(place(of)));
+    all.push_back(test::read_file(place(of)));
   }
   ++round;
   return all;

@@ -1,5 +1,4 @@
 // Accesses of memory on the machine.
-#include <algorithm>
 #include <stdexcept>
 
 #include "ptx/arithmetic.h"

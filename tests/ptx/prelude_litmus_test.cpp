@@ -25,13 +25,6 @@ struct Exchange {
   Schedule schedule;
 };
 
-Knobs knobs_of(const std::string& algorithm, const std::string& protocol) {
-  Knobs knobs;
-  knobs.algorithm = algorithm;
-  knobs.protocol = protocol;
-  return knobs;
-}
-
 Exchange an_all_reduce(int ranks, const Knobs& knobs) {
   Program p("sums", Mesh({{"world", ranks}}));
   p.output("y", all_reduce(p.input("x", i32, {p.dim("n")}, local), sum).named("y"));
@@ -110,15 +103,15 @@ const char* const one_way =
 std::vector<Case> in_place_cases() {
   return {
       {"direct",
-       an_all_reduce(3, knobs_of("direct", "simple")),
+       an_all_reduce(3, {"direct", "simple"}),
        {.ranks = 3, .threads = 4, .elements = 12, .looked_at = {0, 1, 2, 3}},
        {{"bar.sync dropped", 1, at_ends}, {"bar.red.and.pred dropped", 1, at_ends}}},
       {"multimem",
-       an_all_reduce(3, knobs_of("multimem", "simple")),
+       an_all_reduce(3, {"multimem", "simple"}),
        {.ranks = 3, .threads = 4, .elements = 12, .looked_at = {0, 1, 2, 3}},
        {{"bar.sync dropped", 1, at_ends}, {"bar.red.and.pred dropped", 1, at_ends}}},
       {"reductions inside",
-       reductions_inside(2, knobs_of("direct", "simple")),
+       reductions_inside(2, {"direct", "simple"}),
        {.blocks = 2, .threads = 32, .elements = 4, .looked_at = {0, 1, 2, 3}},
        {{"bar.sync dropped", 5,
          "at the kernel's begin; before a total is left in shared memory, whose last use other "
@@ -135,22 +128,20 @@ std::vector<Case> in_place_cases() {
 
 std::vector<Case> mailbox_cases() {
   std::vector<Case> cases = {
-      {"a ring with simple", a_broadcast(2, knobs_of("ring", "simple")), {.chunk = 2}, {}},
+      {"a ring with simple", a_broadcast(2, {"ring", "simple"}), {.chunk = 2}, {}},
       {"a ring with ll",
-       a_broadcast(2, knobs_of("ring", "ll")),
+       a_broadcast(2, {"ring", "ll"}),
        {.chunk = 2},
        {{"bar.red.and.pred dropped", 2, one_way}}},
       // Two teams, of which the second has the last element of a chunk.
       {"a ring with ll128",
-       a_broadcast(2, knobs_of("ring", "ll128")),
+       a_broadcast(2, {"ring", "ll128"}),
        {.threads = 16, .elements = 183, .chunk = 61, .looked_at = {0, 7, 8, 15}},
        {{"bar.red.and.pred dropped", 2, one_way}}},
   };
   if (runs_all())
-    cases.push_back({"a ring with simple, the other way",
-                     a_reduce(2, knobs_of("ring", "simple")),
-                     {.chunk = 2},
-                     {}});
+    cases.push_back(
+        {"a ring with simple, the other way", a_reduce(2, {"ring", "simple"}), {.chunk = 2}, {}});
   return cases;
 }
 
@@ -158,7 +149,7 @@ std::vector<Case> tile_cases() {
   const char* const one_gpu = "tiles are made and taken on one GPU";
   return {
       {"tiles of a kernel",
-       kernels_with_tiles(1, knobs_of("ring", "simple")),
+       kernels_with_tiles(1, {"ring", "simple"}),
        {.ranks = 1, .chunk = 2},
        {{"bar.red.and.pred dropped", 4,
          "a rank alone waits for no chunk, and the barrier after a wait for a tile is followed by "
@@ -166,7 +157,7 @@ std::vector<Case> tile_cases() {
         {"ld.acquire.sys.global.u64 at GPU scope", 2, one_gpu},
         {"red.release.sys.global.add.u64 at GPU scope", 1, one_gpu}}},
       {"tiles of a product",
-       a_product_with_tiles(1, knobs_of("ring", "simple")),
+       a_product_with_tiles(1, {"ring", "simple"}),
        {.ranks = 1, .chunk = 2},
        {{"bar.red.and.pred dropped", 3, "as in the case before, and the kernel ends"},
         {"ld.acquire.sys.global.u64 at GPU scope", 1, one_gpu},
@@ -252,7 +243,7 @@ TEST_CASE("no load is stale with any algorithm and protocol, on three ranks") {
     for (const std::string protocol : {"simple", "ll", "ll128"}) {
       if (!draw()) continue;
       INFO(algorithm << " with " << protocol);
-      const Exchange exchange = an_all_reduce(3, knobs_of(algorithm, protocol));
+      const Exchange exchange = an_all_reduce(3, {algorithm, protocol});
       JobShape shape{.ranks = 3, .threads = 3, .elements = 18, .chunk = 2, .looked_at = {0, 1, 2}};
       if (protocol == "ll128") shape.threads = 8;
       if (protocol == "ll128") shape.looked_at = {0, 1, 7};
@@ -268,7 +259,7 @@ TEST_CASE("sums of all ranks are right with any algorithm and protocol") {
     for (const std::string protocol : {"simple", "ll", "ll128"}) {
       if (!draw()) continue;
       INFO(algorithm << " with " << protocol);
-      const Exchange exchange = an_all_reduce(ranks, knobs_of(algorithm, protocol));
+      const Exchange exchange = an_all_reduce(ranks, {algorithm, protocol});
       JobShape shape{.ranks = ranks, .elements = 12, .chunk = 3, .looked_at = {0}};
       if (protocol == "ll128") {  // of which a slice is more than a line
         shape.threads = 8;
@@ -290,7 +281,7 @@ TEST_CASE("no load of a reduction inside a kernel is stale with mailboxes and wi
   for (const std::string algorithm : {"ring", "multimem"}) {
     if (!runs_all()) continue;
     INFO(algorithm);
-    const Exchange exchange = reductions_inside(2, knobs_of(algorithm, "simple"));
+    const Exchange exchange = reductions_inside(2, {algorithm, "simple"});
     const JobShape shape{.blocks = 2, .threads = 32, .chunk = 2, .looked_at = {0, 1, 2, 3}};
     check_loads(runs_of(Job(exchange.program, exchange.schedule, shape), 2));
   }

@@ -407,16 +407,6 @@ TEST_CASE("a kernel gathers into states that lie like what it gathers") {
         "layout only; leave out 'matrix.new' (update)");
 }
 
-TEST_CASE("the kernels of a program file are checked too") {
-  Momentum step;
-  const Value total = sum(step.w).named("total");
-  step.p.output("y", total);
-  ir::graph_of(step.p)->add_fusion({"k", {ir::id_of(total)}});
-  CHECK(refusal<ScheduleError>([&] { sched::check_kernels(*ir::graph_of(step.p)); }) ==
-        "kernel 'k' cannot be: 'total' (reduction) is no pointwise op, and a kernel of kind "
-        "'computation' takes pointwise ops and updates");
-}
-
 TEST_CASE(
     "a collective alone, with what is computed beside it, and all computation are candidates") {
   const Momentum step;

@@ -384,7 +384,8 @@ TEST_CASE("a program file's kernel that breaks a rule is refused") {
   step.p.output("y", total);
   ir::graph_of(step.p)->add_fusion({"k", {ir::id_of(total)}});
   CHECK_THAT(refusal<ScheduleError>([&] { (void)sched::lower(*ir::graph_of(step.p)); }),
-             Contains("kernel 'k' cannot be: 'total' (reduction) is no pointwise op"));
+             Contains("kernel 'k' cannot be: 'total' (reduction) is no pointwise op, and a kernel "
+                      "of kind 'computation' takes pointwise ops and updates"));
 }
 
 TEST_CASE("a matmul is a step of its own between the kernels that it reads and feeds") {
@@ -484,9 +485,7 @@ Program fused_total(const Knobs& knobs) {
 }  // namespace
 
 TEST_CASE("a kernel with a multicast pointer works in place, and its plan says so") {
-  Knobs knobs;
-  knobs.algorithm = "multimem";
-  const Program fused = fused_total(knobs);
+  const Program fused = fused_total({.algorithm = "multimem", .protocol = {}});
   const sched::Plan plan = sched::lower(*ir::graph_of(fused));
   const auto& kernel = std::get<sched::KernelStep>(plan.steps.front());
   CHECK(kernel.in_place);

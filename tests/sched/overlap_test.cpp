@@ -33,10 +33,6 @@ struct Block {
   }
 };
 
-std::string refused(const Program& p, const Schedule& schedule) {
-  return reason(p, schedule);
-}
-
 }  // namespace
 
 TEST_CASE("a matmul and the kernel that reduces its product run at once") {
@@ -83,25 +79,25 @@ TEST_CASE("three kernels of a pipeline run at once") {
   CHECK_FALSE(std::get<sched::KernelStep>(plan.steps[2]).phases[0].stores[0].departing);
   CHECK_THAT(sched::print(plan), Contains("at once: steps 1 to 3"));
 
-  CHECK(refused(p, Schedule(kernels).overlap({"reduces", "gathers"})) ==
+  CHECK(reason(p, Schedule(kernels).overlap({"reduces", "gathers"})) ==
         "kernel 'gathers' reads nothing that kernel 'reduces' makes; each step takes what the one "
         "before makes");
-  CHECK(refused(p, Schedule(kernels).overlap({"sends"})) ==
+  CHECK(reason(p, Schedule(kernels).overlap({"sends"})) ==
         "'steps' names 1 of the two or more steps to run at once");
-  CHECK(refused(p, Schedule(kernels).overlap({"reduces", "sends"}).overlap({"reduces", "sends"})) ==
+  CHECK(reason(p, Schedule(kernels).overlap({"reduces", "sends"}).overlap({"reduces", "sends"})) ==
         "kernel 'sends' is overlapped with kernel 'reduces' already");
 }
 
 TEST_CASE("a step that nothing can be handed to or by is named") {
   Block block;
   block.end();
-  CHECK(refused(block.p, Schedule().overlap({"product", "total"})) ==
+  CHECK(reason(block.p, Schedule().overlap({"product", "total"})) ==
         "'total' (all_reduce) is neither a kernel nor a matmul; fuse it into a kernel first");
-  CHECK(refused(block.p, Block::fused().overlap({"block", "product"})) ==
+  CHECK(reason(block.p, Block::fused().overlap({"block", "product"})) ==
         "'product' is a matmul, which waits for no tiles; it can only be the first of the steps");
-  CHECK(refused(block.p, Block::fused().overlap({"product", "y.slice"})) ==
+  CHECK(reason(block.p, Block::fused().overlap({"product", "y.slice"})) ==
         "'y.slice' (add) is in kernel 'block'; name the kernel");
-  CHECK_THAT(refused(block.p, Block::fused().overlap({"produkt", "block"})),
+  CHECK_THAT(reason(block.p, Block::fused().overlap({"produkt", "block"})),
              Contains("'produkt'") && Contains("'product'"));
 }
 
@@ -111,10 +107,10 @@ TEST_CASE("kernels of pointwise ops neither wait for tiles nor tell of them") {
   block.p.output("y", all_reduce(twice, sum).named("sum"));
   const Schedule kernels =
       Schedule().fuse("doubles", "computation", {"twice"}).fuse("reduces", "all_reduce", {"sum"});
-  CHECK(refused(block.p, Schedule(kernels).overlap({"product", "doubles"})) ==
+  CHECK(reason(block.p, Schedule(kernels).overlap({"product", "doubles"})) ==
         "kernel 'doubles' cannot be overlapped: it is of kind 'computation', which waits for no "
         "tiles; a kernel with a collective does");
-  CHECK(refused(block.p, Schedule(kernels).overlap({"doubles", "reduces"})) ==
+  CHECK(reason(block.p, Schedule(kernels).overlap({"doubles", "reduces"})) ==
         "kernel 'reduces' cannot be overlapped: kernel 'doubles' is of kind 'computation', which "
         "does not tell others of its tiles; a matmul and a kernel with a collective do");
 }
@@ -122,10 +118,8 @@ TEST_CASE("kernels of pointwise ops neither wait for tiles nor tell of them") {
 TEST_CASE("a kernel with a multicast pointer exchanges no chunks that could overlap") {
   Block block;
   block.end();
-  Knobs knobs;
-  knobs.algorithm = "multimem";
-  const Schedule multimem = Block::fused(knobs);
-  CHECK(refused(block.p, Schedule(multimem).overlap({"product", "block"})) ==
+  const Schedule multimem = Block::fused({.algorithm = "multimem", .protocol = {}});
+  CHECK(reason(block.p, Schedule(multimem).overlap({"product", "block"})) ==
         "kernel 'block' cannot be overlapped: with the algorithm 'multimem' it begins when the "
         "operands of all ranks are whole; use 'direct', 'ring' or 'tree', which exchange chunks");
 }
@@ -135,7 +129,7 @@ TEST_CASE("nothing may lie between two steps that run at once") {
   const Value between = max(block.product, {0, 1}).named("between");
   block.p.output("y",
                  (block.total * all_reduce(between, max).named("largest") + block.r).named("y"));
-  CHECK(refused(block.p, Block::fused().overlap({"product", "block"})) ==
+  CHECK(reason(block.p, Block::fused().overlap({"product", "block"})) ==
         "kernel 'block' cannot be overlapped: there is a gap: 'largest' (all_reduce) is computed "
         "from 'product' (matmul) and read by 'multiply_7' (multiply) of kernel 'block', which runs "
         "at the same time; overlap fewer steps");
@@ -153,7 +147,7 @@ TEST_CASE("a state that the other step still reads may not be written") {
           .split("total")
           .reorder("total.all_gather", {"w.new"})
           .fuse("step", "all_reduce", {"total.reduce_scatter", "w.all_gather", "w.new"});
-  CHECK(refused(p, Schedule(fused).overlap({"product", "step"})) ==
+  CHECK(reason(p, Schedule(fused).overlap({"product", "step"})) ==
         "kernel 'step' cannot be overlapped: kernel 'step' writes state 'w', which 'product' "
         "(matmul) reads at the same time or later; leave 'w.new' (update) out of the overlap");
 }
@@ -164,8 +158,8 @@ TEST_CASE("a step hands its tiles on to one kernel") {
   block.p.output("largest", all_reduce(block.product, max).named("largest"));
   const Schedule kernels =
       Schedule().fuse("adds", "all_reduce", {"total"}).fuse("compares", "all_reduce", {"largest"});
-  CHECK(refused(block.p,
-                Schedule(kernels).overlap({"product", "adds"}).overlap({"product", "compares"})) ==
+  CHECK(reason(block.p,
+               Schedule(kernels).overlap({"product", "adds"}).overlap({"product", "compares"})) ==
         "kernel 'compares' cannot be overlapped: 'product' (matmul) is overlapped with another "
         "kernel already; a step hands its tiles on to one");
 }
@@ -179,7 +173,7 @@ TEST_CASE("what arrives is read element by element") {
   const Value x = p.input("x", f32, {n, n}, sliced(0));
   p.output("y", all_gather((x + row).named("sum")).named("whole"));
   CHECK(
-      refused(
+      reason(
           p,
           Schedule().fuse("gathers", "all_gather", {"sum", "whole"}).overlap({"row", "gathers"})) ==
       "kernel 'gathers' cannot be overlapped: what arrives is row: f32[1, n] replicated, and the "
@@ -195,10 +189,10 @@ TEST_CASE("at most one of the kernels that run at once meets at barriers") {
   const Value scaled = (part / norm(part).named("length")).named("scaled");
   const Value again = (scaled / (norm(scaled).named("unit") + 1)).named("again");
   p.output("y", all_gather(again).named("whole"));
-  CHECK(refused(p, Schedule()
-                       .fuse("first", "reduce_scatter", {"part", "length", "scaled"})
-                       .fuse("second", "all_gather", {"unit", "again", "whole"})
-                       .overlap({"first", "second"})) ==
+  CHECK(reason(p, Schedule()
+                      .fuse("first", "reduce_scatter", {"part", "length", "scaled"})
+                      .fuse("second", "all_gather", {"unit", "again", "whole"})
+                      .overlap({"first", "second"})) ==
         "kernel 'second' cannot be overlapped: kernels 'first' and 'second' both hold reductions, "
         "at whose barriers all ranks meet; at most one of an overlap may");
 }

@@ -7,6 +7,7 @@
 #include "coconet/program.h"
 #include "coconet/schedule.h"
 #include "ir/access.h"
+#include "ir/extents.h"
 #include "ir/graph.h"
 #include "refusal.h"
 #include "sched/transform.h"
@@ -79,6 +80,22 @@ inline std::vector<std::string> legal_candidates(const Program& program,
     texts.push_back(why.empty() ? to_string(step) : "illegal: " + why);
   }
   return texts;
+}
+
+/// Calls `f(whole, own)` for each element of `part` of a tensor with `extents`: its index in the
+/// whole tensor and in the part, both row-major.
+template <class F>
+void for_each_element(const ir::Extents& extents, const ir::Part& part, const F& f) {
+  const std::int64_t count = part.count();
+  for (std::int64_t own = 0; own < count; ++own) {
+    std::int64_t rest = own, whole = 0, stride = 1;
+    for (std::size_t dim = extents.size(); dim-- > 0;) {
+      whole += (part.begin[dim] + rest % part.extent[dim]) * stride;
+      rest /= part.extent[dim];
+      stride *= extents[dim];
+    }
+    f(whole, own);
+  }
 }
 
 }  // namespace coconet

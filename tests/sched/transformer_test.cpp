@@ -34,14 +34,8 @@ ir::Data part_of(const Program& program, const ir::Reference& reference, ir::Val
   const ir::Part part = reference.part(id, rank);
   const int owner = owner_of(*ir::graph_of(program), id, rank);
   ir::Data data;
-  for (std::int64_t i = 0; i < part.count(); ++i) {
-    std::int64_t flat = 0, rest = i, stride = 1;
-    for (std::size_t dim = global.size(); dim-- > 0; rest /= part.extent[dim]) {
-      flat += (part.begin[dim] + rest % part.extent[dim]) * stride;
-      stride *= global[dim];
-    }
-    data.push_back(element(flat, owner));
-  }
+  for_each_element(global, part,
+                   [&](std::int64_t flat, std::int64_t) { data.push_back(element(flat, owner)); });
   return data;
 }
 

@@ -5,12 +5,9 @@
 #include <cuda_fp16.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "cuda/control.h"
 

@@ -13,10 +13,10 @@
 
 #include "child_process.h"
 #include "coconet/error.h"
+#include "files.h"
 #include "refusal.h"
 #include "require_exit.h"
 #include "second_user.h"
-#include "texts.h"
 
 using namespace coconet;
 using test::text_of;
@@ -46,11 +46,11 @@ TEST_CASE("what a symbolic link leads to is replaced as a whole, and the link st
   write(at / "first", "new");
   CHECK(fs::is_symlink(at / "first"));
   CHECK(fs::is_symlink(at / "folder/second"));
-  CHECK(text_of(at / "folder/file") == "new");
+  CHECK(read_file(at / "folder/file") == "new");
   CHECK(inode_of(at / "folder/file") != before);
   fs::create_symlink(at / "folder/made", at / "dangling");
   write(at / "dangling", "made");
-  CHECK(text_of(at / "folder/made") == "made");
+  CHECK(read_file(at / "folder/made") == "made");
   fs::create_symlink("loop", at / "loop");
   CHECK_THAT(refusal<BackendError>([&] { write(at / "loop", "x"); }),
              Catch::Contains("Too many levels of symbolic links"));
@@ -61,7 +61,7 @@ TEST_CASE("a file's name may be as long as the file system takes") {
   const fs::path file = scratch.path() / std::string(255, 'n');
   for (const char* const text : {"first", "second"}) {
     write(file, text);
-    CHECK(text_of(file) == text);
+    CHECK(read_file(file) == text);
   }
   CHECK(test::files_in(scratch.path()) == 1);
 }
@@ -74,7 +74,7 @@ TEST_CASE("a pipe is written through, also where its reader comes late or leaves
   std::string found;
   std::thread reader([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    found = text_of(pipe);
+    found = read_file(pipe);
   });
   write(pipe, text);
   reader.join();
@@ -105,7 +105,7 @@ TEST_CASE("a descriptor of the process is written through") {
   fs::create_symlink("/dev/fd/" + std::to_string(number), scratch.path() / "link");
   write(scratch.path() / "link", " all");
   close(number);
-  CHECK(text_of(file) == "before behind it all");
+  CHECK(read_file(file) == "before behind it all");
   CHECK(inode_of(file) == before);
 }
 
@@ -133,8 +133,8 @@ TEST_CASE("a link that a stranger made where everybody may write is not followed
               "' of --json: another user made '" + (shared / name).string() +
               "', in a directory that everybody may write in.");
   }
-  CHECK(text_of(victim) == "precious");
+  CHECK(read_file(victim) == "precious");
   REQUIRE(lchown((shared / "result.json").c_str(), 0, 0) == 0);
   write(shared / "result.json", "mine");
-  CHECK(text_of(victim) == "mine");
+  CHECK(read_file(victim) == "mine");
 }

@@ -11,10 +11,10 @@
 
 #include "child_process.h"
 #include "coconet/error.h"
+#include "files.h"
 #include "jit/comm/memory/peer_memory.h"
 #include "jit/config/files.h"
 #include "refusal.h"
-#include "texts.h"
 
 using namespace coconet;
 using test::names_in;
@@ -44,7 +44,7 @@ TEST_CASE("what has the prefix and nobody has locked is removed") {
   (is_root ? left : gone).insert("tmp-somebody's");
   CHECK(names_in(at) == std::vector<std::string>(left.begin(), left.end()));
   CHECK(told == gone);
-  CHECK(text_of(at / "other") == "3");
+  CHECK(read_file(at / "other") == "3");
   CHECK_NOTHROW(jit::remove_leftovers(at / "nowhere", "tmp-"));
   CHECK_THROWS_AS(jit::remove_leftovers(at / "other", "tmp-"), std::system_error);
 }
@@ -115,7 +115,7 @@ TEST_CASE("a file that a killed process had begun to write is removed with the n
   std::ofstream(scratch.path() / ".other.json.tmp-0badcafe") << "half";
   jit::write_atomically(file, "whole", "--json");
   jit::write_atomically(file, "again", "--json");
-  CHECK(text_of(file) == "again");
+  CHECK(read_file(file) == "again");
   CHECK(names_in(scratch.path()) ==
         std::vector<std::string>{".other.json.tmp-0badcafe", "result.json"});
   CHECK_THROWS_WITH(jit::write_atomically("/nowhere/x", "", "--json"),

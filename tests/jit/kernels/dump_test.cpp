@@ -10,9 +10,9 @@
 
 #include "coconet/coconet.h"
 #include "elements.h"
+#include "files.h"
 #include "require_exit.h"
 #include "second_user.h"
-#include "texts.h"
 
 using namespace coconet;
 using Catch::Matchers::Contains;
@@ -32,7 +32,7 @@ std::string dump_to(const fs::path& directory) {
 std::map<std::string, std::string> files_of(const fs::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(directory))
-    files[entry.path().filename()] = text_of(entry.path());
+    files[entry.path().filename()] = read_file(entry.path());
   return files;
 }
 
@@ -98,7 +98,7 @@ TEST_CASE_METHOD(
     CHECK_THAT(dump_to(directory), !Contains("warn"));
     CHECK((files_of(directory) == whole));
     CHECK(S_ISREG(status_of(file).st_mode));
-    CHECK(text_of(precious) == "precious");
+    CHECK(read_file(precious) == "precious");
   }
 }
 
@@ -112,9 +112,9 @@ TEST_CASE_METHOD(Dumped, "a copy in use is never written, only replaced") {
   const fs::path held = scratch.path() / "held";
   fs::create_hard_link(object, held);
   std::ofstream(held, std::ios::app) << "more";
-  const std::string longer = text_of(held);
+  const std::string longer = read_file(held);
   (void)dump_to(directory);
-  CHECK((text_of(held) == longer));
+  CHECK((read_file(held) == longer));
   CHECK((files_of(directory) == whole));
 }
 
@@ -158,7 +158,7 @@ TEST_CASE_METHOD(Dumped,
                Contains("kernels are not written to COCONET_DUMP_DIR: '" + directory.string() +
                         "' belongs to user nobody, and kernels found "
                         "there would run as user root"));
-    for (const auto& [name, bytes] : whole) CHECK(text_of(directory / name) == "planted");
+    for (const auto& [name, bytes] : whole) CHECK(read_file(directory / name) == "planted");
     CHECK(files_of(directory).size() == whole.size());
   }
 }

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
+#include "files.h"
 #include "jit/prelude/embedded.h"
-#include "texts.h"
 
 namespace fs = std::filesystem;
 
@@ -19,7 +19,7 @@ void check_headers(const fs::path& folder, const std::string& prefix,
     const std::string name = prefix + entry.path().lexically_relative(folder).string();
     if (entry.path().extension() != ".h" || name == library_header) continue;
     INFO(name);
-    CHECK(coconet::jit::prelude_file(name) == coconet::test::text_of(entry.path()));
+    CHECK(coconet::jit::prelude_file(name) == coconet::test::read_file(entry.path()));
     ++headers;
   }
   CHECK(headers > 0);

@@ -12,8 +12,8 @@
 
 #include "coconet/coconet.h"
 #include "elements.h"
+#include "files.h"
 #include "jit/comm/require_on_rank.h"
-#include "texts.h"
 
 namespace coconet::test {
 

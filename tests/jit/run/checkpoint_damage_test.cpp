@@ -52,7 +52,7 @@ TEST_CASE("a checkpoint with any byte changed is refused, naming the file and th
   Saved saved(Metadata{{"step", "7"}});
   for (const char* name : {"checkpoint.json", "rank-00000.safetensors"}) {
     const fs::path file = saved.path / name;
-    const std::string bytes = text_of(file);
+    const std::string bytes = read_file(file);
     std::fstream in_place(file, std::ios::binary | std::ios::in | std::ios::out);
     const auto put = [&](std::size_t at, char byte) {
       in_place.seekp(static_cast<std::streamoff>(at)).put(byte).flush();
@@ -73,7 +73,7 @@ TEST_CASE("a checkpoint that is cut short anywhere, or longer, is refused") {
   Saved saved;
   for (const char* name : {"checkpoint.json", "rank-00000.safetensors"}) {
     const fs::path file = saved.path / name;
-    const std::string bytes = text_of(file);
+    const std::string bytes = read_file(file);
     for (std::size_t length = bytes.size() + 1; length-- > 0;) {
       fs::resize_file(file, length == bytes.size() ? length + 1 : length);
       const std::string said = saved.said();
@@ -94,7 +94,7 @@ TEST_CASE("damage in one rank's part is an error on every rank") {
     save_number(step, scratch.path(), 1);
     if (world.rank() == 0) {
       const fs::path file = scratch.path() / "1/rank-00001.safetensors";
-      std::string bytes = text_of(file);
+      std::string bytes = read_file(file);
       bytes.back() = static_cast<char>(bytes.back() ^ 1);
       write_bytes_to(file, bytes);
     }
@@ -111,7 +111,7 @@ TEST_CASE("damage in one rank's part is an error on every rank") {
 TEST_CASE("a manifest that lies is refused before anything is read or allocated") {
   Saved saved;
   const fs::path file = saved.path / "checkpoint.json";
-  const std::string text = text_of(file);
+  const std::string text = read_file(file);
   const auto said = [&](const std::string& manifest) {
     write_bytes_to(file, signed_again(manifest));
     return saved.said();
@@ -184,7 +184,7 @@ TEST_CASE(
     "a manifest with any changes under a right checksum is refused, or taken for what it is") {
   Saved saved(Metadata{{"a", "b"}});
   const fs::path file = saved.path / "checkpoint.json";
-  const std::string text = text_of(file);
+  const std::string text = read_file(file);
   std::mt19937 random(7);
   int refused = 0;
   for (int round = 0; round < 3000; ++round) {
@@ -212,13 +212,13 @@ TEST_CASE(
 TEST_CASE("a bool that is neither 0 nor 1 is refused where its checksum is right") {
   Saved saved;
   const fs::path file = saved.path / "rank-00000.safetensors";
-  std::string bytes = text_of(file);
+  std::string bytes = read_file(file);
   const auto sum = [&] { return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size())); };
   const std::string before = sum();
   bytes.back() = 2;
   write_bytes_to(file, bytes);
   const fs::path manifest = saved.path / "checkpoint.json";
-  write_bytes_to(manifest, signed_again(replaced(text_of(manifest), before, sum())));
+  write_bytes_to(manifest, signed_again(replaced(read_file(manifest), before, sum())));
   CHECK(saved.said() ==
         "'" + file.string() + "' is damaged at byte 4126: a bool is 2; it is 0 or 1");
 }

@@ -62,7 +62,7 @@ struct Saved {
 
 TEST_CASE("any damage to the newest manifest is told, and the checkpoint before is loaded") {
   Saved saved(2);
-  const std::string bytes = text_of(saved.manifest(2));
+  const std::string bytes = read_file(saved.manifest(2));
   std::vector<std::string> damaged{"", "{", bytes.substr(0, bytes.size() / 2), bytes + " "};
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     damaged.push_back(bytes);
@@ -199,11 +199,11 @@ TEST_CASE("a save over a damaged checkpoint puts that aside") {
   Saved saved(2);
   write_bytes_to(saved.manifest(2), "");
   const fs::path part = saved.directory / "2/rank-00000.safetensors";
-  const std::string bytes = text_of(part);
+  const std::string bytes = read_file(part);
   const jit::CapturedStderr log;
   save_number(saved.step, saved.directory, 2, 2);
   CHECK(names_in(saved.directory) == std::vector<std::string>{"1", "2", "2.damaged-1"});
-  CHECK(text_of(saved.directory / "2.damaged-1/rank-00000.safetensors") == bytes);
+  CHECK(read_file(saved.directory / "2.damaged-1/rank-00000.safetensors") == bytes);
   CHECK(log.count("what was at '" + (saved.directory / "2").string() +
                   "' is damaged, and is now '" + (saved.directory / "2.damaged-1").string() +
                   "': '") == 1);
@@ -215,7 +215,7 @@ TEST_CASE("a save over a damaged checkpoint puts that aside") {
 
 TEST_CASE("after the largest sequence there is no newer checkpoint, and a larger one is damage") {
   Saved saved(2);
-  const std::string text = text_of(saved.manifest(2));
+  const std::string text = read_file(saved.manifest(2));
   const auto give = [&](std::uint64_t sequence) {
     write_bytes_to(
         saved.manifest(2),

@@ -40,7 +40,7 @@ std::vector<StateOf> all_layouts() {
 
 /// As Python's safetensors reads a file: its tensors' bytes by name.
 std::map<std::string, std::string> read_safetensors(const fs::path& file) {
-  const std::string bytes = text_of(file);
+  const std::string bytes = read_file(file);
   std::uint64_t length = 0;
   REQUIRE(bytes.size() >= sizeof length);
   std::memcpy(&length, bytes.data(), sizeof length);
@@ -228,7 +228,7 @@ TEST_CASE("the manifest says where each part of a state is, for readers in any l
   const std::vector<StateOf> states{{"x", i32, {5, 6}, sliced(1)}};
   REQUIRE_NOTHROW(
       World::local(4, [&](World& world) { save_known(world, scratch.path() / "x", states); }));
-  const auto manifest = nlohmann::json::parse(text_of(scratch.path() / "x" / "checkpoint.json"));
+  const auto manifest = nlohmann::json::parse(read_file(scratch.path() / "x" / "checkpoint.json"));
   CHECK(manifest.at("format") == "coconet-checkpoint");
   CHECK(manifest.at("program") == "states");
   CHECK(manifest.at("ranks") == 4);
@@ -237,7 +237,7 @@ TEST_CASE("the manifest says where each part of a state is, for readers in any l
   CHECK(tensor.at("layout") == "sliced(1)");
   std::vector<std::int32_t> whole(30);
   for (const auto& part : tensor.at("parts")) {
-    const std::string file = text_of(
+    const std::string file = read_file(
         scratch.path() / "x" / manifest.at("files").at(part.at("file").get<int>()).at("name"));
     const auto begin = part.at("begin").get<std::vector<std::size_t>>();
     const auto extent = part.at("extent").get<std::vector<std::size_t>>();

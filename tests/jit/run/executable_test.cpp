@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "files.h"
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "jit/comm/require_on_rank.h"
@@ -20,7 +21,6 @@
 #include "require_exit.h"
 #include "sample.h"
 #include "shipped.h"
-#include "texts.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -54,7 +54,7 @@ nlohmann::json counters_of(const std::filesystem::path& directory, const std::st
                                    " --set n=100 --world local:2 --iters 1 --json '" + file + "'",
                                "COCONET_CACHE=rw COCONET_LOG=info COCONET_CACHE_DIR='" +
                                    (directory / "cache").string() + "'"));
-  nlohmann::json counters = nlohmann::json::parse(text_of(file)).at("cache");
+  nlohmann::json counters = nlohmann::json::parse(read_file(file)).at("cache");
   counters["said"] = said;
   return counters;
 }
@@ -360,7 +360,7 @@ TEST_CASE("source, binary and log of a kernel are dumped, also when it is found"
                         "' COCONET_CXXFLAGS=-v COCONET_DUMP_DIR='" + path.string() + "'"));
     std::map<std::string, std::string> files;
     for (const auto& file : std::filesystem::directory_iterator(path))
-      files[file.path().extension()] = text_of(file.path());
+      files[file.path().extension()] = read_file(file.path());
     return files;
   };
   std::map<std::string, std::string> compiled = dumped("compiled");

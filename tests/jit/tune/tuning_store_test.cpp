@@ -7,6 +7,7 @@
 
 #include "child_process.h"
 #include "coconet/coconet.h"
+#include "files.h"
 #include "jit/comm/access.h"
 #include "jit/tune/tuner.h"
 #include "jit/tune/tuning_file.h"
@@ -14,7 +15,6 @@
 #include "require_exit.h"
 #include "sample.h"
 #include "second_user.h"
-#include "texts.h"
 
 using namespace coconet;
 using jit::TuningFile;
@@ -31,7 +31,7 @@ void require_one_choice(const char* tag, const std::string& environment = "") {
   const fs::path file = scratch.path() / "tuning.json";
   (void)test::require_exit(
       test::run_test_case(tag, environment + "COCONET_TUNE_FILE=" + file.string()));
-  const TuningFile kept = jit::parse_tuning(text_of(file));
+  const TuningFile kept = jit::parse_tuning(read_file(file));
   REQUIRE(kept.programs.size() == 1);
   CHECK(kept.programs[0].choices.size() == 1);
 }
@@ -95,8 +95,8 @@ TEST_CASE("a damaged tuning file is replaced, and what was in it stays beside it
     CHECK(store.read().on_disk == OnDisk::replaceable);
   }
   CHECK(fs::is_symlink(store.file));
-  CHECK(text_of(store.file.string() + ".damaged-1") == "{\"coconet_tuning\": 1");
-  CHECK(text_of(store.file.string() + ".damaged-2") == "no JSON");
+  CHECK(read_file(store.file.string() + ".damaged-1") == "{\"coconet_tuning\": 1");
+  CHECK(read_file(store.file.string() + ".damaged-2") == "no JSON");
   CHECK(test::files_in(store.scratch.path()) == 4);
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <set>
 
 #include "coconet/programs.h"
@@ -50,22 +49,6 @@ class Plans {
 sched::Plan plan_of(const Program& program, const std::string& schedule) {
   const Schedule shipped = Schedule::load(ir::graph_of(program)->name + "-" + schedule + ".json");
   return sched::lower(*ir::graph_of(shipped.apply(program).back()));
-}
-
-/// Calls `f(whole, own)` for each element of `part` of a tensor with `extents`: its index in the
-/// whole tensor and in the part, both row-major.
-template <class F>
-void for_each_element(const ir::Extents& extents, const ir::Part& part, const F& f) {
-  const std::int64_t count = part.count();
-  for (std::int64_t own = 0; own < count; ++own) {
-    std::int64_t rest = own, whole = 0, stride = 1;
-    for (std::size_t dim = extents.size(); dim-- > 0;) {
-      whole += (part.begin[dim] + rest % part.extent[dim]) * stride;
-      rest /= part.extent[dim];
-      stride *= extents[dim];
-    }
-    f(whole, own);
-  }
 }
 
 bool is_local(const ir::Node& node) {

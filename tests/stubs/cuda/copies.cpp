@@ -136,9 +136,7 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* shape, CUstream stream) {
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream handle) {
-  return call("cuMemsetD8Async", Needs::context, [&](Lock&) {
-    std::shared_ptr<Stream> stream;
-    if (const CUresult found = find_stream(handle, stream); found != CUDA_SUCCESS) return found;
+  return call_on(handle, "cuMemsetD8Async", Needs::context, [&](Lock&, auto& stream) {
     const int device = stream->device;
     const Place target = resolve(to, bytes, device, Use::copy, false);
     if (target.problem != CUDA_SUCCESS) return target.problem;

@@ -1,6 +1,7 @@
 // Counting what is live.
 #include "counts.h"
 
+#include <map>
 #include <string_view>
 
 #include "control.h"
@@ -13,20 +14,13 @@
 using namespace stub;
 
 long long stub_cuda_live(const char* what) {
-  const std::string_view word = what;
   const Lock lock(mutex());
-  const auto count = [&]() -> long long {
-    if (word == "contexts") return static_cast<long long>(live_contexts());
-    if (word == "streams") return static_cast<long long>(live_streams());
-    if (word == "events") return static_cast<long long>(live_events());
-    if (word == "libraries") return static_cast<long long>(live_libraries());
-    if (word == "graphs") return static_cast<long long>(live_graphs());
-    if (word == "bytes") return static_cast<long long>(memory_in_use());
-    if (word == "pinned") return static_cast<long long>(memory().pinned.size());
-    if (word == "multicasts") return static_cast<long long>(live_multicasts());
-    if (word == "physical") return static_cast<long long>(live_physicals());
-    if (word == "reserved") return static_cast<long long>(memory().reserved_count());
-    return -1;
-  };
-  return count();
+  const std::map<std::string_view, std::size_t> counts = {
+      {"contexts", live_contexts()},      {"streams", live_streams()},
+      {"events", live_events()},          {"libraries", live_libraries()},
+      {"graphs", live_graphs()},          {"bytes", memory_in_use()},
+      {"pinned", memory().pinned.size()}, {"multicasts", live_multicasts()},
+      {"physical", live_physicals()},     {"reserved", memory().reserved_count()}};
+  const auto at = counts.find(what);
+  return at == counts.end() ? -1 : static_cast<long long>(at->second);
 }

@@ -1,16 +1,16 @@
 // Devices, as many and as large as the environment says, and their primary contexts:
 //   STUB_CUDA_VERSION    13000 for CUDA 13.0, the default
-//   STUB_CUDA_INIT       what cuInit returns: 0, the default, or a CUresult such as 100,
-//   CUDA_ERROR_NO_DEVICE STUB_CUDA_DEVICES    how many GPUs there are, by default 1 STUB_CUDA_ARCH
-//   their compute capability as in sm_90, the default: 90 STUB_CUDA_SMS        their
-//   multiprocessors, by default 4 STUB_CUDA_MEMORY     the bytes of each, by default 80 GiB
+//   STUB_CUDA_INIT       what cuInit returns: 0, the default, or 100 for CUDA_ERROR_NO_DEVICE, ...
+//   STUB_CUDA_DEVICES    how many GPUs there are, by default 1
+//   STUB_CUDA_ARCH       their compute capability: 90 for sm_90, the default
+//   STUB_CUDA_SMS        their multiprocessors, by default 4
+//   STUB_CUDA_MEMORY     the bytes of each, by default 80 GiB
 //   STUB_CUDA_VMM        0: no virtual memory management
 //   STUB_CUDA_MULTICAST  1: devices have multicast; by default none has
 //   STUB_CUDA_MPS        0: processes on a device have it in turns; else MPS runs them at once
 //   STUB_CUDA_PEERS      0: no device reaches another's memory
 //   STUB_CUDA_NVLINK     0: devices are connected by PCIe, without native atomics
-//   STUB_CUDA_CONTEXTS   a file that gets a line "PROCESS DEVICE" for each primary context that a
-//   process makes
+//   STUB_CUDA_CONTEXTS   a file that gets a line "PROCESS DEVICE" for each primary context made
 #include <unistd.h>
 
 #include <cstdio>
@@ -41,10 +41,6 @@ std::map<int, Device>& devices() {
 std::vector<int>& stack() {
   thread_local std::vector<int> of_thread;
   return of_thread;
-}
-
-bool is_device(CUdevice device) {
-  return device >= 0 && device < device_count();
 }
 
 std::size_t memory_size() {
@@ -93,6 +89,10 @@ int attribute_value(CUdevice_attribute attribute) {
 
 int device_count() {
   return static_cast<int>(setting("STUB_CUDA_DEVICES", 1));
+}
+
+bool is_device(int device) {
+  return device >= 0 && device < device_count();
 }
 
 int architecture() {

@@ -55,11 +55,8 @@ CUresult cuEventDestroy(CUevent handle) {
 }
 
 CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
-  return call("cuEventRecord", Needs::context, [&](Lock&) {
+  return call_on(stream_handle, "cuEventRecord", Needs::context, [&](Lock&, auto& stream) {
     const auto event = events().find(handle);
-    std::shared_ptr<Stream> stream;
-    if (const CUresult found = find_stream(stream_handle, stream); found != CUDA_SUCCESS)
-      return found;
     if (event == nullptr || event->device != stream->device) return CUDA_ERROR_INVALID_HANDLE;
     note("cuEventRecord",
          details("event=", number_of(handle), " stream=", number_of(stream_handle)));
@@ -90,11 +87,8 @@ CUresult cuEventQuery(CUevent handle) {
 }
 
 CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned) {
-  return call("cuStreamWaitEvent", Needs::context, [&](Lock&) {
+  return call_on(stream_handle, "cuStreamWaitEvent", Needs::context, [&](Lock&, auto& stream) {
     const auto event = events().find(handle);
-    std::shared_ptr<Stream> stream;
-    if (const CUresult found = find_stream(stream_handle, stream); found != CUDA_SUCCESS)
-      return found;
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     note("cuStreamWaitEvent",
          details("event=", number_of(handle), " stream=", number_of(stream_handle)));

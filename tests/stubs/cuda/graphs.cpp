@@ -183,9 +183,7 @@ CUresult capture_info(CUstream stream_handle, CUstreamCaptureStatus* status, cuu
 using namespace stub;
 
 CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
-  return call("cuStreamBeginCapture", Needs::context, [&](Lock&) {
-    std::shared_ptr<Stream> stream;
-    if (const CUresult found = find_stream(handle, stream); found != CUDA_SUCCESS) return found;
+  return call_on(handle, "cuStreamBeginCapture", Needs::context, [&](Lock&, auto& stream) {
     if (stream->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
     static unsigned long long started = 0;
@@ -271,11 +269,8 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec handle, CUgraphNode node_han
 }
 
 CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
-  return call("cuGraphLaunch", Needs::context, [&](Lock&) {
+  return call_on(stream_handle, "cuGraphLaunch", Needs::context, [&](Lock&, auto& stream) {
     const auto exec = execs().find(handle);
-    std::shared_ptr<Stream> stream;
-    if (const CUresult found = find_stream(stream_handle, stream); found != CUDA_SUCCESS)
-      return found;
     if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
     // As they are now: parameters that are set later are for later launches.
     GraphNodes all = exec->nodes;

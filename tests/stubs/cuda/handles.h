@@ -65,6 +65,10 @@ class Table {
   }
 
   void remove(Handle handle) { objects_.erase(number_of(handle)); }
+  template <class Predicate>
+  void remove_if(const Predicate& predicate) {
+    std::erase_if(objects_, [&](const auto& row) { return predicate(*row.second); });
+  }
   [[nodiscard]] std::size_t size() const { return objects_.size(); }
   [[nodiscard]] const auto& all() const { return objects_; }
 

@@ -159,18 +159,8 @@ CUresult cuLibraryUnload(CUlibrary handle) {
     const auto image = libraries().find(handle);
     if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     libraries().remove(handle);
-    std::vector<std::uint64_t> stale;
-    for (const auto& [number, function] : functions().all()) {
-      if (function->kernel->image == image) stale.push_back(number);
-    }
-    for (const std::uint64_t number : stale)
-      functions().remove(make_handle<CUfunction>(Kind::function, number));
-    stale.clear();
-    for (const auto& [number, kernel] : kernels().all()) {
-      if (kernel->image == image) stale.push_back(number);
-    }
-    for (const std::uint64_t number : stale)
-      kernels().remove(make_handle<CUkernel>(Kind::kernel, number));
+    functions().remove_if([&](const Function& one) { return one.kernel->image == image; });
+    kernels().remove_if([&](const Kernel& kernel) { return kernel.image == image; });
     note("cuLibraryUnload", details("library=", number_of(handle)));
     return CUDA_SUCCESS;
   });

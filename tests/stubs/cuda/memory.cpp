@@ -159,9 +159,7 @@ Place resolve(std::uint64_t address, std::size_t bytes, int device, Use use, boo
 using namespace stub;
 
 CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream handle) {
-  return call("cuMemAllocAsync", Needs::context, [&](Lock&) {
-    std::shared_ptr<Stream> stream;
-    if (const CUresult found = find_stream(handle, stream); found != CUDA_SUCCESS) return found;
+  return call_on(handle, "cuMemAllocAsync", Needs::context, [&](Lock&, auto& stream) {
     if (forbid_in_capture(*stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (!take_memory(stream->device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -178,9 +176,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream handl
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
-  return call("cuMemFreeAsync", Needs::context, [&](Lock&) {
-    std::shared_ptr<Stream> stream;
-    if (const CUresult found = find_stream(handle, stream); found != CUDA_SUCCESS) return found;
+  return call_on(handle, "cuMemFreeAsync", Needs::context, [&](Lock&, auto& stream) {
     if (forbid_in_capture(*stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     Range* const range = memory().find(address);
     if (range == nullptr || range->base != address || range->reserved || range->freed)

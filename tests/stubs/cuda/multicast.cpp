@@ -2,7 +2,6 @@
 // the driver asks for. Where it would wait for devices that are not added yet, these calls fail, as
 // a test that waits says nothing. What is behind a multicast address nobody can read or write:
 // kernels of the host's prelude go to each rank's own memory.
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,10 +25,6 @@ bool is_supported() {
 
 std::uint64_t bit_of(int device) {
   return std::uint64_t{1} << static_cast<unsigned>(device);
-}
-
-bool is_device(int device) {
-  return device >= 0 && device < device_count();
 }
 
 std::shared_ptr<Physical> find_object(CUmemGenericAllocationHandle handle) {

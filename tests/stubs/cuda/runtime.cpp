@@ -1,7 +1,6 @@
 // The lock, the log and ordered failures, and the functions by which a test reads and sets them.
 #include "runtime.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <vector>

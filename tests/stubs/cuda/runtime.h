@@ -30,10 +30,8 @@ std::condition_variable& released();
 /// An environment variable's number, read anew at each call.
 long long setting(const char* name, long long fallback);
 
-// ---- devices and contexts
-// -----------------------------------------------------------------------------------
-
 int device_count();
+bool is_device(int device);
 /// Of every device: 90 for sm_90, and its streaming multiprocessors.
 int architecture();
 int multiprocessors();
@@ -51,8 +49,6 @@ std::size_t memory_in_use();
 /// The error that ended a device's context: a failed operation's. All later calls return it.
 CUresult lost(int device);
 void lose(int device, CUresult result);
-
-// ---- calls
 
 enum class Needs { nothing, initialisation, context };
 

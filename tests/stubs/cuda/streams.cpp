@@ -238,9 +238,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
 CUresult stub_cuda_enqueue(CUstream handle, const char* what, unsigned processors,
                            int (*run)(void*), void (*drop)(void*), void* data) {
   const std::shared_ptr<void> owned(data, drop);
-  return call(what, Needs::context, [&](Lock&) {
-    std::shared_ptr<Stream> stream;
-    if (const CUresult found = find_stream(handle, stream); found != CUDA_SUCCESS) return found;
+  return call_on(handle, what, Needs::context, [&](Lock&, auto& stream) {
     note(what, details("stream=", number_of(handle)));
     const int device = stream->device;
     return submit(*stream, what,

@@ -59,6 +59,16 @@ using EventTable = Table<Event, CUevent, Kind::event>;
 /// is lost.
 CUresult find_stream(CUstream handle, std::shared_ptr<Stream>& stream);
 
+/// Runs `body(lock, stream)` as the driver's `function`, for the stream of `handle`.
+template <class Body>
+CUresult call_on(CUstream handle, const char* function, Needs needs, Body body) {
+  return call(function, needs, [&](Lock& lock) {
+    std::shared_ptr<Stream> stream;
+    const CUresult found = find_stream(handle, stream);
+    return found == CUDA_SUCCESS ? body(lock, stream) : found;
+  });
+}
+
 /// Puts an operation in the stream's order, whether or not it captures.
 std::shared_ptr<Completion> enqueue(Stream& stream, std::function<CUresult()> run);
 

@@ -114,7 +114,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
     if (!is_whole(bytes) || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       return CUDA_ERROR_INVALID_VALUE;
-    if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+    if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     if (lost(device) != CUDA_SUCCESS) return lost(device);
     if (!take_memory(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     const auto physical = std::make_shared<Physical>();
@@ -261,8 +261,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAcces
     if (mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
     for (std::size_t i = 0; i < count; ++i) {
       const int device = accesses[i].location.id;
-      if (accesses[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || device < 0 ||
-          device >= device_count())
+      if (accesses[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
       for (Mapping* mapping : mappings) {
         const Physical& physical = *mapping->physical;

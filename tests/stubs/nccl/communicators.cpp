@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <vector>
 
 #include "../cuda/control.h"
 #include "state.h"
@@ -120,27 +121,21 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int ranks, ncclUniqueId 
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t handle, int* count) {
-  return call("ncclCommCount", [&](Lock&) {
-    const auto communicator = find(handle);
-    if (communicator == nullptr) return ncclInvalidArgument;
+  return call_for(handle, "ncclCommCount", [&](const auto& communicator) {
     *count = static_cast<int>(communicator->clique->ranks);
     return ncclSuccess;
   });
 }
 
 ncclResult_t ncclCommUserRank(const ncclComm_t handle, int* rank) {
-  return call("ncclCommUserRank", [&](Lock&) {
-    const auto communicator = find(handle);
-    if (communicator == nullptr) return ncclInvalidArgument;
+  return call_for(handle, "ncclCommUserRank", [&](const auto& communicator) {
     *rank = communicator->rank;
     return ncclSuccess;
   });
 }
 
 ncclResult_t ncclCommCuDevice(const ncclComm_t handle, int* device) {
-  return call("ncclCommCuDevice", [&](Lock&) {
-    const auto communicator = find(handle);
-    if (communicator == nullptr) return ncclInvalidArgument;
+  return call_for(handle, "ncclCommCuDevice", [&](const auto& communicator) {
     *device = communicator->device;
     return ncclSuccess;
   });
@@ -162,9 +157,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* data, std::size_t bytes,
                                     ncclWindow_t* window, int flags) {
-  return call("ncclCommWindowRegister", [&](Lock&) {
-    const auto communicator = find(handle);
-    if (communicator == nullptr) return fail(ncclInvalidArgument, "there is no such communicator");
+  return call_for(handle, "ncclCommWindowRegister", [&](const auto& communicator) {
     int version = 0;
     if (ncclGetVersion(&version) != ncclSuccess || version < 22703)
       return fail(ncclInvalidUsage, "this version of NCCL has no windows");
@@ -194,16 +187,14 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
-  return call("ncclCommFinalize", [&](Lock&) {
-    if (find(handle) == nullptr) return fail(ncclInvalidArgument, "there is no such communicator");
+  return call_for(handle, "ncclCommFinalize", [&](const auto&) {
     note("ncclCommFinalize");
     return ncclSuccess;
   });
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
-  return call("ncclCommDestroy", [&](Lock&) {
-    if (find(handle) == nullptr) return fail(ncclInvalidArgument, "there is no such communicator");
+  return call_for(handle, "ncclCommDestroy", [&](const auto&) {
     communicators().erase(handle);
     note("ncclCommDestroy");
     return ncclSuccess;
@@ -211,9 +202,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
-  return call("ncclCommAbort", [&](Lock&) {
-    const auto communicator = find(handle);
-    if (communicator == nullptr) return fail(ncclInvalidArgument, "there is no such communicator");
+  return call_for(handle, "ncclCommAbort", [&](const auto& communicator) {
     communicator->aborted = true;
     changed().notify_all();
     communicators().erase(handle);

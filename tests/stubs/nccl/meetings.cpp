@@ -1,5 +1,4 @@
 // Collectives: the last rank to come computes what all ranks get.
-#include <algorithm>
 #include <cstring>
 
 #include "arithmetic.h"

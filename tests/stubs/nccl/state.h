@@ -2,7 +2,6 @@
 // communicators.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,6 +49,16 @@ ncclResult_t call(const char* function, Body body) {
 std::map<ncclComm_t, std::shared_ptr<Communicator>>& communicators();
 /// Null for a handle that is none.
 std::shared_ptr<Communicator> find(ncclComm_t handle);
+
+/// Runs `body(communicator)` as NCCL's `function`, for the one of `handle`.
+template <class Body>
+ncclResult_t call_for(ncclComm_t handle, const char* function, Body body) {
+  return call(function, [&](Lock&) {
+    const auto communicator = find(handle);
+    return communicator == nullptr ? fail(ncclInvalidArgument, "there is no such communicator")
+                                   : body(communicator);
+  });
+}
 
 /// A function of the stub of the driver, as the process loaded it; null without one.
 void* driver_symbol(const char* name);
