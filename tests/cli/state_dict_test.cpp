@@ -62,7 +62,7 @@ std::map<std::string, std::map<std::string, Formula>> states_of_optimizers() {
   };
 }
 
-std::set<std::string> names_in(const std::filesystem::path& directory) {
+std::set<std::string> states_in(const std::filesystem::path& directory) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory))
     names.insert(entry.path().stem().string());
@@ -105,7 +105,7 @@ TEST_CASE("a state dict has the names of torch.optim, and its values after a ste
     run_into(directory, name + " --schedule fused" + data);
     std::set<std::string> expected = {"param", "step"};
     for (const auto& [state, formula] : states) expected.insert(state);
-    CHECK(names_in(directory) == expected);
+    CHECK(states_in(directory) == expected);
     CHECK(cli::read_npy((directory / "step.npy").string()).shape.empty());
     CHECK(read_state(directory, "step") == std::vector<float>{1});
     for (const auto& [state, formula] : states) {
@@ -134,7 +134,7 @@ TEST_CASE("states are whole under any schedule, and those that --output writes")
     for (const std::string scattered : {"", " --scattered"}) {
       const auto directory = scratch.path() / (schedule + (scattered.empty() ? "" : "s"));
       run_into(directory, arguments + scattered);
-      CHECK(names_in(directory) ==
+      CHECK(states_in(directory) ==
             std::set<std::string>{"param", "master_param", "step", "exp_avg", "exp_avg_sq"});
       CHECK(read_file(directory / "exp_avg.npy") == read_file(at + "m.npy"));
       CHECK(read_file(directory / "param.npy") == read_file(at + "w.npy"));
@@ -151,9 +151,9 @@ TEST_CASE("steps that loss scaling skips are not counted") {
       "sgd --schedule fused --loss-scaling --scalar t=7" + data_in(scratch.path());
   const auto with_t = "adam" + run.substr(3);
   run_into(scratch.path() / "taken", with_t);
-  CHECK(names_in(scratch.path() / "taken") == std::set<std::string>{"param", "step", "exp_avg",
-                                                                    "exp_avg_sq", "scale",
-                                                                    "_growth_tracker", "skipped"});
+  CHECK(states_in(scratch.path() / "taken") == std::set<std::string>{"param", "step", "exp_avg",
+                                                                     "exp_avg_sq", "scale",
+                                                                     "_growth_tracker", "skipped"});
   CHECK(read_state(scratch.path() / "taken", "step") == std::vector<float>{7});
   std::vector<float> bad = second;
   bad[3] = std::numeric_limits<float>::infinity();
@@ -169,7 +169,7 @@ TEST_CASE("sums of gradients are no part of a state dict") {
   const ScratchDirectory scratch;
   run_into(scratch.path() / "d",
            "sgd --accumulation --world local:2 --set n=5 --iters 1 --warmup 0");
-  CHECK(names_in(scratch.path() / "d") == std::set<std::string>{"param", "step"});
+  CHECK(states_in(scratch.path() / "d") == std::set<std::string>{"param", "step"});
 }
 
 TEST_CASE("state dicts are refused in a sentence where there can be none") {

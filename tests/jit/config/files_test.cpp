@@ -19,7 +19,7 @@
 #include "second_user.h"
 
 using namespace coconet;
-using test::text_of;
+using test::read_file;
 namespace fs = std::filesystem;
 
 namespace {

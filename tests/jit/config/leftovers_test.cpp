@@ -18,7 +18,7 @@
 
 using namespace coconet;
 using test::names_in;
-using test::text_of;
+using test::read_file;
 namespace fs = std::filesystem;
 
 TEST_CASE("what has the prefix and nobody has locked is removed") {

@@ -16,7 +16,7 @@
 
 using namespace coconet;
 using Catch::Matchers::Contains;
-using test::text_of;
+using test::read_file;
 namespace fs = std::filesystem;
 
 namespace {

@@ -18,7 +18,7 @@
 
 using namespace coconet;
 using jit::TuningFile;
-using test::text_of;
+using test::read_file;
 using OnDisk = TuningFile::OnDisk;
 namespace fs = std::filesystem;
 

@@ -22,6 +22,8 @@ namespace {
 
 constexpr int mirror_ms = 20;
 constexpr int look_ms = 50;
+constexpr int first_look_ms = 1;  // when ranks get to know each other
+constexpr int first_looks = 50;
 
 /// Of this process; processes of other namespaces have other numbers here.
 std::uint64_t pid_namespace() {
@@ -130,6 +132,7 @@ void Watch::copy_mirrors() {
 }
 
 void Watch::run() {
+  int looks = 0;
   for (;;) {
     std::vector<pollfd> polled{{changed_.number(), POLLIN, 0}};
     std::vector<int> ranks{-1};
@@ -144,12 +147,15 @@ void Watch::run() {
         ranks.push_back(process.rank);
       }
       look = look_;
-      if (look) limit = look_ms;
-      if (!mirrors_.empty()) limit = mirror_ms;
+      if (look) limit = looks < first_looks ? first_look_ms : look_ms;
+      if (!mirrors_.empty()) limit = limit < 0 ? mirror_ms : std::min(limit, mirror_ms);
       copy_mirrors();
     }
     const int ready = poll(polled.data(), polled.size(), limit);
-    if (look) look();
+    if (look) {
+      look();
+      ++looks;
+    }
     if (ready <= 0) continue;
     std::uint64_t count = 0;
     if (polled[0].revents != 0) (void)!read(changed_.number(), &count, sizeof count);

@@ -37,7 +37,8 @@ class Watch {
   void mirror(const std::uint64_t* from, std::uint64_t* copy, std::size_t words);
   void end_mirror(const std::uint64_t* copy);
 
-  /// Calls `look` every 50 ms from here on, on the thread of this watch.
+  /// Calls `look` every 50 ms from here on, at first every millisecond, on the thread of this
+  /// watch.
   void look_regularly(std::function<void()> look);
 
   /// Of the process of `rank`: whether a signal or a debugger has stopped it. False where that is
