@@ -25,7 +25,8 @@ using Values = std::vector<Value>;
 
 /// The example of docs/programs.md.
 PointwiseOp define_softplus() {
-  return define_pointwise(
+  // docs/programs.md has these lines.
+  const PointwiseOp softplus = define_pointwise(
       {.name = "softplus",
        .arity = 1,
        .rule = DTypeRule::floating,
@@ -36,6 +37,7 @@ PointwiseOp define_softplus() {
            [](const Values& operands, const Value&, const Value& gradient) {
              return Values{gradient * sigmoid(operands[0])};
            }});
+  return softplus;
 }
 
 /// A right definition, to be made wrong in one place.
