@@ -121,7 +121,7 @@ void on_signal(int signal) {
 /// A signal at the last barrier of the first kernel of a step, and one at the first barrier of the
 /// second; with mailboxes, where the kernels begin.
 constexpr std::string_view raises_signals =
-    R"(/^\/\/ ---- ranks/i extern "C" int raise(int signal);
+    R"(/waiting for other ranks, and their barrier/i extern "C" int raise(int signal);
 /^  const u64 target = barrier_value(sync.epoch + phase, sync.given, false);/i)"
     R"(   if (sync.rank == 2 \&\& sync.step != phase) raise(sync.step == 0 ? 10 : 12);
 /^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/&)"
