@@ -115,12 +115,14 @@ std::vector<int> Pulse::answer() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !socket_.is_open()) return {};
   (void)take();
-  constexpr int most_introductions = 50;  // as datagrams get lost
-  if (introductions_ < most_introductions) {
-    ++introductions_;
-    for (const auto& [rank, peer] : peers_) {
-      if (!peer.has_answered) ask(peer);
-    }
+  // A few at a time, so that many ranks do not drown each other; again, as datagrams get lost.
+  constexpr int at_once = 16, most_times = 50;
+  int asked = 0;
+  for (auto& [rank, peer] : peers_) {
+    if (peer.has_answered || peer.introductions == most_times) continue;
+    ++peer.introductions;
+    ask(peer);
+    if (++asked == at_once) break;
   }
   return std::exchange(ended_, {});
 }

@@ -53,6 +53,7 @@ class Pulse {
     std::uint64_t token;
     std::vector<sockaddr_in> places = {};  ///< its node's addresses
     bool has_answered = false;
+    int introductions = 0;  ///< how often `answer` has asked it
   };
   void ask(const Peer& peer) const;
   /// Takes what has come; returns the tokens of those who have answered.
@@ -63,7 +64,6 @@ class Pulse {
   std::uint64_t token_;
   std::uint16_t port_ = 0;
   std::map<int, Peer> peers_;
-  int introductions_ = 0;   ///< how often those who have not answered yet were asked
   std::vector<int> ended_;  ///< as told, until `answer` returns them
 };
 

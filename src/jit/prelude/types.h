@@ -61,3 +61,17 @@ struct limits;
 /// How a computed value becomes a stored T; see common.h.
 template <class T>
 struct narrow_to;
+
+// What a switch between GPUs does; cuda/vectors.h specialises these for all that it can.
+
+/// N elements from a multicast address, reduced over all ranks. `load` follows the address, which
+/// is aligned to the elements, or to min(16, N * sizeof(T)) bytes.
+template <class Op, int N, class T>
+struct switch_total {
+  static constexpr bool exists = false;
+};
+/// BYTES that go to a multicast address, aligned in the same way.
+template <int BYTES>
+struct switch_copy {
+  static constexpr bool exists = false;
+};

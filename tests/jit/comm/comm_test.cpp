@@ -267,6 +267,42 @@ TEST_CASE("a rank of another node that gave up waiting and left is named", "[com
                     "rank 1 waited in barrier for rank 0 and gave up");
 }
 
+TEST_CASE("a rank that ends alone on its node is missed also where its work has minutes more",
+          "[comm]") {
+  Stage stage(2);
+  // Its message is not here, or this rank's is not taken.
+  const bool arrived = GENERATE(false, true);
+  const auto near = std::make_shared<jit::Membership>(
+      0, stage.status_of, std::vector<std::uint64_t*>{stage.table_of[0], nullptr},
+      jit::Waiting{50ms, false, {}});
+  int questions = 0;
+  near->listen({.answer = [] {},
+                .find_silent =
+                    [&] {
+                      ++questions;
+                      return std::vector<int>{1};
+                    },
+                .has_answered = [](int) { return true; }});
+  const jit::RemoteNotifier notifier{[](std::uint64_t) {}, [&] { return !arrived; }};
+  jit::Barrier barrier(near, stage.all, stage.arrival_of, {}, notifier);
+  if (arrived) stage.arrivals[1] = 1 << 24 | 1;
+  CHECK_THROWS_WITH(barrier.wait("barrier", 10min),
+                    "rank 0 waited in barrier for rank 1, which gives no sign of life: on its node "
+                    "its process is stopped or has ended, or no datagram gets there");
+  CHECK(questions == 1);
+}
+
+TEST_CASE("who has never answered is not lost because it does not", "[comm]") {
+  Stage stage(2);
+  const auto near = std::make_shared<jit::Membership>(
+      0, stage.status_of, std::vector<std::uint64_t*>{stage.table_of[0], nullptr},
+      jit::Waiting{50ms, false, {}});
+  near->listen({.answer = [] {},
+                .find_silent = [] { return std::vector<int>{1}; },
+                .has_answered = [](int) { return false; }});
+  CHECK_FALSE(near->has_gone_silent(1));
+}
+
 TEST_CASE("a process that ends is noticed, however it ends", "[comm]") {
   for (const bool is_killed : {true, false}) {
     Stage stage(2);

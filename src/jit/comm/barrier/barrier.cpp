@@ -142,12 +142,11 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
         waited = Clock::now() - start;
         // Who is stopped, or has ended with nobody beside it, does none of the work that there is
         // more time for.
-        if (++looks % 64 == 0 && longer.count() > 0 && waited > waiting.timeout) {
+        if (++looks % 64 == 0 && longer.count() > 0 && waited > waiting.timeout)
           is_idle = membership_->is_stopped(ranks_[position]);
-          if (!is_idle && waited > next_question) {
-            is_idle = membership_->has_gone_silent(ranks_[position]);
-            next_question = Clock::now() - start + waiting.timeout;
-          }
+        if (!is_idle && longer.count() > 0 && waited > next_question) {
+          is_idle = membership_->has_gone_silent(ranks_[position]);
+          next_question = Clock::now() - start + waiting.timeout;
         }
         return is_idle || waited > limit || membership_->is_over() ||
                membership_->has_left(ranks_[position]);
@@ -174,11 +173,19 @@ void Barrier::wait_for(int position, std::string_view call, std::chrono::millise
 
 void Barrier::wait_for_notifier(std::string_view call, std::chrono::milliseconds longer) {
   const Clock::time_point start = Clock::now();
+  const std::chrono::milliseconds timeout = membership_->waiting().timeout;
+  Clock::duration next_question = timeout;
   bool is_late = false;
   const bool is_told =
       wait_until([&] { return notifier_.done(); },
                  [&] {
-                   is_late = Clock::now() - start > membership_->waiting().timeout + longer;
+                   const Clock::duration waited = Clock::now() - start;
+                   is_late = waited > timeout + longer;
+                   if (!is_late && waited > next_question) {  // who has ended takes nothing
+                     is_late = std::ranges::any_of(
+                         ranks_, [&](int rank) { return membership_->has_gone_silent(rank); });
+                     next_question = Clock::now() - start + timeout;
+                   }
                    return is_late || membership_->is_over();
                  },
                  [&] {

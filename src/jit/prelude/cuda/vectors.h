@@ -107,18 +107,6 @@ struct sum_of;
 struct max_of;
 struct min_of;
 
-/// N elements from a multicast address, reduced over all ranks. `load` follows the address, which
-/// is aligned to the elements, or to min(16, N * sizeof(T)) bytes.
-template <class Op, int N, class T>
-struct switch_total {
-  static constexpr bool exists = false;
-};
-/// BYTES that go to a multicast address, aligned in the same way.
-template <int BYTES>
-struct switch_copy {
-  static constexpr bool exists = false;
-};
-
 #if __CUDA_ARCH__ >= 900 && (__CUDACC_VER_MAJOR__ > 12 || __CUDACC_VER_MINOR__ >= 1)
 
 #define COCONET_LOAD_TOTAL(T, add, type)                                                       \

@@ -384,12 +384,4 @@ DEVICE vec<N, To> converted(const vec<N, From>& from) {
 
 // ---- the switch between GPUs, of which there is none here ---------------------------------------
 
-template <class Op, int N, class T>
-struct switch_total {
-  static constexpr bool exists = false;
-};
-template <int BYTES>
-struct switch_copy {
-  static constexpr bool exists = false;
-};
 DEVICE void order_multicast() {}
